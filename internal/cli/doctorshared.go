@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"runtime"
@@ -16,8 +17,10 @@ func lookAtShared(facts *doctor.Facts) {
 		return // there is no shm://
 	}
 	facts.UID, facts.EndpointBytes = os.Geteuid(), shm.EndpointBytes
-	for _, dir := range sharedDirs(facts.Buses) {
+	dirs, used := sharedDirs(facts.Buses)
+	for _, dir := range dirs {
 		m := doctor.LookAtShared(dir)
+		m.Used = used[dir]
 		m.Dir = printable(dir)
 		for i := range m.Places { // whose names others may have chosen
 			m.Places[i].Path = printable(m.Places[i].Path)
@@ -26,19 +29,21 @@ func lookAtShared(facts *doctor.Facts) {
 	}
 }
 
-// sharedDirs are the directories for shared memory: that of shm:// without dir=, and those that buses have.
-func sharedDirs(buses []doctor.Bus) []string {
-	dirs := []string{shm.DefaultDir}
+// sharedDirs are the directories for shared memory: that of shm:// without dir=, and those that buses have, which use them.
+func sharedDirs(buses []doctor.Bus) (dirs []string, used map[string]bool) {
+	dirs, used = []string{shm.DefaultDir}, make(map[string]bool)
 	for i := range buses {
 		for _, raw := range buses[i].URLs {
 			u, err := url.Parse(raw)
 			if err != nil || u.Scheme != "shm" {
 				continue
 			}
-			if dir := u.Query().Get("dir"); dir != "" && !slices.Contains(dirs, dir) {
+			dir := cmp.Or(u.Query().Get("dir"), shm.DefaultDir)
+			used[dir] = true
+			if !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)
 			}
 		}
 	}
-	return dirs
+	return dirs, used
 }

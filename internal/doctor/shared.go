@@ -9,6 +9,7 @@ import (
 // SharedMemory is a directory in which fabrics of shm:// are. docs/protocol.md §28.1.
 type SharedMemory struct {
 	Dir   string
+	Used  bool  // a bus that runs has a fabric there
 	Err   error // it cannot be looked at
 	Bytes int64 // what its file system may hold; 0: there is no limit
 	Free  int64
@@ -51,16 +52,20 @@ func (c *check) room(m *SharedMemory) {
 	const mb = 1e6
 	most := c.EndpointBytes
 	fix := c.moreShared(m)
+	little := Info // where nobody uses it
+	if m.Used {
+		little = Warn
+	}
 	switch free := float64(m.Free) / mb; {
 	case m.Bytes == 0:
 		c.add("shm", OK, "", "the file system of %s has no limit of its own: an endpoint of shm:// uses up to %.0f MB", m.Dir, float64(most)/mb)
 	case m.Free < leastShared:
 		c.add("shm", Warn, fix, "%s is full: %.1f MB of %.0f are free, so that shm:// cannot be used, and who uses it loses what it publishes", m.Dir, free, float64(m.Bytes)/mb)
 	case m.Bytes < most:
-		c.add("shm", Warn, fix, "%s has %.0f MB, of which %.0f are free, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner%s",
+		c.add("shm", little, fix, "%s has %.0f MB, of which %.0f are free, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner%s",
 			m.Dir, float64(m.Bytes)/mb, free, float64(most)/mb, c.why64(m))
 	case m.Free < most:
-		c.add("shm", Warn, "du -sh "+m.Dir+"/* | sort -h   # what takes it; else "+fix, "%s has %.0f MB free of %.0f, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner",
+		c.add("shm", little, "du -sh "+m.Dir+"/* | sort -h   # what takes it; else "+fix, "%s has %.0f MB free of %.0f, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner",
 			m.Dir, free, float64(m.Bytes)/mb, float64(most)/mb)
 	default:
 		c.add("shm", OK, "", "%s has %.0f MB free of %.0f: enough for %d endpoints of shm://, which use up to %.0f each", m.Dir, free, float64(m.Bytes)/mb, m.Free/most, float64(most)/mb)

@@ -29,13 +29,15 @@ func TestShared(t *testing.T) {
 	}{
 		{"much", nil, fit, OK, "8590 MB free of 8590: enough for 30 endpoints of shm://, which use up to 279 each", ""},
 		{"no limit", nil, SharedMemory{Dir: "/dev/shm"}, OK, "no limit of its own", ""},
-		{"little", nil, SharedMemory{Dir: "/dev/shm", Bytes: 128 * mib, Free: 100 * mib}, Warn, "has 134 MB, of which 105 are free, and an endpoint of shm:// may use 279, a quarter of it for what it publishes", "mount -o remount,size=1G /dev/shm"},
-		{"Docker's", docker, SharedMemory{Dir: "/dev/shm", Bytes: 64 * mib, Free: 64 * mib}, Warn, "; 64 MB is what containers get by default", "docker run --shm-size=1g"},
-		{"Docker's, and more", docker, SharedMemory{Dir: "/dev/shm", Bytes: 128 * mib, Free: 128 * mib}, Warn, "are lost sooner", "--shm-size=1g"},
-		{"Podman's", map[string]string{"run/.containerenv": "x"}, SharedMemory{Dir: "/dev/shm", Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "podman run --shm-size=1g"},
-		{"a pod's", map[string]string{"var/run/secrets/kubernetes.io/serviceaccount/token": "x"}, SharedMemory{Dir: "/dev/shm", Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "emptyDir: {medium: Memory}"},
-		{"LXC's", map[string]string{"proc/1/cgroup": "0::/lxc/1"}, SharedMemory{Dir: "/dev/shm", Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "configuration of the container"},
-		{"taken", nil, SharedMemory{Dir: "/dev/shm", Bytes: 8 << 30, Free: 100 * mib}, Warn, "has 105 MB free of 8590", "du -sh /dev/shm/*"},
+		{"little", nil, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 128 * mib, Free: 100 * mib}, Warn, "has 134 MB, of which 105 are free, and an endpoint of shm:// may use 279, a quarter of it for what it publishes", "mount -o remount,size=1G /dev/shm"},
+		{"Docker's", docker, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "; 64 MB is what containers get by default", "docker run --shm-size=1g"},
+		{"Docker's, and more", docker, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 128 * mib, Free: 128 * mib}, Warn, "are lost sooner", "--shm-size=1g"},
+		{"Podman's", map[string]string{"run/.containerenv": "x"}, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "podman run --shm-size=1g"},
+		{"a pod's", map[string]string{"var/run/secrets/kubernetes.io/serviceaccount/token": "x"}, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "emptyDir: {medium: Memory}"},
+		{"LXC's", map[string]string{"proc/1/cgroup": "0::/lxc/1"}, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "configuration of the container"},
+		{"taken", nil, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 8 << 30, Free: 100 * mib}, Warn, "has 105 MB free of 8590", "du -sh /dev/shm/*"},
+		{"little, and unused", nil, SharedMemory{Dir: "/dev/shm", Bytes: 128 * mib, Free: 100 * mib}, Info, "has 134 MB", "mount -o remount,size=1G /dev/shm"},
+		{"taken, and unused", nil, SharedMemory{Dir: "/dev/shm", Bytes: 8 << 30, Free: 100 * mib}, Info, "has 105 MB free", "du -sh"},
 		{"full", nil, SharedMemory{Dir: "/dev/shm", Bytes: 8 << 30, Free: 4096}, Warn, "/dev/shm is full: 0.0 MB of 8590 are free", "mount -o remount"},
 		{"not there", nil, SharedMemory{Dir: "/dev/shm", Err: errors.New("no such file")}, Warn, "no such file: shm:// cannot be used there; set dir=", "mount"},
 
@@ -51,7 +53,7 @@ func TestShared(t *testing.T) {
 		{"left by another", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Left: true, Bytes: 12e6}), Info, "nobody lives in /dev/shm/fanfare-1001 of user 1001 any more, and it holds 12.0 MB", ""},
 		{"left by us", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000, Left: true}), OK, "", ""},
 		{"a name that begins as ours", nil, with(SharedPlace{Name: "fanfare-1000';reboot'", UID: 1000}), OK, "", ""},
-		{"a place that is mounted in a container", docker, SharedMemory{Dir: "/run/fast", Bytes: 64 * mib, Free: 64 * mib}, Warn, "are lost sooner", "mount -o remount,size=1G /run/fast"},
+		{"a place that is mounted in a container", docker, SharedMemory{Dir: "/run/fast", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "are lost sooner", "mount -o remount,size=1G /run/fast"},
 	} {
 		f := host(t, "mlx5-roce.txt").set(c.files)
 		f.Shared, f.EndpointBytes, f.UID = []SharedMemory{c.m}, 279003136, 1000
