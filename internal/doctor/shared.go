@@ -34,7 +34,7 @@ func (c *check) shared() {
 	for i := range c.Shared {
 		m := &c.Shared[i]
 		if m.Err != nil {
-			c.add("shm", Warn, "mount | grep "+m.Dir, "there can be no shared memory in %s: %v: shm:// cannot be used there; set dir= in its URL to a directory in memory (tmpfs), the same for all who are to meet", m.Dir, m.Err)
+			c.add("shm", Warn, "mount | grep "+word(m.Dir), "there can be no shared memory in %s: %v: shm:// cannot be used there; set dir= in its URL to a directory in memory (tmpfs), the same for all who are to meet", m.Dir, m.Err)
 			continue
 		}
 		c.room(m)
@@ -65,7 +65,7 @@ func (c *check) room(m *SharedMemory) {
 		c.add("shm", little, fix, "%s has %.0f MB, of which %.0f are free, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner%s",
 			m.Dir, float64(m.Bytes)/mb, free, float64(most)/mb, c.why64(m))
 	case m.Free < most:
-		c.add("shm", little, "du -sh "+m.Dir+"/* | sort -h   # what takes it; else "+fix, "%s has %.0f MB free of %.0f, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner",
+		c.add("shm", little, "du -sh "+word(m.Dir)+"/* | sort -h   # what takes it; else "+fix, "%s has %.0f MB free of %.0f, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner",
 			m.Dir, free, float64(m.Bytes)/mb, float64(most)/mb)
 	default:
 		c.add("shm", OK, "", "%s has %.0f MB free of %.0f: enough for %d endpoints of shm://, which use up to %.0f each", m.Dir, free, float64(m.Bytes)/mb, m.Free/most, float64(most)/mb)
@@ -99,9 +99,9 @@ func (c *check) moreShared(m *SharedMemory) string {
 	case kind == "Docker":
 		return "docker run --shm-size=1g ...   # or --ipc=host, to meet processes of the host"
 	case kind != "":
-		return "mount -o remount,size=1G " + m.Dir + "   # or in the configuration of the container"
+		return "mount -o remount,size=1G " + word(m.Dir) + "   # or in the configuration of the container"
 	}
-	return "mount -o remount,size=1G " + m.Dir + "   # or dir= in the URL, another place in memory, the same for all"
+	return "mount -o remount,size=1G " + word(m.Dir) + "   # or dir= in the URL, another place in memory, the same for all"
 }
 
 // place tells what is wrong with a place, or that it was left.
@@ -145,11 +145,21 @@ func (p *SharedPlace) wrong() string {
 	return ""
 }
 
-// remove is the command that removes a place. What others may have called it must not be more than a name to a shell. There
-// is none for a fabric in a place: until it is given, who has the place could put a link there to what it would remove.
+// remove is the command that removes a place. There is none for a fabric in a place: until it is given, who has the place could put a link there to what it would remove.
 func remove(p *SharedPlace) string {
 	if p.Inner {
 		return ""
 	}
-	return "rm -r '" + strings.ReplaceAll(p.Path, "'", `'\''`) + "'"
+	return "rm -r " + word(p.Path)
 }
+
+// word is a path as one word of a shell: others choose what directories are called, and whoever runs doctor may be root.
+func word(path string) string {
+	if strings.Trim(path, plainInWords) == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// plainInWords is what needs no quotes there.
+const plainInWords = "/-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -44,7 +44,7 @@ func TestShared(t *testing.T) {
 		{"ours", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000}), OK, "", ""},
 		{"a group's", nil, with(SharedPlace{Name: "fanfare-g7", IsDir: true, UID: 1001, GID: 7, Mode: 0o2770}), OK, "", ""},
 		{"another program's", nil, with(SharedPlace{Name: "fanfare-test-17", IsDir: true, UID: 1000, Mode: 0o777}), OK, "", ""},
-		{"ours is another's", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1001}), Fail, "/dev/shm/fanfare-1000 belongs to user 1001, and is the place of user 1000: shm:// is refused to you", "rm -r '/dev/shm/fanfare-1000'"},
+		{"ours is another's", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1001}), Fail, "/dev/shm/fanfare-1000 belongs to user 1001, and is the place of user 1000: shm:// is refused to you", "rm -r /dev/shm/fanfare-1000"},
 		{"ours is a file", nil, with(SharedPlace{Name: "fanfare-1000", UID: 1000}), Fail, "is no directory", "rm -r"},
 		{"ours is open", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000, Mode: 0o755}), Fail, "has mode 0755, which lets others in, where 0700 is the most", "rm -r"},
 		{"another user's is open", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Mode: 0o777}), Warn, "shm:// is refused there; have it removed by user 1001 or root", "rm -r"},
@@ -53,6 +53,9 @@ func TestShared(t *testing.T) {
 		{"left by another", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Left: true, Bytes: 12e6}), Info, "nobody lives in /dev/shm/fanfare-1001 of user 1001 any more, and it holds 12.0 MB", ""},
 		{"left by us", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000, Left: true}), OK, "", ""},
 		{"a name that begins as ours", nil, with(SharedPlace{Name: "fanfare-1000';reboot'", UID: 1000}), OK, "", ""},
+		{"a bus with a strange dir=, not there", nil, SharedMemory{Dir: "/x;reboot", Err: errors.New("no such file")}, Warn, "in /x;reboot", "mount | grep '/x;reboot'"},
+		{"a bus with a strange dir=, little", nil, SharedMemory{Dir: "/x;reboot", Used: true, Bytes: 128 * mib, Free: 100 * mib}, Warn, "/x;reboot has 134 MB", "mount -o remount,size=1G '/x;reboot'"},
+		{"a bus with a strange dir=, taken", nil, SharedMemory{Dir: "/x'$(reboot)", Used: true, Bytes: 8 << 30, Free: 100 * mib}, Warn, "has 105 MB free", `du -sh '/x'\''$(reboot)'/*`},
 		{"a place that is mounted in a container", docker, SharedMemory{Dir: "/run/fast", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "are lost sooner", "mount -o remount,size=1G /run/fast"},
 	} {
 		f := host(t, "mlx5-roce.txt").set(c.files)
