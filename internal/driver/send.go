@@ -28,7 +28,8 @@ func (p *Publication) look(o *open, messages uint64, size int) reliable.Instant 
 	case o.w.Full():
 		b.sending(now, false, p.held())
 		p.send(now, o, false)
-	case !p.out.busy && b.leavesNow(now, p, n, size, first, p.held(), p.othersPassed):
+	case !p.out.busy && b.leaves(now, p, n, size, first, p.othersPassed):
+		b.sending(now, true, p.held())
 		p.send(now, o, true)
 	case o.opened == 0:
 		p.open(o, now)
@@ -156,11 +157,10 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if p.states.s != nil {
 		p.tendState(now) // the loop may find mu locked
 	}
-	left := all || p.s.Lead() != lead
-	p.transmit(now, false)
-	if left { // noted behind, for what is sent need not wait for it
+	if all || p.s.Lead() != lead {
 		p.l.batcher.left(!all)
 	}
+	p.transmit(now, false)
 	if p.readReplies(now) {
 		p.transmit(now, true) // repairs
 	}

@@ -71,6 +71,12 @@ type batcher struct {
 	_        [40]byte         // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
+// waiting is a publication with an open train, whose first message came at since.
+type waiting struct {
+	p     *Publication
+	since reliable.Instant
+}
+
 const (
 	// idleAfter is how many messages in a row that come further apart make a bus idle that
 	// was busy. Single ones are hiccups of the processor.
@@ -145,22 +151,13 @@ func (b *batcher) measuredCost() time.Duration {
 
 func (b *batcher) sendCost() time.Duration { return max(b.cost, b.least) }
 
-// leavesNow is leaves, and if so sending, which p makes: the first message of an idle bus waits for both.
-func (b *batcher) leavesNow(now reliable.Instant, p *Publication, n uint64, size int, first, held bool, passed func(open []waiting, many uint64) bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.leaves(now, p, n, size, first, passed) {
-		return false
-	}
-	b.sendingLocked(now, true, held)
-	return true
-}
-
 // leaves reports whether the train of p that n messages were added to since p
 // looked last, of about size bytes each, leaves now. first says that it held nothing before. passed is asked where
 // the answer depends on it: whether other publications let that many messages pass since
-// they looked last. Under mu.
+// they looked last.
 func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size int, first bool, passed func(open []waiting, many uint64) bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	turn := b.last != p
 	b.last = p
 	gap, near := now.Sub(b.active), b.sendCost()/2
@@ -216,10 +213,6 @@ func (b *batcher) mostEarly() int {
 func (b *batcher) sending(now reliable.Instant, idle, held bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sendingLocked(now, idle, held)
-}
-
-func (b *batcher) sendingLocked(now reliable.Instant, idle, held bool) {
 	between := time.Duration(0)
 	if idle {
 		between = min(now.Sub(b.began), 4*b.sendCost())
@@ -330,4 +323,74 @@ func (b *batcher) row() (saturated bool, sent reliable.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sends >= saturatedSends, b.sent
+}
+
+// opened notes that p has a train open since then.
+func (b *batcher) opened(p *Publication, since reliable.Instant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.waits {
+		return
+	}
+	p.waits = true
+	if b.head > 0 && len(b.open) == cap(b.open) {
+		n := copy(b.open, b.open[b.head:])
+		clear(b.open[n:])
+		b.open, b.head = b.open[:n], 0
+	}
+	b.open = append(b.open, waiting{p, since})
+	for i := len(b.open) - 1; i > b.head && b.open[i-1].since > since; i-- {
+		b.open[i-1], b.open[i] = b.open[i], b.open[i-1]
+	}
+	b.schedule()
+}
+
+// next takes the publication whose train has waited for linger at now, if there is one.
+func (b *batcher) next(now reliable.Instant) *Publication {
+	if int64(now) < b.due.Load() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.schedule()
+	if int64(now) < b.due.Load() {
+		return nil
+	}
+	p := b.open[b.head].p
+	p.waits = false
+	b.open[b.head] = waiting{}
+	b.head++
+	b.schedule()
+	return p
+}
+
+// schedule computes due. Under mu.
+func (b *batcher) schedule() {
+	due := reliable.Never
+	if b.head < len(b.open) {
+		due = b.open[b.head].since.Add(b.lingerLocked())
+	}
+	b.due.Store(int64(due))
+}
+
+// openTrains says how trains leave, to who fills one.
+type openTrains uint8
+
+const (
+	loneTrain     openTrains = iota
+	fullTrains               // one at a time, and each of many because it was full, also the last
+	severalTrains            // more than one publication has an open train
+)
+
+// trains says it as of now.
+func (b *batcher) trains() openTrains {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case len(b.open)-b.head > 1:
+		return severalTrains
+	case b.full >= saturatedSends && b.lastFull:
+		return fullTrains
+	}
+	return loneTrain
 }

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -476,27 +475,5 @@ func TestBatcherBurstsBehindAPace(t *testing.T) {
 	}
 	if sends > 500 {
 		t.Errorf("%d sends for 100 bursts of %d messages", sends, burst)
-	}
-}
-
-// Of a train that leaves now the send is noted, and of no other.
-func TestBatcherLeavesNow(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	one, both := newBatcher(20*time.Microsecond), newBatcher(20*time.Microsecond)
-	now, left := aMinute, 0
-	for i := range 10_000 {
-		now = now.Add(time.Duration(rng.Int64N(int64(1) << rng.IntN(20))))
-		first, held := rng.IntN(2) == 0, rng.IntN(8) == 0
-		leaves := both.leaves(now, nil, 1, 64, first, nobody)
-		if leaves {
-			both.sending(now, true, held)
-			left++
-		}
-		if one.leavesNow(now, nil, 1, 64, first, held, nobody) != leaves || one.sends != both.sends || one.interval != both.interval || one.began != both.began {
-			t.Fatalf("message %d: %d sends in a row, %v apart, want %d, %v; it leaves: %v", i, one.sends, one.interval, both.sends, both.interval, leaves)
-		}
-	}
-	if left == 0 || left == 10_000 {
-		t.Fatalf("%d of 10000 left", left)
 	}
 }

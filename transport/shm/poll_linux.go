@@ -46,22 +46,16 @@ func (t *Transport) look() {
 // fetchAll takes what all have sent, up to room trains, and drops those that have ended.
 func (t *Transport) fetchAll(b *transport.Batch, room int) {
 	t.fetching.Lock()
+	defer t.fetching.Unlock()
 	all := *t.known.Load()
-	if t.turn++; t.turn >= len(all) {
-		t.turn = 0
-	}
+	t.turn++
 	for i := range all {
-		at := t.turn + i
-		if at >= len(all) {
-			at -= len(all) // most looks are in vain, and to divide would be a part of what they take
-		}
-		p := all[at]
+		p := all[(t.turn+i)%len(all)]
 		t.fetch(p, b, room)
 		if p.gone.Load() && p.lentOut == 0 && !t.waits(p) {
 			t.forget(p)
 		}
 	}
-	t.fetching.Unlock()
 }
 
 // waits reports whether something of a peer waits to be fetched. Under fetching.
