@@ -145,15 +145,21 @@ func (f *flowState) frontier(s *Sender, none uint64, counts func(*Member) bool, 
 	}
 }
 
-// admit asks flow control, the window and the rate limit for one packet. docs/protocol.md §8.1.
-func (s *Sender) admit(now Instant, size int) Reason {
-	if r := s.win.admits(s.flow.limit, s.flow.floor); r != ReasonNone {
-		return r
+// admit asks flow control, the window and the rate limit for packets of so many bytes each. It
+// returns how many of them, from the first on, may have their sequences; if none, what the
+// first one waits for. docs/protocol.md §8.1.
+func (s *Sender) admit(now Instant, lens []uint16) (int, Reason) {
+	n, why := s.win.admits(s.flow.limit, s.flow.floor)
+	if n == 0 {
+		return 0, why
 	}
-	if !s.limiter.take(now, size) {
-		return ReasonRate
+	if n < uint64(len(lens)) {
+		lens = lens[:n]
 	}
-	return ReasonNone
+	if taken := s.limiter.takeRow(now, lens); taken > 0 {
+		return taken, ReasonNone
+	}
+	return 0, ReasonRate
 }
 
 // Room is how many full packets flow control and the window admit now.

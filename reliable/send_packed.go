@@ -143,7 +143,7 @@ func (s *Sender) pack(now Instant, w *Writer, size int) {
 	messages := uint64(0)
 	for end := w.runsBelow(last); w.assignedRuns < end; w.assignedRuns++ {
 		r := &w.runs[w.assignedRuns]
-		s.numbered(now, w, r, wire.RunNumber(w.b.mem[r.off:]))
+		s.numbered(now, w, r, wire.RunNumber(w.b.mem[r.off:]), s.win.next)
 		messages += uint64(r.messages)
 	}
 	s.written(messages)
@@ -161,7 +161,7 @@ func (s *Sender) pack(now Instant, w *Writer, size int) {
 		s.stats.PacketsPacked++
 	}
 	w.assigned = last
-	s.sequence(w.b, off, size)
+	s.sequence(w.b, []uint32{uint32(off)}, []uint16{uint16(size)})
 }
 
 // share is how many packets are to share one; 0 where it is not worth trying.

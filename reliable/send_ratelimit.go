@@ -39,6 +39,20 @@ func (b *tokenBucket) takeAbove(now Instant, size, keep int) bool {
 	return true
 }
 
+// takeRow takes what packets of so many bytes each need, from the first on, as far as it is there.
+// It returns how many that are.
+func (b *tokenBucket) takeRow(now Instant, lens []uint16) int {
+	if b.rate == 0 {
+		return len(lens)
+	}
+	for i, size := range lens {
+		if !b.take(now, int(size)) {
+			return i
+		}
+	}
+	return len(lens)
+}
+
 // correct gives back bytes of what was taken; below zero it takes more, whether they are there
 // or not.
 func (b *tokenBucket) correct(bytes int) {

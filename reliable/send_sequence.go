@@ -26,32 +26,36 @@ func (r Reason) String() string {
 // as flow control and the rate limit allow. What is left stays in w for the next Assign;
 // the Reason says what it waits for. Next hands out what has its sequence.
 func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
-	if !w.Pending() {
+	switch {
+	case !w.Pending():
 		s.retireFull(w)
 		return ReasonNone // what holds another writer up goes on to hold it up
+	case s.Busy(w):
+		if s.blocked == ReasonNone {
+			s.blocked = ReasonOther
+		}
+		return ReasonOther
 	}
-	for w.b != nil && (w.assigned < w.open || all && w.packet != nil) {
-		if s.midMessage != nil && s.midMessage != w {
-			if s.blocked == ReasonNone {
-				s.blocked = ReasonOther
-			}
-			return ReasonOther
+	for w.assigned < w.open || all && w.packet != nil {
+		lens := w.b.lens[w.assigned:w.open]
+		switch {
+		case len(lens) == 0:
+			lens = []uint16{uint16(s.cfg.padded(w.off))}
+		case s.packing != nil:
+			lens = lens[:1] // others may share its packet
 		}
-		size := s.cfg.padded(w.off)
-		if w.assigned < w.open {
-			size = int(w.b.lens[w.assigned])
-		}
-		if r := s.admit(now, size); r != ReasonNone {
-			s.block(now, r)
-			return r
+		n, why := s.admit(now, lens)
+		if n == 0 {
+			s.block(now, why)
+			return why
 		}
 		if w.assigned == w.open { // the open one, short: it ends its train
 			w.closeAt(w.off)
 		}
 		if s.packing == nil {
-			s.assign(now, w, size)
+			s.assign(now, w, n)
 		} else {
-			s.pack(now, w, size)
+			s.pack(now, w, int(lens[0]))
 		}
 		s.midMessage = nil
 		if w.fragmentAhead() && (w.midMessage || w.Pending()) {
@@ -110,22 +114,29 @@ func (s *Sender) block(now Instant, r Reason) {
 	}
 }
 
-// assign gives the next packet of w its sequence, and its runs their numbers.
-func (s *Sender) assign(now Instant, w *Writer, size int) {
-	off := int(w.b.offs[w.assigned])
-	end, messages := w.runsBelow(w.assigned+1), uint64(0)
-	for w.assignedRuns < end {
-		r := &w.runs[w.assignedRuns]
-		number := r.topic.next
-		wire.SetRunNumber(w.b.mem[r.off:], number)
-		r.topic.next += uint64(r.messages)
-		s.numbered(now, w, r, number)
-		messages += uint64(r.messages)
-		w.assignedRuns++
+// assign gives the next n packets of w their sequences, and their runs their numbers.
+func (s *Sender) assign(now Instant, w *Writer, n int) {
+	from, to, seq := w.assigned, w.assigned+n, s.win.next
+	offs, lens, runs := w.b.offs[from:to], w.b.lens[from:to], w.runs[w.assignedRuns:]
+	for i, off := range offs {
+		// A packet's runs lie in front of its end, of which the next packet's are behind.
+		end, messages := off+uint32(lens[i]), uint64(0)
+		for len(runs) > 0 && runs[0].off < end {
+			r := &runs[0]
+			number := r.topic.next
+			wire.SetRunNumber(w.b.mem[r.off:], number)
+			r.topic.next = number + uint64(r.messages)
+			if r.name || r.request {
+				s.numbered(now, w, r, number, seq)
+			}
+			messages += uint64(r.messages)
+			runs = runs[1:]
+		}
+		s.written(messages)
+		seq++
 	}
-	s.written(messages)
-	w.assigned++
-	s.sequence(w.b, off, size)
+	w.assigned, w.assignedRuns = to, len(w.runs)-len(runs)
+	s.sequence(w.b, offs, lens)
 }
 
 // runsBelow is how many of the writer's runs lie in its first packets, so many, which are closed.
@@ -137,10 +148,10 @@ func (w *Writer) runsBelow(packets int) int {
 	return n
 }
 
-// numbered notes that a run, which goes into the next packet, has its number.
-func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number uint64) {
+// numbered notes that a run, which goes into packet seq, has its number.
+func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number, seq uint64) {
 	if r.request {
-		s.requests.assigned(s, now, w, number, s.win.next)
+		s.requests.assigned(s, now, w, number, seq)
 	}
 	if r.name {
 		r.topic.nameAssigned()
@@ -153,19 +164,24 @@ func (s *Sender) written(messages uint64) {
 	s.batches.add(s.cfg.Sink, messages)
 }
 
-// sequence gives the packet at off of b, which is complete, its sequence.
-func (s *Sender) sequence(b *block, off, size int) {
-	p := b.mem[off : off+size]
-	seq, e := s.win.push()
-	wire.SetSeq(p, seq)
-	if s.cfg.Checksum {
-		wire.SetChecksum(p)
+// sequence gives packets of b, which are complete and begin at offs, their sequences.
+func (s *Sender) sequence(b *block, offs []uint32, lens []uint16) {
+	seq := s.win.push(len(offs))
+	for i, off := range offs {
+		p := b.mem[off:][:lens[i]]
+		wire.SetSeq(p, seq)
+		if s.cfg.Checksum {
+			wire.SetChecksum(p)
+		}
+		e := s.win.at(seq)
+		if e.queues != 0 {
+			s.repairs.unqueue(e) // asked for, but never sent: it has left the window
+		}
+		// Field by field: a value made on the stack first would be copied as a whole.
+		e.block, e.off, e.size, e.repairedAt = b.id, off, lens[i], 0
+		b.last = seq
+		seq++
 	}
-	if e.queues != 0 {
-		s.repairs.unqueue(e) // asked for, but never sent: it has left the window
-	}
-	*e = windowSlot{block: b.id, off: uint32(off), size: uint16(size)}
-	b.last = seq
 }
 
 // retire takes the block from w, whose packets are all assigned.

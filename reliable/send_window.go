@@ -31,18 +31,21 @@ func (w *sendWindow) at(seq uint64) *windowSlot { return &w.index[seq&w.mask] }
 // span is how many packets it has room for.
 func (w *sendWindow) span() uint64 { return uint64(len(w.index)) }
 
-// admits says what keeps the next packet out: flow control, with sequences below limit
-// admitted and none below floor missed, or memory. docs/protocol.md §8.1.
-func (w *sendWindow) admits(limit, floor uint64) Reason {
-	switch n := w.span(); {
-	case w.next >= limit:
-		return ReasonFlow
-	case w.next >= n && w.next-n >= floor:
-		return ReasonFlow // it would push out a packet that somebody still misses
-	case w.next-w.sent >= n:
-		return ReasonMemory // or one that was not sent at all
+// admits is how many packets from the next one on flow control, with sequences below limit
+// admitted and none below floor missed, and memory let in; if none, what keeps the next one
+// out. docs/protocol.md §8.1.
+func (w *sendWindow) admits(limit, floor uint64) (n uint64, why Reason) {
+	if floor < noLimit {
+		limit = min(limit, floor+w.span()) // that one would push out a packet that somebody still misses
 	}
-	return ReasonNone
+	unsent := w.sent + w.span() // or one that was not sent at all
+	switch {
+	case w.next >= limit:
+		return 0, ReasonFlow
+	case w.next >= unsent:
+		return 0, ReasonMemory
+	}
+	return min(limit, unsent) - w.next, ReasonNone
 }
 
 // room is how many packets flow control and the window admit, whose memory has room for so many.
@@ -56,15 +59,15 @@ func (w *sendWindow) room(limit, floor, memory uint64) uint64 {
 	return limit - w.next
 }
 
-// push makes a slot for the next packet, which may push out the oldest, and returns it with
-// its sequence.
-func (w *sendWindow) push() (uint64, *windowSlot) {
-	seq := w.next
-	if seq-w.trail >= w.span() {
-		w.trail = seq - w.span() + 1
+// push makes slots for the next n packets, at most as many as it has room for, which may push
+// out the oldest. It returns the sequence of the first.
+func (w *sendWindow) push(n int) (first uint64) {
+	first = w.next
+	w.next += uint64(n)
+	if w.next-w.trail > w.span() {
+		w.trail = w.next - w.span()
 	}
-	w.next++
-	return seq, w.at(seq)
+	return first
 }
 
 // grow makes room for n packets, a power of two.

@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -140,24 +141,28 @@ func TestSendWindowAdmits(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
 		next, sent, limit, floor uint64
+		n                        uint64
 		why                      Reason
 		room                     uint64
 	}{
-		{"nobody is waited for", 100, 100, noLimit, noLimit, ReasonNone, noLimit - 100},
-		{"the first packet", 0, 0, noLimit, 0, ReasonNone, 16},
-		{"up to the limit", 100, 100, 101, 100, ReasonNone, 1},
-		{"at the limit", 101, 101, 101, 101, ReasonFlow, 0},
-		{"beyond it", 105, 105, 101, 101, ReasonFlow, 0},
-		{"the oldest is lacked", 116, 116, noLimit, 100, ReasonFlow, 0},
-		{"the oldest is not lacked any more", 116, 116, noLimit, 101, ReasonNone, 1},
-		{"a window of packets is not sent", 116, 100, noLimit, noLimit, ReasonMemory, noLimit - 116},
-		{"nearly a window", 115, 100, noLimit, noLimit, ReasonNone, noLimit - 115},
+		{"nobody is waited for", 100, 100, noLimit, noLimit, 16, ReasonNone, noLimit - 100},
+		{"the first packet", 0, 0, noLimit, 0, 16, ReasonNone, 16},
+		{"up to the limit", 100, 100, 101, 100, 1, ReasonNone, 1},
+		{"at the limit", 101, 101, 101, 101, 0, ReasonFlow, 0},
+		{"beyond it", 105, 105, 101, 101, 0, ReasonFlow, 0},
+		{"the oldest is lacked", 116, 116, noLimit, 100, 0, ReasonFlow, 0},
+		{"the oldest is not lacked any more", 116, 116, noLimit, 101, 1, ReasonNone, 1},
+		{"the limit lies in front of what is lacked", 110, 110, 113, 100, 3, ReasonNone, 3},
+		{"what is lacked lies in front of the limit", 110, 110, 130, 100, 6, ReasonNone, 6},
+		{"a window of packets is not sent", 116, 100, noLimit, noLimit, 0, ReasonMemory, noLimit - 116},
+		{"nearly a window", 115, 100, noLimit, noLimit, 1, ReasonNone, noLimit - 115},
+		{"neither flow control nor memory", 116, 100, 116, 110, 0, ReasonFlow, 0},
 	} {
 		var w sendWindow
 		w.grow(16)
 		w.next, w.sent = c.next, c.sent
-		if why := w.admits(c.limit, c.floor); why != c.why {
-			t.Errorf("%s: %v", c.name, why)
+		if n, why := w.admits(c.limit, c.floor); n != c.n || why != c.why {
+			t.Errorf("%s: %d, %v", c.name, n, why)
 		}
 		if room := w.room(c.limit, c.floor, 64); room != c.room {
 			t.Errorf("%s: room for %d", c.name, room)
@@ -209,21 +214,28 @@ func TestWindowOfShortPackets(t *testing.T) {
 func TestSendWindowPushesOut(t *testing.T) {
 	var w sendWindow
 	w.grow(4)
-	for i := range uint64(40) {
-		if i == 21 {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i, began := uint64(0), uint64(0); i < 60; {
+		if began == 0 && i > 20 {
+			began = w.trail
 			w.grow(16)
 		}
-		seq, at := w.push()
-		if at.off = uint32(seq); seq != i || w.next != i+1 {
-			t.Fatalf("packet %d is %d, the next one %d", i, seq, w.next)
+		n := 1 + rng.Uint64N(w.span())
+		first := w.push(int(n))
+		if first != i || w.next != i+n {
+			t.Fatalf("packet %d is %d, the one behind %d more %d", i, first, n, w.next)
 		}
+		for seq := first; seq < w.next; seq++ {
+			w.at(seq).off = uint32(seq)
+		}
+		i += n
 		for seq := w.trail; seq < w.next; seq++ {
 			if at := w.at(seq); at.off != uint32(seq) {
-				t.Fatalf("after %d packets, packet %d is in the slot of %d", i+1, seq, at.off)
+				t.Fatalf("after %d packets, packet %d is in the slot of %d", i, seq, at.off)
 			}
 		}
-		if n := w.next - w.trail; n != min(i+1, w.span()) && (i < 21 || n != min(i+1-17, w.span())) {
-			t.Fatalf("a window of %d holds %d after %d packets", w.span(), n, i+1)
+		if n := w.next - w.trail; n != min(i-began, w.span()) {
+			t.Fatalf("a window of %d holds %d after %d packets", w.span(), n, i)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func benchmarkSend(b *testing.B, topics, size int) {
 			x := *list[i%16]
 			list[i] = &x
 		} else {
-			cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 44, MaxTrainBytes: wire.MaxPacket, WindowPackets: 2048, EqualTrains: true})
+			cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, MaxTrain: 64, MaxTrainBytes: wire.MaxPacket, WindowPackets: 2048, EqualTrains: true})
 			s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+2)), 0)
 			if err != nil {
 				b.Fatal(err)
