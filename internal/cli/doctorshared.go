@@ -19,9 +19,8 @@ func lookAtShared(facts *doctor.Facts) {
 	facts.UID, facts.EndpointBytes = os.Geteuid(), shm.EndpointBytes
 	dirs, used := sharedDirs(facts.Buses)
 	for _, dir := range dirs {
-		m := doctor.LookAtShared(dir)
-		m.Used = used[dir]
-		m.Dir = printable(dir)
+		m := doctor.SharedMemory{Dir: printable(dir), Used: used[dir]}
+		m.Memory, m.Err = shm.LookAt(dir)
 		for i := range m.Places { // whose names others may have chosen
 			m.Places[i].Path = printable(m.Places[i].Path)
 		}
@@ -35,10 +34,14 @@ func sharedDirs(buses []doctor.Bus) (dirs []string, used map[string]bool) {
 	for i := range buses {
 		for _, raw := range buses[i].URLs {
 			u, err := url.Parse(raw)
-			if err != nil || u.Scheme != "shm" {
+			if err != nil {
 				continue
 			}
-			dir := cmp.Or(u.Query().Get("dir"), shm.DefaultDir)
+			cfg, err := shm.Parse(u)
+			if err != nil {
+				continue // no fabric of shared memory
+			}
+			dir := cmp.Or(cfg.Dir, shm.DefaultDir)
 			used[dir] = true
 			if !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)

@@ -1,32 +1,17 @@
 package doctor
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
 // SharedMemory is a directory in which fabrics of shm:// are. docs/protocol.md §28.1.
 type SharedMemory struct {
-	Dir   string
-	Used  bool  // a bus that runs has a fabric there
-	Err   error // it cannot be looked at
-	Bytes int64 // what its file system may hold; 0: there is no limit
-	Free  int64
-	// Places are what is there for users and groups, and the fabrics in them, as far as this user may look.
-	Places []SharedPlace
-}
-
-// SharedPlace is a directory for the fabrics of a user or a group, or a fabric in one.
-type SharedPlace struct {
-	Path     string
-	Name     string // of the directory for a user or group: fanfare-UID, fanfare-gGID
-	IsDir    bool
-	UID, GID int
-	Mode     uint32 // permissions, with the bit for setting the group
-	Inner    bool   // it is a fabric
-	Left     bool   // a fabric with files of endpoints, of which none lives
-	Bytes    int64  // memory that its files have
+	Dir  string
+	Used bool  // a bus that runs has a fabric there
+	Err  error // it cannot be looked at
+	shm.Memory
 }
 
 // shared looks at the memory that shm:// has, and at who may use what is there.
@@ -72,14 +57,11 @@ func (c *check) room(m *SharedMemory) {
 	}
 }
 
-// usualShared is where fabrics are without dir=.
-const usualShared = "/dev/shm"
-
 // dockerShared is what it has in a container unless it was told otherwise (docker run --shm-size).
 const dockerShared = 64 << 20
 
 func (c *check) why64(m *SharedMemory) string {
-	if kind, _ := c.container(); kind != "" && m.Dir == usualShared && m.Bytes == dockerShared {
+	if kind, _ := c.container(); kind != "" && m.Dir == shm.DefaultDir && m.Bytes == dockerShared {
 		return "; 64 MB is what containers get by default"
 	}
 	return ""
@@ -88,7 +70,7 @@ func (c *check) why64(m *SharedMemory) string {
 // moreShared gives a directory more memory.
 func (c *check) moreShared(m *SharedMemory) string {
 	kind, _ := c.container()
-	if m.Dir != usualShared { // which whoever runs the container has mounted
+	if m.Dir != shm.DefaultDir { // which whoever runs the container has mounted
 		kind = ""
 	}
 	switch {
@@ -105,49 +87,21 @@ func (c *check) moreShared(m *SharedMemory) string {
 }
 
 // place tells what is wrong with a place, or that it was left.
-func (c *check) place(p *SharedPlace) {
-	wrong := p.wrong()
+func (c *check) place(p *shm.Place) {
 	switch {
-	case wrong == "" && p.Left && p.UID != c.UID:
-		c.add("shm", Info, "", "nobody lives in %s of user %d any more, and it holds %.1f MB: that user's next endpoint removes it, and else root alone can", p.Path, p.UID, float64(p.Bytes)/1e6)
-	case wrong == "":
-	case p.Name == fmt.Sprintf("fanfare-%d", c.UID):
-		c.add("shm", Fail, remove(p), "%s %s: shm:// is refused to you there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
+	case p.Wrong == "" && p.Left && p.User != c.UID:
+		c.add("shm", Info, "", "nobody lives in %s of user %d any more, and it holds %.1f MB: that user's next endpoint removes it, and else root alone can", p.Path, p.User, float64(p.Bytes)/1e6)
+	case p.Wrong == "":
+	case p.Mine:
+		c.add("shm", Fail, remove(p), "%s %s: shm:// is refused to you there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, p.Wrong, p.User)
 	default:
-		c.add("shm", Warn, remove(p), "%s %s: shm:// is refused there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, wrong, p.UID)
+		c.add("shm", Warn, remove(p), "%s %s: shm:// is refused there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, p.Wrong, p.User)
 	}
-}
-
-// wrong says in what whose a place is, and who may write there, are not as its name says; it is empty where they are, and of
-// what is another program's.
-func (p *SharedPlace) wrong() string {
-	user, group, mode := -1, -1, uint32(0o700)
-	whose, shared := strings.CutPrefix(strings.TrimPrefix(p.Name, "fanfare-"), "g")
-	number, err := strconv.Atoi(whose)
-	switch {
-	case err != nil:
-		return ""
-	case shared:
-		group, mode = number, 0o2770
-	default:
-		user = number
-	}
-	switch {
-	case !p.IsDir:
-		return "is no directory"
-	case user >= 0 && p.UID != user:
-		return fmt.Sprintf("belongs to user %d, and is the place of user %d", p.UID, user)
-	case group >= 0 && p.GID != group:
-		return fmt.Sprintf("belongs to group %d, and is the place of group %d", p.GID, group)
-	case p.Mode&^mode != 0:
-		return fmt.Sprintf("has mode %#o, which lets others in, where %#o is the most", p.Mode, mode)
-	}
-	return ""
 }
 
 // remove is the command that removes a place. There is none for a fabric in a place: until it is given, who has the place could put a link there to what it would remove.
-func remove(p *SharedPlace) string {
-	if p.Inner {
+func remove(p *shm.Place) string {
+	if p.Fabric {
 		return ""
 	}
 	return "rm -r " + word(p.Path)

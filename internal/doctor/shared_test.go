@@ -4,20 +4,25 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
 // Memory for shm:// is held against what an endpoint may use, and whose directories are against their names.
 func TestShared(t *testing.T) {
 	const mib = 1 << 20
 	docker := map[string]string{".dockerenv": "x"}
-	fit := SharedMemory{Dir: "/dev/shm", Bytes: 8 << 30, Free: 8 << 30}
-	with := func(p SharedPlace) SharedMemory {
-		m := fit
-		p.Path = "/dev/shm/" + p.Name
-		if p.Mode == 0 {
-			p.Mode = 0o700
-		}
-		m.Places = []SharedPlace{p}
+	memory := func(dir string, bytes, free int64) SharedMemory {
+		return SharedMemory{Dir: dir, Memory: shm.Memory{Bytes: bytes, Free: free}}
+	}
+	used := func(m SharedMemory) SharedMemory {
+		m.Used = true
+		return m
+	}
+	with := func(path string, p shm.Place) SharedMemory {
+		m := memory("/dev/shm", 8<<30, 8<<30)
+		p.Path = path
+		m.Places = []shm.Place{p}
 		return m
 	}
 	for _, c := range []struct {
@@ -27,36 +32,30 @@ func TestShared(t *testing.T) {
 		level     Level
 		says, fix string
 	}{
-		{"much", nil, fit, OK, "8590 MB free of 8590: enough for 30 endpoints of shm://, which use up to 279 each", ""},
+		{"much", nil, memory("/dev/shm", 8<<30, 8<<30), OK, "8590 MB free of 8590: enough for 30 endpoints of shm://, which use up to 279 each", ""},
 		{"no limit", nil, SharedMemory{Dir: "/dev/shm"}, OK, "no limit of its own", ""},
-		{"little", nil, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 128 * mib, Free: 100 * mib}, Warn, "has 134 MB, of which 105 are free, and an endpoint of shm:// may use 279, a quarter of it for what it publishes", "mount -o remount,size=1G /dev/shm"},
-		{"Docker's", docker, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "; 64 MB is what containers get by default", "docker run --shm-size=1g"},
-		{"Docker's, and more", docker, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 128 * mib, Free: 128 * mib}, Warn, "are lost sooner", "--shm-size=1g"},
-		{"Podman's", map[string]string{"run/.containerenv": "x"}, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "podman run --shm-size=1g"},
-		{"a pod's", map[string]string{"var/run/secrets/kubernetes.io/serviceaccount/token": "x"}, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "emptyDir: {medium: Memory}"},
-		{"LXC's", map[string]string{"proc/1/cgroup": "0::/lxc/1"}, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "by default", "configuration of the container"},
-		{"taken", nil, SharedMemory{Dir: "/dev/shm", Used: true, Bytes: 8 << 30, Free: 100 * mib}, Warn, "has 105 MB free of 8590", "du -sh /dev/shm/*"},
-		{"little, and unused", nil, SharedMemory{Dir: "/dev/shm", Bytes: 128 * mib, Free: 100 * mib}, Info, "has 134 MB", "mount -o remount,size=1G /dev/shm"},
-		{"taken, and unused", nil, SharedMemory{Dir: "/dev/shm", Bytes: 8 << 30, Free: 100 * mib}, Info, "has 105 MB free", "du -sh"},
-		{"full", nil, SharedMemory{Dir: "/dev/shm", Bytes: 8 << 30, Free: 4096}, Warn, "/dev/shm is full: 0.0 MB of 8590 are free", "mount -o remount"},
+		{"little", nil, used(memory("/dev/shm", 128*mib, 100*mib)), Warn, "has 134 MB, of which 105 are free, and an endpoint of shm:// may use 279, a quarter of it for what it publishes", "mount -o remount,size=1G /dev/shm"},
+		{"Docker's", docker, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "; 64 MB is what containers get by default", "docker run --shm-size=1g"},
+		{"Docker's, and more", docker, used(memory("/dev/shm", 128*mib, 128*mib)), Warn, "are lost sooner", "--shm-size=1g"},
+		{"Podman's", map[string]string{"run/.containerenv": "x"}, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "by default", "podman run --shm-size=1g"},
+		{"a pod's", map[string]string{"var/run/secrets/kubernetes.io/serviceaccount/token": "x"}, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "by default", "emptyDir: {medium: Memory}"},
+		{"LXC's", map[string]string{"proc/1/cgroup": "0::/lxc/1"}, used(memory("/dev/shm", 64*mib, 64*mib)), Warn, "by default", "configuration of the container"},
+		{"taken", nil, used(memory("/dev/shm", 8<<30, 100*mib)), Warn, "has 105 MB free of 8590", "du -sh /dev/shm/*"},
+		{"little, and unused", nil, memory("/dev/shm", 128*mib, 100*mib), Info, "has 134 MB", "mount -o remount,size=1G /dev/shm"},
+		{"taken, and unused", nil, memory("/dev/shm", 8<<30, 100*mib), Info, "has 105 MB free", "du -sh"},
+		{"full", nil, memory("/dev/shm", 8<<30, 4096), Warn, "/dev/shm is full: 0.0 MB of 8590 are free", "mount -o remount"},
 		{"not there", nil, SharedMemory{Dir: "/dev/shm", Err: errors.New("no such file")}, Warn, "no such file: shm:// cannot be used there; set dir=", "mount"},
 
-		{"ours", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000}), OK, "", ""},
-		{"a group's", nil, with(SharedPlace{Name: "fanfare-g7", IsDir: true, UID: 1001, GID: 7, Mode: 0o2770}), OK, "", ""},
-		{"another program's", nil, with(SharedPlace{Name: "fanfare-test-17", IsDir: true, UID: 1000, Mode: 0o777}), OK, "", ""},
-		{"ours is another's", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1001}), Fail, "/dev/shm/fanfare-1000 belongs to user 1001, and is the place of user 1000: shm:// is refused to you", "rm -r /dev/shm/fanfare-1000"},
-		{"ours is a file", nil, with(SharedPlace{Name: "fanfare-1000", UID: 1000}), Fail, "is no directory", "rm -r"},
-		{"ours is open", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000, Mode: 0o755}), Fail, "has mode 0755, which lets others in, where 0700 is the most", "rm -r"},
-		{"another user's is open", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Mode: 0o777}), Warn, "shm:// is refused there; have it removed by user 1001 or root", "rm -r"},
-		{"a group's is another's", nil, with(SharedPlace{Name: "fanfare-g7", IsDir: true, UID: 1001, GID: 1001, Mode: 0o2770}), Warn, "belongs to group 1001, and is the place of group 7", "rm -r"},
-		{"a group's is open", nil, with(SharedPlace{Name: "fanfare-g7", IsDir: true, UID: 1001, GID: 7, Mode: 0o2775}), Warn, "has mode 02775, which lets others in, where 02770", "rm -r"},
-		{"left by another", nil, with(SharedPlace{Name: "fanfare-1001", IsDir: true, UID: 1001, Left: true, Bytes: 12e6}), Info, "nobody lives in /dev/shm/fanfare-1001 of user 1001 any more, and it holds 12.0 MB", ""},
-		{"left by us", nil, with(SharedPlace{Name: "fanfare-1000", IsDir: true, UID: 1000, Left: true}), OK, "", ""},
-		{"a name that begins as ours", nil, with(SharedPlace{Name: "fanfare-1000';reboot'", UID: 1000}), OK, "", ""},
+		{"ours", nil, with("/dev/shm/fanfare-1000", shm.Place{User: 1000, Mine: true}), OK, "", ""},
+		{"ours is refused", nil, with("/dev/shm/fanfare-1000", shm.Place{User: 1001, Mine: true, Wrong: "is wrong"}), Fail, "/dev/shm/fanfare-1000 is wrong: shm:// is refused to you there; have it removed by user 1001 or root", "rm -r /dev/shm/fanfare-1000"},
+		{"another's is refused", nil, with("/dev/shm/fanfare-g7", shm.Place{User: 1001, Wrong: "is wrong"}), Warn, "is wrong: shm:// is refused there; have it removed by user 1001 or root", "rm -r /dev/shm/fanfare-g7"},
+		{"a fabric is refused", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Wrong: "is wrong"}), Warn, "is wrong: shm:// is refused there", ""},
+		{"left by another", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Left: true, Bytes: 12e6}), Info, "nobody lives in /dev/shm/fanfare-1001/desk of user 1001 any more, and it holds 12.0 MB", ""},
+		{"left by us", nil, with("/dev/shm/fanfare-1000/desk", shm.Place{User: 1000, Mine: true, Fabric: true, Left: true}), OK, "", ""},
 		{"a bus with a strange dir=, not there", nil, SharedMemory{Dir: "/x;reboot", Err: errors.New("no such file")}, Warn, "in /x;reboot", "mount | grep '/x;reboot'"},
-		{"a bus with a strange dir=, little", nil, SharedMemory{Dir: "/x;reboot", Used: true, Bytes: 128 * mib, Free: 100 * mib}, Warn, "/x;reboot has 134 MB", "mount -o remount,size=1G '/x;reboot'"},
-		{"a bus with a strange dir=, taken", nil, SharedMemory{Dir: "/x'$(reboot)", Used: true, Bytes: 8 << 30, Free: 100 * mib}, Warn, "has 105 MB free", `du -sh '/x'\''$(reboot)'/*`},
-		{"a place that is mounted in a container", docker, SharedMemory{Dir: "/run/fast", Used: true, Bytes: 64 * mib, Free: 64 * mib}, Warn, "are lost sooner", "mount -o remount,size=1G /run/fast"},
+		{"a bus with a strange dir=, little", nil, used(memory("/x;reboot", 128*mib, 100*mib)), Warn, "/x;reboot has 134 MB", "mount -o remount,size=1G '/x;reboot'"},
+		{"a bus with a strange dir=, taken", nil, used(memory("/x'$(reboot)", 8<<30, 100*mib)), Warn, "has 105 MB free", `du -sh '/x'\''$(reboot)'/*`},
+		{"a place that is mounted in a container", docker, used(memory("/run/fast", 64*mib, 64*mib)), Warn, "are lost sooner", "mount -o remount,size=1G /run/fast"},
 	} {
 		f := host(t, "mlx5-roce.txt").set(c.files)
 		f.Shared, f.EndpointBytes, f.UID = []SharedMemory{c.m}, 279003136, 1000
@@ -65,6 +64,9 @@ func TestShared(t *testing.T) {
 		got, worst := text(check.findings), OK
 		for _, finding := range check.findings {
 			worst = max(worst, finding.Level)
+		}
+		if strings.Contains(got, "is wrong") && c.fix == "" && strings.Contains(got, "rm ") {
+			t.Errorf("%s: advises to remove it:\n%s", c.name, got)
 		}
 		if worst != c.level || !strings.Contains(got, c.says) || !strings.Contains(got, c.fix) {
 			t.Errorf("%s: want %v with %q and %q, got\n%s", c.name, c.level, c.says, c.fix, got)

@@ -16,32 +16,33 @@ import (
 // place, or in that of the directory above, as all of a group that shares them may, misleads
 // nobody who has opened it. Any goroutine may call its methods.
 type dir struct {
+	place           // whose it is
 	path     string // for people, and to remove the one above
 	name     string // in the directory above
 	above    int    // descriptor of that; -1: not open
 	fd       int    // its own; -1: not open
-	gid      int    // of the group that shares it
-	shared   bool   // by a group
 	distrust bool   // Config.distrust
 }
 
 // findDir says where the directory of a fabric is to be, in one for its user or group.
 func findDir(cfg Config) (dir, error) {
-	d := dir{name: cfg.Name, above: -1, fd: -1, gid: -1, distrust: cfg.distrust}
-	owner := strconv.Itoa(os.Geteuid())
+	d := dir{place: ownPlace(), name: cfg.Name, above: -1, fd: -1, distrust: cfg.distrust}
 	if cfg.Group != "" {
 		gid, err := groupID(cfg.Group)
 		if err != nil {
 			return d, err
 		}
-		d.gid, d.shared, owner = gid, true, "g"+strconv.Itoa(gid)
+		d.place = place{shared: true, id: gid}
 	}
 	if _, err := os.Stat(cfg.Dir); err != nil {
 		return d, fmt.Errorf("shm: the directory for shared memory: %w", err)
 	}
-	d.path = filepath.Join(cfg.Dir, "fanfare-"+owner, cfg.Name)
+	d.path = filepath.Join(cfg.Dir, d.dirName(), cfg.Name)
 	return d, nil
 }
+
+// ownPlace is that of this user.
+func ownPlace() place { return place{id: os.Geteuid()} }
 
 // noGroup is the number that no group has: to chown(2) it means that nothing changes.
 const noGroup = 1<<32 - 1
@@ -151,7 +152,7 @@ func made(err error, path string) error {
 
 // look opens a directory that there is.
 func (d *dir) look(at int, name, path string) (fd int, err error) {
-	fd, err = unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err = openDir(at, name)
 	switch err {
 	case nil:
 		return fd, nil
@@ -176,26 +177,30 @@ func (d *dir) adopt(fd int, path string) error {
 	if !d.shared || int(st.Uid) != os.Geteuid() || st.Mode&0o5777 != 0o700 {
 		return nil
 	}
-	return named(d.share(fd, 0o2770), "share", path)
+	return named(d.share(fd, d.mode()), "share", path)
 }
 
 // check refuses a directory that others can write into.
 func (d *dir) check(fd int, path string) error {
-	mode := uint32(0o700)
-	if d.shared {
-		mode = 0o2770
-	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return named(err, "look at", path)
 	}
-	switch {
-	case !d.shared && int(st.Uid) != os.Geteuid(), d.shared && int(st.Gid) != d.gid:
+	switch d.looks(&st) {
+	case ofOthers:
 		return d.foreign(&st, path)
-	case st.Mode&0o7777&^mode != 0:
-		return fmt.Errorf("%s has mode %#o, which lets others in: it must be %#o at most; have it removed", path, st.Mode&0o7777, mode)
+	case toOthers:
+		return fmt.Errorf("%s has mode %#o, which lets others in: it must be %#o at most; have it removed", path, st.Mode&permissions, d.mode())
 	}
 	return nil
+}
+
+// permissions are the bits of a file's mode that are no type.
+const permissions = 0o7777
+
+// looks is accepts of a file.
+func (p place) looks(st *unix.Stat_t) refusal {
+	return p.accepts(st.Mode&unix.S_IFMT == unix.S_IFDIR, int(st.Uid), int(st.Gid), st.Mode&permissions)
 }
 
 // foreign is the error of a directory that is not ours, nor of the group that is to share it. Any
@@ -203,7 +208,7 @@ func (d *dir) check(fd int, path string) error {
 func (d *dir) foreign(st *unix.Stat_t, path string) error {
 	whose := ""
 	if d.shared {
-		whose = fmt.Sprintf(" and is not shared with group %d", d.gid)
+		whose = fmt.Sprintf(" and is not shared with group %d", d.id)
 	}
 	return fmt.Errorf("%w: %s belongs to user %d%s: who may write there could read and replace what you publish; have it removed, or use another place (dir= in the URL, the same for all who are to meet)",
 		fs.ErrPermission, path, st.Uid, whose)
@@ -212,7 +217,7 @@ func (d *dir) foreign(st *unix.Stat_t, path string) error {
 // share gives a file of ours its mode, and to the group.
 func (d *dir) share(fd int, mode uint32) error {
 	if d.shared {
-		if err := unix.Fchown(fd, -1, d.gid); err != nil {
+		if err := unix.Fchown(fd, -1, d.id); err != nil {
 			return err
 		}
 	}

@@ -115,7 +115,7 @@ func TestShareNoLink(t *testing.T) {
 	if err := os.Symlink(victim, link); err != nil {
 		t.Fatal(err)
 	}
-	d := &dir{gid: os.Getegid(), shared: true}
+	d := &dir{place: place{shared: true, id: os.Getegid()}}
 	if _, err := d.openAt(unix.AT_FDCWD, link, link); err == nil {
 		t.Error("shared what a link names")
 	}

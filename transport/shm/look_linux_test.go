@@ -1,7 +1,9 @@
-package doctor
+package shm
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made is a directory for shared memory in which there is a fabric of this user's with an endpoint's file.
-func made(t *testing.T) (dir, place, fabric string, endpoint *os.File) {
+// placeFor is a directory for shared memory in which there is a fabric of this user's with an endpoint's file.
+func placeFor(t *testing.T) (dir, place, fabric string, endpoint *os.File) {
 	t.Helper()
 	dir = t.TempDir()
 	place = filepath.Join(dir, fmt.Sprint("fanfare-", os.Geteuid()))
@@ -31,24 +33,21 @@ func made(t *testing.T) (dir, place, fabric string, endpoint *os.File) {
 }
 
 // What is there is told: sizes, owners and modes, and whether somebody lives in a fabric.
-func TestLookAtShared(t *testing.T) {
-	dir, place, fabric, f := made(t)
+func TestLookAt(t *testing.T) {
+	dir, place, fabric, f := placeFor(t)
 	if err := os.WriteFile(filepath.Join(dir, "fanfare-x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	look := func(left bool) {
 		t.Helper()
-		m := LookAtShared(dir)
-		if m.Err != nil || m.Free <= 0 || m.Free > m.Bytes || len(m.Places) != 3 {
-			t.Fatalf("%+v", m)
+		m, err := LookAt(dir)
+		if err != nil || m.Free <= 0 || m.Free > m.Bytes || len(m.Places) != 2 {
+			t.Fatalf("%+v, %v", m, err)
 		}
-		name := filepath.Base(place)
-		for i, want := range []SharedPlace{
-			{Path: place, Name: name, IsDir: true, Mode: 0o700},
-			{Path: fabric, Name: name, IsDir: true, Mode: 0o700, Inner: true, Left: left},
-			{Path: filepath.Join(dir, "fanfare-x"), Name: "fanfare-x", Mode: 0o600},
+		for i, want := range []Place{
+			{Path: place, User: os.Geteuid(), Mine: true},
+			{Path: fabric, User: os.Geteuid(), Mine: true, Fabric: true, Left: left, Bytes: m.Places[1].Bytes},
 		} {
-			want.UID, want.GID, want.Bytes = os.Geteuid(), os.Getegid(), m.Places[i].Bytes
 			if m.Places[i] != want {
 				t.Errorf("%+v, want %+v", m.Places[i], want)
 			}
@@ -71,46 +70,42 @@ func TestLookAtShared(t *testing.T) {
 	}
 	defer young.Close()
 	look(false)
-	if m := LookAtShared(filepath.Join(dir, "none")); m.Err == nil {
-		t.Errorf("%+v", m)
+	if m, err := LookAt(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if err := os.Chmod(fabric, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m, err := LookAt(dir)
+	if err != nil || len(m.Places) != 2 || !strings.Contains(m.Places[1].Wrong, "has mode 0755") || m.Places[1].Bytes != 0 {
+		t.Errorf("of a fabric that is open to others: %+v, %v", m, err)
 	}
 }
 
 // Whoever may write where places are has nobody look at, or remove, what a link of his leads to.
 func TestLookFollowsNoLink(t *testing.T) {
-	dir, place, _, _ := made(t)
+	dir, place, _, _ := placeFor(t)
 	other := filepath.Join(dir, fmt.Sprint("fanfare-", os.Geteuid()+1))
 	for link, to := range map[string]string{other: "/", filepath.Join(dir, "fanfare-y"): "/", filepath.Join(place, "link"): "/etc"} {
 		if err := os.Symlink(to, link); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m := LookAtShared(dir)
-	if len(m.Places) != 5 {
-		t.Errorf("%+v", m.Places)
+	m, err := LookAt(dir)
+	if err != nil || len(m.Places) != 4 {
+		t.Errorf("%+v, %v", m, err)
 	}
-	f := host(t, "mlx5-roce.txt")
-	f.Shared, f.EndpointBytes, f.UID = []SharedMemory{m}, 1, os.Geteuid()
-	check := &check{Facts: f}
-	check.shared()
-	said := 0
-	for _, x := range check.findings {
-		if strings.Contains(x.Fix, "rm") && x.Fix != "rm -r "+other {
-			t.Errorf("advises %q", x.Fix)
+	for _, p := range m.Places {
+		if link := p.Path == other || filepath.Base(p.Path) == "link"; link != (p.Wrong == "is no directory") {
+			t.Errorf("%+v", p)
 		}
-		if strings.Contains(x.Text, "is no directory") {
-			said++
-		}
-	}
-	if said != 2 {
-		t.Errorf("%d links are told, want that in place of a user's directory and that of a fabric:\n%s", said, text(check.findings))
 	}
 }
 
 // Nobody who comes or goes finds the lock of his fabric taken by who looks: of the files that there are only those of
 // endpoints are locked, which nobody else locks but their owners.
 func TestLookLocksNoRoll(t *testing.T) {
-	dir, _, fabric, _ := made(t)
+	dir, _, fabric, _ := placeFor(t)
 	roll, err := os.Create(filepath.Join(fabric, "roll"))
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +114,7 @@ func TestLookLocksNoRoll(t *testing.T) {
 	if err := unix.Flock(int(roll.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if m := LookAtShared(dir); len(m.Places) != 2 || !m.Places[1].Left {
-		t.Errorf("somebody is said to live where the roll alone is locked: %+v", m.Places)
+	if m, err := LookAt(dir); err != nil || len(m.Places) != 2 || !m.Places[1].Left {
+		t.Errorf("somebody is said to live where the roll alone is locked: %+v, %v", m.Places, err)
 	}
 }

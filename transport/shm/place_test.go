@@ -1,0 +1,44 @@
+package shm
+
+import (
+	"strings"
+	"testing"
+)
+
+// Who may use which directory, by its name. docs/protocol.md §28.1.
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		file     bool
+		uid, gid int
+		mode     uint32
+		want     refusal
+		says     string
+	}{
+		{"fanfare-1000", false, 1000, 1, 0o700, accepted, ""},
+		{"fanfare-1000", false, 1000, 1, 0o500, accepted, ""},
+		{"fanfare-1000", true, 1000, 1, 0o600, noDirectory, "is no directory"},
+		{"fanfare-1000", false, 1001, 1, 0o700, ofOthers, "belongs to user 1001, and is the place of user 1000"},
+		{"fanfare-1000", false, 1000, 1, 0o755, toOthers, "has mode 0755, which lets others in, where 0700 is the most"},
+		{"fanfare-1000", false, 1000, 1, 0o4700, toOthers, "has mode 04700"},
+		{"fanfare-g7", false, 1001, 7, 0o2770, accepted, ""},
+		{"fanfare-g7", true, 1001, 7, 0o660, noDirectory, "is no directory"},
+		{"fanfare-g7", false, 7, 1001, 0o2770, ofOthers, "belongs to group 1001, and is the place of group 7"},
+		{"fanfare-g7", false, 1001, 7, 0o2775, toOthers, "has mode 02775, which lets others in, where 02770"},
+	} {
+		p, ok := placeOf(c.name)
+		if !ok || p.dirName() != c.name {
+			t.Errorf("%s is %+v, %v", c.name, p, ok)
+		}
+		got := p.accepts(!c.file, c.uid, c.gid, c.mode)
+		text := p.text(got, c.uid, c.gid, c.mode)
+		if got != c.want || !strings.HasPrefix(text, c.says) || (text == "") != (got == accepted) {
+			t.Errorf("%s of user %d, group %d, mode %#o: %d, %q", c.name, c.uid, c.gid, c.mode, got, text)
+		}
+	}
+	for _, name := range []string{"fanfare-", "fanfare-g", "fanfare-x", "fanfare-test-17", "fanfare-01", "fanfare-+1", "fanfare--1", "fanfare-g-1", "fanfare-1000';reboot'", "1000", "g7", "fanfare-fanfare-1"} {
+		if p, ok := placeOf(name); ok {
+			t.Errorf("%q is the place %+v", name, p)
+		}
+	}
+}
