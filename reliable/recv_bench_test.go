@@ -21,7 +21,7 @@ func (s *running) packet(_ *Stream, runs []byte) {
 	rd := s.rd
 	rd.Packet(runs)
 	for {
-		for {
+		for !rd.Through() {
 			if t, _, msg := rd.One(); t != nil {
 				s.messages++
 				s.bytes += len(msg)
@@ -32,7 +32,7 @@ func (s *running) packet(_ *Stream, runs []byte) {
 			}
 			s.run()
 		}
-		if !rd.Next(&s.it) {
+		if rd.Through() || !rd.Next(&s.it) {
 			return
 		}
 		s.messages++

@@ -64,7 +64,7 @@ func TestReaderTellsFaults(t *testing.T) {
 			} else {
 				rd.Packet(runs)
 			}
-			for it := (Item{}); rd.Next(&it); {
+			for it := (Item{}); nextOf(rd, &it); {
 				if it.Gap() {
 					got, cause = append(got, "["+string('0'+rune(it.Lost))+"]"), it.Cause
 				} else {

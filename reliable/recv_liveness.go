@@ -120,6 +120,13 @@ func (st *Stream) follow(from uint64) {
 // is newer than all others. Anything else may be replayed. docs/protocol.md §11.3.
 func (st *Stream) alive(now Instant) {
 	st.life.heard = now
+	if st.life.down {
+		st.back(now)
+	}
+}
+
+// back notes that a publisher that was lost is heard again.
+func (st *Stream) back(now Instant) {
 	if st.life.gone() {
 		st.life.down = false // it was not told to be
 	}
@@ -135,7 +142,13 @@ func (st *Stream) alive(now Instant) {
 // finish ends the stream when all of it is delivered. One that is lost has had its end, until
 // its publisher is heard again. docs/protocol.md §11.2.
 func (st *Stream) finish(now Instant) {
-	if st.life.down && !st.life.gone() || !st.life.ended || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
+	if st.life.ended { // which it is once
+		st.finishNow(now)
+	}
+}
+
+func (st *Stream) finishNow(now Instant) {
+	if st.life.down && !st.life.gone() || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
 		return
 	}
 	st.close(now)

@@ -161,17 +161,19 @@ func (st *Stream) Unkeep() {
 	}
 }
 
-// deliverPacket delivers packet b, which is next.
-func (st *Stream) deliverPacket(b []byte, slot uint32, step int) (kept bool) {
+// deliverPacket delivers packet b, which is next, and readable as p.
+func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int) (kept bool) {
 	e := &st.r.scratch
-	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed, e.Step = EventPacket, slot, st.next, st.readable(b), 0, step
+	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed, e.Step = EventPacket, slot, st.next, p, 0, step
 	if wire.CodecOf(b) != wire.CodecNone {
 		e.Packed = len(b)
 	}
 	if st.next >= st.clock.timer.next {
 		st.clock.timer.deliver(st)
 	}
-	st.passOver(e.Packet)
+	if len(st.topics.names.refused) > 0 {
+		st.passOver(p)
+	}
 	return st.out.Deliver(e)
 }
 

@@ -245,6 +245,16 @@ func (r *Reader) message(it *Item) bool {
 	return true
 }
 
+// Through reports whether the packet has nothing more to say, so that Next need not be asked.
+func (r *Reader) Through() bool {
+	return (len(r.runs) == 0 || wire.RunKind(r.runs[0]) == wire.RunPadding) && (r.track == nil || len(r.body) == 0) && !r.after()
+}
+
+// after reports whether there is something to tell behind a packet's runs, or to tidy up.
+func (r *Reader) after() bool {
+	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind || r.ended || cap(r.partial) > keptPartial
+}
+
 // One takes the message of the next run, if that holds just one and there is nothing to say
 // before it: with many topics nearly every run is such. The topic is nil otherwise.
 func (r *Reader) One() (t *Track, number uint64, msg []byte) {

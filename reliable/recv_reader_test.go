@@ -78,7 +78,7 @@ func itemsBy(rd *Reader, way int) []string {
 			}
 			rd.Took(body, number)
 		}
-		if !rd.Next(&it) {
+		if !nextOf(rd, &it) {
 			return out
 		}
 		name := "?"
@@ -94,6 +94,16 @@ func itemsBy(rd *Reader, way int) []string {
 			out = append(out, fmt.Sprintf("%s:%d", name, it.Number))
 		}
 	}
+}
+
+// nextOf is rd.Next, which has nothing to say where rd.Through says so.
+func nextOf(rd *Reader, it *Item) bool {
+	through := rd.Through()
+	ok := rd.Next(it)
+	if through && ok {
+		panic(fmt.Sprintf("a reader that is through says %+v", *it))
+	}
+	return ok
 }
 
 // docs/protocol.md §9.2, §10.2, §10.5.
@@ -421,7 +431,7 @@ func TestReaderSurvivesAnything(t *testing.T) {
 						number++
 					}
 					rd.Took(rest, number)
-				} else if !rd.Next(&it) {
+				} else if !nextOf(rd, &it) {
 					break
 				}
 				if n > len(b) {

@@ -43,9 +43,6 @@ func (st *Stream) removeRefused(id uint64) {
 // passOver counts what a packet that is delivered has of topics that are refused.
 func (st *Stream) passOver(b []byte) {
 	refused := st.topics.names.refused
-	if len(refused) == 0 {
-		return
-	}
 	for run, rest, ok := wire.NextRun(PacketData(b)); ok; run, rest, ok = wire.NextRun(rest) {
 		if x := refused[run.Topic]; x != nil && run.Kind < wire.RunTopic {
 			st.r.names.to.Untrusted(st, run.Topic, x.text, int(messagesIn(&run)), !x.told)

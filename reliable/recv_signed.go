@@ -23,10 +23,13 @@ func (r *Reader) Trust(publisher uint64, now func() TopicTrust) {
 
 // rejudge judges all topics if other trust holds now.
 func (r *Reader) rejudge() {
-	x := &r.trust
-	if x.now == nil {
-		return
+	if r.trust.now != nil {
+		r.rejudgeAll()
 	}
+}
+
+func (r *Reader) rejudgeAll() {
+	x := &r.trust
 	if now := x.now(); now != x.as {
 		x.as = now
 		r.topics.All(func(_ uint64, t *Track) { r.judge(t) })

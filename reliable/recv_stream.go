@@ -162,7 +162,8 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 // inOrder delivers a packet that comes in order, with nothing missing, of that wire.Data.Step. It reports
 // false when the output cannot take it.
 func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
-	if !st.out.Room() || !st.hasNames(now, st.readable(b)) {
+	p := st.readable(b)
+	if !st.out.Room() || !st.hasNames(now, p) {
 		return false
 	}
 	slot := ring.NoSlot
@@ -173,7 +174,7 @@ func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
 		}
 	}
 	st.counted(b)
-	st.deliverNext(b, slot, step)
+	st.deliverNext(b, p, slot, step)
 	if len(st.totals.pending) > 0 {
 		st.totals.flush(st)
 	}
@@ -181,9 +182,9 @@ func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
 	return true
 }
 
-// deliverNext delivers packet b, which comes in order, with nothing missing.
-func (st *Stream) deliverNext(b []byte, slot uint32, step int) {
-	kept := st.deliverPacket(b, slot, step)
+// deliverNext delivers packet b, which comes in order, with nothing missing, and is readable as p.
+func (st *Stream) deliverNext(b, p []byte, slot uint32, step int) {
+	kept := st.deliverPacket(b, p, slot, step)
 	if slot != ring.NoSlot && !kept {
 		st.win.slots.Release(slot)
 	}
@@ -199,9 +200,10 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if !st.window() {
 		// No memory to wait for what is missing: it is lost, the stream goes on.
 		st.skip(seq-st.next, CauseOverrun)
-		st.nameRest(now, st.readable(b))
+		p := st.readable(b)
+		st.nameRest(now, p)
 		st.counted(b)
-		st.deliverNext(b, ring.NoSlot, 0)
+		st.deliverNext(b, p, ring.NoSlot, 0)
 		st.finish(now)
 		return
 	}
@@ -235,7 +237,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		e.since = now
 	}
 	if turn {
-		st.deliverPacket(b, ring.NoSlot, 0)
+		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0)
 		if repaired {
 			st.tellDelivered(now, e)
 		}
@@ -289,7 +291,7 @@ func (st *Stream) advance(now Instant) {
 		if e.state == entryHeld {
 			slot = e.slot
 		}
-		if st.deliverPacket(b, slot, 0) {
+		if st.deliverPacket(b, p, slot, 0) {
 			e.state = entryEmpty // the slot is the output's
 		} else {
 			st.drop(e)

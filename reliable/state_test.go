@@ -24,7 +24,7 @@ func readerSays(r *Reader, events ...Event) (said []string) {
 	for i := range events {
 		r.Take(&events[i])
 		var it Item
-		for r.Next(&it) {
+		for nextOf(r, &it) {
 			name := ""
 			if it.Topic != nil {
 				name = it.Topic.Name

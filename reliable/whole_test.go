@@ -39,7 +39,7 @@ func deliver(t *testing.T, packets ...[]byte) (messages []string, stats Receiver
 	l.onPacket = func(_ *Stream, runs []byte) {
 		var it Item
 		rd.Packet(runs)
-		for rd.Next(&it) {
+		for nextOf(rd, &it) {
 			if !it.Gap() {
 				messages = append(messages, string(it.Data))
 			}

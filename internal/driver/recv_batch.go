@@ -102,12 +102,13 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 			return false
 		}
 		p := l.loans.packet(at.packet)
-		if tr.Group == transport.Unicast {
+		switch {
+		case tr.Group == transport.Unicast:
 			l.replies.from = tr.From
 			if !l.hellos.reply(now, tr.From, p) {
 				l.reply(now, p, l.replies.address)
 			}
-		} else if l.proven(tr, at.packet, p) {
+		case !l.inbox.proofs.wanted() || l.proven(tr, at.packet, p):
 			l.packet(now, tr, p)
 		}
 	}

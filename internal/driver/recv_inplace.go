@@ -60,6 +60,10 @@ func (p *inPlace) deliver(e *reliable.Event) {
 // take calls the handlers with an event.
 func (p *inPlace) take(e *reliable.Event) {
 	switch {
+	case e.Kind == reliable.EventPacket: // nearly always
+		p.rd.Take(e)
+		p.read()
+		return
 	case e.Kind == reliable.EventGap && !p.g.wanting():
 		return // nothing is wanted of it
 	case e.Kind == reliable.EventUnnamed:
@@ -70,12 +74,17 @@ func (p *inPlace) take(e *reliable.Event) {
 		p.collision(e.Collision)
 	}
 	p.rd.Take(e)
+	p.read()
+	if cause, down := publisherDown(e); down {
+		p.down(cause)
+	}
+}
+
+// read calls the handlers with what the reader has, as long as there is time.
+func (p *inPlace) read() {
 	if !p.dispatch() {
 		p.rest = p.rd.Retain(p.rest[:0])
 		p.g.l.budget.stopped = p
-	}
-	if cause, down := publisherDown(e); down {
-		p.down(cause)
 	}
 }
 
@@ -131,7 +140,7 @@ func (p *inPlace) dispatch() bool {
 		if !p.runs() {
 			return false
 		}
-		if !rd.Next(&d.Item) {
+		if rd.Through() || !rd.Next(&d.Item) {
 			return true
 		}
 		if d.Gap() {
@@ -158,7 +167,7 @@ func (p *inPlace) dispatch() bool {
 // runs calls the handlers with the runs of messages that follow those delivered. It reports
 // false when it has stopped before the end of them.
 func (p *inPlace) runs() bool {
-	for {
+	for !p.rd.Through() {
 		if !p.g.l.budget.used {
 			if t, number, msg := p.rd.One(); t != nil {
 				p.message(t, number, msg)
@@ -166,12 +175,13 @@ func (p *inPlace) runs() bool {
 			}
 		}
 		if !p.rd.Open() {
-			return true
+			break
 		}
 		if !p.run() {
 			return false
 		}
 	}
+	return true
 }
 
 // message calls the topic's handlers with one message.

@@ -46,7 +46,9 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.handlers.deliver(e)
 	}
 	kept = o.log != nil && o.log.deliver(e)
-	o.countUnwanted(e, kept)
+	if o.handlers == nil { // else they count
+		o.countUnwanted(e, kept)
+	}
 	return kept
 }
 

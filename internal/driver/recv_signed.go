@@ -31,6 +31,9 @@ func (x *proofs) init(trust signed.Provider, t transport.Transport) {
 	}
 }
 
+// wanted reports whether publishers have to prove anything.
+func (x *proofs) wanted() bool { return x.v != nil }
+
 // begin is called before a batch.
 func (x *proofs) begin(shared *sharedRefused) {
 	if x.v == nil {
@@ -55,7 +58,7 @@ func (x *proofs) stats() signed.Stats {
 // proven reports whether packet i of a train, which holds p, is taken.
 func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	x := &l.inbox.proofs
-	if x.v == nil || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) || wire.IsSealed(p) {
+	if !x.wanted() || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) || wire.IsSealed(p) {
 		return true // the receivers drop these, and tell of sealed ones
 	}
 	key, v := x.v.Check(tr.Packet(i), tr.Leg)

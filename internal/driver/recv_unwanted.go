@@ -41,7 +41,7 @@ func (u *unwanted) run(run *wire.Run) {
 // the log has kept or not, unless handlers have counted.
 func (o *output) countUnwanted(e *reliable.Event, kept bool) {
 	switch {
-	case e.Kind != reliable.EventPacket || o.handlers != nil:
+	case e.Kind != reliable.EventPacket:
 	case kept:
 		o.g.unwanted.runs += o.log.unwanted.runs
 		o.g.unwanted.bytes += o.log.unwanted.bytes

@@ -40,12 +40,12 @@ func (t *watched) Poll(b *transport.Batch) error {
 }
 
 // newLoop makes a loop over mem, on the fabric of the test's name.
-func newLoop(t *testing.T, cfg Config) (*watched, *Loop) {
+func newLoop(t testing.TB, cfg Config) (*watched, *Loop) {
 	t.Helper()
 	return newLoopOver(t, cfg, func(tr transport.Transport) transport.Transport { return tr })
 }
 
-func newLoopOver(t *testing.T, cfg Config, around func(transport.Transport) transport.Transport) (*watched, *Loop) {
+func newLoopOver(t testing.TB, cfg Config, around func(transport.Transport) transport.Transport) (*watched, *Loop) {
 	t.Helper()
 	inner, err := mem.Open(mem.Config{Name: t.Name()})
 	if err != nil {
