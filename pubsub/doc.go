@@ -54,6 +54,9 @@
 // *GapError of CauseReleased. Then it counts again. Who is never quite still, but stays more
 // than Config.SlowBehind behind, is released, too (events.SlowSubscriber).
 //
+// Where nothing can be sent, for the interface is down or no key is valid, publishers wait
+// when there is no more room, whatever their flow control (events.CannotSend).
+//
 // With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the
 // fastest, with FlowNone for nobody: limit its Rate then to what subscribers can take.
 // FlowTagged("book") looks only at subscribers whose bus has that Config.Tag, and

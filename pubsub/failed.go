@@ -68,7 +68,7 @@ func publicError(err error) error {
 	case errors.As(err, &flow):
 		return &FlowError{flow.Receiver, flow.Name, flow.Address, flow.For, flow.Behind, flow.Err}
 	case errors.As(err, &pressure):
-		return &BackPressureError{Reason(pressure.Reason), pressure.Receiver, pressure.Name, pressure.Address, pressure.For, pressure.Behind}
+		return &BackPressureError{Reason(pressure.Reason), pressure.Receiver, pressure.Name, pressure.Address, pressure.For, pressure.Behind, pressure.Err}
 	case errors.As(err, &collision):
 		return &TopicCollisionError{ID: collision.ID, Known: collision.Known, Other: collision.Other, Publisher: PublisherID(collision.Publisher)}
 	case errors.As(err, &refused):

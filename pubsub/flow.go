@@ -47,14 +47,23 @@ type BackPressureError struct {
 	Address  string
 	For      time.Duration
 	Behind   uint64
+	// Err says since when nothing can be sent, and why, if that is so for a second or more
+	// (events.CannotSend); nil: it can.
+	Err error
 }
 
 func (e *BackPressureError) Error() string {
-	if e.Receiver != 0 {
+	switch {
+	case e.Receiver != 0:
 		return "back pressure: " + driver.HeldText(reliable.Hold{Receiver: e.Receiver, Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind})
+	case e.Err != nil:
+		return "back pressure: " + e.Err.Error()
 	}
 	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
 }
+
+// Unwrap returns Err.
+func (e *BackPressureError) Unwrap() error { return e.Err }
 
 // Is makes errors.Is(err, ErrBackPressure) true.
 func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }

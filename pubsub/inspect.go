@@ -143,6 +143,7 @@ func shownPublication(p *PublicationStats) inspect.Publication {
 	if p.Blocked != ReasonNone {
 		x.Blocked = p.Blocked.String()
 	}
+	x.Stuck = p.Stuck.Seconds()
 	for _, m := range p.Subscribers {
 		x.Subscribers = append(x.Subscribers, inspect.Subscriber{
 			ID: strconv.FormatUint(m.ID, 16), Name: m.Name, Address: m.Address, Tag: m.Tag, Behind: m.Behind, Room: m.Room,

@@ -160,6 +160,9 @@ type PublicationStats struct {
 	Lead uint64
 	// Blocked is what holds publishers up just now.
 	Blocked Reason
+	// Stuck is for how long the network, or what is below, has taken nothing of what is to be sent;
+	// zero: it does. See events.CannotSend.
+	Stuck time.Duration
 	// SendCost is the smoothed time that a call which sends a train takes.
 	SendCost time.Duration
 	// MemoryBytes is all packet memory: the repair window, and what publishers
@@ -214,7 +217,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 			subscribers = append(subscribers, Receiver(m))
 		}
 		s.Publications = append(s.Publications, PublicationStats{
-			Address: p.Address, Receivers: p.Receivers, RTT: p.RTT, Lead: p.Lead, Blocked: Reason(p.Blocked),
+			Address: p.Address, Receivers: p.Receivers, RTT: p.RTT, Lead: p.Lead, Blocked: Reason(p.Blocked), Stuck: p.Stuck,
 			SendCost: p.SendCost, MemoryBytes: p.MemoryBytes, Subscribers: subscribers, SenderStats: SenderStats(p.SenderStats),
 		})
 	}

@@ -204,11 +204,14 @@ func (r *random) done(c *randomCursor) {
 
 // judge looks at all streams.
 func (r *random) judge() {
-	lent := 0
+	lent, open := 0, uint64(0)
 	for _, st := range r.x.r.list {
 		for seq := st.next; seq < st.tracked; seq++ {
-			if st.win.entries.at(seq).state == entryLent {
+			switch st.win.entries.at(seq).state {
+			case entryLent:
 				lent++
+			case entryMissing, entryGone:
+				open++
 			}
 		}
 		switch {
@@ -224,6 +227,10 @@ func (r *random) judge() {
 		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt && !st.totals.wanted():
 			r.t.Errorf("the stream has come to its end, %d, and goes on", st.life.endAt)
 		}
+	}
+	// What was found missing has come, or is lost, or is still missing.
+	if s := &r.x.r.stats; s.StreamsLost+s.StreamsEnded+s.Restarts == 0 && s.Missing != s.Repaired+s.Late+s.Lost+open {
+		r.t.Errorf("%d packets were found missing: %d repaired, %d late, %d lost, %d open", s.Missing, s.Repaired, s.Late, s.Lost, open)
 	}
 	if out := r.x.out(); out != lent {
 		r.t.Errorf("%d packets are kept, and streams know of %d", out, lent)

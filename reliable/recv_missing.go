@@ -18,7 +18,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	}
 	st.high = max(st.high, seq)
 	if !st.window() {
-		st.skip(seq-st.next, CauseOverrun)
+		st.skipUnseen(seq-st.next, CauseOverrun)
 		return
 	}
 	end := min(seq, st.next+st.win.span)

@@ -112,7 +112,7 @@ func (st *Stream) unreadable(now Instant, seq uint64, b []byte, repair bool) {
 		st.alive(now)
 	}
 	if !st.window() {
-		st.skip(seq-st.next, CauseOverrun)
+		st.skipUnseen(seq-st.next, CauseOverrun)
 		st.skip(1, CauseUnreadable)
 		st.finish(now)
 		return

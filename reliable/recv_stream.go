@@ -199,7 +199,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	}
 	if !st.window() {
 		// No memory to wait for what is missing: it is lost, the stream goes on.
-		st.skip(seq-st.next, CauseOverrun)
+		st.skipUnseen(seq-st.next, CauseOverrun)
 		p := st.readable(b)
 		st.nameRest(now, p)
 		st.counted(b)
@@ -306,7 +306,7 @@ func (st *Stream) advance(now Instant) {
 			st.stalled = true
 			return
 		}
-		st.skip(st.abandon.below-st.next, st.abandon.cause)
+		st.skipUnseen(st.abandon.below-st.next, st.abandon.cause)
 	}
 	if st.tracked < st.high {
 		st.extend(now, st.high)
@@ -328,6 +328,13 @@ func (st *Stream) goneRun() uint64 {
 		n++
 	}
 	return n
+}
+
+// skipUnseen is skip of packets of which none was found missing before: they lie beyond the window, or
+// there is none.
+func (st *Stream) skipUnseen(n uint64, cause Cause) {
+	st.r.stats.Missing += n
+	st.skip(n, cause)
 }
 
 // skip goes past n packets that are lost for good.

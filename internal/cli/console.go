@@ -130,10 +130,10 @@ func (c *console) erase() {
 	}
 }
 
-// logHandler writes what the bus logs as lines of the console. It holds back
-// the lines of opening until release, so that a mistake of the user's is one
-// line. From then on, unless verbose, only errors pass: of losses and of
-// publishers the commands learn by other ways, and say it in their own words.
+// logHandler writes what the bus logs as lines of the console: warnings and
+// errors, or all. It holds back the lines of opening until release, so that a
+// mistake of the user's is one line. From then on it leaves out what the commands
+// say in their own words.
 type logHandler struct {
 	console *console
 	level   slog.Level
@@ -150,6 +150,9 @@ func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool {
 }
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
+	if h.leavesOut(&r) {
+		return nil
+	}
 	var b strings.Builder
 	level := strings.ToLower(r.Level.String())
 	if r.Level == slog.LevelWarn {
@@ -177,12 +180,20 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// release ends the holding back, and writes what it held if show says so.
-func (h *logHandler) release(show bool) {
+// leavesOut reports whether a line is said otherwise.
+func (h *logHandler) leavesOut(r *slog.Record) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.held && h.level == slog.LevelWarn && r.Level == slog.LevelWarn && ownWords[r.Message]
+}
+
+// release ends the holding back, and writes what it held if show says so. With quiet only errors
+// pass from then on.
+func (h *logHandler) release(show, quiet bool) {
 	h.mu.Lock()
 	lines := h.lines
 	h.held, h.lines = false, nil
-	if h.level == slog.LevelWarn {
+	if h.level == slog.LevelWarn && quiet {
 		h.level = slog.LevelError
 	}
 	h.mu.Unlock()

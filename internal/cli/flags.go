@@ -76,7 +76,8 @@ type common struct {
 	quiet   bool
 	verbose bool
 
-	unreadable unreadable
+	unreadable  unreadable
+	memberships memberships
 }
 
 // registerURL adds the flag that names the fabric, which comes first in help.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -52,8 +53,8 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 	}
 }
 
-// fabricEvent says that a leg is down, or back, that packets cannot be opened, and that who comes
-// does not find this bus any more.
+// fabricEvent says that a leg or a group is down, or back, that nothing can be sent, that packets cannot
+// be opened, and that who comes does not find this bus any more.
 func (c *common) fabricEvent(e *env, ev events.Event) {
 	c.unreadable.event(e, ev)
 	switch ev.Kind {
@@ -61,5 +62,13 @@ func (c *common) fabricEvent(e *env, ev events.Event) {
 		e.console.line("%v", ev)
 	case events.Unfindable:
 		e.console.line("%v", ev.Err)
+	case events.GroupLost, events.GroupBack:
+		if text := c.memberships.event(ev, time.Now()); text != "" {
+			e.console.line("%s", text)
+		}
+	case events.CannotSend:
+		e.console.line("nothing could be sent for %v, %s waiting: %v", ev.For.Round(10*time.Millisecond), count(ev.Behind, "packet"), ev.Err)
+	case events.SendsAgain:
+		e.console.line("sending again, after %v", ev.For.Round(10*time.Millisecond))
 	}
 }

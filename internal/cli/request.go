@@ -127,7 +127,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer closeBus()
-	log.release(!r.quiet)
+	log.release(!r.quiet, r.quiet)
 	defer r.watchAlone(e)()
 	sum, lines := requestSummary{Type: "summary", Topic: r.topic}, newJSONLines(e.stdout)
 	timed, stop := context.WithTimeoutCause(ctx, r.timeout, errNoTime)

@@ -328,10 +328,8 @@ func (l *Loop) joined(e *transport.Event) {
 			g.membership(e)
 		}
 	}
-	if e.Role == transport.RoleSender && e.State == transport.Failed {
-		if p := l.known(e.Group); p != nil {
-			p.unjoined(e.Err) // or its publishers would wait for ever
-		}
+	if e.Role == transport.RoleSender {
+		l.senderJoined(e)
 	}
 	if e.State == transport.Failed {
 		l.event(events.Event{Kind: events.GroupFailed, Group: addr, Err: e.Err})

@@ -30,7 +30,8 @@ type journal struct {
 	repeats     repeats    // of peers
 	namesakes   uint64     // other buses with our id
 	memberships memberships
-	sealedTold  bool // that sealed packets come, and there are no keys
+	sealedTold  bool         // that sealed packets come, and there are no keys
+	stuck       *Publication // the first of those that can send nothing, which was said; nil: there is none
 }
 
 func newJournal(log *slog.Logger, c clock, p *presences) journal {

@@ -163,6 +163,7 @@ var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
 	events.Unfindable:          {kept: true},
 	events.GroupLost:           {kept: true},
 	events.GroupFailed:         {kept: true},
+	events.CannotSend:          {kept: true},
 	events.SubscriberSilent:    {kept: true, subscriber: true},
 	events.SubscriberReleased:  {kept: true, subscriber: true},
 	events.SlowSubscriber:      {kept: true, subscriber: true},

@@ -254,10 +254,16 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 		if p.s.Transmitted() > before {
 			p.rhythm.sent(end)
 		}
+		if n > 0 && p.out.stuck.since != 0 {
+			p.out.stuck.took(end)
+		}
 		if n == p.out.train.Count {
 			p.l.batcher.took(begin, end)
 			now = end
 			continue
+		}
+		if n == 0 {
+			p.out.stuck.refused(end, err)
 		}
 		if p.out.refused(now, err) {
 			logline.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.out.errors)

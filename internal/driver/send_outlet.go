@@ -20,6 +20,7 @@ type outlet struct {
 	busy    bool             // the transport took less than it was given
 	retryAt reliable.Instant // when to try again after that
 	errors  uint64           // sends that failed
+	stuck   stuck
 }
 
 const (

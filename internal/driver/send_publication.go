@@ -23,15 +23,22 @@ var ErrBackPressure = errors.New("back pressure")
 // ErrBackPressure.
 type BackPressureError struct {
 	Reason        reliable.Reason
-	reliable.Hold // who holds the publisher up, for ReasonFlow; Receiver 0: not known yet
+	reliable.Hold       // who holds the publisher up, for ReasonFlow; Receiver 0: not known yet
+	Err           error // why nothing can be sent, if that is so for a second or more; nil: it can
 }
 
 func (e *BackPressureError) Error() string {
-	if e.Receiver != 0 {
+	switch {
+	case e.Receiver != 0:
 		return "back pressure: " + HeldText(e.Hold)
+	case e.Err != nil:
+		return "back pressure: " + e.Err.Error()
 	}
 	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
 }
+
+// Unwrap returns why nothing can be sent, or nil.
+func (e *BackPressureError) Unwrap() error { return e.Err }
 
 // Is makes errors.Is(err, ErrBackPressure) true.
 func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }

@@ -74,6 +74,9 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 	if e, ok := p.stalls.note(now, h, held); ok {
 		p.stalls.untold = append(p.stalls.untold, e)
 	}
+	if e, ok := p.out.stuck.note(now, p.s.Lead()-p.s.Transmitted()); ok {
+		p.stalls.untold = append(p.stalls.untold, e)
+	}
 }
 
 // tell tells what watchMembers has collected. Loop only, without mu: who is told may
@@ -100,6 +103,8 @@ func (p *Publication) tell() {
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.SlowSubscriber, append(who, "for", e.For, "behind_packets", e.Behind)...)
 		case events.PublisherStalled:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherStalled, append(who, "for", e.For, "behind_packets", e.Behind)...)
+		case events.CannotSend, events.SendsAgain:
+			p.l.sayStuck(p, &e)
 		case events.PublisherResumed:
 			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherResumed, append(who, "after", e.For)...)
 		}
@@ -132,14 +137,18 @@ func HeldText(h reliable.Hold) string {
 }
 
 // heldError makes the end of a context a *FlowError if flow control holds the publication
-// up. Under mu.
+// up, and says why if nothing can be sent. Under mu.
 func (p *Publication) heldError(err error) error {
 	var known *FlowError
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	if h, ok := p.s.Holder(p.l.now()); ok {
+	now := p.l.now()
+	if h, ok := p.s.Holder(now); ok {
 		return &FlowError{h, err}
+	}
+	if why := p.out.stuck.why(now); why != nil {
+		return fmt.Errorf("%w: %w", err, why)
 	}
 	return err
 }
@@ -175,6 +184,8 @@ func (p *Publication) backPressure(r reliable.Reason) error {
 	e := &BackPressureError{Reason: r}
 	if r == reliable.ReasonFlow {
 		e.Hold, _ = p.s.Holder(p.l.now())
+	} else {
+		e.Err = p.out.stuck.why(p.l.now())
 	}
 	return e
 }

@@ -93,6 +93,7 @@ type PublicationStats struct {
 	RTT       time.Duration
 	Lead      uint64
 	Blocked   reliable.Reason
+	Stuck     time.Duration // the transport has taken nothing for so long; 0: it does
 	SendCost  time.Duration // smoothed, of one send call
 	// MemoryBytes is all packet memory: the repair window, and what publishers
 	// write into.
@@ -140,7 +141,7 @@ func (l *Loop) sharedStats() Stats {
 		p.mu.Lock()
 		st.Publications = append(st.Publications, PublicationStats{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
-			Blocked: p.s.Blocked(), SendCost: sendCost, MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), SenderStats: p.s.Stats(),
+			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(l.now()), SendCost: sendCost, MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), SenderStats: p.s.Stats(),
 		})
 		p.mu.Unlock()
 	}

@@ -159,6 +159,7 @@ type Publication struct {
 	Address     string       `json:"address"`
 	Lead        uint64       `json:"lead"`              // sequence of the next packet
 	Blocked     string       `json:"blocked,omitempty"` // what holds publishers up just now
+	Stuck       float64      `json:"stuck,omitempty"`   // s for which nothing could be sent
 	RTT         float64      `json:"rtt_us"`            // smoothed, 0: not measured
 	SendCall    float64      `json:"send_call_us"`      // smoothed time of one send call
 	MemoryBytes int          `json:"memory_bytes"`

@@ -40,6 +40,10 @@ var (
 	BadPackets        = Line{warn, "packets were dropped because their checksum is missing or wrong: the network damages them, or somebody forges them", "packets publisher address group", "bad_packets", powers + ". And: " + ofPeers, "Look at cables, cards and drivers on the way from address; or find who forges them (fanfare tap)."}
 	DictionaryMissing = Line{fault, "packets are lost: a publisher compresses them with a dictionary that is not here; give it to this bus, too (Config.Dictionaries, -dict)", "publisher codec dictionary group", "dictionary_missing", "once a start of the publisher, group and dictionary. And: " + ofPeers, "Give this bus the dictionary of that name: Config.Dictionaries, sub -dict."}
 	SendFailed        = Line{fault, "sending failed", "group err times", "", powers, "What err says: an interface that is down, a route that is missing."}
+	CannotSend        = Line{warn, "nothing can be sent, and publishers wait when there is no more room, whatever their flow control", "group for waiting_packets err", "cannot_send", doubling + ", of the first group where it is so; of the others for debugging", "What err says: an interface that is down, a group that cannot be joined again, keys that have expired."}
+	CannotSendToo     = Line{debug, CannotSend.Text, CannotSend.Attrs, "cannot_send", doubling, ""}
+	SendsAgain        = Line{info, "what is published is sent again", "group after", "sends_again", "when that group's is", ""}
+	SendsAgainToo     = Line{debug, SendsAgain.Text, SendsAgain.Attrs, "sends_again", each, ""}
 	WaitFailed        = Line{warn, "waiting for packets failed", "err", "", ofPeers, "What err says."}
 	PacketsDropped    = Line{warn, "packets were dropped by this host", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
 	PacketsMissed     = Line{info, "packets were lost on the way, or are none of this bus's", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
@@ -138,7 +142,7 @@ var (
 // All are all lines.
 var All = []Section{
 	{"Publishers that are heard", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &Mismatch, &MismatchHarmless}},
-	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &WaitFailed}},
+	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &CannotSend, &CannotSendToo, &SendsAgain, &SendsAgainToo, &WaitFailed}},
 	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &PublisherStalled, &PublisherResumed}},
 	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerBesideSlow, &KeySlow, &HandlerReturned, &StoodStill, &NoSubscriberHeard, &NoPublisherHeard, &NoLoopback, &StateFailed, &StateSlow, &StateReturned, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},

@@ -118,6 +118,9 @@ var table = map[string]advice{
 	"group_failed": {why: "A multicast group could not be joined: nothing of it is heard.", do: func(e *Evidence) string {
 		return "fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): " + said(e.Err, "the log says why") + "."
 	}},
+	"cannot_send": {why: "Nothing of what was published could be sent for a while: publishers wait when there is no more room, and subscribers hear nothing.", do: func(e *Evidence) string {
+		return "Mend what keeps " + cmp.Or(e.Process, "this process") + " from sending: " + said(e.Err, "the log says what") + "."
+	}},
 	"subscriber_silent": {why: "A subscriber said nothing any more and is not waited for: it was killed, stopped or cut off, and what it misses it has lost.", do: func(e *Evidence) string {
 		return "See whether " + cmp.Or(e.Subscriber, "that subscriber") + " still runs: was it killed, stopped, or cut off from the network? If its host only stood still for a while, such as a container that had used up its share of the processors, raise Config.Silence of the publisher (1 s unless set; pub -silence)."
 	}},

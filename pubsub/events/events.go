@@ -141,6 +141,13 @@ const (
 	// on: over shm:// its files were removed, or are others. Err says which, and what to do. It is
 	// told once a bus. Where it is one of several URLs that is a LegDown, without a LegBack.
 	Unfindable
+	// CannotSend: the network, or what is below, has taken nothing of what this bus sends in a
+	// group for For; Behind packets wait, and publishers do once there is no more room, whatever
+	// their flow control. Err says why: an interface that is down, no valid key. It is told after a
+	// second, and again at twice as long each time.
+	CannotSend
+	// SendsAgain: what CannotSend was told of is over, after For.
+	SendsAgain
 
 	// Kinds is how many there are.
 	Kinds
@@ -188,6 +195,8 @@ var texts = [...]string{
 	NoSubscriberHeard:   "no subscriber heard",
 	NoPublisherHeard:    "no publisher heard",
 	Unfindable:          "unfindable",
+	CannotSend:          "cannot send",
+	SendsAgain:          "sends again",
 }
 
 func (k Kind) String() string {
@@ -216,7 +225,7 @@ type Event struct {
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
 	// PublisherFault, ConfigMismatch, DictionaryMissing, SubscriptionEvicted,
-	// PacketsUnreadable and Unfindable, and may be for LegDown.
+	// PacketsUnreadable, Unfindable and CannotSend, and may be for LegDown.
 	Err error
 	// OtherEpoch and OtherAddress are for DuplicateName. Address is that of the publisher or
 	// subscriber that it is about, and of BadPackets. Addresses are the fabric's own text, empty where it has none.
@@ -260,6 +269,10 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: no publisher of %s was heard on %s for %v", e.Kind, strings.Join(e.Topics, ", "), e.Interface, d)
 	case PublisherStalled, SubscriberReleased:
 		return fmt.Sprintf("%s: %s has held it up for %v and is %s behind (group %s)", e.Kind, who, d, behind, e.Group)
+	case CannotSend:
+		return fmt.Sprintf("%s: nothing for %v, %s waiting: %v (group %s)", e.Kind, d, behind, e.Err, e.Group)
+	case SendsAgain:
+		return fmt.Sprintf("%s: after %v (group %s)", e.Kind, d, e.Group)
 	case PublisherResumed:
 		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, who, e.Group)
 	case HoldsPublishersUp, ReleasedByPublisher:

@@ -207,7 +207,8 @@ var publicationMetrics = []metric[pubsub.PublicationStats]{
 	gauge("publish_receivers", "Receivers known to be present.", func(s *pubsub.PublicationStats) float64 { return float64(s.Receivers) }, "group").together(added),
 	gauge("publish_rtt_seconds", "Smoothed round trip to the receivers.", func(s *pubsub.PublicationStats) float64 { return s.RTT.Seconds() }, "group"),
 	gauge("publish_lead_packets", "Sequence of the next packet to be sent.", func(s *pubsub.PublicationStats) float64 { return float64(s.Lead) }, "group"),
-	gauge("publish_blocked", "What holds the publisher up: 0 is nothing, else the reason as a number.", func(s *pubsub.PublicationStats) float64 { return float64(s.Blocked) }, "group"),
+	gauge("publish_blocked", "What holds the publisher up: 0 nothing, 1 flow control, 2 the rate limit, 3 another writer's message, 4 no packet memory, for the network takes nothing, or not fast enough.", func(s *pubsub.PublicationStats) float64 { return float64(s.Blocked) }, "group"),
+	gauge("publish_stuck_seconds", "Time for which nothing of what is to be sent was taken; 0: it is.", func(s *pubsub.PublicationStats) float64 { return s.Stuck.Seconds() }, "group"),
 	gauge("publish_send_call_seconds", "Smoothed time that one send call takes.", func(s *pubsub.PublicationStats) float64 { return s.SendCost.Seconds() }, "group"),
 }
 

@@ -160,6 +160,23 @@ var faults = []struct {
 		"fanfare top":  {"group_lost"},
 		"fanfare web":  {"event group_lost"},
 	}},
+	{"an interface that goes under a publisher", func(w *world) func() {
+		veth(w, "near", "far")
+		w.open(pubsub.Config{FlowControl: pubsub.FlowNone}, strings.Replace(udp(w), "iface=lo", "iface=near", 1))
+		p := w.publisher(w.bus)
+		w.publish(p, 1)()
+		testenv.LinkDown(w.T, "near")
+		return nil // its heartbeats are what cannot be sent
+	}, map[string][]string{
+		"metrics": {`fanfare_events_total{event="cannot_send"}`, `fanfare_dropped_packets_total{cause="unsent"}`, `fanfare_publish_stuck_seconds{group="239.20.…"} `},
+		"events":  {"cannot_send: cannot send: nothing for ", "interface near is down"},
+		"log":     {`level=WARN msg="nothing can be sent, and publishers wait`, "interface near is down"},
+		"losses":  {"cannot_send"},
+
+		"fanfare loss": {"event cannot_send: Mend what keeps ", "interface near is down"},
+		"fanfare top":  {"cannot_send"},
+		"fanfare web":  {"event cannot_send"},
+	}},
 	{"a second bus with the same name", func(w *world) func() {
 		url := udp(w)
 		w.open(pubsub.Config{}, url)

@@ -1,0 +1,75 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// A publisher whose interface goes down says so, by an event and in the errors of its calls, whatever its flow
+// control; and it goes on, with nothing lost, when the interface is back. docs/protocol.md §8.1.
+func TestNothingCanBeSent(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	if !testenv.Namespace(t) {
+		return
+	}
+	testenv.AddVeth(t, "near", "far", 0)
+	testenv.AddAddr(t, "near", "10.88.0.1/24")
+	testenv.LinkUp(t, "near")
+	testenv.LinkUp(t, "far")
+	ctx := testContext(t)
+	tr, err := udp.Open(overWire("near"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := &heard{}
+	b, err := Config{WindowBytes: 64 << 10, FlowControl: FlowNone, OnEvent: told.event}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	p := publisher(t, b, "x")
+	publish(t, ctx, p, "before")
+
+	testenv.LinkDown(t, "near")
+	e := told.await(t, ctx, events.CannotSend)
+	if e.For < time.Second || !strings.Contains(e.Err.Error(), "interface near is down") || !strings.Contains(e.String(), "nothing for ") {
+		t.Errorf("%+v: %v", e, e)
+	}
+	msg := make([]byte, 1000)
+	taken := 0
+	for err = nil; err == nil; taken++ {
+		err = p.TryPublish(msg)
+	}
+	var pressure *BackPressureError
+	if !errors.As(err, &pressure) || pressure.Reason != ReasonMemory || pressure.Err == nil || !strings.Contains(err.Error(), "nothing could be sent for ") || !strings.Contains(err.Error(), "near is down") {
+		t.Errorf("after %d messages: %v", taken, err)
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := p.Publish(short, msg); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "near is down") {
+		t.Errorf("a publish whose context ends: %v", err)
+	}
+	if st := b.Stats().Publications[0]; st.Blocked != ReasonMemory || st.Stuck < time.Second {
+		t.Errorf("blocked by %v, stuck for %v", st.Blocked, st.Stuck)
+	}
+
+	testenv.LinkUp(t, "near")
+	if e := told.await(t, ctx, events.SendsAgain); e.For < time.Second {
+		t.Errorf("%+v", e)
+	}
+	publish(t, ctx, p, "behind")
+	if err := p.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+	st := b.Stats().Publications[0]
+	if sent := st.MessagesSent; st.Stuck != 0 || sent < uint64(taken) {
+		t.Errorf("stuck for %v, %d messages sent of %d", st.Stuck, sent, taken)
+	}
+}
