@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -220,6 +221,10 @@ func (p *Publication) end(ctx context.Context) error {
 	p.life.end()
 	p.interrupt()
 	p.mu.Unlock()
+	// What is in the middle of a message goes on to its end.
+	if err := p.until(ctx, p.whole); err != nil {
+		return err
+	}
 	if err := p.Flush(ctx); err != nil {
 		return err
 	}
@@ -228,6 +233,11 @@ func (p *Publication) end(ctx context.Context) error {
 	p.mu.Unlock()
 	p.l.wakeBy(0)
 	return p.Drain(ctx)
+}
+
+// whole reports whether nobody is in the middle of a large message. Under mu.
+func (p *Publication) whole() bool {
+	return !p.shared.large && !slices.ContainsFunc(p.owned, func(x *Exclusive) bool { return x.large })
 }
 
 // kill ends the publication for everybody who uses it.

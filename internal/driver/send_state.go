@@ -141,16 +141,19 @@ func (p *Publication) tendState(now reliable.Instant) {
 		return
 	}
 	x.s.Flush(now, false)
-	todo := x.todo
 	x.makes = true
-	x.making = p.l.beside(func() { p.makeStates(todo) })
+	x.making = p.l.beside(p.makeStates)
 }
 
-// makeStates makes the next states of a round: of topics that todo begins with.
-func (p *Publication) makeStates(todo []*stateSource) {
+// makeStates makes the next states of a round.
+func (p *Publication) makeStates() {
 	var made []madeState
-	for size := 0; len(todo) > 0 && size < stateBatch; todo = todo[1:] {
-		m := p.makeState(todo[0])
+	for size := 0; size < stateBatch; {
+		src := p.nextSource()
+		if src == nil {
+			break
+		}
+		m := p.makeState(src)
 		size += len(m.left)
 		made = append(made, m)
 	}
@@ -158,10 +161,23 @@ func (p *Publication) makeStates(todo []*stateSource) {
 	x := &p.states
 	x.makes = false
 	if p.life.closed == nil {
-		x.made, x.todo, x.resting = made, todo, 0
+		x.made, x.resting = made, 0
 	}
 	p.mu.Unlock()
 	p.l.wakeBy(0)
+}
+
+// nextSource takes the next one of the round: publishers that are closed meanwhile take theirs back.
+func (p *Publication) nextSource() *stateSource {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := &p.states
+	if len(x.todo) == 0 || p.life.closed != nil {
+		return nil
+	}
+	src := x.todo[0]
+	x.todo = x.todo[1:]
+	return src
 }
 
 // makeState makes one.
