@@ -135,7 +135,7 @@ func (m Message) IsRequest() bool { return driver.AskedOf(m.from) != nil }
 // On a bus with several Loops a handler may hear nil instead where another loop has taken the request.
 //
 // The reply is kept for the requester to ask for again: for 10 s, all replies in a group
-// up to 32 MiB.
+// up to 32 MiB. Closing the subscription or the bus waits a moment for that (Bus.Close).
 func (m Message) Respond(data []byte) error {
 	asked := driver.AskedOf(m.from)
 	if asked == nil {

@@ -361,7 +361,7 @@ func (s *Subscription) Err() error { return s.failed("subscription of", s.s.Err(
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 
 // Close ends the subscription. It is idempotent. It waits for the goroutine that runs
-// its handler: from within a handler of the bus it returns ErrInHandler and changes
+// its handler, and for replies that were given as Bus.Close does, for a second at most: from within a handler of the bus it returns ErrInHandler and changes
 // nothing.
 func (s *Subscription) Close() error {
 	err := s.s.Close()

@@ -431,3 +431,49 @@ func TestRequestClosedEarly(t *testing.T) {
 		t.Errorf("%d open, the second is %d", len(a.s.requests.open), other.key.number)
 	}
 }
+
+// Who has replied knows until when it may be asked for that: for a while behind the end of a reply, and as long
+// as its publisher may still ask for more of it. docs/protocol.md §24.5.
+func TestOwedReplies(t *testing.T) {
+	a := newAsking(t, 1, nil)
+	x := a.answers[0]
+	x.silent = true
+	all := func(uint64) bool { return true }
+	owed := func() time.Duration { return max(0, x.r.Owed(a.now, all).Sub(a.now)) }
+	respond := func(number uint64, size int) {
+		t.Helper()
+		if err := x.r.Respond(a.now, 7, 3, a.topic.ID, number, make([]byte, size), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := owed(); d != 0 {
+		t.Errorf("before any reply: %v", d)
+	}
+	respond(1, 100)
+	if d := owed(); d != moreReplyOwed {
+		t.Errorf("of one that is to be sent: %v", d)
+	}
+	replies(x.r, a.now)
+	if d := owed(); d != wholeReplyOwed {
+		t.Errorf("of one that was sent: %v", d)
+	}
+	if until := x.r.Owed(a.now, func(topic uint64) bool { return topic != a.topic.ID }); until > a.now {
+		t.Errorf("on another topic, until %v", until.Sub(a.now))
+	}
+	a.now = a.now.Add(wholeReplyOwed)
+	if d := owed(); d != 0 {
+		t.Errorf("later: %v", d)
+	}
+	respond(2, 1<<20)
+	replies(x.r, a.now) // the first burst
+	respond(3, 100)
+	replies(x.r, a.now)
+	a.now = a.now.Add(wholeReplyOwed)
+	if d := owed(); d != moreReplyOwed-wholeReplyOwed {
+		t.Errorf("of one of which more is to be asked for, in front of a short one: %v", d)
+	}
+	a.now = a.now.Add(moreReplyOwed)
+	if d := owed(); d != 0 {
+		t.Errorf("that is not asked for: %v", d)
+	}
+}

@@ -23,8 +23,8 @@ type shutdown struct {
 func (l *Loop) refuses() bool { return l.inHandler() || l.siblings.besides.within() }
 
 // Close ends publications and subscriptions and stops the loop. Publications
-// linger until their subscribers have everything, or ctx ends; nothing ends before those of all
-// loops of the bus have, which are closed with it. It returns what
+// linger until their subscribers have everything, and replies until nobody asks for them any more, or
+// ctx ends; nothing ends before those of all loops of the bus have, which are closed with it. It returns what
 // kept it from ending in order: the end of ctx, too, if a handler does not return
 // for lastWait longer. Then the loop ends when it does.
 func (l *Loop) Close(ctx context.Context) error {
@@ -49,6 +49,7 @@ func (l *Loop) Close(ctx context.Context) error {
 	}
 	l.post(func() { l.hellos.ends(l.now()) }) // it fails only where the loop has ended
 	err := l.linger(ctx, pubs)
+	l.lingerReplies(ctx, func(uint64) bool { return true })
 	l.siblings.lingering.Done()
 	l.siblings.lingering.Wait()
 	go l.end()

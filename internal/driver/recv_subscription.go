@@ -249,8 +249,8 @@ func (s *Subscription) Err() error {
 // Ended is closed when the subscription has ended.
 func (s *Subscription) Ended() <-chan struct{} { return s.ended }
 
-// Close ends the subscription. It waits for a handler that is running, but not
-// for a Next: that returns an error which matches net.ErrClosed.
+// Close ends the subscription. It waits for a handler that is running, and for replies that
+// somebody may still ask for, but not for a Next: that returns an error which matches net.ErrClosed.
 func (s *Subscription) Close() error {
 	if s.l.refuses() {
 		return ErrInHandler
@@ -270,6 +270,7 @@ func (s *Subscription) Close() error {
 	if s.handler == nil {
 		s.shown.Store(s.got) // otherwise the loop's
 	}
+	s.lingerReplies()
 	if err := s.l.do(s.stop); err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}

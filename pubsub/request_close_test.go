@@ -1,0 +1,57 @@
+package pubsub
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+// Who replies and closes at once, its bus or its subscription, is waited for: the reply comes, also one that its
+// requester fetches piece by piece, or of which something is lost on the way.
+func TestResponderCloses(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		for _, c := range []struct {
+			name         string
+			size         int
+			subscription bool
+			faults       string
+		}{
+			{"short, the bus", 100, false, ""},
+			{"short, the subscription", 100, true, ""},
+			{"long, the bus", 1 << 20, false, ""},
+			{"long, the subscription", 300_000, true, ""},
+			{"with loss", 1000, false, "loss=0.2,seed=3"},
+		} {
+			ctx := testContext(t)
+			requester, responder := openBus(t, Config{Faults: c.faults}, url), openBus(t, Config{}, url)
+			s := subscribe(t, responder, "rpc")
+			wait(t, ctx, publisher(t, requester, "rpc"), 1)
+			reply := bytes.Repeat([]byte{'r'}, c.size)
+			closed := make(chan error, 1)
+			go func() {
+				m, err := s.Next(ctx)
+				if err == nil {
+					err = m.Respond(reply)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				if c.subscription {
+					closed <- s.Close()
+				} else {
+					closed <- responder.Close()
+				}
+			}()
+			begin := time.Now()
+			r, err := requester.Request(ctx, "rpc", []byte("x"))
+			if err != nil || !bytes.Equal(r.Data, reply) {
+				t.Errorf("%s: %d bytes of %d, %v after %v", c.name, len(r.Data), c.size, err, time.Since(begin))
+			}
+			if err := <-closed; err != nil {
+				t.Errorf("%s: closing: %v", c.name, err)
+			}
+			responder.Close()
+			requester.Close()
+		}
+	})
+}

@@ -1,0 +1,38 @@
+package reliable
+
+import "time"
+
+// How long a receiver that goes waits for replies that it owes. docs/protocol.md §24.5.
+
+const (
+	// wholeReplyOwed is how long a reply may be asked for again that was sent to its end: its
+	// publisher asks after the usual time of a reply, which is a few milliseconds where most of
+	// that is the way.
+	wholeReplyOwed = 50 * time.Millisecond
+	// moreReplyOwed is the same of a reply of which more is to be asked for: its publisher asks at
+	// maxRecall at the latest.
+	moreReplyOwed = 2 * maxRecall
+)
+
+// Owed is until when somebody may ask for a reply that was given, of those to requests that
+// wanted reports true of their topic's id for: who goes before leaves a requester without it. It
+// is not behind now if nobody may.
+func (r *Receiver) Owed(now Instant, wanted func(topic uint64) bool) (until Instant) {
+	for a := r.kept.last; a != nil && now.Sub(a.sentAt) < moreReplyOwed; a = a.prev {
+		if !a.key.st.life.down && wanted(a.key.request.topic) {
+			until = max(until, a.owed(now))
+		}
+	}
+	return until
+}
+
+// owed is until when it may be asked for.
+func (a *keptReply) owed(now Instant) Instant {
+	switch {
+	case a.queued:
+		return now.Add(moreReplyOwed)
+	case a.end < len(a.data):
+		return a.sentAt.Add(moreReplyOwed)
+	}
+	return a.sentAt.Add(wholeReplyOwed)
+}
