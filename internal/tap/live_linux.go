@@ -38,7 +38,7 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 		h.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	c := newCapture(ring{h}, groups)
+	c := newCapture(&ring{h: h, since: time.Now()}, groups)
 	c.close = func() error { h.Close(); return nil }
 	c.again = func(err error) bool { return errors.Is(err, afpacket.ErrTimeout) }
 	c.lost = func() uint64 {
@@ -49,11 +49,22 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 }
 
 // ring are the frames of an interface.
-type ring struct{ h *afpacket.TPacket }
+type ring struct {
+	h     *afpacket.TPacket
+	since time.Time // the filter is in effect since then; zero: what is left in the ring came behind it
+}
 
-func (r ring) next() (frame, error) {
-	b, info, err := r.h.ZeroCopyReadPacketData()
-	return frame{data: b, at: info.Timestamp, link: linkEthernet}, err
+func (r *ring) next() (frame, error) {
+	for {
+		b, info, err := r.h.ZeroCopyReadPacketData()
+		if err == nil && info.Timestamp.Before(r.since) {
+			continue // the kernel fills the ring before a filter can be attached: it may be a copy
+		}
+		if err == nil || errors.Is(err, afpacket.ErrTimeout) { // the ring was empty: so it is, too, when the clock is set back
+			r.since = time.Time{}
+		}
+		return frame{data: b, at: info.Timestamp, link: linkEthernet}, err
+	}
 }
 
 // The ring that the kernel writes frames to: 32 MiB. A block is handed over when it is full,

@@ -1,8 +1,10 @@
 package tap
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -84,6 +86,51 @@ func TestNamespaceInterface(t *testing.T) {
 	}
 	if o.Malformed != 0 || o.Foreign != 0 || o.OtherTag != 0 || src.Lost() != 0 {
 		t.Errorf("%+v, %d lost here", o.Totals, src.Lost())
+	}
+}
+
+// A capture that begins within a stream shows each packet once from its first one: the ring has
+// frames before the filter that leaves copies out.
+func TestNamespaceInterfaceWithinAStream(t *testing.T) {
+	if !testenv.Namespace(t) {
+		return
+	}
+	testenv.LinkUp(t, "lo")
+	conn, err := net.Dial("udp", "127.0.0.1:17501") // nobody listens: the packets go by all the same
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan struct{})
+	defer func() { conn.Close(); <-sent }()
+	go func() {
+		defer close(sent)
+		for i := uint64(0); ; i++ {
+			// It is refused in between, by ICMP.
+			if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, i)); errors.Is(err, net.ErrClosed) {
+				return
+			}
+		}
+	}()
+	for range 20 {
+		src, err := OpenInterface("lo", GroupsFrom(netip.MustParseAddrPort("239.77.6.0:17501"), 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		watchdog := time.AfterFunc(2*time.Minute, src.Interrupt)
+		came := make(map[string]bool)
+		for range 500 {
+			p, err := src.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if came[string(p.Data)] {
+				t.Errorf("%x came twice, as packet %d", p.Data, len(came))
+				break
+			}
+			came[string(p.Data)] = true
+		}
+		watchdog.Stop()
+		src.Close()
 	}
 }
 
