@@ -35,9 +35,9 @@ var documents = map[string]map[string]how{
 		"fanfare tap -t 'udp://239.20.0.0/16?iface=lo'": {beside: true},
 	},
 	"docs/quickstart.md": {
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' 'md.>'":                                   {beside: true, says: "5"},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.2,seed=7 -n 1000 md.lossy": {beside: true, says: "1000"},
-		"fanfare sub -t roce://lo -n 5 greetings":                                                {beside: true, says: "5"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' 'md.>'":                                    {beside: true, says: "5"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.2,seed=7 -n 20000 md.lossy": {beside: true, says: "repaired"},
+		"fanfare sub -t roce://lo -n 5 greetings":                                                 {beside: true, says: "5"},
 		"fanfare demo":   {says: "exactly once"},
 		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
 	},
@@ -58,7 +58,7 @@ var documents = map[string]map[string]how{
 		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo&keys=cluster.keys' -n 2 cluster.sealed":    {beside: true, says: "2"},
 	},
 	"docs/guides/testing.md": {
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.1,dup=0.05,reorder=0.1,seed=3 -n 500 test.lossy": {beside: true, says: "500"},
+		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.1,dup=0.05,reorder=0.1,seed=3 -n 20000 test.lossy": {beside: true, says: "repaired"},
 	},
 	"docs/operate/doctor.md": {
 		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
