@@ -71,7 +71,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "no_memory", told: toldAsWarning, Help: "Sent by this bus over shm:// and lost, for a receiver each, because there was no memory left for it, or more than that receiver's share. Subscribers ask for it again, and have it as lost on the way, too.",
-		Remedy:  "See what takes the memory (df -h /dev/shm; du -sh /dev/shm/*). Give it more (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), or use another place (dir= in the URL of all who are to meet). A subscriber that has stopped keeps some, too.",
+		Remedy:  "See what takes the memory: df -h and du -sh of the directory of shared memory (dir= in the URL, else /dev/shm). Give it more (mount -o remount,size=1G; of /dev/shm in a container docker run --shm-size=1g), or use another place (dir= in the URL of all who are to meet). A subscriber that has stopped keeps some, too.",
 		dropped: func(s *Stats) uint64 { return s.Transport.SendNoMemory },
 	},
 	{

@@ -1,13 +1,12 @@
 package cli
 
 import (
-	"cmp"
-	"net/url"
 	"os"
 	"runtime"
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/doctor"
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
@@ -33,15 +32,10 @@ func sharedDirs(buses []doctor.Bus) (dirs []string, used map[string]bool) {
 	dirs, used = []string{shm.DefaultDir}, make(map[string]bool)
 	for i := range buses {
 		for _, raw := range buses[i].URLs {
-			u, err := url.Parse(raw)
-			if err != nil {
+			dir, ok := fabricurl.SharedDir(raw)
+			if !ok {
 				continue
 			}
-			cfg, err := shm.Parse(u)
-			if err != nil {
-				continue // no fabric of shared memory
-			}
-			dir := cmp.Or(cfg.Dir, shm.DefaultDir)
 			used[dir] = true
 			if !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)

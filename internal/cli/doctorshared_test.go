@@ -12,7 +12,7 @@ func TestSharedDirs(t *testing.T) {
 	got, used := sharedDirs([]doctor.Bus{
 		{URLs: []string{"udp://239.1.0.0/16?dir=/no", "shm://desk?dir=/mnt/fast"}},
 		{URLs: []string{"shm://desk", "shm://two?dir=%2Fmnt%2Ffast&queue=7", "://"}},
-		{URLs: []string{"shm://three?dir=/run/desk"}},
+		{URLs: []string{"shm://three?dir=/run/desk&keys=desk.keys"}},
 	})
 	if want := []string{"/dev/shm", "/mnt/fast", "/run/desk"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -1,8 +1,7 @@
 package doctor
 
 import (
-	"strings"
-
+	"github.com/fanfaremq/fanfare/internal/shellword"
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
@@ -19,7 +18,7 @@ func (c *check) shared() {
 	for i := range c.Shared {
 		m := &c.Shared[i]
 		if m.Err != nil {
-			c.add("shm", Warn, "mount | grep "+word(m.Dir), "there can be no shared memory in %s: %v: shm:// cannot be used there; set dir= in its URL to a directory in memory (tmpfs), the same for all who are to meet", m.Dir, m.Err)
+			c.add("shm", Warn, "mount | grep "+shellword.Of(m.Dir), "there can be no shared memory in %s: %v: shm:// cannot be used there; set dir= in its URL to a directory in memory (tmpfs), the same for all who are to meet", m.Dir, m.Err)
 			continue
 		}
 		c.room(m)
@@ -50,7 +49,7 @@ func (c *check) room(m *SharedMemory) {
 		c.add("shm", little, fix, "%s has %.0f MB, of which %.0f are free, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner%s",
 			m.Dir, float64(m.Bytes)/mb, free, float64(most)/mb, c.why64(m))
 	case m.Free < most:
-		c.add("shm", little, "du -sh "+word(m.Dir)+"/* | sort -h   # what takes it; else "+fix, "%s has %.0f MB free of %.0f, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner",
+		c.add("shm", little, "du -sh "+shellword.Of(m.Dir)+"/* | sort -h   # what takes it; else "+fix, "%s has %.0f MB free of %.0f, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner",
 			m.Dir, free, float64(m.Bytes)/mb, float64(most)/mb)
 	default:
 		c.add("shm", OK, "", "%s has %.0f MB free of %.0f: enough for %d endpoints of shm://, which use up to %.0f each", m.Dir, free, float64(m.Bytes)/mb, m.Free/most, float64(most)/mb)
@@ -81,9 +80,9 @@ func (c *check) moreShared(m *SharedMemory) string {
 	case kind == "Docker":
 		return "docker run --shm-size=1g ...   # or --ipc=host, to meet processes of the host"
 	case kind != "":
-		return "mount -o remount,size=1G " + word(m.Dir) + "   # or in the configuration of the container"
+		return "mount -o remount,size=1G " + shellword.Of(m.Dir) + "   # or in the configuration of the container"
 	}
-	return "mount -o remount,size=1G " + word(m.Dir) + "   # or dir= in the URL, another place in memory, the same for all"
+	return "mount -o remount,size=1G " + shellword.Of(m.Dir) + "   # or dir= in the URL, another place in memory, the same for all"
 }
 
 // place tells what is wrong with a place, or that it was left.
@@ -104,16 +103,5 @@ func remove(p *shm.Place) string {
 	if p.Fabric {
 		return ""
 	}
-	return "rm -r " + word(p.Path)
+	return "rm -r " + shellword.Of(p.Path)
 }
-
-// word is a path as one word of a shell: others choose what directories are called, and whoever runs doctor may be root.
-func word(path string) string {
-	if strings.Trim(path, plainInWords) == "" {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-// plainInWords is what needs no quotes there.
-const plainInWords = "/-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

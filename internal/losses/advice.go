@@ -25,7 +25,9 @@ type Evidence struct {
 	// BufferMax is the largest receive buffer that the kernel grants (net.core.rmem_max),
 	// Asked what the bus has asked for, Granted what it got: in bytes.
 	BufferMax, Asked, Granted int
-	Err                       string // of the event
+	// Shared are the directories of the bus's shared memory.
+	Shared []string
+	Err    string // of the event
 }
 
 // advice is what is said of one cause or event.
@@ -38,10 +40,11 @@ type advice struct {
 // A test finds those that are missing.
 var table = map[string]advice{
 	// Causes of drops.
-	"unsent": {}, "no_memory": {},
+	"unsent":    {},
+	"no_memory": {do: moreShared},
 	"fabric": {do: func(e *Evidence) string {
 		if strings.HasPrefix(e.Address, "shm://") { // there is no switch
-			return "See whether " + cmp.Or(e.Publisher, "the publisher") + " counts no_memory (df -h /dev/shm), and whether " + cmp.Or(e.Process, "this process") + " had descriptors and memory left (metric fanfare_transport_receive_errors_total)."
+			return "See whether " + cmp.Or(e.Publisher, "the publisher") + " counts no_memory (df -h " + sharedDirs(e, "") + "), and whether " + cmp.Or(e.Process, "this process") + " had descriptors and memory left (metric fanfare_transport_receive_errors_total)."
 		}
 		return "Look at the switch between " + cmp.Or(e.Publisher, "the publisher") + " and this host: with IGMP snooping it needs a querier " +
 			"(fanfare doctor finds one), and its ports tell errors and discards. ethtool -S on both hosts tells what the cards dropped. Where the publisher is too fast for a port, lower its Config.Rate."

@@ -32,7 +32,7 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 			t.Errorf("event %s has no advice", label)
 		}
 	}
-	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", "LEG", 212992, 8 << 20, 212992, "ERROR"}
+	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", "LEG", 212992, 8 << 20, 212992, []string{"/SHARED"}, "ERROR"}
 	for label := range table {
 		if !known[label] {
 			t.Errorf("there is advice on %s, which is no cause", label)
@@ -65,7 +65,12 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"socket_overflow", buffer(0, 0, 0), "sysctl -w net.core.rmem_max=33554432"},
 		{"fabric", e, "querier"},
 		{"fabric", e, "between feed at 10.0.0.7:7400 and this host"},
-		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Publisher: "feed at shm://desk#7.9f3c"}, "See whether feed at shm://desk#7.9f3c counts no_memory (df -h /dev/shm), and whether this process had descriptors"},
+		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Publisher: "feed at shm://desk#7.9f3c"}, "See whether feed at shm://desk#7.9f3c counts no_memory (df -h of the directory of shared memory: dir= in the URL, else /dev/shm), and whether this process had descriptors"},
+		{"fabric", Evidence{Address: "shm://desk#7.9f3c", Shared: []string{"/mnt/fast"}}, "counts no_memory (df -h /mnt/fast), and"},
+		{"no_memory", Evidence{}, "df -h and du -sh of the directory of shared memory (dir= in the URL, else /dev/shm)"},
+		{"no_memory", Evidence{Shared: []string{"/dev/shm"}}, "(df -h /dev/shm; du -sh /dev/shm/*). Give it more (mount -o remount,size=1G /dev/shm; docker run --shm-size=1g), or"},
+		{"no_memory", Evidence{Shared: []string{"/x;reboot"}}, "(df -h '/x;reboot'; du -sh '/x;reboot'/*). Give it more (mount -o remount,size=1G '/x;reboot'), or"},
+		{"no_memory", Evidence{Shared: []string{"/a", "/b"}}, "(df -h /a /b; du -sh /a/* /b/*). Give it more (mount -o remount,size=1G for each), or"},
 		{"slow_consumer", e, "The reader of md.> in app[7] is too slow"},
 		{"overrun", e, "md.> in app[7]"},
 		{"released", e, "The reader of md.> in app[7] held feed at 10.0.0.7:7400 up"},
@@ -119,6 +124,8 @@ func TestReport(t *testing.T) {
 		Start: at(-3, 0), Missing: 12, Repaired: 12, Causes: []inspect.Cause{{Cause: "fabric", Dropped: 12}},
 		Ways: []inspect.LossWay{{Publisher: "00000000000000aa", Name: "feed", Address: "shm://desk#7.9f3c", Repaired: 12}},
 	}}}
+	elsewhere := seen(1, shared)
+	elsewhere.Snapshot.Buses[0].URLs = []string{"shm://desk?dir=%2Fmnt%2Fmy%20desk&keys=desk.keys"}
 	for _, c := range []struct {
 		name  string
 		seen  []inspect.Seen
@@ -141,6 +148,7 @@ func TestReport(t *testing.T) {
 		{"in shared memory", []inspect.Seen{seen(1, shared)}, at(-60, 0), []string{
 			"fabric: 12 packets", "See whether feed at shm://desk#7.9f3c counts no_memory",
 		}, []string{"switch", "querier"}},
+		{"in shared memory of another directory", []inspect.Seen{elsewhere}, at(-60, 0), []string{"counts no_memory (df -h '/mnt/my desk')"}, []string{"/dev/shm"}},
 		{"lossy, the last minute", []inspect.Seen{seen(1, lossy)}, at(-1, 0), []string{"Nothing was lost for good in the last 60 s, in 1 process."}, []string{"slow_consumer", "fabric"}},
 	} {
 		var b strings.Builder

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // Kind says how bad a finding is.
@@ -183,6 +185,11 @@ func (h *host) evidence(f *Finding, address, err string) Evidence {
 	for _, x := range h.Fabric.Buffers { // the smallest
 		if e.Granted == 0 || x.ReceiveGranted < e.Granted {
 			e.Asked, e.Granted = x.ReceiveAsked, x.ReceiveGranted
+		}
+	}
+	for _, url := range h.URLs[:min(len(h.URLs), transport.MaxLegs)] { // other hosts may say more
+		if dir, ok := fabricurl.SharedDir(url); ok && !slices.Contains(e.Shared, dir) {
+			e.Shared = append(e.Shared, dir)
 		}
 	}
 	return e

@@ -1,0 +1,15 @@
+package fabricurl
+
+import "testing"
+
+// Where shared memory is says its URL, whatever else it says.
+func TestSharedDir(t *testing.T) {
+	for url, want := range map[string]string{
+		"shm://desk": "/dev/shm", "shm://desk?dir=/mnt/fast": "/mnt/fast", "shm://desk?queue=7&dir=%2Fmnt%2Fa%20b&keys=k&trust=t&map=prefix:2": "/mnt/a b",
+		"udp://239.1.0.0/16?dir=/no": "", "shm://?dir=/no": "", "shm://desk?dir=/no&unknown=1": "", "://": "", "desk": "", "": "",
+	} {
+		if got, ok := SharedDir(url); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q, %v, want %q", url, got, ok, want)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Package shellword writes texts as words of a shell, for the commands that people are advised to type.
+package shellword
+
+import "strings"
+
+// Of is a text as one word of a shell: others choose what directories are called, and whoever types the command may be root.
+func Of(text string) string {
+	if text != "" && strings.Trim(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// plain is what needs no quotes.
+const plain = "/-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -1,0 +1,14 @@
+package shellword
+
+import "testing"
+
+// What a shell would make something else of is quoted.
+func TestOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"/dev/shm": "/dev/shm", "/run/desk-1_a.b": "/run/desk-1_a.b", "": "''", "/x y": "'/x y'", "/x;reboot": "'/x;reboot'", "/x'$(reboot)": `'/x'\''$(reboot)'`, "~": "'~'", "/ü": "'/ü'",
+	} {
+		if got := Of(text); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
