@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -86,18 +87,26 @@ func (d *dict) run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// write writes the dictionary, over no file that came meanwhile.
+// write writes the dictionary, over no file that came meanwhile. Of a new file that cannot be written nothing is
+// left: it would be in the way of the next attempt.
 func (d *dict) write(b []byte) error {
-	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if d.force {
-		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	f, err := os.OpenFile(d.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if d.force && errors.Is(err, fs.ErrExist) { // it may be a device, which cannot be synced, or removed
+		if f, err = os.OpenFile(d.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+			return err
+		}
+		_, err = f.Write(b)
+		return errors.Join(err, f.Close())
 	}
-	f, err := os.OpenFile(d.out, how, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(b)
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(d.out)
+		return err
+	}
+	return nil
 }
 
 // jsonDictionary is the dictionary that was made.

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+// On a full disk no file is left, which would be in the way of the second attempt.
+func TestDictOnAFullDisk(t *testing.T) {
+	_, lines := dictFile(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		testenv.Skip(t, "no memory file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	full, dict := filepath.Join(dir, "full"), filepath.Join(dir, "dict")
+	if err := os.WriteFile(full, make([]byte, 64<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"-force"}} {
+		args := append(append([]string{"dict", "-q"}, flags...), "-o", dict, lines)
+		if r := runWith(testContext(t), "", args...); r.code != 1 || !strings.Contains(r.stderr, dict+": no space left on device") {
+			t.Errorf("%v: %+v", flags, r)
+		}
+		if _, err := os.Lstat(dict); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v: a file is left: %v", flags, err)
+		}
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	if r := runWith(testContext(t), "", "dict", "-q", "-o", dict, lines); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What is written to with -force and is no file stays.
+func TestDictToADevice(t *testing.T) {
+	_, lines := dictFile(t)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-o", pipe, lines); r.code != 0 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := os.Lstat(pipe); err != nil {
+		t.Error(err)
+	}
+}
