@@ -148,7 +148,7 @@ func (d *dict) collect(ctx context.Context) error {
 }
 
 func (d *dict) fromFile(name string) error {
-	src, err := fileSource(name, d.framing, 1)
+	src, err := fileSource(name, d.framing, 1, "write what comes from it into a file, and name that")
 	if err != nil {
 		return err
 	}

@@ -84,6 +84,8 @@ func TestDictUsage(t *testing.T) {
 		{"dict -r x.pcap " + lines, "-r takes no files"},
 		{"dict -size 7 " + lines, "-size 7"},
 		{"dict /no/such/file", "/no/such/file"},
+		{"dict " + os.DevNull, os.DevNull + " is not a regular file, and cannot be checked before it is used: write what comes from it into a file, and name that"},
+		{"pub -file " + os.DevNull + " x", "use standard input, with '< " + os.DevNull + "' instead of -file"},
 		{"tap -dict " + short, "5 bytes"},
 		{"sub -dict " + long + " x", "more than 1048576 bytes"},
 	} {

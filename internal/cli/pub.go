@@ -110,7 +110,7 @@ func (p *pub) source() (*source, error) {
 	if p.file == "" {
 		return streamSource(p.e.stdin, p.framing), nil
 	}
-	return fileSource(p.file, p.framing, p.repeat)
+	return fileSource(p.file, p.framing, p.repeat, "use standard input, with '< "+p.file+"' instead of -file")
 }
 
 // event is called by the bus.

@@ -24,8 +24,8 @@ func streamSource(r io.Reader, f framing) *source {
 }
 
 // fileSource opens a file and reads all of it, to be sure that it can be read
-// and cut into messages.
-func fileSource(name string, f framing, repeat int) (*source, error) {
+// and cut into messages. instead is what to do where it can be read only once.
+func fileSource(name string, f framing, repeat int, instead string) (*source, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, pathError(err)
@@ -34,7 +34,7 @@ func fileSource(name string, f framing, repeat int) (*source, error) {
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a directory: name a file", name)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file and cannot be checked before it is published: use standard input, with '< %s' instead of -file", name, name)
+		return nil, fmt.Errorf("%s is not a regular file, and cannot be checked before it is used: %s", name, instead)
 	}
 	file, err := os.Open(name)
 	if err != nil {
