@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// loud is a fabric that logs something when it is opened: more of a receive buffer than systems give.
+// loud is a fabric that logs something when it is opened: more of a receive buffer than systems give, but to root.
 const loud = "&rcvbuf=1073741824"
 
 // The first line that a bus logs says that its groups are open, whatever the fabric has to say beside. It is

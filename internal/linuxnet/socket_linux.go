@@ -1,6 +1,7 @@
 package linuxnet
 
 import (
+	"math"
 	"net/netip"
 	"os"
 	"unsafe"
@@ -35,6 +36,9 @@ func Set(fd int, name string, level, option, value int) error {
 
 // Share lets several sockets, here and in other processes, bind the same address.
 func Share(fd int) error { return Set(fd, "SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }
+
+// MaxBuffer is the largest buffer, in bytes, that any process gets (INT_MAX/2: net/core/sock.c, __sock_set_rcvbuf).
+const MaxBuffer = math.MaxInt32 / 2
 
 // SetReceiveBuffer asks for a receive buffer of bytes: beyond the system's limit if
 // this process may, else up to it. What was granted SO_RCVBUF tells, so failure is no

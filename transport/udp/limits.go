@@ -3,7 +3,8 @@ package udp
 // SocketLimits tells what was asked of the system for socket buffers, and what
 // it granted. Where Granted is less than Asked, a burst that the network
 // carries may overflow on this host: on Linux raise net.core.rmem_max or
-// wmem_max, or grant the process CAP_NET_ADMIN.
+// wmem_max, or grant the process CAP_NET_ADMIN. Asked is what any process can get at
+// most, a byte less than 1 GiB on Linux, where the configuration has more.
 type SocketLimits struct {
 	ReceiveAsked, ReceiveGranted int // bytes, for each group and for replies
 	SendAsked, SendGranted       int // bytes

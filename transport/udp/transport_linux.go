@@ -88,8 +88,8 @@ func (t *Transport) open(cfg Config) (err error) {
 		return fmt.Errorf("udp: receive memory: %w", err)
 	}
 	t.limits = SocketLimits{
-		ReceiveAsked: t.cfg.ReceiveBuffer, ReceiveGranted: t.unicast.option(unix.SO_RCVBUF) / 2,
-		SendAsked: t.cfg.SendBuffer, SendGranted: t.unicast.option(unix.SO_SNDBUF) / 2,
+		ReceiveAsked: min(t.cfg.ReceiveBuffer, linuxnet.MaxBuffer), ReceiveGranted: t.unicast.option(unix.SO_RCVBUF) / 2,
+		SendAsked: min(t.cfg.SendBuffer, linuxnet.MaxBuffer), SendGranted: t.unicast.option(unix.SO_SNDBUF) / 2,
 	}
 	t.gso.Store(!t.cfg.NoGSO && linuxnet.KnowsTrains(t.unicast.fd))
 	t.caps.GRO = t.unicast.gro
