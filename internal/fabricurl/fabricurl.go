@@ -164,8 +164,11 @@ func parse(rawURL string) (*Fabric, error) {
 	return &Fabric{url: u, scheme: schemes[u.Scheme]}, nil
 }
 
-// bareHint says what to write in place of a name or an address alone.
+// bareHint says what to write in place of a name or an address alone, or of a scheme without its colon.
 func bareHint(text string) string {
+	if name, rest, ok := strings.Cut(text, "/"); ok && schemes[name].transport != nil { // no interface has a slash in its name
+		return "did you mean " + name + "://" + strings.TrimPrefix(rest, "/") + "?"
+	}
 	if text != "" && strings.Trim(text, "0123456789.:/") == "" {
 		return "write udp://" + text + " for a multicast group or a range of them"
 	}
