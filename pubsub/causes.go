@@ -66,7 +66,7 @@ func Causes() []CauseInfo { return append([]CauseInfo(nil), causes...) }
 var causes = []CauseInfo{
 	{
 		Label: "unsent", Help: "Sent by nobody: the transport of this publisher refused it. Subscribers ask for it again.",
-		Remedy:  "The log has the error of sending: an interface that is down, a route that is missing.",
+		Remedy:  "The log says why: an interface that is down, a route that is missing, or a keyring of which no key is valid any more (fanfare key show).",
 		dropped: func(s *Stats) uint64 { return s.Transport.SendErrors },
 	},
 	{

@@ -106,9 +106,7 @@ var table = map[string]advice{
 	"bad_packets": {why: "Packets with a wrong or missing checksum came from there and were dropped.", do: func(e *Evidence) string {
 		return "Look at cable, card and driver between " + cmp.Or(e.Address, "the host that the log names") + " and this host (ethtool -S), or find who forges packets there (fanfare tap)."
 	}},
-	"packets_unreadable": {why: "Packets that are not sealed with a key of this bus, or do not open, were dropped.", do: func(e *Evidence) string {
-		return "Give all buses of these groups the same keyring (keys= in the URL), or find who sends from " + cmp.Or(e.Address, "the address in the log") + ": " + said(e.Err, "the log says why they do not open") + "."
-	}},
+	"packets_unreadable": {why: "Packets that are not sealed or signed as this bus asks for were dropped; or it has no valid key itself, and sends nothing.", do: readable},
 	"dictionary_missing": {why: "A publisher compresses with a dictionary that is not here: nothing of it can be read.", do: func(e *Evidence) string {
 		return "Give " + cmp.Or(e.Process, "this process") + " the dictionary that " + cmp.Or(e.Publisher, "the publisher") + " has (Config.Dictionaries, sub -dict): " + said(e.Err, "the log names it") + "."
 	}},

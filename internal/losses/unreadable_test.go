@@ -1,0 +1,40 @@
+package losses
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// Whatever keeps packets from being opened, what is advised is about that: keyrings where they are sealed, trust where
+// they are signed, clocks where those differ, and the bus's own keys where those have expired.
+func TestUnreadableAdvice(t *testing.T) {
+	const keyring, trust, clocks, version, own = "the same keyring", "file of trust=", "clocks of both", "same version", "to the keyring of app[7], which sends nothing"
+	all := []string{keyring, trust, clocks, version, own}
+	for reason, want := range map[transport.UnreadableReason]string{
+		transport.UnreadableKey: keyring, transport.UnreadableExpired: keyring, transport.UnreadableOpen: keyring, transport.UnreadableSealed: keyring, transport.UnreadableClock: clocks,
+		transport.UnreadableForged: keyring, transport.UnreadableVersion: version, transport.UnreadableMany: keyring, transport.UnreadableManyKeys: keyring,
+		transport.UnreadableUnsigned: trust, transport.UnreadableUntrusted: trust, transport.UnreadableSignature: trust, transport.UnreadableSignedAt: clocks, transport.UnreadableFlood: trust, transport.UnreadableManyUntrusted: trust,
+		transport.UnreadableNoKey: own,
+	} {
+		err := (&transport.UnreadableError{Reason: reason, Key: 7, From: "shm://signed-and-sealed#7"}).Error()
+		do := Do("packets_unreadable", Evidence{Process: "app[7]", Err: err})
+		said := "“" + err + "”"
+		advised := strings.ReplaceAll(do, said, "")
+		for _, about := range all {
+			if strings.Contains(advised, about) != (about == want) {
+				t.Errorf("reason %d: %q, which is to be about %q", reason, advised, want)
+			}
+		}
+		if !strings.Contains(do, said) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find who ") {
+			t.Errorf("reason %d: %q", reason, do)
+		}
+	}
+	if do := Do("packets_unreadable", Evidence{}); !strings.Contains(do, keyring) || !strings.Contains(do, trust) {
+		t.Errorf("where the reason is not known: %q", do)
+	}
+	if do := Do("unsent", Evidence{}); !strings.Contains(do, "keyring of which no key is valid") {
+		t.Errorf("unsent: %q", do)
+	}
+}
