@@ -53,10 +53,11 @@ type pub struct {
 	src   *source
 
 	messages, bytes atomic.Uint64
-	subscribers     atomic.Int64 // the most that were present
-	waiting         atomic.Bool  // for the first subscribers
-	written         sync.Mutex   // held while JSON is written
-	began           time.Time    // the first message was due
+	subscribers     atomic.Int64                     // the most that were present
+	counted         atomic.Pointer[pubsub.Publisher] // p, for events; nil: there is none yet
+	waiting         atomic.Bool                      // for the first subscribers
+	written         sync.Mutex                       // held while JSON is written
+	began           time.Time                        // the first message was due
 	took            time.Duration
 }
 
@@ -97,6 +98,7 @@ func (p *pub) run(ctx context.Context, e *env) error {
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
 	}
+	p.counted.Store(p.p)
 	if p.retain {
 		if err := p.p.Retain(); err != nil {
 			return err
@@ -126,6 +128,9 @@ func (p *pub) event(e events.Event) {
 			p.e.console.heard("nobody who subscribes to %s is heard on %s: see that both are on one network and interface (fanfare doctor -peer), and have a key in common, if packets are sealed (keys=)",
 				strings.Join(e.Topics, ", "), e.Interface)
 		}
+	}
+	if e.Kind == events.SubscriberUp { // it may go before they are counted the next time
+		p.countSubscribers()
 	}
 	word, become := p.audience.event(e)
 	for _, text := range []string{stallLine(e), become} {
@@ -233,7 +238,11 @@ func (p *pub) keepCounting() (stop func()) {
 
 // countSubscribers takes in how many are present.
 func (p *pub) countSubscribers() {
-	n := int64(p.p.Subscribers())
+	of := p.counted.Load()
+	if of == nil {
+		return
+	}
+	n := int64(of.Subscribers())
 	for {
 		most := p.subscribers.Load()
 		if n <= most || p.subscribers.CompareAndSwap(most, n) {

@@ -61,3 +61,28 @@ func TestPubStoppedWhileHeldUp(t *testing.T) {
 		t.Errorf("standard error:\n%s", s)
 	}
 }
+
+// A subscriber that was there between two looks at the clock has been there.
+func TestPubCountsWhoWasThereForAMoment(t *testing.T) {
+	url := memURL(t)
+	stdin, typed := io.Pipe()
+	p := start(t, stdin, "pub", "-t", url, "-v", "md.x")
+	if _, err := typed.Write([]byte("one\n")); err != nil {
+		t.Fatal(err)
+	}
+	bus, err := pubsub.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.Subscribe("md.x"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the subscriber", func() bool { return strings.Contains(p.stderr.String(), "subscriber up") })
+	bus.Close()
+	await(t, "its leave", func() bool { return strings.Contains(p.stderr.String(), "no subscriber is left") })
+	typed.Close()
+	p.end(t, exitOK)
+	if s := p.stderr.String(); !strings.Contains(s, ", 1 subscriber,") {
+		t.Errorf("standard error:\n%s", s)
+	}
+}
