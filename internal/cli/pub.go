@@ -53,11 +53,10 @@ type pub struct {
 	src   *source
 
 	messages, bytes atomic.Uint64
-	subscribers     atomic.Int64                     // the most that were present
-	counted         atomic.Pointer[pubsub.Publisher] // p, for events; nil: there is none yet
-	waiting         atomic.Bool                      // for the first subscribers
-	written         sync.Mutex                       // held while JSON is written
-	began           time.Time                        // the first message was due
+	present         present
+	waiting         atomic.Bool // for the first subscribers
+	written         sync.Mutex  // held while JSON is written
+	began           time.Time   // the first message was due
 	took            time.Duration
 }
 
@@ -98,7 +97,7 @@ func (p *pub) run(ctx context.Context, e *env) error {
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
 	}
-	p.counted.Store(p.p)
+	p.present.of.Store(p.p)
 	if p.retain {
 		if err := p.p.Retain(); err != nil {
 			return err
@@ -130,7 +129,7 @@ func (p *pub) event(e events.Event) {
 		}
 	}
 	if e.Kind == events.SubscriberUp { // it may go before they are counted the next time
-		p.countSubscribers()
+		p.present.count()
 	}
 	word, become := p.audience.event(e)
 	for _, text := range []string{stallLine(e), become} {
@@ -157,7 +156,7 @@ func (p *pub) mismatch(e events.Event) {
 	if m != nil && e.Relevant {
 		p.apart.Store(true)
 	}
-	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.subscribers.Load() == 0) {
+	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.present.most.Load() == 0) {
 		p.e.console.line("%v", m)
 	}
 	if p.json && errors.As(e.Err, &m) {
@@ -212,7 +211,7 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 	p.waiting.Store(true)
 	defer p.waiting.Store(false)
 	err := p.p.WaitSubscribers(ctx, p.wait)
-	p.countSubscribers()
+	p.present.count()
 	return cannotCome(err)
 }
 
@@ -226,29 +225,14 @@ func (p *pub) keepCounting() (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				p.countSubscribers()
+				p.present.count()
 			case <-done:
-				p.countSubscribers()
+				p.present.count()
 				return
 			}
 		}
 	})
 	return func() { close(done); counting.Wait() }
-}
-
-// countSubscribers takes in how many are present.
-func (p *pub) countSubscribers() {
-	of := p.counted.Load()
-	if of == nil {
-		return
-	}
-	n := int64(of.Subscribers())
-	for {
-		most := p.subscribers.Load()
-		if n <= most || p.subscribers.CompareAndSwap(most, n) {
-			return
-		}
-	}
 }
 
 func (p *pub) publishAll(ctx context.Context) error {

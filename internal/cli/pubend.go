@@ -78,7 +78,7 @@ func (p *pub) end(ctx context.Context, err error) error {
 		defer cancel()
 	}
 	m := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
-		p.countSubscribers()
+		p.present.count()
 		return fmt.Sprintf("%s published, waiting until all of %s have everything",
 			count(p.messages.Load(), "message"), count(p.p.Subscribers(), "subscriber"))
 	})
@@ -125,7 +125,7 @@ func (p *pub) summary() pubSummary {
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
-		Subscribers: int(p.subscribers.Load()), Silent: p.audience.vanished(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
+		Subscribers: int(p.present.most.Load()), Silent: p.audience.vanished(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
 		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		Legs:        legsOf(&st),
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT), NoMemory: st.Transport.SendNoMemory,
