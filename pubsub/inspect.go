@@ -118,7 +118,7 @@ func (s *Subscription) shown(l *driver.SubscriptionLook) inspect.Subscription {
 	for _, p := range l.Publishers[:min(len(l.Publishers), inspect.MaxFeeds)] {
 		x.Publishers = append(x.Publishers, inspect.SubscriptionFeed{
 			Publisher: PublisherID(p.Publisher).String(), Name: p.Name, Epoch: p.Epoch, Group: p.Group,
-			Lag: p.Lag, Window: p.Window, Relevant: p.Relevant, Blocking: p.Blocking, Unread: p.Unread.Seconds(),
+			Lag: p.Lag, Window: p.Window, Relevant: p.Relevant, Blocking: p.Blocking, Unread: p.Unread.Seconds(), LostFor: p.LostFor.Seconds(),
 		})
 	}
 	return x
@@ -129,7 +129,7 @@ func shownGroup(g *GroupStats) inspect.Group {
 	x.Counters.Add("", g)
 	for _, p := range g.Publishers {
 		x.Streams = append(x.Streams, inspect.Stream{
-			Publisher: p.ID.String(), Name: p.Name, Epoch: p.Epoch, Packets: p.Packets, Repaired: p.Repaired, Lost: p.Lost, Missing: p.Missing, Address: p.Address,
+			Publisher: p.ID.String(), Name: p.Name, Epoch: p.Epoch, Packets: p.Packets, Repaired: p.Repaired, Lost: p.Lost, Missing: p.Missing, Address: p.Address, LostFor: p.LostFor.Seconds(),
 		})
 	}
 	return x

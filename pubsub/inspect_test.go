@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // inspected has the process's socket in a directory of the test's own. The test must run
@@ -240,4 +241,45 @@ func BenchmarkInspect(b *testing.B) {
 			b.Fatal(x.Incomplete, len(x.Groups))
 		}
 	}
+}
+
+// A bus says of a publisher that is lost for how long it has been, to who reads and to handlers.
+func TestInspectLostPublisher(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	ctx := testContext(t)
+	name := t.Name()
+	bus := openBus(t, Config{}, "mem://"+name)
+	sub := subscribe(t, bus, "x", PublisherEvents())
+	if _, err := bus.Handle("x", func(Message, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	tr := memTransport(t, name)
+	dying, err := Config{Logger: quiet}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub := publisher(t, dying, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "last")
+	event(t, ctx, sub, events.PublisherUp)
+	want(t, ctx, sub, "last")
+	says := func(lost bool) {
+		t.Helper()
+		b := view{bus}.Inspect(ctx)
+		if len(b.Subscriptions) != 2 || len(b.Groups) != 1 || len(b.Groups[0].Streams) != 1 {
+			t.Fatalf("%d subscriptions, groups %+v", len(b.Subscriptions), b.Groups)
+		}
+		if x := b.Groups[0].Streams[0].LostFor; (x > 0) != lost || x > 60 {
+			t.Errorf("the stream is lost for %v s, want it lost: %v", x, lost)
+		}
+		for _, s := range b.Subscriptions {
+			if len(s.Publishers) != 1 || (s.Publishers[0].LostFor > 0) != lost {
+				t.Errorf("subscription %d: %+v, want it lost: %v", s.Number, s.Publishers, lost)
+			}
+		}
+	}
+	says(false)
+	tr.Close()
+	event(t, ctx, sub, events.PublisherLost)
+	says(true)
 }

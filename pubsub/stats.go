@@ -146,6 +146,9 @@ type PublisherStats struct {
 	Lost     uint64 // packets given up for good
 	Missing  int    // packets that are missing just now
 	Address  string // where it was heard from last, as the fabric writes it; may be empty
+	// LostFor is for how long it has been given up as lost (events.PublisherLost), in case it was only
+	// cut off; 0: it is heard.
+	LostFor time.Duration
 }
 
 // PublicationStats is what is counted of a group that is published to.
@@ -202,7 +205,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 		g := &st.Groups[i]
 		var publishers []PublisherStats
 		for _, p := range g.Publishers {
-			publishers = append(publishers, PublisherStats{PublisherID(p.ID), p.Name, p.Epoch, p.Packets, p.Repaired, p.Lost, p.Missing, p.Address})
+			publishers = append(publishers, PublisherStats{PublisherID(p.ID), p.Name, p.Epoch, p.Packets, p.Repaired, p.Lost, p.Missing, p.Address, p.LostFor})
 		}
 		s.Groups = append(s.Groups, GroupStats{
 			Address: g.Address, Joined: g.Joined, Streams: g.Streams, Topics: g.Topics, Windows: g.Windows,

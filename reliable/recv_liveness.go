@@ -234,6 +234,14 @@ func (st *Stream) lose(now Instant) {
 	st.r.sink.StreamDown(st, cause)
 }
 
+// LostFor is for how long the publisher has been given up as lost; 0: it has not been, or is heard again.
+func (st *Stream) LostFor(now Instant) time.Duration {
+	if !st.life.down || st.life.finished || st.life.gone() {
+		return 0
+	}
+	return max(now.Sub(st.life.downAt), time.Millisecond) // that it just was is not none
+}
+
 // over reports whether the publisher has said where the stream ends, and nothing up to there
 // is missing nor, after a loss, unknown.
 func (st *Stream) over() bool {

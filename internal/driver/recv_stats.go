@@ -26,6 +26,7 @@ type SubscriptionPublisher struct {
 	Relevant         bool          // it has announced a topic that is subscribed here
 	Blocking         bool          // it may hold the publisher up
 	Unread           time.Duration // that it has held the stream up, and read nothing; 0: it does not
+	LostFor          time.Duration // that the publisher is given up as lost; 0: it is not
 }
 
 // Stats takes a snapshot. When the loop has ended it holds what is left, and in a handler
@@ -50,7 +51,7 @@ func (s *Subscription) look(st *SubscriptionStats) {
 			for _, x := range g.r.Streams() {
 				if !x.Ended() {
 					st.Publishers = append(st.Publishers, SubscriptionPublisher{
-						Publisher: x.Publisher, Epoch: x.Epoch, Name: x.Origin().Name, Group: g.address, Relevant: x.Relevant(), Blocking: true,
+						Publisher: x.Publisher, Epoch: x.Epoch, Name: x.Origin().Name, Group: g.address, Relevant: x.Relevant(), Blocking: true, LostFor: x.LostFor(now),
 					})
 				}
 			}
@@ -63,7 +64,7 @@ func (s *Subscription) look(st *SubscriptionStats) {
 		lag := f.c.Lag()
 		st.Publishers = append(st.Publishers, SubscriptionPublisher{
 			Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
-			Lag: lag, Window: f.st.Span(), Relevant: f.st.Relevant(), Blocking: f.blocking, Unread: f.unread.lasts(now),
+			Lag: lag, Window: f.st.Span(), Relevant: f.st.Relevant(), Blocking: f.blocking, Unread: f.unread.lasts(now), LostFor: f.st.LostFor(now),
 		})
 		st.Pending += lag
 	}

@@ -84,6 +84,7 @@ type PublisherStats struct {
 	Packets, Repaired, Lost uint64
 	Missing                 int
 	Address                 string // where it was heard from last; may be empty
+	LostFor                 time.Duration
 }
 
 // PublicationStats is a publication.
@@ -171,12 +172,12 @@ func (l *Loop) groupStats() []GroupStats {
 
 // publishers are those that the group follows.
 func (g *group) publishers() []PublisherStats {
-	all := make([]PublisherStats, 0, len(g.r.Streams()))
+	now, all := g.l.now(), make([]PublisherStats, 0, len(g.r.Streams()))
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
 			c := st.Counts()
 			from := st.Origin()
-			all = append(all, PublisherStats{st.Publisher, from.Name, st.Epoch, c.Packets, c.Repaired, c.Lost, c.Missing, from.Address})
+			all = append(all, PublisherStats{st.Publisher, from.Name, st.Epoch, c.Packets, c.Repaired, c.Lost, c.Missing, from.Address, st.LostFor(now)})
 		}
 	}
 	return all

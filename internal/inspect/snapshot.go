@@ -151,6 +151,8 @@ type Stream struct {
 	Lost      uint64 `json:"lost"`     // packets given up for good
 	Missing   int    `json:"missing"`  // packets that are missing just now
 	Address   string `json:"address,omitempty"`
+	// LostFor is for how many seconds the publisher has been given up as lost; 0: it is heard.
+	LostFor float64 `json:"lost_for_s,omitempty"`
 }
 
 // Publication is a group that is published to: pubsub.PublicationStats. Counters are
@@ -214,12 +216,13 @@ type SubscriptionFeed struct {
 	Publisher string  `json:"publisher"` // id
 	Name      string  `json:"name,omitempty"`
 	Epoch     uint64  `json:"epoch"`
-	Group     string  `json:"group"`            // address
-	Lag       int     `json:"lag"`              // packets
-	Window    int     `json:"window,omitempty"` // packets that are kept for who reads; 0: none are, or not known
-	Relevant  bool    `json:"relevant"`         // the publisher has a topic that is subscribed on this bus
-	Blocking  bool    `json:"blocking"`         // it may hold the publisher up
-	Unread    float64 `json:"unread_s"`         // seconds for which it has held the stream up and read nothing; 0: it does not
+	Group     string  `json:"group"`                // address
+	Lag       int     `json:"lag"`                  // packets
+	Window    int     `json:"window,omitempty"`     // packets that are kept for who reads; 0: none are, or not known
+	Relevant  bool    `json:"relevant"`             // the publisher has a topic that is subscribed on this bus
+	Blocking  bool    `json:"blocking"`             // it may hold the publisher up
+	Unread    float64 `json:"unread_s"`             // seconds for which it has held the stream up and read nothing; 0: it does not
+	LostFor   float64 `json:"lost_for_s,omitempty"` // as of Stream
 }
 
 // Cause is what was dropped or lost for one cause: pubsub.CauseInfo says what it means and

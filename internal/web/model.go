@@ -167,6 +167,11 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	clock := losses.Clock(s, at)
 	t := totalsOf(b)
 	x := bus{Name: cmp.Or(b.Name, b.ID), URL: strings.Join(b.URLs, " + "), Note: cmp.Or(b.Ended, b.Incomplete)}
+	for i := range b.Subscriptions {
+		if h := losses.HearingOf(b, &b.Subscriptions[i]); x.Note == "" {
+			x.Note = h.Text(&b.Subscriptions[i])
+		}
+	}
 	if b.Closing && x.Note == "" {
 		x.Note = "closing"
 	}

@@ -28,7 +28,7 @@ type node struct {
 	Name  string `json:"name"`
 	Note  string `json:"note"` // where it is
 	Total uint64 `json:"-"`
-	State string `json:"state,omitempty"` // holds, released, silent
+	State string `json:"state,omitempty"` // holds, released, publisher lost
 }
 
 // link goes from a publisher to a group, or from a group to a subscriber. Total, Missing
@@ -85,7 +85,7 @@ func (m *model) flow(p *picture, now time.Time, seconds float64) {
 func (x *carried) look(l *link, now time.Time) string {
 	recently := func(at time.Time, within time.Duration) bool { return !at.IsZero() && now.Sub(at) < within }
 	switch {
-	case l.State == "released" || l.State == "not joined" || l.State == "loses" || recently(x.lostAt, lostShown):
+	case l.State == "released" || l.State == "not joined" || l.State == "loses" || l.State == losses.PublisherLost || recently(x.lostAt, lostShown):
 		return "lost"
 	case l.State == "holds" || l.State == "blocked" || recently(x.missingAt, missingShown):
 		return "missing"
@@ -196,10 +196,27 @@ func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
 		if !g.Joined {
 			l.State = "not joined"
 		}
+		up := make(map[string]bool) // ids: a publisher that was restarted is there
+		for _, st := range g.Streams {
+			if st.LostFor == 0 {
+				up[st.Publisher] = true
+			}
+		}
 		for _, st := range g.Streams {
 			from := s.node(s.publishers, "p"+st.Publisher, cmp.Or(st.Name, st.Publisher), st.Address)
 			l := s.link(from, group)
 			l.Total = max(l.Total, st.Packets)
+			if !up[st.Publisher] && !losses.Replaced(st.Name, st.LostFor, len(up) > 0) {
+				from.State, l.State = losses.PublisherLost, losses.PublisherLost
+			}
+		}
+	}
+	for i := range b.Subscriptions {
+		if h := losses.HearingOf(b, &b.Subscriptions[i]); h.Of != nil {
+			name := memberName(of, b)
+			if l := s.link(s.group(b, h.Of.Group), s.node(s.subscribers, "s"+name, name, of.Process.Name())); l.State == "" {
+				l.State = losses.PublisherLost
+			}
 		}
 	}
 }

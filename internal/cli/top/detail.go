@@ -70,6 +70,9 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 	lines = append(lines, line("read by", "%s; when it is too slow: %s; from: %s", how, x.Policy, x.seen.From),
 		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(x.Pending, "packet")))
 	lines = append(lines, f.unheardLines(&x.Of, false)...)
+	if x.hearing.State != "" {
+		lines = append(lines, line("publishers", "%s", x.hears()))
+	}
 	if x.Ended != "" {
 		lines = append(lines, line("ended", "%s", x.Ended))
 	}
@@ -81,9 +84,23 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 		if p.Unread > 0 {
 			what += ", holds it up and has read nothing for " + duration(p.Unread)
 		}
+		if p.LostFor > 0 {
+			what += ", lost " + duration(p.LostFor) + " ago"
+		}
 		lines = append(lines, line("  from "+printable(orText(p.Name, p.Publisher)), "%s", what))
 	}
 	return lines
+}
+
+// hears says what the subscription lacks of publishers.
+func (x *Subscription) hears() string {
+	switch {
+	case x.hearing.Of != nil:
+		return x.hearing.State + " " + duration(x.LostFor) + " ago"
+	case x.hearing.Why != "":
+		return x.hearing.State + "; " + x.hearing.Why
+	}
+	return x.hearing.State
 }
 
 func orText(a, b string) string {

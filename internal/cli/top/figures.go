@@ -168,13 +168,17 @@ type Subscription struct {
 	Lost     uint64          `json:"lost_messages"`
 	Gaps     uint64          `json:"gaps"`
 	Causes   []inspect.Cause `json:"causes,omitempty"`
-	Unread   float64         `json:"unread_s"` // that it has held a publisher up and read nothing
-	// State is ok, unread (for more than 1 s), behind (three quarters of its window are not read), losing (it lost
-	// messages within the last minute), lost or ended.
+	Unread   float64         `json:"unread_s"`   // that it has held a publisher up and read nothing
+	Peers    int             `json:"publishers"` // that are there
+	// LostFor is how long ago the publisher was lost that was lost last, and is not back; 0: none was.
+	LostFor float64 `json:"publisher_lost_s,omitempty"`
+	// State is ok, unread (for more than 1 s), publisher lost, behind (three quarters of its window are not read),
+	// losing (it lost messages within the last minute), lost, no publisher or ended.
 	State string `json:"state"`
 	Ended string `json:"ended,omitempty"`
 
-	seen *inspect.Subscription
+	hearing losses.Hearing
+	seen    *inspect.Subscription
 }
 
 // Stream is a publisher in a group that is received.
@@ -191,6 +195,8 @@ type Stream struct {
 	Missing    int    `json:"missing"`
 	Lost       uint64 `json:"lost_packets"`
 	Lag        int    `json:"lag"` // of the subscription that is furthest behind
+	// LostFor is how long ago the publisher was lost; 0: it is there.
+	LostFor float64 `json:"publisher_lost_s,omitempty"`
 }
 
 // Subscriber is a bus that a publisher here knows to receive a group.

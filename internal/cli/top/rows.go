@@ -279,9 +279,11 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 			s := Stream{
 				Of: x.of, Publisher: cmp.Or(st.Name, st.Publisher), ID: st.Publisher, Epoch: st.Epoch, Group: g.Address,
 				Rate: x.rate(st.Packets, old.Packets), RepairRate: x.rate(st.Repaired, old.Repaired),
-				Packets: st.Packets, Repaired: st.Repaired, Missing: st.Missing, Lost: st.Lost, Lag: lags[k],
+				Packets: st.Packets, Repaired: st.Repaired, Missing: st.Missing, Lost: st.Lost, Lag: lags[k], LostFor: st.LostFor,
 			}
-			m.Publishers = append(m.Publishers, s.Publisher)
+			if s.LostFor == 0 {
+				m.Publishers = append(m.Publishers, s.Publisher)
+			}
 			f.Streams = append(f.Streams, s)
 		}
 	}
@@ -306,24 +308,32 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 		for _, p := range s.Publishers {
 			r.Unread = max(r.Unread, p.Unread)
 		}
-		r.State = subscriptionState(s, r.Gaps, losing)
+		r.hearing = losses.HearingOf(x.now, s)
+		r.Peers, r.State = r.hearing.Peers, subscriptionState(s, &r, losing)
+		if of := r.hearing.Of; of != nil {
+			r.LostFor = of.LostFor
+		}
 		row.DeliveredRate = row.DeliveredRate.add(r.Rate)
 		f.Subscriptions = append(f.Subscriptions, r)
 	}
 }
 
 // subscriptionState is how a subscription does.
-func subscriptionState(s *inspect.Subscription, gaps uint64, losing map[string]bool) string {
+func subscriptionState(s *inspect.Subscription, r *Subscription, losing map[string]bool) string {
 	state, _ := losses.SubscriptionState(s)
 	switch {
+	case state == losses.Ended || state == losses.Unread:
+		return state
+	case r.hearing.State == losses.PublisherLost: // before what it lost by that
+		return r.hearing.State
 	case state != "":
 		return state
-	case gaps == 0:
-		return stateOK
-	case losing[losses.SubscriptionName(s)]:
+	case r.Gaps > 0 && losing[losses.SubscriptionName(s)]:
 		return stateLosing
+	case r.Gaps > 0 && r.hearing.State == "":
+		return stateLost
 	}
-	return stateLost
+	return cmp.Or(r.hearing.State, stateOK)
 }
 
 func (f *Figures) addLosses(x *pair, row *Bus) {

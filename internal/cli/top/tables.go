@@ -114,29 +114,31 @@ func (f *Figures) topicTable() table {
 	for i := range f.Subscriptions {
 		x := &f.Subscriptions[i]
 		r := row{key: fmt.Sprint("sub ", x.key, x.Number), detail: func() [][2]string { return f.subscriptionDetail(x) }}
-		state, peers := stateOK, 0
-		for _, p := range x.seen.Publishers {
-			if p.Relevant {
-				peers++
-			}
-		}
+		state := x.State
 		switch x.State {
 		case losses.Ended, stateLosing:
-			state, r.level = x.State, alarm
+			r.level = alarm
+		case losses.PublisherLost:
+			if state, r.level = x.hears(), warn; x.hearing.Silenced() {
+				r.level = alarm
+			}
 		case losses.Unread:
 			state, r.level = "not read for "+duration(x.Unread), alarm
 		case losses.Behind, stateLost:
-			state, r.level = x.State, warn
+			r.level = warn
 		default:
 			if u := f.unheardOf(&x.Of, false); u != nil {
 				state, r.level = unheardText(u)
+			}
+			if x.hearing.Why != "" {
+				r.level = warn
 			}
 		}
 		lost := whole(x.Lost)
 		if x.Lost == 0 && x.Gaps > 0 {
 			lost = cell{"?", 0.5} // how many is not known
 		}
-		r.cells = []cell{text("sub"), text(topicsText(x.Topics, x.seen.TopicsLeftOut)), rate(x.Rate), whole(x.Messages), lost, whole(uint64(x.Pending)), whole(uint64(peers)), text(state), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text("sub"), text(topicsText(x.Topics, x.seen.TopicsLeftOut)), rate(x.Rate), whole(x.Messages), lost, whole(uint64(x.Pending)), whole(uint64(x.Peers)), text(state), text(x.Process), text(x.Bus)}
 		t.rows = append(t.rows, r)
 	}
 	return t
@@ -164,18 +166,19 @@ func topicsText(topics []string, leftOut int) string {
 
 func (f *Figures) streamTable() table {
 	t := table{name: "streams", sort: 2, empty: "no publisher is heard here", columns: []column{
-		{"PUBLISHER", false, 0, 24}, {"GROUP", false, 2, 0}, {"PKT/S", true, 0, 0}, {"REPAIRED/S", true, 1, 0}, {"MISSING", true, 1, 0}, {"LOST", true, 0, 0}, {"LAG", true, 1, 0}, {"PACKETS", true, 4, 0}, {"RECEIVED BY", false, 1, 24}, {"BUS", false, 4, 20},
+		{"PUBLISHER", false, 0, 24}, {"GROUP", false, 2, 0}, {"PKT/S", true, 0, 0}, {"REPAIRED/S", true, 1, 0}, {"MISSING", true, 1, 0}, {"LOST", true, 0, 0}, {"LAG", true, 1, 0}, {"STATE", false, 2, 0}, {"PACKETS", true, 4, 0}, {"RECEIVED BY", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
 	for i := range f.Streams {
 		x := &f.Streams[i]
 		r := row{key: fmt.Sprint(x.key, x.Group, x.ID, x.Epoch), detail: func() [][2]string { return f.streamDetail(x) }}
-		switch {
-		case x.Lost > 0:
-			r.level = warn
-		case x.Missing > 0:
+		state := stateOK
+		if x.LostFor > 0 {
+			state = "lost " + duration(x.LostFor) + " ago"
+		}
+		if x.Lost > 0 || x.Missing > 0 || x.LostFor > 0 {
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), whole(uint64(x.Missing)), whole(x.Lost), whole(uint64(x.Lag)), whole(x.Packets), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), whole(uint64(x.Missing)), whole(x.Lost), whole(uint64(x.Lag)), text(state), whole(x.Packets), text(x.Process), text(x.Bus)}
 		t.rows = append(t.rows, r)
 	}
 	return t

@@ -28,6 +28,9 @@ func (f *Figures) worst() (level, string) {
 			return alarm, fmt.Sprintf("group %s is subscribed to and not joined: nothing of it is heard", printable(g.Group))
 		}
 	}
+	if text := f.silenced(); text != "" {
+		return alarm, text
+	}
 	var slow *Subscriber
 	for i := range f.Subscribers {
 		if x := &f.Subscribers[i]; (x.State == losses.Holds && x.HeldFor > 1 || x.State == losses.Released) && (slow == nil || x.HeldFor > slow.HeldFor) {
@@ -97,6 +100,21 @@ func (f *Figures) losing() string {
 	return printable(fmt.Sprintf("lost for good within a minute: %s at %s, cause %s; fanfare loss says more", what, in, most.Cause))
 }
 
+// silenced names the subscription that has lost its publisher last, where that is to be looked at.
+// Empty: none has.
+func (f *Figures) silenced() string {
+	var last *Subscription
+	for i := range f.Subscriptions {
+		if x := &f.Subscriptions[i]; x.hearing.Silenced() && (last == nil || x.LostFor < last.LostFor) {
+			last = x
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return printable(last.Process + ": " + last.hearing.Text(last.seen))
+}
+
 // suspicious says what may become bad, or already is for somebody: readers that are too slow,
 // buses that cannot hear each other, or have one name.
 func (f *Figures) suspicious() string {
@@ -108,6 +126,11 @@ func (f *Figures) suspicious() string {
 	for i := range f.Subscriptions {
 		if x := &f.Subscriptions[i]; x.State == losses.Behind {
 			return fmt.Sprintf("slow: the reader of %s in %s has %s not read", printable(strings.Join(x.Topics, " ")), printable(x.Process), count(x.Pending, "packet"))
+		}
+	}
+	for i := range f.Subscriptions {
+		if x := &f.Subscriptions[i]; x.hearing.Why != "" {
+			return printable(x.Process + ": " + x.hearing.Text(x.seen))
 		}
 	}
 	for i := range f.Events {

@@ -1,0 +1,58 @@
+package top
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// A subscription whose publisher was lost, or that cannot hear any, is marked, and in the first
+// line; and who was lost is not among those who publish.
+func TestWhoIsNotHeard(t *testing.T) {
+	observe := func(change func(*inspect.Bus)) *Figures {
+		b := inspect.Bus{Identity: inspect.Identity{ID: "b"},
+			Groups: []inspect.Group{{Address: "g", Topics: 1, Joined: true}}, Subscriptions: []inspect.Subscription{{Number: 1, Topics: []string{"md.a"}}}}
+		change(&b)
+		return Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 4, Program: "app"}, Buses: []inspect.Bus{b}}}}})
+	}
+	heard := func(lost float64) func(*inspect.Bus) {
+		return func(b *inspect.Bus) {
+			b.Groups[0].Streams = []inspect.Stream{{Publisher: "a", Name: "feed", LostFor: lost}}
+			b.Groups[0].Counters = inspect.Counters{"packets": 9}
+			b.Subscriptions[0].Publishers = []inspect.SubscriptionFeed{{Publisher: "a", Name: "feed", Group: "g", Relevant: true, LostFor: lost}}
+		}
+	}
+	for _, c := range []struct {
+		name         string
+		change       func(*inspect.Bus)
+		level        level
+		state, peers string
+		first        level
+		line         string
+	}{
+		{"all is well", heard(0), calm, "ok", "1", calm, ""},
+		{"lost", heard(5), alarm, "publisher lost 5.0s ago", "0", alarm, "app[4]: publisher feed of md.a was lost 5 s ago, and no other is heard"},
+		{"nobody", func(*inspect.Bus) {}, calm, "no publisher", "0", calm, ""},
+		{"nobody, for other keys", func(b *inspect.Bus) {
+			b.Events = []inspect.Event{{Kind: "packets_unreadable", Text: "packets unreadable: another key"}}
+		}, warn, "no publisher", "0", warn, "app[4]: no publisher of md.a is heard; packets unreadable: another key"},
+	} {
+		f := observe(c.change)
+		if r := f.table(0).rows[0]; r.level != c.level || r.cells[7].text != c.state || r.cells[6].text != c.peers {
+			t.Errorf("%s: %d %q, %s peers", c.name, r.level, r.cells[7].text, r.cells[6].text)
+		}
+		if l, text := f.worst(); l != c.first || text != c.line {
+			t.Errorf("%s: %d %q", c.name, l, text)
+		}
+	}
+	f := observe(heard(5))
+	if r := f.table(1).rows[0]; r.level != warn || !strings.HasPrefix(r.cells[7].text, "lost 5.0s ago") {
+		t.Errorf("the stream: %d %+v", r.level, r.cells)
+	}
+	for _, g := range f.Groups {
+		if len(g.Publishers) != 0 {
+			t.Errorf("group %s is published by %v", g.Group, g.Publishers)
+		}
+	}
+}
