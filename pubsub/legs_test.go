@@ -267,9 +267,9 @@ func TestLegsInCommon(t *testing.T) {
 			receiveNumbers(t, ctx, s, 100)
 			var m *ConfigMismatchError
 			if c.theirs != "" {
-				told.await(t, ctx, events.ConfigMismatch) // in a packet of its own
+				told.await(t, ctx, events.ConfigDiffers) // in a packet of its own
 			}
-			all := told.of(events.ConfigMismatch)
+			all := told.of(events.ConfigDiffers)
 			if len(all) > 1 || len(all) > 0 != (c.theirs != "") {
 				t.Fatalf("told %v", all)
 			}

@@ -36,7 +36,7 @@ type ConfigDifference struct {
 }
 
 // ConfigMismatchError says in what another bus on the same addresses is configured
-// differently. It is the Err of an event of kind ConfigMismatch, and what
+// differently. It is the Err of an event of kind ConfigMismatch, or ConfigDiffers, and what
 // Publisher.WaitSubscribers returns where the only subscribers there are cannot hear
 // the publisher.
 type ConfigMismatchError struct {

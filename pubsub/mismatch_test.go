@@ -17,21 +17,23 @@ import (
 
 // mismatches collects what a bus tells.
 type mismatches struct {
-	mu   sync.Mutex
-	all  []*ConfigMismatchError // under mu
-	rel  []bool                 // under mu
-	news chan struct{}
-	log  strings.Builder // under mu: what was logged
+	mu    sync.Mutex
+	all   []*ConfigMismatchError // under mu
+	rel   []bool                 // under mu
+	apart bool                   // under mu: one was told to be no harmless one
+	news  chan struct{}
+	log   strings.Builder // under mu: what was logged
 }
 
 func newMismatches() *mismatches { return &mismatches{news: make(chan struct{}, 64)} }
 
 func (m *mismatches) event(e events.Event) {
-	if e.Kind != events.ConfigMismatch {
+	if e.Kind != events.ConfigMismatch && e.Kind != events.ConfigDiffers {
 		return
 	}
 	m.mu.Lock()
 	m.all, m.rel = append(m.all, e.Err.(*ConfigMismatchError)), append(m.rel, e.Relevant)
+	m.apart = m.apart || e.Kind == events.ConfigMismatch
 	m.mu.Unlock()
 	m.news <- struct{}{}
 }
@@ -174,6 +176,13 @@ func TestPacketSizesDiffer(t *testing.T) {
 	}
 	if s := m.logged(); strings.Contains(s, "level=WARN") || !strings.Contains(s, "9000 there, 1472 here") {
 		t.Errorf("logged %s", s)
+	}
+	counts := make(map[events.Kind]uint64) // what alerts go by
+	for _, c := range subBus.Stats().Events {
+		counts[c.Kind] = c.Count
+	}
+	if counts[events.ConfigMismatch] != 0 || counts[events.ConfigDiffers] != 1 || m.apart {
+		t.Errorf("counted as %d mismatches and %d harmless differences", counts[events.ConfigMismatch], counts[events.ConfigDiffers])
 	}
 }
 

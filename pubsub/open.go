@@ -64,7 +64,7 @@ import (
 //
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses, the same number of groups, the same map and the same keys. Buses on the same addresses
-// that differ tell each other: events.ConfigMismatch. ctx bounds only the opening.
+// that differ tell each other: events.ConfigMismatch, or ConfigDiffers where that is harmless. ctx bounds only the opening.
 //
 // Of several URLs each is a leg: a way of its own that carries the same, such as a second
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
@@ -73,7 +73,7 @@ import (
 // events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust=, loops= and pad= need stand in one
 // URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
 // whichever it is, hear each other by that; where not all are the same an event
-// events.ConfigMismatch, which is harmless, says so.
+// events.ConfigDiffers, which is harmless, says so.
 func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	return Config{}.Open(ctx, rawURL, legs...)
 }

@@ -118,7 +118,7 @@ func (p *pub) source() (*source, error) {
 func (p *pub) event(e events.Event) {
 	p.fabricEvent(p.e, e)
 	switch e.Kind {
-	case events.ConfigMismatch:
+	case events.ConfigMismatch, events.ConfigDiffers:
 		p.mismatch(e)
 	case events.GroupFailed:
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)

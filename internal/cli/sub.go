@@ -324,7 +324,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if errors.As(e.Err, &fault) {
 		return s.fault(e, fault)
 	}
-	if e.Kind == events.ConfigMismatch {
+	if e.Kind == events.ConfigMismatch || e.Kind == events.ConfigDiffers {
 		return s.mismatch(e)
 	}
 	var dictionary *pubsub.DictionaryError

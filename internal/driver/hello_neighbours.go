@@ -96,6 +96,9 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 	e := events.Event{
 		Kind: events.ConfigMismatch, Publisher: events.PublisherID(err.Publisher), Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
 	}
+	if err.Harmless() {
+		e.Kind = events.ConfigDiffers
+	}
 	if len(l.siblings.loops) == 1 || l.siblings.told.first(mismatchTold{err.Publisher, err.Epoch, relevant, fmt.Sprint(err.Differences)}) {
 		l.tellMismatch(err, e)
 	}

@@ -31,7 +31,7 @@ var (
 	TopicCollision   = Line{fault, "a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher topic subscribed group", "topic_collision", ofPeers, "Rename one of the topics."}
 	PatternCollision = Line{fault, "a topic that matches a pattern has the same id as another one: rename one of them", "topic err group", "", ofPeers, "Rename one of the topics."}
 	Mismatch         = Line{warn, "another bus is configured differently, and cannot be heard or cannot hear this one", "name publisher address version? groups? mapping? checksum? packet_size? legs? do", "config_mismatch", "once a start of the other bus. And: " + ofPeers, "What the attribute do says."}
-	MismatchHarmless = Line{info, "another bus is configured differently, which is harmless", "name publisher address version? groups? mapping? checksum? packet_size? legs?", "config_mismatch", "once a start of the other bus. And: " + ofPeers, ""}
+	MismatchHarmless = Line{info, "another bus is configured differently, which is harmless", "name publisher address version? groups? mapping? checksum? packet_size? legs?", "config_differs", "once a start of the other bus. And: " + ofPeers, ""}
 )
 
 // Packets.

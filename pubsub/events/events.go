@@ -82,7 +82,8 @@ const (
 	// For. What it has no more when Topics are read on is a gap, of CauseReleased.
 	ReleasedByPublisher
 	// ConfigMismatch: another bus on the same addresses is configured differently, so
-	// that it may not hear this one, nor be heard. Err is a *ConfigMismatchError.
+	// that it may not hear this one, nor be heard. Err is a *ConfigMismatchError. What is harmless is
+	// ConfigDiffers.
 	// Relevant says that it may publish a topic that is subscribed here, or may
 	// subscribe to one that is published here. It is told once for each start of the
 	// other bus.
@@ -148,6 +149,10 @@ const (
 	CannotSend
 	// SendsAgain: what CannotSend was told of is over, after For.
 	SendsAgain
+	// ConfigDiffers: another bus on the same addresses is configured differently, and each understands the
+	// other all the same: such as packets of another size, or other legs. Nobody loses anything by it. Err and
+	// Relevant are as of ConfigMismatch. It is told once for each start of the other bus.
+	ConfigDiffers
 
 	// Kinds is how many there are.
 	Kinds
@@ -197,6 +202,7 @@ var texts = [...]string{
 	Unfindable:          "unfindable",
 	CannotSend:          "cannot send",
 	SendsAgain:          "sends again",
+	ConfigDiffers:       "config differs",
 }
 
 func (k Kind) String() string {
@@ -224,7 +230,7 @@ type Event struct {
 	// same group are none of ours.
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
-	// PublisherFault, ConfigMismatch, DictionaryMissing, SubscriptionEvicted,
+	// PublisherFault, ConfigMismatch, ConfigDiffers, DictionaryMissing, SubscriptionEvicted,
 	// PacketsUnreadable, Unfindable and CannotSend, and may be for LegDown.
 	Err error
 	// OtherEpoch and OtherAddress are for DuplicateName. Address is that of the publisher or
@@ -289,9 +295,10 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, for %v, with %s unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
-	}
-	if e.Kind == ConfigMismatch || e.Kind == PacketsUnreadable || e.Kind == Unfindable { // of no group
+	case ConfigMismatch, PacketsUnreadable, Unfindable: // of no group
 		return fmt.Sprintf("%s: %v", e.Kind, e.Err)
+	case ConfigDiffers:
+		return fmt.Sprintf("%s: %v, which is harmless", e.Kind, e.Err)
 	}
 	if e.Kind == GroupBack {
 		return fmt.Sprintf("%s: %s", e.Kind, e.Group)

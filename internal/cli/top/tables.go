@@ -290,7 +290,7 @@ func (f *Figures) eventTable() table {
 		ago := max(0, f.Time.Sub(x.Event.Time))
 		r := row{key: fmt.Sprint(x.key, x.Event.Sequence), detail: func() [][2]string { return f.eventDetail(x) }}
 		switch x.Event.Kind {
-		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned", "no_subscriber_heard", "no_publisher_heard":
+		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned", "no_subscriber_heard", "no_publisher_heard", "config_differs":
 		case "publisher_lost", "group_lost", "group_failed", "leg_down", "subscriber_released", "released_by_a_publisher", "subscription_evicted":
 			r.level = alarm
 		default:

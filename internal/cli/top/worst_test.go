@@ -35,6 +35,12 @@ func TestWorstOfReaders(t *testing.T) {
 		{"a reader that is steadily too slow", func(b *inspect.Bus) {
 			b.Subscriptions = []inspect.Subscription{{Topics: []string{"md.a"}, Pending: 5698, Publishers: []inspect.SubscriptionFeed{{Lag: 5698, Window: 5698}}}}
 		}, warn, "slow: the reader of md.a in app[4] has 5698 packets not read"},
+		{"a bus that cannot be heard", func(b *inspect.Bus) {
+			b.Events = []inspect.Event{{Kind: "config_mismatch", Time: noon.Add(-time.Second), Text: "config mismatch: groups"}}
+		}, warn, "app[4]: config mismatch: groups"},
+		{"a bus that differs in what is harmless", func(b *inspect.Bus) {
+			b.Events = []inspect.Event{{Kind: "config_differs", Time: noon.Add(-time.Second), Text: "config differs: packet size"}}
+		}, calm, ""},
 		{"two buses of one name", func(b *inspect.Bus) {
 			b.Events = []inspect.Event{{Kind: "duplicate_name", Time: noon.Add(-time.Second), Text: "duplicate name: x"}}
 		}, warn, "app[4]: duplicate name: x"},
