@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,64 @@ func TestExpressions(t *testing.T) {
 	}
 	if len(exprs) < 10 || len(dashboard.Panels) < 10 {
 		t.Errorf("%d rules and %d panels: has their form changed?", len(exprs), len(dashboard.Panels))
+	}
+}
+
+// Every event and every cause has a rule, or stands in the document among those that need none, with
+// the reason: one that is new is not forgotten. A reason names rules that there are.
+func TestEveryEventHasARule(t *testing.T) {
+	rules, metricsPage := document(t, "alerts.yml"), document(t, "metrics.md")
+	_, rest, ok := strings.Cut(metricsPage, "<!-- without a rule -->")
+	list, _, ended := strings.Cut(rest, "<!-- end -->")
+	if !ok || !ended {
+		t.Fatal("metrics.md has no list of what needs no rule")
+	}
+	left := make(map[string]bool) // without a rule, as the document says
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*`) \\| (.+) \\|$").FindAllStringSubmatch(list, -1) {
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row[1], -1) {
+			left[name[1]] = true
+		}
+		for _, name := range regexp.MustCompile(`Fanfare\w+`).FindAllString(row[2], -1) {
+			if !strings.Contains(rules, "alert: "+name+"\n") {
+				t.Errorf("metrics.md: there is no rule %s, which %s are said to have", name, row[1])
+			}
+		}
+	}
+	has := map[string]map[string]bool{"cause": {}, "event": {}} // with a rule
+	anyGap := false
+	for _, expr := range regexp.MustCompile(`(?m)^\s+expr: (.*)$`).FindAllStringSubmatch(rules, -1) {
+		for _, m := range selector.FindAllStringSubmatch(expr[1], -1) {
+			anyGap = anyGap || m[1] == "fanfare_gaps_total" && m[2] == ""
+			for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
+				for _, value := range strings.Split(l[2], "|") {
+					if has[l[1]] != nil {
+						has[l[1]][value] = true
+					}
+				}
+			}
+		}
+	}
+	known := make(map[string]bool)
+	check := func(what, label string, ruled bool) {
+		known[label] = true
+		if ruled == left[label] {
+			t.Errorf("%s %s: it has a rule in alerts.yml: %v; metrics.md says that it needs none: %v", what, label, ruled, left[label])
+		}
+	}
+	for k := range events.Kinds {
+		if causes := pubsub.Causes(); !slices.ContainsFunc(causes, func(c pubsub.CauseInfo) bool { return c.Label == k.Label() }) {
+			check("event", k.Label(), has["event"][k.Label()])
+		} else if !has["event"][k.Label()] {
+			t.Errorf("event %s has the name of a cause, and no rule of its own", k.Label())
+		}
+	}
+	for _, c := range pubsub.Causes() {
+		check("cause", c.Label, has["cause"][c.Label] || c.Gap != 0 && anyGap)
+	}
+	for label := range left {
+		if !known[label] {
+			t.Errorf("metrics.md: no event or cause is called %s", label)
+		}
 	}
 }
 
