@@ -77,10 +77,13 @@ type Receiver struct {
 	Behind    uint64        // packets that it misses or has not read
 	Room      uint64        // packets that it has room for
 	LastHeard time.Duration // since it said anything
-	Holds     bool          // it holds the publisher up
-	Released  bool          // it has for longer than Config.StallLimit, and has not caught up since: it is not waited for
-	HeldFor   time.Duration // that it holds the publisher up, or had until it was released
-	Joining   bool          // it fetches what it begins with (From): it is not waited for before it has that
+	// Unanswered is for how long it has been asked for a sign of life, and has given none: it is not
+	// waited for any more after Config.Silence. Who is there answers at once.
+	Unanswered time.Duration
+	Holds      bool          // it holds the publisher up
+	Released   bool          // it has for longer than Config.StallLimit, and has not caught up since: it is not waited for
+	HeldFor    time.Duration // that it holds the publisher up, or had until it was released
+	Joining    bool          // it fetches what it begins with (From): it is not waited for before it has that
 }
 
 // Receivers are the buses with a subscription of the topic that are known to be

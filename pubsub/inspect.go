@@ -147,7 +147,7 @@ func shownPublication(p *PublicationStats) inspect.Publication {
 	for _, m := range p.Subscribers {
 		x.Subscribers = append(x.Subscribers, inspect.Subscriber{
 			ID: strconv.FormatUint(m.ID, 16), Name: m.Name, Address: m.Address, Tag: m.Tag, Behind: m.Behind, Room: m.Room,
-			Heard: m.LastHeard.Seconds(), Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(),
+			Heard: m.LastHeard.Seconds(), Unanswered: m.Unanswered.Seconds(), Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(),
 		})
 	}
 	return x

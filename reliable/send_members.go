@@ -282,6 +282,14 @@ func (m *members) solicited(now Instant) {
 	}
 }
 
+// unanswered is for how long it has been asked for a sign of life, and has given none.
+func (x *Member) unanswered(now Instant) time.Duration {
+	if x.asked == 0 {
+		return 0
+	}
+	return now.Sub(x.askedSince)
+}
+
 // giveUp gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
 func (m *members) giveUp(s *Sender, now Instant) {
 	m.former.forget(now)

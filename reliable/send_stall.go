@@ -189,10 +189,13 @@ type MemberState struct {
 	Behind    uint64 // packets that it misses or has not read
 	Room      uint64 // packets beyond the lead that it has room for
 	LastHeard time.Duration
-	Holds     bool          // it holds the publisher up
-	Released  bool          // it was released, and has not caught up since
-	HeldFor   time.Duration // that it holds the publisher up, or had until it was released
-	Joining   bool          // it fetches what it begins with, or waits for state
+	// Unanswered is since when it was asked for a sign of life and has given none; 0: it was not asked, or
+	// has answered.
+	Unanswered time.Duration
+	Holds      bool          // it holds the publisher up
+	Released   bool          // it was released, and has not caught up since
+	HeldFor    time.Duration // that it holds the publisher up, or had until it was released
+	Joining    bool          // it fetches what it begins with, or waits for state
 }
 
 // Members are the subscribers known: all, or those that want a topic, as far as they
@@ -206,7 +209,7 @@ func (s *Sender) Members(now Instant, topic uint64) []MemberState {
 		all = append(all, MemberState{
 			ID: m.ID, Name: m.Name, Address: m.Address, Tag: m.Tag,
 			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
-			LastHeard: now.Sub(m.heard), Holds: m.isHolding(), Released: m.away(), HeldFor: m.heldFor(now), Joining: m.joining,
+			LastHeard: now.Sub(m.heard), Unanswered: m.unanswered(now), Holds: m.isHolding(), Released: m.away(), HeldFor: m.heldFor(now), Joining: m.joining,
 		})
 	}
 	return all

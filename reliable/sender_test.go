@@ -178,8 +178,12 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
 	b.assign(10)
-	start, asked := b.now, 0
+	start, asked, unanswered := b.now, 0, time.Duration(0)
 	for len(b.s.members.list) > 0 {
+		m := b.s.Members(b.now, 0)[0]
+		if unanswered = m.Unanswered; unanswered > m.LastHeard {
+			t.Fatalf("asked for %v and heard %v ago", unanswered, m.LastHeard)
+		}
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			if p.Flags&wire.FlagSolicit != 0 {
 				asked++
@@ -191,6 +195,9 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	}
 	if d := b.now.Sub(start); asked < solicitations || d < 300*time.Millisecond || d > time.Second {
 		t.Errorf("released after %v and %d questions", d, asked)
+	}
+	if unanswered < 200*time.Millisecond {
+		t.Errorf("it had not answered for %v", unanswered)
 	}
 	if all := b.s.TakeSilent(); len(all) != 1 || all[0].Receiver != 1 || all[0].For < 300*time.Millisecond || b.s.TakeSilent() != nil {
 		t.Errorf("released %+v", all)
@@ -208,6 +215,9 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 		b.next()
 		if b.now = max(b.now, b.s.Deadline()); b.now.Sub(start)%(200*time.Millisecond) < 100*time.Millisecond {
 			b.nak(1, [2]uint64{0, 1})
+			if d := b.s.Members(b.now, 0)[0].Unanswered; d != 0 {
+				t.Fatalf("it has answered, and not for %v", d)
+			}
 		}
 	}
 	if b.s.Stats().ReceiversSilent != 0 {

@@ -171,16 +171,18 @@ type Publication struct {
 
 // Subscriber is a bus that a publisher knows to receive a group: pubsub.Receiver.
 type Subscriber struct {
-	ID       string  `json:"id"`
-	Name     string  `json:"name,omitempty"` // its Config.Name, or its host and process
-	Address  string  `json:"address,omitempty"`
-	Tag      string  `json:"tag,omitempty"`
-	Behind   uint64  `json:"behind"`   // packets that it misses or has not read
-	Room     uint64  `json:"room"`     // packets that it has room for
-	Heard    float64 `json:"heard_s"`  // seconds since it said anything
-	Holds    bool    `json:"holds"`    // it holds publishers up
-	Released bool    `json:"released"` // it is not waited for any more
-	HeldFor  float64 `json:"held_s"`   // seconds that it has held them up, or had when it was released
+	ID      string  `json:"id"`
+	Name    string  `json:"name,omitempty"` // its Config.Name, or its host and process
+	Address string  `json:"address,omitempty"`
+	Tag     string  `json:"tag,omitempty"`
+	Behind  uint64  `json:"behind"`  // packets that it misses or has not read
+	Room    uint64  `json:"room"`    // packets that it has room for
+	Heard   float64 `json:"heard_s"` // seconds since it said anything
+	// Unanswered is for how many seconds it has been asked for a sign of life, and has given none.
+	Unanswered float64 `json:"unanswered_s,omitempty"`
+	Holds      bool    `json:"holds"`    // it holds publishers up
+	Released   bool    `json:"released"` // it is not waited for any more
+	HeldFor    float64 `json:"held_s"`   // seconds that it has held them up, or had when it was released
 }
 
 // Topic is a topic that a bus publishes.

@@ -16,7 +16,8 @@ import (
 const (
 	Released = "released" // it is not waited for any more
 	Holds    = "holds"    // it holds a publisher up just now
-	Silent   = "silent"   // it has said nothing for a while
+	Silent   = "silent"   // it has said nothing for longer than it should
+	Gone     = "gone"     // it was silent for so long that it was given up, lately
 	Behind   = "behind"   // it has read so little that it will hold a publisher up, or be passed over
 	Unread   = "unread"   // a subscription that holds a publisher up and is not read
 	Ended    = "ended"    // a subscription that was ended
@@ -24,7 +25,10 @@ const (
 
 const (
 	silentAfter = 3.0 // seconds: a subscriber says something once a second
-	unreadAfter = 1.0 // seconds
+	// unansweredAfter is how many seconds it may be asked for a sign of life: it is asked ten times a
+	// second, answers at once, and is given up after one unless Config.Silence says otherwise.
+	unansweredAfter = 0.3
+	unreadAfter     = 1.0 // seconds
 	// Packets that who is behind has not read, and the part of its window that they are at
 	// least: a reader that is steadily too slow is never still for long, but always there.
 	behindAtLeast        = 256
@@ -43,6 +47,8 @@ func SubscriberState(m *inspect.Subscriber) string {
 	switch {
 	case m.Released:
 		return Released
+	case m.Unanswered > unansweredAfter: // it holds nothing up by reading slowly
+		return Silent
 	case m.Holds:
 		return Holds
 	case m.Heard > silentAfter:

@@ -24,6 +24,9 @@ func TestSubscriberState(t *testing.T) {
 		{"released", inspect.Subscriber{Behind: 5698, Holds: true, Released: true}, Released},
 		{"just silent", inspect.Subscriber{Heard: 2.5}, ""},
 		{"silent", inspect.Subscriber{Heard: 3.5}, Silent},
+		{"asked a moment ago", inspect.Subscriber{Heard: 0.5, Unanswered: 0.2}, ""},
+		{"does not answer", inspect.Subscriber{Heard: 0.8, Unanswered: 0.5}, Silent},
+		{"does not answer, and its window is full", inspect.Subscriber{Heard: 0.8, Unanswered: 0.5, Behind: 5698, Holds: true}, Silent},
 	} {
 		if got := SubscriberState(&c.m); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

@@ -286,6 +286,9 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 			}
 		}
 	}
+	for _, e := range losses.GoneSubscribers(b, now) {
+		all = append(all, slow{Who: cmp.Or(e.Name, e.Address), What: "of group " + e.Group, State: losses.Gone, Behind: e.Behind, For: max(0, now.Sub(e.Time).Seconds()) + e.For, Where: where})
+	}
 	for i := range b.Subscriptions {
 		s := &b.Subscriptions[i]
 		if state, p := losses.SubscriptionState(s); p != nil {

@@ -39,3 +39,15 @@ func TestWhoLosesForGood(t *testing.T) {
 		}
 	}
 }
+
+// A subscriber that was given up is in the list for a minute.
+func TestWhoIsGone(t *testing.T) {
+	for ago, want := range map[time.Duration]int{5 * time.Second: 1, 2 * time.Minute: 0} {
+		s := app(1, start, 0, 0)
+		s.Snapshot.Buses[0].Events = []inspect.Event{{Sequence: 1, Kind: "subscriber_silent", Time: start.Add(-ago), Group: "g1", Name: "risk", For: 1.5, Behind: 9}}
+		f := newModel().take(start, []inspect.Seen{s}, nil)
+		if len(f.Slow) != want || want > 0 && (f.Slow[0].Who != "risk" || f.Slow[0].State != "gone" || f.Slow[0].For != 6.5) {
+			t.Errorf("%v ago: %+v", ago, f.Slow)
+		}
+	}
+}

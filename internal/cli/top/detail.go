@@ -52,6 +52,8 @@ func (s *Subscriber) about() string {
 		text += ", is not waited for any more: it had held the publisher up for " + duration(s.HeldFor)
 	case losses.Silent:
 		text += ", has said nothing for " + duration(s.Heard)
+	case losses.Gone:
+		text = fmt.Sprintf("fell silent, was %s behind and is not waited for any more: last heard %s ago", count(s.Behind, "packet"), duration(s.Heard))
 	case losses.Behind:
 		text += ", reads too slowly: it will hold the publisher up, if it does not already, or be passed over"
 	}

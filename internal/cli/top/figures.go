@@ -153,6 +153,7 @@ type Topic struct {
 	Subscribers int    `json:"subscribers"`
 	Behind      uint64 `json:"behind"` // packets, by which the furthest subscriber of the group is behind
 	Slow        int    `json:"slow"`   // subscribers of the group that hold it up, or are not waited for
+	Gone        int    `json:"gone"`   // subscribers of the group that were given up within the last minute
 }
 
 // Subscription is one.
@@ -209,8 +210,9 @@ type Subscriber struct {
 	Group      string `json:"group"`
 	Behind     uint64 `json:"behind"` // packets
 	Room       uint64 `json:"room"`
-	// State is ok, holds (it holds the publisher up), released (it is not waited for), silent (it has said
-	// nothing for 3 s) or behind (three quarters of its window are not read).
+	// State is ok, holds (it holds the publisher up), released (it is not waited for), silent (it does not answer, or has
+	// said nothing for 3 s), gone (it was given up for that, within the last minute) or behind (three quarters of its
+	// window are not read).
 	State   string  `json:"state"`
 	HeldFor float64 `json:"held_s"`
 	Heard   float64 `json:"heard_s"`

@@ -196,6 +196,7 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 			f.Subscribers = append(f.Subscribers, s)
 		}
 	}
+	gone := f.addGone(x)
 	type key struct{ name, group string }
 	was := make(map[key]uint64, len(x.before.Topics)) // there may be thousands
 	for _, t := range x.before.Topics {
@@ -203,9 +204,21 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 	}
 	for _, t := range x.now.Topics {
 		f.Topics = append(f.Topics, Topic{
-			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was[key{t.Name, t.Group}]), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group], Behind: behind[t.Group],
+			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was[key{t.Name, t.Group}]), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group], Gone: gone[t.Group], Behind: behind[t.Group],
 		})
 	}
+}
+
+// addGone adds the subscribers that the bus has given up lately. It returns how many they are, by group.
+func (f *Figures) addGone(x *pair) map[string]int {
+	gone := make(map[string]int)
+	for _, e := range losses.GoneSubscribers(x.now, x.clock) {
+		gone[e.Group]++
+		f.Subscribers = append(f.Subscribers, Subscriber{
+			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), Address: e.Address, Group: e.Group, Behind: e.Behind, State: losses.Gone, Heard: max(0, x.clock.Sub(e.Time).Seconds()) + e.For,
+		})
+	}
+	return gone
 }
 
 // groupKey names a group of a network.

@@ -105,6 +105,8 @@ func (f *Figures) topicTable() table {
 		state := stateOK
 		if x.Slow > 0 {
 			state, r.level = fmt.Sprintf("%d slow", x.Slow), warn
+		} else if x.Gone > 0 {
+			state, r.level = fmt.Sprintf("%d gone", x.Gone), warn
 		} else if u := f.unheardOf(&x.Of, true); u != nil {
 			state, r.level = unheardText(u)
 		}
@@ -191,10 +193,13 @@ func (f *Figures) subscriberTable() table {
 	for i := range f.Subscribers {
 		x := &f.Subscribers[i]
 		r := row{key: fmt.Sprint(x.key, x.Group, x.ID), detail: func() [][2]string { return f.subscriberDetail(x) }}
+		if x.State == losses.Gone {
+			r.key += x.Subscriber // its id is not known any more
+		}
 		switch x.State {
 		case losses.Holds, losses.Released:
 			r.level = alarm
-		case losses.Silent, losses.Behind:
+		case losses.Silent, losses.Gone, losses.Behind:
 			r.level = warn
 		}
 		r.cells = []cell{text(x.Subscriber), whole(x.Behind), since(x.HeldFor), text(x.State), text(x.Address), text(x.Group), whole(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}

@@ -119,6 +119,11 @@ func (f *Figures) silenced() string {
 // buses that cannot hear each other, or have one name.
 func (f *Figures) suspicious() string {
 	for i := range f.Subscribers {
+		if x := &f.Subscribers[i]; x.State == losses.Silent || x.State == losses.Gone {
+			return fmt.Sprintf("%s: %s, subscriber of %s: %s", x.State, printable(x.Subscriber), printable(x.Process), printable(x.about()))
+		}
+	}
+	for i := range f.Subscribers {
 		if x := &f.Subscribers[i]; x.State == losses.Behind || x.State == losses.Holds {
 			return fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(x.Subscriber), printable(x.Process), printable(x.about()))
 		}
