@@ -7,22 +7,34 @@ import (
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
-// Start is where a subscription begins: Live, Window, State, or what Number returns.
-type Start uint64
+// Start is where a subscription begins: Live, which is its zero value, Window, State, or what
+// Number returns. It is no number itself, so that From(500), which looks as if it began with
+// message 500, does not compile.
+type Start struct {
+	kind   startKind
+	number uint64 // with startNumber
+}
+
+type startKind uint8
 
 const (
+	startLive startKind = iota
+	startWindow
+	startState
+	startNumber
+)
+
+var (
 	// Live begins with what is published from now on.
-	Live Start = iota
+	Live = Start{}
 	// Window begins with all that a publisher's window still holds: Config.WindowBytes
 	// there, as far as one and a half Config.ReceiveWindowBytes have room for it here.
-	Window
+	Window = Start{kind: startWindow}
 	// State begins with the state that the publisher keeps (Publisher.State, Publisher.Retain):
 	// first messages of which IsState is true, and then, without a hole, all that was published since
 	// it was taken. A pattern begins with the state of every topic that matches and that the publisher
 	// has by then; topics that come later begin with their first message.
-	State
-
-	fromNumber Start = 1 << 63 // and the number
+	State = Start{kind: startState}
 )
 
 // mostNumber is above all numbers that messages have.
@@ -34,16 +46,16 @@ const mostNumber = 1 << 62
 // subscription, and so has another epoch, is heard from its first message on. To go on where
 // an earlier subscription stood, give its last Message.Number and one more. Patterns are an
 // error with it, which matches ErrWildcard.
-func Number(n uint64) Start { return fromNumber | Start(min(n, mostNumber)) }
+func Number(n uint64) Start { return Start{startNumber, min(n, mostNumber)} }
 
 // String is what ParseStart takes.
 func (s Start) String() string {
-	switch {
-	case s >= fromNumber:
-		return strconv.FormatUint(uint64(s&^fromNumber), 10)
-	case s == Window:
+	switch s.kind {
+	case startNumber:
+		return strconv.FormatUint(s.number, 10)
+	case startWindow:
 		return "window"
-	case s == State:
+	case startState:
 		return "state"
 	}
 	return "live"
@@ -51,10 +63,10 @@ func (s Start) String() string {
 
 // from is the start for the driver.
 func (s Start) from() driver.From {
-	if s < fromNumber {
-		return driver.From{Window: s == Window, State: s == State}
+	if s.kind == startNumber {
+		return driver.From{Window: true, Numbered: true, Number: s.number}
 	}
-	return driver.From{Window: true, Numbered: true, Number: uint64(s &^ fromNumber)}
+	return driver.From{Window: s.kind == startWindow, State: s.kind == startState}
 }
 
 // ParseStart takes "live", "window", "state" or a message number.

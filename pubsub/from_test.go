@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -271,6 +272,22 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 			t.Logf("subscription %d begins with message %d", i, first)
 		}
 		s.Close()
+	}
+}
+
+// No constant is a Start: From(500) began live, for somebody who meant message 500.
+func TestStartIsNoNumber(t *testing.T) {
+	kind := reflect.TypeFor[Start]()
+	if kind.Kind() != reflect.Struct || kind.NumField() == 0 || kind.Field(0).IsExported() {
+		t.Errorf("a Start can be written as a constant, for it is a %v", kind.Kind())
+	}
+	if (Start{}) != Live {
+		t.Error("the zero value is not Live")
+	}
+	for _, s := range []Start{Live, Window, State} {
+		if s == Number(0) || s == Number(1) || s == Number(2) {
+			t.Errorf("%v is the start at a number", s)
+		}
 	}
 }
 

@@ -73,7 +73,7 @@ func (b *Bus) topicNames(topics []string, from Start) ([]driver.TopicName, error
 		case !p.Wild():
 			names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
 			continue
-		case from >= fromNumber:
+		case from.kind == startNumber:
 			return nil, &TopicError{name, "a pattern has no first number, for each topic counts its messages: name one topic, or begin with Window", ErrWildcard}
 		}
 		for _, group := range b.groups.Groups(p) {

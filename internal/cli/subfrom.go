@@ -22,8 +22,9 @@ func (s *sub) checkFrom() error {
 	if err != nil {
 		return usagef("-from %s: it must be live, window, state or a message number", s.from)
 	}
+	numbered := start != pubsub.Live && start != pubsub.Window && start != pubsub.State
 	for _, t := range s.topics {
-		if start > pubsub.State && errors.Is(pubsub.CheckTopic(t), pubsub.ErrWildcard) {
+		if numbered && errors.Is(pubsub.CheckTopic(t), pubsub.ErrWildcard) {
 			return usagef("-from %s is a number of each topic's own, and %q is a pattern: name the topics, or say -from window", s.from, t)
 		}
 	}
