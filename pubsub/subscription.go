@@ -131,12 +131,15 @@ type Handler func(msg Message, err error)
 // as soon as a message is in order, without a copy: the lowest latency. A
 // handler must not block, for it holds up everything on the bus: one that takes more
 // than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
-// ErrInHandler there.
+// ErrInHandler there. It must return: one that ends its goroutine by runtime.Goexit, as FailNow, Fatal
+// and Skip of a test do, and require of testify, ends the bus, whose calls and subscriptions then have an error that
+// says so. A panic crashes the program, as anywhere else.
 //
 // With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead,
 // which reads the stream's window as Next does. It may take its time and use the bus;
 // only what waits for handlers to return, Close and Shutdown, is ErrInHandler there. One that takes seconds is named, too. The
-// last call has the error with which the subscription ended, if it was not closed.
+// last call has the error with which the subscription ended, if it was not closed. One that ends its
+// goroutine ends its subscription only, without such a call: Err says why.
 func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) (*Subscription, error) {
 	if handler == nil {
 		return nil, errors.New("pubsub: Handle needs a handler")

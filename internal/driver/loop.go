@@ -164,11 +164,12 @@ func (l *Loop) Capabilities() transport.Capabilities {
 func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Epoch }
 
 // run is the loop's goroutine. It ends when Close has closed the transport, or
-// the transport has failed for good.
+// the transport has failed for good, or a handler has ended the goroutine.
 func (l *Loop) run() {
 	defer close(l.shutdown.done)
 	defer l.timer.Stop()
 	defer l.watchdog.stop()
+	defer l.exited()
 	l.watchdog.goroutine.Store(gid.Self())
 	polled := false // by spin
 	var now reliable.Instant

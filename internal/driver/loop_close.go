@@ -161,6 +161,9 @@ func (l *Loop) stop(err error) {
 
 // closedError is why the loop takes no calls any more.
 func (l *Loop) closedError() error {
+	if exited := (*exitedError)(nil); errors.As(l.shutdown.err, &exited) {
+		return exited
+	}
 	if err := l.shutdown.err; err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("transport failed: %w", err)
 	}

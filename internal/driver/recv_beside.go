@@ -28,13 +28,14 @@ type besides struct {
 	all map[*Beside]bool // under mu
 }
 
-// beside runs f.
-func (l *Loop) beside(f func()) *Beside {
+// beside runs f. It defers exited, for f calls what may end the goroutine.
+func (l *Loop) beside(f, exited func()) *Beside {
 	b := &Beside{done: make(chan struct{})}
 	l.siblings.besides.add(b)
 	go func() {
 		defer close(b.done)
 		defer l.siblings.besides.remove(b)
+		defer exited()
 		b.goroutine.Store(gid.Self())
 		f()
 	}()
@@ -44,12 +45,12 @@ func (l *Loop) beside(f func()) *Beside {
 // Beside starts to call f with what the subscription delivers, and at last with why it
 // has ended, if it was not closed. Nobody else reads it.
 func (s *Subscription) Beside(f func(*Delivery)) *Beside {
-	return s.l.beside(func() { s.call(s.Next, f) })
+	return s.l.beside(func() { s.call(s.Next, f) }, s.handlerExited)
 }
 
 // Beside is Subscription.Beside for the newest messages.
 func (c *Conflation) Beside(f func(*Delivery)) *Beside {
-	return c.s.l.beside(func() { c.s.call(c.Next, f) })
+	return c.s.l.beside(func() { c.s.call(c.Next, f) }, c.s.handlerExited)
 }
 
 // call calls f with what next delivers until the end.

@@ -70,7 +70,7 @@ func conflate(s *Subscription, joint *Joint, key ConflationKey, limits slow.Limi
 		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.watch = s.watchBeside(&logline.KeySlow, "Conflate's key ")
-	c.drain = s.l.beside(c.run)
+	c.drain = s.l.beside(c.run, func() { s.exited("Conflate's key") })
 	return c
 }
 

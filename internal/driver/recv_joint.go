@@ -58,23 +58,22 @@ func (x *serialized) unlock() {
 // Message implements Handler.
 func (x *serialized) Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
 	x.lock()
+	defer x.unlock() // also where the handler ends its goroutine: other loops go on
 	x.h.Message(from, t, number, data)
-	x.unlock()
 }
 
 // Run implements Handler.
 func (x *serialized) Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64) {
 	x.lock()
-	rest, next = x.h.Run(from, t, number, body, step, most)
-	x.unlock()
-	return rest, next
+	defer x.unlock()
+	return x.h.Run(from, t, number, body, step, most)
 }
 
 // Other implements Handler.
 func (x *serialized) Other(d *Delivery) {
 	x.lock()
+	defer x.unlock()
 	x.h.Other(d)
-	x.unlock()
 }
 
 // all are the parts.
@@ -374,7 +373,7 @@ func (j *Joint) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
 
 // Beside is Subscription.Beside.
 func (j *Joint) Beside(f func(*Delivery)) *Beside {
-	return j.x.all[0].beside(func() { j.first().call(j.Next, f) })
+	return j.x.all[0].beside(func() { j.first().call(j.Next, f) }, j.first().handlerExited)
 }
 
 // Stats is Subscription.Stats.

@@ -142,26 +142,46 @@ func (p *Publication) tendState(now reliable.Instant) {
 	}
 	x.s.Flush(now, false)
 	x.makes = true
-	x.making = p.l.beside(p.makeStates)
+	making := &stateMaking{p: p}
+	x.making = p.l.beside(making.run, making.exited)
 }
 
-// makeStates makes the next states of a round.
-func (p *Publication) makeStates() {
-	var made []madeState
+// stateMaking makes the next states of a round.
+type stateMaking struct {
+	p    *Publication
+	made []madeState
+	at   *stateSource // whose state is being made
+}
+
+func (x *stateMaking) run() {
 	for size := 0; size < stateBatch; {
-		src := p.nextSource()
-		if src == nil {
+		if x.at = x.p.nextSource(); x.at == nil {
 			break
 		}
-		m := p.makeState(src)
+		m := x.p.makeState(x.at)
 		size += len(m.left)
-		made = append(made, m)
+		x.made = append(x.made, m)
 	}
+	x.give()
+}
+
+// exited goes on without the state whose function has ended its goroutine, if one has. It is deferred.
+func (x *stateMaking) exited() {
+	if !exits() {
+		return
+	}
+	logline.StateFailed.Log(x.p.l.log, "topic", x.at.t.Name, "err", &exitedError{"the function that makes it", "this state"})
+	x.made = append(x.made, madeState{t: x.at.t, failed: true})
+	x.give()
+}
+
+// give has the round go on with what was made.
+func (x *stateMaking) give() {
+	p := x.p
 	p.mu.Lock()
-	x := &p.states
-	x.makes = false
+	p.states.makes = false
 	if p.life.closed == nil {
-		x.made, x.resting = made, 0
+		p.states.made, p.states.resting = x.made, 0
 	}
 	p.mu.Unlock()
 	p.l.wakeBy(0)
@@ -184,10 +204,10 @@ func (p *Publication) nextSource() *stateSource {
 func (p *Publication) makeState(src *stateSource) madeState {
 	w := &StateWriter{p: p, t: src.t}
 	watch := p.l.watchState(src.t.Name)
+	defer watch.stop()
 	watch.begin()
 	err := src.make(w)
 	watch.end()
-	watch.stop()
 	if err == nil {
 		_, err = w.Begin()
 	}
