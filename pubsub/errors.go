@@ -104,11 +104,11 @@ func (e *URLError) Error() string { return fmt.Sprintf("pubsub: invalid URL %q: 
 // Unwrap returns ErrURL and the cause.
 func (e *URLError) Unwrap() []error { return []error{ErrURL, e.Err} }
 
-// UnsentError is why Close or Shutdown of a bus failed: there was no time for messages that
-// Publish had taken, because a subscriber held the publisher up, the rate limit or the
+// UnsentError is why Close or Shutdown of a bus failed, or Close of a publisher whose bus was closed: there
+// was no time for messages that Publish had taken, because a subscriber held the publisher up, the rate limit or the
 // fabric. It matches what ended the wait.
 type UnsentError struct {
-	Messages uint64 // that were never sent
+	Messages uint64 // that were never sent, of the bus or of the publisher's group
 	Err      error
 }
 

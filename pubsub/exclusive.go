@@ -71,9 +71,10 @@ func (p *ExclusivePublisher) Drain(ctx context.Context) error {
 // Close flushes, as long as ctx allows, and ends the publisher: later calls return an
 // error that matches net.ErrClosed. It gives the publisher's packet memory to the next
 // ExclusivePublisher of the group; the bus gives it back when it is closed. It is
-// idempotent; where ctx ended first the publisher goes on.
+// idempotent; where ctx ended first the publisher goes on. As Publisher.Close it returns an
+// *UnsentError where the bus was closed first.
 func (p *ExclusivePublisher) Close(ctx context.Context) error {
-	if err := unlessClosed(p.own.Close(ctx)); err != nil {
+	if err := p.own.Close(ctx); err != nil {
 		return p.failed("close publisher of", err)
 	}
 	p.closed.Store(true)

@@ -2,9 +2,7 @@ package pubsub
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 
@@ -66,11 +64,3 @@ func (p *onTopic) WaitSubscribers(ctx context.Context, n int) error {
 
 // failed is the error of a call on the publisher's topic.
 func (p *onTopic) failed(call string, err error) error { return failed(call, p.topic.Name, err) }
-
-// unlessClosed makes it no error that what is being closed is closed with its bus.
-func unlessClosed(err error) error {
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
-}

@@ -92,7 +92,8 @@ func (p *Publisher) Drain(ctx context.Context) error {
 // Close flushes, as long as ctx allows, and ends the publisher: later calls return an
 // error that matches net.ErrClosed. Other publishers go on, those of the same topic
 // too. It is idempotent; where ctx ended first the messages are still sent, and a
-// further call waits for that anew.
+// further call waits for that anew. Where the bus was closed, and messages of the group were never
+// sent for that, it returns an *UnsentError.
 //
 // It frees nothing but what the Publisher itself takes: packet memory, and the
 // group's membership, are all publishers' of the bus in the group, and are given back
@@ -100,5 +101,5 @@ func (p *Publisher) Drain(ctx context.Context) error {
 func (p *Publisher) Close(ctx context.Context) error {
 	p.closed.Store(true)
 	p.dropState()
-	return p.failed("close publisher of", unlessClosed(p.p.Flush(ctx)))
+	return p.failed("close publisher of", p.p.FlushLast(ctx))
 }

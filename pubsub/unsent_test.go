@@ -89,3 +89,38 @@ func TestCloseTellsOfNothingSent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A publisher that is closed while its bus closes, or afterwards, says as the bus does how many messages were never
+// sent. It returned nil, as if they had been.
+func TestPublisherCloseCountsUnsentMessages(t *testing.T) {
+	type closer interface {
+		TryPublish([]byte) error
+		Close(context.Context) error
+	}
+	for name, open := range map[string]func(testing.TB, *Bus) closer{
+		"Publisher":          func(t testing.TB, b *Bus) closer { return publisher(t, b, "x") },
+		"ExclusivePublisher": func(t testing.TB, b *Bus) closer { return exclusive(t, b, "x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			url := memURL(t)
+			pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+			subscribe(t, subBus, "x")
+			pub := open(t, pubBus)
+			wait(t, ctx, publisher(t, pubBus, "x"), 1)
+			for pub.TryPublish(make([]byte, 200)) == nil { // until the subscriber, which reads nothing, has no room
+			}
+			meanwhile := make(chan error, 1)
+			go func() { meanwhile <- pub.Close(ctx) }()
+			var all, one *UnsentError
+			if err := pubBus.Close(); !errors.As(err, &all) || all.Messages == 0 {
+				t.Fatalf("Close of the bus: %v", err)
+			}
+			for what, err := range map[string]error{"meanwhile": <-meanwhile, "afterwards": pub.Close(ctx)} {
+				if !errors.As(err, &one) || one.Messages != all.Messages || !errors.Is(err, net.ErrClosed) {
+					t.Errorf("Close %s: %v, and of the bus: %v", what, err, all)
+				}
+			}
+		})
+	}
+}

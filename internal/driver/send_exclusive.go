@@ -228,10 +228,13 @@ func (x *Exclusive) Close(ctx context.Context) error {
 		return nil
 	}
 	p := x.p
+	if err != nil {
+		return p.unlessSent(err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x.released || err != nil {
-		return err
+	if x.released {
+		return nil
 	}
 	x.enter()
 	x.released = true

@@ -19,6 +19,9 @@ type lifecycle struct {
 	ending bool  // the bus is closing: nothing new is taken
 	closed error // why nothing can be published any more; nil: it can
 	failed bool
+	// unsent is how many messages were taken and never sent, once that was counted after the end.
+	unsent  uint64
+	counted bool
 }
 
 // shut reports whether nothing new is taken.
