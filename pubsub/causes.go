@@ -205,6 +205,11 @@ var causes = []CauseInfo{
 		Gap:    CauseUnreadable, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Unreadable }, nil),
 		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostUnreadable }, nil),
 	},
+	{
+		Label: "too_many_topics", Help: "Their group has more topics than the 131,072 that patterns can know: they may be of a pattern that is subscribed to.",
+		Remedy: "Spread the topics over more groups (groups= in the URL of all buses), or subscribe to them by their names.",
+		Gap:    CauseTooManyTopics,
+	},
 }
 
 // sum adds what the bus, its groups and its publications count; any may be nil.

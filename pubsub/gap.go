@@ -82,11 +82,14 @@ const (
 	// CauseUnreadable: they were compressed with a dictionary that this bus does not have
 	// (Config.Dictionaries).
 	CauseUnreadable Cause = Cause(reliable.CauseUnreadable)
+	// CauseTooManyTopics: they are of topics beyond the 131,072 of a group that patterns can know, and may
+	// match one that is subscribed to.
+	CauseTooManyTopics Cause = Cause(reliable.CauseTooManyTopics)
 )
 
 // Label is the cause as one short word that never changes, as metrics have it: gone,
 // deadline, overrun, publisher_lost, restart, slow_consumer, too_large,
-// released, misnumbered, unnamed or unreadable. Causes says more of each.
+// released, misnumbered, unnamed, unreadable or too_many_topics. Causes says more of each.
 func (c Cause) Label() string {
 	for i := range causes {
 		if causes[i].Gap == c && c != 0 {

@@ -118,6 +118,10 @@ type Subscription struct {
 // round trip or a little more. Where the bus receives a group already Subscribe returns when they are
 // known, so that others need not wait, at the latest after some times Config.RecoveryDeadline;
 // otherwise messages wait for them. Where no name comes, a *GapError with CauseUnnamed says so.
+//
+// Patterns know 131,072 topics of each group, whether or not they match. What is published on others of the group is
+// a *GapError with CauseTooManyTopics, and the log says so once: with more topics use more groups (groups= in
+// the URL), or subscribe to them by their names.
 func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription, error) {
 	return b.subscribe(topic, options, nil)
 }

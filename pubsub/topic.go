@@ -27,6 +27,8 @@ func CheckTopic(name string) error {
 //	md.>          md.xnas and md.xnas.AAPL, but not md
 //	>             every topic
 //
+// Patterns know 131,072 topics of each group (Bus.Subscribe).
+//
 // docs/protocol.md §3.13.
 func CheckPattern(text string) error {
 	_, err := parsePattern(text)

@@ -37,6 +37,10 @@ const (
 	// have.
 	CauseUnreadable
 
+	// CauseTooManyTopics: the name of their topic, which may match a pattern, is beyond those that are
+	// kept of a group.
+	CauseTooManyTopics
+
 	// NumCauses is how many there are, CauseNone too. It stays the last.
 	NumCauses
 )
@@ -67,6 +71,8 @@ func (c Cause) String() string {
 		return "the name of their topic did not come in time"
 	case CauseUnreadable:
 		return "compressed with a dictionary that is not here"
+	case CauseTooManyTopics:
+		return fmt.Sprintf("the group has more topics than the %d that patterns can know: use more groups (groups= in the URL), or subscribe to topics by their names", maxNames)
 	}
 	return fmt.Sprintf("cause(%d)", uint8(c))
 }

@@ -163,6 +163,7 @@ type log struct {
 	totals     []TopicTotal
 	collisions []TopicCollisionError
 	faults     []FaultError
+	unnamed    []Cause
 	losses     []LossEvent
 	timed      []time.Duration
 	refused    [][2]uint64 // publisher, why

@@ -3,30 +3,32 @@ package reliable
 // nameless is what a Reader knows of topics whose messages passed for want of their name:
 // when such a topic is wanted later, that is why its first messages are missing.
 type nameless struct {
-	ids    map[uint64]struct{}
-	told   uint64 // Event.Count of the latest EventUnnamed
-	missed bool   // some were overlooked: it may be any topic
+	ids    map[uint64]Cause // why it had none
+	told   uint64           // Event.Count of the latest EventUnnamed
+	missed bool             // some were overlooked: it may be any topic
 }
 
-func (n *nameless) add(id uint64) {
+func (n *nameless) add(id uint64, cause Cause) {
 	if n.ids == nil || len(n.ids) >= maxUnnamed {
 		n.missed = n.missed || n.ids != nil
-		n.ids = make(map[uint64]struct{})
+		n.ids = make(map[uint64]Cause)
 	}
-	n.ids[id] = struct{}{}
+	n.ids[id] = cause
 }
 
-// named reports whether messages of a topic may have passed before its name was known.
-func (n *nameless) named(id uint64) bool {
-	_, ok := n.ids[id]
-	delete(n.ids, id)
-	return ok || n.missed
+// named returns why messages of a topic may have passed before its name was known; CauseNone: none have.
+func (n *nameless) named(id uint64) Cause {
+	cause := n.ids[id]
+	if delete(n.ids, id); cause == CauseNone && n.missed {
+		return CauseUnnamed
+	}
+	return cause
 }
 
 // Unnamed notes that messages of a topic follow whose name is not known.
 func (r *Reader) Unnamed(e *Event) {
 	r.nameless.told = max(r.nameless.told, e.Count)
-	r.nameless.add(e.Topic)
+	r.nameless.add(e.Topic, e.Cause)
 }
 
 // Overlooked says to a reader of patterns that events may have been left out, and how many
@@ -34,7 +36,7 @@ func (r *Reader) Unnamed(e *Event) {
 // them, messages may be missing.
 func (r *Reader) Overlooked(unnamed uint64) {
 	if unnamed > r.nameless.told {
-		r.nameless.told, r.nameless.missed, r.blind = unnamed, true, true
+		r.nameless.told, r.nameless.missed, r.blind = unnamed, true, CauseUnnamed
 	}
 }
 

@@ -9,18 +9,21 @@ import (
 // else was lost; also where the reader was overtaken by the word of it.
 func TestNamelessTopicsSayWhy(t *testing.T) {
 	const id, other = 7, 8
-	unnamed := Event{Kind: EventUnnamed, Topic: id, Count: 1}
+	unnamed := Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: CauseUnnamed}
 	lost := Event{Kind: EventGap, Seq: 2, Count: 1, Cause: CauseGone}
 	for name, c := range map[string]struct {
 		before func(rd *Reader)
 		want   []Cause // of what is told before the topic's name comes, and of its gap
 	}{
-		"nothing was nameless":        {func(rd *Reader) {}, []Cause{CauseGone}},
-		"its messages were":           {func(rd *Reader) { rd.Take(&unnamed) }, []Cause{CauseUnnamed, CauseUnnamed}},
-		"another's were":              {func(rd *Reader) { rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1}) }, []Cause{CauseUnnamed, CauseGone}},
+		"nothing was nameless": {func(rd *Reader) {}, []Cause{CauseGone}},
+		"its messages were":    {func(rd *Reader) { rd.Take(&unnamed) }, []Cause{CauseUnnamed, CauseUnnamed}},
+		"another's were":       {func(rd *Reader) { rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: CauseUnnamed}) }, []Cause{CauseUnnamed, CauseGone}},
+		"it is one too many": {func(rd *Reader) {
+			rd.Take(&Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: CauseTooManyTopics})
+		}, []Cause{CauseTooManyTopics, CauseTooManyTopics}},
 		"overtaken by the word of it": {func(rd *Reader) { rd.Overlooked(1) }, []Cause{CauseUnnamed, CauseUnnamed}},
 		"overtaken by nothing new": {func(rd *Reader) {
-			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1})
+			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: CauseUnnamed})
 			rd.Overlooked(1)
 		}, []Cause{CauseUnnamed, CauseGone}},
 		"the word of it comes twice": {func(rd *Reader) {
@@ -66,9 +69,9 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 func TestNamelessIsBounded(t *testing.T) {
 	var n nameless
 	for id := range uint64(3 * maxUnnamed) {
-		n.add(id)
+		n.add(id, CauseTooManyTopics)
 	}
-	if len(n.ids) > maxUnnamed || !n.named(0) {
+	if len(n.ids) > maxUnnamed || n.named(0) != CauseUnnamed {
 		t.Errorf("%d ids are remembered; the first is nameless: %v", len(n.ids), n.named(0))
 	}
 }

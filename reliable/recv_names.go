@@ -63,7 +63,7 @@ type streamNames struct {
 }
 
 const (
-	// maxNames bounds the names that a receiver knows.
+	// maxNames bounds the names that a receiver knows of a group.
 	maxNames = 1 << 17
 	// maxUnnamed bounds the ids for which EventUnnamed is not delivered again. One packet
 	// has fewer.
@@ -195,7 +195,10 @@ func (st *Stream) tellUnnamed(id uint64) {
 	n.unnamed[id] = struct{}{}
 	st.r.stats.Unnamed++
 	e := st.r.event(EventUnnamed, st.next)
-	e.Topic, e.Count = id, st.topics.unnamed.Add(1)
+	e.Topic, e.Count, e.Cause = id, st.topics.unnamed.Add(1), CauseUnnamed
+	if !st.r.names.room(st) {
+		e.Cause = CauseTooManyTopics
+	}
 	st.out.Deliver(e)
 }
 

@@ -188,7 +188,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 			r.Handle(at(0), 5, named(0, "x=0", "x:0"))
 			r.Handle(at(1), 5, named(1, "late:0"))
 			r.Tick(at(1))
-			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 {
+			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 || !slices.Equal(l.unnamed, []Cause{CauseUnnamed}) {
 				t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
 			}
 			r.Handle(at(7*time.Second), 5, named(2, "late:1"))
@@ -258,6 +258,9 @@ func TestNamesAreBounded(t *testing.T) {
 	r.Tick(at(1))
 	if len(l.packets) != 2 || r.Stats().Unnamed != 1 {
 		t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
+	}
+	if !slices.Equal(l.unnamed, []Cause{CauseTooManyTopics}) {
+		t.Errorf("told because of %v", l.unnamed)
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 	// known here. They are gaps. Told once a stream and dictionary, when the first comes.
 	EventUnreadable
 	// EventUnnamed: a message of Topic follows, whose name was asked for (LearnNames) and
-	// did not come. Once a stream and topic, as far as it is remembered.
+	// did not come, or is one too many, as Cause says. Once a stream and topic, as far as it is remembered.
 	EventUnnamed
 	// EventState: the runs with state in Packet, which is no whole packet, are what the
 	// stream begins with (ReceiverConfig.FromState). They come before anything else of it.
@@ -45,7 +45,7 @@ const (
 // Event is one thing that a stream delivers, in order.
 type Event struct {
 	Kind       EventKind
-	Cause      Cause  // EventGap, EventEnd
+	Cause      Cause  // EventGap, EventEnd, EventUnnamed
 	Slot       uint32 // EventPacket: where the packet lies; ring.NoSlot: in no slot
 	Seq        uint64 // of the packet, the first one lost, or the one that comes next
 	Count      uint64 // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this
@@ -77,7 +77,7 @@ func (r *Reader) Take(e *Event) {
 	case EventCollision:
 		r.Drop(e.Collision.ID)
 	case EventUnnamed:
-		r.blind = true
+		r.blind = e.Cause
 		r.Unnamed(e)
 	case EventState:
 		r.takeState(e.Packet)

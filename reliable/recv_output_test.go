@@ -40,6 +40,8 @@ func (o *recorder) Deliver(e *Event) (kept bool) {
 		l.collisions = append(l.collisions, *e.Collision)
 	case EventFault:
 		l.faults = append(l.faults, *e.Fault)
+	case EventUnnamed:
+		l.unnamed = append(l.unnamed, e.Cause)
 	}
 	if !o.read() {
 		return false

@@ -54,7 +54,7 @@ type readerRun struct {
 // readerNotes are told when the packet is through.
 type readerNotes struct {
 	ended bool         // the stream
-	blind bool         // messages came of a topic without a name
+	blind Cause        // messages came of a topic without a name, and why
 	state *stateReader // nil: no state is read
 }
 
@@ -183,7 +183,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if wrong {
 		it.Cause = CauseMisnumbered
 	}
-	t.known, t.next, t.losses, t.from, t.nameless = true, run.Number, r.losses, 0, false
+	t.known, t.next, t.losses, t.from, t.nameless = true, run.Number, r.losses, 0, CauseNone
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
 		r.asks = run.Flags&wire.RunFlagRequest != 0
@@ -207,8 +207,8 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 // is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	cause := r.cause
-	if t.nameless {
-		cause = CauseUnnamed
+	if t.nameless != CauseNone {
+		cause = t.nameless
 	}
 	switch {
 	case t.from > 0:
@@ -252,7 +252,7 @@ func (r *Reader) Through() bool {
 
 // after reports whether there is something to tell behind a packet's runs, or to tidy up.
 func (r *Reader) after() bool {
-	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind || r.ended || cap(r.partial) > keptPartial
+	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != CauseNone || r.ended || cap(r.partial) > keptPartial
 }
 
 // One takes the message of the next run, if that holds just one and there is nothing to say
@@ -303,7 +303,7 @@ func (r *Reader) follows(topic, number uint64) *Track {
 	if t.begun {
 		t.foreign, t.begun = 0, false
 	}
-	t.losses, t.nameless = r.losses, false
+	t.losses, t.nameless = r.losses, CauseNone
 	return t
 }
 
@@ -360,9 +360,9 @@ func (r *Reader) rest(it *Item) bool {
 	if r.total != nil && r.settle(it) {
 		return true
 	}
-	if r.blind {
-		r.blind = false
-		*it = Item{Unknown: true, Cause: CauseUnnamed}
+	if r.blind != CauseNone {
+		*it = Item{Unknown: true, Cause: r.blind}
+		r.blind = CauseNone
 		return true
 	}
 	if r.ended && r.skipped {

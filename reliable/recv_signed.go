@@ -46,7 +46,7 @@ func (r *Reader) judge(t *Track) {
 	}
 	if t.refused && !was {
 		r.discard(t.ID)
-		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, false, false, 0, 0, false
+		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, CauseNone, false, 0, 0, false
 	}
 }
 

@@ -7,8 +7,8 @@ type Track struct {
 	next   uint64 // number of the next message
 	losses uint64 // of the reader when it had the latest message, or unsure
 	known  bool
-	// nameless: messages of it passed for want of its name, and none was delivered since.
-	nameless bool
+	// nameless is why messages of it passed for want of its name, if none was delivered since.
+	nameless Cause
 	stated   bool // its state was read, or told to be missing, or it begins without
 	begun    bool // foreign is not 0
 	// refused: its publisher may not publish on it; refusalTold: that was told.

@@ -68,7 +68,7 @@ func (p *inPlace) take(e *reliable.Event) {
 		return // nothing is wanted of it
 	case e.Kind == reliable.EventUnnamed:
 		p.rd.Unnamed(e)
-		p.unnamed() // and no others
+		p.unnamed(e.Cause) // and no others
 		return
 	case e.Kind == reliable.EventCollision:
 		p.collision(e.Collision)
@@ -121,8 +121,8 @@ func (p *inPlace) collision(err *reliable.TopicCollisionError) {
 }
 
 // unnamed tells the handlers of patterns that messages are lost, perhaps theirs.
-func (p *inPlace) unnamed() {
-	d := Delivery{Item: reliable.Item{Unknown: true, Cause: reliable.CauseUnnamed}, From: p.st.Origin()}
+func (p *inPlace) unnamed(cause reliable.Cause) {
+	d := Delivery{Item: reliable.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
 	for s := range p.g.handlers() {
 		if p.g.patterns.has(s) {
 			s.lost(&d.Item, p.g, d.From)

@@ -97,6 +97,10 @@ func (o *output) note(e *reliable.Event) {
 		x := g.event(events.TopicCollision, o.st)
 		x.Err = err
 		g.l.event(x)
+	case reliable.EventUnnamed:
+		if e.Cause == reliable.CauseTooManyTopics {
+			g.tellTooManyTopics(o.st)
+		}
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)
 	case reliable.EventUnreadable:

@@ -19,6 +19,7 @@ type patterns struct {
 	set  pattern.Set[*Subscription]
 	subs []*Subscription // each once for each of its patterns
 	buf  []*Subscription
+	full bool // it was told that the group has more topics than can be known
 	// ahead of the first: the names that are known before it begins
 	ahead *namesAhead
 }
@@ -113,6 +114,14 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 		}
 	})
 	return fresh
+}
+
+// tellTooManyTopics tells once that the group has more topics than patterns can know.
+func (g *group) tellTooManyTopics(st *reliable.Stream) {
+	if !g.patterns.full {
+		g.patterns.full = true
+		logline.TooManyTopics.Log(g.l.log, append(publisherArgs(g, st), "known", g.r.NamesKnown())...)
+	}
 }
 
 // wantNamed adds a topic that matches a pattern of the subscription. It returns nil if

@@ -3,6 +3,8 @@ package driver
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,20 +49,7 @@ func TestPatternOfManyTopics(t *testing.T) {
 			l.do(func() { n = len(l.find(0, nil).topics) })
 			return n
 		}
-		l.do(func() {
-			g := l.find(0, nil)
-			st := g.r.Streams()[0]
-			h := wire.Header{GroupTag: reliable.GroupTag(g.address), Publisher: st.Publisher, Epoch: st.Epoch}
-			for i := 0; i < topics; i += each {
-				b := wire.AppendAnnounceHeader(nil, h, st.Next(), uint32(i), topics)
-				for j := range each {
-					name := fmt.Sprint("t.", i+j)
-					b = wire.AppendTopicState(b, reliable.TopicID(name), 0, name)
-				}
-				wire.FinishAnnounce(b, each)
-				g.r.Handle(l.now(), 0, b)
-			}
-		})
+		l.do(func() { announce(l, topics, each) })
 		if n := known(); n < topics {
 			t.Fatalf("%d of %d topics are wanted", n, topics)
 		}
@@ -79,4 +68,68 @@ func TestPatternOfManyTopics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// announce has the one stream of group 0 say that it has so many topics, which each packet has some of.
+func announce(l *Loop, topics, each int) {
+	g := l.find(0, nil)
+	st := g.r.Streams()[0]
+	h := wire.Header{GroupTag: reliable.GroupTag(g.address), Publisher: st.Publisher, Epoch: st.Epoch}
+	for i := 0; i < topics; i += each {
+		b := wire.AppendAnnounceHeader(nil, h, st.Next(), uint32(i), uint32(topics))
+		for j := range each {
+			name := fmt.Sprint("t.", i+j)
+			b = wire.AppendTopicState(b, reliable.TopicID(name), 0, name)
+		}
+		wire.FinishAnnounce(b, each)
+		g.r.Handle(l.now(), 0, b)
+	}
+}
+
+// What is published on more topics than patterns can know is told as that, and not as names that were late: by the gap, to
+// handlers and to readers, and once by the log.
+func TestTooManyTopicsForPatterns(t *testing.T) {
+	_, there := newLoop(t, Config{})
+	p, topic := publication(t, there, "x")
+	var log strings.Builder
+	_, l := newLoop(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	all, err := pattern.Parse(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan reliable.Cause, 2)
+	names := []TopicName{{Name: ">", Pattern: all}}
+	handler := handlerFuncs{other: func(d *Delivery) { told <- d.Cause }}
+	if _, err := l.Subscribe(names, policyBlock, From{}, false, handler); err != nil {
+		t.Fatal(err)
+	}
+	read, err := l.Subscribe(names, policyBlock, From{}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	const most = 131072 // docs/protocol.md §12.5
+	l.do(func() { announce(l, most, most/128) })
+	for _, name := range []string{"late", "later"} {
+		_, beyond := publication(t, there, name)
+		if err := p.Publish(ctx, beyond, nil, true); err != nil {
+			t.Fatal(err)
+		}
+		var d Delivery
+		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != reliable.CauseTooManyTopics {
+			t.Errorf("read %+v, %v", d.Item, err)
+		}
+		if cause := <-told; cause != reliable.CauseTooManyTopics {
+			t.Errorf("the handler is told of %q", cause)
+		}
+	}
+	l.do(func() {
+		if n := strings.Count(log.String(), "more topics than patterns can know"); n != 1 || !strings.Contains(log.String(), "known=131072") {
+			t.Errorf("the log says it %d times:\n%s", n, log.String())
+		}
+	})
 }

@@ -82,7 +82,7 @@ var table = map[string]advice{
 	}},
 	"restart":     {},
 	"too_large":   {},
-	"misnumbered": {}, "unnamed": {},
+	"misnumbered": {}, "unnamed": {}, "too_many_topics": {},
 
 	// Events that go with loss.
 	"publisher_restarted": {why: "The publisher fell silent, and another instance of its name came up.", do: func(e *Evidence) string {
