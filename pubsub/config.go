@@ -125,7 +125,8 @@ type Config struct {
 	// for a subscription to read them, a publisher heard. Default 8 MiB.
 	ReceiveWindowBytes int
 	// ReceiveMemoryBytes bounds the windows of all publishers of one group;
-	// where many share it each gets less. Default 64 MiB.
+	// where many share it each gets less. State that a subscription begins with, From(State), must have room in
+	// about a quarter of it. Default 64 MiB.
 	ReceiveMemoryBytes int
 	// MaxPublishers bounds the publishers heard, a group. Default 64.
 	MaxPublishers int

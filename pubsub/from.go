@@ -94,8 +94,10 @@ func ParseStart(text string) (Start, error) {
 //
 // With State every publisher that is heard, also one that comes later, is asked for its state.
 // It is collected with what others ask for, sent in the order of the stream, beside the messages,
-// and delivered when it is whole; those who have joined notice nothing. What is published meanwhile
-// waits in the receive window, which is a quarter of Config.ReceiveMemoryBytes for the first publisher. Where there is no state a
+// and delivered when it is whole; those who have joined notice nothing. The state, that of other topics of the group
+// which is asked for at the same time, and what is published meanwhile must have room in the receive window, which is about a
+// quarter of Config.ReceiveMemoryBytes for the first publisher, and so 16 MiB unless set, and less for others in the group:
+// for more raise it. Where there is no state a
 // *StateError says why, once for each topic and publisher, and what is published from then on
 // follows.
 //

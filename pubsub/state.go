@@ -26,7 +26,8 @@ func (w *StateWriter) Begin() (next uint64, err error) {
 }
 
 // Write appends a record to the state, which it copies: up to 16 MiB each, and 256 MiB in all.
-// Subscribers get it as a Message of which IsState is true.
+// Subscribers get it as a Message of which IsState is true. Who joins must have room for all of the state before
+// any of it is delivered: about a quarter of Config.ReceiveMemoryBytes there, which is 16 MiB unless set.
 func (w *StateWriter) Write(record []byte) error {
 	return failed("state of", w.topic, w.w.Write(record))
 }
@@ -44,6 +45,9 @@ var ErrStateKept = driver.ErrStateKept
 //		defer mu.Unlock()
 //		return w.Write(book.Bytes())
 //	})
+//
+// Keep it small: a subscriber for whose receive window it is too large, by itself or with what else is asked for in the
+// group and published meanwhile, begins without it, however often it asks (StateOverrun, From).
 //
 // Be quick: of several topics of a bus whose state is asked for at once, in one group, one function is called after the other,
 // and who has waited for Config.RecoveryDeadline begins without state.
@@ -145,10 +149,17 @@ type StateError struct {
 	Publisher     PublisherID
 	PublisherName string
 	Epoch         uint64
+	// Room is how many bytes of packets this bus has room for, with StateOverrun: the state, that of other topics of
+	// the group which comes with it, and what is published meanwhile.
+	Room int
 }
 
 func (e *StateError) Error() string {
-	return fmt.Sprintf("topic %s begins without the state of publisher %s: %s; %s", e.Topic, e.Publisher, e.Cause, e.Cause.remedy())
+	why := e.Cause.String()
+	if e.Room > 0 {
+		why += fmt.Sprintf(", which is %d bytes", e.Room)
+	}
+	return fmt.Sprintf("topic %s begins without the state of publisher %s: %s; %s", e.Topic, e.Publisher, why, e.Cause.remedy())
 }
 
 // Is makes errors.Is(err, ErrNoState) true.
@@ -166,7 +177,7 @@ const (
 	// StateUnanswered: it did not begin to send the state within the recovery deadline, or paused
 	// for five of them.
 	StateUnanswered StateCause = StateCause(reliable.StateUnanswered)
-	// StateOverrun: this bus has no room for what was published while the state came.
+	// StateOverrun: this bus has no room for the state and what was published while it came.
 	StateOverrun StateCause = StateCause(reliable.StateOverrun)
 	// StateIncomplete: packets of it were lost for good, several times.
 	StateIncomplete StateCause = StateCause(reliable.StateIncomplete)
@@ -188,7 +199,7 @@ func (c StateCause) remedy() string {
 	case StateUnmade:
 		return "its log says why"
 	case StateOverrun:
-		return "raise ReceiveMemoryBytes here, or StateShare there"
+		return "raise ReceiveMemoryBytes here, of which that is about a quarter or less, or StateShare there if much is published meanwhile"
 	case StateTooLarge:
 		return "raise MaxMessage"
 	case StatePublisherGone:
@@ -199,5 +210,8 @@ func (c StateCause) remedy() string {
 
 // stateError is the error in place of the state that d says is missing.
 func stateError(d *driver.Delivery) *StateError {
-	return &StateError{Topic: d.Topic.Name, Cause: StateCause(d.Why), Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
+	return &StateError{
+		Topic: d.Topic.Name, Cause: StateCause(d.Why),
+		Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch, Room: int(d.Number),
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -326,4 +327,44 @@ func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context
 	<-stopped
 	st := bus.Stats().Publications[0]
 	t.Logf("%d rounds with %d bytes of state, %d messages", st.StateRounds, st.StateBytes, st.MessagesSent)
+}
+
+// State that is larger than the receive window cannot come, also where nothing is published meanwhile: the error says
+// how large the window is, and what to raise. With that it comes. docs/protocol.md §25.8.
+func TestStateLargerThanTheWindow(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus := openBus(t, Config{}, url)
+	const records, size = 5, 1 << 20
+	if err := publisher(t, pubBus, "x").State(func(w *StateWriter) error {
+		for range records {
+			if err := w.Write(make([]byte, size)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	begin := func(memory int) (got int, err error) {
+		sub := subscribe(t, openBus(t, Config{ReceiveWindowBytes: 1 << 20, ReceiveMemoryBytes: memory}, url), "x", From(State))
+		for {
+			m, err := sub.Next(ctx)
+			if err != nil || m.IsStateEnd() {
+				return got, err
+			}
+			got += len(m.Data)
+		}
+	}
+	_, err := begin(16 << 20)
+	var none *StateError
+	if !errors.As(err, &none) || none.Cause != StateOverrun || none.Room < 4<<20 || none.Room >= records*size {
+		t.Fatalf("%v: %+v", err, none)
+	}
+	if text := none.Error(); !strings.Contains(text, fmt.Sprintf("no room for it and what is published while it comes, which is %d bytes; raise ReceiveMemoryBytes", none.Room)) {
+		t.Error(text)
+	}
+	if got, err := begin(32 << 20); err != nil || got != records*size {
+		t.Errorf("with twice the memory %d bytes came, %v", got, err)
+	}
 }

@@ -3,7 +3,7 @@ package reliable
 // Item is a message or a gap.
 type Item struct {
 	Topic  *Track // nil for a gap of which no topic is known
-	Number uint64 // of the message, or the first one lost
+	Number uint64 // of the message, or the first one lost; StateMissing: bytes of the window, with StateOverrun
 	Data   []byte // the message, valid until the next call; nil for a gap
 	// Lost is how many messages are missing, for a gap; zero for a message.
 	Lost uint64

@@ -48,7 +48,7 @@ type Event struct {
 	Cause      Cause  // EventGap, EventEnd, EventUnnamed
 	Slot       uint32 // EventPacket: where the packet lies; ring.NoSlot: in no slot
 	Seq        uint64 // of the packet, the first one lost, or the one that comes next
-	Count      uint64 // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this
+	Count      uint64 // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this; EventStateEnd: bytes of the window, with StateOverrun
 	Packet     []byte // EventPacket: the whole packet, unpacked
 	Packed     int    // EventPacket: bytes of it where it lies, if it is compressed there
 	Step       int    // EventPacket: wire.Data.Step, where that is known
@@ -83,6 +83,9 @@ func (r *Reader) Take(e *Event) {
 		r.takeState(e.Packet)
 	case EventStateEnd:
 		r.endState(e.Seq, e.State, e.Topics)
+		if r.state != nil {
+			r.state.room = e.Count
+		}
 	case EventEnd:
 		if e.Count > 0 {
 			r.Skip(e.Count, e.LostBy())

@@ -294,7 +294,9 @@ func (st *Stream) tellState(now Instant) bool {
 		return false
 	}
 	e := st.r.event(EventStateEnd, st.next)
-	e.State, e.Topics = j.why, nil
+	if e.State, e.Topics = j.why, nil; j.why == StateOverrun {
+		e.Count = st.win.span * uint64(st.packetSize)
+	}
 	for _, id := range st.r.topics {
 		if st.topics.repertoire.may(id) {
 			e.Topics = append(e.Topics, id)

@@ -37,7 +37,7 @@ const (
 	StateUnmade
 	// StateUnanswered: the publisher did not answer, or not go on, in time.
 	StateUnanswered
-	// StateOverrun: the receive window does not hold what is sent meanwhile.
+	// StateOverrun: the receive window does not hold the state and what is sent meanwhile.
 	StateOverrun
 	// StateIncomplete: packets of it were lost for good, again and again.
 	StateIncomplete
@@ -60,7 +60,7 @@ func (c StateCause) String() string {
 	case StateUnanswered:
 		return "its publisher did not send it in time"
 	case StateOverrun:
-		return "the receive window has no room for what is published while it comes"
+		return "the receive window has no room for it and what is published while it comes"
 	case StateIncomplete:
 		return "packets of it were lost for good, several times"
 	case StatePublisherGone:
@@ -83,6 +83,7 @@ type stateReader struct {
 	last   bool   // nothing more of it comes
 	ended  bool   // the round
 	why    StateCause
+	room   uint64   // of the window, in bytes, where why says that it has none left
 	lack   []*Track // to be told that there is none; once ended
 }
 
@@ -167,7 +168,7 @@ func (r *Reader) nextState(it *Item) bool {
 	if len(x.lack) > 0 {
 		t := x.lack[0]
 		x.lack = x.lack[1:]
-		*it = Item{Topic: t, State: StateMissing, Why: x.why}
+		*it = Item{Topic: t, State: StateMissing, Why: x.why, Number: x.room}
 		return true
 	}
 	if x.ended {
