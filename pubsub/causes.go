@@ -80,8 +80,8 @@ var causes = []CauseInfo{
 		dropped: func(s *Stats) uint64 { return s.LostOnWay },
 	},
 	{
-		Label: "socket_overflow", told: toldAsWarning, Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. A train of packets that the kernel merged counts once. Over shm:// dropped by its publisher, because the queue in memory was full.",
-		Remedy:  "Raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and start again; fanfare doctor says what is in effect; over shm:// raise queue= in the URL. If it goes on, this process gets too little processor time.",
+		Label: "socket_overflow", told: toldAsWarning, Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. A train of packets that the kernel merged counts once. Over shm:// and mem:// dropped by its publisher, because the queue in memory was full.",
+		Remedy:  "Over shm:// and mem:// raise queue= in the URL. Over sockets raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and start again; fanfare doctor says what is in effect. If it goes on, this process gets too little processor time.",
 		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveOverflow - s.Transport.ReceiveQueueEmpty },
 	},
 	{

@@ -106,3 +106,18 @@ func TestCausesAreComplete(t *testing.T) {
 		t.Error("no cause has a label")
 	}
 }
+
+// Where the queue of a fabric in memory is full there is no socket: what to raise is the queue.
+func TestOverflowNamesQueuesInMemory(t *testing.T) {
+	for _, c := range Causes() {
+		if c.Label != "socket_overflow" {
+			continue
+		}
+		queue, _, _ := strings.Cut(c.Remedy, "rmem_max")
+		for _, scheme := range []string{"mem://", "shm://"} {
+			if !strings.Contains(c.Help, scheme) || !strings.Contains(queue, scheme) || !strings.Contains(queue, "raise queue= ") {
+				t.Errorf("%s: %q, %q", scheme, c.Help, c.Remedy)
+			}
+		}
+	}
+}

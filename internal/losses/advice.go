@@ -155,7 +155,7 @@ func largerBuffer(e *Evidence) string {
 	process := cmp.Or(e.Process, "the process")
 	more := fmt.Sprintf(" If it goes on, %s gets too little processor time.", process)
 	if e.Granted == 0 {
-		more += fmt.Sprintf(" Over shm:// there is no such buffer: raise queue= in the URL of %s.", process)
+		more += fmt.Sprintf(" Over shm:// and mem:// there is no such buffer: raise queue= in the URL of %s.", process)
 	}
 	set := fmt.Sprintf("sysctl -w net.core.rmem_max=%d", want)
 	switch {
