@@ -85,7 +85,7 @@ func (m *model) flow(p *picture, now time.Time, seconds float64) {
 func (x *carried) look(l *link, now time.Time) string {
 	recently := func(at time.Time, within time.Duration) bool { return !at.IsZero() && now.Sub(at) < within }
 	switch {
-	case l.State == "released" || l.State == "not joined" || l.State == "loses" || l.State == losses.PublisherLost || recently(x.lostAt, lostShown):
+	case l.State == "released" || l.State == "not joined" || l.State == "loses" || l.State == losses.PublisherLost || l.State == losses.SendsNothing || recently(x.lostAt, lostShown):
 		return "lost"
 	case l.State == "holds" || l.State == "blocked" || recently(x.missingAt, missingShown):
 		return "missing"
@@ -163,6 +163,9 @@ func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
 		l.Total = max(l.Total, p.Counters["packets_sent"])
 		if p.Blocked != "" {
 			l.State = "blocked"
+		}
+		if state := losses.PublicationState(p); state != "" {
+			l.State = state
 		}
 		for _, m := range p.Subscribers {
 			name := cmp.Or(m.Name, m.ID)

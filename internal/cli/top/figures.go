@@ -154,6 +154,8 @@ type Topic struct {
 	Behind      uint64 `json:"behind"` // packets, by which the furthest subscriber of the group is behind
 	Slow        int    `json:"slow"`   // subscribers of the group that hold it up, or are not waited for
 	Gone        int    `json:"gone"`   // subscribers of the group that were given up within the last minute
+	// Stuck is for how long nothing of the group could be sent, if that is a second or more.
+	Stuck float64 `json:"stuck_s,omitempty"`
 }
 
 // Subscription is one.

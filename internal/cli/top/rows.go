@@ -169,7 +169,7 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 
 // addPublished adds what the bus publishes, and to whom.
 func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
-	slow, behind := make(map[string]int), make(map[string]uint64) // by group
+	slow, behind, stuck := make(map[string]int), make(map[string]uint64), make(map[string]float64) // by group
 	earlier := byKey(x.before.Publications, func(p *inspect.Publication) string { return p.Address })
 	for i := range x.now.Publications {
 		p := &x.now.Publications[i]
@@ -183,6 +183,9 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 		g.SentRate = g.SentRate.add(x.counted("packets_sent", p.Counters, was.Counters))
 		g.RepairRate = g.RepairRate.add(repairs)
 		g.NAKRate = g.NAKRate.add(x.counted("naks", p.Counters, was.Counters))
+		if losses.PublicationState(p) == losses.SendsNothing {
+			stuck[p.Address] = p.Stuck
+		}
 		for _, m := range p.Subscribers {
 			s := Subscriber{
 				Of: x.of, Subscriber: cmp.Or(m.Name, m.ID), ID: m.ID, Address: m.Address, Tag: m.Tag, Group: p.Address,
@@ -204,7 +207,7 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 	}
 	for _, t := range x.now.Topics {
 		f.Topics = append(f.Topics, Topic{
-			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was[key{t.Name, t.Group}]), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group], Gone: gone[t.Group], Behind: behind[t.Group],
+			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was[key{t.Name, t.Group}]), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group], Gone: gone[t.Group], Stuck: stuck[t.Group], Behind: behind[t.Group],
 		})
 	}
 }

@@ -103,7 +103,9 @@ func (f *Figures) topicTable() table {
 		x := &f.Topics[i]
 		r := row{key: fmt.Sprint("pub ", x.key, x.Group, x.Topic), detail: func() [][2]string { return f.topicDetail(x) }}
 		state := stateOK
-		if x.Slow > 0 {
+		if x.Stuck > 0 {
+			state, r.level = losses.SendsNothing+" for "+duration(x.Stuck), alarm
+		} else if x.Slow > 0 {
 			state, r.level = fmt.Sprintf("%d slow", x.Slow), warn
 		} else if x.Gone > 0 {
 			state, r.level = fmt.Sprintf("%d gone", x.Gone), warn

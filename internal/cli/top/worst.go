@@ -28,6 +28,11 @@ func (f *Figures) worst() (level, string) {
 			return alarm, fmt.Sprintf("group %s is subscribed to and not joined: nothing of it is heard", printable(g.Group))
 		}
 	}
+	for i := range f.Topics {
+		if x := &f.Topics[i]; x.Stuck > 0 {
+			return alarm, fmt.Sprintf("%s: nothing of %s could be sent for %s: %s", printable(x.Process), printable(x.Topic), duration(x.Stuck), f.whyStuck(&x.Of))
+		}
+	}
 	if text := f.silenced(); text != "" {
 		return alarm, text
 	}
@@ -98,6 +103,16 @@ func (f *Figures) losing() string {
 		what += " of " + most.Subscription
 	}
 	return printable(fmt.Sprintf("lost for good within a minute: %s at %s, cause %s; fanfare loss says more", what, in, most.Cause))
+}
+
+// whyStuck is what a bus has said last of why it can send nothing.
+func (f *Figures) whyStuck(of *Of) string {
+	for i := range f.Events { // the newest first
+		if e := &f.Events[i]; e.Of.key == of.key && e.Event.Kind == "cannot_send" {
+			return printable(e.Event.Text)
+		}
+	}
+	return "its log says why"
 }
 
 // silenced names the subscription that has lost its publisher last, where that is to be looked at.
