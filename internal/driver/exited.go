@@ -42,7 +42,7 @@ func exits() bool {
 
 // exited ends the loop, as when its transport fails, if what it called last has ended its goroutine. It is deferred.
 func (l *Loop) exited() {
-	if !exits() {
+	if l.shutdown.dead || !exits() { // only the loop writes it, and a panic may have come with the lock held
 		return
 	}
 	what := l.watchdog.lastCalled()
