@@ -21,16 +21,22 @@ const (
 // ask again for what was lost. In the end who has replied is to be sure that it has come.
 func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool) {
 	for {
-		var now, until reliable.Instant
-		if l.do(func() {
-			now = l.now()
-			for _, g := range l.receiving {
-				until = max(until, g.r.Owed(now, wanted))
-			}
-		}) != nil || until <= now {
+		left := make(chan time.Duration, 1) // a handler may keep the loop from answering for long
+		if l.post(func() { left <- l.owedFor(wanted) }) != nil {
 			return
 		}
-		again := time.NewTimer(min(until.Sub(now), owedAgain))
+		var again *time.Timer
+		select {
+		case d := <-left:
+			if d <= 0 {
+				return
+			}
+			again = time.NewTimer(min(d, owedAgain))
+		case <-ctx.Done():
+			return
+		case <-l.shutdown.done:
+			return
+		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -38,6 +44,15 @@ func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool
 			return
 		}
 	}
+}
+
+// owedFor is for how long from now on somebody may ask for them. Loop only.
+func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
+	now := l.now()
+	for _, g := range l.receiving {
+		d = max(d, g.r.Owed(now, wanted).Sub(now))
+	}
+	return d
 }
 
 // lingerReplies waits for those to requests on the subscription's topics.
