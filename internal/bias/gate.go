@@ -67,10 +67,14 @@ func (g *Gate) Exit() {
 func (g *Gate) Shut() {
 	for looks := 1; !g.shut(); looks++ {
 		if looks%gateLooks == 0 {
-			time.Sleep(gateSleep)
+			Rest(gateSleep)
 		}
 	}
 }
+
+// Rest is how Shut sleeps. Tests under testing/synctest set it: their clock stands still while anybody
+// waits for a mutex, as others do for the one that Shut's caller holds.
+var Rest = time.Sleep
 
 func (g *Gate) shut() bool {
 	switch x := g.one.Load(); {
