@@ -253,16 +253,7 @@ func TestInspectLostPublisher(t *testing.T) {
 	if _, err := bus.Handle("x", func(Message, error) {}); err != nil {
 		t.Fatal(err)
 	}
-	tr := memTransport(t, name)
-	dying, err := Config{Logger: quiet}.OpenTransport(tr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pub := publisher(t, dying, "x")
-	wait(t, ctx, pub, 1)
-	publish(t, ctx, pub, "last")
-	event(t, ctx, sub, events.PublisherUp)
-	want(t, ctx, sub, "last")
+	dying := toDie(t, ctx, name, sub)
 	says := func(lost bool) {
 		t.Helper()
 		b := view{bus}.Inspect(ctx)
@@ -279,7 +270,7 @@ func TestInspectLostPublisher(t *testing.T) {
 		}
 	}
 	says(false)
-	tr.Close()
+	dying.Close()
 	event(t, ctx, sub, events.PublisherLost)
 	says(true)
 }

@@ -108,6 +108,15 @@ func TestPublisherLost(t *testing.T) {
 	name := t.Name()
 	subBus := openBus(t, Config{}, "mem://"+name)
 	sub := subscribe(t, subBus, "x", PublisherEvents())
+	dying := toDie(t, ctx, name, sub)
+	dying.Close()
+	event(t, ctx, sub, events.PublisherLost)
+}
+
+// toDie is the transport of a publisher on topic x of the fabric of a name, which sub has heard: to close
+// it kills the publisher.
+func toDie(t *testing.T, ctx context.Context, name string, sub *Subscription) transport.Transport {
+	t.Helper()
 	tr := memTransport(t, name)
 	dying, err := Config{Logger: quiet}.OpenTransport(tr)
 	if err != nil {
@@ -118,8 +127,7 @@ func TestPublisherLost(t *testing.T) {
 	publish(t, ctx, pub, "last")
 	event(t, ctx, sub, events.PublisherUp)
 	want(t, ctx, sub, "last")
-	tr.Close()
-	event(t, ctx, sub, events.PublisherLost)
+	return tr
 }
 
 // A subscriber that dies holds the publisher up only until it is found silent.

@@ -18,7 +18,7 @@ const (
 
 // lingerReplies waits until nobody asks any more for replies that were given, to requests on
 // topics that wanted reports true for, or until ctx ends: requesters fetch what is long piece by piece, and
-// ask again for what was lost. In the end who has replied is to be sure that it has come.
+// ask again for what was lost. Nobody acknowledges a reply: that nobody asks any more is all that tells.
 func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool) {
 	for {
 		left := make(chan time.Duration, 1) // a handler may keep the loop from answering for long
