@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -55,10 +56,15 @@ func TestOutWriter(t *testing.T) {
 	})
 }
 
-// unreadOutput takes nothing until the test ends.
-type unreadOutput struct{ end context.Context }
+// unreadOutput takes nothing until the test ends. tried is closed by the first who tries.
+type unreadOutput struct {
+	end   context.Context
+	once  sync.Once
+	tried chan struct{}
+}
 
-func (o unreadOutput) Write([]byte) (int, error) {
+func (o *unreadOutput) Write([]byte) (int, error) {
+	o.once.Do(func() { close(o.tried) })
 	<-o.end.Done()
 	return 0, io.ErrClosedPipe
 }
@@ -76,11 +82,17 @@ func TestSubEndsThoughNobodyReads(t *testing.T) {
 			var stderr syncBuffer
 			code := make(chan int, 1)
 			pub := start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-wait", "1", "-linger", "0s", "x")
+			out := &unreadOutput{end: t.Context(), tried: make(chan struct{})}
 			go func() {
-				code <- Run(ctx, append(append([]string{"sub", "-t", url}, args...), "x"), nil, unreadOutput{t.Context()}, &stderr)
+				code <- Run(ctx, append(append([]string{"sub", "-t", url}, args...), "x"), nil, out, &stderr)
 			}()
 			<-pub.done
 			if name == "signal" {
+				select {
+				case <-out.tried: // or there is nothing to be read yet, and the signal ends it alone
+				case <-time.After(testTimeout):
+					t.Fatal("it writes nothing")
+				}
 				cancel(&signalError{syscall.SIGTERM})
 			}
 			select {
