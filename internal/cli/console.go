@@ -132,8 +132,8 @@ func (c *console) erase() {
 
 // logHandler writes what the bus logs as lines of the console: warnings and
 // errors, or all. It holds back the lines of opening until release, so that a
-// mistake of the user's is one line. From then on it leaves out what the commands
-// say in their own words.
+// mistake of the user's is one line. From then on it leaves out what the command
+// says in its own words.
 type logHandler struct {
 	console *console
 	level   slog.Level
@@ -141,6 +141,7 @@ type logHandler struct {
 	mu    sync.Mutex
 	held  bool
 	lines []string
+	own   ownWords
 }
 
 func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool {
@@ -184,15 +185,15 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 func (h *logHandler) leavesOut(r *slog.Record) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.held && h.level == slog.LevelWarn && r.Level == slog.LevelWarn && ownWords[r.Message]
+	return !h.held && h.level == slog.LevelWarn && r.Level == slog.LevelWarn && h.own[r.Message]
 }
 
 // release ends the holding back, and writes what it held if show says so. With quiet only errors
-// pass from then on.
-func (h *logHandler) release(show, quiet bool) {
+// pass from then on, and without it no warnings that own has.
+func (h *logHandler) release(show, quiet bool, own ownWords) {
 	h.mu.Lock()
 	lines := h.lines
-	h.held, h.lines = false, nil
+	h.held, h.lines, h.own = false, nil, own
 	if h.level == slog.LevelWarn && quiet {
 		h.level = slog.LevelError
 	}

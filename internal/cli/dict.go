@@ -194,7 +194,7 @@ func (d *dict) fromTopics(ctx context.Context) error {
 		return err
 	}
 	defer closeBus()
-	log.release(!d.quiet, d.quiet)
+	log.release(!d.quiet, d.quiet, dictWords)
 	sub, err := bus.Subscribe(d.from[0], pubsub.Topics(d.from[1:]...), pubsub.SlowConsumer(pubsub.SlowGap))
 	if err != nil {
 		return err

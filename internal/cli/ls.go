@@ -90,7 +90,7 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 		return err
 	}
 	defer closeBus()
-	log.release(!l.quiet, l.quiet)
+	log.release(!l.quiet, l.quiet, mismatchWords)
 	survey, err := bus.Survey(l.patterns...)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -35,21 +34,6 @@ func TestMembershipsAreSaidOnce(t *testing.T) {
 			"group c is joined again, after 1s",
 		}; !slices.Equal(said, want) {
 			t.Errorf("round %d: %q", round, said)
-		}
-	}
-}
-
-// What a command leaves out of the log is a line of the log.
-func TestOwnWordsAreLines(t *testing.T) {
-	lines := make(map[string]bool)
-	for _, s := range logline.All {
-		for _, l := range s.Lines {
-			lines[l.Text] = true
-		}
-	}
-	for text := range ownWords {
-		if !lines[text] {
-			t.Errorf("there is no line %q", text)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
 )
 
 // far is a topic that 16 and 64 groups map differently.
@@ -74,6 +76,21 @@ func TestMismatchIsNoSuccess(t *testing.T) {
 			t.Errorf("pub says %s", s)
 		}
 	})
+}
+
+// Who asks subscribers that are configured differently is told so, and not that there are none.
+func TestRequestMismatch(t *testing.T) {
+	url := "mem://" + t.Name()
+	answers := start(t, nil, "reply", "-t", url+"?groups=16", far, "yes")
+	await(t, "it", func() bool { return strings.Contains(answers.stderr.String(), "answering") })
+	asks := start(t, nil, "request", "-t", url+"?groups=64", "-wait", "1", far, "well?")
+	asks.end(t, exitMismatch)
+	if s := asks.stderr.String(); !strings.Contains(s, "is configured differently: groups 16 there, 64 here") || strings.Count(s, "differently") != 1 {
+		t.Errorf("it says %s", s)
+	}
+	await(t, "the other side's word", func() bool { return strings.Contains(answers.stderr.String(), logline.Mismatch.Text) })
+	answers.cancel(&signalError{syscall.SIGINT})
+	answers.end(t, 0)
 }
 
 func TestPingMismatch(t *testing.T) {

@@ -2,22 +2,33 @@ package cli
 
 import "github.com/fanfaremq/fanfare/internal/logline"
 
-// ownWords are the warnings of a bus that commands say in their own words, as events or at the
-// end, or leave to those that are about them: what is not here is written as it comes.
-var ownWords = textsOf(
-	&logline.PublisherLost, &logline.PublisherRefused, &logline.PublisherFault, &logline.DuplicateName, &logline.Mismatch, &logline.TopicRefused,
-	&logline.PacketsLost, &logline.PacketsUnreadable,
-	&logline.SubscriberSilent, &logline.SubscriberReleased, &logline.SlowSubscriber, &logline.PublisherStalled, &logline.PublisherResumed,
-	&logline.SubscriptionNotRead, &logline.SubscriptionEvicted, &logline.StoodStill,
-	&logline.HoldsByReading, &logline.HoldsByHandling, &logline.ReleasedForReading, &logline.ReleasedForHandling,
-	&logline.HandlerSlow, &logline.HandlerReturned, // of ours, which wait for the output and are told as HoldsByHandling
-	&logline.LegDown, &logline.LegSilent, &logline.Unfindable, &logline.GroupLost, &logline.CannotSend,
+// ownWords are the warnings of a bus that a command says in its own words, as events or at the end.
+// What is not here is written as it comes.
+type ownWords map[string]bool
+
+// What commands say in their own words: all that have a bus, by fabricEvent, and some beside.
+var (
+	fabricWords = owned(nil,
+		&logline.PacketsUnreadable, &logline.LegDown, &logline.LegSilent, &logline.Unfindable, &logline.GroupLost, &logline.CannotSend,
+		&logline.HandlerSlow, &logline.HandlerReturned) // of events: it waits for the output, which takes no more
+	mismatchWords = owned(fabricWords, &logline.Mismatch) // ping, request, ls
+	pubWords      = owned(mismatchWords, &logline.StoodStill,
+		&logline.SubscriberSilent, &logline.SubscriberReleased, &logline.SlowSubscriber, &logline.PublisherStalled, &logline.PublisherResumed)
+	subWords = owned(mismatchWords, &logline.StoodStill,
+		&logline.PublisherLost, &logline.PublisherRefused, &logline.PublisherFault, &logline.DuplicateName, &logline.TopicRefused, &logline.PacketsLost,
+		&logline.SubscriptionNotRead, &logline.SubscriptionEvicted,
+		&logline.HoldsByReading, &logline.HoldsByHandling, &logline.ReleasedForReading, &logline.ReleasedForHandling)
+	replyWords = owned(fabricWords, &logline.PublisherRefused, &logline.PacketsLost) // it complains of them, as of gaps
+	dictWords  = owned(fabricWords, &logline.PacketsLost)                            // it takes samples
 )
 
-func textsOf(lines ...*logline.Line) map[string]bool {
-	m := make(map[string]bool)
-	for _, l := range lines {
-		m[l.Text] = true
+func owned(base ownWords, lines ...*logline.Line) ownWords {
+	own := make(ownWords)
+	for text := range base {
+		own[text] = true
 	}
-	return m
+	for _, l := range lines {
+		own[l.Text] = true
+	}
+	return own
 }

@@ -70,14 +70,14 @@ func TestLogHandler(t *testing.T) {
 	if b.Len() != 0 {
 		t.Errorf("held back, but %q is there", b.String())
 	}
-	h.release(true, false)
+	h.release(true, false, subWords)
 	log.Warn(logline.PublisherLost.Text, "publisher", 7)
 	log.Warn("packets were dropped by this host", "cause", "socket_overflow")
 	log.Error("broken", "err", "cause")
 	h.level = slog.LevelDebug // with -v nothing is left out
 	log.Warn(logline.PublisherLost.Text, "publisher", 7)
 	h.level = slog.LevelWarn
-	h.release(true, true)
+	h.release(true, true, subWords)
 	log.Warn("not with -q")
 	want := "fanfare sub: warning: small buffer (granted_bytes=4096, asked_bytes=8192)\n" +
 		"fanfare sub: warning: packets were dropped by this host (cause=socket_overflow)\n" +

@@ -72,7 +72,7 @@ func (p *ping) run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer closeBus()
-	log.release(!p.quiet, p.quiet)
+	log.release(!p.quiet, p.quiet, mismatchWords)
 	p.bus, p.lines = bus, newJSONLines(p.e.stdout)
 	if p.in, err = bus.Subscribe(from); err != nil {
 		return err

@@ -93,7 +93,7 @@ func (p *pub) run(ctx context.Context, e *env) error {
 		return &usageError{err}
 	}
 	defer p.src.close()
-	log.release(p.verbose, p.quiet) // warnings of opening are about receiving, of which pub does little
+	log.release(p.verbose, p.quiet, pubWords) // warnings of opening are about receiving, of which pub does little
 	if p.p, err = bus.Publisher(p.topic); err != nil {
 		return err
 	}

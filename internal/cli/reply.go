@@ -128,7 +128,7 @@ func (r *reply) run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer closeBus()
-	log.release(!r.quiet, r.quiet)
+	log.release(!r.quiet, r.quiet, replyWords)
 	defer r.watchAlone(e)()
 	r.e, r.lines, r.sum = e, newJSONLines(e.stdout), replySummary{Type: "summary", Topic: r.topic}
 	sub, err := bus.Subscribe(r.topic)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -22,6 +23,8 @@ type request struct {
 	wait    int
 	timeout time.Duration
 	name    string
+
+	apart atomic.Pointer[pubsub.ConfigMismatchError] // who may subscribe to the topic, and cannot hear
 }
 
 // jsonReply is a reply of request -json.
@@ -68,6 +71,7 @@ last object is the summary.
 			"fanfare request -replies 0 -wait 3 weather oslo",
 			"fanfare request -json -timeout 1s rpc.add < numbers.json",
 		},
+		exits: []word{mismatchExit},
 		exitNotes: `It is 1 when fewer replies came than -replies says: nobody subscribes to the
 topic, those who did went away, or the time was over.
 `,
@@ -121,13 +125,18 @@ func (r *request) run(ctx context.Context, e *env) error {
 		return usagef("the message has more than %d bytes", maxMessage)
 	}
 	bus, log, closeBus, err := r.open(ctx, e, pubsub.Config{
-		Name: r.name, Linger: 100 * time.Millisecond, OnEvent: func(ev events.Event) { r.fabricEvent(e, ev) },
+		Name: r.name, Linger: 100 * time.Millisecond, OnEvent: func(ev events.Event) {
+			r.fabricEvent(e, ev)
+			if m := apart(ev); m != nil && ev.Relevant {
+				r.apart.Store(m)
+			}
+		},
 	})
 	if err != nil {
 		return err
 	}
 	defer closeBus()
-	log.release(!r.quiet, r.quiet)
+	log.release(!r.quiet, r.quiet, mismatchWords)
 	defer r.watchAlone(e)()
 	sum, lines := requestSummary{Type: "summary", Topic: r.topic}, newJSONLines(e.stdout)
 	timed, stop := context.WithTimeoutCause(ctx, r.timeout, errNoTime)
@@ -140,6 +149,9 @@ func (r *request) run(ctx context.Context, e *env) error {
 		_, err := fmt.Fprintf(e.stdout, "%s\n", x.Data)
 		return err
 	})
+	if m := r.apart.Load(); m != nil && !errors.As(err, new(*pubsub.ConfigMismatchError)) && !r.quiet {
+		e.console.line("%v", m)
+	}
 	var few *pubsub.NoReplyError
 	if errors.As(err, &few) {
 		sum.Subscribers, sum.Heard, sum.Gone = few.Subscribers, few.Heard, few.Gone
@@ -153,7 +165,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 		}
 		err = cmp.Or(err, lines.write(&sum))
 	}
-	return err
+	return cannotCome(err)
 }
 
 // ask publishes msg and calls each with the replies.

@@ -87,7 +87,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	if text := s.mixed(); text != "" && !s.quiet {
 		e.console.line("%s", text)
 	}
-	log.release(!s.quiet, s.quiet)
+	log.release(!s.quiet, s.quiet, subWords)
 	defer s.watchAlone(e)()
 	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
