@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/compression"
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/outfile"
 	"github.com/fanfaremq/fanfare/internal/tap"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -87,17 +87,18 @@ func (d *dict) run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// write writes the dictionary, over no file that came meanwhile. Of a new file that cannot be written nothing is
-// left: it would be in the way of the next attempt.
+// write writes the dictionary, over no file that came meanwhile unless it is forced to. Of a new file that cannot be
+// written nothing is left: it would be in the way of the next attempt. One that is written over stays until the new
+// one is whole.
 func (d *dict) write(b []byte) error {
-	f, err := os.OpenFile(d.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if d.force && errors.Is(err, fs.ErrExist) { // it may be a device, which cannot be synced, or removed
-		if f, err = os.OpenFile(d.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+	if d.force {
+		f, err := outfile.Create(d.out, 0o644)
+		if err != nil {
 			return err
 		}
-		_, err = f.Write(b)
-		return errors.Join(err, f.Close())
+		return errors.Join(f.Put(b), f.Close())
 	}
+	f, err := os.OpenFile(d.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}

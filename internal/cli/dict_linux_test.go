@@ -33,7 +33,17 @@ func TestDictOnAFullDisk(t *testing.T) {
 			t.Errorf("%v: a file is left: %v", flags, err)
 		}
 	}
-	if err := os.Remove(full); err != nil {
+	old := []byte("the one of before") // which stays
+	if err := errors.Join(os.Truncate(full, 60<<10), os.WriteFile(dict, old, 0o600), os.WriteFile(full, make([]byte, 60<<10), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if r := runWith(testContext(t), "", "dict", "-q", "-force", "-o", dict, lines); r.code != 1 || !strings.Contains(r.stderr, dict+": no space left on device") {
+		t.Errorf("over another: %+v", r)
+	}
+	if b, err := os.ReadFile(dict); err != nil || string(b) != string(old) {
+		t.Errorf("the dictionary of before is %.40q, %v", b, err)
+	}
+	if err := errors.Join(os.Remove(full), os.Remove(dict)); err != nil {
 		t.Fatal(err)
 	}
 	if r := runWith(testContext(t), "", "dict", "-q", "-o", dict, lines); r.code != 0 {

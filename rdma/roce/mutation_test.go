@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -351,7 +352,7 @@ func TestMutationsByLoopback(t *testing.T) {
 			}
 			var b []byte
 			count, damaged := max(1000, mutationCount()/50), 0
-			for range count {
+			for i := range count {
 				b = mutate(r, b, good, 0)
 				send(b)
 				for _, m := range n.poll() {
@@ -359,6 +360,7 @@ func TestMutationsByLoopback(t *testing.T) {
 						damaged++
 					}
 				}
+				awaitAccounted(t, n, i+1-mutationsAhead)
 			}
 			send(good)
 			if got := n.wait(1); got[0].data != text {
@@ -371,6 +373,20 @@ func TestMutationsByLoopback(t *testing.T) {
 				t.Errorf("%d packets are counted %d times: %s", count+1, got, n.stats())
 			}
 		})
+	}
+}
+
+// mutationsAhead is how many packets may wait for the provider to read them: with many more the kernel drops
+// what a socket has no room for.
+const mutationsAhead = 64
+
+// awaitAccounted waits until the provider has counted so many packets.
+func awaitAccounted(t *testing.T, n *peer, packets int) {
+	t.Helper()
+	for until := time.Now().Add(20 * time.Second); packets > 0 && accounted(n.p.devices[0]) < uint64(packets); time.Sleep(50 * time.Microsecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%d packets are not counted: %s", packets, n.stats())
+		}
 	}
 }
 

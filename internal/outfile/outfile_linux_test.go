@@ -1,4 +1,4 @@
-package report
+package outfile
 
 import (
 	"errors"
@@ -7,17 +7,15 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-
-	"github.com/fanfaremq/fanfare/bench"
 )
 
-// A pipe that nobody reads is an error at once; one that somebody reads gets the report.
+// A pipe that nobody reads is an error at once; one that somebody reads gets the text.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := Create(path); !errors.Is(err, syscall.ENXIO) {
+	if f, err := Create(path, 0o666); !errors.Is(err, syscall.ENXIO) {
 		t.Fatalf("%v, %v", f, err)
 	}
 	r, w, err := os.Pipe()
@@ -26,15 +24,15 @@ func TestPipe(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	f, err := Create("/dev/fd/" + strconv.Itoa(int(w.Fd())))
+	f, err := Create("/dev/fd/"+strconv.Itoa(int(w.Fd())), 0o666)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Write(&bench.Result{}), f.Close()); err != nil {
+	if err := errors.Join(f.Put(text), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	b := make([]byte, 15)
-	if n, err := r.Read(b); err != nil || string(b[:n]) != "<!doctype html>" {
+	b := make([]byte, len(text))
+	if n, err := r.Read(b); err != nil || string(b[:n]) != string(text) {
 		t.Errorf("%q, %v", b[:n], err)
 	}
 }

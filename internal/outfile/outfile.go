@@ -1,0 +1,145 @@
+// Package outfile writes a file whole: what was there stays until there is something to take its place.
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// File is a file that will be written.
+type File struct {
+	path string
+	out  *os.File // beside path, or path itself where nothing can take its place
+	swap bool     // out takes the place of path
+}
+
+// Create makes sure that path can be written to, with mode perm before umask(2) if it is new: that should not be
+// learnt of after minutes of work. It may be a device, a pipe or a link. Close it. Errors are an *fs.PathError.
+func Create(path string, perm fs.FileMode) (*File, error) {
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if path, err = follow(path); err != nil {
+			return nil, err
+		}
+		out, err := beside(path, perm)
+		if err != nil {
+			return nil, err
+		}
+		return &File{path, out, true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	// It must be writable itself. A pipe that nobody reads is an error, and not waited for.
+	out, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{path, out, false}
+	if !st.Mode().IsRegular() {
+		return f, nil // a link to a pipe, such as /dev/stdout's, leads to no path
+	}
+	if f.path, err = filepath.EvalSymlinks(path); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	next, err := beside(f.path, perm)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return nil, errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return f, nil // its directory cannot be written to: it is left with the file itself
+	}
+	out.Close()
+	f.out, f.swap = next, true
+	if err := next.Chmod(st.Mode().Perm()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// maxLinks is how long a chain of links may be (path_resolution(7)).
+const maxLinks = 40
+
+// follow is where symbolic links lead to nothing yet.
+func follow(path string) (string, error) {
+	for range maxLinks {
+		st, err := os.Lstat(path)
+		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
+			return path, nil // what is wrong will be told where it is opened
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return "", err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of symbolic links")}
+}
+
+// beside creates a file in path's directory that can take its place.
+func beside(path string, mode fs.FileMode) (*os.File, error) {
+	for {
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%x", filepath.Base(path), rand.Uint64()))
+		out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		var e *fs.PathError
+		if errors.As(err, &e) {
+			err = &fs.PathError{Op: "create", Path: path, Err: e.Err}
+		}
+		return out, err
+	}
+}
+
+// Put writes b, once. Where it fails, and something can take the place of what was there, that stays.
+func (f *File) Put(b []byte) error {
+	if _, err := f.out.Write(b); err != nil {
+		return f.named(err)
+	}
+	if !f.swap {
+		if st, err := f.out.Stat(); err == nil && st.Mode().IsRegular() {
+			return f.out.Truncate(int64(len(b)))
+		}
+		return nil
+	}
+	if err := errors.Join(f.out.Sync(), f.out.Close()); err != nil {
+		return f.named(err)
+	}
+	err := os.Rename(f.out.Name(), f.path)
+	if err == nil {
+		f.out = nil
+	}
+	return err
+}
+
+// named gives an error the name of the file that is meant.
+func (f *File) named(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return &fs.PathError{Op: e.Op, Path: f.path, Err: e.Err}
+	}
+	return err
+}
+
+// Close gives up what was not written.
+func (f *File) Close() error {
+	if f.out == nil {
+		return nil
+	}
+	out := f.out
+	f.out = nil
+	if !f.swap {
+		return out.Close()
+	}
+	out.Close()
+	return os.Remove(out.Name())
+}
