@@ -80,8 +80,8 @@ var causes = []CauseInfo{
 		dropped: func(s *Stats) uint64 { return s.LostOnWay },
 	},
 	{
-		Label: "socket_overflow", told: toldAsWarning, Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. A train of packets that the kernel merged counts once. Over shm:// and mem:// dropped by its publisher, because the queue in memory was full.",
-		Remedy:  "Over shm:// and mem:// raise queue= in the URL. Over sockets raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and start again; fanfare doctor says what is in effect. If it goes on, this process gets too little processor time.",
+		Label: "socket_overflow", told: toldAsWarning, Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. Heartbeats and copies count too; a train of packets that the kernel merged counts once. Over shm:// and mem:// dropped by its publisher, because the queue in memory was full.",
+		Remedy:  "Over shm:// and mem:// raise queue= in the URL. Over sockets raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and start again, where 8 MiB are granted already with a larger rcvbuf= in the URL; fanfare doctor and fanfare loss say what is in effect. If it goes on, this process gets too little processor time.",
 		dropped: func(s *Stats) uint64 { return s.Transport.ReceiveOverflow - s.Transport.ReceiveQueueEmpty },
 	},
 	{
@@ -150,7 +150,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "overrun", told: toldAsWarning, Help: "Dropped because the receive window was full: this bus fell behind.",
-		Remedy: "Raise Config.ReceiveWindowBytes, or read faster; who does not read is named by the log (subscription not read, handler slow).",
+		Remedy: "Raise Config.ReceiveWindowBytes, or read faster (fanfare sub: take what it writes faster, or choose -slow); who does not read is named by the log (subscription not read, handler slow).",
 		Gap:    CauseOverrun, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Overrun }, nil),
 		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostOverrun }, nil),
 	},

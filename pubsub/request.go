@@ -24,8 +24,8 @@ type Reply struct {
 }
 
 // NoReplyError is why a request ended with fewer replies than were wanted. It matches
-// ErrNoResponders where nobody subscribed to the topic, or all who did are gone; otherwise
-// the context's error and its cause.
+// ErrNoResponders where nobody subscribed to the topic, or all who did and have not replied are gone (see
+// Answered); otherwise the context's error and its cause.
 type NoReplyError struct {
 	Topic       string
 	Subscribers int // of the topic, when the request was published; and others that have replied. 0: there were none, or it was not published
@@ -40,7 +40,7 @@ func (e *NoReplyError) Error() string {
 	case errors.Is(e.Err, ErrNoResponders) && e.Subscribers == 0:
 		return fmt.Sprintf("pubsub: request on %q: %v: subscribe to it, with a handler that calls Message.Respond", e.Topic, e.Err)
 	case errors.Is(e.Err, ErrNoResponders):
-		return fmt.Sprintf("pubsub: request on %q: no reply will come: of %s %d replied and %d went away", e.Topic, plural.N(e.Subscribers, "subscriber"), e.Answered, e.Gone)
+		return fmt.Sprintf("pubsub: request on %q: no other reply will come: of %s %d replied and %d went away", e.Topic, plural.N(e.Subscribers, "subscriber"), e.Answered, e.Gone)
 	case e.Subscribers == 0:
 		return fmt.Sprintf("pubsub: request on %q was not published: %v", e.Topic, e.Err)
 	}

@@ -2,6 +2,9 @@ package pubsub
 
 import (
 	"bytes"
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -53,5 +56,53 @@ func TestResponderCloses(t *testing.T) {
 			responder.Close()
 			requester.Close()
 		}
+	})
+}
+
+// A responder that is closed while requests go on to come takes no more of them, and is not kept
+// from closing by what it would reply.
+func TestResponderClosesUnderLoad(t *testing.T) {
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		requester, stays := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		goes := openBus(t, Config{Linger: time.Hour}, url)
+		var asked sync.WaitGroup
+		asked.Add(1000)
+		var left atomic.Int32
+		left.Store(1000)
+		for _, b := range []*Bus{stays, goes} {
+			if _, err := b.Handle("rpc", func(m Message, err error) {
+				if err == nil {
+					err = m.Respond(m.Data)
+				}
+				if err != nil && b == goes {
+					t.Error(err)
+				}
+				if b == goes && left.Add(-1) >= 0 {
+					asked.Done()
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wait(t, ctx, publisher(t, requester, "rpc"), 2)
+		asking, stop := context.WithCancel(ctx)
+		var requests sync.WaitGroup
+		for range 4 {
+			requests.Go(func() {
+				for asking.Err() == nil {
+					if _, err := requester.Request(ctx, "rpc", []byte("x")); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		asked.Wait()
+		if err := goes.Shutdown(ctx); err != nil || ctx.Err() != nil {
+			t.Errorf("%v, %v", err, ctx.Err())
+		}
+		stop()
+		requests.Wait()
 	})
 }

@@ -12,7 +12,7 @@ func TestNoReplyErrorText(t *testing.T) {
 		want string
 	}{
 		{NoReplyError{Topic: "q", Err: ErrNoResponders}, `pubsub: request on "q": ` + ErrNoResponders.Error() + `: subscribe to it, with a handler that calls Message.Respond`},
-		{NoReplyError{Topic: "q", Subscribers: 2, Heard: 2, Answered: 1, Gone: 1, Err: ErrNoResponders}, `pubsub: request on "q": no reply will come: of 2 subscribers 1 replied and 1 went away`},
+		{NoReplyError{Topic: "q", Subscribers: 2, Heard: 2, Answered: 1, Gone: 1, Err: ErrNoResponders}, `pubsub: request on "q": no other reply will come: of 2 subscribers 1 replied and 1 went away`},
 		{NoReplyError{Topic: "q", Err: context.Canceled}, `pubsub: request on "q" was not published: context canceled`},
 		{NoReplyError{Topic: "q", Subscribers: 1, Heard: 1, Err: context.DeadlineExceeded},
 			`pubsub: request on "q": context deadline exceeded: of 1 subscriber the request is known to have reached 1, 0 replied and 0 went away`},

@@ -83,7 +83,7 @@ func TestBadPacketsAreTold(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	const n = 100
-	for i := range n {
+	for i := 0; b.Stats().Groups[0].Damaged < n; i++ { // the kernel may drop some
 		bad := make([]byte, wire.DataHeaderLen+20)
 		wire.PutDataHeader(bad, w.header, 1472)
 		wire.SetSeq(bad, uint64(i))
@@ -97,9 +97,6 @@ func TestBadPacketsAreTold(t *testing.T) {
 	e := heard.await(t, events.BadPackets)
 	if e.Address != fmt.Sprint(w.conn.LocalAddr()) || e.Behind == 0 || !strings.Contains(e.String(), e.Address) {
 		t.Errorf("%v: %+v", e, e)
-	}
-	for b.Stats().Groups[0].Damaged < n {
-		time.Sleep(time.Millisecond)
 	}
 	heard.mu.Lock()
 	defer heard.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -24,24 +25,33 @@ type console struct {
 	tty  bool
 	fd   int
 
-	others *rate.Limiter // of lines that other buses cause
+	others, gaps *limiter // of lines that other buses cause, and of gaps
 
-	mu      sync.Mutex
-	w       io.Writer
-	shown   bool   // under mu: the status line is
-	leftOut uint64 // under mu: lines that others caused, since one was written
+	mu    sync.Mutex
+	w     io.Writer
+	shown bool // under mu: the status line is
 }
 
-// Lines that other buses cause: so many at once, and then one in a while. Whoever reaches
-// the network can cause any number of them.
+// limiter lets so many lines of a kind through at once, and then one in a while. Whoever reaches
+// the network can cause any number of them, and so can a reader that is passed over.
+type limiter struct {
+	rate *rate.Limiter
+	left atomic.Uint64 // lines that were left out since one was written
+}
+
 const (
-	othersAtOnce = 20
-	othersEvery  = time.Second
+	linesAtOnce = 20
+	gapsAtOnce  = maxGapsListed
+	linesEvery  = time.Second
 )
+
+func newLimiter(atOnce int) *limiter {
+	return &limiter{rate: rate.NewLimiter(rate.Every(linesEvery), atOnce)}
+}
 
 func newConsole(w io.Writer, name string) *console {
 	fd, tty := terminal(w)
-	return &console{name: name, w: w, tty: tty, fd: fd, others: rate.NewLimiter(rate.Every(othersEvery), othersAtOnce)}
+	return &console{name: name, w: w, tty: tty, fd: fd, others: newLimiter(linesAtOnce), gaps: newLimiter(gapsAtOnce)}
 }
 
 // terminal reports whether w is one.
@@ -65,20 +75,20 @@ func (c *console) line(format string, args ...any) {
 
 // heard is line for what another bus has done. Beyond a rate it writes nothing, and the
 // next line says how many were left out.
-func (c *console) heard(format string, args ...any) {
-	ok := c.others.Allow()
-	c.mu.Lock()
-	left := c.leftOut
-	if c.leftOut = 0; !ok {
-		c.leftOut = left + 1
+func (c *console) heard(format string, args ...any) { c.limited(c.others, format, args) }
+
+// gap is line for a gap, with a rate of its own.
+func (c *console) gap(format string, args ...any) { c.limited(c.gaps, format, args) }
+
+func (c *console) limited(l *limiter, format string, args []any) {
+	if !l.rate.Allow() {
+		l.left.Add(1)
+		return
 	}
-	c.mu.Unlock()
-	if ok && left > 0 {
+	if left := l.left.Swap(0); left > 0 {
 		format, args = format+" (%s left out before)", append(slices.Clip(args), count(left, "line"))
 	}
-	if ok {
-		c.line(format, args...)
-	}
+	c.line(format, args...)
 }
 
 // printable is text with what does not print, such as an escape sequence that a

@@ -13,13 +13,17 @@ func TestHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		c := newConsole(&out, "pub")
-		for range othersAtOnce + 200 {
+		for range linesAtOnce + 200 {
 			c.heard("subscriber %d has vanished", 7)
 		}
-		if n := strings.Count(out.String(), "\n"); n != othersAtOnce {
-			t.Errorf("%d lines at once, want %d", n, othersAtOnce)
+		if n := strings.Count(out.String(), "\n"); n != linesAtOnce {
+			t.Errorf("%d lines at once, want %d", n, linesAtOnce)
 		}
-		time.Sleep(othersEvery)
+		c.gap("of other lines there are so many: %d", 0) // which are counted apart
+		time.Sleep(linesEvery)
+		if !strings.HasSuffix(out.String(), "pub: of other lines there are so many: 0\n") {
+			t.Errorf("no gap is written: %q", out.String())
+		}
 		out.Reset()
 		c.heard("subscriber %d has vanished", 8)
 		c.heard("subscriber %d has vanished", 9)

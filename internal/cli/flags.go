@@ -117,7 +117,7 @@ func (c *common) registerRest(fs *flagSet) {
 		"With reorder=P a share P of the packets is overtaken by up to 16 others, with burst=N losses come in runs of N on average")
 	stringVar(fs, &c.metrics, "metrics", "", "serve Prometheus metrics over HTTP at `ADDR`, such as localhost:9464")
 	boolVar(fs, &c.json, "json", "results as JSON on standard output")
-	boolVar(fs, &c.quiet, "q", "no progress, warnings or summary on standard error")
+	boolVar(fs, &c.quiet, "q", "no progress, warnings of the log or summary on standard error; what is lost, and who is waited for, is said all the same")
 	boolVar(fs, &c.verbose, "v", "log what the bus does on standard error")
 }
 

@@ -133,7 +133,15 @@ func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
 	for _, h := range keyring.Holes(list, now) {
 		c.line("warning: no key is valid from %s until %s: nothing can be sent then; let another key begin earlier, or end later", keyring.Time(h.From), keyring.Time(h.Until))
 	}
-	if k.action == "rotate" && k.overlap < sealed.DefaultSkew {
+	if k.action != "rotate" {
+		return
+	}
+	for _, key := range list[:len(list)-1] { // the last is the new one
+		if fresh := list[len(list)-1]; key.NotBefore.After(fresh.NotBefore) {
+			c.line("warning: key %s begins later, at %s, and takes the place of the new one, %s, then: delete its line where it is to be the other way round", key.ID, keyring.Time(key.NotBefore), fresh.ID)
+		}
+	}
+	if k.overlap < sealed.DefaultSkew {
 		c.line("warning: the keys of before are refused %v after the new one begins: a host whose clock is behind by more is not heard until it has caught up; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
 	}
 }

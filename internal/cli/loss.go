@@ -63,7 +63,7 @@ func (l *loss) read(ctx context.Context) ([]inspect.Seen, error) {
 func (l *loss) verdict(r *losses.Report) error {
 	gaps, _, _ := r.Messages()
 	switch {
-	case gaps > 0:
+	case gaps > 0, r.Repairs.Lost > 0:
 		return &exitError{exitLost, errReported}
 	case len(r.Processes) == 0 && len(r.Unread) == 0:
 		o := top.Options{Places: l.sockets}

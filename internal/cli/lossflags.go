@@ -34,7 +34,7 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 			"fanfare loss here trade2:9465",
 			"fanfare loss -json | jq -r 'select(.type == \"lost\") | .do'",
 		},
-		exits: []word{{"3", "messages were lost for good"}},
+		exits: []word{{"3", "messages were lost for good, or packets, of which no subscription was told yet"}},
 		exitNotes: `It is 0 when nothing was lost for good, and 1 when no process could be looked at,
 or not all of them.
 `,

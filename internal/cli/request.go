@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -60,7 +61,7 @@ func requestCommand() command {
 		summary: "ask the subscribers of a topic, and write what they reply",
 		usage:   []string{"fanfare request [flags] TOPIC [MESSAGE]"},
 		about: `Without MESSAGE it is read from standard input, up to 16 MiB. Each reply is
-written as it comes, with a newline.
+written as it comes, with a newline unless it ends in one.
 `,
 		notes: `With -json each reply is an object {"type":"reply","responder":...,"name":...,
 "data":...,"after_us":...} ("data_base64" instead of "data" if it is not UTF-8); the
@@ -146,7 +147,11 @@ func (r *request) run(ctx context.Context, e *env) error {
 		if r.json {
 			return lines.write(asReply(x))
 		}
-		_, err := fmt.Fprintf(e.stdout, "%s\n", x.Data)
+		text := x.Data
+		if !bytes.HasSuffix(text, []byte("\n")) { // what a command of reply -exec writes mostly has one
+			text = append(bytes.Clone(text), '\n')
+		}
+		_, err := e.stdout.Write(text)
 		return err
 	})
 	if m := r.apart.Load(); m != nil && !errors.As(err, new(*pubsub.ConfigMismatchError)) && !r.quiet {

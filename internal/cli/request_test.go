@@ -9,7 +9,7 @@ import (
 
 func TestRequestAndReply(t *testing.T) {
 	url := memURL(t)
-	fixed := start(t, nil, "reply", "-t", url, "-name", "fixed", "-tag", "a", "rpc.x", "all is well")
+	fixed := start(t, nil, "reply", "-t", url, "-name", "fixed", "-tag", "a", "rpc.x", "all is well\n")
 	cmd := start(t, nil, "reply", "-t", url, "-name", "cmd", "-json", "-exec", `tr a-z A-Z; printf " $FANFARE_TOPIC"; test "$FANFARE_TOPIC" != rpc.bad`, "rpc.>")
 	r := start(t, nil, "request", "-t", url, "-replies", "2", "-wait", "2", "rpc.x", "hello")
 	r.end(t, 0)

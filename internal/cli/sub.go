@@ -274,11 +274,7 @@ func (s *sub) emit(v any) error {
 
 func (s *sub) gap(g *pubsub.GapError) error {
 	s.tally.gap(g)
-	say := s.e.console.line
-	if g.Cause == pubsub.CauseUnreadable {
-		say = s.e.console.heard // there is one for each packet, all for one reason
-	}
-	say("%v", g)
+	s.e.console.gap("%v", g)
 	out := asJSON(g)
 	out.Type = "gap"
 	return s.emit(out)

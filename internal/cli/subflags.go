@@ -54,9 +54,9 @@ stands in the place of a topic's state that there is not; in the summary
 		exitNotes: `It is 0 when as many messages came as -n says, when the publishers ended and
 everything was delivered, when -until ended it (with -n: after as many messages),
 or when -idle did after at least one message (with -n: after as many); records of
-state count as messages. It is 1
-when messages were lost for good, each gap with a line of its own, when -from state
-could not begin with a topic's state nor with its first message, when a
+state count as messages. It is 1 when messages were lost for good, each gap with a
+line of its own (beyond 1000 at once with one a second), when -from state could
+not begin with a topic's state nor with its first message, when a
 publisher was lost before its end, when one is not heard, when one has another
 topic with the same id or is not trusted with one, when -slow evict ended it, or
 when the process stood still (it was stopped) as -until was over.

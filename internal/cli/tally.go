@@ -33,7 +33,7 @@ type tally struct {
 	shown struct{ messages, bytes, gapCount atomic.Uint64 } // for the status line
 }
 
-// maxGapsListed bounds the summary; each gap has its line when it comes.
+// maxGapsListed bounds the list of the summary, which counts all.
 const maxGapsListed = 1000
 
 // publisher is a bus that we hear. It may have a stream in several groups.

@@ -49,7 +49,7 @@ does not verify: packets is for how many the signature may be.
 			"fanfare tap -i lo -t 'udp://?iface=lo&port=7500'",
 			"fanfare tap -r incident.pcapng -summary",
 			"fanfare tap -r incident.pcapng -keys /etc/fanfare/keys",
-			"fanfare tap -r incident.pcap -json -publisher feed | jq .fields.sequence",
+			"fanfare tap -r incident.pcap -json -type data | jq '.fields.sequence // empty'",
 			"fanfare tap -r - < incident.pcap",
 		},
 		exitNotes: `It is 0 when -n, -until or the end of the file ended it, whatever was found. It is

@@ -49,9 +49,10 @@ func (l *Loop) Close(ctx context.Context) error {
 	}
 	l.post(func() { l.hellos.ends(l.now()) }) // it fails only where the loop has ended
 	err := l.linger(ctx, pubs)
-	l.lingerReplies(ctx, func(uint64) bool { return true })
 	l.siblings.lingering.Done()
 	l.siblings.lingering.Wait()
+	l.post(l.suppress) // requests that come from here on would have to be waited for, too
+	l.lingerReplies(ctx, func(uint64) bool { return true })
 	go l.end()
 	select {
 	case <-l.shutdown.done:

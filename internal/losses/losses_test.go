@@ -124,6 +124,7 @@ func TestReport(t *testing.T) {
 		Start: at(-3, 0), Missing: 12, Repaired: 12, Causes: []inspect.Cause{{Cause: "fabric", Dropped: 12}},
 		Ways: []inspect.LossWay{{Publisher: "00000000000000aa", Name: "feed", Address: "shm://desk#7.9f3c", Repaired: 12}},
 	}}}
+	unread := &inspect.LossRecord{From: from, To: noon, Minutes: []inspect.LossMinute{{Start: at(-3, 0), Missing: 9, Repaired: 2, Causes: []inspect.Cause{{Cause: "gone", Lost: 7}}}}}
 	elsewhere := seen(1, shared)
 	elsewhere.Snapshot.Buses[0].URLs = []string{"shm://desk?dir=%2Fmnt%2Fmy%20desk&keys=desk.keys"}
 	for _, c := range []struct {
@@ -145,6 +146,9 @@ func TestReport(t *testing.T) {
 			"LOST for good: 7 messages in 3 gaps, in the last hour, in 2 processes; of 1 gap it cannot be known how many; 12 packets were missing on the way, 10 repaired, 1 late, 1 given up.",
 			"Not looked at: /run/x.sock: refused.",
 		}, []string{"md.old", "1000", "filtered", "17 packets"}},
+		{"given up, and no reader has come to it", []inspect.Seen{seen(1, unread)}, at(-60, 0), []string{
+			"LOST for good: 7 packets, of which no subscription was told yet", "9 packets were missing on the way, 2 repaired, 0 late, 7 given up",
+		}, []string{"Nothing was lost"}},
 		{"in shared memory", []inspect.Seen{seen(1, shared)}, at(-60, 0), []string{
 			"fabric: 12 packets", "See whether feed at shm://desk#7.9f3c counts no_memory",
 		}, []string{"switch", "querier"}},

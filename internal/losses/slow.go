@@ -110,6 +110,15 @@ func ByReading(cause string) bool {
 	return slices.Contains([]string{"slow_consumer", "overrun", "released"}, cause)
 }
 
+// notRead says how much a subscription has not read. What is more than its window its publisher has not waited for.
+func notRead(state string, of *inspect.SubscriptionFeed) string {
+	packets := plural(of.Lag, "packet", "packets")
+	if of.Window > 0 && of.Lag > of.Window {
+		return fmt.Sprintf("This subscription is %s: %s are not read, more than the %d of its window: its publisher has gone on, and it will have a gap.", state, packets, of.Window)
+	}
+	return fmt.Sprintf("This subscription is %s: %s of a window of %d are not read, and its publisher waits, or passes it over.", state, packets, of.Window)
+}
+
 // slow adds hints about those who read too slowly: here, and elsewhere as publishers here see it.
 // What is lost by that, and who was let go, is in the records.
 func (r *Report) slow(seen []inspect.Seen) {
@@ -128,7 +137,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 				}
 				f := hint
 				f.Subscription, f.Publisher, f.Behind = SubscriptionName(s), cmp.Or(of.Name, of.Publisher), uint64(of.Lag)
-				f.Why = fmt.Sprintf("This subscription is %s: %s of a window of %d are not read, and its publisher waits, or passes it over.", state, plural(of.Lag, "packet", "packets"), of.Window)
+				f.Why = notRead(state, of)
 				f.Do = "Make the reader of " + f.Subscription + " in " + f.Process + " faster, or choose another policy for it (option SlowConsumer, sub -slow)."
 				r.Findings = append(r.Findings, f)
 			}

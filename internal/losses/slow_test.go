@@ -1,6 +1,7 @@
 package losses
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,18 @@ func TestSubscriberState(t *testing.T) {
 	} {
 		if got := SubscriberState(&c.m); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// What is more than a window its publisher has not waited for.
+func TestNotRead(t *testing.T) {
+	for _, c := range []struct {
+		lag, window int
+		says        string
+	}{{5000, 5698, "5,000 packets of a window of 5698"}, {8032, 5698, "more than the 5698 of its window"}, {300, 0, "of a window of 0"}} {
+		if got := notRead(Behind, &inspect.SubscriptionFeed{Lag: c.lag, Window: c.window}); !strings.Contains(got, c.says) {
+			t.Errorf("%d of %d: %s", c.lag, c.window, got)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (r *Report) WriteText(w io.Writer, clean func(string) string) error {
 	}{
 		{Lost, "LOST FOR GOOD"},
 		{Happened, "WHAT HAPPENED BESIDES, where messages may be lost too"},
-		{Hint, "WORTH A LOOK, though nothing is lost by it"},
+		{Hint, "WORTH A LOOK, though nothing may be lost by it yet"},
 		{Dropped, "DROPPED ON THE WAY"},
 	} {
 		found := r.Of(part.kind)
@@ -50,6 +50,9 @@ func (r *Report) Verdict() string {
 	switch {
 	case len(r.Processes) == 0:
 		return "Nothing can be said: no process could be looked at."
+	case gaps == 0 && r.Repairs.Lost > 0:
+		s = fmt.Sprintf("LOST for good: %s, of which no subscription was told yet: it is when it reads on, if it wants what they held, %s",
+			plural(r.Repairs.Lost, "packet", "packets"), over)
 	case gaps == 0:
 		s = "Nothing was lost for good " + over
 	case unknown == gaps:

@@ -3,6 +3,7 @@ package top
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -21,11 +22,17 @@ type Options struct {
 	Filter   string
 }
 
+// mostPlaces is how many places are named: each user has one, and root looks at those of all.
+const mostPlaces = 4
+
 // Where is where it is looked, for people.
 func (o *Options) Where() string {
 	where := o.Places
 	if len(where) == 0 {
 		where = inspect.Dirs()
+	}
+	if n := len(where); n > mostPlaces {
+		return fmt.Sprintf("%s and %d others", strings.Join(where[:mostPlaces], ", "), n-mostPlaces)
 	}
 	return strings.Join(where, ", ")
 }
