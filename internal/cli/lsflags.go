@@ -41,8 +41,9 @@ summary, where ls has listened.
 			"fanfare ls -t udp://239.20.0.0/16?iface=eth0 -json",
 		},
 		exits: []word{mismatchExit},
-		exitNotes: `It is 1 when no topic was heard, or with -here no process is there that has one, or when a process
-of this host did not answer; the line says why, as far as that is known.
+		exitNotes: `It is 1 when no topic was heard, or with -here no process is there that has one,
+or when a process of this host did not answer; the line says why, as far as that
+is known.
 `,
 		flags: flagsOf(func() *ls { return new(ls) }),
 	}
