@@ -56,8 +56,9 @@ func (b *Bus) Groups() int { return b.groups.Len() }
 func (b *Bus) Group(topic string) int { return b.groups.Group(topic) }
 
 // Close ends all publishers and subscriptions. Publishers linger until their
-// subscribers have everything, and replies until nobody may ask for them any more (some 50 ms, or
-// half a second where more of one is to be fetched), for Config.Linger at most. Where messages are left then that
+// subscribers have everything. Then nothing is delivered here any more, and replies are waited for until nobody
+// may ask for them any more (some 50 ms, or half a second where more of one is to be fetched); all that
+// for Config.Linger at most. Where messages are left then that
 // were never sent it returns an *UnsentError, also if it was not to linger. It is
 // idempotent.
 func (b *Bus) Close() error {
