@@ -76,7 +76,7 @@ func (l *loss) verdict(r *losses.Report) error {
 
 func (l *loss) show(e *env, r *losses.Report) error {
 	if !l.json {
-		if l.quiet && len(r.Findings) == 0 || len(r.Processes)+len(r.Unread) == 0 {
+		if l.quiet && len(r.Findings) == 0 && r.Repairs.Lost == 0 || len(r.Processes)+len(r.Unread) == 0 {
 			return nil
 		}
 		return r.WriteText(e.stdout, printable)
