@@ -51,7 +51,7 @@ func (r *Report) Verdict() string {
 	case len(r.Processes) == 0:
 		return "Nothing can be said: no process could be looked at."
 	case gaps == 0 && r.Repairs.Lost > 0:
-		s = fmt.Sprintf("LOST for good: %s, of which no subscription was told yet: it is when it reads on, if it wants what they held, %s",
+		s = fmt.Sprintf("LOST for good: %s, %s, of which no subscription was told yet: it is when it reads on, if it wants what they held",
 			plural(r.Repairs.Lost, "packet", "packets"), over)
 	case gaps == 0:
 		s = "Nothing was lost for good " + over
