@@ -40,6 +40,9 @@ func Serve(addr string, all ...prometheus.Collector) (*Server, error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
+		if host, port, split := net.SplitHostPort(addr); split != nil || host+port == "" {
+			err = errors.New("it must be HOST:PORT, such as localhost:9464")
+		}
 		return nil, fmt.Errorf("metrics cannot be served at %q: %w", addr, err)
 	}
 	mux := http.NewServeMux()

@@ -96,7 +96,7 @@ func TestParseErrors(t *testing.T) {
 		"udp://239.20.0.0:70/16?port=70": "port twice",
 		"udp://?uport=7400":              "port of their own",
 		"udp://?uport=99999":             "uport",
-		"udp://?ttl=256":                 "255",
+		"udp://?ttl=256":                 "from 0 to 255",
 		"udp://?ttl=-1":                  "ttl=-1",
 		"udp://?loop=maybe":              "true or false",
 		"udp://?size=10":                 "64 to 65507",

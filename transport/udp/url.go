@@ -31,7 +31,7 @@ var options = urlopt.Set[Config]{
 	"gso":    func(c *Config, val string) error { return urlopt.Offload(&c.NoGSO, val) },
 	"gro":    func(c *Config, val string) error { return urlopt.Offload(&c.NoGRO, val) },
 	"ttl": func(c *Config, val string) error {
-		err := urlopt.AtLeast(&c.TTL, val, 0)
+		err := urlopt.Number(&c.TTL, val, 0, 255)
 		if err == nil && c.TTL == 0 {
 			c.TTL = -1
 		}
