@@ -108,7 +108,7 @@ func TestMutations(t *testing.T) {
 				if !s.takes {
 					wrong = p.received
 				}
-				if wrong > 0 && !way.random && len(b) == len(whole) {
+				if wrong > 0 && !way.random {
 					if pattern := difference(whole, b); patterns[pattern] {
 						repeated += wrong
 					} else {
@@ -132,7 +132,7 @@ func TestMutations(t *testing.T) {
 				}
 			}
 			c, lost2 := n.counters(), dropped(t, n)
-			t.Logf("%d damaged datagrams, %d came to the ICRC check, %d passed it (%d of which had the same bits flipped in the same places as one before), %d of them were delivered, %d of these the reliable layer refuses by its CRC-32C; %d malformed, %d with a wrong ICRC, %d foreign, %d refused, %d taken",
+			t.Logf("%d damaged datagrams, %d came to the ICRC check, %d passed it (%d of which had the same damage as one before), %d of them were delivered, %d of these the reliable layer refuses by its CRC-32C; %d malformed, %d with a wrong ICRC, %d foreign, %d refused, %d taken",
 				damaged, checked, passed, repeated, delivered, refused, c.Malformed-start.Malformed, c.ICRCErrors-start.ICRCErrors, c.Foreign-start.Foreign, c.RelayRefused-start.RelayRefused, taken)
 			if got := c.Received - start.Received; got != uint64(taken)+lost2-lost {
 				t.Errorf("%d were received, %d taken and %d dropped", got, taken, lost2-lost)
@@ -149,13 +149,20 @@ func TestMutations(t *testing.T) {
 
 func sameButFlags(a, b string) bool { return len(a) == len(b) && a[:4] == b[:4] && a[5:] == b[5:] }
 
-// difference is which bits of b differ from those of a, of the same length.
+// difference is which bits of b differ from those of a, where it ends if it is shorter, and what is behind if it is longer.
+// To cut off is damage that comes again and again, too.
 func difference(a, b []byte) string {
 	var d []byte
-	for i := range a {
+	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
 			d = append(binary.BigEndian.AppendUint16(d, uint16(i)), a[i]^b[i])
 		}
+	}
+	if len(a) != len(b) {
+		d = binary.BigEndian.AppendUint16(d, uint16(len(b)))
+	}
+	if len(b) > len(a) {
+		d = append(d, b[len(a):]...)
 	}
 	return string(d)
 }
