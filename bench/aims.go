@@ -95,6 +95,9 @@ func (b *Bench) aimsSteps() []aimsStep {
 		{"throughput", func(s *Settings) { s.MTU = MTU64K }, func(j *judge, p *Point) {
 			j.least("64 KiB datagrams, of the figure at 1472", ratio(p.Rate(keyOurs), j.ours), 0.9, "", "")
 		}},
+		{"throughput", func(s *Settings) { s.Receive, s.Baselines = worker.ReceiveMessages, nil }, func(j *judge, p *Point) {
+			j.least("64 bytes ranged over (Messages), of a handler", ratio(p.Rate(keyOurs), j.ours), 0.5, "", Short(p.Rate(keyOurs))+perS)
+		}},
 		{"throughput", func(s *Settings) { s.Subs = 4 }, func(j *judge, p *Point) {
 			j.least("four subscribers, each, of raw", p.Ratio("raw").Value, 0.65, "", Short(p.Rate(keyOurs))+perS+", raw "+p.rawText())
 		}},

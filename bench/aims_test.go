@@ -29,7 +29,7 @@ func TestAims(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	off := errors.New("called off")
 	b.Progress = func(what string) {
-		if strings.HasPrefix(what, "step 47 of 47") {
+		if strings.HasPrefix(what, "step 49 of 49") {
 			cancel(off)
 		}
 	}
@@ -44,14 +44,14 @@ func TestAims(t *testing.T) {
 		}
 		seen[a.Name] = true
 	}
-	if len(result.Aims) != 67 || len(result.Parts) != 46 {
+	if len(result.Aims) != 69 || len(result.Parts) != 48 {
 		t.Errorf("%d aims by %d results", len(result.Aims), len(result.Parts))
 	}
 	var text strings.Builder
-	if err := Write(&text, result, FormatText); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 67 {
+	if err := Write(&text, result, FormatText); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 69 {
 		t.Errorf("%v: %s", err, text.String())
 	}
-	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 67 {
+	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 69 {
 		t.Errorf("JSON has %d aims", len(list))
 	}
 	wanted := make(map[string]float64)

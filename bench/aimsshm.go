@@ -20,14 +20,18 @@ func sharedSteps() []aimsStep {
 			j.most(name, p.Value(keyOurs, "p50_us"), most, "µs", fmt.Sprintf("ring %.3g µs", p.Value(contenders.Ring, "p50_us")))
 		}}
 	}
+	var one float64 // messages a second to one handler
 	return []aimsStep{
 		{"throughput", shared(func(s *Settings) { s.Batch = aimedBatch }, contenders.Ring, contenders.RingCalls, contenders.UDP), func(j *judge, p *Point) {
-			one := p.Rate(keyOurs)
+			one = p.Rate(keyOurs)
 			j.least("shared memory, of a ring", p.Ratio(contenders.Ring).Value, 0.6, "", Short(one)+perS+", ring "+Short(p.Rate(contenders.Ring))+perS+p.callsText(contenders.Ring, contenders.RingCalls))
 			j.least("shared memory in batches, of a ring", p.Ratio(keyBatches+"_"+contenders.Ring).Value, 0.6, "", Short(p.Rate(keyBatches))+perS)
 			j.least("shared memory, of UDP", p.Ratio(contenders.UDP).Value, 2, "", Short(p.Rate(contenders.UDP))+perS)
 			j.least("shared memory, of raw over UDP", ratio(one, j.raw), ofRaw, "", Short(j.raw)+perS)
 			j.most("shared memory, sleeps a message", p.Value(keyOurs, "sleeps_per_msg"), 0.01, "", "of all threads; TestSystemCalls counts all system calls")
+		}},
+		{"throughput", shared(func(s *Settings) { s.Receive = worker.ReceiveMessages }), func(j *judge, p *Point) {
+			j.least("shared memory, ranged over (Messages), of a handler", ratio(p.Rate(keyOurs), one), 0.5, "", Short(p.Rate(keyOurs))+perS)
 		}},
 		{"throughput", shared(func(s *Settings) { s.Subs, s.Alone = 4, true }, contenders.Ring), func(j *judge, p *Point) {
 			j.least("shared memory, each of four subscribers, of one", p.Ratio(keyAlone).Value, 0.6, "", "one "+Short(p.Rate(keyAlone))+perS+", ring "+Short(p.Rate(contenders.Ring))+perS)

@@ -281,7 +281,7 @@ func TestScenarios(t *testing.T) {
 	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.Channel}
 	b.Rate, b.Subs, b.CheckAll = 2000, 2, true
 	for _, scenario := range []string{"throughput", "latency", "burst", "idle"} {
-		for _, receive := range []worker.Receive{worker.ReceiveHandle, worker.ReceiveNext, worker.ReceiveBatch} {
+		for _, receive := range []worker.Receive{worker.ReceiveHandle, worker.ReceiveMessages, worker.ReceiveNext, worker.ReceiveBatch} {
 			b.Receive = receive
 			if scenario == "idle" && receive != worker.ReceiveHandle {
 				continue // it takes a second

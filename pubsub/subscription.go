@@ -259,7 +259,14 @@ func message(from *reliable.Origin, t *reliable.Track, number uint64, data []byt
 // the context's, which matches its cause too, says that nothing came in time: read on
 // with another context if you like. Any other error is final, such as one that matches
 // net.ErrClosed.
-func (s *Subscription) Next(ctx context.Context) (Message, error) {
+func (s *Subscription) Next(ctx context.Context) (m Message, err error) {
+	if s.one != nil {
+		if from, t, number, data := s.one.Following(); t != nil {
+			// Field by field: see NextBatch.
+			m.Topic, m.Data, m.Number, m.from = t.Name, data, number, from
+			return m, nil
+		}
+	}
 	if err := s.next(ctx); err != nil {
 		return Message{}, s.failed("read", err)
 	}
@@ -280,7 +287,7 @@ func (s *Subscription) next(ctx context.Context) error {
 }
 
 // NextBatch waits for the next message as Next does, and takes with it those that
-// came in the same packet, as many as msgs has room for: much cheaper than one by
+// came in the same packet, as many as msgs has room for: cheaper than one by
 // one. It returns how many messages it has written to msgs; their data is valid
 // until the next call, and read-only. Errors are those of Next.
 func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, error) {
@@ -346,6 +353,14 @@ func (s *Subscription) failed(call string, err error) error {
 func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for {
+			if s.one != nil {
+				if from, t, number, data := s.one.Following(); t != nil {
+					if !yield(message(from, t, number, data), nil) {
+						return
+					}
+					continue
+				}
+			}
 			if err := s.next(ctx); err != nil {
 				if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 					yield(Message{}, s.failed("read", err))

@@ -330,6 +330,22 @@ func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
 	return t, r.body, r.step, t.next
 }
 
+// Following takes the next message of the run that the last one was in. The topic is nil where Next has
+// more to look at.
+func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
+	if r.track == nil || r.asks {
+		return nil, 0, nil
+	}
+	msg, rest, ok := NextMessage(r.body, r.step, r.max)
+	if !ok {
+		return nil, 0, nil
+	}
+	t = r.track
+	number = t.next
+	r.body, t.next = rest, number+1
+	return t, number, msg
+}
+
 // NextMessage splits the first message off what is left of a run. It reports false
 // at the end, and where a message follows that is longer than most bytes: Reader.Next
 // tells what becomes of that.

@@ -45,9 +45,10 @@ func items(rd *Reader) []string { return itemsBy(rd, byItem) }
 
 // The ways to read.
 const (
-	byItem = iota // one after the other
-	byRun         // runs at once where they may be
-	byOne         // single messages, too
+	byItem  = iota // one after the other
+	byQuick        // those that follow in a run without a look at more
+	byRun          // runs at once where they may be
+	byOne          // single messages, too
 	ways
 )
 
@@ -56,6 +57,13 @@ func itemsBy(rd *Reader, way int) []string {
 	var out []string
 	var it Item
 	for {
+		for way == byQuick {
+			t, number, _ := rd.Following()
+			if t == nil {
+				break
+			}
+			out = append(out, fmt.Sprintf("%s:%d", t.Name, number))
+		}
 		for way >= byRun {
 			if way == byOne {
 				if t, number, _ := rd.One(); t != nil {

@@ -16,16 +16,13 @@ import (
 // it returns waits until all publishers have ended.
 func subscribe(ctx context.Context, r *worker.Run, bus *pubsub.Bus) (func(context.Context) error, error) {
 	in := newIncoming(r, bus)
-	if r.Spec.Receive != worker.ReceiveNext && r.Spec.Receive != worker.ReceiveBatch {
+	take := in.take(r.Spec.Receive)
+	if take == nil {
 		return in.handle(bus)
 	}
 	sub, err := bus.Subscribe(in.topics[0], in.options()...)
 	if err != nil {
 		return nil, err
-	}
-	take := in.next
-	if r.Spec.Receive == worker.ReceiveBatch {
-		take = in.nextBatch
 	}
 	done := make(chan struct{})
 	go func() { // ends with the publishers or ctx
@@ -125,6 +122,36 @@ func (in *incoming) handle(bus *pubsub.Bus) (func(context.Context) error, error)
 	return func(ctx context.Context) error { return await(ctx, done) }, err
 }
 
+// take is how a goroutine takes messages, until something comes in place of one. It is nil where the bus calls a handler.
+func (in *incoming) take(receive worker.Receive) func(context.Context, *pubsub.Subscription) error {
+	switch receive {
+	case worker.ReceiveMessages:
+		return in.messages
+	case worker.ReceiveNext:
+		return in.next
+	case worker.ReceiveBatch:
+		return in.nextBatch
+	}
+	return nil
+}
+
+// messages ranges over messages. It returns what came in place of one.
+func (in *incoming) messages(ctx context.Context, sub *pubsub.Subscription) error {
+	check := in.Check
+	plain := in.plain && check != nil
+	for m, err := range sub.Messages(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case plain:
+			check.Message(m.Data)
+		default:
+			in.On(m.Topic, m.Data)
+		}
+	}
+	return context.Cause(ctx)
+}
+
 // next takes messages one by one. It returns what came in place of one.
 func (in *incoming) next(ctx context.Context, sub *pubsub.Subscription) error {
 	check := in.Check
@@ -182,7 +209,7 @@ func subscribeExtra(ctx context.Context, r *worker.Run, bus *pubsub.Bus) (stop f
 		bus.Close()
 		readers.Wait()
 	}
-	read := slices.Contains([]worker.Receive{worker.ReceiveNext, worker.ReceiveBatch}, r.Spec.Receive)
+	read := slices.Contains([]worker.Receive{worker.ReceiveMessages, worker.ReceiveNext, worker.ReceiveBatch}, r.Spec.Receive)
 	for i := range r.Spec.Extra {
 		topic := fmt.Sprintf("%s.extra.%d", r.Spec.Topic, i)
 		if !read {

@@ -49,9 +49,10 @@ type Receive string
 
 // Ways to receive.
 const (
-	ReceiveHandle Receive = "handle" // Bus.Handle
-	ReceiveNext   Receive = "next"   // Subscription.Next, in a goroutine
-	ReceiveBatch  Receive = "batch"  // Subscription.NextBatch, in a goroutine
+	ReceiveHandle   Receive = "handle"   // Bus.Handle
+	ReceiveMessages Receive = "messages" // Subscription.Messages, in a goroutine
+	ReceiveNext     Receive = "next"     // Subscription.Next, in a goroutine
+	ReceiveBatch    Receive = "batch"    // Subscription.NextBatch, in a goroutine
 )
 
 // Attack is what a worker of RoleAttack does.

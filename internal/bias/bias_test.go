@@ -139,17 +139,17 @@ func TestGateOfOne(t *testing.T) {
 		return ok
 	}
 	used := func(times uint64) { g.Shut(); g.Used(times); g.Open() }
-	used(gateMost)
+	used(mostUse)
 	if g.one.Load() != nil {
 		t.Error("a gate is that of who comes first")
 	}
-	used(gateLeast - 1)
+	used(leastUse - 1)
 	other(func() {
 		if !enters() {
 			t.Error("everybody's gate is open to one only")
 		}
 	})
-	for least := uint64(gateLeast); least < 8*gateLeast; least *= 2 {
+	for least := uint64(leastUse); least < 8*leastUse; least *= 2 {
 		used(least - 1 - g.row)
 		if g.one.Load() != nil {
 			t.Errorf("the gate is one goroutine's after %d times, want %d", least-1, least)
@@ -186,11 +186,11 @@ func TestGateOfOne(t *testing.T) {
 		}
 		used(0)
 	}
-	g.least = gateMost
-	used(gateMost)
+	g.least = mostUse
+	used(mostUse)
 	other(func() { used(0) })
-	if g.least != gateMost {
-		t.Errorf("it takes %d times to have the gate, want %d at most", g.least, gateMost)
+	if g.least != mostUse {
+		t.Errorf("it takes %d times to have the gate, want %d at most", g.least, mostUse)
 	}
 }
 
@@ -202,14 +202,14 @@ func TestShutWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var g Gate
 				g.Used(0)
-				g.Used(gateLeast)
+				g.Used(leastUse)
 				g.Open()
 				if !g.Enter() {
 					t.Fatal("an open gate is shut")
 				}
 				var shut atomic.Bool
 				go func() { g.Shut(); shut.Store(true) }()
-				time.Sleep(time.Second) // of the bubble: none of it passes unless who waits sleeps
+				time.Sleep(10 * time.Millisecond) // of the bubble: none of it passes unless who waits sleeps
 				if shut.Load() {
 					t.Error("the gate is shut, and somebody inside")
 				}
@@ -266,7 +266,7 @@ func testGateExclusion(t *testing.T) {
 				byMutex++
 				if i%3 > 0 { // else as one who does not go through it
 					g.least = 0
-					g.Used(gateLeast)
+					g.Used(leastUse)
 				}
 				if g.one.Load() != nil {
 					owners++
@@ -288,7 +288,7 @@ func BenchmarkGate(b *testing.B) {
 			setBiases(b, one)
 			var g Gate
 			g.Used(0)
-			g.Used(gateLeast)
+			g.Used(leastUse)
 			g.Open()
 			for b.Loop() {
 				if g.Enter() {

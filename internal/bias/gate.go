@@ -24,17 +24,7 @@ type Gate struct {
 	state uint32                 // whether it is open and taken, while it is everybody's; shut while it is one goroutine's
 	one   atomic.Pointer[single] // whose it is; nil: everybody's
 
-	// Under the mutex:
-	last  uint64 // the goroutine that was told of last
-	row   uint64 // how much it has used the gate, since others have
-	least uint64 // how much it takes before it is its
-}
-
-// single is the lock of a goroutine. It is not used again for another one, so that who finds it late finds it revoked.
-type single struct {
-	Lock
-	goroutine uint64
-	_         [48]byte // so that nobody else's is in its line
+	tenure // under the mutex
 }
 
 const (
@@ -112,23 +102,12 @@ func (g *Gate) Open() {
 // caller holds the mutex, and the gate is shut.
 func (g *Gate) Used(times uint64) {
 	me := gid.Self()
-	if me == g.last {
-		if g.row += times; biases && g.row >= max(g.least, gateLeast) && g.one.Load() == nil {
-			x := &single{goroutine: me}
-			x.Withdraw()
-			g.one.Store(x)
-		}
-		return
-	}
-	if g.last, g.row = me, 0; g.one.Load() != nil {
+	switch g.used(me, times, g.one.Load() != nil) {
+	case toMe:
+		x := &single{goroutine: me}
+		x.Withdraw()
+		g.one.Store(x)
+	case toAll:
 		g.one.Store(nil)
-		g.least = min(2*max(g.least, gateLeast), gateMost)
 	}
 }
-
-// How many times a goroutine enters a gate in a row before it is its: at first, and at most, where others have come again and
-// again. To take it away costs some microseconds.
-const (
-	gateLeast = 1 << 12
-	gateMost  = 1 << 24
-)

@@ -114,7 +114,7 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench latency -transport sim -joiners 5", "process of their own"},
 		{"bench latency -topics 4 -joiners 5", "one publisher on one topic"},
 		{"bench throughput -publisher both", "auto, exclusive, shared"},
-		{"bench throughput -receive never", "handle, next, batch"},
+		{"bench throughput -receive never", "handle, messages, next, batch"},
 		{"bench latency -wait long", "adaptive, park, spin"},
 		{"bench latency -publisher-wait slow", "spin, park"},
 		{"bench latency -rate 0", "-rate 0"},

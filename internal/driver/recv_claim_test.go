@@ -8,10 +8,10 @@ func TestReadersAreClaimedByOne(t *testing.T) {
 	if !c.read() {
 		t.Fatal("nobody reads, and it cannot be read")
 	}
-	if c.read() || c.borrow() || c.claim() {
+	if c.read() || c.borrow() || c.Take() {
 		t.Error("claimed a second time")
 	}
-	c.release()
+	c.Leave()
 	if !c.borrow() || c.borrow() {
 		t.Error("not borrowed once")
 	}
@@ -21,7 +21,7 @@ func TestReadersAreClaimedByOne(t *testing.T) {
 	if !<-read {
 		t.Error("who reads is refused because somebody has borrowed")
 	}
-	c.release()
+	c.Leave()
 	if n := c.borrowed.Load(); n != 0 {
 		t.Errorf("%d have borrowed in the end", n)
 	}

@@ -290,7 +290,7 @@ func (j *Joint) sleep(ctx context.Context, d *Delivery, more TakeRun) error {
 			return err
 		}
 		empty := p.park()
-		p.readers.release()
+		p.readers.Leave()
 		if !empty {
 			return errAgain
 		}
@@ -327,7 +327,7 @@ func (s *Subscription) pollOnce(d *Delivery, more TakeRun) (ok bool, err error) 
 	if err := s.begin(); err != nil {
 		return false, err
 	}
-	defer s.readers.release()
+	defer s.readers.Leave()
 	if !s.poll(d) {
 		return false, nil
 	}

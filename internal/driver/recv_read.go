@@ -20,12 +20,37 @@ var ErrHandled = errors.New("a subscription with a handler is not read with Next
 // Next waits for the next message, gap or event and fills d with it. A
 // message's data is valid until the next call.
 func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
+	if from, t, number, data := s.Following(); t != nil {
+		d.setMessage(from, t, number, data)
+		return nil
+	}
 	if err := s.begin(); err != nil {
 		return err
 	}
-	defer s.readers.release()
+	defer s.readers.Leave()
 	return s.next(ctx, d)
 }
+
+// Following takes the next message of the run that the last one was in, as most of a busy stream are. The topic is
+// nil where Next has more to look at. Its data is valid until the next call of either.
+func (s *Subscription) Following() (from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+	if !s.readers.Enter() {
+		return nil, nil, 0, nil // Next says why, or waits
+	}
+	if f := s.current; f != nil && (s.calls+1)%contextEvery != 0 && !s.upSet.Load() && !s.closed.Load() && !s.suppressed.Load() {
+		if t, number, data = f.rd.Following(); t != nil {
+			from = f.st.Origin()
+			s.calls++
+			s.got++
+		}
+	}
+	s.readers.Exit()
+	return from, t, number, data
+}
+
+// contextEvery is after how many messages Next looks whether its context has ended: to look for each would cost more than the
+// message.
+const contextEvery = 16
 
 // NextBatch is Next that, when it got a message, calls more with those that
 // follow it in the same packet.
@@ -33,7 +58,7 @@ func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun)
 	if err := s.begin(); err != nil {
 		return err
 	}
-	defer s.readers.release()
+	defer s.readers.Leave()
 	if err := s.next(ctx, d); err != nil {
 		return err
 	}
@@ -67,9 +92,8 @@ func (s *Subscription) begin() error {
 }
 
 func (s *Subscription) next(ctx context.Context, d *Delivery) error {
-	// A context that has ended is noticed between messages too, but looking at
-	// it for each would cost more than the message.
-	if s.calls++; s.calls%16 == 0 && ctx.Err() != nil {
+	// A context that has ended is noticed between messages too.
+	if s.calls++; s.calls%contextEvery == 0 && ctx.Err() != nil {
 		return contextError(ctx)
 	}
 	if s.l.cfg.Wait == WaitSpin && s.spin(ctx, d) {

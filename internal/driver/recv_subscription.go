@@ -34,6 +34,14 @@ type Delivery struct {
 	Err   error            // a *reliable.TopicCollisionError or *RefusedError; otherwise nil
 }
 
+// setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was written in, for
+// which the processor waits.
+func (d *Delivery) setMessage(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+	d.Topic, d.Number, d.Data = t, number, data
+	d.Lost, d.Unknown, d.Cause, d.Request, d.State = 0, false, reliable.CauseNone, false, reliable.StateOfNone
+	d.From, d.Event, d.Err = from, nil, nil
+}
+
 // Subscription delivers topics, in one of two ways: the loop calls its
 // handler, or its user's goroutine calls Next, which reads the streams with
 // cursors.
@@ -260,7 +268,7 @@ func (s *Subscription) Close() error {
 	}
 	s.fail(net.ErrClosed)
 	// A Next that is just reading ends first: its cursors go away.
-	for !s.readers.claim() {
+	for !s.readers.Take() {
 		s.wakeReader()
 		yield()
 	}

@@ -1,0 +1,143 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
+
+// A subscription may be read in all ways in turn, also one within the other, and looked at meanwhile: each message comes once.
+func TestWaysToReadAreOne(t *testing.T) {
+	const n = 5000
+	seed, err := strconv.ParseUint(simSeed(t), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachFabric(t, func(t *testing.T, url string) {
+		ctx := testContext(t)
+		r := rand.New(rand.NewPCG(seed, 0))
+		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+		sub := subscribe(t, subBus, "x", PublisherEvents())
+		p := exclusive(t, pubBus, "x")
+		wait(t, ctx, p, 1)
+		go func() {
+			defer pubBus.Close()
+			for i := range n {
+				pad := 1
+				if i%500 == 499 {
+					pad = 20_000 // several packets
+				}
+				if err := p.Publish(ctx, fmt.Appendf(nil, "%d %0*d", i, pad, 0)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+		got, ended := 0, false
+		take := func(m Message, err error) {
+			var e *PublisherEvent
+			var i int
+			switch {
+			case errors.As(err, &e):
+				ended = e.Kind == events.PublisherEnded
+			case err != nil:
+				t.Fatal(err)
+			default:
+				if _, err := fmt.Sscanf(string(m.Data), "%d", &i); err != nil || i != got || m.Number != uint64(got) || m.Topic != "x" || m.Publisher() != pubBus.ID() {
+					t.Fatalf("message %.40q, number %d, want %d", m.Data, m.Number, got)
+				}
+				got++
+			}
+		}
+		next := func() { take(sub.Next(ctx)) }
+		batch := func() {
+			msgs := make([]Message, 1+r.IntN(5))
+			k, err := sub.NextBatch(ctx, msgs)
+			if err != nil {
+				take(Message{}, err)
+			}
+			for _, m := range msgs[:k] {
+				take(m, nil)
+			}
+		}
+		look := func() {
+			if st := sub.Stats(); st.Messages != uint64(got) {
+				t.Errorf("%d messages counted, %d read", st.Messages, got)
+			}
+		}
+		for !ended {
+			switch r.IntN(4) {
+			case 0:
+				next()
+			case 1:
+				batch()
+			case 2:
+				look()
+			case 3:
+				left := r.IntN(40)
+				for m, err := range sub.Messages(ctx) {
+					if take(m, err); ended || left == 0 {
+						break
+					}
+					if left--; r.IntN(10) == 0 && got < n {
+						[]func(){next, batch, look}[r.IntN(3)]()
+					}
+					if ended {
+						break
+					}
+				}
+			}
+		}
+		if got != n {
+			t.Errorf("%d messages, want %d", got, n)
+		}
+	})
+}
+
+// Who closes a subscription within a loop over its messages, or its bus, gets no more of them, though more are there.
+func TestCloseAmongMessages(t *testing.T) {
+	for name, end := range map[string]func(*Bus, *Subscription) error{
+		"subscription": func(_ *Bus, sub *Subscription) error { return sub.Close() },
+		"bus":          func(bus *Bus, _ *Subscription) error { return bus.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			pubBus, subBus := openBus(t, Config{}, "mem://among-"+name), openBus(t, Config{}, "mem://among-"+name)
+			sub := subscribe(t, subBus, "x")
+			p := exclusive(t, pubBus, "x")
+			wait(t, ctx, p, 1)
+			batch := make([][]byte, 100)
+			for i := range batch {
+				batch[i] = fmt.Append(nil, i)
+			}
+			if _, err := p.PublishBatch(ctx, batch); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for m, err := range sub.Messages(ctx) {
+				if err != nil || string(m.Data) != fmt.Sprint(n) {
+					t.Fatalf("%q, %v; want %d", m.Data, err, n)
+				}
+				if n++; n == 10 {
+					if err := end(subBus, sub); err != nil {
+						t.Fatal(err)
+					}
+					if string(m.Data) != "9" {
+						t.Errorf("the message has become %q", m.Data)
+					}
+				}
+			}
+			if n != 10 {
+				t.Errorf("%d messages, want those before the end", n)
+			}
+			if _, err := sub.Next(ctx); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("reading on: %v", err)
+			}
+		})
+	}
+}
