@@ -141,6 +141,7 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 		ctl:       make([]byte, 0, wire.MaxPacket),
 		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait},
 	}
+	l.batcher.elsewhere = elsewhereOf(l.clock)
 	l.journal = newJournal(cfg.Logger, l.clock, &bus.presences)
 	l.replies.init(t)
 	l.inbox.proofs.init(cfg.Trust, t)

@@ -41,6 +41,8 @@ import (
 //
 // To write a large message takes a while, which is no pause of its publisher: it counts for that much.
 //
+// What a publisher sends meanwhile by another loop, or another bus, is no pause (elsewhere).
+//
 // It keeps no clock: now is an argument.
 type batcher struct {
 	flushAfter time.Duration // Config.FlushAfter
@@ -68,7 +70,8 @@ type batcher struct {
 	lastFull bool             // so did the last one
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
-	_        [40]byte         // so that several loops' share no cache line (TestLoopsShareNoLine)
+	elsewhere
+	_ [32]byte // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -163,9 +166,14 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 	gap, near := now.Sub(b.active), b.sendCost()/2
 	each := near + time.Duration(size/writtenInANs)
 	few := each * time.Duration(n)
+	var away reliable.Instant // the end of a send elsewhere that lay between
+	if gap > few {
+		away = b.elsewhere.last(now)
+		gap = min(gap, now.Sub(away))
+	}
 	paused := gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near))
 	hiccup := paused && gap < min(b.flushAfter, mostHiccup) && b.spacing.tight(each)
-	if b.decided > b.sent { // no send lay between
+	if b.decided > max(b.sent, away) { // no send lay between
 		apart := gap / time.Duration(n)
 		if !paused {
 			apart = min(apart, near)
@@ -262,6 +270,7 @@ func (b *batcher) overdue(packets, most int) {
 
 // took notes that the transport took a train, between begin and end.
 func (b *batcher) took(begin, end reliable.Instant) {
+	b.elsewhere.took(end)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// Being preempted in between is no cost of sending.
@@ -371,26 +380,4 @@ func (b *batcher) schedule() {
 		due = b.open[b.head].since.Add(b.lingerLocked())
 	}
 	b.due.Store(int64(due))
-}
-
-// openTrains says how trains leave, to who fills one.
-type openTrains uint8
-
-const (
-	loneTrain     openTrains = iota
-	fullTrains               // one at a time, and each of many because it was full, also the last
-	severalTrains            // more than one publication has an open train
-)
-
-// trains says it as of now.
-func (b *batcher) trains() openTrains {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case len(b.open)-b.head > 1:
-		return severalTrains
-	case b.full >= saturatedSends && b.lastFull:
-		return fullTrains
-	}
-	return loneTrain
 }
