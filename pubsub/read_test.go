@@ -22,12 +22,22 @@ func TestWaysToReadAreOne(t *testing.T) {
 		ctx := testContext(t)
 		r := rand.New(rand.NewPCG(seed, 0))
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
-		sub := subscribe(t, subBus, "x", PublisherEvents())
-		p := exclusive(t, pubBus, "x")
-		wait(t, ctx, p, 1)
+		names := []string{"x", "y", "z"}
+		sub := subscribe(t, subBus, "x", Topics(names...), PublisherEvents())
+		var pubs []*Publisher
+		groups, gone := make(map[int]bool), make(map[string]bool) // of the topics, and in which the publisher has ended
+		for _, name := range names {
+			pubs = append(pubs, publisher(t, pubBus, name))
+			wait(t, ctx, pubs[len(pubs)-1], 1)
+			groups[pubBus.Group(name)] = true
+		}
 		go func() {
 			defer pubBus.Close()
 			for i := range n {
+				p := pubs[i%3] // in turn
+				if i%200 < 100 {
+					p = pubs[0] // many on one topic
+				}
 				pad := 1
 				if i%500 == 499 {
 					pad = 20_000 // several packets
@@ -38,19 +48,24 @@ func TestWaysToReadAreOne(t *testing.T) {
 				}
 			}
 		}()
-		got, ended := 0, false
+		got, ended, last, numbers := 0, false, make(map[string]int), make(map[string]uint64)
 		take := func(m Message, err error) {
 			var e *PublisherEvent
 			var i int
 			switch {
 			case errors.As(err, &e):
-				ended = e.Kind == events.PublisherEnded
+				if e.Kind == events.PublisherEnded {
+					gone[e.Group] = true
+					ended = len(gone) == len(groups)
+				}
 			case err != nil:
 				t.Fatal(err)
 			default:
-				if _, err := fmt.Sscanf(string(m.Data), "%d", &i); err != nil || i != got || m.Number != uint64(got) || m.Topic != "x" || m.Publisher() != pubBus.ID() {
-					t.Fatalf("message %.40q, number %d, want %d", m.Data, m.Number, got)
+				if _, err := fmt.Sscanf(string(m.Data), "%d", &i); err != nil || i < last[m.Topic] || m.Number != numbers[m.Topic] || m.Publisher() != pubBus.ID() {
+					t.Fatalf("message %.40q on %s behind %d, number %d, want %d", m.Data, m.Topic, last[m.Topic]-1, m.Number, numbers[m.Topic])
 				}
+				last[m.Topic] = i + 1
+				numbers[m.Topic]++
 				got++
 			}
 		}

@@ -330,10 +330,20 @@ func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
 	return t, r.body, r.step, t.next
 }
 
-// Following takes the next message of the run that the last one was in. The topic is nil where Next has
+// Following takes the next message of the packet, if nothing else is to be told before it. The topic is nil where Next has
 // more to look at.
 func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
-	if r.track == nil || r.asks {
+	if t = r.track; t != nil && !r.asks {
+		if msg, rest, ok := NextMessage(r.body, r.step, r.max); ok {
+			number = t.next
+			r.body, t.next = rest, number+1
+			return t, number, msg
+		}
+	}
+	if t, number, msg = r.One(); t != nil {
+		return t, number, msg
+	}
+	if !r.Open() {
 		return nil, 0, nil
 	}
 	msg, rest, ok := NextMessage(r.body, r.step, r.max)

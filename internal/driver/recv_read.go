@@ -31,7 +31,7 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 	return s.next(ctx, d)
 }
 
-// Following takes the next message of the run that the last one was in, as most of a busy stream are. The topic is
+// Following takes the next message of the packet that the last one was in, as most of a busy stream are. The topic is
 // nil where Next has more to look at. Its data is valid until the next call of either.
 func (s *Subscription) Following() (from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
 	if !s.readers.Enter() {
