@@ -257,7 +257,8 @@ func message(from *reliable.Origin, t *reliable.Track, number uint64, data []byt
 // An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused,
 // or is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of
 // the context's, which matches its cause too, says that nothing came in time: read on
-// with another context if you like. Any other error is final, such as one that matches
+// with another context if you like. With a context that has ended before, which takes what is there and does not wait, it is
+// now and then returned where messages are there. Any other error is final, such as one that matches
 // net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (m Message, err error) {
 	if s.one != nil {

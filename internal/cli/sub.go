@@ -134,55 +134,6 @@ func (s *sub) showMeter() bool {
 	return !s.quiet && (s.out != "" || !tty)
 }
 
-var (
-	errNothing = errors.New("nothing there")
-	errIdle    = errors.New("no message came for a while")
-	errUntil   = errors.New("the time is over")
-)
-
-// receive writes what comes until there is a reason to end: s.finished, or an
-// error.
-func (s *sub) receive(ctx context.Context) error {
-	now, cancel := context.WithCancelCause(context.Background())
-	cancel(errNothing)
-	const lookEvery = 256 // messages
-	began := time.Now()
-	for n := 1; s.finished == ""; n++ {
-		m, err := s.s.Next(now) // takes what is there, and does not wait
-		switch {
-		case errors.Is(err, errNothing):
-			s.tally.mark()
-			if err = s.writeStalls(); err != nil {
-				return err
-			}
-			if err = s.sink.flush(); err != nil {
-				return err
-			}
-			m, err = s.next(ctx, later(began, s.tally.news))
-		case n%lookEvery == 0:
-			s.tally.mark()
-			if ctx.Err() != nil && err == nil {
-				if err = s.message(&m); err == nil {
-					err = context.Cause(ctx)
-				}
-				if errors.Is(err, errUntil) {
-					s.finished, err = endUntil, nil
-				}
-				return err
-			}
-		}
-		if err == nil {
-			err = s.message(&m)
-		} else {
-			err = s.other(err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // told hears of the bus that this process holds publishers up: at once, for it may be
 // that nobody takes what it writes.
 func (s *sub) told(e events.Event) {
@@ -202,24 +153,6 @@ func (s *sub) writeStalls() error {
 		return nil
 	}
 	return s.stalls.write(s.events)
-}
-
-// next waits for the next message, but no longer than the idle time since the
-// last one.
-func (s *sub) next(ctx context.Context, last time.Time) (pubsub.Message, error) {
-	if s.idle == 0 {
-		return s.s.Next(ctx)
-	}
-	ctx, cancel := context.WithDeadlineCause(ctx, last.Add(s.idle), errIdle)
-	defer cancel()
-	return s.s.Next(ctx)
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 func (s *sub) message(m *pubsub.Message) error {

@@ -45,6 +45,9 @@ func (s *sub) mixed() string {
 }
 
 func outputError(err error) error {
+	if err == nil {
+		return nil // most often, and errors.As would allocate
+	}
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return fmt.Errorf("output: %w", pathError(err))
