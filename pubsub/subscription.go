@@ -135,7 +135,8 @@ type Handler func(msg Message, err error)
 // as soon as a message is in order, without a copy: the lowest latency. A
 // handler must not block, for it holds up everything on the bus: one that takes more
 // than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
-// ErrInHandler there. It must return: one that ends its goroutine by runtime.Goexit, as FailNow, Fatal
+// ErrInHandler there. It publishes on its own bus: another one of the same fabric may wait until this one has
+// received, which waits for the handler. It must return: one that ends its goroutine by runtime.Goexit, as FailNow, Fatal
 // and Skip of a test do, and require of testify, ends the bus, whose calls and subscriptions then have an error that
 // says so. A panic crashes the program, as anywhere else.
 //

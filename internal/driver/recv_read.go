@@ -37,6 +37,7 @@ func (s *Subscription) Following() (from *reliable.Origin, t *reliable.Track, nu
 	if !s.readers.Enter() {
 		return nil, nil, 0, nil // Next says why, or waits
 	}
+	// The goroutine that reads enters also what it has closed, or what is to be changed: so it looks.
 	if f := s.current; f != nil && (s.calls+1)%contextEvery != 0 && !s.upSet.Load() && !s.closed.Load() && !s.suppressed.Load() {
 		if t, number, data = f.rd.Following(); t != nil {
 			from = f.st.Origin()

@@ -71,7 +71,7 @@ type batcher struct {
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
 	elsewhere
-	_ [32]byte // so that several loops' share no cache line (TestLoopsShareNoLine)
+	_ [16]byte // so that several loops' share no cache line (TestLoopsShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -163,17 +163,13 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 	defer b.mu.Unlock()
 	turn := b.last != p
 	b.last = p
-	gap, near := now.Sub(b.active), b.sendCost()/2
+	near := b.sendCost() / 2
+	gap := b.elsewhere.pause(now, now.Sub(b.active), near)
 	each := near + time.Duration(size/writtenInANs)
 	few := each * time.Duration(n)
-	var away reliable.Instant // the end of a send elsewhere that lay between
-	if gap > few {
-		away = b.elsewhere.last(now)
-		gap = min(gap, now.Sub(away))
-	}
 	paused := gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near))
 	hiccup := paused && gap < min(b.flushAfter, mostHiccup) && b.spacing.tight(each)
-	if b.decided > max(b.sent, away) { // no send lay between
+	if b.decided > b.sent { // no send lay between
 		apart := gap / time.Duration(n)
 		if !paused {
 			apart = min(apart, near)
@@ -270,9 +266,9 @@ func (b *batcher) overdue(packets, most int) {
 
 // took notes that the transport took a train, between begin and end.
 func (b *batcher) took(begin, end reliable.Instant) {
-	b.elsewhere.took(end)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.elsewhere.took(end)
 	// Being preempted in between is no cost of sending.
 	b.cost += (min(end.Sub(begin), 2*b.cost) - b.cost) / 8
 	b.load.took(begin, b.cost)
