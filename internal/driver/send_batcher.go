@@ -163,10 +163,13 @@ func (b *batcher) leaves(now reliable.Instant, p *Publication, n uint64, size in
 	defer b.mu.Unlock()
 	turn := b.last != p
 	b.last = p
-	near := b.sendCost() / 2
-	gap := b.elsewhere.pause(now, now.Sub(b.active), near)
+	gap, near := now.Sub(b.active), b.sendCost()/2
+	pause := b.elsewhere.pause(now, gap, near)
 	each := near + time.Duration(size/writtenInANs)
 	few := each * time.Duration(n)
+	if gap > few {
+		gap = pause
+	}
 	paused := gap > few && !passed(b.open[b.head:], uint64((gap-few+near-1)/near))
 	hiccup := paused && gap < min(b.flushAfter, mostHiccup) && b.spacing.tight(each)
 	if b.decided > b.sent { // no send lay between

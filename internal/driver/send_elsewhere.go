@@ -47,7 +47,7 @@ func (e *elsewhere) pause(now reliable.Instant, gap, near time.Duration) time.Du
 	me := gid.Self()
 	s, at := activityOf(me), e.since(now)
 	idle := s.idle.Get()
-	if d := int64(at-s.at.Get()) - int64(near); d > 0 {
+	if d := int64(at - s.at.Get()); d > int64(near) {
 		idle += uint64(d)
 		s.idle.Set(idle)
 	}

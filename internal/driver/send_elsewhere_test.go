@@ -71,7 +71,7 @@ func TestElsewhere(t *testing.T) {
 	others(near + 5)
 	others(near + 7)
 	now = now.Add(near)
-	pause(12)
+	pause(2*near + 12)
 	now = now.Add(near + 3)
 	here.took(now)
 	pause(0) // sends are none
