@@ -105,8 +105,8 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 		t.Errorf("the summary has %d messages and %d gaps, the output %d and %d", sum.Messages, sum.GapCount, len(got), len(gaps))
 	}
 	said := s.stderr.String()
-	// Where nobody can know how many it were, or of which topic, that is said.
-	if named := strings.Count(said, "lost: ") + strings.Count(said, "cannot be known: "); named != len(gaps) {
+	// Where nobody can know how many it were, or of which topic, that is said. Of very many at once lines are left out.
+	if named := strings.Count(said, "lost: ") + strings.Count(said, "cannot be known: "); named > len(gaps) || named < min(len(gaps), gapsAtOnce) {
 		t.Errorf("%d lines on standard error name %d gaps", named, len(gaps))
 	}
 	code := s.cmd.ProcessState.ExitCode()
