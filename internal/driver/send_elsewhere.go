@@ -24,8 +24,9 @@ type activity struct {
 	_    [48]byte     // to have a line of its own: only that goroutine uses it for long
 }
 
-// activities are those of all goroutines. Where two share one, each takes what the other does for its own. What one
-// leaves behind that has ended, in a test perhaps that has a clock of its own, is at most a pause to the next one.
+// activities are those of all goroutines. Where two share one, each takes what the other does for its own, and so reads what that
+// may just be writing. What one leaves behind that has ended, in a test perhaps that has a clock of its own, is at most a pause
+// to the next one.
 var activities [1 << activityBits]activity
 
 const activityBits = 10
@@ -46,8 +47,8 @@ func (e *elsewhere) since(now reliable.Instant) uint64 { return uint64(e.zero) +
 func (e *elsewhere) pause(now reliable.Instant, gap, near time.Duration) time.Duration {
 	me := gid.Self()
 	s, at := activityOf(me), e.since(now)
-	idle := s.idle.Get()
-	if d := int64(at - s.at.Get()); d > int64(near) {
+	idle := s.idle.Load()
+	if d := int64(at - s.at.Load()); d > int64(near) {
 		idle += uint64(d)
 		s.idle.Set(idle)
 	}
