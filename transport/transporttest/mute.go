@@ -66,18 +66,26 @@ func testMute(t *testing.T, f *fabric) {
 	if !m.Mute(0, peer, head) {
 		return
 	}
-	before := b.Stats()
-	check("muted", true)
-	b.leave(0)
-	b.join(0)
-	check("after the group was left", true)
+	// What the host has dropped meanwhile for other programs may be taken for ours, but not each time.
+	for tries := 1; ; tries++ {
+		before := b.Stats()
+		check("muted", true)
+		b.leave(0)
+		b.join(0)
+		check("after the group was left", true)
+		now := b.Stats()
+		if now.ReceiveOverflow == before.ReceiveOverflow && now.ReceiveErrors == before.ReceiveErrors {
+			break
+		}
+		if tries == 10 {
+			t.Errorf("what was kept out is counted: %+v", now)
+			break
+		}
+	}
 	m.Unmute(0, peer, head)
 	check("not muted any more", false)
 	m.Unmute(0, peer, head) // of nothing
 	check("not muted", false)
-	if now := b.Stats(); now.ReceiveOverflow != before.ReceiveOverflow || now.ReceiveErrors != before.ReceiveErrors {
-		t.Errorf("what was kept out is counted: %+v", now)
-	}
 	if m.Mute(0, 0, head) {
 		t.Error("nobody is muted")
 	}
