@@ -173,6 +173,7 @@ func testRestartBehindBacklog(t *testing.T) {
 		for err == nil {
 			err = pub.Publish(ctx, nil)
 		}
+		time.Sleep(time.Millisecond) // no process starts in no time
 	}
 	next := make(map[uint64]int) // by epoch
 	var epochs []uint64          // in the order they came up

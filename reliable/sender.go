@@ -185,9 +185,9 @@ func (s *Sender) End(now Instant) {
 }
 
 // Hurry asks subscribers at once, and on the ladder, what they have, until all
-// have everything: somebody waits for it (Drained).
-func (s *Sender) Hurry(now Instant) {
-	if !s.end.hurry && !s.end.begun && !s.Drained() {
+// have everything: somebody waits for it (Drained). Who begins to wait asks anew, whoever does already.
+func (s *Sender) Hurry(now Instant, anew bool) {
+	if (anew || !s.end.hurry) && !s.end.begun && !s.Drained() {
 		s.end.hurry = true
 		s.heartbeat.restart(now)
 	}

@@ -118,7 +118,7 @@ func TestSubscriberComesBack(t *testing.T) {
 		t.Error("its farewell of before, replayed, has removed it")
 	}
 	for range 2000 { // it says nothing, and is asked
-		b.s.Hurry(b.now)
+		b.s.Hurry(b.now, true)
 		b.next()
 		b.now = b.now.Add(time.Millisecond)
 	}

@@ -104,13 +104,13 @@ type Loop struct {
 	inbox     inbox
 	replies   replySource
 	ctl       []byte // a control packet in the making
-	woken     []*Subscription
-	evicted   []*Subscription // that still hold entries of streams' logs
-	memory    receiveMemory
-	loans     *loans
-	hellos    *hellos
-	waits     waitPolicy
-	budget    budget
+	wakes
+	evicted []*Subscription // that still hold entries of streams' logs
+	memory  receiveMemory
+	loans   *loans
+	hellos  *hellos
+	waits   waitPolicy
+	budget  budget
 }
 
 // makeLoop makes one more loop of a bus over t, which it owns from then on. It does not run yet.

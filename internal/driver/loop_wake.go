@@ -50,6 +50,9 @@ func (l *Loop) spin(now, deadline reliable.Instant) (polled bool, at reliable.In
 
 // sleep waits for packets, a command or the deadline.
 func (l *Loop) sleep(deadline reliable.Instant) {
+	if l.giveWay() {
+		return
+	}
 	rest := l.waits.rests(l.now(), deadline, l.unneeded)
 	if !l.announce(deadline, rest) {
 		return
@@ -68,6 +71,24 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
 		l.say(&logline.WaitFailed, "err", err)
 	}
+}
+
+// wakes are whom the loop wakes. Loop only.
+type wakes struct {
+	woken   []*Subscription // that are to be woken when the turn ends
+	readied bool            // goroutines were that may not have had a processor yet
+}
+
+// giveWay lets those run whom the loop has woken, before it sleeps. They are to run next on the processor (P) of Go's scheduler that
+// the loop has, and a thread that blocks in the transport keeps that until the scheduler's monitor takes it away, 20 µs later
+// or many more; the loop goes on by another one. It reports whether it did: more may have come meanwhile. Loop only.
+func (l *Loop) giveWay() bool {
+	if !l.readied {
+		return false
+	}
+	l.readied = false
+	runtime.Gosched()
+	return true
 }
 
 // do runs f on the loop and waits for it. It returns net.ErrClosed when the

@@ -194,19 +194,22 @@ func (s *Subscription) stop() {
 // wakeSubscriptions wakes the readers that found nothing before this batch.
 func (l *Loop) wakeSubscriptions() {
 	for _, s := range l.woken {
-		s.wakeReader()
+		l.readied = s.wakeReader() || l.readied
 	}
 	clear(l.woken)
 	l.woken = l.woken[:0]
 }
 
-func (s *Subscription) wakeReader() {
-	if s.sleep.CompareAndSwap(true, false) {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+// wakeReader wakes a reader that sleeps, and reports whether one did.
+func (s *Subscription) wakeReader() bool {
+	if !s.sleep.CompareAndSwap(true, false) {
+		return false
 	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return true
 }
 
 // notify passes on what became of a publisher, or what it does wrong, out of the order

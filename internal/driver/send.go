@@ -295,13 +295,17 @@ func (p *Publication) deadline() reliable.Instant {
 	return min(d, p.out.deadline(), p.states.due())
 }
 
-// steers reports whether its publishers can do what is due by themselves. Under mu.
-func (p *Publication) steers() bool { return !p.held() && !p.out.busy && p.seizeAt == 0 }
+// steers reports whether its publishers can do what is due by themselves. They cannot while somebody waits for what
+// subscribers say: he may publish nothing until then. Under mu.
+func (p *Publication) steers() bool {
+	return !p.held() && !p.out.busy && p.seizeAt == 0 && p.waiters.answers == 0 && len(p.inquiries) == 0
+}
 
 // handle takes in a NAK or status. Loop only.
 func (p *Publication) handle(now reliable.Instant, b []byte, address func() string) {
 	p.mu.Lock()
 	p.s.HandleFrom(now, b, address)
+	p.l.readied = p.l.readied || len(p.inquiries) > 0
 	p.mu.Unlock()
 }
 
@@ -346,6 +350,7 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	p.grant(p.shared.w)
 	p.shrink()
 	released := p.waiters.follow(p.s.Progress(), again)
+	p.l.readied = p.l.readied || released
 	p.watchMembers(now)
 	row, _ := p.l.batcher.row()
 	p.selfDriven = p.out.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)

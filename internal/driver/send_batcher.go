@@ -128,8 +128,11 @@ const (
 	// system call, as in Transport.Wait, the Go scheduler's monitor looks every 20 µs
 	// whether to take its P away, with a timer each: so the loop is parked instead.
 	loopPark = time.Millisecond
-	// shortPause is how close sends follow each other, if they are not full trains.
-	shortPause = 2 * repliesEvery
+	// shortPause is how close sends follow each other at most, if they are not full trains. Data is followed by a heartbeat
+	// after 100 µs (docs/protocol.md §5.1): for messages that keep about such a pace the loop would be woken for each, and often
+	// be at work in the publication just when the next one is published. In a row of them it is left alone. The next message tells
+	// of a loss nearly as soon, and who publishes it takes the NAK.
+	shortPause = 250 * time.Microsecond
 	// pausePrice is how many sends a longer pause takes back.
 	pausePrice = 8
 )

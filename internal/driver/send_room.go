@@ -73,6 +73,7 @@ func (p *Publication) wait(ctx context.Context) error {
 // publication's lock.
 type waiters struct {
 	n        int
+	answers  int           // that wait for what subscribers say, whether n counts them just now or not
 	room     chan struct{} // closed, and made anew, when they are woken
 	progress uint64        // the sender's, when they were woken last
 }
@@ -144,11 +145,15 @@ func (p *Publication) marks(to []mark) ([]mark, bool) {
 
 // Drain flushes and waits until all present subscribers have everything.
 func (p *Publication) Drain(ctx context.Context) error {
-	err := p.until(ctx, func() bool {
+	anew := true
+	err := p.untilAnswered(ctx, func() bool {
 		if !p.allAssigned() {
 			return false
 		}
-		p.s.Hurry(p.l.now())
+		now := p.l.now()
+		p.s.Hurry(now, anew)
+		anew = false
+		p.transmit(now, false) // to ask costs less than to have the loop do it
 		if due := p.deadline(); due != reliable.Never {
 			p.l.wakeBy(due)
 		}
@@ -173,6 +178,19 @@ func (p *Publication) until(ctx context.Context, ok func() bool) error {
 			return err
 		}
 	}
+}
+
+// untilAnswered is until for a condition that depends on what subscribers say.
+func (p *Publication) untilAnswered(ctx context.Context, ok func() bool) error {
+	p.mu.Lock()
+	p.waiters.answers++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiters.answers--
+	}()
+	return p.until(ctx, ok)
 }
 
 // Delivered is how many messages of t have come to as many subscribers as flow control
@@ -200,7 +218,7 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 	defer p.await(topic, n)()
 	before := h.toldSoFar()
 	var apart *reliable.ConfigMismatchError
-	err := p.until(ctx, func() bool {
+	err := p.untilAnswered(ctx, func() bool {
 		there := p.s.Receivers(topic)
 		if apart = nil; there == 0 && n > 0 {
 			apart = h.apartSince(before, topic)

@@ -1,4 +1,4 @@
-// Package prefetch asks the processor for memory that will be written soon. Nothing but time
+// Package prefetch asks the processor for memory that will be written or read soon. Nothing but time
 // depends on it.
 package prefetch
 
@@ -9,3 +9,9 @@ package prefetch
 //
 //go:noescape
 func ToWrite(p *byte, n int)
+
+// ToRead has the lines of the cache that hold the n bytes from p on fetched to be read. They may lie beyond what p belongs to.
+// (PREFETCHlevel, AMD64 Architecture Programmer's Manual, volume 3.)
+//
+//go:noescape
+func ToRead(p *byte, n int)

@@ -2,10 +2,11 @@ package prefetch
 
 import "testing"
 
-// It reads nothing, so memory that is not there does no harm.
+// They read nothing, so memory that is not there does no harm.
 func TestBeyond(t *testing.T) {
 	b := make([]byte, 1)
 	for n := 0; n < 1<<20; n = 2*n + 1 {
 		ToWrite(&b[0], n)
+		ToRead(&b[0], n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/prefetch"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -144,6 +145,7 @@ func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 		t.giveBack(p, p.next)
 	} else {
 		tr.Data = p.mem[at : at+e.bytes : at+e.bytes]
+		prefetch.ToRead(&tr.Data[0], min(e.bytes, line)) // from its writer's cache, while the loop gets to it
 		tr.Lease = uint64(p.slot)<<32 | uint64(uint32(p.next))
 		p.lent[p.next&laneMask] = true
 		p.lentOut++
