@@ -60,7 +60,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	// beginning knows where that is.
 	// Data is about to be sent. Who waits for subscribers (§5.7), or for what was sent, is not made to wait for it.
 	ready := s.ready() || now < h.expected && !s.end.hurry && !s.end.begun && s.await.waiters == 0
-	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && !s.end.hurry) && s.blocked != ReasonFlow && !s.flow.held {
+	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && !s.end.ask) && s.blocked != ReasonFlow && !s.flow.held {
 		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
@@ -88,6 +88,7 @@ func (s *Sender) slowest() time.Duration {
 
 func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	h := &s.heartbeat
+	s.end.ask = false
 	s.members.giveUp(s, now)
 	s.releaseHolders(now)
 	h.rate.update(now, s.stats.PacketsSent)

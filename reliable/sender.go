@@ -44,6 +44,7 @@ type finish struct {
 	begun bool    // the stream ends with what has its sequence
 	at    Instant // when that began
 	hurry bool    // somebody waits though it goes on
+	ask   bool    // and has begun to since the last heartbeat
 }
 
 // stageBlocks is how many blocks hold copies of packets to be repaired and
@@ -188,7 +189,7 @@ func (s *Sender) End(now Instant) {
 // have everything: somebody waits for it (Drained). Who begins to wait asks anew, whoever does already.
 func (s *Sender) Hurry(now Instant, anew bool) {
 	if (anew || !s.end.hurry) && !s.end.begun && !s.Drained() {
-		s.end.hurry = true
+		s.end.hurry, s.end.ask = true, true
 		s.heartbeat.restart(now)
 	}
 }

@@ -300,6 +300,35 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	}
 }
 
+// Who begins to wait until all have everything asks at once, right behind data. Beside data that goes on he is no reason to ask more
+// often than that, though some never have everything. docs/protocol.md §5.8.
+func TestHurryAsksOnce(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
+	b.next()
+	b.status(1, 0, 10_000, 0)
+	b.publish(1)
+	b.next()
+	for round := range 3 {
+		b.publish(1)
+		b.next()
+		b.s.Hurry(b.now, true)
+		asked := of(wire.TypeHeartbeat, b.next())
+		if len(asked) != 1 || asked[0].Flags&wire.FlagSolicit == 0 {
+			t.Fatalf("round %d: %d heartbeats at once", round, len(asked))
+		}
+		heartbeats := 0
+		for range 1000 { // 50 ms
+			b.now = b.now.Add(50 * time.Microsecond)
+			b.publish(1)
+			heartbeats += len(of(wire.TypeHeartbeat, b.next()))
+			b.s.Hurry(b.now, false)
+		}
+		if heartbeats > 6 {
+			t.Errorf("round %d: %d heartbeats in 50 ms of data, beside who waits", round, heartbeats)
+		}
+	}
+}
+
 // A publisher that takes longer than the ladder's first step to fill a train sends no
 // heartbeat before each: the train tells the lead as well. What it is for comes behind
 // the last one.

@@ -15,6 +15,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	mrand "math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -150,6 +151,7 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 	l.cfg.Receiver.Greeter = l.hellos.g
 	l.counters.times = newDistributions()
 	l.watchdog.l = l
+	l.processors = runtime.GOMAXPROCS(0)
 	bus.add(l)
 }
 

@@ -251,14 +251,15 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 		n, err := p.out.tx.Send(&p.out.train)
 		end := p.l.now() // to sign takes longer than a heartbeat waits
 		p.s.Sent(end, n, p.out.tx.Completed())
-		if p.s.Transmitted() > before {
+		fresh := p.s.Transmitted() > before
+		if fresh {
 			p.rhythm.sent(end)
 		}
 		if n > 0 && p.out.stuck.since != 0 {
 			p.out.stuck.took(end)
 		}
 		if n == p.out.train.Count {
-			p.l.batcher.took(begin, end)
+			p.l.batcher.took(begin, end, fresh)
 			now = end
 			continue
 		}
@@ -352,12 +353,16 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	released := p.waiters.follow(p.s.Progress(), again)
 	p.l.readied = p.l.readied || released
 	p.watchMembers(now)
-	row, _ := p.l.batcher.row()
-	p.selfDriven = p.out.replies != nil && p.steers() && (p.l.batcher.saturated(now) || released && row)
-	if p.selfDriven {
-		return max(p.deadline(), now.Add(loopPark))
+	row, sent := p.l.batcher.row()
+	saturated := p.l.batcher.saturated(now)
+	p.selfDriven = p.out.replies != nil && p.steers() && (saturated || released && row)
+	switch {
+	case !p.selfDriven:
+		return p.deadline()
+	case saturated:
+		return max(p.deadline(), sent.Add(loopPark)) // and no later, where that was the last one
 	}
-	return p.deadline()
+	return max(p.deadline(), now.Add(loopPark))
 }
 
 // passedAgain is how soon the loop comes back to a publication that was locked,

@@ -65,13 +65,19 @@ type batcher struct {
 	idle     reliable.Instant // the last decision that the bus is idle, of idleAfter in a row
 	idles    int              // such decisions in a row
 	early    int              // messages in a row that came close behind a send and left at once
-	sends    int              // sends in a row without a pause, at most 2*saturatedSends
 	full     int              // trains in a row that left because they were full, likewise
 	lastFull bool             // so did the last one
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
+	sendRow
 	elsewhere
-	_ [16]byte // so that several loops' share no cache line (TestLoopsShareNoLine)
+	_ [8]byte // so that several loops' share no cache line (TestLoopsShareNoLine)
+}
+
+// sendRow is a row of sends of new data without a pause.
+type sendRow struct {
+	sends int              // how many, at most 2*saturatedSends
+	fresh reliable.Instant // the end of the last one
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -229,7 +235,7 @@ func (b *batcher) sending(now reliable.Instant, idle, held bool) {
 	}
 	b.interval += (between - b.interval) / 8
 	b.began = now
-	switch gap := now.Sub(b.sent); {
+	switch gap := now.Sub(b.fresh); {
 	case gap < shortPause, gap < loopPark && !idle:
 		b.sends = min(b.sends+1, 2*saturatedSends)
 	case gap < loopPark, held:
@@ -270,8 +276,8 @@ func (b *batcher) overdue(packets, most int) {
 	b.full = 0
 }
 
-// took notes that the transport took a train, between begin and end.
-func (b *batcher) took(begin, end reliable.Instant) {
+// took notes that the transport took a train, between begin and end, and whether new data was in it.
+func (b *batcher) took(begin, end reliable.Instant, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.elsewhere.took(end)
@@ -279,6 +285,9 @@ func (b *batcher) took(begin, end reliable.Instant) {
 	b.cost += (min(end.Sub(begin), 2*b.cost) - b.cost) / 8
 	b.load.took(begin, b.cost)
 	b.sent, b.active = max(b.sent, end), max(b.active, end)
+	if fresh {
+		b.fresh = max(b.fresh, end)
+	}
 }
 
 // linger is how long the first message of a train waits for others: FlushAfter, or what a send leaves
@@ -320,20 +329,20 @@ func (b *batcher) fillsSeveralLocked() bool {
 	return len(b.open)-b.head > 1 && b.active.Sub(b.idle) >= severalAfter
 }
 
-// saturated reports whether publishers do what is due by themselves at now, and when the
-// last send ended.
+// saturated reports whether publishers do what is due by themselves at now: not any more where none has sent for loopPark,
+// whatever the loop has.
 func (b *batcher) saturated(now reliable.Instant) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sends >= saturatedSends && now.Sub(b.sent) < loopPark
+	return b.sends >= saturatedSends && now.Sub(b.fresh) < loopPark
 }
 
 // row reports whether sends come in a row, whatever holds the publisher up just now, and
-// when the last one ended.
+// when the last one of new data ended.
 func (b *batcher) row() (saturated bool, sent reliable.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sends >= saturatedSends, b.sent
+	return b.sends >= saturatedSends, b.fresh
 }
 
 // opened notes that p has a train open since then.

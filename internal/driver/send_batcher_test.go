@@ -13,7 +13,7 @@ func nobody(_ []waiting, _ uint64) bool { return false }
 // batcherAt returns a batcher whose last send ended at now.
 func batcherAt(now reliable.Instant, cost time.Duration) *batcher {
 	b := newBatcher(50 * time.Microsecond)
-	b.cost, b.active, b.sent, b.began, b.idle = cost, now, now, now, now
+	b.cost, b.active, b.sent, b.fresh, b.began, b.idle = cost, now, now, now, now, now
 	b.spacing.apart = cost
 	return b
 }
@@ -126,7 +126,11 @@ func TestBatcherSaturated(t *testing.T) {
 		t.Error("saturated in a pause")
 	}
 	b.sending(aMinute.Add(loopPark), true, false)
-	b.took(aMinute.Add(loopPark), aMinute.Add(loopPark+1))
+	b.took(aMinute.Add(loopPark), aMinute.Add(loopPark), false)
+	if b.saturated(aMinute.Add(loopPark)) {
+		t.Error("saturated by what the loop sends")
+	}
+	b.took(aMinute.Add(loopPark), aMinute.Add(loopPark+1), true)
 	if !b.saturated(aMinute.Add(loopPark + 1)) {
 		t.Error("one pause has ended it")
 	}
@@ -180,7 +184,7 @@ func TestBatcherBurstOverGroups(t *testing.T) {
 		at := b.leaves(now, &pubs[i%groups], 1, 64, true, nobody)
 		if at {
 			b.sending(now, true, false)
-			b.took(now, now.Add(cost))
+			b.took(now, now.Add(cost), true)
 			now = now.Add(cost)
 		}
 		return at
@@ -241,7 +245,7 @@ func TestBatcherHiccup(t *testing.T) {
 	late := func() {
 		now = now.Add(time.Millisecond)
 		b.leaves(now, nil, 1, 64, true, nobody)
-		b.took(now, now)
+		b.took(now, now, true)
 	}
 	for range idleAfter - 1 {
 		late()
@@ -356,7 +360,7 @@ func TestBatcherSigned(t *testing.T) {
 			var p Publication
 			sends, now, opened := 0, aMinute, reliable.Instant(0)
 			send := func() {
-				b.took(now, now.Add(cost))
+				b.took(now, now.Add(cost), true)
 				now, sends, opened = now.Add(cost), sends+1, 0
 			}
 			for next := now; now < aMinute.Add(time.Second); next = next.Add(apart) {
@@ -405,7 +409,7 @@ func TestBatcherPaced(t *testing.T) {
 		var o open
 		now, opened, left := aMinute, reliable.Instant(0), 0
 		send := func() {
-			b.took(now, now.Add(c.cost))
+			b.took(now, now.Add(c.cost), true)
 			now, opened = now.Add(c.cost), 0
 			o.empty()
 		}
@@ -443,7 +447,7 @@ func TestBatcherBurstsBehindAPace(t *testing.T) {
 	var p Publication
 	now, opened, sends := aMinute, reliable.Instant(0), 0
 	send := func(by reliable.Instant) {
-		b.took(by, by.Add(cost))
+		b.took(by, by.Add(cost), true)
 		now, opened, sends = max(now, by.Add(cost)), 0, sends+1
 	}
 	publish := func() {

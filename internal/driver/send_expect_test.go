@@ -85,7 +85,7 @@ func TestBatcherPressed(t *testing.T) {
 			for i := range c.burst {
 				begin := now.Add(time.Duration(i) * cost)
 				b.sending(begin, false, false)
-				b.took(begin, begin.Add(cost))
+				b.took(begin, begin.Add(cost), true)
 			}
 		}
 		if b.pressed() != c.want {

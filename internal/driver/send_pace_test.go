@@ -2,28 +2,48 @@ package driver
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// readingReplies is a transport whose senders read replies themselves, of which there are none.
-type readingReplies struct{ transport.Transport }
+// readingReplies is a transport whose senders read replies themselves, of which there are none. While deaf is set nothing comes
+// through.
+type readingReplies struct {
+	transport.Transport
+	deaf *atomic.Bool
+}
 
 func (t readingReplies) NewSender(group int) (transport.Sender, error) {
 	s, err := t.Transport.NewSender(group)
-	return struct {
-		transport.Sender
-		noReplies
-	}{s, noReplies{}}, err
+	return readingSender{s, t.deaf}, err
 }
 
-type noReplies struct{}
+type readingSender struct {
+	transport.Sender
+	deaf *atomic.Bool
+}
 
-func (noReplies) ReadReplies(func([]byte)) {}
-func (noReplies) ReplyAddress() string     { return "" }
+func (readingSender) ReadReplies(func([]byte)) {}
+func (readingSender) ReplyAddress() string     { return "" }
+
+func (s readingSender) Send(out *transport.Outbound) (int, error) {
+	if s.deaf.Load() {
+		return out.Count, nil
+	}
+	return s.Sender.Send(out)
+}
+
+// pacedLoop is a loop whose publishers take replies on their way.
+func pacedLoop(t *testing.T) (tr *watched, l *Loop, deaf *atomic.Bool) {
+	deaf = new(atomic.Bool)
+	tr, l = newLoopOver(t, Config{FlushAfter: 50 * time.Microsecond}, func(tr transport.Transport) transport.Transport { return readingReplies{tr, deaf} })
+	return tr, l, deaf
+}
 
 // Messages that keep a pace as short as a heartbeat waits are not followed by one each, and the loop sleeps meanwhile. When they end
 // one comes soon. Those further apart are, so that a loss does not wait for the next message. docs/protocol.md §5.1, §5.2.
@@ -42,7 +62,7 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 		{time.Millisecond, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tr, l := newLoopOver(t, Config{FlushAfter: 50 * time.Microsecond}, func(tr transport.Transport) transport.Transport { return readingReplies{tr} })
+			tr, l, _ := pacedLoop(t)
 			p, topic := publication(t, l, "x")
 			x := ownWriter(t, p, topic)
 			publish := func() {
@@ -77,7 +97,7 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 // docs/protocol.md §5.8.
 func TestDrainBesidePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, l := newLoopOver(t, Config{FlushAfter: 50 * time.Microsecond}, func(tr transport.Transport) transport.Transport { return readingReplies{tr} })
+		_, l, _ := pacedLoop(t)
 		_, there := newLoop(t, Config{})
 		if _, err := there.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, quiet); err != nil {
 			t.Fatal(err)
@@ -101,7 +121,90 @@ func TestDrainBesidePace(t *testing.T) {
 			}
 			time.Sleep(100 * time.Microsecond)
 		}
+		// By the goroutine that waits, while the loop is busy.
+		busy := make(chan struct{})
+		l.post(func() { <-busy })
+		synctest.Wait()
+		x.Publish(t.Context(), make([]byte, 64), true)
+		before, done := heartbeatsOf(p), make(chan error)
+		go func() { done <- x.Drain(t.Context()) }()
+		synctest.Wait()
+		if asked := heartbeatsOf(p) - before; asked != 1 {
+			t.Errorf("beside a busy loop it has asked %d times", asked)
+		}
+		close(busy)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.waiters.answers != 0 {
+			t.Errorf("%d wait for answers behind the last Drain", p.waiters.answers)
+		}
 	})
+}
+
+// When the last message of a row is lost, it is there soon after the loop has looked.
+func TestLastOfPaceIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, l, deaf := pacedLoop(t)
+		_, there := newLoop(t, Config{})
+		var came atomic.Int64
+		handler := quiet
+		handler.message = func(*reliable.Origin, *reliable.Track, uint64, []byte) { came.Add(1) }
+		if _, err := there.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handler); err != nil {
+			t.Fatal(err)
+		}
+		p, topic := publication(t, l, "x")
+		if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		x := ownWriter(t, p, topic)
+		for row := range 3 {
+			for i := range 4 * saturatedSends {
+				time.Sleep(100 * time.Microsecond)
+				deaf.Store(i == 4*saturatedSends-1)
+				if err := x.Publish(t.Context(), make([]byte, 64), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			deaf.Store(false)
+			synctest.Wait()
+			if n := came.Load(); n != int64((row+1)*4*saturatedSends-1) {
+				t.Fatalf("%d messages have come, before the last one of row %d", n, row)
+			}
+			const most = loopPark + 200*time.Microsecond
+			began := time.Now()
+			for came.Load() != int64((row+1)*4*saturatedSends) && time.Since(began) < time.Second {
+				time.Sleep(10 * time.Microsecond)
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("the last one of row %d came %v late, not %v", row, took, most)
+			}
+		}
+	})
+}
+
+// Publishers steer while nothing holds them up and nobody waits for what subscribers say.
+func TestSteers(t *testing.T) {
+	_, l := newLoop(t, Config{})
+	p, _ := publication(t, l, "x")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, c := range map[string]struct{ begin, end func() }{
+		"who waits for answers": {func() { p.waiters.answers++ }, func() { p.waiters.answers-- }},
+		"a request":             {func() { p.inquiries[nil] = struct{}{} }, func() { delete(p.inquiries, nil) }},
+		"a busy transport":      {func() { p.out.busy = true }, func() { p.out.busy = false }},
+		"an owner inside":       {func() { p.seizeAt = 1 }, func() { p.seizeAt = 0 }},
+	} {
+		if !p.steers() {
+			t.Fatal("publishers do not steer, with nothing in the way")
+		}
+		if c.begin(); p.steers() {
+			t.Errorf("publishers steer beside %s", name)
+		}
+		c.end()
+	}
 }
 
 func heartbeatsOf(p *Publication) uint64 {

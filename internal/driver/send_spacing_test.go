@@ -48,7 +48,7 @@ func (v *virtual) overdue() {
 
 func (v *virtual) sent(g *virtualGroup, at reliable.Instant) (end reliable.Instant) {
 	g.opened = g.opened[:0]
-	v.b.took(at, at.Add(v.cost))
+	v.b.took(at, at.Add(v.cost), true)
 	return at.Add(v.cost)
 }
 

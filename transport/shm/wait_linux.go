@@ -12,7 +12,11 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
 	}
-	if most := t.BeginWait(timeout); most != 0 {
+	switch most := t.BeginWait(timeout); {
+	case most == 0:
+	case t.hears == 0: // replies alone come, which some microseconds make no difference to
+		t.waiter.Idle(most)
+	default:
 		t.waiter.Sleep(most)
 	}
 	t.EndWait()

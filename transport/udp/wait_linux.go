@@ -33,12 +33,15 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		return nil
 	}
 	start := time.Now()
-	if t.flood.wait() {
+	switch {
+	case t.flood.wait():
 		evs, crowded := t.waiter.Park(timeout)
 		if t.harvest(evs); crowded {
 			t.flood.crowd()
 		}
-	} else {
+	case t.hears == 0: // replies alone come, which some microseconds make no difference to
+		t.harvest(t.waiter.Idle(timeout))
+	default:
 		t.harvest(t.waiter.Sleep(timeout))
 	}
 	if time.Since(start) >= asleep {
