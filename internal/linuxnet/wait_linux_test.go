@@ -2,6 +2,7 @@ package linuxnet
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,16 +230,11 @@ func TestIdle(t *testing.T) {
 func TestIdleIsKeptWaiting(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	w := newWaiter(t)
-	stop := make(chan struct{})
+	var stop atomic.Bool
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for !stop.Load() {
 		}
 	}()
 	for limit := time.Now().Add(time.Minute); w.crowded == 0; w.Idle(100 * time.Microsecond) {
@@ -246,6 +242,6 @@ func TestIdleIsKeptWaiting(t *testing.T) {
 			t.Fatal("it was kept waiting, and has not noticed")
 		}
 	}
-	close(stop)
+	stop.Store(true)
 	<-done
 }
