@@ -2,7 +2,6 @@ package linuxnet
 
 import (
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 var sleeps = map[string]func(*Waiter, time.Duration) []unix.EpollEvent{
 	"blocked": (*Waiter).Sleep,
 	"parked":  func(w *Waiter, d time.Duration) []unix.EpollEvent { evs, _ := w.Park(d); return evs },
-	"idle":    (*Waiter).Idle,
 }
 
 func newWaiter(t *testing.T) *Waiter {
@@ -205,43 +203,4 @@ func TestWaitersAreCounted(t *testing.T) {
 	if n := waiters.Load(); n != before {
 		t.Errorf("%d are left, want %d", n, before)
 	}
-}
-
-// Who waits idly parks, but for a while after others have kept it from seeing that its time was over.
-func TestIdle(t *testing.T) {
-	w := newWaiter(t)
-	w.Idle(time.Millisecond)
-	if !w.Parked() {
-		t.Error("it does not park")
-	}
-	w.crowded = 2 // as where it was kept waiting
-	for range 2 {
-		if w.Idle(time.Millisecond); w.Parked() {
-			t.Error("it parks where it was kept waiting")
-		}
-	}
-	w.Idle(time.Millisecond)
-	if !w.Parked() {
-		t.Error("it does not park any more")
-	}
-}
-
-// Goroutines that run on and on keep one that is parked from seeing its timeout, where there is one P. It notices that.
-func TestIdleIsKeptWaiting(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	w := newWaiter(t)
-	var stop atomic.Bool
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for !stop.Load() {
-		}
-	}()
-	for limit := time.Now().Add(time.Minute); w.crowded == 0; w.Idle(100 * time.Microsecond) {
-		if time.Now().After(limit) {
-			t.Fatal("it was kept waiting, and has not noticed")
-		}
-	}
-	stop.Store(true)
-	<-done
 }

@@ -51,7 +51,6 @@ type Waiter struct {
 
 	counted    bool // in waiters
 	processors int  // that Go uses, when it was made
-	crowded    int  // Idle waits to come that do not park
 
 	evs     [64]unix.EpollEvent
 	waiting atomic.Bool // between Begin and End
@@ -174,26 +173,6 @@ func (w *Waiter) Park(timeout time.Duration) (evs []unix.EpollEvent, crowded boo
 	took := time.Since(start)
 	return w.seen, took > starving && processTime()-busy > took*3/4
 }
-
-// Idle is Sleep for who may be woken some microseconds later: it parks, so that the scheduler's monitor need not be woken. Who
-// sleeps once in a millisecond keeps that awake all the time, each 20 µs: half as many switches again as there are messages,
-// and each may be in the way of somebody who is being woken. Where other goroutines have kept it from seeing its timeout it sleeps
-// for a while.
-func (w *Waiter) Idle(timeout time.Duration) []unix.EpollEvent {
-	if w.crowded > 0 {
-		w.crowded--
-		return w.Sleep(timeout)
-	}
-	start := time.Now()
-	evs, _ := w.Park(timeout)
-	if timeout >= 0 && time.Since(start)-timeout > starving {
-		w.crowded = crowdedFor
-	}
-	return evs
-}
-
-// crowdedFor is how many times an Idle sleeps that was kept waiting.
-const crowdedFor = 1024
 
 // starving is how long a park takes in which the process was busy instead of seeing
 // what has come: the scheduler's monitor asks the poller every 10 ms in any case. It

@@ -65,7 +65,6 @@ type receiver struct {
 	copies copies
 	asleep *atomic.Uint64 // in the file; odd: it sleeps
 	slept  bool           // between BeginWait and EndWait, with asleep odd
-	hears  int            // groups that are joined
 
 	findable findable
 }
@@ -224,11 +223,6 @@ func (t *Transport) mark(group int, joined bool) bool {
 		return false
 	}
 	w.Store(w.Load() ^ bit)
-	if joined {
-		t.hears++
-	} else {
-		t.hears--
-	}
 	return true
 }
 

@@ -12,11 +12,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
 	}
-	switch most := t.BeginWait(timeout); {
-	case most == 0:
-	case t.hears == 0: // replies alone come, which some microseconds make no difference to
-		t.waiter.Idle(most)
-	default:
+	if most := t.BeginWait(timeout); most != 0 {
 		t.waiter.Sleep(most)
 	}
 	t.EndWait()

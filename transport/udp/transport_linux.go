@@ -25,7 +25,6 @@ type Transport struct {
 
 	// Loop only.
 	groups []*socket // nil where not joined
-	hears  int       // how many are joined
 	recv   *receiver
 	ready  []*socket // may have packets
 	warm   *socket   // had some last, of which a few bytes only
@@ -120,7 +119,7 @@ func (t *Transport) Join(group int) error {
 	defer t.Wake()
 	at := t.at.Load()
 	if at.gone {
-		t.put(group, &socket{fd: -1, group: group})
+		t.groups[group] = &socket{fd: -1, group: group}
 		return nil
 	}
 	if t.enter(group, &at.link) && !t.lost {
@@ -142,20 +141,9 @@ func (t *Transport) enter(group int, l *link) bool {
 		t.joinFailed(group, groupLimit(err))
 		return false
 	}
-	t.put(group, s)
+	t.groups[group] = s
 	t.muted.attach(s)
 	return true
-}
-
-// put makes s the socket of a group; nil: there is none.
-func (t *Transport) put(group int, s *socket) {
-	switch was := t.groups[group]; {
-	case was == nil && s != nil:
-		t.hears++
-	case was != nil && s == nil:
-		t.hears--
-	}
-	t.groups[group] = s
 }
 
 // Leave implements transport.Transport. Packets in the socket's buffer go with
@@ -176,7 +164,7 @@ func (t *Transport) Leave(group int) error {
 
 // exit closes the socket of a group, which ends the membership.
 func (t *Transport) exit(s *socket) {
-	t.put(s.group, nil)
+	t.groups[s.group] = nil
 	t.waiter.Poller.Remove(s.fd)
 	t.forget(s)
 	s.close()

@@ -33,15 +33,12 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		return nil
 	}
 	start := time.Now()
-	switch {
-	case t.flood.wait():
+	if t.flood.wait() {
 		evs, crowded := t.waiter.Park(timeout)
 		if t.harvest(evs); crowded {
 			t.flood.crowd()
 		}
-	case t.hears == 0: // replies alone come, which some microseconds make no difference to
-		t.harvest(t.waiter.Idle(timeout))
-	default:
+	} else {
 		t.harvest(t.waiter.Sleep(timeout))
 	}
 	if time.Since(start) >= asleep {
