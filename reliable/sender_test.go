@@ -319,6 +319,7 @@ func TestHurryAsksOnce(t *testing.T) {
 		heartbeats := 0
 		for range 1000 { // 50 ms
 			b.now = b.now.Add(50 * time.Microsecond)
+			heartbeats += len(of(wire.TypeHeartbeat, b.next())) // as the loop, between two messages
 			b.publish(1)
 			heartbeats += len(of(wire.TypeHeartbeat, b.next()))
 			b.s.Hurry(b.now, false)
