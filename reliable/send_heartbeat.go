@@ -59,8 +59,8 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	// The first heartbeat goes before the first data, so that who is there from the
 	// beginning knows where that is.
 	// Data is about to be sent. Who waits for subscribers (§5.7), or for what was sent, is not made to wait for it.
-	ready := s.ready() || now < h.expected && !s.end.hurry && !s.end.begun && s.await.waiters == 0
-	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && !s.end.ask) && s.blocked != ReasonFlow && !s.flow.held {
+	ready := s.ready() || now < h.expected && s.end.hurry == unhurried && !s.end.begun && s.await.waiters == 0
+	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) && s.blocked != ReasonFlow && !s.flow.held {
 		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
@@ -88,7 +88,6 @@ func (s *Sender) slowest() time.Duration {
 
 func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	h := &s.heartbeat
-	s.end.ask = false
 	s.members.giveUp(s, now)
 	s.releaseHolders(now)
 	h.rate.update(now, s.stats.PacketsSent)
@@ -103,10 +102,13 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	if s.flow.free {
 		hd.Flags |= wire.FlagFree
 	}
-	if s.end.hurry && s.settled() {
-		s.end.hurry = false
+	switch {
+	case s.end.hurry != unhurried && s.settled():
+		s.end.hurry = unhurried
+	case s.end.hurry == toBeAsked:
+		s.end.hurry = hurried
 	}
-	if s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry || s.members.silent(now, every) {
+	if s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(now, every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(now)
 	}

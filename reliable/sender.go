@@ -43,9 +43,17 @@ type Sender struct {
 type finish struct {
 	begun bool    // the stream ends with what has its sequence
 	at    Instant // when that began
-	hurry bool    // somebody waits though it goes on
-	ask   bool    // and has begun to since the last heartbeat
+	hurry hurry
 }
+
+// hurry says whether somebody waits for that though the stream goes on.
+type hurry uint8
+
+const (
+	unhurried hurry = iota
+	hurried         // somebody does, and subscribers were asked since
+	toBeAsked       // somebody has begun to since the last heartbeat: one asks at once
+)
 
 // stageBlocks is how many blocks hold copies of packets to be repaired and
 // control packets: more than one, because a transport may still be sending
@@ -188,8 +196,8 @@ func (s *Sender) End(now Instant) {
 // Hurry asks subscribers at once, and on the ladder, what they have, until all
 // have everything: somebody waits for it (Drained). Who begins to wait asks anew, whoever does already.
 func (s *Sender) Hurry(now Instant, anew bool) {
-	if (anew || !s.end.hurry) && !s.end.begun && !s.Drained() {
-		s.end.hurry, s.end.ask = true, true
+	if (anew || s.end.hurry == unhurried) && !s.end.begun && !s.Drained() {
+		s.end.hurry = toBeAsked
 		s.heartbeat.restart(now)
 	}
 }

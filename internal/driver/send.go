@@ -276,8 +276,8 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
-	if saturated, sent := p.l.batcher.row(); saturated && p.steers() {
-		d = max(d, sent.Add(loopPark))
+	if row := p.l.batcher.sends(); row.saturated() && p.steers() {
+		d = max(d, row.parked())
 	}
 	if !p.held() {
 		linger := p.l.batcher.linger()
@@ -353,14 +353,14 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	released := p.waiters.follow(p.s.Progress(), again)
 	p.l.readied = p.l.readied || released
 	p.watchMembers(now)
-	row, sent := p.l.batcher.row()
-	saturated := p.l.batcher.saturated(now)
-	p.selfDriven = p.out.replies != nil && p.steers() && (saturated || released && row)
+	row := p.l.batcher.sends()
+	goesOn := now < row.parked()
+	p.selfDriven = p.out.replies != nil && p.steers() && row.saturated() && (goesOn || released)
 	switch {
 	case !p.selfDriven:
 		return p.deadline()
-	case saturated:
-		return max(p.deadline(), sent.Add(loopPark)) // and no later, where that was the last one
+	case goesOn:
+		return max(p.deadline(), row.parked()) // and no later, where that was the last one
 	}
 	return max(p.deadline(), now.Add(loopPark))
 }

@@ -69,15 +69,9 @@ type batcher struct {
 	lastFull bool             // so did the last one
 	last     *Publication     // that asked last
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
-	sendRow
+	row      sendRow
 	elsewhere
 	_ [8]byte // so that several loops' share no cache line (TestLoopsShareNoLine)
-}
-
-// sendRow is a row of sends of new data without a pause.
-type sendRow struct {
-	sends int              // how many, at most 2*saturatedSends
-	fresh reliable.Instant // the end of the last one
 }
 
 // waiting is a publication with an open train, whose first message came at since.
@@ -123,24 +117,6 @@ const (
 	// waiting does not pay.
 	severalLinger = 2 * time.Millisecond
 	worthwhile    = 8
-
-	// saturatedSends is how many sends in a row it takes: of full trains some 8 MB, so
-	// that what the last messages may wait is little beside what they have waited
-	// behind.
-	saturatedSends = 128
-	// loopPark is how long the loop leaves a saturated bus alone. Each look would cost
-	// more than it seems: on a virtual machine a timer for the near future is a call to
-	// the hypervisor, 8 µs where it was measured. And as long as a goroutine blocks in a
-	// system call, as in Transport.Wait, the Go scheduler's monitor looks every 20 µs
-	// whether to take its P away, with a timer each: so the loop is parked instead.
-	loopPark = time.Millisecond
-	// shortPause is how close sends follow each other at most, if they are not full trains. Data is followed by a heartbeat
-	// after 100 µs (docs/protocol.md §5.1): for messages that keep about such a pace the loop would be woken for each, and often
-	// be at work in the publication just when the next one is published. In a row of them it is left alone. The next message tells
-	// of a loss nearly as soon, and who publishes it takes the NAK.
-	shortPause = 250 * time.Microsecond
-	// pausePrice is how many sends a longer pause takes back.
-	pausePrice = 8
 )
 
 func newBatcher(flushAfter time.Duration) *batcher {
@@ -223,9 +199,6 @@ func (b *batcher) mostEarly() int {
 // sending notes a send that a publisher makes at now, because the bus is idle or
 // somebody asked for it (idle), or of what it was busy with all along. held says that
 // flow control had held it up.
-//
-// A short pause now and then, or one in which subscribers held the publisher up, counts
-// against it and does not end a saturated state.
 func (b *batcher) sending(now reliable.Instant, idle, held bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,14 +208,7 @@ func (b *batcher) sending(now reliable.Instant, idle, held bool) {
 	}
 	b.interval += (between - b.interval) / 8
 	b.began = now
-	switch gap := now.Sub(b.fresh); {
-	case gap < shortPause, gap < loopPark && !idle:
-		b.sends = min(b.sends+1, 2*saturatedSends)
-	case gap < loopPark, held:
-		b.sends = max(0, b.sends-pausePrice)
-	default:
-		b.sends /= 2
-	}
+	b.row.sending(now, idle, held)
 }
 
 // left notes what was sent: all that was open, or a full train.
@@ -286,7 +252,7 @@ func (b *batcher) took(begin, end reliable.Instant, fresh bool) {
 	b.load.took(begin, b.cost)
 	b.sent, b.active = max(b.sent, end), max(b.active, end)
 	if fresh {
-		b.fresh = max(b.fresh, end)
+		b.row.last = max(b.row.last, end)
 	}
 }
 
@@ -329,20 +295,11 @@ func (b *batcher) fillsSeveralLocked() bool {
 	return len(b.open)-b.head > 1 && b.active.Sub(b.idle) >= severalAfter
 }
 
-// saturated reports whether publishers do what is due by themselves at now: not any more where none has sent for loopPark,
-// whatever the loop has.
-func (b *batcher) saturated(now reliable.Instant) bool {
+// sends is the row of sends as of now.
+func (b *batcher) sends() sendRow {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sends >= saturatedSends && now.Sub(b.fresh) < loopPark
-}
-
-// row reports whether sends come in a row, whatever holds the publisher up just now, and
-// when the last one of new data ended.
-func (b *batcher) row() (saturated bool, sent reliable.Instant) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.sends >= saturatedSends, b.fresh
+	return b.row
 }
 
 // opened notes that p has a train open since then.

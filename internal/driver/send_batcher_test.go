@@ -13,7 +13,7 @@ func nobody(_ []waiting, _ uint64) bool { return false }
 // batcherAt returns a batcher whose last send ended at now.
 func batcherAt(now reliable.Instant, cost time.Duration) *batcher {
 	b := newBatcher(50 * time.Microsecond)
-	b.cost, b.active, b.sent, b.fresh, b.began, b.idle = cost, now, now, now, now, now
+	b.cost, b.active, b.sent, b.row.last, b.began, b.idle = cost, now, now, now, now, now
 	b.spacing.apart = cost
 	return b
 }
@@ -90,49 +90,6 @@ func TestBatcherEarly(t *testing.T) {
 	b.interval = 20 * time.Microsecond
 	if b.leaves(aMinute, nil, 1, 64, true, nobody) {
 		t.Error("a busy publisher's message leaves at once")
-	}
-}
-
-func TestBatcherCountsSends(t *testing.T) {
-	for _, c := range []struct {
-		name       string
-		gap        time.Duration
-		idle, held bool
-		want       int
-	}{
-		{"no pause", shortPause - 1, true, false, saturatedSends + 1},
-		{"busy, and far apart", loopPark - 1, false, false, saturatedSends + 1},
-		{"a short pause", loopPark - 1, true, false, saturatedSends - pausePrice},
-		{"a long pause", loopPark, false, false, saturatedSends / 2},
-		{"held up", time.Second, false, true, saturatedSends - pausePrice},
-	} {
-		b := batcherAt(aMinute, time.Microsecond)
-		b.sends = saturatedSends
-		if b.sending(aMinute.Add(c.gap), c.idle, c.held); b.sends != c.want {
-			t.Errorf("%s: %d sends in a row, want %d", c.name, b.sends, c.want)
-		}
-	}
-}
-
-// It is saturated while it sends, and again as soon as it goes on after a pause: it may
-// only have been held up.
-func TestBatcherSaturated(t *testing.T) {
-	b := batcherAt(aMinute, time.Microsecond)
-	b.sends = 2 * saturatedSends
-	if !b.saturated(aMinute.Add(loopPark - 1)) {
-		t.Error("not saturated while it sends")
-	}
-	if b.saturated(aMinute.Add(loopPark)) {
-		t.Error("saturated in a pause")
-	}
-	b.sending(aMinute.Add(loopPark), true, false)
-	b.took(aMinute.Add(loopPark), aMinute.Add(loopPark), false)
-	if b.saturated(aMinute.Add(loopPark)) {
-		t.Error("saturated by what the loop sends")
-	}
-	b.took(aMinute.Add(loopPark), aMinute.Add(loopPark+1), true)
-	if !b.saturated(aMinute.Add(loopPark + 1)) {
-		t.Error("one pause has ended it")
 	}
 }
 

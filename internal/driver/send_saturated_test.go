@@ -34,13 +34,13 @@ func (s answeringSender) Send(out *transport.Outbound) (int, error) {
 
 // saturate publishes until the loop is at rest, and lets trains fill. How fast a test
 // publishes depends on the host: the batcher is told of as many sends and full trains
-// as it takes. TestBatcherCountsSends has what it makes of true ones.
+// as it takes. TestSendRow has what it makes of true ones.
 func saturate(t *testing.T, l *Loop, x *Exclusive) {
 	t.Helper()
 	b := l.batcher
 	for limit := time.Now().Add(time.Minute); ; {
 		b.mu.Lock()
-		b.sends, b.full = 2*saturatedSends, 2*saturatedSends
+		b.row.count, b.full = 2*saturatedSends, 2*saturatedSends
 		b.mu.Unlock()
 		for range 100 { // of 4,000 bytes: several full trains, and the last one is open
 			if err := x.Publish(context.Background(), make([]byte, 4000), true); err != nil {
@@ -65,7 +65,8 @@ func saturable(t *testing.T) (*Loop, *Publication, *Exclusive) {
 
 // saturated reports whether the publisher does what is due by itself at now.
 func saturated(p *Publication, now reliable.Instant) bool {
-	return p.steers() && p.l.batcher.saturated(now)
+	row := p.l.batcher.sends()
+	return p.steers() && row.saturated() && now < row.parked()
 }
 
 // The loop leaves a saturated publisher alone, and sends what is left when it stops.
@@ -73,7 +74,7 @@ func TestSaturated(t *testing.T) {
 	l, p, x := saturable(t)
 	for saturate(t, l, x); ; saturate(t, l, x) {
 		p.mu.Lock()
-		_, sent := l.batcher.row()
+		sent := l.batcher.sends().last
 		still, due := saturated(p, sent), p.deadline().Sub(sent)
 		if x.opened != 0 && x.opened < sent {
 			due += sent.Sub(x.opened) // what is open has been since that train began to leave
