@@ -126,7 +126,7 @@ func TestLoopsShareNoLock(t *testing.T) {
 // allocator puts objects one behind the other, and only those of some sizes begin with a line.
 func TestLoopsShareNoLine(t *testing.T) {
 	for name, size := range map[string]uintptr{
-		"Loop": unsafe.Sizeof(Loop{}), "Publication": unsafe.Sizeof(Publication{}), "Exclusive": unsafe.Sizeof(Exclusive{}), "batcher": unsafe.Sizeof(batcher{}),
+		"Loop": unsafe.Sizeof(Loop{}), "Publication": unsafe.Sizeof(Publication{}), "Exclusive": unsafe.Sizeof(Exclusive{}), "batcher": unsafe.Sizeof(batcher{}), "activity": unsafe.Sizeof(activity{}),
 		"group": unsafe.Sizeof(group{}), "feed": unsafe.Sizeof(feed{}), "Subscription": unsafe.Sizeof(Subscription{}),
 		"Sender": unsafe.Sizeof(reliable.Sender{}), "Writer": unsafe.Sizeof(reliable.Writer{}), "Receiver": unsafe.Sizeof(reliable.Receiver{}), "Stream": unsafe.Sizeof(reliable.Stream{}),
 	} {

@@ -209,6 +209,9 @@ func (k *killing) judge() string {
 	return fmt.Sprintf("%s; the median of %d that waited for a subscriber that was killed %v", text, len(waiting), median)
 }
 
+// lonely is what there is of an endpoint without others: the user's directory, the fabric's, its roll, a file and a bell.
+const lonely = 5
+
 // Publishers and subscribers are killed at any moment. Nobody gets a torn message or loses one
 // untold, those that live go on within the release rule, and the next that starts removes what is left.
 // docs/protocol.md §8.4, §28.6, §28.8.
@@ -236,20 +239,27 @@ func TestKilled(t *testing.T) {
 		k.strike(n)
 		left -= n
 	}
+	stop()
+	<-k.ended
+	bus.Close() // who lives longest is killed, too
 	for _, p := range k.all {
 		p.signal(syscall.SIGKILL)
 		p.killed(t)
 	}
-	stop()
-	<-k.ended
+	each := len(k.all)
 	k.all = nil
-	bus.Close()
 	messages, gaps, publishers := k.check.totals()
 	t.Logf("%d killed; %d messages of %d publishers, all whole and in order, %d gaps told; %s",
 		kills, messages, publishers, gaps, k.judge())
+	if left := files(dir); len(left) < each {
+		t.Errorf("%d have been killed and have left %q: there is nothing to clean up", each, left)
+	}
 	next, err := pubsub.Open(context.Background(), k.url)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if left := files(dir); len(left) != lonely {
+		t.Errorf("left behind beside what the next one has itself: %q", left)
 	}
 	next.Close()
 	if left := files(dir); len(left) > 0 {

@@ -190,6 +190,7 @@ func start(t *testing.T, role, url string) *process {
 	p := &process{role: role, cmd: exec.Command(os.Args[0]), said: new(bytesBuffer)}
 	p.cmd.Env = append(os.Environ(), roleVar+"="+role, urlVar+"="+url, "FANFARE_INSPECT=off", "GOMAXPROCS=2")
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it ends also where the test panics
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

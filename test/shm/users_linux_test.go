@@ -67,6 +67,8 @@ func act(what, url string) {
 			err = pub.Drain(ctx)
 		}
 		fmt.Println("published", err)
+	case "move":
+		fmt.Println(os.Rename(url, url+"-mine"))
 	case "remove":
 		for _, path := range files(url) {
 			fmt.Println(filepath.Base(path), os.Remove(path))
@@ -94,6 +96,33 @@ func act(what, url string) {
 	}
 }
 
+// judgeModes checks the modes of all in a directory and of itself, by what they are. docs/protocol.md §28.1.
+func judgeModes(t *testing.T, dir string, want map[string]os.FileMode) {
+	t.Helper()
+	seen := make(map[string]bool)
+	for _, path := range append(files(dir), dir) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		what := "file"
+		switch name := filepath.Base(path); {
+		case info.IsDir():
+			what = "dir"
+		case strings.HasSuffix(name, ".bell"):
+			what = "bell"
+		case name == "roll":
+			what = name
+		}
+		if seen[what] = true; info.Mode() != want[what] {
+			t.Errorf("%s, a %s, has mode %v, want %v", path, what, info.Mode(), want[what])
+		}
+	}
+	if len(seen) != len(want) {
+		t.Errorf("%s has %v, not one of each of %v", dir, seen, want)
+	}
+}
+
 // Two users share a fabric through a group and hear each other; a third one, who is in no such
 // group, gets nothing; and none can write into another's file. docs/protocol.md §28.1, §28.3, §28.7.
 func TestOtherUser(t *testing.T) {
@@ -105,7 +134,7 @@ func TestOtherUser(t *testing.T) {
 		testenv.Skip(t, "it takes root to become another user")
 	}
 	dir := scratch(t)
-	if err := os.Chmod(dir, 0o1777); err != nil { // as /dev/shm is
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil { // as /dev/shm is
 		t.Fatal(err)
 	}
 	bin, err := os.MkdirTemp("", "fanfare-test-") // nothing may be run from /dev/shm on some hosts
@@ -185,6 +214,10 @@ func TestOtherUser(t *testing.T) {
 			}
 		}
 	}
+	judgeModes(t, filepath.Dir(fabric), map[string]os.FileMode{"dir": os.ModeDir | os.ModeSetgid | 0o770, "roll": 0o660, "bell": os.ModeNamedPipe | 0o620, "file": 0o640})
+	if out := lines(asUser(t, exe, mallory, alone, "move", filepath.Dir(fabric))); !strings.Contains(out, "operation not permitted") {
+		t.Errorf("mallory: %s", out)
+	}
 	if out := lines(asUser(t, exe, mallory, alone, "publish", url)); !strings.Contains(out, "not in that group") {
 		t.Errorf("mallory: %s", out)
 	}
@@ -217,6 +250,7 @@ func TestOtherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bus.Close()
+	judgeModes(t, filepath.Join(dir, "fanfare-0"), map[string]os.FileMode{"dir": os.ModeDir | 0o700, "roll": 0o600, "bell": os.ModeNamedPipe | 0o600, "file": 0o600})
 	if out := lines(asUser(t, exe, mallory, alone, "read", filepath.Join(dir, "fanfare-0"))); !strings.Contains(out, "listed 0") {
 		t.Errorf("mallory: %s", out)
 	}

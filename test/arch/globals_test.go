@@ -1,0 +1,86 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// datapath are the packages that messages go through. What they have once in a process all loops of all buses share.
+var datapath = []string{
+	"pubsub", "reliable", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
+	"internal/driver", "internal/bias", "internal/gid", "internal/idmap", "internal/linuxnet", "internal/offheap", "internal/prefetch", "internal/ring",
+}
+
+// processWide are the variables of these packages, beside errors. Tables are only read. docs/decisions/55-loops.md: what loops share.
+var processWide = map[string][]string{
+	"tables": {
+		"internal/driver.heardPublisher", "internal/driver.heardSubscriber", "internal/driver.lossEvents", "internal/driver.reasonOf",
+		"internal/linuxnet.RoomForUID", "internal/linuxnet.segmentRoom", "pubsub.Live", "pubsub.State", "pubsub.Window", "pubsub.causes", "pubsub.clockForm",
+		"pubsub.flowForms", "pubsub.waits", "reliable.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
+		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
+		"transport/udp.limits", "transport/udp.options", "internal/driver.epoch", "pubsub.hostClock", "internal/bias.unfenced",
+	},
+	"set by tests alone": {"internal/bias.Rest", "internal/bias.biases", "pubsub.defaultLoops"},
+	"a cache line for each goroutine that publishes, without a lock": {"internal/driver.activities"},
+	"taken when an endpoint opens or closes, or begins to wait":      {"transport/mem.registry", "internal/linuxnet.waiters"},
+}
+
+// What all loops of a process share has a reason to be shared: a lock among it would be one that messages of all buses meet at.
+func TestProcessWide(t *testing.T) {
+	var known, seen []string
+	for _, names := range processWide {
+		known = append(known, names...)
+	}
+	for _, pkg := range datapath {
+		paths, err := filepath.Glob(filepath.Join("..", "..", pkg, "*.go"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %d files, %v", pkg, len(paths), err)
+		}
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range variables(f) {
+				if strings.HasPrefix(name, "Err") || strings.HasPrefix(name, "err") {
+					continue
+				}
+				name = pkg + "." + name
+				if seen = append(seen, name); !slices.Contains(known, name) {
+					t.Errorf("%s has %s, which all loops of a process share: put it where it belongs, or name it in processWide with the reason", path, name)
+				}
+			}
+		}
+	}
+	for _, name := range known {
+		if !slices.Contains(seen, name) {
+			t.Errorf("there is no %s any more: take it out of processWide", name)
+		}
+	}
+}
+
+// variables are the names of a file's variables.
+func variables(f *ast.File) (names []string) {
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.VAR {
+			continue
+		}
+		for _, s := range g.Specs {
+			for _, n := range s.(*ast.ValueSpec).Names {
+				if n.Name != "_" {
+					names = append(names, n.Name)
+				}
+			}
+		}
+	}
+	return names
+}
