@@ -34,7 +34,6 @@ type judge struct {
 	aims    []Aim
 	command string  // of the step
 	ours    float64 // messages a second
-	raw     float64
 	ownCode float64 // of the publisher, s for a million messages
 	rawCode float64
 }
@@ -125,11 +124,11 @@ func (b *Bench) aimsSteps() []aimsStep {
 		}},
 		loss(0.01, 0.8), loss(0.1, 0.4), loss(0.3, 0.01),
 		{"throughput", func(s *Settings) {
-			s.Transport, s.URL, s.MTU, s.Receive, s.Baselines = "mem", "", Defaults("mem").MTU, worker.ReceiveBatch, []string{contenders.Channel}
+			s.Transport, s.URL, s.MTU, s.Receive, s.Baselines = "mem", "", Defaults("mem").MTU, worker.ReceiveBatch, []string{contenders.Channel, contenders.Raw}
 			s.Batch = aimedBatch
 		}, func(j *judge, p *Point) {
-			j.least("in process, of raw over UDP", ratio(p.Rate(keyOurs), j.raw), ofRaw, "", Short(p.Rate(keyOurs))+perS)
-			j.least("in process in batches, of raw over UDP", ratio(p.Rate(keyBatches), j.raw), ofRaw, "", Short(p.Rate(keyBatches))+perS)
+			j.least("in process, of raw over UDP", p.Ratio("raw").Value, ofRaw, "", Short(p.Rate(keyOurs))+perS+", raw "+p.rawText())
+			j.least("in process in batches, of raw over UDP", p.Ratio(keyBatches+"_raw").Value, ofRaw, "", Short(p.Rate(keyBatches))+perS)
 			j.least("in process, of a channel", p.Ratio("channel").Value, 3, "", "channel "+Short(p.Rate("channel"))+perS)
 		}},
 		{"idle", func(s *Settings) { s.Baselines = nil }, func(j *judge, p *Point) {
@@ -149,7 +148,6 @@ const aimedBatch = 16
 
 // full judges full load at 64 bytes, on which other aims are based.
 func (j *judge) full(p *Point) {
-	j.raw = p.Rate("raw")
 	j.ours, j.ownCode, j.rawCode = p.Rate(keyOurs), p.Value(keyOurs, "publisher_user_s_per_mmsg"), p.Value("raw", "publisher_user_s_per_mmsg")
 	j.least("64 bytes, of raw", p.Ratio("raw").Value, 0.7, "", "raw "+p.rawText()+p.callsText(contenders.Raw, contenders.RawCalls))
 	j.least("64 bytes in batches, of raw", p.Ratio(keyBatches+"_raw").Value, 0.7, "", Short(p.Rate(keyBatches))+perS)

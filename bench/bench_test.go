@@ -336,6 +336,41 @@ func TestRoCEBesideUDP(t *testing.T) {
 	}
 }
 
+// Packets in memory are larger than Ethernet's, in which raw's datagrams are, and, beside as large ones, those of Fanfare over UDP.
+func TestBesidePacketsInMemory(t *testing.T) {
+	for transport, want := range map[string]map[string]string{
+		"shm": {keyOurs: "shm://", contenders.Raw: "1472", contenders.UDP: "size=8192", keyUDPFrames: "size=1472"},
+		"mem": {keyOurs: "mem://", contenders.Raw: "1472"},
+	} {
+		b := newBench(t, transport)
+		b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.Raw}
+		if transport == "shm" {
+			b.Baselines = append(b.Baselines, contenders.UDP)
+		}
+		seen := b.contestants()
+		if len(seen) != len(want) {
+			t.Errorf("%s: %d take part, not %d", transport, len(seen), len(want))
+		}
+		for _, c := range seen {
+			if err := b.CheckBaseline("throughput", contenders.Raw, contenders.All()); err != nil {
+				t.Error(err)
+			}
+			s, err := b.spec(c, worker.LoadFull)
+			if got := s.URL + " " + strconv.Itoa(s.MTU); err != nil || want[c.key] == "" || !strings.Contains(got, want[c.key]) {
+				t.Errorf("%s, %s: %s, %v; want %s", transport, c.key, got, err, want[c.key])
+			}
+		}
+	}
+	b := newBench(t, "shm")
+	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.UDP}
+	b.Runs, b.Seconds, b.MTU = 1, 0.05, 1472
+	for _, c := range b.contestants() {
+		if c.key == keyUDPFrames {
+			t.Error("packets of Ethernet's size are beside themselves")
+		}
+	}
+}
+
 func TestTransports(t *testing.T) {
 	for _, transport := range []string{"sim", "roce", "shm"} {
 		if transport != "sim" {
@@ -354,7 +389,7 @@ func TestCalls(t *testing.T) {
 	for transport, names := range map[string][]string{"udp": {contenders.Raw, contenders.RawCalls}, "shm": {contenders.Ring, contenders.RingCalls, contenders.RawCalls}} {
 		b := newBench(t, transport)
 		b.Publishers, b.Baselines = b.Publishers[:1], names
-		for _, size := range []int{24, 64, 1000, contenders.MaxRawCalls(b.MTU)} {
+		for _, size := range []int{24, 64, 1000, contenders.MaxRawCalls(b.socketMTU())} {
 			b.Size = size
 			packed := make(map[string]float64)
 			for _, c := range b.contestants()[1:] {
@@ -374,9 +409,9 @@ func TestCalls(t *testing.T) {
 				t.Errorf("%d bytes: messages in a packet: %v", size, packed)
 			}
 		}
-		b.Size = contenders.MaxRawCalls(b.MTU) + 1
+		b.Size = contenders.MaxRawCalls(b.socketMTU()) + 1
 		if err := b.CheckBaseline("throughput", contenders.RawCalls, contenders.All()); err == nil {
-			t.Errorf("%s: %d bytes do not fit in a datagram of %d, and are taken", transport, b.Size, b.MTU)
+			t.Errorf("%s: %d bytes do not fit in a datagram of %d, and are taken", transport, b.Size, b.socketMTU())
 		}
 	}
 }

@@ -43,6 +43,9 @@ const (
 	// keyRawOne is the baseline raw on one topic, beside raw on as many as were asked for: what the machine keeps of its
 	// rate there without any protocol.
 	keyRawOne = "raw-one"
+	// keyUDPFrames is the baseline udp with Ethernet's packets, as it is by default, beside that in packets of the size that shared
+	// memory has.
+	keyUDPFrames = "udp-frames"
 	// fewExtra is how many extra subscriptions are left beside many.
 	fewExtra = 10
 )
@@ -79,6 +82,7 @@ type variant struct {
 // baselineVariants are those of baselines, by name: they stand behind it in results.
 var baselineVariants = map[string][]variant{
 	contenders.Raw: {{keyRawOne, func(s *Settings) bool { return s.Topics > 1 }, func(_ *Settings, w *worker.Spec) { w.Topics = 1 }}},
+	contenders.UDP: {{keyUDPFrames, func(s *Settings) bool { return s.MTU != s.socketMTU() }, func(s *Settings, w *worker.Spec) { s.overUDP(w, s.socketMTU()) }}},
 }
 
 // rateRatio is what rates are divided for a contestant's ratio, and what is said of that where it is not ours by it.
@@ -121,7 +125,9 @@ func rank(key string) int {
 func IsOurs(key string) bool { return rank(key) < len(variants) }
 
 // isFanfare reports whether a contestant repairs what is lost.
-func isFanfare(key string) bool { return IsOurs(key) || key == contenders.UDP }
+func isFanfare(key string) bool {
+	return IsOurs(key) || key == contenders.UDP || key == keyUDPFrames
+}
 
 // contestants are Fanfare, its variants and the baselines.
 func (b *Bench) contestants() (all []contestant) {
@@ -129,7 +135,7 @@ func (b *Bench) contestants() (all []contestant) {
 	for _, name := range b.Baselines {
 		c := contestant{key: name, contender: name}
 		if name == contenders.UDP {
-			c.tweak = b.overUDP
+			c.tweak = func(w *worker.Spec) { b.overUDP(w, b.MTU) }
 		}
 		all = append(append(all, c), b.those(baselineVariants[name], name)...)
 	}
@@ -149,8 +155,12 @@ func (b *Bench) those(list []variant, contender string) (all []contestant) {
 // contest lets all contestants take turns, and adds what there is of it to r.
 func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker.Load) error {
 	all := b.contestants()
-	if load == worker.LoadIdle {
+	switch load {
+	case worker.LoadFull:
+	case worker.LoadIdle:
 		all = all[:1]
+	default: // a message a packet, whatever its size
+		all = slices.DeleteFunc(all, func(c contestant) bool { return c.key == keyUDPFrames })
 	}
 	runs, err := b.rounds(ctx, what, load, all)
 	if len(runs) == 0 {

@@ -57,6 +57,9 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	if b.Profile != "" {
 		s.Profile = filepath.Join(b.Profile, c.key)
 	}
+	if c.contender == contenders.Raw || c.contender == contenders.RawCalls {
+		s.MTU = b.socketMTU()
+	}
 	if c.tweak != nil {
 		c.tweak(&s)
 	}
@@ -64,12 +67,13 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	return s, nil
 }
 
-// overUDP has a run go over plain UDP, with datagrams of the same size.
-func (b *Bench) overUDP(s *worker.Spec) {
-	plain := b.Settings
-	plain.Transport, plain.URL = "udp", ""
-	port := netip.MustParseAddrPort(s.Address).Port() // of baselineGroup
-	s.URL, _ = plain.fabric(int(port))                // which fails for bad URLs only
+// overUDP has a run go over plain UDP, with datagrams of mtu bytes.
+func (s *Settings) overUDP(w *worker.Spec, mtu int) {
+	plain := *s
+	plain.Transport, plain.URL, plain.MTU = "udp", "", mtu
+	port := netip.MustParseAddrPort(w.Address).Port() // of baselineGroup
+	w.URL, _ = plain.fabric(int(port))                // which fails for bad URLs only
+	w.MTU = mtu
 }
 
 // freePort is a UDP port that nothing uses just now.

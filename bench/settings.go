@@ -125,6 +125,15 @@ const (
 // overRDMA reports whether datagrams are RDMA's.
 func (s *Settings) overRDMA() bool { return s.Transport == "roce" || s.Transport == "sim" }
 
+// socketMTU is the size of the datagrams of baselines that have sockets: that of our packets, or beside packets that
+// are in memory, which are larger, that of Ethernet's.
+func (s *Settings) socketMTU() int {
+	if s.Transport == "mem" || s.Transport == "shm" {
+		return Defaults("udp").MTU
+	}
+	return s.MTU
+}
+
 // maxMTU is the largest datagram of the transport.
 func (s *Settings) maxMTU() int {
 	if s.overRDMA() {
@@ -232,20 +241,22 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, s.unsupported(name, made()))
 	case name == contenders.Channel && !s.InProcess():
 		return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
-	case (name == contenders.Raw || name == contenders.Naive) && s.InProcess():
+	case name == contenders.Naive && s.InProcess():
 		return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
+	case (name == contenders.Raw || name == contenders.RawCalls) && s.Transport == "sim":
+		return fmt.Errorf("baseline %s says what the machine can do over UDP, beside udp, shm, roce and mem", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.Together && s.Subs > 1:
 		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
 	case (name == contenders.RawCalls || name == contenders.RingCalls) && scenario != "throughput":
 		return fmt.Errorf("baseline %s is for throughput", name)
-	case name == contenders.RawCalls && (s.InProcess() || s.Together && s.Subs > 1 || s.Topics > 1 || s.Size > contenders.MaxRawCalls(s.MTU)):
-		return fmt.Errorf("baseline %s is between processes, for one topic, a process for each subscriber, and messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawCalls(s.MTU), s.MTU)
+	case name == contenders.RawCalls && (s.Together && s.Subs > 1 || s.Topics > 1 || s.Size > contenders.MaxRawCalls(s.socketMTU())):
+		return fmt.Errorf("baseline %s is for one topic, a process for each subscriber, and messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawCalls(s.socketMTU()), s.socketMTU())
 	case name == contenders.RingCalls && s.Size > contenders.MaxRingPaced:
 		return fmt.Errorf("baseline %s is for messages of %d bytes at most, not of %d", name, contenders.MaxRingPaced, s.Size)
 	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
 		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
-	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.MTU)):
-		return fmt.Errorf("baseline %s goes through many topics in throughput only, with messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawTopical(s.MTU), s.MTU)
+	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.socketMTU())):
+		return fmt.Errorf("baseline %s goes through many topics in throughput only, with messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawTopical(s.socketMTU()), s.socketMTU())
 	case (name == contenders.Ring || name == contenders.RingCalls) && (s.Transport != "shm" || s.Together && s.Subs > 1 || s.Topics > 1):
 		return fmt.Errorf("baseline %s is for -transport shm, one topic, and a process for each subscriber", name)
 	case name == contenders.Ring && paced && s.Size > contenders.MaxRingPaced:

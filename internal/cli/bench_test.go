@@ -36,7 +36,7 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -runs 0", "-runs 0"},
 		{"bench throughput -seconds -1", "-seconds -1"},
 		{"bench throughput -baseline raw,fast", "channel, naive, raw, raw-calls, ring, ring-calls, udp"},
-		{"bench throughput -transport mem -baseline raw", "udp, shm, roce"},
+		{"bench throughput -transport sim -baseline raw", "udp, shm, roce"},
 		{"bench throughput -baseline udp", "roce"},
 		{"bench throughput -target much", "-target"},
 		{"bench throughput -baseline none -target 0.6", "name one"},
