@@ -275,6 +275,10 @@ const (
 	// Unfindable: who comes from now on does not find this endpoint, while those that it has met
 	// go on; Err says why. It is about no group, and is told once.
 	Unfindable
+	// Unmet: other endpoints are there that this one cannot meet, for want of descriptors or because they are of another
+	// version: neither hears the other. Err says how many, and why. It is about no group, and is told again only
+	// when all were met in between.
+	Unmet
 )
 
 func (m Membership) String() string {
@@ -295,6 +299,8 @@ func (m Membership) String() string {
 		return "unreadable"
 	case Unfindable:
 		return "unfindable"
+	case Unmet:
+		return "unmet"
 	}
 	return fmt.Sprintf("Membership(%d)", uint8(m))
 }
@@ -305,7 +311,7 @@ type Event struct {
 	Role  Role
 	State Membership
 	Leg   uint8 // for LegLost and LegJoined
-	Err   error // for Failed, Lost, LegLost, Unreadable and Unfindable
+	Err   error // for Failed, Lost, LegLost, Unreadable, Unfindable and Unmet
 }
 
 // Capabilities describe what the fabric can do and which offloads are in use.

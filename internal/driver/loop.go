@@ -308,6 +308,10 @@ func (l *Loop) joined(e *transport.Event) {
 		l.unfindable(e.Err)
 		return
 	}
+	if e.State == transport.Unmet {
+		l.unmet(e.Err)
+		return
+	}
 	l.joins.note(e)
 	l.surveyMembership(e)
 	if l.hellos.membership(e) {

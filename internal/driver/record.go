@@ -161,6 +161,7 @@ var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
 	events.LegDown:             {kept: true},
 	events.StoodStill:          {kept: true},
 	events.Unfindable:          {kept: true},
+	events.Unmet:               {kept: true},
 	events.GroupLost:           {kept: true},
 	events.GroupFailed:         {kept: true},
 	events.CannotSend:          {kept: true},

@@ -17,3 +17,9 @@ func (l *Loop) unfindable(err error) {
 	logline.Unfindable.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.Unfindable, Err: err})
 }
+
+// unmet passes on that others are there whom this bus cannot meet.
+func (l *Loop) unmet(err error) {
+	logline.Unmet.Log(l.log, "err", err)
+	l.event(events.Event{Kind: events.Unmet, Err: err})
+}

@@ -140,6 +140,9 @@ var table = map[string]advice{
 	"unfindable": {why: "Who comes does not meet this process any more, since its files in shared memory were removed: what is published on the one side is not heard on the other.", do: func(e *Evidence) string {
 		return "Restart " + cmp.Or(e.Process, "this process") + ": " + said(e.Err, "the log says what was removed, and how to have it kept") + "."
 	}},
+	"unmet": {why: "Others of its fabric are there whom this process cannot meet: what is published on the one side is not heard on the other.", do: func(e *Evidence) string {
+		return "Give " + cmp.Or(e.Process, "this process") + " more descriptors (ulimit -n), or bring all to one version" + because(e.Err) + "."
+	}},
 	"slow_subscriber": {why: "A subscriber was too far behind for too long and is not waited for.", do: func(e *Evidence) string {
 		return "Make " + cmp.Or(e.Subscriber, "that subscriber") + " faster, or raise Config.SlowBehind of this publisher (pub -slow-behind)."
 	}},

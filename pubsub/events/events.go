@@ -142,6 +142,10 @@ const (
 	// on: over shm:// its files were removed, or are others. Err says which, and what to do. It is
 	// told once a bus. Where it is one of several URLs that is a LegDown, without a LegBack.
 	Unfindable
+	// Unmet: other buses are there whom this one cannot meet, so that neither hears the other: over shm:// for want of
+	// descriptors, or because they are of another version. Err says how many, why, and what to do. It is told again
+	// only when all were met in between.
+	Unmet
 	// CannotSend: the network, or what is below, has taken nothing of what this bus sends in a
 	// group for For; Behind packets wait, and publishers do once there is no more room, whatever
 	// their flow control. Err says why: an interface that is down, no valid key. It is told after a
@@ -200,6 +204,7 @@ var texts = [...]string{
 	NoSubscriberHeard:   "no subscriber heard",
 	NoPublisherHeard:    "no publisher heard",
 	Unfindable:          "unfindable",
+	Unmet:               "unmet",
 	CannotSend:          "cannot send",
 	SendsAgain:          "sends again",
 	ConfigDiffers:       "config differs",
@@ -231,7 +236,7 @@ type Event struct {
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
 	// PublisherFault, ConfigMismatch, ConfigDiffers, DictionaryMissing, SubscriptionEvicted,
-	// PacketsUnreadable, Unfindable and CannotSend, and may be for LegDown.
+	// PacketsUnreadable, Unfindable, Unmet and CannotSend, and may be for LegDown.
 	Err error
 	// OtherEpoch and OtherAddress are for DuplicateName. Address is that of the publisher or
 	// subscriber that it is about, and of BadPackets. Addresses are the fabric's own text, empty where it has none.
@@ -295,7 +300,7 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: %s, for %v, with %s unread (group %s)", e.Kind, strings.Join(e.Topics, ", "), d, behind, e.Group)
 	case GroupFailed, GroupLost, TopicCollision, PublisherRefused, PublisherFault, DictionaryMissing:
 		return fmt.Sprintf("%s: %s: %v", e.Kind, e.Group, e.Err)
-	case ConfigMismatch, PacketsUnreadable, Unfindable: // of no group
+	case ConfigMismatch, PacketsUnreadable, Unfindable, Unmet: // of no group
 		return fmt.Sprintf("%s: %v", e.Kind, e.Err)
 	case ConfigDiffers:
 		return fmt.Sprintf("%s: %v, which is harmless", e.Kind, e.Err)

@@ -257,6 +257,18 @@ func TestUnfindableLeg(t *testing.T) {
 	r.expect(transport.Left)
 }
 
+// That a leg cannot meet others is passed on: the leg itself carries what it did.
+func TestUnmetOnALeg(t *testing.T) {
+	r := newRig(t)
+	r.expect(transport.Joined)
+	unmet := transport.Event{Group: transport.Unicast, State: transport.Unmet, Err: errors.New("too many open files")}
+	r.legs[1].post = []transport.Event{unmet}
+	r.poll()
+	if len(r.told) != 1 || r.told[0] != unmet || !r.b.Legs()[1].Up {
+		t.Errorf("told %+v, legs %+v", r.told, r.b.Legs())
+	}
+}
+
 // A leg that fails, is not ready or is stuck does not hold up what is sent; one that is
 // only busy does.
 func TestSendWithBadLegs(t *testing.T) {

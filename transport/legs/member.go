@@ -113,6 +113,10 @@ func (t *Transport) joined(at int, e *transport.Event) {
 		t.unfindable(at, e.Err)
 		return
 	}
+	if e.State == transport.Unmet { // others on that leg, whom another one may reach
+		t.pending = append(t.pending, *e)
+		return
+	}
 	key := member{e.Group, e.Role}
 	m := t.member(key)
 	to := map[transport.Membership]standing{transport.Joined: inside, transport.Left: outside, transport.Lost: lost, transport.Failed: failed}[e.State]

@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -16,6 +15,8 @@ type ownFile struct {
 	bell   int // of the pipe's end to read
 	mem    []byte
 	backed [maxChunks]uint8 // pages of each chunk that there is memory for
+	rings  [lanes]bool      // lanes with memory for descriptors, under Transport.mu,
+	gives  [lanes]bool      // and with memory for positions that are returned, under Transport.fetching
 	rung   [4096]byte       // what was read of the pipe, here so that it is not allocated
 }
 
@@ -71,13 +72,31 @@ func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	return f, nil
 }
 
-// backLane has memory behind a lane's rings.
-func (f *ownFile) backLane(lane int) error {
-	return errors.Join(allocate(f.fd, ringAt(lane, 0), ringBytes), allocate(f.fd, returnsAt(lane, 0), returnBytes))
+// openLane has memory behind a lane's descriptors, from its first one on: most endpoints never send to each other.
+func (f *ownFile) openLane(lane int) error {
+	if err := allocate(f.fd, ringAt(lane, 0), ringBytes); err != nil {
+		return err
+	}
+	f.rings[lane] = true
+	word(f.mem, openAt(lane)).Store(1)
+	return nil
+}
+
+// backReturns has memory behind the positions that are returned to who sends by a lane.
+func (f *ownFile) backReturns(lane int) error {
+	if f.gives[lane] {
+		return nil
+	}
+	err := allocate(f.fd, returnsAt(lane, 0), returnBytes)
+	f.gives[lane] = err == nil
+	return err
 }
 
 // clearLane takes what was written for an endpoint before out of a lane, whose positions begin anew.
 func (f *ownFile) clearLane(lane int) {
+	if !f.rings[lane] {
+		return
+	}
 	if used := word(f.mem, ringAt(lane, 0)+8).Load() != 0; used {
 		clear(f.mem[ringAt(lane, 0):][:ringBytes])
 	}
@@ -119,7 +138,7 @@ func (f *ownFile) room() int {
 	if unix.Fstatfs(f.fd, &st) != nil || st.Blocks == 0 { // tmpfs(5): no limit
 		return maxChunks
 	}
-	return int(st.Bavail) * int(st.Bsize) / chunkBytes
+	return int(min(st.Bavail*uint64(st.Bsize)/chunkBytes, maxChunks))
 }
 
 // chunk is the first bytes of a chunk.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -278,37 +279,96 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 	}
 }
 
-// Whom there was no memory for is met when there is some. docs/protocol.md §28.2.
-func TestMetLater(t *testing.T) {
-	cfg := Config{Name: "late", Dir: small(t, "1m")}
-	a := mustOpen(t, cfg)
-	full, err := os.Create(filepath.Join(cfg.Dir, "full"))
-	if err != nil {
-		t.Fatal(err)
+// Where there is no memory for a lane nothing is sent by it, and where there is none for what is returned nothing is fetched:
+// until there is some, and both are counted. docs/protocol.md §28.3.
+func TestNoMemoryForLane(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		left    int // bytes beside what an endpoint's file begins with
+		counted func(sender, reader transport.Stats) uint64
+	}{
+		{"no lane", ringBytes - pageBytes, func(sender, _ transport.Stats) uint64 { return sender.SendNoMemory }},
+		{"nothing to return by", ringBytes + 2*pageBytes, func(_, reader transport.Stats) uint64 { return reader.ReceiveErrors }},
+	} {
+		cfg := Config{Name: "late", Dir: small(t, "1m")}
+		a := mustOpen(t, cfg)
+		full, err := os.Create(filepath.Join(cfg.Dir, "full"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer full.Close()
+		var st unix.Statfs_t
+		if err := unix.Statfs(cfg.Dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		if err := allocate(int(full.Fd()), 0, int(st.Bavail)*int(st.Bsize)-atRings-c.left); err != nil {
+			t.Fatal(err)
+		}
+		b := mustOpen(t, cfg)
+		b.Join(0)
+		s, _ := a.NewSender(0)
+		s.Send(single([]byte("early")))
+		fetched := transport.NewBatch(batch)
+		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 0 {
+			t.Fatalf("%s: %d trains came, %v", c.name, len(fetched.Trains), err)
+		}
+		b.BeginWait(0) // it was woken to tell that it has joined
+		b.EndWait()
+		if b.BeginWait(time.Minute) == 0 && c.left > ringBytes {
+			t.Errorf("%s: it does not sleep, but tries again and again", c.name)
+		}
+		b.EndWait()
+		if c.counted(a.Stats(), b.Stats()) == 0 {
+			t.Errorf("%s: that is not counted", c.name)
+		}
+		if err := full.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		for hear(t, a, b, s, "x") == "" {
+		}
+		end(a)
+		end(b)
 	}
-	defer full.Close()
-	// All but what an endpoint's file begins with.
-	var st unix.Statfs_t
-	if err := unix.Statfs(cfg.Dir, &st); err != nil {
-		t.Fatal(err)
+}
+
+// Endpoints that do not send to each other take little memory, however many there are. docs/protocol.md §28.3.
+func TestIdleTakesLittle(t *testing.T) {
+	cfg := Config{Name: "idle", Dir: t.TempDir()}
+	var all []*Transport
+	for range 20 {
+		x := mustOpen(t, cfg)
+		x.Join(0)
+		all = append(all, x)
 	}
-	if err := allocate(int(full.Fd()), 0, int(st.Bavail)*int(st.Bsize)-atRings-2*pageBytes); err != nil {
-		t.Fatal(err)
+	for _, x := range all {
+		if err := x.Poll(transport.NewBatch(1)); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(*x.known.Load()); n != len(all) { // itself, too
+			t.Fatalf("it has met %d", n)
+		}
 	}
-	b := mustOpen(t, cfg)
-	b.Join(0)
-	s, _ := a.NewSender(0)
-	s.Send(single([]byte("lost")))
-	if n := a.Stats().ReceiveErrors; n == 0 {
-		t.Error("it is not counted that there was no room for one")
+	for _, x := range all {
+		var st unix.Stat_t
+		if err := unix.Fstat(x.own.fd, &st); err != nil {
+			t.Fatal(err)
+		}
+		if used := st.Blocks * 512; used > atRings {
+			t.Errorf("one of %d takes %d bytes, and says nothing to anybody", len(all), used)
+		}
 	}
-	if err := full.Truncate(0); err != nil {
-		t.Fatal(err)
+	// What is sent once has memory in that lane alone.
+	s, _ := all[0].NewSender(0)
+	all[1].Leave(0)
+	s.Send(single([]byte("x")))
+	var st unix.Stat_t
+	unix.Fstat(all[0].own.fd, &st)
+	if used, most := st.Blocks*512, int64(atRings+(len(all)-1)*ringBytes+4*pageBytes); used > most { // one lane is to itself
+		t.Errorf("%d bytes for %d lanes, want %d", used, len(all)-1, most)
 	}
-	for hear(t, a, b, s, "x") == "" {
+	for _, x := range all {
+		end(x)
 	}
-	end(a)
-	end(b)
 }
 
 // What a lane had no room for is counted where it is missing: with the first train that was sent

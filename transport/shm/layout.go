@@ -10,7 +10,7 @@ import (
 // The layout of a memory file. docs/protocol.md §28.3. Numbers are in the processor's order
 // of bytes: nobody else can map the file.
 const (
-	magic = 0x344d48536e614600 // "\0FanSHM4" with the highest byte first; stored last
+	magic = 0x354d48536e614600 // "\0FanSHM5" with the highest byte first; stored last
 
 	lanes     = 256  // endpoints of a fabric, at most
 	laneSlots = 2048 // positions of a lane's rings, a power of two
@@ -34,7 +34,7 @@ const (
 
 	atGroups  = pageBytes              // a bit for each group that is joined
 	atLanes   = atGroups + maxGroups/8 // ids of the endpoints that the lanes are to
-	atDropped = atLanes + lanes*8      // of each lane: packets that were dropped
+	atDropped = atLanes + lanes*8      // of each lane: packets that were dropped, and whether it is open
 	atTaken   = atDropped + lanes*line // of each lane: how many positions were returned
 	atRings   = (atTaken+lanes*line)/pageBytes*pageBytes + pageBytes
 	atReturns = atRings + lanes*ringBytes
@@ -48,7 +48,11 @@ const (
 // EndpointBytes is how much memory an endpoint uses at most, all of which nearly none does.
 const EndpointBytes = fileBytes
 
-func droppedAt(lane int) int             { return atDropped + lane*line }
+func droppedAt(lane int) int { return atDropped + lane*line }
+
+// openAt is where 1 says that there is memory behind a lane's descriptors: who reads there before would have the
+// system look for some.
+func openAt(lane int) int                { return droppedAt(lane) + 8 }
 func takenAt(lane int) int               { return atTaken + lane*line }
 func laneIDAt(lane int) int              { return atLanes + lane*8 }
 func ringAt(lane int, pos uint64) int    { return atRings + lane*ringBytes + int(pos&laneMask)*descriptor }

@@ -140,7 +140,8 @@ func TestNoDescriptor(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, sent := s.Send(single([]byte("lost")))
-		polled := a.Poll(transport.NewBatch(1)) // takes its events
+		events := transport.NewBatch(1)
+		polled := a.Poll(events)
 		a.BeginWait(-1)
 		a.EndWait() // and this what woke it
 		most := a.BeginWait(-1)
@@ -151,6 +152,9 @@ func TestNoDescriptor(t *testing.T) {
 		if n := a.Stats().ReceiveErrors; n == 0 || most < 0 || most > askEvery {
 			t.Errorf("%d free: %d errors; it would wait for %v", free, n, most)
 		}
+		if told := unmetOf(events); len(told) != 1 || !strings.Contains(told[0], "ulimit -n") || free == 1 && !strings.Contains(told[0], "of 3") {
+			t.Errorf("%d free: told %q", free, told)
+		}
 		for i := 0; len(*a.known.Load()) != 3 || !strings.HasSuffix(hear(t, a, b, s, "x"), "x"); i++ {
 			if i == 1000 { // of 10 ms
 				t.Fatalf("%d free: they have never met", free)
@@ -158,6 +162,82 @@ func TestNoDescriptor(t *testing.T) {
 			time.Sleep(askEvery / 10)
 			a.Poll(transport.NewBatch(1))
 		}
+	}
+}
+
+// unmetOf is why others cannot be met, by what a Poll told.
+func unmetOf(b *transport.Batch) (why []string) {
+	for _, e := range b.Events {
+		if e.State == transport.Unmet {
+			why = append(why, e.Err.Error())
+		}
+	}
+	return why
+}
+
+// An endpoint of another layout is told, once, and not met.
+func TestOtherVersion(t *testing.T) {
+	a, b, _ := strangers(t)
+	word(b.own.mem, atMagic).Store(magic - 1<<56)
+	fetched := transport.NewBatch(1)
+	if err := a.Poll(fetched); err != nil {
+		t.Fatal(err)
+	}
+	if told := unmetOf(fetched); len(told) != 1 || !strings.Contains(told[0], "another version") || !strings.Contains(told[0], "1 of 3 endpoints of shm://x") {
+		t.Errorf("told %q", told)
+	}
+	again := func() int {
+		a.suspect.Store(true)
+		if err := a.Poll(fetched); err != nil {
+			t.Fatal(err)
+		}
+		return len(unmetOf(fetched))
+	}
+	if n := again(); n != 0 {
+		t.Error("it is told again and again")
+	}
+	word(b.own.mem, atMagic).Store(magic)
+	if n := again(); n != 0 || len(*a.known.Load()) != 3 {
+		t.Errorf("told %d times; %d are met", n, len(*a.known.Load()))
+	}
+	c := mustOpen(t, a.cfg)
+	defer end(c)
+	word(c.own.mem, atMagic).Store(magic - 1<<56)
+	if n := again(); n != 1 {
+		t.Errorf("the next one is told %d times", n)
+	}
+}
+
+// A file that others may write into is not lent from, whoever has made it: a member of a group may have given the roll that name.
+// docs/protocol.md §28.7.
+func TestWritableIsAStrangers(t *testing.T) {
+	for _, c := range []struct {
+		mode     uint32
+		uid      int
+		stranger bool
+	}{
+		{0o600, os.Geteuid(), false},
+		{0o640, os.Geteuid(), false},
+		{0o660, os.Geteuid(), true},
+		{0o602, os.Geteuid(), true},
+		{0o600, os.Geteuid() + 1, true},
+	} {
+		if got := !ours(&unix.Stat_t{Mode: unix.S_IFREG | c.mode, Uid: uint32(c.uid)}); got != c.stranger {
+			t.Errorf("a file of user %d with mode %o is a stranger's: %v", c.uid, c.mode, got)
+		}
+	}
+	a, b, s := strangers(t)
+	if err := unix.Fchmod(b.own.fd, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	a.Poll(transport.NewBatch(1))
+	for _, p := range *a.known.Load() {
+		if p.stranger != (p.id == b.own.id) {
+			t.Errorf("%x is a stranger: %v", p.id, p.stranger)
+		}
+	}
+	if got := hear(t, a, b, s, "x"); got != "x" {
+		t.Errorf("heard %q", got)
 	}
 }
 

@@ -25,8 +25,14 @@ type peer struct {
 	stranger bool
 	bad      atomic.Bool // it wrote what makes no sense, or its file has been cut off
 
-	// To it. Under Transport.mu.
+	toPeer
+	fromPeer
+}
+
+// toPeer is what is sent to it. Under Transport.mu.
+type toPeer struct {
 	gone   atomic.Bool // it has ended, or is bad
+	wanted bool        // it gets the train that is sent
 	tail   uint64      // of our lane to it
 	reaped uint64      // of what it has returned
 	out    int         // trains that it has not returned
@@ -34,12 +40,18 @@ type peer struct {
 	void   [laneSlots]bool // positions of the last lap that were passed over
 	voids  int             // how many
 	rung   uint64          // its atAsleep when it was woken last
+	lacked int64           // when there was no memory for our lane to it, in nanoseconds
 	bell   int             // -1: not open yet
+}
 
-	// From it. Under Transport.fetching.
+// fromPeer is what comes from it. Under Transport.fetching.
+type fromPeer struct {
 	next    uint64 // position of its lane to us
 	dropped uint64 // what it has counted there, as far as we have counted it
 	given   uint64 // positions that we have returned
+	open    bool   // there is memory behind its lane to us
+	// starved: there is none behind what we return to it, so that nothing is fetched until the next scan.
+	starved atomic.Bool
 	// Loop only.
 	lentOut int
 	lent    [laneSlots]bool
@@ -54,7 +66,7 @@ func (h *hall) meet(id uint64) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &peer{id: id, fd: fd, bell: -1}
+	p := &peer{id: id, fd: fd, toPeer: toPeer{bell: -1}}
 	p.lane.Store(-1)
 	p.looked.Store(^uint64(0))
 	var st unix.Stat_t
@@ -62,8 +74,11 @@ func (h *hall) meet(id uint64) (*peer, error) {
 		err = errNotReady
 	}
 	if err == nil {
-		p.stranger = h.distrust || int(st.Uid) != os.Geteuid()
+		p.stranger = h.distrust || !ours(&st)
 		p.mem, err = unix.Mmap(fd, 0, fileBytes, unix.PROT_READ, unix.MAP_SHARED)
+	}
+	if err == nil && otherVersion(p.load(atMagic)) && alive(fd) {
+		err = errVersion
 	}
 	if err == nil && (p.load(atMagic) != magic || p.load(atID) != id || p.load(atClosed) != 0 || !alive(fd)) {
 		err = errNotReady
@@ -79,6 +94,15 @@ func (h *hall) meet(id uint64) (*peer, error) {
 	}
 	return p, nil
 }
+
+// ours reports whether a file can only have been written by this user: it is his, and nobody else may write into it. Members
+// of a group can give any file of the directory the name of an endpoint, also the roll, into which all write.
+func ours(st *unix.Stat_t) bool { return int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0 }
+
+// otherVersion reports whether a file begins as those of another layout do.
+func otherVersion(m uint64) bool { return m != magic && (m^magic)<<8 == 0 }
+
+var errVersion = errors.New("it is of another version of Fanfare: bring all processes of this host to one")
 
 var errNotReady = errors.New("shm: the endpoint is not ready, or has ended")
 
@@ -132,6 +156,14 @@ func (p *peer) findLane(us uint64) (lane int, ok bool) {
 	}
 	p.looked.Store(met)
 	return 0, false
+}
+
+// opened reports whether there is memory behind its lane to us. Under Transport.fetching.
+func (p *peer) opened(lane int) bool {
+	if !p.open {
+		p.open = p.load(openAt(lane)) != 0
+	}
+	return p.open
 }
 
 // wants reports whether it has joined the group.

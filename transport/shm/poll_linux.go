@@ -51,7 +51,7 @@ func (t *Transport) fetchAll(b *transport.Batch, room int) {
 	all := *t.known.Load()
 	t.turn++
 	for i := range all {
-		p := all[(t.turn+i)%len(all)]
+		p := all[(t.turn+uint(i))%uint(len(all))]
 		t.fetch(p, b, room)
 		if p.gone.Load() && p.lentOut == 0 && !t.waits(p) {
 			t.forget(p)
@@ -61,11 +61,11 @@ func (t *Transport) fetchAll(b *transport.Batch, room int) {
 
 // waits reports whether something of a peer waits to be fetched. Under fetching.
 func (t *Transport) waits(p *peer) bool {
-	if p.bad.Load() {
+	if p.bad.Load() || p.starved.Load() {
 		return false
 	}
 	lane, ok := p.findLane(t.own.id)
-	return ok && there(p.load(ringAt(lane, p.next)+8), p.next)
+	return ok && p.opened(lane) && there(p.load(ringAt(lane, p.next)+8), p.next)
 }
 
 // countDropped counts packets more that a peer has dropped in its lane to us: as soon as it is
@@ -86,7 +86,7 @@ func (t *Transport) drained(p *peer, lane int) {
 
 // entry is the next one of a peer, if there is one. Under fetching.
 func (t *Transport) entry(p *peer) (e entry, ok bool) {
-	if !t.waits(p) {
+	if !t.waits(p) || !t.canReturn(p) {
 		return entry{}, false
 	}
 	at := ringAt(int(p.lane.Load()), p.next)
@@ -99,6 +99,18 @@ func (t *Transport) entry(p *peer) (e entry, ok bool) {
 		t.countDropped(p, uint64(n))
 	}
 	return e, true
+}
+
+// canReturn reports whether there is memory behind what is returned to a peer. Where there is none it is asked for again
+// at the next scan. Under fetching.
+func (t *Transport) canReturn(p *peer) bool {
+	err := t.own.backReturns(p.slot)
+	if err != nil {
+		p.starved.Store(true)
+		t.received.Errors.Add(1)
+		t.scanAgain()
+	}
+	return err == nil
 }
 
 // fetch takes what a peer has sent, up to room trains in the batch, and no more entries than a lane has: not all are

@@ -7,7 +7,7 @@ import "slices"
 //
 // The chunk that was freed last is filled next, since it is warm in the cache.
 type pool struct {
-	refs  [maxChunks]uint16
+	refs  [maxChunks]uint32
 	freed []uint32
 	fresh int // chunks from here on were never used
 	lack  int // chunks of those that there is no memory for
@@ -76,11 +76,11 @@ func (p *pool) left() int { return len(p.freed) + maxChunks - p.fresh - p.lack }
 // most is how many chunks there is memory for.
 func (p *pool) most() int { return maxChunks - p.lack }
 
-// admits reports whether one of so many readers, which holds out trains and may hold depth,
+// admits reports whether one of so many readers of a train, which holds out trains and may hold depth,
 // is given another: when chunks are scarce, less than a quarter of what there is memory for, no
-// reader gets more than an equal share of that. So readers that stop, however many they are,
-// never take all.
+// reader gets more than an equal share of that, and each gets one. So readers that stop, however many they are,
+// never take all, and one that reads is never left out.
 func (p *pool) admits(out, depth, readers int) bool {
 	scarce := p.most() / 4
-	return out < depth && (p.left()-p.owned > scarce || out < scarce/readers)
+	return out < depth && (p.left()-p.owned > scarce || out < max(1, scarce/readers))
 }

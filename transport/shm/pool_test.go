@@ -73,3 +73,39 @@ func TestDepth(t *testing.T) {
 		t.Error("a depth of 10 trains is not kept")
 	}
 }
+
+// Who holds nothing gets a train however little there is, and who holds one no more than a share.
+func TestScarce(t *testing.T) {
+	const readers = 40
+	for _, c := range []struct {
+		name             string
+		lack, fresh, own int
+		out              int
+		want             bool
+	}{
+		{"enough", 0, 0, 0, 100, true},
+		{"windows have more than is left", maxChunks - 151, 137, 136, 0, true},
+		{"the same, and it holds one", maxChunks - 151, 137, 136, 1, false},
+		{"two chunks in all, and none left", maxChunks - 2, 2, 0, 0, true},
+		{"the same, and it holds one", maxChunks - 2, 2, 0, 1, false},
+		{"a share of more than one", 0, maxChunks - 10, 0, maxChunks/4/readers - 1, true},
+		{"its share is used up", 0, maxChunks - 10, 0, maxChunks / 4 / readers, false},
+	} {
+		p := pool{lack: c.lack, fresh: c.fresh, owned: c.own}
+		if got := p.admits(c.out, laneSlots, readers); got != c.want {
+			t.Errorf("%s: a reader that holds %d: %v", c.name, c.out, got)
+		}
+	}
+}
+
+// Readers that stop, however many and however much they have, do not make a chunk look free that is read.
+func TestManyHold(t *testing.T) {
+	var p pool
+	chunk, _ := p.take()
+	for range 1 << 16 {
+		p.hold(chunk)
+	}
+	if other, ok := p.take(); !ok || other == chunk || p.refs[chunk] == 1 {
+		t.Errorf("chunk %d has %d references, and %d is taken", chunk, p.refs[chunk], other)
+	}
+}

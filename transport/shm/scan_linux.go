@@ -1,10 +1,16 @@
 package shm
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // meetAll looks who is there, if somebody came, went or is suspect. Any goroutine may call it.
@@ -47,12 +53,12 @@ func (t *Transport) scan() {
 	t.scanned.Store(t.hall.count()) // first: who comes from here on is found by the next scan
 	known := *t.known.Load()
 	for _, p := range known {
-		if !p.gone.Load() && p.ended() {
+		if p.starved.Store(false); !p.gone.Load() && p.ended() {
 			t.retire(p)
 		}
 	}
 	ids, err := t.hall.list()
-	unmet := err != nil
+	unmet, why := 0, err
 	for _, id := range ids {
 		if _, bad := t.banned[id]; bad || slices.ContainsFunc(known, func(p *peer) bool { return p.id == id }) {
 			continue
@@ -60,15 +66,44 @@ func (t *Transport) scan() {
 		p, err := t.hall.meet(id)
 		if err == nil && !t.adopt(p) {
 			p.close()
-			unmet = true
+			err = errNoLane
 		}
-		unmet = unmet || err != nil && !absent(err)
+		if err != nil && !absent(err) {
+			unmet++
+			why = cmp.Or(why, err)
+		}
 	}
-	if unmet {
+	if why != nil {
 		t.received.Errors.Add(1)
-		t.again.Store(time.Now().Add(askEvery).UnixNano())
+		t.scanAgain()
 	}
+	t.tellUnmet(unmet, len(ids), why)
 }
+
+// tellUnmet tells that some cannot be met, once until all were. Under mu.
+func (t *Transport) tellUnmet(unmet, of int, why error) {
+	if t.unmet == (why != nil) {
+		return
+	}
+	if t.unmet = why != nil; !t.unmet {
+		return
+	}
+	if errors.Is(why, unix.EMFILE) || errors.Is(why, unix.ENFILE) {
+		why = fmt.Errorf("%w: raise the limit of descriptors (ulimit -n), each other endpoint takes two", why)
+	}
+	if unmet > 0 {
+		why = fmt.Errorf("%d of %d endpoints of shm://%s cannot be met, nor hear this one: %w", unmet, of, t.cfg.Name, why)
+	} else {
+		why = fmt.Errorf("shm://%s: it cannot be seen who is there: %w", t.cfg.Name, why)
+	}
+	t.events.Post(transport.Event{Group: transport.Unicast, State: transport.Unmet, Err: why})
+	t.waiter.Wake()
+}
+
+var errNoLane = errors.New("all 256 lanes of an endpoint are taken, some by endpoints that have ended, and of which something is kept")
+
+// scanAgain has the next scan be soon.
+func (t *Transport) scanAgain() { t.again.Store(time.Now().Add(askEvery).UnixNano()) }
 
 // absent reports whether an endpoint that could not be met is not there, or not ready: the roll
 // tells when it is. Of other errors, of lacking descriptors or memory, nobody tells when they are over.
@@ -76,11 +111,11 @@ func absent(err error) bool {
 	return errors.Is(err, errNotReady) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
 
-// adopt gives a peer its lanes in our file. It reports false where there is no room for them:
-// then there is another scan soon. Under mu.
+// adopt gives a peer its lanes in our file. It reports false where none is left, since some that have ended still have
+// theirs: then there is another scan soon. Under mu.
 func (t *Transport) adopt(p *peer) bool {
 	p.slot = slices.Index(t.used[:], false)
-	if p.slot < 0 || t.own.backLane(p.slot) != nil {
+	if p.slot < 0 {
 		return false
 	}
 	t.used[p.slot] = true

@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/grace"
@@ -156,17 +157,26 @@ func (t *Transport) takeChunk(bytes int) (chunk uint32, err error) {
 
 // publish hands a train to all that have joined its group. Under mu.
 func (t *Transport) publish(e entry, packets int) {
-	all := *t.known.Load()
+	all, readers := *t.known.Load(), 0
 	for _, p := range all {
-		if !p.gone.Load() && p.wants(e.group) {
+		if p.wanted = !p.gone.Load() && p.wants(e.group); p.wanted {
 			t.reap(p)
-			t.push(p, e, packets, len(all))
+			readers++
+		}
+	}
+	for _, p := range all {
+		if p.wanted {
+			t.push(p, e, packets, readers)
 		}
 	}
 }
 
 // push puts an entry into the lane to a peer, or counts it as lost for him. Under mu.
 func (t *Transport) push(p *peer, e entry, packets, readers int) {
+	if !t.own.rings[p.slot] && !t.openLane(p) {
+		t.lose(p, packets, true)
+		return
+	}
 	if !t.pool.admits(p.out, p.depth, readers) {
 		t.lose(p, packets, p.out < p.depth && t.pool.lack > 0)
 		return
@@ -185,6 +195,19 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 	if p.wake(t.hall) {
 		t.rang++
 	}
+}
+
+// openLane has memory behind our lane to a peer. Where there is none it is asked for again some time later. Under mu.
+func (t *Transport) openLane(p *peer) bool {
+	now := time.Now().UnixNano()
+	if now-p.lacked < int64(askEvery) {
+		return false
+	}
+	if err := t.own.openLane(p.slot); err != nil {
+		p.lacked = now
+		return false
+	}
+	return true
 }
 
 // around reports whether the next position may be one that the peer has not fetched: the lane has gone once round. If it had

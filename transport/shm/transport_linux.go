@@ -59,7 +59,7 @@ var (
 // receiver is the loop's.
 type receiver struct {
 	bySlot [lanes]*peer
-	turn   int // the peer that the next Poll begins with
+	turn   uint // the peer that the next Poll begins with
 	lent   lend.Limit
 	peers  *peers.Table[uint64, *peer]
 	copies copies
@@ -78,6 +78,7 @@ type sending struct {
 	used    [lanes]bool         // slots that have a peer
 	banned  map[uint64]struct{} // ids of those that were bad
 	asked   int64               // when it was asked last who lives, in nanoseconds
+	unmet   bool                // that some cannot be met has been told
 	rang    uint64              // bells that were rung
 }
 
