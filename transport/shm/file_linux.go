@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -15,6 +16,7 @@ type ownFile struct {
 	bell   int // of the pipe's end to read
 	mem    []byte
 	backed [maxChunks]uint8 // pages of each chunk that there is memory for
+	whole  int              // chunks beside windows with memory for more than a page
 	rings  [lanes]bool      // lanes with memory for descriptors, under Transport.mu,
 	gives  [lanes]bool      // and with memory for positions that are returned, under Transport.fetching
 	rung   [4096]byte       // what was read of the pipe, here so that it is not allocated
@@ -109,15 +111,24 @@ func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 		return false, nil
 	}
 	pages := uint8((bytes + pageBytes - 1) / pageBytes)
+	if pages > 1 && f.whole >= fewChunks && f.spare() < int(pages)*pageBytes {
+		return false, errSpared
+	}
 	if err := allocate(f.fd, chunkAt(chunk), int(pages)*pageBytes); err != nil {
 		return false, err
 	}
 	f.backed[chunk] = pages
+	if pages > 1 {
+		f.whole++
+	}
 	return true, nil
 }
 
 // backRow has memory behind chunks that lie one behind the other.
 func (f *ownFile) backRow(first uint32, chunks int) error {
+	if f.spare() < chunks*chunkBytes {
+		return errSpared
+	}
 	if err := allocate(f.fd, chunkAt(first), chunks*chunkBytes); err != nil {
 		return err
 	}
@@ -132,14 +143,28 @@ func (f *ownFile) backs(chunk uint32, bytes int) bool {
 	return int(f.backed[chunk])*pageBytes >= bytes
 }
 
-// room is how many chunks more there is memory for now, if nobody else takes it.
-func (f *ownFile) room() int {
+// Trains leave a part of the memory that there is, one in sparedPart: for lanes, for what is not longer than a page, as
+// what publishers and subscribers tell each other, and for the first chunks of an endpoint. Else one that has much to
+// send would leave others nothing to answer by.
+const (
+	sparedPart = 8
+	fewChunks  = 4
+)
+
+var errSpared = errors.New("shm: what memory there is is spared for lanes and for what is short")
+
+// spare is how many bytes more trains may take now, if nobody else takes them.
+func (f *ownFile) spare() int {
 	var st unix.Statfs_t
 	if unix.Fstatfs(f.fd, &st) != nil || st.Blocks == 0 { // tmpfs(5): no limit
-		return maxChunks
+		return maxChunks * chunkBytes
 	}
-	return int(min(st.Bavail*uint64(st.Bsize)/chunkBytes, maxChunks))
+	free, spared := st.Bavail, st.Blocks/sparedPart
+	return int(min((max(free, spared)-spared)*uint64(st.Bsize), maxChunks*chunkBytes))
 }
+
+// room is how many chunks more there is memory for now.
+func (f *ownFile) room() int { return f.spare() / chunkBytes }
 
 // chunk is the first bytes of a chunk.
 func (f *ownFile) chunk(chunk uint32, bytes int) []byte {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -71,5 +73,56 @@ func TestNoMemoryIsNoOverflow(t *testing.T) {
 		}
 		end(a)
 		end(b)
+	}
+}
+
+// However much one sends to who does not read, others have memory to come, to meet and to say something short, and a train or two.
+// docs/protocol.md §28.6.
+func TestTrainsSpareMemory(t *testing.T) {
+	cfg := Config{Name: "spare", Dir: small(t, "8m")}
+	stopped := mustOpen(t, cfg)
+	stopped.Join(0)
+	all := []*Transport{stopped}
+	packet := bytes.Repeat([]byte("x"), 60_000)
+	for range 8 {
+		x := mustOpen(t, cfg)
+		all = append(all, x)
+		s, err := x.NewSender(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			s.Send(single(packet))
+			if _, err := x.AllocBlocks(1, chunkBytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := func() uint64 {
+		var st unix.Statfs_t
+		if err := unix.Statfs(cfg.Dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Bavail * uint64(st.Bsize)
+	}
+	if n := left(); n < 300_000 || n > 1100_000 {
+		t.Errorf("%d bytes are left", n)
+	}
+	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
+	b.Join(1)
+	late, err := a.NewSender(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"short", string(packet), string(packet)} {
+		if got := hear(t, a, b, late, text); got != text {
+			t.Errorf("heard %d bytes of %d", len(got), len(text))
+		}
+	}
+	if n := a.Stats().SendNoMemory; n != 0 {
+		t.Errorf("who came later lacked memory for %d packets", n)
+	}
+	for _, x := range append(all, a, b) {
+		end(x)
 	}
 }
