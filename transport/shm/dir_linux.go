@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -34,11 +35,33 @@ func findDir(cfg Config) (dir, error) {
 		}
 		d.place = place{shared: true, id: gid}
 	}
-	if _, err := os.Stat(cfg.Dir); err != nil {
-		return d, fmt.Errorf("shm: the directory for shared memory: %w", err)
+	if err := checkDir(cfg.Dir); err != nil {
+		return d, err
 	}
 	d.path = filepath.Join(cfg.Dir, d.dirName(), cfg.Name)
 	return d, nil
+}
+
+// checkDir says what is wrong with the directory for shared memory.
+func checkDir(dir string) error {
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missingDir(dir, err)
+	case err != nil:
+		return fmt.Errorf("shm: dir=%s: %w", dir, err)
+	case !st.IsDir():
+		return fmt.Errorf("shm: dir=%s is no directory: name one, the same for all who are to meet", dir)
+	}
+	return nil
+}
+
+// missingDir says what to do where it is not there: it is not made, since others are to find the same.
+func missingDir(dir string, err error) error {
+	if dir == DefaultDir {
+		return fmt.Errorf("shm: %w: mount it (mount -t tmpfs tmpfs /dev/shm), or name a directory that there is (dir= in the URL, the same for all who are to meet)", err)
+	}
+	return fmt.Errorf("shm: dir=%s: %w: make it first; it is to be the same for all who are to meet", dir, err)
 }
 
 // ownPlace is that of this user.
@@ -99,10 +122,7 @@ func (d *dir) openAt(at int, name, path string) (fd int, err error) {
 	if fd, err = d.look(at, name, path); err != nil {
 		return -1, err
 	}
-	if err = d.adopt(fd, path); err == nil {
-		err = d.check(fd, path)
-	}
-	if err != nil {
+	if err = d.check(fd, path); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -152,6 +172,7 @@ func made(err error, path string) error {
 
 // look opens a directory that there is.
 func (d *dir) look(at int, name, path string) (fd int, err error) {
+	regain(at, name)
 	fd, err = openDir(at, name)
 	switch err {
 	case nil:
@@ -160,22 +181,32 @@ func (d *dir) look(at int, name, path string) (fd int, err error) {
 		return -1, fmt.Errorf("%s is no directory: remove it", path)
 	case unix.EACCES:
 		var st unix.Stat_t
-		if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && int(st.Uid) != os.Geteuid() {
+		if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+			break
+		}
+		if int(st.Uid) != os.Geteuid() {
 			return -1, d.foreign(&st, path)
+		}
+		if lacks(&st) != 0 {
+			return -1, fmt.Errorf("%w: %s has mode %#o, which keeps its owner out, by a umask without his bits or by hand: chmod u+rwx it",
+				fs.ErrPermission, path, st.Mode&permissions)
 		}
 	}
 	return -1, named(err, "open", path)
 }
 
-// adopt shares a directory of ours that is not shared yet. Nobody else can have put anything
-// there.
+// adopt shares a draft of ours that is not shared yet. Whatever is in a directory would be shared with it:
+// one that is not empty is none of our drafts, but was put there by another.
 func (d *dir) adopt(fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return named(err, "look at", path)
 	}
-	if !d.shared || int(st.Uid) != os.Geteuid() || st.Mode&0o5777 != 0o700 {
+	if int(st.Uid) != os.Geteuid() || st.Mode&0o5777 != 0o700 {
 		return nil
+	}
+	if names, err := namesAt(fd, path); err != nil || len(names) > 0 {
+		return errors.Join(err, fmt.Errorf("%s was to be shared with group %d, but is not empty: move it elsewhere", path, d.id))
 	}
 	return named(d.share(fd, d.mode()), "share", path)
 }
@@ -230,11 +261,6 @@ func (d *dir) openFile(name string, flags int) (int, error) {
 	return fd, named(err, "open", filepath.Join(d.path, name))
 }
 
-// makePipe makes a named pipe.
-func (d *dir) makePipe(name string) error {
-	return named(unix.Mkfifoat(d.fd, name, 0o600), "make pipe", filepath.Join(d.path, name))
-}
-
 // names are the files that there are.
 func (d *dir) names() ([]string, error) { return namesAt(d.fd, d.path) }
 
@@ -256,6 +282,13 @@ func (d *dir) inode(name string) (uint64, error) {
 }
 
 func (d *dir) remove(name string) { unix.Unlinkat(d.fd, name, 0) }
+
+// discard removes whatever has the name, but a directory that is not empty.
+func (d *dir) discard(name string) {
+	if unix.Unlinkat(d.fd, name, 0) == unix.EISDIR {
+		unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR)
+	}
+}
 
 // removeEmpty removes the directory, and the one above, if nothing is in them.
 func (d *dir) removeEmpty() {

@@ -80,12 +80,8 @@ func TestHalfShared(t *testing.T) {
 		"shared draft": func(dir string) error {
 			return errors.Join(os.Mkdir(draftOf(dir), 0o700), os.Chmod(draftOf(dir), 0o770|os.ModeSetgid))
 		},
-		"not yet shared": func(dir string) error { return os.Mkdir(dir, 0o700) },
-		"fabric not yet": func(dir string) error {
-			return errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, "x"), 0o700))
-		},
 		"draft of another": func(dir string) error {
-			return errors.Join(os.Mkdir(dir, 0o700), os.Mkdir(filepath.Join(dir, ".x-7"), 0o700))
+			return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o770|os.ModeSetgid), os.Mkdir(filepath.Join(dir, ".x-7"), 0o700))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,6 +104,125 @@ func TestHalfShared(t *testing.T) {
 	}
 }
 
+// A directory of ours that somebody in the group has renamed to one of the fabric is not opened to the group: neither where
+// the fabric is to be, nor where we make it. docs/protocol.md §28.1.
+func TestPrivateDirectoryMoved(t *testing.T) {
+	for name, to := range map[string]func(path string) string{"fabric": func(path string) string { return path }, "draft": draftOf} {
+		cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
+		private := to(filepath.Join(cfg.Dir, "fanfare-g"+cfg.Group))
+		if err := errors.Join(os.Mkdir(private, 0o700), os.WriteFile(filepath.Join(private, "mine"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if tr, err := open(cfg); err == nil {
+			end(tr)
+		} else if !strings.Contains(err.Error(), "is not empty: move it elsewhere") {
+			t.Error(name, err)
+		}
+		if st, err := os.Stat(private); err != nil || st.Mode() != fs.ModeDir|0o700 {
+			t.Errorf("%s: %v, %v", name, st.Mode(), err)
+		}
+		if err := os.RemoveAll(private); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What has come to the name of the pipe that we have just made is not shared, unless it is that. docs/protocol.md §28.1.
+func TestBellReplaced(t *testing.T) {
+	d := dir{place: place{shared: true, id: os.Getegid()}, path: t.TempDir()}
+	var err error
+	if d.fd, err = openDir(unix.AT_FDCWD, d.path); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(d.fd)
+	in := func(name string) string { return filepath.Join(d.path, name) }
+	for name, put := range map[string]func(path string) error{
+		"file": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link": func(path string) error {
+			return errors.Join(os.WriteFile(in("to"), nil, 0o600), os.Symlink("to", path))
+		},
+		"pipe with another name": func(path string) error {
+			return errors.Join(unix.Mkfifo(path, 0o600), os.Link(path, in("other")))
+		},
+	} {
+		if err := put(in(name)); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.Stat(in(name))
+		if fd, err := d.takePipe(name, 0o620); err == nil {
+			unix.Close(fd)
+			t.Errorf("%s was taken", name)
+		}
+		if st, err := os.Stat(in(name)); err != nil || st.Mode() != before.Mode() {
+			t.Errorf("%s: %v, %v", name, st.Mode(), err)
+		}
+	}
+	fd, err := d.makePipe("bell", 0o620)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if st, err := os.Stat(in("bell")); err != nil || st.Mode() != fs.ModeNamedPipe|0o620 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+	if os.Geteuid() != 0 {
+		return // nobody else can give his own away
+	}
+	if err := errors.Join(unix.Mkfifo(in("another's"), 0o600), os.Chown(in("another's"), 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	if fd, err := d.takePipe("another's", 0o620); !errors.Is(err, errReplaced) {
+		unix.Close(fd)
+		t.Errorf("another's was taken: %v", err)
+	}
+}
+
+// Who has a umask that keeps files from their owner makes and finds his fabric, and also where he has left a directory that he
+// may not enter; what another has put there, and a link, stays as it is. docs/protocol.md §28.1.
+func TestMask(t *testing.T) {
+	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
+		for _, mask := range []int{0o777, 0o700, 0o300, 0o200} {
+			dir := ownDir(t)
+			was := unix.Umask(mask)
+			tr, err := open(Config{Name: "x", Dir: dir, Group: group})
+			unix.Umask(was)
+			if err != nil {
+				t.Fatalf("group %q, mask %#o: %v", group, mask, err)
+			}
+			next := mustOpen(t, Config{Name: "x", Dir: dir, Group: group})
+			for _, path := range files(dir) {
+				st, err := os.Stat(path)
+				need := fs.FileMode(0o600)
+				if err == nil && st.IsDir() {
+					need = 0o700
+				}
+				if err != nil || st.Mode()&0o700 != need {
+					t.Errorf("group %q, mask %#o: %s has mode %v, %v", group, mask, path, st.Mode(), err)
+				}
+			}
+			end(tr)
+			end(next)
+			above := filepath.Join(dir, place{shared: group != "", id: os.Geteuid()}.dirName())
+			if group != "" {
+				above = draftOf(filepath.Join(dir, "fanfare-g"+group))
+			}
+			if err := os.Mkdir(above, 0); err != nil { // as one before has left it
+				t.Fatal(err)
+			}
+			end(mustOpen(t, Config{Name: "x", Dir: dir, Group: group}))
+		}
+	}
+	here := t.TempDir()
+	victim, link := filepath.Join(here, "victim"), filepath.Join(here, "link")
+	if err := errors.Join(os.Mkdir(victim, 0), os.Symlink("victim", link)); err != nil {
+		t.Fatal(err)
+	}
+	regain(unix.AT_FDCWD, link)
+	if st, err := os.Stat(victim); err != nil || st.Mode() != fs.ModeDir {
+		t.Errorf("what a link names: %v, %v", st.Mode(), err)
+	}
+}
+
 // A roll that is another name of a file of ours is not used, nor shared. docs/protocol.md §28.1.
 func TestRollNoLink(t *testing.T) {
 	cfg := Config{Name: "x", Dir: t.TempDir(), Group: strconv.Itoa(os.Getegid())}
@@ -123,7 +238,7 @@ func TestRollNoLink(t *testing.T) {
 	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Link(victim, filepath.Join(d.path, rollName))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "no file of its own") {
+	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "is no roll") {
 		t.Errorf("error %v", err)
 	}
 	if st, err := os.Stat(victim); err != nil || st.Mode() != 0o600 || st.Size() != 4 {

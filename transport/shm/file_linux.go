@@ -30,7 +30,7 @@ func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
 			f.remove(h)
 			f.unmap()
 			f.close()
-			f, err = nil, fmt.Errorf("shm: make an endpoint in %s: %w", h.path, err)
+			f, err = nil, fmt.Errorf("make an endpoint in %s: %w", h.path, err)
 		}
 	}()
 	path, bell := fileName(id), bellName(id)
@@ -57,15 +57,8 @@ func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	if f.mem, err = unix.Mmap(f.fd, 0, fileBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return f, named(err, "map", path)
 	}
-	if err = h.makePipe(bell); err != nil {
+	if f.bell, err = h.makePipe(bell, bellMode); err != nil {
 		return f, err
-	}
-	// Open for both, a pipe never ends, however many come and go at its other end.
-	if f.bell, err = h.openFile(bell, unix.O_RDWR); err != nil {
-		return f, err
-	}
-	if err = h.share(f.bell, bellMode); err != nil {
-		return f, named(err, "share", bell)
 	}
 	word(f.mem, atID).Store(id)
 	word(f.mem, atPID).Store(uint64(os.Getpid()))

@@ -3,6 +3,8 @@ package shm
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,15 +58,15 @@ func TestEndlessRinging(t *testing.T) {
 // docs/protocol.md §28.2.
 func TestRollIsNeverFree(t *testing.T) {
 	dir := ownDir(t)
-	h, err := enterHall(Config{Name: "held", Dir: dir})
+	h, err := enterHall(Config{Name: "held", Dir: dir}, stay)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		h.remove(rollName)
-		h.removeEmpty()
-		h.leave()
-	}()
+	defer h.withdraw()
+	who := "another process"
+	if _, err := os.Stat("/proc/locks"); err == nil {
+		who = fmt.Sprint("process ", os.Getpid())
+	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan struct{})
@@ -76,11 +78,63 @@ func TestRollIsNeverFree(t *testing.T) {
 			}
 		}()
 		began := time.Now()
-		other, err := enterHall(Config{Name: "held", Dir: dir})
-		if took := time.Since(began); !errors.Is(err, errLocked) || took < mostRollWait || took > mostRollWait+time.Second {
+		other, err := enterHall(Config{Name: "held", Dir: dir}, stay)
+		if took := time.Since(began); !errors.Is(err, errLocked) || took < mostRollWait || took > mostRollWait+time.Second || !strings.Contains(err.Error(), "came and went all the time for 30s, and "+who) {
 			t.Errorf("%v, %v after %v", other, err, took)
 		}
 		cancel()
 		<-gone
 	})
 }
+
+// What the error of a lock that is never free says, by who has it and how long nobody came or went. docs/protocol.md §28.2.
+func TestLocked(t *testing.T) {
+	began := time.Now()
+	for _, c := range []struct {
+		moved, now time.Duration // since it began
+		holder     int
+		over       bool
+		says       string
+	}{
+		{0, rollWait, 7, false, ""},
+		{0, rollWait + time.Millisecond, 7, true, "/x: another process has the lock of the fabric: process 7 has held it for 5s: is it stopped? let it go on (kill -CONT 7), or end it"},
+		{0, rollWait + time.Second, 0, true, "another process has held it for 6s: is it stopped? fuser -v /x/roll names it"},
+		{28 * time.Second, mostRollWait, 7, false, ""},
+		{28 * time.Second, mostRollWait + time.Millisecond, 7, true, "others came and went all the time for 30s, and process 7 has it now: try again, or let it go on"},
+	} {
+		p := newPatience(began)
+		p.over(began.Add(c.moved), [8]byte{1})
+		now := began.Add(c.now)
+		if got := p.over(now, [8]byte{1}); got != c.over {
+			t.Errorf("%+v: %v", c, got)
+		}
+		if err := p.locked(now, "/x", c.holder); !strings.Contains(err.Error(), c.says) || !errors.Is(err, errLocked) {
+			t.Errorf("%v, want %q", err, c.says)
+		}
+	}
+}
+
+// Who has locked a file is found in what the system says of all locks.
+func TestLockHolder(t *testing.T) {
+	const locks = "1: POSIX  ADVISORY  WRITE 11 00:1a:56 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:1a:561 0 EOF\n" +
+		"3: FLOCK  ADVISORY  WRITE 13 00:1a:56 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 14 00:1a:57 0 EOF\n4: FLOCK ADVISORY WRITE -1 00:1a:58 0 EOF\nx\n"
+	for file, want := range map[string]int{"00:1a:56": 13, "00:1a:57": 0, "00:1a:58": 0, "00:1a:5": 0, "": 0} {
+		if got := holderIn(locks, file); got != want {
+			t.Errorf("%q is locked by %d, want %d", file, got, want)
+		}
+	}
+	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, stay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.withdraw()
+	if _, err := os.Stat("/proc/locks"); err != nil {
+		t.Skip("without it nobody can be named: ", err) // nor is any privilege or tool wanting
+	}
+	if pid := lockHolder(h.roll); pid != os.Getpid() {
+		t.Errorf("it is locked by %d, want %d", pid, os.Getpid())
+	}
+}
+
+// stay settles in a fabric and makes nothing there.
+func stay(*hall) error { return nil }

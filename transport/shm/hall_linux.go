@@ -1,12 +1,9 @@
 package shm
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -25,119 +22,57 @@ type hall struct {
 	busy [8]byte // what the roll was when its lock was not to be had
 }
 
-const rollName = "roll"
-
-// rollWait is how long the lock of the roll is waited for while nobody comes or goes: who holds
-// it needs milliseconds, but hundreds may come at once.
-const rollWait = 5 * time.Second
-
-// mostRollWait is how long it is waited for in all, however many come and go.
-const mostRollWait = 30 * time.Second
-
-// enterHall makes the directory of a fabric, if there is none, and locks its roll.
-func enterHall(cfg Config) (*hall, error) {
+// enterHall makes the directory of a fabric, if there is none, locks its roll, and has settle make
+// what is to be there. It begins anew where others remove the directory meanwhile: who leaves last
+// does, and who sweeps what nobody is in. The roll stays locked.
+func enterHall(cfg Config, settle func(*hall) error) (*hall, error) {
 	d, err := findDir(cfg)
 	if err != nil {
 		return nil, err
 	}
 	h := &hall{dir: d, roll: -1}
-	first, last := time.Now(), h.busy
-	for began := first; ; time.Sleep(time.Millisecond) {
-		err := h.open()
-		if err == nil {
-			if err = h.lockRoll(); errors.Is(err, fs.ErrNotExist) {
-				if err = h.makeRoll(); err == nil {
-					err = h.lockRoll()
-				}
-			}
+	for p := newPatience(time.Now()); ; time.Sleep(time.Millisecond) {
+		if err = h.enter(); err == nil {
+			err = settle(h)
 		}
 		if err == nil {
 			return h, nil
 		}
-		if h.busy != last {
-			began, last = time.Now(), h.busy
-		}
-		// Whoever leaves last removes the directory, and who sweeps what nobody is in.
-		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked)
-		if !again || time.Since(began) > rollWait || time.Since(first) > mostRollWait {
-			if h.fd >= 0 {
-				h.removeEmpty() // we may have made it
+		again, now := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked), time.Now()
+		if !again || p.over(now, h.busy) {
+			if errors.Is(err, errLocked) {
+				err = p.locked(now, h.path, lockHolder(h.roll))
 			}
-			h.leave()
+			err = advised(err, cfg.Dir)
+			h.withdraw()
 			return nil, fmt.Errorf("shm: %w", err)
 		}
 		h.leave()
 	}
 }
 
-var errLocked = errors.New("another process has held the lock of the fabric for long: is it stopped?")
-
-// draftPrefix begins the names of what is not ready: no fabric has such a name.
-const draftPrefix = "."
-
-// makeRoll makes a roll. It gets its name when it is shared: if we are killed before, others of
-// the group find none, and clean removes the draft.
-func (h *hall) makeRoll() error {
-	mode := uint32(0o600)
-	if h.shared {
-		mode = 0o660
-	}
-	draft := draftPrefix + rollName + "-" + rand.Text()
-	path := filepath.Join(h.path, draft)
-	fd, err := h.openFile(draft, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
-	if err != nil {
+// enter makes the directory and the roll, if there is none, and locks it.
+func (h *hall) enter() error {
+	if err := h.open(); err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	if err = h.share(fd, mode); err != nil {
-		err = named(err, "share", path)
-	} else if err = allocate(fd, 0, pageBytes); err != nil {
-		err = named(err, "allocate", path)
-	} else {
-		err = made(unix.Renameat2(h.fd, draft, h.fd, rollName, unix.RENAME_NOREPLACE), path)
+	err := h.lockRoll()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = h.makeRoll(); err == nil {
+			err = h.lockRoll()
+		}
 	}
-	h.remove(draft)
 	return err
 }
 
-// lockRoll opens and locks the roll, and maps it.
-func (h *hall) lockRoll() (err error) {
-	path := filepath.Join(h.path, rollName)
-	if h.roll, err = h.openFile(rollName, unix.O_RDWR); err != nil {
-		return err
+// withdraw leaves nothing of what enterHall has made.
+func (h *hall) withdraw() {
+	if h.mem != nil { // the roll is locked
+		h.vanish()
+	} else if h.fd >= 0 {
+		h.removeEmpty()
 	}
-	if err := unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_, _ = unix.Pread(h.roll, h.busy[:], 0)
-		return fmt.Errorf("%s: %w", h.path, errLocked)
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(h.roll, &st); err != nil {
-		return named(err, "look at", path)
-	}
-	if ino, err := h.inode(rollName); err != nil || ino != st.Ino {
-		return named(fs.ErrNotExist, "lock", path) // it was removed meanwhile
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 { // or a member of the group had us write into a file of ours
-		return fmt.Errorf("%s is no file of its own: remove it", path)
-	}
-	if st.Size < pageBytes {
-		if err := allocate(h.roll, 0, pageBytes); err != nil {
-			return named(err, "allocate", path)
-		}
-	}
-	h.mem, err = unix.Mmap(h.roll, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	return named(err, "map", path)
-}
-
-// allocate has memory behind a part of a file: without, to write there would be a fault
-// (SIGBUS) when there is no more.
-func allocate(fd, at, n int) error {
-	for {
-		err := unix.Fallocate(fd, 0, int64(at), int64(n))
-		if err != unix.EINTR {
-			return os.NewSyscallError("fallocate", err)
-		}
-	}
+	h.leave()
 }
 
 // unlock lets others come and go.
@@ -188,11 +123,11 @@ func (h *hall) leave() {
 	h.close()
 }
 
-// list is the ids of the files in the directory.
+// list is the ids of the files in the directory. What is no regular file is none of an endpoint.
 func (h *hall) list() (ids []uint64, err error) {
 	names, err := h.names()
 	for _, name := range names {
-		if id, ok := parseFileName(name); ok {
+		if id, ok := parseFileName(name); ok && h.seen(name) != dead {
 			ids = append(ids, id)
 		}
 	}

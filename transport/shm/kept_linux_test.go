@@ -232,8 +232,14 @@ func TestWindowsLeaveEnough(t *testing.T) {
 // small is a directory in a file system that has memory for so many MiB.
 func small(t *testing.T, size string) (dir string) {
 	t.Helper()
+	return smallBy(t, "size="+size)
+}
+
+// smallBy is one by options of tmpfs(5).
+func smallBy(t *testing.T, options string) (dir string) {
+	t.Helper()
 	dir = t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
 		testenv.Skip(t, "no memory file system can be mounted: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })

@@ -91,6 +91,8 @@ func TestSweep(t *testing.T) {
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(above, "begun"), 0o700),
 		os.Mkdir(filepath.Join(above, draftPrefix+"draft-7"), 0o700),
+		os.Mkdir(filepath.Join(above, "drafted"), 0o700),
+		os.WriteFile(filepath.Join(above, "drafted", draftPrefix+rollName+"-7"), nil, 0o600),
 		os.WriteFile(filepath.Join(live.hall.path, draftPrefix+rollName+"-7"), nil, 0o600),
 		os.WriteFile(victim, nil, 0o600),
 		os.WriteFile(filepath.Join(elsewhere, rollName), nil, 0o600),

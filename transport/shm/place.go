@@ -40,6 +40,24 @@ func (p place) mode() uint32 {
 	return 0o700
 }
 
+// rollMode is that of the roll of a fabric in it.
+func (p place) rollMode() uint32 {
+	if p.shared {
+		return 0o660
+	}
+	return 0o600
+}
+
+// isRoll reports whether a file is the roll of a fabric in it, as it was made: what else may have been moved to
+// its name must not be written into.
+func (p place) isRoll(regular bool, links uint64, uid, gid int, mode uint32, size int64) bool {
+	owner := uid
+	if p.shared {
+		owner = gid
+	}
+	return regular && links == 1 && owner == p.id && mode == p.rollMode() && size == pageBytes
+}
+
 // refusal is why an endpoint does not use a directory: others could read and replace what is there.
 type refusal uint8
 

@@ -42,3 +42,34 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
+
+// What a roll is, by all that can be seen of it: it is written into. docs/protocol.md §28.1.
+func TestIsRoll(t *testing.T) {
+	own, group := place{id: 1000}, place{shared: true, id: 7}
+	for _, c := range []struct {
+		in       place
+		other    bool // than a regular file
+		links    uint64
+		uid, gid int
+		mode     uint32
+		size     int64
+		want     bool
+	}{
+		{own, false, 1, 1000, 1, 0o600, pageBytes, true},
+		{own, true, 1, 1000, 1, 0o600, pageBytes, false},
+		{own, false, 2, 1000, 1, 0o600, pageBytes, false},
+		{own, false, 1, 1001, 1, 0o600, pageBytes, false},
+		{own, false, 1, 1000, 1, 0o640, pageBytes, false},
+		{own, false, 1, 1000, 1, 0o600, 100, false},
+		{own, false, 1, 1000, 1, 0o600, 2 * pageBytes, false},
+		{group, false, 1, 1001, 7, 0o660, pageBytes, true},
+		{group, false, 1, 1001, 7, 0o600, pageBytes, false}, // somebody's own
+		{group, false, 1, 1001, 7, 0o640, pageBytes, false}, // the beginning of an endpoint's
+		{group, false, 1, 7, 1001, 0o660, pageBytes, false},
+		{group, false, 1, 1001, 7, 0o660, 0, false},
+	} {
+		if got := c.in.isRoll(!c.other, c.links, c.uid, c.gid, c.mode, c.size); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -117,18 +117,12 @@ func open(cfg Config) (*Transport, error) {
 	if t.waiter, err = linuxnet.NewWaiter(); err != nil {
 		return nil, fmt.Errorf("shm: %w", err)
 	}
-	if t.hall, err = enterHall(cfg); err == nil {
-		err = t.appear(binary.NativeEndian.Uint64(id[:]) | 1)
-		t.hall.unlock()
-	}
-	if err != nil {
+	appear := func(h *hall) error { return t.appear(h, binary.NativeEndian.Uint64(id[:])|1) }
+	if t.hall, err = enterHall(cfg, appear); err != nil {
 		t.waiter.Close()
-		if t.hall != nil {
-			t.hall.vanish()
-			t.hall.leave()
-		}
 		return nil, err
 	}
+	t.hall.unlock()
 	t.findable = newFindable(t.hall, t.own, cfg.Dir)
 	t.hall.sweep()
 	t.meetAll()
@@ -142,25 +136,25 @@ const (
 )
 
 // appear makes the endpoint's file. The roll is locked.
-func (t *Transport) appear(id uint64) (err error) {
-	n, err := t.hall.clean()
+func (t *Transport) appear(h *hall, id uint64) error {
+	n, err := h.clean()
 	if err != nil {
-		return fmt.Errorf("shm: %w", err)
+		return err
 	}
 	if n >= lanes {
-		return fmt.Errorf("shm: %s has %d endpoints, which is the limit", t.hall.path, n)
+		return fmt.Errorf("%s has %d endpoints, which is the limit: each bus is one, and each loop of a bus with several (loops= in the URL, Config.Loops): have fewer, or another NAME in the URL", h.path, n)
 	}
-	if t.own, err = t.hall.makeFile(id, t.cfg.QueueTrains+t.cfg.LendMax+batch); err != nil {
+	if t.own, err = h.makeFile(id, t.cfg.QueueTrains+t.cfg.LendMax+batch); err != nil {
 		return err
 	}
 	if err := t.waiter.Poller.Add(t.own.bell, markBell, unix.EPOLLIN); err != nil {
-		t.own.remove(t.hall)
+		t.own.remove(h)
 		t.own.unmap()
 		t.own.close()
-		return fmt.Errorf("shm: %w", err)
+		return err
 	}
 	t.asleep = word(t.own.mem, atAsleep)
-	t.hall.announce()
+	h.announce()
 	return nil
 }
 

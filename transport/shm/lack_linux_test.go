@@ -1,0 +1,94 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Each error of making an endpoint for which the system has a word that says too little is said with what there is, and what
+// to do. Others are left as they are.
+func TestAdvice(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		dir  string
+		left left
+		says []string
+	}{
+		{unix.ENOSPC, DefaultDir, left{56 << 10, 64 << 20, 100, 200}, []string{"/dev/shm has 56 KiB left of 65536", fmt.Sprintf("needs %d to begin", newBytes>>10), "df -h", "remount,size=1G; of a container docker run --shm-size", "dir= in the URL"}},
+		{unix.ENOSPC, "/x y", left{0, 60 << 10, 0, 0}, []string{"/x y has 0 KiB left of 60", "remount,size=1G), or use another"}},
+		{unix.ENOSPC, "/x", left{1 << 30, 1 << 31, 4, 1000}, []string{"/x has 4 files (inodes) left of 1000", "df -i", "nr_inodes=1M)", "dir= in the URL"}},
+		{named(unix.EFBIG, "enlarge", "f"), "/x", left{}, []string{fmt.Sprintf("%d KiB", fileBytes>>10), "ulimit -f unlimited"}},
+		{unix.EACCES, "/x", left{}, nil},
+		{unix.EMFILE, "/x", left{0, 10, 0, 10}, nil},
+	} {
+		got := advice(c.err, c.dir, c.left)
+		for _, says := range c.says {
+			if !strings.Contains(got, says) {
+				t.Errorf("%v: %q lacks %q", c.err, got, says)
+			}
+		}
+		if (got == "") != (c.says == nil) {
+			t.Errorf("%v: %q", c.err, got)
+		}
+	}
+}
+
+// What an endpoint takes to begin with is what the advice says.
+func TestLack(t *testing.T) {
+	for options, says := range map[string]string{"size=60k": "KiB left of 60, and an endpoint needs", "nr_inodes=4": "files (inodes) left of 4"} {
+		_, err := open(Config{Name: "x", Dir: smallBy(t, options)})
+		if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", options, err)
+		}
+	}
+	end(mustOpen(t, Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("size=%d,nr_inodes=%d", newBytes, newFiles+1))})) // with that of the file system itself
+	if _, err := open(Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("size=%d", newBytes-pageBytes))}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("with less memory than the advice says: %v", err)
+	}
+	if _, err := open(Config{Name: "x", Dir: smallBy(t, fmt.Sprintf("nr_inodes=%d", newFiles))}); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("with fewer files than the advice says: %v", err)
+	}
+}
+
+// Who may not have files as large as an endpoint's is told how that is changed.
+func TestFileSizeLimit(t *testing.T) {
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	dir := ownDir(t)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: fileBytes - 1, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := open(Config{Name: "x", Dir: dir})
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EFBIG) || !strings.Contains(err.Error(), "ulimit -f unlimited") {
+		t.Error(err)
+	}
+}
+
+// A directory for shared memory that is not there, or is none, is told with what to do.
+func TestNoDir(t *testing.T) {
+	here := t.TempDir()
+	file := filepath.Join(here, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, says := range map[string]string{filepath.Join(here, "none"): "make it first", file: "is no directory", filepath.Join(file, "x"): "not a directory"} {
+		if _, err := open(Config{Name: "x", Dir: dir}); err == nil || !strings.Contains(err.Error(), "shm: dir="+dir) || !strings.Contains(err.Error(), says) {
+			t.Error(dir, err)
+		}
+	}
+	if err := missingDir(DefaultDir, fs.ErrNotExist); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "mount -t tmpfs tmpfs /dev/shm") {
+		t.Error(err)
+	}
+}

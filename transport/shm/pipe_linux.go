@@ -1,0 +1,43 @@
+package shm
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// makePipe makes a named pipe of a mode, and opens it. Open for both, a pipe never ends, however many come
+// and go at its other end.
+func (d *dir) makePipe(name string, mode uint32) (fd int, err error) {
+	path := filepath.Join(d.path, name)
+	if err := unix.Mkfifoat(d.fd, name, 0o600); err != nil {
+		return -1, named(err, "make pipe", path)
+	}
+	return d.takePipe(name, mode)
+}
+
+// takePipe opens and shares a pipe that we have just made. Another member of the group may have put something of ours
+// in its place, which must not be shared.
+func (d *dir) takePipe(name string, mode uint32) (fd int, err error) {
+	regain(d.fd, name)
+	path := filepath.Join(d.path, name)
+	if fd, err = d.openFile(name, unix.O_RDWR); err != nil {
+		return -1, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFIFO || int(st.Uid) != os.Geteuid() || st.Nlink != 1) {
+		err = errReplaced
+	}
+	if err == nil {
+		err = d.share(fd, mode)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, named(err, "share", path)
+	}
+	return fd, nil
+}
+
+var errReplaced = errors.New("somebody has put another file in its place: ask who is in the group, and try again")

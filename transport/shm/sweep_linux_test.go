@@ -1,0 +1,203 @@
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Who leaves with a roll that has been replaced removes nothing: who has locked the new one does not know of him. So no
+// fabric is divided. docs/protocol.md §28.2.
+func TestLeaveWithOldRoll(t *testing.T) {
+	cfg := Config{Name: "x", Dir: ownDir(t)}
+	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
+	a.hall.remove(rollName)        // as who leaves last does
+	c, err := enterHall(cfg, stay) // while another comes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.withdraw()
+	end(a)
+	end(b)
+	if !c.current() {
+		t.Error("the roll of who is just coming was removed")
+	}
+}
+
+// Of those who leave at once one removes what is there: who does not get the lock for that relies on who has it.
+// docs/protocol.md §28.2.
+func TestLeaveAtOnce(t *testing.T) {
+	const drafts = 10_000 // so that to remove them takes a while
+	cfg := Config{Name: "x", Dir: ownDir(t)}
+	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
+	draft := func(i int) string { return filepath.Join(a.hall.path, fmt.Sprint(draftPrefix, i)) }
+	for i := range drafts {
+		if err := os.WriteFile(draft(i), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		end(a)
+	}()
+	for _, err := os.Lstat(draft(0)); err == nil; _, err = os.Lstat(draft(0)) { // they are removed in their order, or from the last one on
+		if _, err := os.Lstat(draft(drafts - 1)); err != nil {
+			break
+		}
+	}
+	end(b) // in the middle of that: a has seen that b lives
+	<-gone
+	if left := files(cfg.Dir); len(left) > 0 {
+		t.Errorf("%d are left, among them %s", len(left), left[0])
+	}
+}
+
+// Nobody looks into a file that is just being made, whose owner has yet to lock it. docs/protocol.md §28.2.
+func TestDeserted(t *testing.T) {
+	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, stay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.withdraw()
+	for _, size := range []int{0, 1} {
+		if err := os.WriteFile(filepath.Join(h.path, fileName(7)), make([]byte, size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.deserted(); got != (size > 0) {
+			t.Errorf("with a file of %d bytes that is not locked: %v", size, got)
+		}
+	}
+}
+
+// Who comes while others remove the directory begins anew, whatever he was about to make there. docs/protocol.md §28.2.
+func TestRemovedWhileComing(t *testing.T) {
+	tries := 0
+	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, func(h *hall) error {
+		if tries++; tries < 3 {
+			if err := os.RemoveAll(h.path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := h.makeFile(7, 1)
+		if err == nil {
+			f.remove(h)
+			f.unmap()
+			f.close()
+		}
+		return err
+	})
+	if err != nil || tries != 3 {
+		t.Fatal(tries, err)
+	}
+	h.withdraw()
+}
+
+// What has the name of an endpoint and is no regular file is none: it is removed where it can be, keeps no place, is
+// not met, and does not keep the fabric. docs/protocol.md §28.2.
+func TestNoFileOfAnEndpoint(t *testing.T) {
+	cfg := Config{Name: "x", Dir: ownDir(t)}
+	a := mustOpen(t, cfg)
+	n := uint64(0)
+	next := func() string { n++; return filepath.Join(a.hall.path, fileName(n)) }
+	put := func() {
+		for range lanes {
+			if err := os.Symlink("/nowhere", next()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: next()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		socket.SetUnlinkOnClose(false)
+		if err := errors.Join(socket.Close(), os.Mkdir(next(), 0o700), unix.Mkfifo(next(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	a.hall.announce()
+	a.meetAll()
+	if s := a.Stats(); s.ReceiveErrors != 0 || a.again.Load() != 0 {
+		t.Errorf("%d errors, and it looks again", s.ReceiveErrors)
+	}
+	b := mustOpen(t, cfg)
+	if got := files(a.hall.path); len(got) != 5 {
+		t.Errorf("there are %d files, with %s", len(got), got[0])
+	}
+	put()
+	full := next()
+	if err := errors.Join(os.Mkdir(full, 0o700), os.WriteFile(filepath.Join(full, "x"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	end(b)
+	end(a)
+	if got := files(a.hall.path); len(got) != 2 { // nobody's to remove
+		t.Errorf("left: %q", got)
+	}
+	if err := os.RemoveAll(full); err != nil {
+		t.Fatal(err)
+	}
+	end(mustOpen(t, cfg))
+}
+
+// What somebody in the group has moved to the name of the roll is neither written into nor enlarged. docs/protocol.md §28.1.
+func TestRollMoved(t *testing.T) {
+	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
+		cfg := Config{Name: "x", Dir: ownDir(t), Group: group}
+		h, err := enterHall(cfg, stay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved, want := filepath.Join(h.path, rollName), bytes.Repeat([]byte{0xff}, 100)
+		h.leave()
+		if err := errors.Join(os.Remove(moved), os.WriteFile(moved, want, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if tr, err := open(cfg); err == nil || !strings.Contains(err.Error(), moved+" is no roll") {
+			t.Errorf("%v, %v", tr, err)
+		}
+		if got, err := os.ReadFile(moved); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("it is % x, %v", got, err)
+		}
+		os.RemoveAll(filepath.Dir(filepath.Dir(moved)))
+	}
+}
+
+// The limit of endpoints is said with what counts as one. docs/protocol.md §28.2.
+func TestFull(t *testing.T) {
+	cfg := Config{Name: "x", Dir: ownDir(t)}
+	h, err := enterHall(cfg, stay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked []*os.File
+	for i := range uint64(lanes) {
+		f, err := os.Create(filepath.Join(h.path, fileName(i+1)))
+		if err == nil {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		locked = append(locked, f)
+	}
+	h.unlock()
+	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "has 256 endpoints, which is the limit: each bus is one, and each loop") || errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	for _, f := range locked {
+		f.Close()
+	}
+	h.vanish()
+	h.leave()
+}
