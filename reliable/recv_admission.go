@@ -94,7 +94,7 @@ func (r *Receiver) remove(st *Stream) {
 		r.latest = nil
 	}
 	r.tombstones.remember(st.key(), formerStream{evicted: !st.life.finished, next: st.high})
-	st.unmute()
+	st.unmute(WishNone)
 	for _, p := range st.path.peers() {
 		r.peers.Forget(p)
 	}

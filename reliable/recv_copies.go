@@ -39,7 +39,7 @@ func (r *Receiver) LegStats() []LegStats {
 			if s.Skew = max(s.Skew, l.skew.known()); l.silent && !st.life.down {
 				s.Silent++
 			}
-			if l.muted {
+			if l.muted() {
 				s.Muted++
 			}
 		}

@@ -52,7 +52,7 @@ type streamLeg struct {
 	silent bool
 	absent bool // the publisher is not on it
 
-	muted   bool // it need not bring the stream's data
+	wish    Wish // what is to become of the stream's data there
 	resumes bool // it was muted, and has brought none since
 	deaf    bool // it cannot be muted
 
@@ -126,7 +126,7 @@ func (x *streamLegs) brought(now Instant, leg int, seq uint64, first bool) arriv
 // bring it.
 func (x *streamLegs) comes(now Instant, leg int, seq uint64) {
 	l := &x.of[leg]
-	if l.muted || l.resumes {
+	if l.muted() || l.resumes {
 		l.end = max(l.end, seq)
 		return
 	}

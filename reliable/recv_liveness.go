@@ -104,7 +104,7 @@ func (st *Stream) follow(from uint64) {
 	if x := st.path.legs; x != nil {
 		l := &x.of[st.r.leg]
 		if to, known, l.known = &l.peer, l.known, true; known && peer != *to {
-			x.unmute(st, st.r.leg)
+			x.wishes(st, st.r.leg, WishNone)
 		}
 	}
 	if known {
@@ -158,7 +158,7 @@ func (st *Stream) finishNow(now Instant) {
 // close ends the stream.
 func (st *Stream) close(now Instant) {
 	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, now, now
-	st.unmute()
+	st.unmute(WishNone)
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
 	st.deliverEnd(CauseNone)
@@ -219,7 +219,7 @@ func (st *Stream) lose(now Instant) {
 		return // that was the end of it
 	}
 	st.life.down, st.life.downAt, st.life.downCause = true, now, cause
-	st.unmute()
+	st.unmute(WishNone)
 	st.report.at = Never
 	if st.win.state.waits() {
 		st.advance(now) // without state
@@ -253,7 +253,7 @@ func (st *Stream) over() bool {
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
 	st.life.down, st.life.downAt, st.life.downCause = true, now, CauseNone
-	st.unmute()
+	st.unmute(WishNone)
 	st.report.at = Never
 	st.advance(now)
 }

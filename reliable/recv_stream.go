@@ -274,6 +274,7 @@ func (st *Stream) advance(now Instant) {
 			return
 		}
 		if e.state == entryGone {
+			st.gaveUp(e.cause)
 			st.skip(st.goneRun(), e.cause)
 			continue
 		}
