@@ -124,6 +124,7 @@ func Draw(seed uint64) Options {
 			o.Publishers[i].Pad = pick(d, packetSize, packetSize, 64)
 		}
 	}
+	d.local(&o)
 	return o
 }
 

@@ -26,6 +26,7 @@ type Options struct {
 	Seed        uint64
 	Net         Net
 	Second      *Net // of the second leg, which carries the same; nil: there is one leg
+	Local       int  // 1 or 2: that leg is within the host; 0: none is
 	Publishers  []Publisher
 	Subscribers []Subscriber
 	Cuts        []Cut
@@ -242,6 +243,7 @@ type Cut struct {
 	Subscribers uint64 // bit set
 	Leg         int    // 1 or 2: only that one; 0: all
 	Up, Down    bool   // towards the publisher, and from it
+	Data        bool   // from it: packets of data only
 }
 
 // Attack is what an attacker on the group sends.
@@ -290,7 +292,7 @@ func (o Options) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed=%d checksum=%v faults=%v drain=%v net=%+v", o.Seed, o.Checksum, o.Faults, o.Drain, o.Net)
 	if o.Second != nil {
-		fmt.Fprintf(&b, "\n  second leg: %+v", *o.Second)
+		fmt.Fprintf(&b, "\n  second leg: %+v, local: %d", *o.Second, o.Local)
 	}
 	for i, p := range o.Publishers {
 		fmt.Fprintf(&b, "\n  publisher %d: %+v", i, p)

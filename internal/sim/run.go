@@ -176,7 +176,10 @@ func (s *sim) cut(c Cut, by int) {
 					continue
 				}
 				l := &n.routes[p*len(s.subscribers)+i]
-				if c.Down {
+				switch {
+				case c.Data:
+					l.cutData += by
+				case c.Down:
 					l.cutDown += by
 				}
 				if c.Up {
