@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/legs"
@@ -19,10 +20,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// cuttable is a leg of shared memory whose senders can be cut off: what they send is gone.
+// cuttable is a leg of shared memory whose senders can be cut off: what they send is gone, or data alone.
 type cuttable struct {
 	transport.Transport
-	cut atomic.Bool
+	cut, cutData atomic.Bool
 }
 
 type cuttableSender struct {
@@ -39,7 +40,7 @@ func (c *cuttable) NewSender(group int) (transport.Sender, error) {
 func (s *cuttableSender) Completed() uint64 { return s.Sender.Completed() + s.gone }
 
 func (s *cuttableSender) Send(out *transport.Outbound) (int, error) {
-	if s.of.cut.Load() {
+	if s.of.cut.Load() || s.of.cutData.Load() && wire.Type(out.Data[3]) == wire.TypeData {
 		s.gone += uint64(out.Count)
 		return out.Count, nil
 	}
@@ -57,17 +58,17 @@ type network struct {
 func (n network) bus(memory **cuttable) *pubsub.Bus {
 	n.t.Helper()
 	var all transport.Transport
-	wire, err := udp.Open(udp.Config{Interface: "lo", Port: n.port})
+	lo, err := udp.Open(udp.Config{Interface: "lo", Port: n.port})
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if all = wire; memory != nil {
+	if all = lo; memory != nil {
 		l, err := shm.Open(shm.Config{Name: "muted", Dir: n.dir})
 		if err != nil {
 			n.t.Fatal(err)
 		}
 		*memory = &cuttable{Transport: l}
-		if all, err = legs.New([]transport.Transport{wire, *memory}, []string{"wire", "memory"}); err != nil {
+		if all, err = legs.New([]transport.Transport{lo, *memory}, []string{"wire", "memory"}); err != nil {
 			n.t.Fatal(err)
 		}
 	}
