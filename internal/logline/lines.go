@@ -98,7 +98,7 @@ var (
 	LeaveFailed     = Line{warn, "leaving a group failed: its packets may go on to come here", "group err", "", each, "What err says."}
 	LegDown         = Line{warn, "a leg is lost, the others go on: mend it before one more fails", "leg err", "leg_down", each, "Mend it before one more fails."}
 	LegBack         = Line{info, "a leg is back", "leg after", "leg_back", each, ""}
-	LegSilent       = Line{warn, "a publisher is not heard by one leg, while another brings it: look at that leg's network, and whether the publisher is open on it", publisher + " leg for", "leg_down", once10s, "Look at that leg's network, and whether the publisher is open on it."}
+	LegSilent       = Line{warn, "a publisher is not heard by one leg, while another brings it: look at that leg's network (shm://: whether both have the same directory, which containers have each for itself, and memory), and whether the publisher is open on it", publisher + " leg for", "leg_down", once10s, "Look at that leg's network, and whether the publisher is open on it. Over `shm://` both must have the same directory, which containers have each for itself, unless it is shared; else leave that leg out on this side."}
 	LegHeard        = Line{debug, "a publisher is heard by a leg again", publisher + " leg for", "leg_back", each, ""}
 )
 

@@ -324,7 +324,7 @@ func (e Event) String() string {
 	}
 	switch e.Kind {
 	case LegDown:
-		return fmt.Sprintf("%s: %s has not brought publisher %s for %v, which another leg brings: look at that leg's network, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
+		return fmt.Sprintf("%s: %s has not brought publisher %s for %v, which another leg brings: look at %s, and whether the publisher is open on it (group %s)", e.Kind, e.Leg, publisher, d, whereOf(e.Leg), e.Group)
 	case LegBack:
 		return fmt.Sprintf("%s: %s brings publisher %s again, after %v (group %s)", e.Kind, e.Leg, publisher, d, e.Group)
 	}
@@ -344,4 +344,12 @@ func Who(peer uint64, name, address string) string {
 		name = PublisherID(peer).String()
 	}
 	return name + at(address)
+}
+
+// whereOf is where to look for what a leg does not bring.
+func whereOf(leg string) string {
+	if strings.HasPrefix(leg, "shm://") {
+		return "its memory, and whether both have the same directory (containers have one each)"
+	}
+	return "that leg's network"
 }

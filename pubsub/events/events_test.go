@@ -1,6 +1,9 @@
 package events
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Every kind has a text of its own.
 func TestKinds(t *testing.T) {
@@ -20,6 +23,16 @@ func TestWho(t *testing.T) {
 	} {
 		if got := Who(255, who[0], who[1]); got != want {
 			t.Errorf("%q is %q, want %q", who, got, want)
+		}
+	}
+}
+
+// Where to look for what a leg does not bring depends on the leg.
+func TestSilentLeg(t *testing.T) {
+	for leg, want := range map[string]string{"udp://239.20.0.0/16": "that leg's network", "shm://desk": "the same directory"} {
+		e := Event{Kind: LegDown, Leg: leg, Publisher: 1}
+		if text := e.String(); !strings.Contains(text, want) {
+			t.Errorf("%s: %q lacks %q", leg, text, want)
 		}
 	}
 }
