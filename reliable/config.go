@@ -237,9 +237,9 @@ type ReceiverConfig struct {
 	MaxStreams int
 	// MaxMessage bounds reassembled messages, in bytes.
 	MaxMessage int
-	// Capacity is how many packets wait in the fabric's receive buffer for us
-	// without loss.
-	Capacity int
+	// Buffer is what waits for us in the fabric's receive buffer without loss. Receivers whose streams share one
+	// have the same.
+	Buffer *ReceiveBuffer
 	// FromWindow says that streams start with what their publishers can still send
 	// again, and not with what is heard first.
 	FromWindow bool
@@ -267,16 +267,16 @@ type ReceiverConfig struct {
 
 func (c *ReceiverConfig) check() error {
 	switch {
-	case c.Memory == nil || c.Rand == nil:
-		return fmt.Errorf("receiver needs Memory and Rand")
+	case c.Memory == nil || c.Rand == nil || c.Buffer == nil:
+		return fmt.Errorf("receiver needs Memory, Rand and Buffer")
 	case c.WindowBytes < 16*wire.MinPacket || c.MemoryBytes < c.WindowBytes:
 		return fmt.Errorf("receive window of %d bytes of %d in all is too small", c.WindowBytes, c.MemoryBytes)
 	case c.MaxMessage < 1 || c.MaxMessage > wire.MaxMessage:
 		return fmt.Errorf("longest message of %d bytes is not within 1..%d", c.MaxMessage, wire.MaxMessage)
 	case len(c.LegTags) > MaxLegs:
 		return fmt.Errorf("%d legs are more than %d", len(c.LegTags), MaxLegs)
-	case c.Capacity < 1 || c.MaxStreams < 1 || c.Deadline <= 0:
-		return fmt.Errorf("capacity, stream limit and deadline must be above 0")
+	case c.Buffer.packets < 1 || c.MaxStreams < 1 || c.Deadline <= 0:
+		return fmt.Errorf("receive buffer, stream limit and deadline must be above 0")
 	}
 	return nil
 }

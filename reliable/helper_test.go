@@ -31,7 +31,10 @@ func senderConfig(c SenderConfig) SenderConfig {
 func receiverConfig(c ReceiverConfig) ReceiverConfig {
 	c.WindowBytes, c.MemoryBytes = cmp.Or(c.WindowBytes, 8<<20), cmp.Or(c.MemoryBytes, 64<<20)
 	c.MaxStreams, c.MaxMessage = cmp.Or(c.MaxStreams, 64), cmp.Or(c.MaxMessage, wire.MaxMessage)
-	c.Capacity, c.Deadline = cmp.Or(c.Capacity, 128), cmp.Or(c.Deadline, 2*time.Second)
+	c.Deadline = cmp.Or(c.Deadline, 2*time.Second)
+	if c.Buffer == nil {
+		c.Buffer = NewReceiveBuffer(128, false, false)
+	}
 	return c
 }
 

@@ -17,10 +17,10 @@ type Receiver struct {
 	tombstones tombstones[streamKey, formerStream]
 	memory     int // bytes of all windows
 	windows    int // that have memory, without those of detached streams
-	active     int // streams that are not down, as of the last Tick
 	subscribed
-	names names
-	async bool // outputs of new streams will keep packets
+	counted counted
+	names   names
+	async   bool // outputs of new streams will keep packets
 	inHand
 
 	historyLost  uint64    // packets from before we came that are lost
@@ -73,6 +73,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 // SetTopics tells which topics the group's subscribers want; publishers learn
 // of it. Without any, nothing is asked of them.
 func (r *Receiver) SetTopics(now Instant, names []string) {
+	r.counted.set(&r.cfg, true)
 	r.topics = r.topics[:0]
 	r.wants = make(map[uint64]string, len(names))
 	for _, name := range names {
@@ -267,7 +268,8 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	r.instances.add(st)
 	r.list = append(r.list, st)
-	r.active++
+	r.counted.set(&r.cfg, true)
+	st.report.share = r.cfg.Buffer.join(st.Publisher, r.cfg.GroupTag, st.high)
 	r.latest = st
 	r.stats.Streams++
 	r.due = now
@@ -290,11 +292,8 @@ type extent struct{ trail, lead uint64 }
 // no loss.
 func (r *Receiver) Tick(now Instant) {
 	r.rejudge(now)
-	r.active = 0
 	for _, st := range r.list {
-		if !st.life.down {
-			r.active++
-		}
+		st.report.share.note(now, !st.life.down, st.high)
 	}
 	for i := 0; i < len(r.list); {
 		st := r.list[i]
@@ -375,4 +374,5 @@ func (r *Receiver) Free() {
 	for len(r.list) > 0 {
 		r.remove(r.list[0])
 	}
+	r.counted.set(&r.cfg, false)
 }

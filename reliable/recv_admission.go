@@ -93,6 +93,7 @@ func (r *Receiver) remove(st *Stream) {
 	if r.latest == st {
 		r.latest = nil
 	}
+	r.cfg.Buffer.leave(&st.report.share)
 	r.tombstones.remember(st.key(), formerStream{evicted: !st.life.finished, next: st.high})
 	st.unmute(WishNone)
 	for _, p := range st.path.peers() {

@@ -17,8 +17,9 @@ type reportState struct {
 	lost      uint32
 	topics    bool    // the next one names our topics
 	at        Instant // when the next one is due at the latest
-	leaving   bool    // this receiver goes
-	farewells int     // still to be said, because nothing is wanted any more
+	share     streamShare
+	leaving   bool // this receiver goes
+	farewells int  // still to be said, because nothing is wanted any more
 }
 
 func (p *reportState) heard(hb *wire.Heartbeat) {
@@ -40,8 +41,8 @@ func (p *reportState) tick(st *Stream, now Instant) {
 	if st.life.down {
 		return
 	}
-	limit := st.limit()
-	room := min(st.win.span, st.share())
+	limit := st.limit(now)
+	room := min(st.win.span, st.share(now))
 	if limit > p.sentLimit && limit-p.sentLimit >= max(1, room/4) {
 		st.report.at = now
 	}
@@ -83,7 +84,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 			h.Flags |= wire.FlagMoreTopics
 		}
 	}
-	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(), Echo: st.clock.newest, Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag}
+	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest, Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag}
 	if st.clock.newest != 0 {
 		s.EchoDelay = now.Sub(st.clock.at)
 	}

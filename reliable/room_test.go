@@ -24,7 +24,7 @@ func TestOutputWithoutRoom(t *testing.T) {
 		if !slices.Equal(*got, upTo(1)) || !st.Stalled() {
 			t.Fatalf("delivered %d, stalled %v", *got, st.Stalled())
 		}
-		if limit := st.limit(); limit != 1+32 {
+		if limit := st.limit(1); limit != 1+32 {
 			t.Errorf("the limit is %d with packet 1 undelivered", limit)
 		}
 		if x.r.Tick(2); len(*got) != 1 {

@@ -235,7 +235,7 @@ func TestGrace(t *testing.T) {
 // The limit is as much as fits the window, and the fabric's receive buffer beyond what is
 // known to exist; streams share that. docs/protocol.md §7.3.
 func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
-	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Capacity = 20 })
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Buffer = NewReceiveBuffer(20, false, false) })
 	limit := func(publisher byte) uint64 {
 		t.Helper()
 		b := heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5, SentAt: uint64(publisher)})
@@ -256,7 +256,9 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 	if got := limit(2); got != 5+10 {
 		t.Errorf("two streams: limit %d, want %d", got, 5+10)
 	}
-	small := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.WindowBytes, c.MemoryBytes, c.Capacity = 16*512, 16*512*2, 1000 })
+	small := newReceiver(t, &log{}, func(c *ReceiverConfig) {
+		c.WindowBytes, c.MemoryBytes, c.Buffer = 16*512, 16*512*2, NewReceiveBuffer(1000, false, false)
+	})
 	small.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 5, SentAt: 1}))
 	st, err := wire.ParseStatus(of(wire.TypeStatus, replies(small, 1))[0].b)
 	if want := uint64(5 + 16/2); err != nil || st.Limit != want {

@@ -328,6 +328,9 @@ type Capabilities struct {
 	// on its own, wait for a Poll without loss: what the kernel's buffer or
 	// the receive queue really holds.
 	ReceiveCapacity int
+	// GroupsTogether says that this is what waits of all groups together, and not of each. SendersApart says that it is what
+	// waits of each endpoint that sends then.
+	GroupsTogether, SendersApart bool
 	// EqualTrains says that trains of equal packets are cheap (GSO), so that
 	// padding a nearly full packet pays. Where it is false padding is waste.
 	EqualTrains bool

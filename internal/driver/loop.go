@@ -132,7 +132,7 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 	if t := cfg.Trust; t != nil {
 		cfg.Receiver.Trust = func() reliable.TopicTrust { return t.Trust() }
 	}
-	cfg.Receiver.Capacity = max(1, caps.ReceiveCapacity)
+	cfg.Receiver.Buffer = reliable.NewReceiveBuffer(max(1, caps.ReceiveCapacity), caps.GroupsTogether, caps.SendersApart)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
 		cfg: cfg, t: t, caps: caps, siblings: bus, clock: newClock(), sleeper: newSleeper(t.Wake),

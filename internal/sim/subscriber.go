@@ -60,7 +60,7 @@ func (s *subscriber) begin() {
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Capacity: s.o.Buffer,
+		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false),
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
 		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng), Muting: s.muting(),
 	}, s, s)

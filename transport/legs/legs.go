@@ -122,6 +122,7 @@ func least(legs []transport.Transport) transport.Capabilities {
 		} {
 			*n[0] = min(*n[0], *n[1])
 		}
+		c.GroupsTogether, c.SendersApart = c.GroupsTogether || o.GroupsTogether, c.SendersApart && o.SendersApart
 		c.EqualTrains, c.GSO, c.GRO = c.EqualTrains && o.EqualTrains, c.GSO && o.GSO, c.GRO && o.GRO
 		c.Checked, c.PeersUnchecked = c.Checked && o.Checked, c.PeersUnchecked || o.PeersUnchecked
 		c.ReadOnly, c.Local = c.ReadOnly || o.ReadOnly, c.Local && o.Local

@@ -2,6 +2,7 @@ package legs_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"strings"
@@ -383,5 +384,45 @@ func TestBadLegs(t *testing.T) {
 	}
 	if _, err := legs.New([]transport.Transport{open(5), open(4)}, []string{"A", "B"}); err == nil || !strings.Contains(err.Error(), "A has 5 groups and B 4") {
 		t.Error(err)
+	}
+}
+
+// togetherLeg is a leg with a receive buffer for all groups, or all of each sender.
+type togetherLeg struct {
+	transport.Transport
+	together, apart bool
+}
+
+func (l togetherLeg) Capabilities() transport.Capabilities {
+	c := l.Transport.Capabilities()
+	c.GroupsTogether, c.SendersApart = l.together, l.apart
+	return c
+}
+
+// What is promised fits the buffers of all legs: groups are together where they are at any leg, and senders apart where
+// they are at all. docs/protocol.md §7.3.
+func TestLegsShareReceiveBuffers(t *testing.T) {
+	for i, c := range []struct{ a, b, want [2]bool }{
+		{[2]bool{}, [2]bool{}, [2]bool{}},
+		{[2]bool{true, true}, [2]bool{true, true}, [2]bool{true, true}},
+		{[2]bool{true, true}, [2]bool{true, false}, [2]bool{true, false}},
+		{[2]bool{false, false}, [2]bool{true, true}, [2]bool{true, false}},
+	} {
+		var all []transport.Transport
+		for j, x := range [][2]bool{c.a, c.b} {
+			m, err := mem.Open(mem.Config{Name: fmt.Sprint(t.Name(), i, j)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			all = append(all, togetherLeg{m, x[0], x[1]})
+		}
+		l, err := legs.New(all, []string{"A", "B"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.Capabilities(); got.GroupsTogether != c.want[0] || got.SendersApart != c.want[1] {
+			t.Errorf("%v and %v: together %v, apart %v, want %v", c.a, c.b, got.GroupsTogether, got.SendersApart, c.want)
+		}
 	}
 }

@@ -88,8 +88,8 @@ func (t *Transport) open() (err error) {
 	t.caps = transport.Capabilities{
 		Name: "ud", Groups: cfg.Groups, MaxPacket: v.mtu, PacketSize: cfg.PacketSize,
 		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * v.mtu, Batch: batch, LendMax: cfg.lendMax(),
-		ReceiveCapacity: cfg.ReceiveQueue - t.rq.together + 1,
-		EqualTrains:     attr.EqualRuns, Checked: !attr.NoICRC,
+		ReceiveCapacity: cfg.ReceiveQueue - t.rq.together + 1, GroupsTogether: true,
+		EqualTrains: attr.EqualRuns, Checked: !attr.NoICRC,
 		// On RoCE a peer may be of rdma/roce, without the privilege to check an
 		// ICRC as a whole.
 		PeersUnchecked: v.local.LinkLayer == rdma.LinkLayerEthernet,
