@@ -81,6 +81,7 @@ func TestGarbage(t *testing.T) {
 		"offset":   func(a, b *Transport) { forge(a, b, entry{0, chunkBytes - 9, 10, 10, 0, 0}) },
 		"empty":    func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 0, 0, 0}) },
 		"size":     func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 11, 0, 0}) },
+		"packet":   func(a, b *Transport) { forge(a, b, entry{0, 0, chunkBytes, maxPacket + 1, 0, 0}) },
 		"group":    func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 10, maxGroups, 0}) },
 		"negative": func(a, b *Transport) { forge(a, b, entry{0, 0, 10, 10, -2, 0}) },
 	} {

@@ -1,0 +1,226 @@
+package shm
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// inChild is set in the environment of a test binary that runs itself again, to the name of the test.
+const inChild = "FANFARE_TEST_CHILD"
+
+// child runs the calling test again in a process of its own, whose end by a fault is an error of the test and not the end of all
+// others. It reports true there: then the test does its work.
+func child(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(inChild) == t.Name() {
+		return true
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^"+t.Name()+"$", "-test.v", testenv.TimeLimit(t))
+	cmd.Env = childEnv(t)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("in a process of its own: %v: %s", err, out[max(0, len(out)-8000):])
+	}
+	return false
+}
+
+// childEnv is the environment of such a process. With the race detector it does not sleep for a second at its end.
+func childEnv(t *testing.T) []string {
+	return append(os.Environ(), inChild+"="+t.Name(), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+}
+
+// A train of another user is copied, and one of a file that others may write into. Only what this user alone can write is lent
+// where it lies. docs/protocol.md §28.7.
+func TestStrangersAreCopied(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid    int // -1: this one
+		mode   uint32
+		copied bool
+	}{
+		"ours":             {-1, 0o600, false},
+		"ours, to a group": {-1, 0o640, false},
+		"a group's":        {-1, 0o660, true},
+		"another user's":   {os.Geteuid() + 1, 0o600, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Name: "whose", Dir: ownDir(t)}
+			a := mustOpen(t, cfg)
+			defer end(a)
+			switch err := unix.Fchown(a.own.fd, c.uid, -1); {
+			case c.uid >= 0 && (err == unix.EPERM || err == unix.EINVAL): // or there is no such user, in a namespace
+				testenv.Skip(t, "it takes root to give a file away: %v", err)
+			case err != nil:
+				t.Fatal(err)
+			}
+			if err := unix.Fchmod(a.own.fd, c.mode); err != nil {
+				t.Fatal(err)
+			}
+			b := mustOpen(t, cfg)
+			defer end(b)
+			if err := b.Join(0); err != nil {
+				t.Fatal(err)
+			}
+			s, err := a.NewSender(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Send(single([]byte("as it was"))); err != nil {
+				t.Fatal(err)
+			}
+			fetched := transport.NewBatch(1)
+			if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
+				t.Fatal(len(fetched.Trains), err)
+			}
+			tr, p := &fetched.Trains[0], peerOf(b, a)
+			at := uintptr(unsafe.Pointer(&tr.Data[0])) - uintptr(unsafe.Pointer(&p.mem[0]))
+			if copied := at >= fileBytes; copied != c.copied || p.stranger != c.copied {
+				t.Errorf("copied %v, a stranger %v, want %v", copied, p.stranger, c.copied)
+			}
+			clear(a.own.mem[atChunks:][:chunkBytes]) // as one may who breaks the rules
+			if kept := string(tr.Data) == "as it was"; kept != c.copied {
+				t.Errorf("it has become %q", tr.Data)
+			}
+			b.Release(tr)
+		})
+	}
+}
+
+// A stranger may cut off his file at any place and time: whatever is then read of it, by whatever call, that is an error of his,
+// and the process lives. docs/protocol.md §28.7.
+func TestCutOffAnywhere(t *testing.T) {
+	if !child(t) {
+		return
+	}
+	type ends struct {
+		a, b    *Transport // a cuts off its file, b goes on
+		toB     transport.Sender
+		toA     transport.Sender
+		retainA transport.Peer // of b
+		fetched *transport.Batch
+	}
+	poll := func(e *ends) error { return e.b.Poll(e.fetched) }
+	send := func(e *ends) error {
+		_, err := e.toA.Send(single([]byte("to a")))
+		return err
+	}
+	reads := map[string]struct {
+		prepare, do func(e *ends) error
+		at          int // the last byte that do reads is behind this
+	}{
+		"poll": {nil, poll, atRings},
+		"poll what was sent": {func(e *ends) error {
+			_, err := e.toB.Send(single(bytes.Repeat([]byte("x"), 60_000)))
+			return err
+		}, poll, atChunks},
+		"look for trains": {nil, func(e *ends) error { e.b.anyWaits(); return nil }, atRings},
+		"scan":            {nil, func(e *ends) error { e.b.suspect.Store(true); e.b.meetAll(); return nil }, 0},
+		"send":            {nil, send, atReturns}, // a has returned what it heard
+		"reply":           {nil, func(e *ends) error { return e.b.Reply(e.retainA, []byte("reply")) }, atReturns},
+		"send to one that has returned nothing since": {send, send, atTaken},
+		"read replies": {func(e *ends) error {
+			to, err := e.a.Retain(transport.Source(e.b.own.id))
+			if err == nil {
+				err = e.a.Reply(to, []byte("reply"))
+			}
+			return err
+		}, func(e *ends) error {
+			e.toA.(*Sender).ReadReplies(func(packet []byte) {
+				if string(packet) != "reply" {
+					panic(fmt.Sprintf("%q", packet))
+				}
+			})
+			return nil
+		}, atChunks},
+		"copy": {nil, func(e *ends) error { peerOf(e.b, e.a).copy(make([]byte, 8), atGroups); return nil }, atGroups},
+	}
+	for name, c := range reads {
+		for _, left := range []int64{0, atGroups, atLanes / pageBytes * pageBytes, atTaken / pageBytes * pageBytes, atRings, atReturns, atChunks} {
+			t.Run(fmt.Sprint(name, ", ", left, " bytes left"), func(t *testing.T) {
+				e := &ends{fetched: transport.NewBatch(16)}
+				e.a, e.b, e.toB = pair(t, Config{distrust: true})
+				err := e.a.Join(1)
+				if err == nil {
+					e.toA, err = e.b.NewSender(1)
+				}
+				if err == nil {
+					e.retainA, err = e.b.Retain(transport.Source(e.a.own.id))
+				}
+				if got := hear(t, e.b, e.a, e.toA, "here"); err != nil || got != "here" {
+					t.Fatal(got, err)
+				}
+				if c.prepare != nil {
+					if err := c.prepare(e); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := unix.Ftruncate(e.a.own.fd, left); err != nil {
+					t.Fatal(err)
+				}
+				defer unix.Ftruncate(e.a.own.fd, fileBytes) // or a itself would fail
+				p := peerOf(e.b, e.a)
+				e.fetched.Trains = e.fetched.Trains[:0]
+				if err := c.do(e); err != nil {
+					t.Fatal(err)
+				}
+				if bad := left <= int64(c.at); p.bad.Load() != bad {
+					t.Errorf("found bad: %v, want %v", p.bad.Load(), bad)
+				}
+				if p.bad.Load() && len(e.fetched.Trains) > 0 {
+					t.Errorf("a train of %d bytes that are not there", len(e.fetched.Trains[0].Data))
+				}
+				if left == atChunks && c.at == atChunks && !e.b.suspect.Load() {
+					t.Error("nobody looks after it")
+				}
+				for i := range e.fetched.Trains {
+					e.b.Release(&e.fetched.Trains[i])
+				}
+				if !p.bad.Load() {
+					return
+				}
+				e.b.suspect.Store(true)
+				if err := poll(e); err != nil || len(e.fetched.Trains) > 0 {
+					t.Errorf("%d trains, %v", len(e.fetched.Trains), err)
+				}
+				if n := e.b.Stats().ReceiveErrors; n != 1 || !p.gone.Load() || e.b.pool.left() != maxChunks {
+					t.Errorf("%d errors, gone %v, %d of %d chunks are free", n, p.gone.Load(), e.b.pool.left(), maxChunks)
+				}
+			})
+		}
+	}
+}
+
+// Who is in the group may cut off the roll. Nobody ends by that, and those who have met go on. docs/protocol.md §28.7.
+func TestCutOffRoll(t *testing.T) {
+	if !child(t) {
+		return
+	}
+	a, b, s := pair(t, Config{Group: strconv.Itoa(os.Getegid())})
+	if err := unix.Truncate(a.hall.path+"/"+rollName, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.hall.count(); n != 0 {
+		t.Errorf("what is not there is %d", n)
+	}
+	a.hall.announce()
+	for _, text := range []string{"on", "and on"} {
+		if got := hear(t, a, b, s, text); got != text {
+			t.Errorf("heard %q", got)
+		}
+	}
+	b.BeginWait(-1)
+	b.EndWait()
+}
