@@ -1,0 +1,334 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// What is no file of an endpoint that lives is not met. docs/protocol.md §28.2, §28.3.
+func TestMeet(t *testing.T) {
+	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
+	defer end(a)
+	for name, c := range map[string]struct {
+		spoil func(f *ownFile) error
+		ready bool
+	}{
+		"ready":          {func(f *ownFile) error { return nil }, true},
+		"longer":         {func(f *ownFile) error { return unix.Ftruncate(f.fd, fileBytes+pageBytes) }, false},
+		"shorter":        {func(f *ownFile) error { return unix.Ftruncate(f.fd, fileBytes-pageBytes) }, false},
+		"being made":     {func(f *ownFile) error { word(f.mem, atMagic).Store(0); return nil }, false},
+		"of another id":  {func(f *ownFile) error { word(f.mem, atID).Add(2); return nil }, false},
+		"ended":          {func(f *ownFile) error { word(f.mem, atClosed).Store(1); return nil }, false},
+		"of a dead one":  {func(f *ownFile) error { return unix.Flock(f.fd, unix.LOCK_UN) }, false},
+		"of great depth": {func(f *ownFile) error { word(f.mem, atDepth).Store(1 << 63); return nil }, true},
+	} {
+		b := mustOpen(t, a.cfg)
+		if err := c.spoil(b.own); err != nil {
+			t.Fatal(err)
+		}
+		p, err := a.hall.meet(b.own.id)
+		switch {
+		case c.ready && err != nil, !c.ready && !errors.Is(err, errNotReady):
+			t.Errorf("%s: %v", name, err)
+		case err == nil && (p.depth < 1 || p.depth > laneSlots):
+			t.Errorf("%s: depth %d, where a lane has %d", name, p.depth, laneSlots)
+		}
+		if err == nil {
+			p.close()
+		}
+		if err := unix.Ftruncate(b.own.fd, fileBytes); err != nil {
+			t.Fatal(err)
+		}
+		end(b)
+	}
+}
+
+// Who says that he has ended is not sent to any more, though his process still has the lock. docs/protocol.md §28.3.
+func TestEndedWithLock(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	word(b.own.mem, atClosed).Store(1)
+	a.suspect.Store(true)
+	if _, err := s.Send(single([]byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	if p := peerOf(a, b); !p.gone.Load() || a.pool.left() != maxChunks {
+		t.Errorf("gone %v, %d of %d chunks are free", p.gone.Load(), a.pool.left(), maxChunks)
+	}
+}
+
+// What one has sent who has ended is heard, also where it takes several polls, of which none leaves anything lent.
+// docs/protocol.md §28.5.
+func TestEndedAndNotFetched(t *testing.T) {
+	for _, distrust := range []bool{false, true} {
+		a, b, s := pair(t, Config{distrust: distrust})
+		const sent = 5
+		for i := range sent {
+			if _, err := s.Send(single(fmt.Append(nil, i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end(a)
+		fetched := transport.NewBatch(1)
+		for i := range sent {
+			if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 || string(fetched.Trains[0].Data) != fmt.Sprint(i) {
+				t.Fatalf("stranger %v, train %d: %d have come, %v", distrust, i, len(fetched.Trains), err)
+			}
+			b.Release(&fetched.Trains[0])
+		}
+		if err := b.Poll(fetched); err != nil || peerOf(b, a) != nil {
+			t.Errorf("stranger %v: it is not forgotten, %v", distrust, err)
+		}
+	}
+}
+
+// Who comes while another looks who is there is found by him, then or when he looks the next time. docs/protocol.md §28.2.
+func TestComesDuringScan(t *testing.T) {
+	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
+	defer end(a)
+	for i := range 200 { // files of no size, which are about to come, so that to look takes a while
+		if err := os.WriteFile(filepath.Join(a.hall.path, fileName(uint64(i+1))), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		for i := range 200 {
+			a.hall.remove(fileName(uint64(i + 1)))
+		}
+	}()
+	for i := range 20 {
+		f, err := a.hall.makeFile(1<<60+uint64(i), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(a.hall.path, fileName(f.id))
+		if err := os.Rename(name, name+"-"); err != nil {
+			t.Fatal(err)
+		}
+		begun, come := make(chan struct{}), make(chan error, 1)
+		go func() {
+			<-begun
+			err := os.Rename(name+"-", name)
+			a.hall.announce()
+			come <- err
+		}()
+		close(begun)
+		for waits := true; waits; {
+			a.suspect.Store(true)
+			a.meetAll()
+			select {
+			case err := <-come:
+				if waits = false; err != nil {
+					t.Fatal(err)
+				}
+			default:
+			}
+		}
+		a.meetAll()
+		met := false
+		for _, p := range *a.known.Load() {
+			met = met || p.id == f.id
+		}
+		if !met {
+			t.Fatalf("the %dth was not found", i)
+		}
+		f.remove(a.hall)
+		f.unmap()
+		f.close()
+		a.hall.announce()
+		if err := a.Poll(transport.NewBatch(1)); err != nil { // forgets it
+			t.Fatal(err)
+		}
+	}
+}
+
+// Who is given a lane in which was dropped for another before has lost nothing. docs/protocol.md §28.3.
+func TestLaneGivenAgainLostNothing(t *testing.T) {
+	a, b, s := pair(t, Config{QueueTrains: 1})
+	for range depth(b) + 10 {
+		if _, err := s.Send(single([]byte("x"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slot := peerOf(a, b).slot
+	if n := word(a.own.mem, droppedAt(slot)).Load(); n != 10 {
+		t.Fatalf("%d were dropped", n)
+	}
+	end(b)
+	if err := a.Poll(transport.NewBatch(1)); err != nil || peerOf(a, b) != nil {
+		t.Fatal("it is not forgotten", err)
+	}
+	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})
+	defer end(c)
+	if err := c.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	if got := hear(t, a, c, s, "new"); got != "new" || peerOf(a, c).slot != slot {
+		t.Fatalf("heard %q in lane %d, which was %d", got, peerOf(a, c).slot, slot)
+	}
+	if n := c.Stats().ReceiveOverflow; n != 0 {
+		t.Errorf("%d are counted as dropped", n)
+	}
+}
+
+// How many were dropped is not believed where it makes no sense. docs/protocol.md §28.7.
+func TestDroppedMakesNoSense(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	dropped := word(a.own.mem, droppedAt(peerOf(a, b).slot))
+	for _, n := range []uint64{1<<64 - 1<<16, 1 << 63, 1<<62 + 1<<16} { // of which an entry says nothing
+		dropped.Store(n)
+		if got := hear(t, a, b, s, "x"); got != "x" {
+			t.Errorf("heard %q", got)
+		}
+		if n := b.Stats().ReceiveOverflow; n != 0 {
+			t.Errorf("%d are counted as dropped", n)
+		}
+	}
+	dropped.Store(3)
+	if hear(t, a, b, s, "x"); b.Stats().ReceiveOverflow != 3 {
+		t.Errorf("%d are counted as dropped, want 3", b.Stats().ReceiveOverflow)
+	}
+}
+
+// A chunk that a window has exchanged is free when its reader has returned it. docs/protocol.md §28.6.
+func TestRenewedChunkIsFree(t *testing.T) {
+	a, b, s := pair(t, Config{})
+	mem, err := a.AllocBlocks(1, chunkBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := mem
+	for i := range 50 {
+		if _, err := s.Send(single(block[:100])); err != nil {
+			t.Fatal(err)
+		}
+		other := a.Renew(block)
+		if &other[0] == &block[0] {
+			t.Fatalf("%d: what is being read is written over", i)
+		}
+		block = other
+		fetched := transport.NewBatch(1)
+		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 1 {
+			t.Fatal(len(fetched.Trains), err)
+		}
+		b.Release(&fetched.Trains[0])
+	}
+	a.mu.Lock()
+	a.reap(peerOf(a, b))
+	a.mu.Unlock()
+	if n := a.pool.left(); n != maxChunks-1 {
+		t.Errorf("%d of %d chunks are free, and the window has one", n, maxChunks)
+	}
+	a.Free(mem)
+}
+
+// A descriptor is there when all of it is: whoever sees its lap sees what it says. docs/protocol.md §28.4.
+func TestDescriptorIsWhole(t *testing.T) {
+	const laps = 100
+	a, b, _ := pair(t, Config{})
+	to, from := peerOf(a, b), peerOf(b, a)
+	first := to.tail
+	what := func(pos uint64) entry {
+		return entry{chunk: uint32(pos % maxChunks), off: int(pos % chunkBytes), bytes: 1, size: 1}
+	}
+	torn := make(chan uint64)
+	go func() {
+		n := uint64(0)
+		for pos := first; pos < first+laps*laneSlots; pos++ {
+			at := ringAt(to.slot, pos)
+			for n := 1; !there(from.load(at+8), pos); n++ {
+				breathe(n)
+			}
+			want, _ := what(pos).words(pos)
+			if from.load(at) != want {
+				n++
+			}
+			word(b.own.mem, takenAt(from.slot)).Store(pos)
+		}
+		torn <- n
+	}()
+	taken := word(b.own.mem, takenAt(from.slot))
+	for i := range uint64(laps * laneSlots) {
+		for n := 1; i > 4 && first+i-taken.Load() > 4; n++ { // close ahead of who reads
+			breathe(n)
+		}
+		a.append(to, what(first+i))
+	}
+	if n := <-torn; n > 0 {
+		t.Errorf("%d of %d descriptors were not whole", n, laps*laneSlots)
+	}
+}
+
+// breathe is the nth turn of who waits for another goroutine: that one may have no other processor.
+func breathe(n int) {
+	if n%1000 == 0 {
+		runtime.Gosched()
+	}
+}
+
+// What a fabric's member cannot open never was an endpoint of it, and keeps no place. docs/protocol.md §28.2.
+func TestNotShared(t *testing.T) {
+	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, stay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.withdraw()
+	name := fileName(7)
+	if err := errors.Join(os.WriteFile(filepath.Join(h.path, name), []byte("x"), 0o600), unix.Fchmodat(h.fd, name, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // whom no mode keeps out
+		if err := unix.Fchmod(h.fd, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer unix.Setfsuid(0)
+		_ = unix.Setfsuid(65534)
+		if now, _ := unix.SetfsuidRetUid(-1); now != 65534 { // which changes nothing
+			testenv.Skip(t, "it takes root to have files of another user's rights: they are those of user %d", now)
+		}
+	}
+	if fd, err := h.openFile(name, unix.O_RDONLY); !errors.Is(err, fs.ErrPermission) {
+		t.Fatal(fd, err)
+	}
+	if got := h.judge(name); got != dead {
+		t.Errorf("judged %d, want %d", got, dead)
+	}
+}
+
+// What others may write into is not swept: they may have put there what is not of a fabric. docs/protocol.md §28.1, §28.2.
+func TestSweepLeavesWhatIsOpen(t *testing.T) {
+	cfg := Config{Name: "x", Dir: ownDir(t)}
+	first := mustOpen(t, cfg)
+	defer end(first)
+	beside, err := enterHall(Config{Name: "beside", Dir: cfg.Dir}, stay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := beside.path
+	if err := unix.Fchmod(beside.fd, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	beside.leave()
+	end(mustOpen(t, cfg))
+	if _, err := os.Stat(filepath.Join(path, rollName)); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	end(mustOpen(t, cfg))
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("when it is not open to others it stays: %v", err)
+	}
+}
