@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,8 @@ type hall struct {
 	roll int     // descriptor
 	mem  []byte  // the roll, mapped
 	busy [8]byte // what the roll was when its lock was not to be had
+
+	suspect atomic.Bool // somebody may have ended, or makes no sense: the next scan looks
 }
 
 // enterHall makes the directory of a fabric, if there is none, locks its roll, and has settle make

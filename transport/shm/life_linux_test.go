@@ -189,7 +189,7 @@ func TestOtherVersion(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 	again := func() int {
-		a.suspect.Store(true)
+		a.hall.suspect.Store(true)
 		if err := a.Poll(fetched); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func TestMeet(t *testing.T) {
 func TestEndedWithLock(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	word(b.own.mem, atClosed).Store(1)
-	a.suspect.Store(true)
+	a.hall.suspect.Store(true)
 	if _, err := s.Send(single([]byte("x"))); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestComesDuringScan(t *testing.T) {
 		}()
 		close(begun)
 		for waits := true; waits; {
-			a.suspect.Store(true)
+			a.hall.suspect.Store(true)
 			a.meetAll()
 			select {
 			case err := <-come:

@@ -25,6 +25,8 @@ type peer struct {
 	stranger bool
 	bad      atomic.Bool // it wrote what makes no sense, or its file has been cut off
 
+	suspect *atomic.Bool // has the next scan look who is there
+
 	toPeer
 	fromPeer
 }
@@ -66,7 +68,7 @@ func (h *hall) meet(id uint64) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &peer{id: id, fd: fd, toPeer: toPeer{bell: -1}}
+	p := &peer{id: id, fd: fd, suspect: &h.suspect, toPeer: toPeer{bell: -1}}
 	p.lane.Store(-1)
 	p.looked.Store(^uint64(0))
 	var st unix.Stat_t
@@ -136,8 +138,12 @@ func (p *peer) copy(dst []byte, at int) bool {
 	return !p.bad.Load()
 }
 
-// spoil notes that it has written what cannot be: nothing of it is read any more.
-func (p *peer) spoil() { p.bad.Store(true) }
+// spoil notes that it has written what cannot be, or has cut off its file: nothing of it is read any more, and the next scan
+// retires it.
+func (p *peer) spoil() {
+	p.bad.Store(true)
+	p.suspect.Store(true)
+}
 
 // findLane looks which lane it has given us, and reports whether it has.
 func (p *peer) findLane(us uint64) (lane int, ok bool) {

@@ -92,7 +92,7 @@ func (t *Transport) entry(p *peer) (e entry, ok bool) {
 	at := ringAt(int(p.lane.Load()), p.next)
 	e, err := parseEntry(p.load(at), p.load(at+8))
 	if err != nil {
-		t.distrust(p)
+		p.spoil()
 		return entry{}, false
 	}
 	if n := int16(e.dropped - uint16(p.dropped)); n > 0 {
@@ -151,7 +151,7 @@ func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 		tr.Data, tr.Lease = t.copies.memory(i, e.bytes), leaseCopy|uint64(i)
 		if !p.copy(tr.Data, at) {
 			t.copies.put(i)
-			t.distrust(p)
+			p.spoil()
 			return false
 		}
 		t.giveBack(p, p.next)

@@ -65,7 +65,7 @@ func (t *Transport) readReply(r *replies) int {
 				continue
 			}
 			if !p.copy(r.packet[:e.bytes], e.at()) {
-				t.distrust(p)
+				p.spoil()
 				break
 			}
 			t.giveBack(p, pos)

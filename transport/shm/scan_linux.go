@@ -25,7 +25,7 @@ func (t *Transport) meetAll() {
 // news reports whether somebody came, went or is suspect since the latest scan.
 func (t *Transport) news() bool {
 	again := t.again.Load()
-	return t.hall.count() != t.scanned.Load() || t.suspect.Load() || again != 0 && time.Now().UnixNano() >= again
+	return t.hall.count() != t.scanned.Load() || t.hall.suspect.Load() || again != 0 && time.Now().UnixNano() >= again
 }
 
 // untilAgain is timeout, or the time until the next scan where there is to be one.
@@ -48,7 +48,7 @@ func (t *Transport) scan() {
 	if t.done.Load() {
 		return
 	}
-	t.suspect.Store(false)
+	t.hall.suspect.Store(false)
 	t.again.Store(0)
 	t.scanned.Store(t.hall.count()) // first: who comes from here on is found by the next scan
 	known := *t.known.Load()
@@ -169,6 +169,6 @@ const askEvery = 100 * time.Millisecond
 func (t *Transport) askAlive() {
 	if now := time.Now().UnixNano(); now-t.asked >= int64(askEvery) {
 		t.asked = now
-		t.suspect.Store(true)
+		t.hall.suspect.Store(true)
 	}
 }

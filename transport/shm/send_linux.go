@@ -250,25 +250,19 @@ func (t *Transport) reap(p *peer) {
 	}
 	tail := p.load(takenAt(lane))
 	if tail-p.reaped > laneSlots {
-		t.distrust(p)
+		p.spoil()
 		return
 	}
 	for ; p.reaped != tail; p.reaped++ {
 		slot := &p.held[p.returned(lane, p.reaped)&laneMask]
 		if *slot == noChunk {
-			t.distrust(p)
+			p.spoil()
 			return
 		}
 		t.pool.drop(*slot)
 		*slot = noChunk
 		p.out--
 	}
-}
-
-// distrust has the next scan retire a peer that writes what makes no sense.
-func (t *Transport) distrust(p *peer) {
-	p.spoil()
-	t.suspect.Store(true)
 }
 
 // Completed implements transport.Sender. Sending is a copy, so it equals the number of

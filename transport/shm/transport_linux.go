@@ -36,7 +36,6 @@ type Transport struct {
 
 	known   atomic.Pointer[[]*peer] // replaced under mu, never changed
 	scanned atomic.Uint64           // the roll at the latest scan
-	suspect atomic.Bool             // somebody may have ended: scan
 	again   atomic.Int64            // when to scan again for whom there was no room, in nanoseconds; 0: nobody
 
 	fetching sync.Mutex // of the lanes to us: Senders read replies in them, too

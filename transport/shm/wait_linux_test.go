@@ -50,6 +50,6 @@ func TestLookBeforeSleep(t *testing.T) {
 	if !sleeps() {
 		t.Fatal("it does not sleep when all are met")
 	}
-	b.suspect.Store(true)
+	b.hall.suspect.Store(true)
 	awake("one may have ended")
 }
