@@ -34,8 +34,8 @@ func TestPubSub(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					url := memURL(t)
 					out := filepath.Join(t.TempDir(), "out")
-					toFile := start(t, nil, "sub", "-t", url, "-framing", string(c.framing), "-o", out, "-faults", faults, "x")
-					toStdout := start(t, nil, "sub", "-t", url, "-framing", string(c.framing), "-q", "x")
+					toFile := start(t, nil, "sub", "-until", "end", "-t", url, "-framing", string(c.framing), "-o", out, "-faults", faults, "x")
+					toStdout := start(t, nil, "sub", "-until", "end", "-t", url, "-framing", string(c.framing), "-q", "x")
 					args := []string{"pub", "-t", url, "-framing", string(c.framing), "-wait", "2", "-faults", faults, "x"}
 					if fromFile {
 						in := filepath.Join(t.TempDir(), "in")
@@ -72,7 +72,7 @@ func TestRepeatAndRate(t *testing.T) {
 	if err := os.WriteFile(in, []byte("a\nb"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, nil, "sub", "-t", url, "x")
+	s := start(t, nil, "sub", "-until", "end", "-t", url, "x")
 	p := start(t, nil, "pub", "-t", url, "-wait", "1", "-file", in, "-repeat", "50", "-rate", "5000", "-json", "x")
 	p.end(t, 0)
 	s.end(t, 0)
@@ -90,7 +90,7 @@ func TestRepeatAndRate(t *testing.T) {
 
 func TestSubJSON(t *testing.T) {
 	url := memURL(t)
-	s := start(t, nil, "sub", "-t", url, "-json", "y")
+	s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "y")
 	start(t, strings.NewReader("<text>\n\xff\xfe\n"), "pub", "-t", url, "-wait", "1", "y").end(t, 0)
 	s.end(t, 0)
 	list := objects(t, s.stdout.String())
@@ -155,7 +155,7 @@ func TestSubEnds(t *testing.T) {
 	t.Run("two publishers", func(t *testing.T) {
 		url := memURL(t)
 		stdin, typed := io.Pipe()
-		s := start(t, nil, "sub", "-t", url, "x")
+		s := start(t, nil, "sub", "-until", "end", "-t", url, "x")
 		p := start(t, stdin, "pub", "-t", url, "-wait", "1", "x")
 		io.WriteString(typed, "1\n")
 		await(t, "the first message", func() bool { return s.stdout.String() == "1\n" })
@@ -172,7 +172,7 @@ func TestSubEnds(t *testing.T) {
 	// A publisher of other topics in the same group does not end it.
 	t.Run("foreign publisher", func(t *testing.T) {
 		url := memURL(t) + "?groups=1"
-		s := start(t, nil, "sub", "-t", url, "-json", "x")
+		s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "x")
 		other, err := pubsub.Open(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
@@ -199,7 +199,7 @@ func TestSubEnds(t *testing.T) {
 		var stderr syncBuffer
 		done := make(chan int)
 		go func() {
-			done <- Run(ctx, []string{"sub", "-t", url, "x"}, nil, failingWriter{}, &stderr)
+			done <- Run(ctx, []string{"sub", "-until", "end", "-t", url, "x"}, nil, failingWriter{}, &stderr)
 		}()
 		start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, 0)
 		if code := <-done; code != exitIncomplete || !strings.Contains(stderr.String(), "disk is full") {
@@ -208,7 +208,7 @@ func TestSubEnds(t *testing.T) {
 	})
 	t.Run("too long for the framing", func(t *testing.T) {
 		url := memURL(t)
-		s := start(t, nil, "sub", "-t", url, "-framing", "itch", "x")
+		s := start(t, nil, "sub", "-until", "end", "-t", url, "-framing", "itch", "x")
 		start(t, strings.NewReader(strings.Repeat("x", 65536)), "pub", "-t", url, "-framing", "whole", "-wait", "1", "x").end(t, 0)
 		s.end(t, 1)
 	})
@@ -222,7 +222,7 @@ func TestSignals(t *testing.T) {
 	url := memURL(t)
 	stdin, typed := io.Pipe()
 	defer typed.Close()
-	s := start(t, nil, "sub", "-t", url, "-json", "x")
+	s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "x")
 	waiting := start(t, strings.NewReader("never\n"), "pub", "-t", url, "-wait", "9", "x")
 	reading := start(t, stdin, "pub", "-t", url, "-wait", "1", "x")
 	io.WriteString(typed, "1\n")
@@ -244,7 +244,7 @@ func TestSignals(t *testing.T) {
 
 func TestPubFaultyStdin(t *testing.T) {
 	url := memURL(t)
-	s := start(t, nil, "sub", "-t", url, "-framing", "itch", "x")
+	s := start(t, nil, "sub", "-until", "end", "-t", url, "-framing", "itch", "x")
 	p := start(t, strings.NewReader("\x00\x03abc\x00\x05d"), "pub", "-t", url, "-framing", "itch", "-wait", "1", "-q", "x")
 	p.end(t, 2)
 	s.end(t, 0)
@@ -259,7 +259,7 @@ func TestPubFaultyStdin(t *testing.T) {
 // For any publisher: a gap names what is missing, and the exit code tells.
 func TestSubGaps(t *testing.T) {
 	url := memURL(t)
-	s := start(t, nil, "sub", "-t", url, "-json", "x")
+	s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "x")
 	bus, err := pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10, RepairShare: 0.01}.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

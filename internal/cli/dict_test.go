@@ -44,8 +44,8 @@ func TestDict(t *testing.T) {
 	}
 	ctx, url := testContext(t), loopbackURL(t)
 	with, without := make(chan result, 1), make(chan result, 1)
-	go func() { with <- runWith(ctx, "", "sub", "-t", url, "-dict", dict, "quotes") }()
-	go func() { without <- runWith(ctx, "", "sub", "-t", url, "-json", "quotes") }()
+	go func() { with <- runWith(ctx, "", "sub", "-until", "end", "-t", url, "-dict", dict, "quotes") }()
+	go func() { without <- runWith(ctx, "", "sub", "-until", "end", "-t", url, "-json", "quotes") }()
 	pub := runWith(ctx, "", "pub", "-t", url, "-wait", "2", "-compress", "zstd", "-dict", dict, "-file", lines, "quotes")
 	if !strings.Contains(pub.stderr, "compressed to 0.") {
 		t.Errorf("pub: %+v", pub)

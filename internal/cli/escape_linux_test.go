@@ -83,8 +83,8 @@ func TestNamesFromTheWireAreQuoted(t *testing.T) {
 	const evil = "\x1b[31mred\u009b2J\r\n"
 	const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ" // of one id: docs/vectors/hashes.json
 	url := loopbackURL(t)
-	text := start(t, nil, "sub", "-t", url, "-v", name)
-	lines := start(t, nil, "sub", "-t", url, "-v", "-json", name)
+	text := start(t, nil, "sub", "-until", "end", "-t", url, "-v", name)
+	lines := start(t, nil, "sub", "-until", "end", "-t", url, "-v", "-json", name)
 	both := []*running{text, lines}
 	from := newStranger(t, url, name)
 	for seq := uint64(0); !strings.Contains(text.stdout.String(), "hello") || !strings.Contains(lines.stdout.String(), "hello"); seq++ {

@@ -54,8 +54,8 @@ func TestSubSaysWhatItRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := loopbackURL(t)
-	text := start(t, nil, "sub", "-t", url+"&trust="+trust, "md.x")
-	lines := start(t, nil, "sub", "-t", url+"&trust="+trust, "-json", "md.x")
+	text := start(t, nil, "sub", "-until", "end", "-t", url+"&trust="+trust, "md.x")
+	lines := start(t, nil, "sub", "-until", "end", "-t", url+"&trust="+trust, "-json", "md.x")
 	if r := runWith(t.Context(), "one\ntwo\n", "pub", "-t", url+"&sign="+key, "-wait", "2", "md.x"); r.code != exitOK {
 		t.Fatalf("pub: %d, %s", r.code, r.stderr)
 	}

@@ -84,7 +84,7 @@ func TestLossOfALossyLink(t *testing.T) {
 func TestLossOfAnOverflowedSocket(t *testing.T) {
 	dir := shown(t)
 	url := loopbackURL(t)
-	sub := spawn(t, "sub", "-t", url+"&rcvbuf=64K", "-json", "-stay", "md.a")
+	sub := spawn(t, "sub", "-t", url+"&rcvbuf=64K", "-json", "md.a")
 	pub := spawn(t, "pub", "-t", url, "-flow", "none", "-wait", "1", "-rate", "20000", "-repeat", "1000000", "-file", manyLines(t), "md.a")
 	awaitLoss(t, dir, "in 2 processes")
 	for sub.stdout.String() == "" {
@@ -115,7 +115,7 @@ func TestLossOfAnOverflowedSocket(t *testing.T) {
 func TestLossOfAStoppedSubscriber(t *testing.T) {
 	dir := shown(t)
 	url := loopbackURL(t)
-	sub := spawn(t, "sub", "-t", url, "md.a")
+	sub := spawn(t, "sub", "-until", "end", "-t", url, "md.a")
 	spawn(t, "pub", "-t", url, "-wait", "1", "-rate", "1000", "-file", manyLines(t), "md.a")
 	awaitLoss(t, dir, "in 2 processes")
 	for sub.stdout.String() == "" {

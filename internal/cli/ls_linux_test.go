@@ -91,7 +91,7 @@ func TestUnanswered(t *testing.T) {
 	url := loopbackURL(t)
 	var subs []*process
 	for _, topic := range []string{"md.reads", "md.stopped", "md.stopped", "md.killed"} {
-		subs = append(subs, spawn(t, "sub", "-t", url, "-stay", "-q", topic))
+		subs = append(subs, spawn(t, "sub", "-t", url, "-q", topic))
 	}
 	await(t, "all to answer", func() bool {
 		p := spawn(t, "ls", "-here")

@@ -84,7 +84,7 @@ func TestSubEndsThoughNobodyReads(t *testing.T) {
 			pub := start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-wait", "1", "-linger", "0s", "x")
 			out := &unreadOutput{end: t.Context(), tried: make(chan struct{})}
 			go func() {
-				code <- Run(ctx, append(append([]string{"sub", "-t", url}, args...), "x"), nil, out, &stderr)
+				code <- Run(ctx, append(append([]string{"sub", "-until", "end", "-t", url}, args...), "x"), nil, out, &stderr)
 			}()
 			<-pub.done
 			if name == "signal" {

@@ -39,7 +39,7 @@ func TestProcesses(t *testing.T) {
 				var all []*process
 				for i := range subs {
 					out := filepath.Join(dir, fmt.Sprint("out", i))
-					all = append(all, spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-faults", spoil(i+1), "md.itch"))
+					all = append(all, spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", out, "-faults", spoil(i+1), "md.itch"))
 				}
 				p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", fmt.Sprint(subs), "-silence", patience,
 					"-faults", spoil(100), "md.itch")
@@ -75,7 +75,7 @@ func TestProcessesHeavyLoss(t *testing.T) {
 	} {
 		t.Run(c.flow+"-"+c.rate+"-"+c.faults, func(t *testing.T) {
 			url := loopbackURL(t)
-			s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-json", "-faults", c.faults+",seed=1", "md.itch")
+			s := spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", out, "-json", "-faults", c.faults+",seed=1", "md.itch")
 			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-file", in, "-repeat", fmt.Sprint(n), "-wait", "1", "-silence", patience,
 				"-flow", c.flow, "-rate", c.rate, "-faults", c.faults+",seed=2", "md.itch")
 			<-p.waited
@@ -154,8 +154,8 @@ func TestProcessesKillSubscriber(t *testing.T) {
 	half := bytes.Repeat(feed(t), 50)
 	dir := t.TempDir()
 	out := func(i int) string { return filepath.Join(dir, fmt.Sprint("out", i)) }
-	victim := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(0), "md.itch")
-	other := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(1), "md.itch")
+	victim := spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", out(0), "md.itch")
+	other := spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", out(1), "md.itch")
 	p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-silence", "8s", "md.itch")
 	if _, err := p.stdin.Write(half); err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 		return len(read(t, out(0))) == len(half) && len(read(t, out(1))) == len(half)
 	})
 	victim.kill()
-	late := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out(2), "-json", "md.itch")
+	late := spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", out(2), "-json", "md.itch")
 	await(t, "the new one to hear the publisher", func() bool { return strings.Contains(late.stdout.String(), `"up"`) })
 	if _, err := p.stdin.Write(half); err != nil {
 		t.Fatal(err)
@@ -192,8 +192,8 @@ func TestProcessesKillPublisher(t *testing.T) {
 			whole := append(bytes.Clone(half), half...)
 			dir := t.TempDir()
 			leaves, stays := filepath.Join(dir, "leaves"), filepath.Join(dir, "stays")
-			a := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", leaves, "md.itch")
-			b := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", stays, "-stay", "-n", fmt.Sprint(len(split(t, half))+len(split(t, whole))), "md.itch")
+			a := spawn(t, "sub", "-until", "end", "-t", url, "-framing", "itch", "-o", leaves, "md.itch")
+			b := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", stays, "-n", fmt.Sprint(len(split(t, half))+len(split(t, whole))), "md.itch")
 			p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "2", "-silence", patience, "-name", name, "md.itch")
 			if _, err := p.stdin.Write(half); err != nil {
 				t.Fatal(err)
@@ -225,7 +225,7 @@ func TestProcessesRestartPublisher(t *testing.T) {
 	url := loopbackURL(t)
 	half := bytes.Repeat(feed(t), 50)
 	out := filepath.Join(t.TempDir(), "out")
-	s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-stay", "-n", fmt.Sprint(2*len(split(t, half))), "md.itch")
+	s := spawn(t, "sub", "-t", url, "-framing", "itch", "-o", out, "-n", fmt.Sprint(2*len(split(t, half))), "md.itch")
 	for i := range 2 {
 		p := spawn(t, "pub", "-t", url, "-framing", "itch", "-wait", "1", "-silence", patience, "-name", "primary", "md.itch")
 		if i == 1 { // else it may have all before the first one is missed
@@ -252,7 +252,7 @@ func TestProcessSignal(t *testing.T) {
 		t.Skip("Windows has no interrupt that one process can send to another (os.Process.Signal)")
 	}
 	url := loopbackURL(t)
-	s := spawn(t, "sub", "-t", url, "x")
+	s := spawn(t, "sub", "-until", "end", "-t", url, "x")
 	p := spawn(t, "pub", "-t", url, "-wait", "1", "-silence", patience, "x")
 	io.WriteString(p.stdin, "1\n")
 	await(t, "the message", func() bool { return s.stdout.String() == "1\n" })

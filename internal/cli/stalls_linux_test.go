@@ -52,7 +52,7 @@ func TestSubThatNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	stopped := &process{cmd: exec.CommandContext(testContext(t), path, "sub", "-t", url, "-json", "x"), waited: make(chan struct{})}
+	stopped := &process{cmd: exec.CommandContext(testContext(t), path, "sub", "-until", "end", "-t", url, "-json", "x"), waited: make(chan struct{})}
 	stopped.cmd.Stdout, stopped.cmd.Stderr = w, &stopped.stderr // and nobody reads r
 	if err := stopped.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestSubThatNobodyReads(t *testing.T) {
 	}()
 	t.Cleanup(stopped.kill)
 	out := filepath.Join(t.TempDir(), "out")
-	neighbour := spawn(t, "sub", "-t", url, "-o", out, "x")
+	neighbour := spawn(t, "sub", "-until", "end", "-t", url, "-o", out, "x")
 	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", "-file", in, "-json", "x")
 	awaitText(t, "pub", pub, "held up for ", "which does not read", "was released after", "going on after")
 	awaitText(t, "sub", stopped, "you hold publisher ", "what comes on x was not taken", "does not wait for you any more")
@@ -82,9 +82,9 @@ func TestSubThatNobodyReads(t *testing.T) {
 func TestStoppedSub(t *testing.T) {
 	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
-	stopped := spawn(t, "sub", "-t", url, "x")
+	stopped := spawn(t, "sub", "-until", "end", "-t", url, "x")
 	out := filepath.Join(t.TempDir(), "out")
-	neighbour := spawn(t, "sub", "-t", url, "-o", out, "x")
+	neighbour := spawn(t, "sub", "-until", "end", "-t", url, "-o", out, "x")
 	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-rate", "100000", "-file", in, "x")
 	for ctx := testContext(t); stopped.stdout.String() == ""; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {

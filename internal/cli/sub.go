@@ -23,8 +23,8 @@ type sub struct {
 	framing framing
 	most    uint64
 	idle    time.Duration
-	stay    bool
-	until   time.Duration
+	until   untilWord
+	name    string
 	slow    slowWord
 	behind  uint64
 	from    fromWord
@@ -64,16 +64,16 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{Tag: s.tag, Dictionaries: dicts, OnEvent: s.told})
+	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{Name: s.name, Tag: s.tag, Dictionaries: dicts, OnEvent: s.told})
 	if err != nil {
 		return err
 	}
 	defer closeBus()
 	s.bus = bus
-	last := ctx // ends by a signal, or when -until is over
-	if s.until > 0 {
+	last := ctx // ends by a signal, or when the time of -until is over
+	if s.until.after > 0 {
 		var stop context.CancelFunc
-		s.ends = time.Now().Add(s.until)
+		s.ends = time.Now().Add(s.until.after)
 		last, stop = context.WithDeadlineCause(ctx, s.ends, errUntil)
 		defer stop()
 	}
@@ -92,7 +92,9 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
 		m := startMeter(s.e.console, s.showMeter(), s.status())
+		stop := s.reportNoPublisher()
 		err = s.receive(last)
+		stop()
 		m.stop()
 	}
 	err = cmp.Or(err, s.sink.flush())
@@ -283,9 +285,9 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	})
 }
 
-// ended ends sub because all its publishers have, unless it stays, or others publish.
+// ended ends sub with -until end, because all its publishers have ended and no other publishes.
 func (s *sub) ended() {
-	if !s.stay && !s.othersPublish() {
+	if s.until.end && !s.othersPublish() {
 		s.finished = endPublisher
 	}
 }
@@ -305,7 +307,7 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	}
 	if e.Relevant && !s.tally.anyOurs() {
 		s.apart = m
-		if s.most > 0 && !s.stay {
+		if s.most > 0 {
 			return cannotCome(fmt.Errorf("%s cannot come: %w", count(s.most, "message"), m))
 		}
 	}

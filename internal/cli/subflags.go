@@ -15,9 +15,10 @@ func subCommand() command {
 token * stands for any one token, and >, as the last, for one or more. Quote it
 for the shell: 'md.*.AAPL', 'md.>'.
 
-It ends when as many messages came as -n says, or when all publishers of its
-topics have ended or were lost; each of several topics and patterns must have had
-a publisher. Without -n, -idle and -until it waits for that as long as it takes.
+It stays until it is interrupted, also where its publishers end: others may come.
+-n, -idle and -until end it earlier. With -until end it ends when all publishers of
+its topics have ended or were lost; each of several topics and patterns must have
+had a publisher. After 5 s it reports that it detects no publisher.
 
 Of several topics each line on standard output begins with the topic and a tab,
 and at the end it says how many messages of each came. With another -framing and
@@ -39,7 +40,7 @@ stands in the place of a topic's state that there is not; in the summary
 `,
 		examples: []string{
 			"fanfare sub news",
-			"fanfare sub -o copy.itch -framing itch md.xnas",
+			"fanfare sub -until end -o copy.itch -framing itch md.xnas",
 			"fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT",
 			"fanfare sub -until 1m news sports",
 			"fanfare sub 'md.>' 'orders.*.new'",
@@ -51,15 +52,15 @@ stands in the place of a topic's state that there is not; in the summary
 			"fanfare sub -from 1500 -o rest.itch -framing itch md.xnas",
 		},
 		exits: []word{mismatchExit},
-		exitNotes: `It is 0 when as many messages came as -n says, when the publishers ended and
-everything was delivered, when -until ended it (with -n: after as many messages),
-or when -idle did after at least one message (with -n: after as many); records of
-state count as messages. It is 1 when messages were lost for good, each gap with a
-line of its own (beyond 1000 at once with one a second), when -from state could
-not begin with a topic's state nor with its first message, when a
+		exitNotes: `It is 0 when as many messages came as -n says, when with -until end the publishers
+ended and everything was delivered, when the time of -until ended it (with -n: after
+as many messages), or when -idle did after at least one message (with -n: after as
+many); records of state count as messages. It is 1 when messages were lost for good,
+each gap with a line of its own (beyond 1000 at once with one a second), when
+-from state could not begin with a topic's state nor with its first message, when a
 publisher was lost before its end, when one is not heard, when one has another
 topic with the same id or is not trusted with one, when -slow evict ended it, or
-when the process stood still (it was stopped) as -until was over.
+when the process stood still (it was stopped) as the time of -until was over.
 `,
 		flags: flagsOf(func() *sub { return new(sub) }),
 	}
@@ -74,7 +75,8 @@ func (s *sub) register(fs *flagSet) {
 		word{string(framingWhole), "one after the other"})
 	countVar(fs, &s.most, "n", 0, "end after `COUNT` messages")
 	durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)")
-	durationVar(fs, &s.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)")
+	valueVar(fs, &s.until, "until", untilWord{}, "end when the time `WHEN` has passed since the start (such as 30s, 5m), or, if WHEN is end, when all publishers "+
+		"of the topics have ended or were lost", parseUntil, "a time with its unit, such as 30s, or the word end")
 	choiceVar(fs, &s.from, "from", "where to begin",
 		word{string(fromLive), "with what is published from now on"},
 		word{string(fromWindow), "with all that publishers still hold for repairs"},
@@ -93,7 +95,7 @@ func (s *sub) register(fs *flagSet) {
 		"0: half of what the receive window holds")
 	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
 	dictVar(fs, &s.dicts, "Publishers with -dict need it here; given more than once, each may compress with another")
-	boolVar(fs, &s.stay, "stay", "stay when publishers end or are lost: others may come")
+	stringVar(fs, &s.name, "name", "", "the subscriber's `NAME` in the logs, events and tables of publishers; default: host and process")
 	s.registerLoops(fs)
 	s.registerRest(fs)
 }
@@ -104,8 +106,8 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 		return usagef("no topic given: fanfare sub [flags] TOPIC|PATTERN...")
 	case s.idle < 0:
 		return usagef("-idle %v must not be negative", s.idle)
-	case fs.isSet("until") && s.until <= 0:
-		return usagef("-until %v must be a time above zero: leave it out to stay as long as there are publishers", s.until)
+	case fs.isSet("until") && !s.until.end && s.until.after <= 0:
+		return usagef("-until %v must be a time above zero: leave it out to stay until interrupted", s.until)
 	case fs.isSet("n") && s.most == 0:
 		return usagef("-n 0 would receive nothing: leave it out to receive all")
 	case s.behind > 0 && s.slow != slowLatest && s.slow != slowEvict:

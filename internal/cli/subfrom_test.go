@@ -25,7 +25,7 @@ func TestSubFrom(t *testing.T) {
 }
 
 func TestSubFromNumberOfPattern(t *testing.T) {
-	sub := start(t, nil, "sub", "-t", memURL(t), "-from", "3", "x", "md.>")
+	sub := start(t, nil, "sub", "-until", "end", "-t", memURL(t), "-from", "3", "x", "md.>")
 	sub.end(t, exitUsage)
 	if text := sub.stderr.String(); !strings.Contains(text, `-from 3`) || !strings.Contains(text, `"md.>" is a pattern`) {
 		t.Error(text)
@@ -102,7 +102,7 @@ func TestSubFromStateCounts(t *testing.T) {
 	}
 	var subs []*running
 	for _, c := range cases {
-		subs = append(subs, start(t, nil, append(append([]string{"sub", "-t", url, "-from", "state"}, strings.Fields(c.args)...), "x")...))
+		subs = append(subs, start(t, nil, append(append([]string{"sub", "-until", "end", "-t", url, "-from", "state"}, strings.Fields(c.args)...), "x")...))
 	}
 	for i, c := range cases {
 		subs[i].end(t, c.exit)

@@ -29,7 +29,7 @@ func TestSubSlow(t *testing.T) {
 		t.Run(word, func(t *testing.T) {
 			url := memURL(t)
 			out := &stuckWriter{release: make(chan struct{})}
-			args := []string{"sub", "-t", url, "-json", "-q", "-slow", word}
+			args := []string{"sub", "-until", "end", "-t", url, "-json", "-q", "-slow", word}
 			if word == "latest" || word == "evict" {
 				args = append(args, "-behind", "50")
 			}

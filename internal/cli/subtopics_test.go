@@ -12,7 +12,7 @@ import (
 // publisher and all have ended.
 func TestSubOfSeveralTopics(t *testing.T) {
 	url := memURL(t)
-	s := start(t, nil, "sub", "-t", url, "-q", "a", "b")
+	s := start(t, nil, "sub", "-until", "end", "-t", url, "-q", "a", "b")
 	start(t, strings.NewReader("one\ntwo\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
 	start(t, strings.NewReader("three\n"), "pub", "-t", url, "-wait", "1", "-q", "b").end(t, exitOK)
 	s.end(t, exitOK)
@@ -25,7 +25,7 @@ func TestSubOfSeveralTopics(t *testing.T) {
 func TestSubOfTopicsWithoutMessages(t *testing.T) {
 	for _, quiet := range []string{"b", "x.*"} {
 		url := memURL(t)
-		s := start(t, nil, "sub", "-t", url, "-q", "a", quiet)
+		s := start(t, nil, "sub", "-until", "end", "-t", url, "-q", "a", quiet)
 		start(t, strings.NewReader("one\n"), "pub", "-t", url, "-wait", "1", "-q", "a").end(t, exitOK)
 		select {
 		case <-s.done:
@@ -44,7 +44,7 @@ func TestSubOfTopicsWithoutMessages(t *testing.T) {
 // nothing came from it so far.
 func TestSubStaysForTheOtherPublisher(t *testing.T) {
 	url := memURL(t)
-	s := start(t, nil, "sub", "-t", url, "-q", "a")
+	s := start(t, nil, "sub", "-until", "end", "-t", url, "-q", "a")
 	in := &slowInput{more: make(chan string), asked: make(chan struct{})}
 	late := start(t, in, "pub", "-t", url, "-wait", "1", "-q", "a")
 	<-in.asked // it reads once it has its subscriber: then it is up

@@ -70,7 +70,7 @@ func TestLackingRotatedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	pub := start(t, strings.NewReader(strings.Repeat("x\n", 1_000_000)), "pub", "-t", url+"&keys="+ours, "-rate", "2000", "x")
-	sub := start(t, nil, "sub", "-t", url+"&keys="+theirs, "x")
+	sub := start(t, nil, "sub", "-until", "end", "-t", url+"&keys="+theirs, "x")
 	await(t, "a message", func() bool { return sub.stdout.String() != "" })
 	rotated := start(t, nil, "key", "rotate", "-json", "-in", "0s", ours)
 	rotated.end(t, exitOK)

@@ -53,7 +53,7 @@ func TestTwoHosts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a, b, wire := newHosts(t, c.mtu, c.loss)
 			capture := b.capture(t, filepath.Join(t.TempDir(), "wire.pcap"))
-			sub := b.start(t, dir, "./fanfare", "sub", "-json", "-t", c.url, "-framing", "itch", "-o", "got", "md.lab")
+			sub := b.start(t, dir, "./fanfare", "sub", "-until", "end", "-json", "-t", c.url, "-framing", "itch", "-o", "got", "md.lab")
 			pub := a.start(t, dir, "./fanfare", "pub", "-json", "-t", c.url, "-framing", "itch", "-file", "feed", "-rate", fmt.Sprint(*hostRate), "-wait", "1", "md.lab")
 			pub.wait(t)
 			sub.wait(t)

@@ -24,7 +24,7 @@ func pubOn(url, flags string) string {
 }
 
 func subOn(url, flags, file string) string {
-	return fmt.Sprintf("timeout 150 ./fanfare sub -json -t '%s' -framing itch -o /tmp/got %s md.lab 2>&1; s=$?; echo status $s; cp /tmp/got %s; ", url, flags, file)
+	return fmt.Sprintf("timeout 150 ./fanfare sub -until end -json -t '%s' -framing itch -o /tmp/got %s md.lab 2>&1; s=$?; echo status $s; cp /tmp/got %s; ", url, flags, file)
 }
 
 // Loss and reordering of what a VM sends, and loss of what it receives (tc-netem(8)).
@@ -242,7 +242,7 @@ func TestVerbsTakesTrains(t *testing.T) {
 		Dir: dir,
 		// The subscriber stays a member until the publisher is gone, so that all it
 		// ever sent can be counted. 239.20.x.x is xxxx14EF in the table.
-		Command: "./fanfare sub -stay -t rdma://rxe0 -framing itch -o /tmp/got md.lab 2>&1 & p=$!; until grep -q 14EF /proc/net/igmp; do sleep 0.1; done; sleep 1; vm-signal joined; " +
+		Command: "./fanfare sub -t rdma://rxe0 -framing itch -o /tmp/got md.lab 2>&1 & p=$!; until grep -q 14EF /proc/net/igmp; do sleep 0.1; done; sleep 1; vm-signal joined; " +
 			"vm-wait published 200; sleep 1; echo received " + got + "; kill -INT $p; wait $p; cp /tmp/got got",
 		Host: "vm-wait joined 120; " + noPrivilege + "grep CapEff /proc/self/status; " +
 			noPrivilege + pubOn("roce://br0", "-rate 10000") + "vm-signal published; exit $s",

@@ -17,7 +17,7 @@ type how struct {
 }
 
 // aBus is a process to look at.
-const aBus = "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -stay md.looked"
+const aBus = "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' md.looked"
 
 // aBlink makes a measurement short.
 const aBlink = " -runs 1 -seconds 0.05 -q"

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Without flags sub stays when its publishers end, and receives the next ones.
+func TestSubStaysUntilInterrupted(t *testing.T) {
+	url := memURL(t)
+	s := start(t, nil, "sub", "-t", url, "-q", "-name", "desk", "x")
+	for _, text := range []string{"1\n", "2\n"} {
+		p := start(t, strings.NewReader(text), "pub", "-t", url, "-wait", "1", "-v", "x")
+		p.end(t, exitOK)
+		if said := p.stderr.String(); !strings.Contains(said, "name=desk") {
+			t.Errorf("pub does not report the name of its subscriber: %s", said)
+		}
+	}
+	await(t, "both messages", func() bool { return s.stdout.String() == "1\n2\n" })
+	select {
+	case <-s.done:
+		t.Fatal("sub has ended with its publishers")
+	default:
+	}
+	s.cancel(&signalError{syscall.SIGINT})
+	s.end(t, 130)
+}
+
+func TestSubUntilWord(t *testing.T) {
+	for text, want := range map[string]untilWord{"end": {end: true}, "5s": {after: 5 * time.Second}} {
+		if got, err := parseUntil(text); err != nil || got != want || got.String() != text {
+			t.Errorf("%q is %+v, %q, %v", text, got, got, err)
+		}
+	}
+	for _, wrong := range []string{"ends", "-1s", "0s", ""} {
+		if r := runWith(t.Context(), "", "sub", "-t", memURL(t), "-until", wrong, "x"); r.code != exitUsage {
+			t.Errorf("-until %q: exit code %d, %s", wrong, r.code, r.stderr)
+		}
+	}
+}
+
+// sub reports after a while that it detects no publisher, and only then.
+func TestSubReportsNoPublisher(t *testing.T) {
+	t.Setenv("FANFARE_INSPECT", "off") // a socket would keep virtual time from passing
+	for _, there := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			url := memURL(t)
+			s := start(t, nil, "sub", "-t", url, "x")
+			if there {
+				start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "-q", "x").end(t, exitOK)
+			}
+			time.Sleep(noPublisherAfter - time.Second)
+			said := func() bool { return strings.Contains(s.stderr.String(), "no publisher of x detected") }
+			if said() {
+				t.Errorf("too early: %s", s.stderr.String())
+			}
+			time.Sleep(2 * time.Second)
+			if said() == there {
+				t.Errorf("publisher %v: %q", there, s.stderr.String())
+			}
+			s.cancel(&signalError{syscall.SIGINT})
+			s.end(t, 130)
+		})
+	}
+}
