@@ -48,10 +48,11 @@ func TestPubSub(t *testing.T) {
 					toFile.end(t, 0)
 					toStdout.end(t, 0)
 					got, err := os.ReadFile(out)
-					if err != nil || string(got) != c.stream {
+					want := asWritten(c.stream, c.framing)
+					if err != nil || string(got) != want {
 						t.Errorf("the file has %d bytes, %v; want the %d published", len(got), err, len(c.stream))
 					}
-					if toStdout.stdout.String() != c.stream {
+					if toStdout.stdout.String() != want {
 						t.Error("standard output differs from what was published")
 					}
 					if s := toFile.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "message") {
@@ -76,7 +77,7 @@ func TestRepeatAndRate(t *testing.T) {
 	p := start(t, nil, "pub", "-t", url, "-wait", "1", "-file", in, "-repeat", "50", "-rate", "5000", "-json", "x")
 	p.end(t, 0)
 	s.end(t, 0)
-	if got, want := s.stdout.String(), strings.Repeat("a\nb", 50); got != want {
+	if got, want := s.stdout.String(), strings.Repeat("a\nb\n", 50); got != want {
 		t.Errorf("got %q", got)
 	}
 	var sum pubSummary

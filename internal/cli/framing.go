@@ -12,9 +12,7 @@ import (
 type framing string
 
 const (
-	// framingLines: a message is a line, without its newline. A last line that
-	// has no newline is published with lineEnd behind it, which no line can
-	// hold; so what sub writes is, byte for byte, what pub has read.
+	// framingLines: a message is a line, without its newline, which the last line may lack.
 	framingLines framing = "lines"
 	// framingITCH: before each message its length as a 2-byte big-endian
 	// number (Nasdaq BinaryFILE). A length of zero is an empty message.
@@ -26,10 +24,6 @@ const (
 const (
 	// maxMessage is the longest message of package pubsub, in bytes.
 	maxMessage = 16 << 20
-	// lineEnd marks a last line without a newline: a newline and the control
-	// character End of Transmission, with which one ends such a line at a
-	// terminal.
-	lineEnd = "\n\x04"
 
 	firstBuffer = 256 << 10
 	maxBatch    = 1024 // messages
@@ -168,19 +162,15 @@ func (f *frameReader) fill() error {
 func (f *frameReader) rest() error {
 	b := f.buf[f.start:f.end]
 	switch {
-	case f.framing == framingWhole && len(b) > maxMessage:
-		return f.errorf("is longer than %d bytes, the most that a message can have", maxMessage)
-	case f.framing == framingWhole:
-		f.take(b, len(b))
-	case len(b) == 0:
+	case len(b) == 0 && f.framing != framingWhole:
 	case f.framing == framingITCH && len(b) < 2:
 		return f.errorf("is cut off: the input ends inside its length")
 	case f.framing == framingITCH:
 		return f.errorf("is cut off: it should have %d bytes, and %d are there", binary.BigEndian.Uint16(b), len(b)-2)
-	case len(b)+len(lineEnd) > maxMessage:
-		return f.errorf("is longer than %d bytes, the most that a line without a newline can have", maxMessage-len(lineEnd))
+	case len(b) > maxMessage:
+		return f.errorf("is longer than %d bytes, the most that a message can have", maxMessage)
 	default:
-		f.take(append(b[:len(b):len(b)], lineEnd...), len(b))
+		f.take(b, len(b))
 	}
 	return io.EOF
 }
@@ -211,10 +201,6 @@ func newFrameWriter(w io.Writer, f framing) *frameWriter {
 func (f *frameWriter) write(msg []byte) error {
 	switch f.framing {
 	case framingLines:
-		if bytes.HasSuffix(msg, []byte(lineEnd)) {
-			_, err := f.w.Write(msg[:len(msg)-len(lineEnd)])
-			return err
-		}
 		if _, err := f.w.Write(msg); err != nil {
 			return err
 		}

@@ -32,8 +32,7 @@ func (p *pub) register(fs *flagSet) {
 	p.registerURL(fs)
 	stringVar(fs, &p.file, "file", "", "read `FILE` instead of standard input")
 	choiceVar(fs, &p.framing, "framing", "how messages lie in the input",
-		word{string(framingLines), "each line, without its newline, is a message; a last line without a newline is sent with " +
-			`"\n\x04" at its end, so that sub can leave out the newline too`},
+		word{string(framingLines), "each line, without its newline, is a message"},
 		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},
 		word{string(framingWhole), "the input is one message, up to 16 MiB"})
 	intVar(fs, &p.repeat, "repeat", 1, "publish the file `N` times")
