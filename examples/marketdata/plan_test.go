@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -177,6 +178,35 @@ func TestPlanBadFile(t *testing.T) {
 		if _, err := makePlan(config{File: path}); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A field that no message can have is found before anything is sent, with its place.
+func TestPlanBadField(t *testing.T) {
+	b, err := os.ReadFile(sampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := itch.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		at := r.Offset()
+		msg, err := r.Next()
+		if err != nil {
+			t.Fatal("the sample has no order: ", err)
+		}
+		if itch.Type(msg[0]) != itch.TypeAddOrder {
+			continue
+		}
+		b[at+2+19] = 'x' // behind the length
+		path := writeFile(t, "side", b)
+		if _, err := planFile(config{File: path}); !errors.Is(err, itch.ErrSide) || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s: offset %d ", path, at)) {
+			t.Errorf("%v, want ErrSide at offset %d", err, at)
+		}
+		return
 	}
 }
 

@@ -120,14 +120,10 @@ func (m *Trade) Parse(b []byte) error {
 	if err := expect(b, TypeTrade); err != nil {
 		return err
 	}
-	side := Side(b[19])
-	if err := side.check(); err != nil {
-		return err
-	}
 	*m = Trade{
 		Header: header(b),
 		Ref:    binary.BigEndian.Uint64(b[11:]),
-		Side:   side,
+		Side:   Side(b[sideAt]),
 		Shares: binary.BigEndian.Uint32(b[20:]),
 		Stock:  Symbol(b[24:32]),
 		Price:  Price(binary.BigEndian.Uint32(b[32:])),

@@ -106,8 +106,8 @@ var (
 )
 
 // Check reports whether msg can be a message: a known type must have exactly
-// its length, an unknown one (the exchange adds types now and then) at least
-// the common header.
+// its length and a valid buy/sell indicator, an unknown one (the exchange adds
+// types now and then) at least the common header.
 func Check(msg []byte) error {
 	if len(msg) == 0 {
 		return fmt.Errorf("itch: %w: empty message", ErrLength)
@@ -119,15 +119,19 @@ func Check(msg []byte) error {
 	if len(msg) < headerLen {
 		return fmt.Errorf("itch: %w: %d bytes for type %v, want at least %d", ErrLength, len(msg), t, headerLen)
 	}
+	switch t {
+	case TypeAddOrder, TypeAddOrderMPID, TypeTrade:
+		return Side(msg[sideAt]).check()
+	}
 	return nil
 }
 
+// sideAt is the offset of the buy/sell indicator in bytes, in all messages that have one.
+const sideAt = 19
+
 // expect is Check for a message that must have type t, of known length.
 func expect(msg []byte, t Type) error {
-	if len(msg) == t.Len() && Type(msg[0]) == t {
-		return nil
-	}
-	if err := Check(msg); err != nil {
+	if err := Check(msg); err != nil || Type(msg[0]) == t {
 		return err
 	}
 	return fmt.Errorf("itch: %w: got %v, want %v", ErrType, Type(msg[0]), t)
