@@ -62,6 +62,9 @@ func (d *dict) run(ctx context.Context, e *env) error {
 	default:
 		return fmt.Errorf("%s came, a dictionary needs %d at least", n, leastMessages)
 	}
+	if d.unread != nil && !d.quiet {
+		e.console.line("left out: %v", d.unread)
+	}
 	whole, err := compress.Train(compression.Samples(d.messages, d.packet), d.size)
 	if err != nil {
 		return err
@@ -130,8 +133,10 @@ type jsonCompression struct {
 func (d *dict) add(topic string, data []byte) bool {
 	d.messages = append(d.messages, compression.Messages{Topic: topic, Data: bytes.Clone(data)})
 	d.bytes += len(data)
-	return uint64(len(d.messages)) < d.most && d.bytes < dictBytes
+	return !d.full()
 }
+
+func (d *dict) full() bool { return uint64(len(d.messages)) >= d.most || d.bytes >= dictBytes }
 
 func (d *dict) collect(ctx context.Context) error {
 	switch {
@@ -141,6 +146,9 @@ func (d *dict) collect(ctx context.Context) error {
 		return d.fromTopics(ctx)
 	}
 	for _, name := range d.from {
+		if d.full() {
+			break
+		}
 		if err := d.fromFile(name); err != nil {
 			return &usageError{err}
 		}
@@ -148,19 +156,29 @@ func (d *dict) collect(ctx context.Context) error {
 	return nil
 }
 
+// fromFile takes the messages of a file, compressed or not. Of one that is cut off it takes what is whole.
 func (d *dict) fromFile(name string) error {
-	src, err := fileSource(name, d.framing, 1, "write what comes from it into a file, and name that")
+	file, err := os.Open(name)
 	if err != nil {
-		return err
+		return pathError(err)
 	}
-	defer src.close()
-	for {
-		msgs, err := src.batch()
-		if errors.Is(err, io.EOF) {
+	defer file.Close()
+	plain, closePlain, err := decompressed(file, d.framing)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, pathError(err))
+	}
+	defer closePlain()
+	for frames := newFrameReader(plain, d.framing); ; {
+		msgs, err := frames.batch()
+		var cut *frameError
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
-			return err
+		case errors.As(err, &cut), errors.Is(err, io.ErrUnexpectedEOF):
+			d.unread = fmt.Errorf("%s, behind its first %s: %w", name, count(frames.number, "message"), err)
+			return nil
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, pathError(err))
 		}
 		for _, m := range msgs {
 			if !d.add("messages", m) {
@@ -245,18 +263,15 @@ func (d *dict) fromCapture() error {
 		return err
 	}
 	reader.Dictionaries(dicts)
-	defer func() {
-		if d.unread = unreadIn(reader); d.unread != nil && !d.quiet && len(d.messages) >= leastMessages {
-			d.e.console.line("left out: %v", d.unread)
-		}
-	}()
 	for {
 		p, err := src.Next()
 		if errors.Is(err, io.EOF) {
+			d.unread = unreadIn(reader)
 			return nil
 		}
 		if err != nil {
-			return err
+			d.unread = fmt.Errorf("%s: %w", d.capture, err)
+			return nil
 		}
 		reader.Observe(p)
 		if h, err := wire.ParseHeader(p.Data); err != nil || h.Type != wire.TypeData || h.Flags&wire.FlagRepair != 0 {
@@ -268,6 +283,7 @@ func (d *dict) fromCapture() error {
 			}
 			for m, body, ok := wire.NextMessage(r.Body); ok; m, body, ok = wire.NextMessage(body) {
 				if !d.add(fmt.Sprintf("topic.%016x", r.Topic), m) {
+					d.unread = unreadIn(reader)
 					return nil
 				}
 			}

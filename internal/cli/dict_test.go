@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -84,7 +87,6 @@ func TestDictUsage(t *testing.T) {
 		{"dict -r x.pcap " + lines, "-r takes no files"},
 		{"dict -size 7 " + lines, "-size 7"},
 		{"dict /no/such/file", "/no/such/file"},
-		{"dict " + os.DevNull, os.DevNull + " is not a regular file, and cannot be checked before it is used: write what comes from it into a file, and name that"},
 		{"pub -file " + os.DevNull + " x", "use standard input, with '< " + os.DevNull + "' instead of -file"},
 		{"tap -dict " + short, "5 bytes"},
 		{"sub -dict " + long + " x", "more than 1048576 bytes"},
@@ -92,6 +94,51 @@ func TestDictUsage(t *testing.T) {
 		r := runWith(testContext(t), "", strings.Fields(c.args)...)
 		if r.code != 2 || !strings.Contains(r.stderr, c.want) {
 			t.Errorf("%s: code %d, %q, want %q", c.args, r.code, r.stderr, c.want)
+		}
+	}
+}
+
+// dict takes no more than -n messages of all files together, reads compressed ones, and takes what is whole of one
+// that is cut off.
+func TestDictFromFiles(t *testing.T) {
+	_, lines := dictFile(t) // 500
+	plain, err := os.ReadFile(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(plain)
+	z.Close()
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records bytes.Buffer
+	w := newFrameWriter(&records, framingITCH)
+	for line := range bytes.Lines(plain) {
+		w.write(line)
+	}
+	w.flush()
+	dir := t.TempDir()
+	file := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	gz, zst := file("lines.gz", packed.Bytes()), file("lines.zst", enc.EncodeAll(plain, nil))
+	for _, c := range []struct{ args, says string }{
+		{"-n 600 " + lines + " " + lines + " " + lines, "from 600 messages"},
+		{"-n 500 " + lines + " " + lines, "from 500 messages"},
+		{gz + " " + zst, "from 1000 messages"},
+		{file("cut.gz", packed.Bytes()[:packed.Len()-9]), "left out: " + filepath.Join(dir, "cut.gz") + ", behind its first "},
+		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "from 499 messages"},
+		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "behind its first 499 messages: message 500, at byte "},
+	} {
+		if r := runWith(testContext(t), "", strings.Fields("dict "+c.args)...); r.code != 0 || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("dict %s: %+v, want %q", c.args, r, c.says)
 		}
 	}
 }
@@ -164,6 +211,17 @@ func TestCaptureOfCompressed(t *testing.T) {
 	}
 	if r := run("dict", "-r", capture); r.code != 1 || !strings.Contains(r.stderr, "0 messages came that could be read") || !strings.Contains(r.stderr, "50 packets compressed with dictionary "+d.Name()+": give it with -dict FILE") {
 		t.Errorf("dict without the dictionary: %+v", r)
+	}
+	whole, err := os.ReadFile(capture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := filepath.Join(t.TempDir(), "cut.pcap")
+	if err := os.WriteFile(cut, whole[:len(whole)-1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := run("dict", "-dict", dict, "-r", cut); r.code != 0 || !strings.Contains(r.stderr, "from 490 messages") || !strings.Contains(r.stderr, "cut off behind 49 whole frames") {
+		t.Errorf("dict of a capture that is cut off: %+v", r)
 	}
 	if r := run("dict", "-dict", dict, "-r", capture); r.code != 0 || !strings.Contains(r.stderr, "from 500 messages") {
 		t.Errorf("dict with the dictionary: %+v", r)

@@ -1,0 +1,84 @@
+package reliable
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Packets that are sound and cannot be read are given up at once: they are not requested, hold up nothing behind them, and
+// the gap has its cause. docs/protocol.md §13.6, §26.7.
+func TestUnreadableIsNotMissing(t *testing.T) {
+	codec := func(c wire.Codec) func(b []byte) {
+		return func(b []byte) {
+			b[5] = byte(c)
+			binary.LittleEndian.PutUint16(b[42:], 100)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(b []byte)
+	}{
+		{"unknown codec", codec(wire.LastCodec + 1)},
+		{"codec that is left out", codec(wire.CodecS2)}, // there is no Unpacker
+		{"unknown kind of run", func(b []byte) { b[wire.DataHeaderLen] = 200 }},
+		{"another packet size", func(b []byte) { b[40]++ }},
+	} {
+		l := &log{}
+		r := newReceiver(t, l, nil)
+		now := Instant(time.Hour)
+		r.Handle(now, 5, data(3, 0, 0))
+		for seq := uint64(1); seq <= 22; seq++ {
+			b := data(3, seq, 0)
+			if seq%2 == 1 {
+				c.change(b)
+			}
+			r.Handle(now, 5, b)
+		}
+		r.Tick(now)
+		asked := of(wire.TypeNAK, replies(r, now.Add(time.Second)))
+		s := r.Stats()
+		if len(asked) > 0 || s.Unreadable != 11 || s.LostUnreadable != 11 || s.Lost != 11 || len(l.packets) != 12 {
+			t.Errorf("%s: %d NAKs, %d unreadable, %d of %d lost for that, %d delivered", c.name, len(asked), s.Unreadable, s.LostUnreadable, s.Lost, len(l.packets))
+		}
+		if i := slices.IndexFunc(l.gaps, func(g [3]uint64) bool { return g[2] != uint64(CauseUnreadable) }); i >= 0 {
+			t.Errorf("%s: gap %v", c.name, l.gaps[i])
+		}
+		if len(l.faults) != 4 || l.faults[3] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultUnsupported, Count: 8}) {
+			t.Errorf("%s: faults %v", c.name, l.faults)
+		}
+		if r.Handle(now, 5, data(3, 1, wire.FlagRepair)); r.Stats().Duplicates != 1 { // it has come
+			t.Errorf("%s: a repair of what was given up is not a duplicate", c.name)
+		}
+	}
+}
+
+// A malformed packet is requested once: where its repair is malformed, too, it is given up at once.
+// docs/protocol.md §13.2, §13.7.
+func TestMalformedRepairIsNotRequestedAgain(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(time.Hour)
+	bad := data(3, 1, 0)
+	bad[wire.DataHeaderLen+wire.RunHeaderLen]++ // the message is cut off by its run
+	r.Handle(now, 5, data(3, 0, 0))
+	r.Handle(now, 5, bad)
+	r.Handle(now, 5, data(3, 2, 0))
+	r.Tick(now)
+	now = now.Add(time.Second)
+	if n := len(of(wire.TypeNAK, replies(r, now))); n != 1 {
+		t.Errorf("%d NAKs for a malformed packet, want 1", n)
+	}
+	wire.SetFlags(bad, wire.FlagRepair)
+	r.Handle(now, 5, bad)
+	r.Tick(now)
+	if n := len(of(wire.TypeNAK, replies(r, now.Add(time.Second)))); n != 0 {
+		t.Errorf("%d NAKs after a malformed repair, want none", n)
+	}
+	if s := r.Stats(); s.Malformed != 2 || s.LostUnreadable != 1 || s.Lost != 1 || len(l.packets) != 2 {
+		t.Errorf("%d malformed, %d of %d lost for that, %d delivered", s.Malformed, s.LostUnreadable, s.Lost, len(l.packets))
+	}
+}
