@@ -145,12 +145,11 @@ func (c *capture) frame(link linkType, b []byte, at time.Time) {
 		return
 	}
 	if link == linkERF {
-		frame, err := infinibandOf(b)
-		if err != nil {
+		var err error
+		if link, b, err = erfOf(b); err != nil {
 			c.skip(err)
 			return
 		}
-		link, b = linkIB, frame
 	}
 	if link == linkIB {
 		d, bth, err := udOf(b)

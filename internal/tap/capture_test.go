@@ -25,7 +25,7 @@ import (
 func udp4(from, to string, payload []byte) []byte {
 	src, dst := netip.MustParseAddrPort(from), netip.MustParseAddrPort(to)
 	b := make([]byte, 28, 28+len(payload))
-	b[0], b[8], b[9] = 0x45, 1, protoUDP
+	b[0], b[8], b[9] = 0x45, 1, ipUDP
 	binary.BigEndian.PutUint16(b[2:], uint16(28+len(payload)))
 	copy(b[12:], src.Addr().AsSlice())
 	copy(b[16:], dst.Addr().AsSlice())
@@ -38,7 +38,7 @@ func udp4(from, to string, payload []byte) []byte {
 func udp6(from, to string, payload []byte) []byte {
 	src, dst := netip.MustParseAddrPort(from), netip.MustParseAddrPort(to)
 	b := make([]byte, 48, 48+len(payload))
-	b[0], b[6] = 0x60, protoUDP
+	b[0], b[6] = 0x60, ipUDP
 	binary.BigEndian.PutUint16(b[4:], uint16(8+len(payload)))
 	copy(b[8:], src.Addr().AsSlice())
 	copy(b[24:], dst.Addr().AsSlice())

@@ -48,82 +48,38 @@ type datagram struct {
 
 // udpOf finds the UDP datagram in a frame.
 func udpOf(link linkType, b []byte) (datagram, error) {
-	proto := uint16(0) // an EtherType; 0: the first byte of the packet tells
-	skip := 0
+	proto, b, err := packetOf(link, b)
+	if err != nil {
+		return datagram{}, err
+	}
+	return udpUnder(proto, b, 0)
+}
+
+// packetOf is the packet in a frame, and its protocol over Ethernet.
+func packetOf(link linkType, b []byte) (proto uint16, packet []byte, err error) {
+	header, at := 0, -1 // where the protocol stands
 	switch link {
 	case linkNull, linkLoop:
-		skip = 4
+		header = 4
 	case linkEthernet:
-		for skip = 14; ; skip += 4 {
-			if len(b) < skip {
-				return datagram{}, errCut
-			}
-			if proto = binary.BigEndian.Uint16(b[skip-2:]); proto != 0x8100 && proto != 0x88a8 {
-				break // of no VLAN
-			}
-		}
+		header, at = 14, 12
 	case linkSLL:
-		if skip = 16; len(b) >= skip {
-			proto = binary.BigEndian.Uint16(b[14:])
-		}
+		header, at = 16, 14
 	case linkSLL2:
-		if skip = 20; len(b) >= skip {
-			proto = binary.BigEndian.Uint16(b)
+		header, at = 20, 0
+	}
+	if len(b) <= header {
+		return 0, nil, errCut
+	}
+	if at < 0 {
+		b, proto = b[header:], protoIPv4
+		if b[0]>>4 == 6 {
+			proto = protoIPv6
 		}
+		return proto, b, nil
 	}
-	if len(b) <= skip {
-		return datagram{}, errCut
-	}
-	b = b[skip:]
-	switch {
-	case proto == 0x0800 || proto == 0 && b[0]>>4 == 4:
-		return udpInIPv4(b)
-	case proto == 0x86dd || proto == 0 && b[0]>>4 == 6:
-		return udpInIPv6(b)
-	}
-	return datagram{}, errNotUDP
-}
-
-const protoUDP = 17
-
-func udpInIPv4(b []byte) (datagram, error) {
-	if len(b) < 20 {
-		return datagram{}, errCut
-	}
-	header, total := int(b[0]&15)*4, int(binary.BigEndian.Uint16(b[2:]))
-	switch {
-	case b[0]>>4 != 4, header < 20, b[9] != protoUDP:
-		return datagram{}, errNotUDP
-	case binary.BigEndian.Uint16(b[6:])&0x3fff != 0: // more fragments, or an offset
-		return datagram{}, errFragment
-	case total == 0: // longer than the field: segmentation offload
-		total = len(b)
-	}
-	if total > len(b) {
-		return datagram{}, errCut
-	}
-	if total < header {
-		return datagram{}, errNotUDP
-	}
-	return udpBetween(netip.AddrFrom4([4]byte(b[12:])), netip.AddrFrom4([4]byte(b[16:])), b[header:total])
-}
-
-func udpInIPv6(b []byte) (datagram, error) {
-	if len(b) < 40 {
-		return datagram{}, errCut
-	}
-	total := 40 + int(binary.BigEndian.Uint16(b[4:]))
-	switch next := b[6]; {
-	case b[0]>>4 != 6:
-		return datagram{}, errNotUDP
-	case next == 44:
-		return datagram{}, errFragment
-	case next != protoUDP: // packets of ours have no other headers
-		return datagram{}, errNotUDP
-	case total > len(b):
-		return datagram{}, errCut
-	}
-	return udpBetween(netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:])), b[40:total])
+	proto, b = binary.BigEndian.Uint16(b[at:]), b[header:]
+	return proto, b, nil
 }
 
 func udpBetween(from, to netip.Addr, b []byte) (datagram, error) {
@@ -145,19 +101,34 @@ func udpBetween(from, to netip.Addr, b []byte) (datagram, error) {
 // udDatagram says from where to where an InfiniBand frame goes.
 type udDatagram struct{ from, to string }
 
-// infinibandOf finds the InfiniBand frame in a record of ERF, which ibdump writes.
-func infinibandOf(b []byte) ([]byte, error) {
-	const header, infiniband, more = 16, 21, 0x80
-	switch {
-	case len(b) < header:
-		return nil, errCut
-	case b[8] != infiniband:
-		if b[8]&^more == infiniband {
-			return nil, errors.New("a record of ERF with extension headers")
-		}
-		return nil, errNotUDP
+// erfOf is the frame in a record of ERF (https://wiki.wireshark.org/ERF), which ibdump and capture cards
+// write: behind its header, extension headers, and the padding of Ethernet.
+func erfOf(b []byte) (linkType, []byte, error) {
+	const header, extension, more = 16, 8, 0x80
+	if len(b) < header {
+		return 0, nil, errCut
 	}
-	return b[header:], nil
+	kind, next := b[8]&^more, b[8]&more != 0
+	for b = b[header:]; next; b = b[extension:] {
+		if len(b) < extension {
+			return 0, nil, errCut
+		}
+		next = b[0]&more != 0
+	}
+	switch kind {
+	case 2, 11, 16, 20: // ETH, COLOR_ETH, DSM_COLOR_ETH, COLOR_HASH_ETH
+		if len(b) < 2 {
+			return 0, nil, errCut
+		}
+		return linkEthernet, b[2:], nil
+	case 21: // INFINIBAND
+		return linkIB, b, nil
+	case 22: // IPV4
+		return linkIPv4, b, nil
+	case 23: // IPV6
+		return linkIPv6, b, nil
+	}
+	return 0, nil, fmt.Errorf("records of ERF of type %d, which is neither Ethernet, IP nor InfiniBand", kind)
 }
 
 // udOf finds the Unreliable Datagram in an InfiniBand frame: LRH, GRH if it has one, BTH and

@@ -91,7 +91,7 @@ func onlyUDP(loopback bool) []bpf.Instruction {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x86dd, SkipTrue: 3},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0x0800, SkipTrue: 3},
 		bpf.LoadAbsolute{Off: 14 + 9, Size: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: protoUDP, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ipUDP, SkipTrue: 1},
 		bpf.RetConstant{Val: all},
 		bpf.RetConstant{Val: 0},
 	)
