@@ -500,3 +500,23 @@ func colons(s string) string {
 	}
 	return strings.Join(parts, ":")
 }
+
+// A train that a sending host shows as one datagram is shown packet by packet.
+func TestTsharkTrain(t *testing.T) {
+	packet := func(seq uint64, text string) []byte {
+		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+len(text))
+		wire.PutDataHeader(b, wire.Header{GroupTag: 3, Publisher: 0x77, Epoch: 5}, 1472)
+		wire.SetSeq(b, seq)
+		wire.PutRun(b[wire.DataHeaderLen:], 9, []byte(text))
+		return b
+	}
+	train := slices.Concat(packet(5, "first one"), packet(6, "secondone"), packet(7, "last"))
+	single := packet(8, string(packet(8, "")[16:32])+" repeats what packets of its stream begin with")
+	got := tshark(t, capture(101, [][]byte{udp(7400, train), udp(7400, single)}))
+	if len(got) != 2 || !slices.Equal(got[0]["fanfare.data.sequence"], []string{"5", "6", "7"}) || !slices.Equal(got[1]["fanfare.data.sequence"], []string{"8"}) {
+		t.Errorf("%v", got)
+	}
+	if text := fmt.Sprint(got); strings.Contains(text, "malformed") {
+		t.Error(text)
+	}
+}

@@ -224,6 +224,8 @@ local function is_sealed(tvb)
   return tvb:len() > SEALED_HEADER + SEALED_TAG and tvb(0, 2):string() == "Fs"
 end
 
+local read_packet
+
 local function read_sealed(tvb, pinfo, tree)
   local stop = tvb:len() - SEALED_TAG
   local top = tree:add(fanfare, tvb())
@@ -256,7 +258,7 @@ local function read_sealed(tvb, pinfo, tree)
   local bytes = ByteArray.new()
   bytes:set_size(#packet)
   for i = 1, #packet do bytes:set_index(i - 1, packet:byte(i)) end
-  fanfare.dissector(bytes:tvb("opened with key"), pinfo, tree)
+  read_packet(bytes:tvb("opened with key"), pinfo, tree)
 end
 
 local function is_packet(tvb)
@@ -282,10 +284,11 @@ local function read_signed(tvb, head, pinfo, tree)
   end
   if head > SIGNED_HEADER then top:add(signed_path, tvb(SIGNED_HEADER, head - SIGNED_HEADER)) end
   top:append_text(string.format(", signed with key 0x%08x, train %s", tvb(head + 20, 4):le_uint(), tostring(tvb(8, 8):le_uint64())))
-  fanfare.dissector(tvb(head):tvb(), pinfo, tree)
+  read_packet(tvb(head):tvb(), pinfo, tree)
 end
 
-function fanfare.dissector(tvb, pinfo, tree)
+-- read_packet reads one packet, and returns how much of it; 0 if it is none.
+function read_packet(tvb, pinfo, tree)
   if is_sealed(tvb) then
     read_sealed(tvb, pinfo, tree)
     return tvb:len()
@@ -310,6 +313,55 @@ function fanfare.dissector(tvb, pinfo, tree)
     if body.name == "data" and tvb(5, 1):uint() ~= 0 then part = parts.packed end
     if not read_part(tvb, 0, tvb:len(), part, top) then top:add_proto_expert_info(malformed) end
   end
+  return tvb:len()
+end
+
+-- A sending host shows a train of segmentation offload as one datagram: packets of one stream, all of one length
+-- but the last, which may be shorter. All have bytes 16 to 31 in common: publisher and epoch; of sealed packets parts
+-- of sender and train; of signed ones salt, and some of the signature.
+local COMMON_FIRST, COMMON_LAST, MAX_TRAIN, MAX_TRIES = 17, 32, 128, 8 -- counted from 1; udp(7), UDP_MAX_SEGMENTS
+
+-- is_train reports whether a packet that could be of the same stream begins at each multiple of size.
+local function is_train(raw, size)
+  if size * MAX_TRAIN < #raw then return false end
+  local last
+  for at = 0, #raw - 1, size do
+    if raw:sub(at + 1, at + 3) ~= raw:sub(1, 3) or raw:sub(at + COMMON_FIRST, at + COMMON_LAST) ~= raw:sub(COMMON_FIRST, COMMON_LAST) then return false end
+    if raw:sub(1, 2) == "Ff" then
+      local kind = raw:byte(at + 4)
+      if bodies[kind] == nil or raw:sub(at + 9, at + 12) ~= raw:sub(9, 12) then return false end
+      if bodies[kind].name == "data" and raw:byte(at + 5) % 2 == 0 then -- no repair: those follow in sequence
+        local seq = raw:sub(at + 33, at + 40):reverse()
+        if last and seq <= last then return false end
+        last = seq
+      end
+    end
+  end
+  return true
+end
+
+-- segment is the length of the packets of a train, and of a datagram that is one packet its length.
+local function segment(raw)
+  local at = COMMON_LAST + 1
+  for _ = 1, MAX_TRIES do
+    at = raw:find(raw:sub(COMMON_FIRST, COMMON_LAST), at, true)
+    if not at then break end
+    local size = at - COMMON_FIRST
+    if size >= COMMON_LAST and is_train(raw, size) then return size end
+    at = at + 1
+  end
+  return #raw
+end
+
+function fanfare.dissector(tvb, pinfo, tree)
+  local size = segment(tvb:bytes():raw())
+  if size >= tvb:len() then return read_packet(tvb, pinfo, tree) end
+  local first, number = nil, 0
+  for at = 0, tvb:len() - 1, size do
+    read_packet(tvb(at, math.min(size, tvb:len() - at)):tvb(), pinfo, tree)
+    first, number = first or tostring(pinfo.cols.info), number + 1
+  end
+  pinfo.cols.info = string.format("train of %d packets: %s to %s", number, first, tostring(pinfo.cols.info))
   return tvb:len()
 end
 
