@@ -6,7 +6,6 @@ import (
 	"image/color"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,18 +14,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// browser is a Chromium without a window: that of FANFARE_BROWSER, or one of PATH.
-func browser(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{os.Getenv("FANFARE_BROWSER"), "chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	testenv.Skip(t, "there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or name it in FANFARE_BROWSER")
-	return ""
-}
-
 // open opens the page of the suite in a browser, and returns what it wrote.
 func open(t *testing.T, args ...string) string {
 	t.Helper()
@@ -34,22 +21,23 @@ func open(t *testing.T, args ...string) string {
 	if err := os.WriteFile(path, []byte(write(t, suite())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args = append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--user-data-dir=" + t.TempDir(),
-		"--enable-logging=stderr", "--virtual-time-budget=10000",
-	}, args...)
+	args = append([]string{"--enable-logging=stderr", "--virtual-time-budget=10000"}, args...)
 	var said strings.Builder
-	cmd := exec.CommandContext(t.Context(), browser(t), append(args, "file://"+path)...)
+	cmd := testenv.Browser(t, append(args, "file://"+path)...)
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, said.String())
 	}
-	if m := regexp.MustCompile(`(?m)^.*:CONSOLE.*$`).FindString(said.String()); m != "" {
+	if m := complaint.FindString(said.String()); m != "" {
 		t.Errorf("the page's script: %s", m)
 	}
 	return string(out)
 }
+
+// complaint is a line of the browser's log that says that a script failed, or that something was not allowed to it. The
+// browser also logs what it finds noteworthy, such as a slow script.
+var complaint = regexp.MustCompile(`(?m)^.*(:ERROR:CONSOLE|:CONSOLE.*(Uncaught|Refused|violates)).*$`)
 
 // A browser draws every chart, in the colours of light and dark, as wide as a phone and as
 // a screen.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -28,19 +27,10 @@ type browser struct {
 	gone   chan struct{}               // closed when the browser has ended
 }
 
-// startBrowser starts that of FANFARE_BROWSER, or one of PATH, with an empty page.
+// startBrowser starts one with an empty page.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
-	path := ""
-	for _, name := range []string{os.Getenv("FANFARE_BROWSER"), "chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		testenv.Skip(t, "there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or name it in FANFARE_BROWSER")
-	}
+	cmd := testenv.Browser(t, "--remote-debugging-pipe")
 	in, commands, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +39,6 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir())
 	cmd.ExtraFiles = []*os.File{in, out}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,38 @@
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// Browser is the command of a headless Chromium, of FANFARE_BROWSER or of PATH, with a profile of its own.
+func Browser(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	for _, name := range []string{os.Getenv("FANFARE_BROWSER"), "chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return exec.Command(path, append([]string{
+				"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--user-data-dir=" + profile(t),
+			}, args...)...)
+		}
+	}
+	Skip(t, "there is no Chromium: install one (on Debian, apt install chromium-headless-shell), or name it in FANFARE_BROWSER")
+	return nil
+}
+
+// profile is a directory that is removed at the end of the test. Processes of the browser may still write there when
+// its first one has ended: a directory of the test would then make it fail.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "fanfare-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for end := time.Now().Add(time.Minute); os.RemoveAll(dir) != nil && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return dir
+}
