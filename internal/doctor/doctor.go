@@ -62,6 +62,9 @@ type Facts struct {
 	// Without a name and an error it is not known.
 	Default    Link
 	DefaultErr error
+	// Filters lists the tables of nftables, such as "inet filter"; its error says why that is not known. Nil: a
+	// recording does not say.
+	Filters func() ([]string, error)
 	// MemlockBytes is RLIMIT_MEMLOCK; negative without a limit.
 	MemlockBytes int64
 	// ReceiveBytes and SendBytes are the socket buffers that transport/udp asks

@@ -211,6 +211,30 @@ func TestUnfitHosts(t *testing.T) {
 	}
 }
 
+// Versions of IGMP and packet filters are named, and what is not known is said to be so.
+func TestIGMPAndFilters(t *testing.T) {
+	for _, c := range []struct {
+		files  map[string]string
+		tables []string
+		err    error
+		want   string
+	}{
+		{nil, nil, nil, "ok: network: enp1s0np0 speaks IGMP version 3 (no querier of an older version was heard)"},
+		{map[string]string{"proc/sys/net/ipv4/conf/enp1s0np0/force_igmp_version": "2"}, nil, nil, "speaks IGMP version 2 (force_igmp_version says so)"},
+		{map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0 :     1      V2"}, nil, nil, "speaks IGMP version 2 (as the querier on its network does)"},
+		{map[string]string{"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, nil, nil, "and multicast in Amazon EC2 takes version 2 alone: this host's joins have no effect there [sysctl -w net.ipv4.conf.enp1s0np0.force_igmp_version=2]"},
+		{nil, []string{"inet filter"}, nil, "packet filters are loaded (nftables: inet filter)"},
+		{nil, nil, errors.New("operation not permitted"), "whether nftables has rules is not known: operation not permitted"},
+	} {
+		f := host(t, "mlx5-roce.txt")
+		f.set(c.files)
+		f.Filters = func() ([]string, error) { return c.tables, c.err }
+		if got := text(Check(f)); !strings.Contains(got, c.want) {
+			t.Errorf("no %q in\n%s", c.want, got)
+		}
+	}
+}
+
 // limited is a provider whose device has so many groups.
 func limited(t *testing.T, groups int) rdma.Provider {
 	f := fabric.New(fabric.Config{})

@@ -7,14 +7,14 @@ import "strings"
 func (f *Facts) Environment() string {
 	c := &check{Facts: f}
 	kind, own := c.container()
-	cloud, _ := c.cloud()
+	cloud := c.cloud()
 	switch {
-	case kind != "" && own && cloud != "":
-		return kind + " container with its own network, in " + cloud
+	case kind != "" && own && cloud.name != "":
+		return kind + " container with its own network, in " + cloud.name
 	case kind != "" && own:
 		return kind + " container with its own network"
 	}
-	return cloud
+	return cloud.name
 }
 
 // overlay is how multicast passes where the network carries none: a VXLAN copies it to
@@ -42,8 +42,8 @@ func (c *check) environment() {
 	default:
 		c.add("network", Info, "", "this is a %s container with the network of its host: what holds for the host holds here", kind)
 	}
-	if cloud, instead := c.cloud(); cloud != "" {
-		c.add("network", Warn, overlay, "this is a machine in %s, whose network carries no multicast from host to host: use %s", cloud, instead)
+	if cloud := c.cloud(); cloud.name != "" {
+		c.add("network", Warn, overlay, "this is a machine in %s, whose network carries no multicast from host to host: use %s", cloud.name, cloud.instead())
 	}
 }
 
@@ -74,29 +74,41 @@ func (c *check) container() (kind string, own bool) {
 
 // clouds are told by what the firmware says of the machine (kernel
 // Documentation/ABI/testing/sysfs-firmware-dmi-tables).
-var clouds = []struct{ name, file, says, instead string }{
-	{"Amazon EC2", "sys_vendor", "Amazon EC2", "a Transit Gateway with a multicast domain, an overlay that copies to each host (VXLAN), or a broker such as NATS"},
-	{"Google Cloud", "product_name", "Google Compute Engine", ""},
-	{"Microsoft Azure", "chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77", ""},
-	{"Oracle Cloud", "chassis_asset_tag", "OracleCloud.com", ""},
-	{"Alibaba Cloud", "sys_vendor", "Alibaba Cloud", ""},
-	{"DigitalOcean", "sys_vendor", "DigitalOcean", ""},
-	{"Hetzner Cloud", "sys_vendor", "Hetzner", ""},
-	{"Akamai Cloud", "sys_vendor", "Linode", ""},
+var clouds = []cloud{
+	{name: "Amazon EC2", file: "sys_vendor", says: "Amazon EC2", service: "a Transit Gateway with a multicast domain"},
+	{name: "Google Cloud", file: "product_name", says: "Google Compute Engine", service: "its multicast service for VPC networks"},
+	{name: "Microsoft Azure", file: "chassis_asset_tag", says: "7783-7084-3265-9085-8269-3286-77"},
+	{name: "Oracle Cloud", file: "chassis_asset_tag", says: "OracleCloud.com"},
+	{name: "Alibaba Cloud", file: "sys_vendor", says: "Alibaba Cloud"},
+	{name: "DigitalOcean", file: "sys_vendor", says: "DigitalOcean"},
+	{name: "Hetzner Cloud", file: "sys_vendor", says: "Hetzner"},
+	{name: "Akamai Cloud", file: "sys_vendor", says: "Linode"},
 }
 
-// cloud says in which cloud this machine is, "" if in none that is known, and what takes
-// the place of multicast there.
-func (c *check) cloud() (name, instead string) {
-	for _, cloud := range clouds {
-		text, _ := c.read("sys/class/dmi/id/" + cloud.file)
-		if strings.TrimSpace(text) != cloud.says {
-			continue
-		}
-		if cloud.instead == "" {
-			return cloud.name, "an overlay that copies to each host (VXLAN), or a broker such as NATS"
-		}
-		return cloud.name, cloud.instead
+// cloud is one that this machine may be in.
+type cloud struct {
+	name, file, says string
+	// service is the cloud's own multicast, empty if it has none. Each speaks IGMP version 2 alone
+	// (https://docs.aws.amazon.com/vpc/latest/tgw/how-multicast-works.html,
+	// https://docs.cloud.google.com/vpc/docs/multicast/overview).
+	service string
+}
+
+// instead is what takes the place of multicast in the cloud.
+func (c *cloud) instead() string {
+	const all = "an overlay that copies to each host (VXLAN), or a broker such as NATS"
+	if c.service == "" {
+		return all
 	}
-	return "", ""
+	return c.service + ", " + all
+}
+
+// cloud is the one that this machine is in; without a name if it is in none that is known.
+func (c *check) cloud() cloud {
+	for _, cloud := range clouds {
+		if text, _ := c.read("sys/class/dmi/id/" + cloud.file); strings.TrimSpace(text) == cloud.says {
+			return cloud
+		}
+	}
+	return cloud{}
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"net"
+	"strconv"
 	"strings"
 )
 
@@ -67,20 +68,41 @@ func (c *check) reversePath(link string) {
 	}
 }
 
-// igmpVersion looks at the version that the kernel speaks.
+// igmpVersion looks at the version that the kernel speaks: the forced one, or that of the oldest querier it
+// has heard (RFC 3376, section 7.2.1).
 func (c *check) igmpVersion(link string) {
-	for _, who := range []string{"all", link} {
-		if v, ok := c.number("proc/sys/net/ipv4/conf/" + who + "/force_igmp_version"); ok && v == 1 {
-			c.add("network", Warn, "sysctl -w net.ipv4.conf."+who+".force_igmp_version=0", "IGMP is forced to version 1 on %s, which has no leave: switches forward groups for minutes after their last member left", who)
+	forced := int64(0)
+	for _, who := range []string{link, "all"} { // the latter has precedence: kernel net/ipv4/igmp.c, IGMP_V1_SEEN
+		if v, ok := c.number("proc/sys/net/ipv4/conf/" + who + "/force_igmp_version"); ok && v != 0 {
+			forced = v
 		}
 	}
-	// /proc/net/igmp names the version that the querier made the kernel use.
+	speaks := "V3"
 	text, _ := c.read("proc/net/igmp")
 	for _, line := range strings.Split(text, "\n") {
-		f := strings.Fields(line)
-		if len(f) >= 5 && f[1] == link && f[len(f)-1] == "V1" {
-			c.add("network", Warn, "tcpdump -ni "+link+" igmp", "a querier on the network of %s speaks IGMP version 1, and so does this host", link)
+		if f := strings.Fields(line); len(f) >= 5 && f[1] == link {
+			speaks = f[len(f)-1]
 		}
+	}
+	why := "no querier of an older version was heard"
+	switch {
+	case forced != 0:
+		speaks, why = "V"+strconv.FormatInt(forced, 10), "force_igmp_version says so"
+	case speaks != "V3":
+		why = "as the querier on its network does"
+	}
+	force2 := "sysctl -w net.ipv4.conf." + link + ".force_igmp_version=2"
+	cloud := c.cloud()
+	switch {
+	case speaks == "V1" && forced != 0:
+		c.add("network", Warn, "sysctl -w net.ipv4.conf.all.force_igmp_version=0 net.ipv4.conf."+link+".force_igmp_version=0",
+			"IGMP is forced to version 1 on %s, which has no leave: switches forward groups for minutes after their last member left", link)
+	case speaks == "V1":
+		c.add("network", Warn, "tcpdump -ni "+link+" igmp", "a querier on the network of %s speaks IGMP version 1, and so does this host", link)
+	case speaks == "V3" && cloud.service != "":
+		c.add("network", Warn, force2, "%s speaks IGMP version 3 (%s), and multicast in %s takes version 2 alone: this host's joins have no effect there", link, why, cloud.name)
+	default:
+		c.add("network", OK, "", "%s speaks IGMP version %s (%s)", link, speaks[1:], why)
 	}
 }
 
@@ -108,11 +130,24 @@ func (c *check) memberships() {
 	}
 }
 
-// firewall tells what must pass, where rules are loaded.
+// firewall says what must pass a packet filter, where rules are loaded.
 func (c *check) firewall() {
-	tables, _ := c.read("proc/net/ip_tables_names")
-	nft, _ := c.number("sys/module/nf_tables/refcnt")
-	if tables != "" || nft > 0 {
-		c.add("network", Info, "nft list ruleset; iptables -S", "a packet filter is loaded: IGMP, the groups' UDP ports (7400 unless changed; 4791 for RoCE) and replies to any UDP port must pass it")
+	const must = "IGMP, the groups' UDP ports (7400 unless changed; 4791 for RoCE), and replies to any UDP port must pass it; uport=7402 in the URL of publishers makes that one port"
+	iptables, _ := c.read("proc/net/ip_tables_names")
+	switch tables, err := c.filters(); {
+	case len(tables) > 0:
+		c.add("network", Info, "nft list ruleset", "packet filters are loaded (nftables: %s): "+must, strings.Join(tables, ", "))
+	case iptables != "":
+		c.add("network", Info, "iptables -S", "a packet filter is loaded (iptables): "+must)
+	case err != nil:
+		c.add("network", Info, "sudo fanfare doctor", "whether nftables has rules is not known: %v", err)
 	}
+}
+
+// filters are the tables of nftables that may filter; an error where that cannot be known.
+func (c *check) filters() ([]string, error) {
+	if c.Filters == nil {
+		return nil, nil
+	}
+	return c.Filters()
 }

@@ -67,9 +67,9 @@ func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Durati
 	var readers sync.WaitGroup
 	readers.Go(func() { receive(c.uni, k.take) })
 	readers.Go(func() { receive(c.multi, k.take) })
+	readers.Go(func() { receive(c.publishes, k.takeReply) })
 	defer func() {
-		c.uni.Close()
-		c.multi.Close()
+		c.close()
 		readers.Wait()
 		k.igmp.close()
 	}()
@@ -96,6 +96,18 @@ func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
 	if p.Row >= rows {
 		return
 	}
+	k.count(p, a)
+}
+
+// takeReply counts what comes from a port of the peer that is not known before.
+func (k *asker) takeReply(b []byte, a arrival, from netip.AddrPort) {
+	p, err := parse(b)
+	if err == nil && p.FromListener && p.Session == k.session && p.Kind == kindProbe && p.Row == rowReply && from.Addr() == k.peer.Addr() {
+		k.count(p, a)
+	}
+}
+
+func (k *asker) count(p packet, a arrival) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.tally[p.Row].add(p.Number, a)
@@ -193,13 +205,19 @@ func (k *asker) askTally(ctx context.Context, row row, t *Tally) error {
 
 // run has the listener send probes, and returns how many it did.
 func (k *asker) run(ctx context.Context, r run) (sent int, err error) {
+	got, err := k.askRun(ctx, r, 0)
+	return min(int(got.Count), r.Count), err
+}
+
+// askRun has the listener send probes, those of rowReply to a port, and returns its answer.
+func (k *asker) askRun(ctx context.Context, r run, port int64) (packet, error) {
 	k.runs++
 	p := packet{
 		Kind: kindRun, Row: r.Row, Session: k.session, Cookie: k.cookie, Number: k.runs,
-		Count: uint32(r.Count), Size: uint64(r.Size), Received: int64(r.First),
+		Count: uint32(r.Count), Size: uint64(r.Size), Received: int64(r.First), Sent: port,
 	}
 	got, err := k.exchange(ctx, p, 0, kindRan, tries)
-	return min(int(got.Count), r.Count), err
+	return got.packet, err
 }
 
 // mine is a copy of the tally of what came here.

@@ -67,7 +67,12 @@ const probeEvery = 100 * time.Microsecond
 // more than the interface's MTU it takes none.
 func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
 	p.Kind, p.Row = kindProbe, r.Row
-	if r.Row != rowUnicast && r.Row != rowSize {
+	send := c.send
+	switch r.Row {
+	case rowUnicast, rowSize:
+	case rowReply:
+		send = c.reply
+	default:
 		to = c.group
 	}
 	if r.Row == rowTrain {
@@ -75,7 +80,7 @@ func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
 	}
 	for i := range r.Count {
 		p.Number = r.First + uint32(i)
-		if c.send(p.append(nil, r.Size), to) == nil {
+		if send(p.append(nil, r.Size), to) == nil {
 			sent++
 		}
 		time.Sleep(probeEvery)
@@ -101,4 +106,24 @@ func (c *conn) sendTrains(p packet, r run, to netip.AddrPort) (sent int) {
 		time.Sleep(time.Millisecond)
 	}
 	return sent
+}
+
+func (c *conn) close() {
+	for _, s := range []*net.UDPConn{c.uni, c.multi, c.publishes, c.subscribes} {
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+// replyPort is the port that replies come to.
+func (c *conn) replyPort() uint16 { return uint16(c.publishes.LocalAddr().(*net.UDPAddr).Port) }
+
+// publish sends to the group as a publisher does, from the socket that replies come to.
+func (c *conn) publish(b []byte) { c.publishes.WriteToUDPAddrPort(b, c.group) }
+
+// reply sends as a subscriber does.
+func (c *conn) reply(b []byte, to netip.AddrPort) error {
+	_, err := c.subscribes.WriteToUDPAddrPort(b, to)
+	return err
 }

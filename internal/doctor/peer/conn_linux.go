@@ -14,13 +14,15 @@ import (
 	"github.com/fanfaremq/fanfare/internal/linuxnet"
 )
 
-// conn is the sockets of one side: one for unicast, from which everything is sent, and one
-// for the group.
+// conn is the sockets of one side: one for unicast, from which most is sent, one for the group, and two that are
+// used as publishers and subscribers use theirs: what publishes sends to the group alone, and gets statuses and NAKs
+// from what subscribes, whose port has sent nothing else.
 type conn struct {
-	uni, multi *net.UDPConn
-	group      netip.AddrPort
-	gso, gro   bool
-	train      linuxnet.SendBatch
+	uni, multi            *net.UDPConn
+	publishes, subscribes *net.UDPConn
+	group                 netip.AddrPort
+	gso, gro              bool
+	train                 linuxnet.SendBatch
 }
 
 // receiveBytes is what the sockets ask for, so that rows of probes have room.
@@ -34,8 +36,14 @@ func openConn(cfg Config, port uint16) (*conn, error) {
 		return nil, fmt.Errorf("UDP port %d of %v: %w", port, cfg.Addr, err)
 	}
 	if c.multi, err = listen(cfg.Group, func(fd int) error { return c.setMulticast(fd, cfg) }); err != nil {
-		c.uni.Close()
+		c.close()
 		return nil, fmt.Errorf("group %v on %s: %w", cfg.Group, cfg.Interface.Name, err)
+	}
+	for _, s := range []**net.UDPConn{&c.publishes, &c.subscribes} {
+		if *s, err = listen(netip.AddrPortFrom(cfg.Addr, 0), func(fd int) error { return c.setUnicast(fd, cfg) }); err != nil {
+			c.close()
+			return nil, fmt.Errorf("a UDP port of %v: %w", cfg.Addr, err)
+		}
 	}
 	return c, nil
 }

@@ -11,9 +11,10 @@ import (
 )
 
 type conn struct {
-	uni, multi *net.UDPConn
-	group      netip.AddrPort
-	gso, gro   bool
+	uni, multi            *net.UDPConn
+	publishes, subscribes *net.UDPConn
+	group                 netip.AddrPort
+	gso, gro              bool
 }
 
 func openConn(Config, uint16) (*conn, error) {

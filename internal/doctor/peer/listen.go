@@ -63,9 +63,17 @@ func (l *Listener) Run(ctx context.Context) {
 			}
 		})
 	})
+	readers.Go(func() {
+		receive(l.conn.publishes, func(b []byte, a arrival, from netip.AddrPort) {
+			if p, err := parse(b); err == nil {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				l.r.heardReply(p, a, from, time.Now())
+			}
+		})
+	})
 	<-ctx.Done()
-	l.conn.uni.Close()
-	l.conn.multi.Close()
+	l.conn.close()
 	readers.Wait()
 	l.igmp.close()
 }
@@ -83,12 +91,19 @@ func (l *Listener) answer(p packet, a arrival, from netip.AddrPort) {
 		return
 	}
 	if reply.run != nil { // the goroutine of the unicast socket sends: one run at a time
-		probe := packet{FromListener: true, Session: p.Session}
-		sent := uint32(l.conn.sendRow(probe, *reply.run, from))
+		probe, to := packet{FromListener: true, Session: p.Session}, from
+		if reply.run.Row == rowReply {
+			l.conn.publish((&packet{Kind: kindProbe, Row: rowReply, FromListener: true, Session: p.Session}).append(nil, probeSize))
+			to = netip.AddrPortFrom(from.Addr(), reply.run.Port)
+		}
+		sent := uint32(l.conn.sendRow(probe, *reply.run, to))
 		reply.packet.Count = sent
 		l.mu.Lock()
 		l.r.ran(from, p.Number, sent)
 		l.mu.Unlock()
+	}
+	if p.Kind == kindRun && p.Row == rowReply {
+		reply.packet.Size = uint64(l.conn.replyPort())
 	}
 	// What is lost the asker asks for again.
 	_ = l.conn.send(reply.packet.append(nil, 0), from)

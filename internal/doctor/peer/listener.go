@@ -48,6 +48,7 @@ type run struct {
 	Count int
 	Size  int    // of each, payload in bytes
 	First uint32 // number of the first
+	Port  uint16 // of the asker, where those of rowReply go
 }
 
 // cookie is what proves that from has heard the challenge.
@@ -137,7 +138,7 @@ func (r *responder) run(s *session, p, answer packet, now time.Time) *reply {
 		answer.Kind = kindBusy
 		return &reply{packet: answer}
 	}
-	return &reply{packet: answer, run: &run{Row: p.Row, Count: int(p.Count), Size: int(p.Size), First: uint32(p.Received)}}
+	return &reply{packet: answer, run: &run{Row: p.Row, Count: int(p.Count), Size: int(p.Size), First: uint32(p.Received), Port: uint16(p.Sent)}}
 }
 
 // ran notes how many probes of a run were sent.
@@ -154,6 +155,19 @@ func (r *responder) heard(p packet, a arrival, from netip.AddrPort, now time.Tim
 	}
 	if s := r.sessions[from]; s != nil && s.id == p.Session && now.Sub(s.last) <= sessionTime {
 		s.tally[p.Row].add(p.Number, a)
+	}
+}
+
+// heardReply counts a probe that came as a status would: it has the cookie of its session, and is from the asker's
+// address, whatever the port.
+func (r *responder) heardReply(p packet, a arrival, from netip.AddrPort, now time.Time) {
+	if p.Kind != kindProbe || p.FromListener || p.Row != rowReply {
+		return
+	}
+	for asker, s := range r.sessions {
+		if s.id == p.Session && asker.Addr() == from.Addr() && p.Cookie == r.cookie(asker, s.id) && now.Sub(s.last) <= sessionTime {
+			s.tally[rowReply].add(p.Number, a)
+		}
 	}
 }
 

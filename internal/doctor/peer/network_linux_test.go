@@ -48,6 +48,14 @@ func TestNamespaceNetworks(t *testing.T) {
 			{doctor.OK, "multicast passes to the peer", ""},
 			{doctor.Fail, "multicast does not pass from the peer", "239.20.255.3"},
 		}},
+		{name: "a stateful packet filter before this host", back: faults{stateful: true}, want: []expected{
+			{doctor.OK, "statuses and NAKs pass to the peer: 50 of 50", ""},
+			{doctor.Fail, "statuses and NAKs do not pass from the peer: none of 50 datagrams came to a port that had only published, and 200 of 200", "uport=7402"},
+		}},
+		{name: "a stateful packet filter before the peer", there: faults{stateful: true}, want: []expected{
+			{doctor.Fail, "statuses and NAKs do not pass to the peer", "opened on the peer"},
+			{doctor.OK, "statuses and NAKs pass from the peer: 50 of 50", ""},
+		}},
 		{name: "loss", back: faults{loss: 0.1}, want: []expected{
 			{doctor.Warn, "multicast probes from the peer were lost", "ethtool -S"},
 		}},

@@ -30,6 +30,7 @@ const (
 	rowTrain                // by multicast, in trains that the kernel cuts
 	rowSize                 // by unicast, of all sizes
 	rowWatch                // by multicast, one a second
+	rowReply                // by unicast to a socket that has only sent to the group, as statuses and NAKs
 	rows
 	rowInfo row = 0xff // of kindAsk: no row, but what the listener knows of its host
 )
@@ -52,6 +53,8 @@ const magic = "FFDP\x01" // with the version
 //	24 number           28 count
 //	32 sent             40 received          48 size          56 length of the body
 //	64 body, and padding
+//
+// In a run of rowReply "sent" is the port of the asker that replies go to; in its answer "size" is that of the listener.
 //
 // Numbers are big-endian; times are nanoseconds since 1970 of the sender's clock.
 type packet struct {

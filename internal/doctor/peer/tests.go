@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -25,6 +26,7 @@ type Direction struct {
 	Multicast Row `json:"multicast"`
 	Unicast   Row `json:"unicast"`
 	Train     Row `json:"train"`
+	Reply     Row `json:"reply"` // as statuses and NAKs go: from one port to another, which has only published
 	// Packet is the largest IP packet that passes without being divided, in bytes, with its
 	// header; 0: not known.
 	Packet int `json:"packet"`
@@ -69,6 +71,7 @@ const (
 	probes  = 200
 	trains  = 10
 	samples = 30
+	replies = 50
 )
 
 // examine makes all tests.
@@ -159,7 +162,23 @@ func (k *asker) rows(ctx context.Context, r *Result) error {
 			return err
 		}
 	}
-	return nil
+	return k.rowsOfReplies(ctx, r)
+}
+
+// rowsOfReplies sends probes both ways as subscribers send statuses and NAKs. A stateful packet filter knows nothing of them,
+// though it lets pass what answers unicast.
+func (k *asker) rowsOfReplies(ctx context.Context, r *Result) error {
+	probes := run{Row: rowReply, Count: replies, Size: probeSize}
+	k.conn.publish((&packet{Kind: kindProbe, Row: rowReply, Session: k.session}).append(nil, probeSize))
+	got, err := k.askRun(ctx, probes, int64(k.conn.replyPort()))
+	if err != nil {
+		return err
+	}
+	r.From.Reply.Sent = min(int(got.Count), replies)
+	if port := uint16(got.Size); port != 0 {
+		r.To.Reply.Sent = k.conn.sendRow(packet{Session: k.session, Cookie: k.cookie}, probes, netip.AddrPortFrom(k.peer.Addr(), port))
+	}
+	return k.settle(ctx, rowReply, &r.To.Reply, &r.From.Reply)
 }
 
 // settle takes what came of a row, when all of it has, or nothing more comes: a host that is
@@ -187,7 +206,7 @@ func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
 // cookieFor is the cookie of probes: what goes to the group carries none, for everybody
 // may read it.
 func (k *asker) cookieFor(row row) uint64 {
-	if row == rowUnicast || row == rowSize {
+	if row == rowUnicast || row == rowSize || row == rowReply {
 		return k.cookie
 	}
 	return 0

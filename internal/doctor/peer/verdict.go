@@ -38,6 +38,8 @@ func (r *Result) Findings() []doctor.Finding {
 	v.clock(there)
 	v.direction("to the peer", &r.To, r.There, "the peer")
 	v.direction("from the peer", &r.From, r.Here, "this host")
+	v.replies("to the peer", &r.To, "the peer")
+	v.replies("from the peer", &r.From, "this host")
 	v.packet("to the peer", r.To.Packet)
 	v.packet("from the peer", r.From.Packet)
 	v.querier()
@@ -100,6 +102,19 @@ func (v *verdict) direction(way string, d *Direction, receiver Info, who string)
 	}
 	v.damage(way, d)
 	v.offloads(way, d, receiver)
+}
+
+// replies says whether statuses and NAKs pass: to a publisher, from a port that it has sent nothing to.
+func (v *verdict) replies(way string, d *Direction, publisher string) {
+	switch r := d.Reply; {
+	case r.Sent == 0 || d.Unicast.Received == 0: // nothing passes: a finding of its own
+	case r.Received == 0:
+		v.add("replies", doctor.Fail, "uport=7402 in the URL of publishers, and that UDP port opened on "+publisher+"   # nft list ruleset; iptables -S",
+			"statuses and NAKs do not pass %s: none of %d datagrams came to a port that had only published, and %d of %d to the port of this test did. A stateful packet filter on %s or on the way does this: "+
+				"publishers there would wait for no subscriber, and repair nothing", way, r.Sent, d.Unicast.Received, d.Unicast.Sent, publisher)
+	default:
+		v.add("replies", doctor.OK, "", "statuses and NAKs pass %s: %d of %d", way, r.Received, r.Sent)
+	}
 }
 
 // blocked names what may stop multicast where unicast passes.

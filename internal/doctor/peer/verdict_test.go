@@ -43,7 +43,7 @@ func check(t *testing.T, findings []doctor.Finding, want []expected) {
 // good is the result of a good network.
 func good() *Result {
 	row := func(n, ttl int) Row { return Row{n, Tally{Received: n, TTL: ttl, Merged: n}} }
-	d := Direction{row(probes, 1), row(probes, unicastTTL), row(trains*trainProbes, 1), 1500}
+	d := Direction{row(probes, 1), row(probes, unicastTTL), row(trains*trainProbes, 1), row(replies, unicastTTL), 1500}
 	host := Info{Host: "a", Interface: "eth0", MTU: 1500, GSO: true, GRO: true, Hears: true, Querier: "10.0.0.9", QuerierEvery: 125, IGMPVersion: 3, Listened: 5}
 	there := host
 	there.Host = "b"

@@ -27,6 +27,7 @@ type faults struct {
 	stopsAfter            time.Duration // they do so after that, as where a switch has forgotten members
 	hops                  byte          // that packets lose of their TTL
 	multicastLoss         float64       // of frames to groups alone
+	stateful              bool          // UDP that answers nothing, and is not to the port of the listener, vanishes
 }
 
 // hosts are the addresses of both ends.
@@ -37,6 +38,24 @@ type wire struct {
 	ends  [2]*os.File // TAP devices
 	began time.Time
 	done  sync.WaitGroup
+
+	mu    sync.Mutex
+	flows map[[2]netip.AddrPort]bool // by mu: what has passed by unicast
+}
+
+// answers reports whether a frame with UDP from one host to the other goes to the port of the listener, or answers what
+// has passed, and remembers it.
+func (w *wire) answers(frame []byte) bool {
+	end := func(addr, port int) netip.AddrPort {
+		a, _ := netip.AddrFromSlice(frame[addr : addr+4])
+		return netip.AddrPortFrom(a, binary.BigEndian.Uint16(frame[port:]))
+	}
+	from, to := end(26, 34), end(30, 36)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ok := to.Port() == 7401 || w.flows[[2]netip.AddrPort{to, from}]
+	w.flows[[2]netip.AddrPort{from, to}] = true
+	return ok
 }
 
 // newHost makes a TAP device called eth in the network namespace of this thread.
@@ -106,7 +125,7 @@ func listening(t *testing.T, mtu uint32) *os.File {
 
 // connect joins the ends. there and back are what each direction does, from here.
 func connect(t *testing.T, here, far *os.File, there, back faults) *wire {
-	w := &wire{ends: [2]*os.File{here, far}, began: time.Now()}
+	w := &wire{ends: [2]*os.File{here, far}, began: time.Now(), flows: make(map[[2]netip.AddrPort]bool)}
 	for i, f := range []faults{there, back} {
 		w.done.Go(func() { w.carry(w.ends[i], w.ends[1-i], f, rand.New(rand.NewPCG(uint64(i), 7))) })
 	}
@@ -131,7 +150,10 @@ func (w *wire) carry(from, to *os.File, f faults, rnd *rand.Rand) {
 		isIP := n >= 34 && binary.BigEndian.Uint16(frame[12:]) == 0x0800
 		group := frame[0]&1 != 0 && isIP
 		probe := isIP && n >= 14+28+headerSize && string(frame[42:47]) == magic && kind(frame[47]) == kindProbe
+		answers := !isIP || group || n < 42 || frame[23] != unix.IPPROTO_UDP || w.answers(frame)
 		switch {
+		case f.stateful && !answers:
+			continue
 		case group && (f.noMulticast || f.stopsAfter > 0 && time.Since(w.began) > f.stopsAfter),
 			f.mtu > 0 && isIP && n-14 > f.mtu,
 			group && probe && rnd.Float64() < f.multicastLoss,

@@ -1,0 +1,43 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// families are those of nftables (kernel include/uapi/linux/netfilter.h).
+var families = map[uint8]string{1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
+
+// nftables asks the kernel for its tables (nft(8)), in which iptables-nft has its own, too: built into the kernel,
+// nf_tables is no module that could be looked for. It takes CAP_NET_ADMIN.
+func nftables() ([]string, error) {
+	const tableName = 1 // NFTA_TABLE_NAME
+	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETTABLE, unix.NLM_F_DUMP)
+	req.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_UNSPEC, Version: nl.NFNETLINK_V0})
+	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	switch {
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP): // the kernel has none
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("netlink(7): %w", err)
+	}
+	var tables []string
+	for _, b := range answers {
+		if len(b) < nl.SizeofNfgenmsg {
+			continue
+		}
+		attrs, err := nl.ParseRouteAttr(b[nl.SizeofNfgenmsg:])
+		if err != nil {
+			return nil, fmt.Errorf("netlink(7): %w", err)
+		}
+		for _, a := range attrs {
+			if a.Attr.Type == tableName {
+				tables = append(tables, families[b[0]]+" "+nl.BytesToString(a.Value))
+			}
+		}
+	}
+	return tables, nil
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package doctor
+
+func nftables() ([]string, error) { return nil, nil }
