@@ -200,8 +200,8 @@ var causes = []CauseInfo{
 		Gap:    CauseUnnamed,
 	},
 	{
-		Label: "unreadable", Help: "Compressed with a dictionary that is not here.",
-		Remedy: "The log names the publisher and the dictionary: give it to this bus, too (Config.Dictionaries, sub -dict).",
+		Label: "unreadable", Help: "In packets that cannot be read here: their dictionary, codec, kind of run or packet size is not known, or a repair was malformed, too.",
+		Remedy: "The log names the publisher and the reason: give the dictionary to this bus, too (Config.Dictionaries, sub -dict), or run the same version on both sides.",
 		Gap:    CauseUnreadable, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Unreadable }, nil),
 		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostUnreadable }, nil),
 	},

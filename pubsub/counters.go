@@ -18,12 +18,12 @@ type ReceiverStats struct {
 	LostDeadline   uint64 // of Lost: not repaired within the recovery deadline
 	LostOverrun    uint64 // of Lost: this bus fell behind by more than its window
 	LostReleased   uint64 // of Lost: the publisher did not wait for this bus any more
-	LostUnreadable uint64 // of Lost: compressed with a dictionary that is not here
+	LostUnreadable uint64 // of Lost: in packets that cannot be read here
 	LostEnd        uint64 // of Lost: the publisher went away first
 	Packed         uint64 // of Packets: that were compressed
 	PackedBytes    uint64 // of them, on the wire
 	UnpackedBytes  uint64 // and as they would have been without compression
-	Unreadable     uint64 // packets compressed with a dictionary that is not here
+	Unreadable     uint64 // packets that cannot be read here: see CauseUnreadable
 	Missing        uint64 // packets that were found missing, whatever became of them
 	NAKs           uint64 // NAK packets sent
 	NAKPackets     uint64 // packets asked for in them

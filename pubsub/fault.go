@@ -46,6 +46,9 @@ const (
 	// (Config.Trust). None of them is delivered, and they are no gap. Told once for each topic,
 	// until the trust changes.
 	FaultTopic Fault = Fault(reliable.FaultTopic)
+	// FaultUnsupported: a packet is sound, and has a codec, a kind of run or a packet size that this version does
+	// not read. Its messages are lost, with gaps of CauseUnreadable.
+	FaultUnsupported Fault = Fault(reliable.FaultUnsupported)
 )
 
 func (f Fault) String() string { return reliable.Fault(f).String() }

@@ -79,8 +79,8 @@ const (
 	// CauseUnnamed: the name of their topic, which may match a pattern that is subscribed
 	// to, did not come in time.
 	CauseUnnamed Cause = Cause(reliable.CauseUnnamed)
-	// CauseUnreadable: they were compressed with a dictionary that this bus does not have
-	// (Config.Dictionaries).
+	// CauseUnreadable: this bus cannot read their packets: a dictionary (Config.Dictionaries), codec,
+	// kind of run or packet size is not known, or the repair of a malformed packet was malformed, too.
 	CauseUnreadable Cause = Cause(reliable.CauseUnreadable)
 	// CauseTooManyTopics: they are of topics beyond the 131,072 of a group that patterns can know, and may
 	// match one that is subscribed to.

@@ -33,8 +33,8 @@ const (
 	// time.
 	CauseUnnamed
 
-	// CauseUnreadable: they were compressed with a dictionary that this receiver does not
-	// have.
+	// CauseUnreadable: this receiver cannot read their packets: a dictionary, codec, kind of run or
+	// packet size is not known, or the repair of a malformed packet was malformed, too.
 	CauseUnreadable
 
 	// CauseTooManyTopics: the name of their topic, which may match a pattern, is beyond those that are
@@ -70,7 +70,7 @@ func (c Cause) String() string {
 	case CauseUnnamed:
 		return "the name of their topic did not come in time"
 	case CauseUnreadable:
-		return "compressed with a dictionary that is not here"
+		return "their packets cannot be read here: dictionary, codec, kind of run or packet size"
 	case CauseTooManyTopics:
 		return fmt.Sprintf("the group has more topics than the %d that patterns can know: use more groups (groups= in the URL), or subscribe to topics by their names", maxNames)
 	}

@@ -141,23 +141,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	}
 	switch h.Type {
 	case wire.TypeData:
-		d, err := wire.ParseData(b)
-		if err != nil {
-			if st := r.instances.streams[streamKey{h.Publisher, h.Epoch}]; st != nil {
-				st.malformed()
-			} else {
-				r.stats.Malformed++
-			}
-			return
-		}
-		if st := r.stream(now, from, &h, d.PacketSize, extent{d.Seq, d.Seq}, nil); st != nil {
-			if h.Flags == 0 {
-				st.plain.head, st.plain.known = [wire.HeaderLen]byte(b), true
-			}
-			st.takeData(now, b, &d, h.Flags&wire.FlagRepair != 0)
-		} else if h.Flags&wire.FlagRepair != 0 {
-			r.stats.Unstarted++
-		}
+		r.data(now, from, &h, b)
 	case wire.TypeHeartbeat:
 		hb, err := wire.ParseHeartbeat(b)
 		if err != nil {
@@ -168,6 +152,10 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			g.Heartbeat(from, now, &h, &hb, r.theirLegs(&h, &hb))
 		}
 		if st := r.stream(now, from, &h, hb.PacketSize, extent{hb.Trail, hb.Lead}, hb.Name); st != nil {
+			if hb.PacketSize != st.packetSize {
+				st.malformed()
+				return
+			}
 			st.heartbeat(now, from, h.Flags, &hb)
 		}
 	case wire.TypeAnnounce:
@@ -220,10 +208,6 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		st = r.instances.streams[key]
 	}
 	if st != nil {
-		if packetSize != st.packetSize {
-			st.malformed()
-			return nil
-		}
 		r.latest = st
 		return st
 	}

@@ -31,6 +31,9 @@ const (
 	// FaultTopic: messages of a topic on which the publisher may not publish. None of them is
 	// delivered. Told of each topic, and Count is how often that has begun.
 	FaultTopic
+	// FaultUnsupported: a packet is sound, and its codec, kind of run or packet size is not one that is read
+	// here. It is lost.
+	FaultUnsupported
 
 	numFaults
 )
@@ -49,6 +52,8 @@ func (f Fault) String() string {
 		return "more messages are announced than were sent"
 	case FaultTopic:
 		return "its key is not trusted for the topic"
+	case FaultUnsupported:
+		return "packets have a codec, kind of run or packet size that is not supported here"
 	}
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }
@@ -64,6 +69,9 @@ type FaultError struct {
 func (e *FaultError) Error() string {
 	if e.Fault == FaultTopic {
 		return fmt.Sprintf("messages of publisher %016x on topic %q are refused: its key, 0x%08x, is not trusted for that: add a line for it to the file of trust=, or find who runs it", e.Publisher, e.Topic, e.Publisher>>32)
+	}
+	if e.Fault == FaultUnsupported {
+		return fmt.Sprintf("packets of publisher %016x cannot be read, %d so far: their codec, kind of run or packet size is not supported here: they are lost; run the same version of Fanfare on both sides", e.Publisher, e.Count)
 	}
 	topic := ""
 	if e.Topic != "" {
@@ -104,9 +112,14 @@ func (r *Reader) fault(kind Fault, t *Track) {
 // malformed notes that a packet of the stream does not parse.
 func (st *Stream) malformed() {
 	st.r.stats.Malformed++
-	if n, tell := st.faults.add(FaultPacket); tell && !st.life.finished {
+	st.fault(FaultPacket)
+}
+
+// fault notes a fault of the publisher that a packet shows before it is read.
+func (st *Stream) fault(kind Fault) {
+	if n, tell := st.faults.add(kind); tell && !st.life.finished {
 		e := st.r.event(EventFault, st.next)
-		e.Fault = &FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Fault: FaultPacket, Count: n}
+		e.Fault = &FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Fault: kind, Count: n}
 		st.out.Deliver(e)
 	}
 }

@@ -110,7 +110,8 @@ func TestMalformedPacketsAreTold(t *testing.T) {
 	large[40]-- // another packet size
 	large[41]++
 	r.Handle(Instant(time.Hour), 1, large)
-	if len(l.faults) != 3 || l.faults[2] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultPacket, Count: 4}) || r.Stats().Malformed != 7 {
+	if len(l.faults) != 4 || l.faults[2] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultPacket, Count: 4}) || r.Stats().Malformed != 6 ||
+		l.faults[3] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultUnsupported, Count: 1}) {
 		t.Errorf("told %v, %d counted", l.faults, r.Stats().Malformed)
 	}
 }

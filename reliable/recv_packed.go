@@ -7,7 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// How a receiver reads packets whose runs are compressed. docs/protocol.md §26.
+// How a receiver reads packets whose runs are compressed, and gives up those that it cannot read.
+// docs/protocol.md §13.6, §26.
 //
 // A packet is unpacked when it comes, which shows whether it is sound, and delivered from
 // there where it is its turn. What has to wait lies as it came, in a slot or where the fabric
@@ -40,10 +41,14 @@ func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
 	if seq := d.Seq; st.lacks(seq) {
 		switch err := st.unpack(seq, b); {
 		case errors.Is(err, wire.ErrDictionary):
-			st.unreadable(now, seq, b, repair)
+			st.tellUnreadable(b)
+			st.unreadable(now, seq, repair)
+			return
+		case errors.Is(err, wire.ErrUnsupported):
+			st.unsupported(now, b, d, repair)
 			return
 		case err != nil:
-			st.malformed()
+			st.malformedData(now, seq, repair)
 			return
 		}
 		s := &st.r.stats
@@ -65,7 +70,7 @@ func (st *Stream) unpack(seq uint64, b []byte) error {
 	u := &st.r.unpacked
 	u.of = nil
 	if st.r.cfg.Unpacker == nil {
-		return wire.ErrDictionary
+		return wire.ErrUnsupported
 	}
 	p, err := wire.Unpack(st.r.cfg.Unpacker, u.packet, b)
 	if err != nil {
@@ -99,12 +104,35 @@ func (st *Stream) runs(e *entry) []byte {
 	return nil
 }
 
-// unreadable takes in a packet that is compressed with a dictionary that is not known: it is
-// lost, and not asked for again. docs/protocol.md §26.5.
-func (st *Stream) unreadable(now Instant, seq uint64, b []byte, repair bool) {
-	p, _ := wire.ParsePacked(b)
+// unreadable takes in a packet that is sound and cannot be read here: it is lost, and not asked for
+// again, for it would come as it is. docs/protocol.md §13.6, §26.5.
+func (st *Stream) unreadable(now Instant, seq uint64, repair bool) {
 	st.r.stats.Unreadable++
-	st.tellUnreadable(&p)
+	st.giveUpOne(now, seq, repair)
+}
+
+// unsupported takes in a packet that is sound, and whose codec, kind of run or packet size is not one that is
+// read here. docs/protocol.md §13.6.
+func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) {
+	if !st.lacks(d.Seq) {
+		st.data(now, b, d, repair) // counts it: nothing of it is delivered
+		return
+	}
+	st.fault(FaultUnsupported)
+	st.unreadable(now, d.Seq, repair)
+}
+
+// malformedData takes in a malformed packet whose sequence can be read. A repair is the packet as it was sent
+// first: to ask again would bring the same. docs/protocol.md §13.7.
+func (st *Stream) malformedData(now Instant, seq uint64, repair bool) {
+	st.malformed()
+	if repair && st.lacks(seq) && seq < st.tracked {
+		st.giveUpOne(now, seq, repair)
+	}
+}
+
+// giveUpOne gives up packet seq, which has come and is of no use.
+func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	if st.path.legs != nil {
 		st.arrived(now, seq, repair)
 	}
@@ -136,8 +164,9 @@ func (st *Stream) unreadable(now Instant, seq uint64, b []byte, repair bool) {
 // maxUnreadable bounds the dictionaries of one stream that are told of.
 const maxUnreadable = 16
 
-// tellUnreadable tells of a dictionary that is not known, once a stream.
-func (st *Stream) tellUnreadable(p *wire.Packed) {
+// tellUnreadable tells of the dictionary of packet b, which is not known, once a stream.
+func (st *Stream) tellUnreadable(b []byte) {
+	p, _ := wire.ParsePacked(b)
 	told := &st.topics.unreadable
 	if _, ok := (*told)[p.Dict]; ok || len(*told) >= maxUnreadable {
 		return

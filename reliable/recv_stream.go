@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
@@ -114,6 +115,37 @@ type entry struct {
 	since Instant // when it was found missing; of a repair that waits, when it came
 	due   Instant // when to ask for it next
 	asked Instant // when it was asked for last
+}
+
+// data takes in one data packet that is not the stream's next as its last one was.
+func (r *Receiver) data(now Instant, from uint64, h *wire.Header, b []byte) {
+	repair := h.Flags&wire.FlagRepair != 0
+	d, err := wire.ParseData(b)
+	if err != nil && !errors.Is(err, wire.ErrUnsupported) {
+		st := r.instances.streams[streamKey{h.Publisher, h.Epoch}]
+		switch {
+		case st == nil:
+			r.stats.Malformed++
+		case len(b) < wire.DataHeaderLen:
+			st.malformed()
+		default:
+			st.malformedData(now, wire.DataSeq(b), repair)
+		}
+		return
+	}
+	st := r.stream(now, from, h, d.PacketSize, extent{d.Seq, d.Seq}, nil)
+	switch {
+	case st == nil && repair:
+		r.stats.Unstarted++
+	case st == nil:
+	case err != nil || d.PacketSize != st.packetSize:
+		st.unsupported(now, b, &d, repair)
+	default:
+		if h.Flags == 0 {
+			st.plain.head, st.plain.known = [wire.HeaderLen]byte(b), true
+		}
+		st.takeData(now, b, &d, repair)
+	}
 }
 
 // takeData takes in one data packet.

@@ -154,9 +154,9 @@ func TestTimersComeFromThePublisher(t *testing.T) {
 			r.Handle(now, 5, wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &hb))
 		}
 		beat(1)
-		r.Handle(1, 5, data(3, 0, 0)) // states 512 bytes
-		if n := r.Stats().Malformed; n != 1 {
-			t.Errorf("%d packets of another size were refused, want 1", n)
+		r.Handle(1, 5, data(3, 1, 0)) // states 512 bytes
+		if n := r.Stats().Unreadable; n != 1 {
+			t.Errorf("%d packets of another size were given up, want 1", n)
 		}
 		now, last := Instant(1), Instant(1)
 		var distances []time.Duration

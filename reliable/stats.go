@@ -65,12 +65,12 @@ type ReceiverStats struct {
 	LostDeadline   uint64 // of Lost: not repaired within the deadline
 	LostOverrun    uint64 // of Lost: this receiver fell behind by more than its window
 	LostReleased   uint64 // of Lost: the publisher did not wait for this receiver any more
-	LostUnreadable uint64 // of Lost: compressed with a dictionary that is not known
+	LostUnreadable uint64 // of Lost: in packets that cannot be read here
 	LostEnd        uint64 // of Lost: the publisher went away first
 	Packed         uint64 // packets that were compressed and unpacked
 	PackedBytes    uint64 // of them, as they came
 	UnpackedBytes  uint64 // and unpacked
-	Unreadable     uint64 // packets compressed with a dictionary that is not known
+	Unreadable     uint64 // packets that cannot be read here: see CauseUnreadable
 	Missing        uint64 // packets that were found missing, whatever became of them
 	NAKs           uint64 // NAK packets sent
 	NAKPackets     uint64 // packets asked for in them

@@ -164,14 +164,17 @@ func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
 // ParseData reads the data packet b, whose header has been parsed. All of it is
 // checked, to the last message, so that nothing is delivered of a packet that is
 // malformed somewhere; but what is compressed is only measured. docs/protocol.md §13.3, §26.3.
+// With ErrUnsupported, for a codec or a kind of run that is not known, the rest of the packet is
+// sound, and Seq and PacketSize are known. docs/protocol.md §13.6.
 func ParseData(b []byte) (d Data, err error) {
-	if err = d.Parse(b); err != nil {
+	if err = d.Parse(b); err != nil && err != ErrUnsupported {
 		return Data{}, err
 	}
-	return d, nil
+	return d, err
 }
 
-// Parse is ParseData into d, of which nothing means anything where that fails: it is not copied.
+// Parse is ParseData into d, of which nothing but what ErrUnsupported leaves means anything where that fails: it is not
+// copied.
 func (d *Data) Parse(b []byte) error {
 	if len(b) < DataHeaderLen {
 		return ErrShort
@@ -184,54 +187,53 @@ func (d *Data) Parse(b []byte) error {
 	if d.Codec = CodecOf(b); d.Codec != CodecNone {
 		d.Runs = nil
 		_, err := ParsePacked(b)
+		if err == nil && d.Codec > LastCodec {
+			err = ErrUnsupported
+		}
 		return err
 	}
 	d.Runs = b[DataHeaderLen:]
-	var ok bool
-	if d.Topics, d.Step, ok = checkRuns(d.Runs); !ok {
-		return ErrMalformed
-	}
-	return nil
+	var err error
+	d.Topics, d.Step, err = checkRuns(d.Runs)
+	return err
 }
 
 // checkRuns reports whether there are topic runs in b, Data.Step, and whether all runs are sound.
-func checkRuns(b []byte) (topics bool, step int, ok bool) {
+// ErrUnsupported: they are, but some are of a kind that is not known.
+func checkRuns(b []byte) (topics bool, step int, err error) {
 	for runs := 0; len(b) > 0 && RunKind(b[0]) != RunPadding; runs++ {
 		if len(b) < RunHeaderLen {
-			return false, 0, false
+			return false, 0, ErrMalformed
 		}
 		n := RunHeaderLen + int(binary.LittleEndian.Uint16(b[2:]))
 		if n > len(b) || binary.LittleEndian.Uint64(b[12:]) >= MaxSeq {
-			return false, 0, false
+			return false, 0, ErrMalformed
 		}
+		ok := true
 		step = 0
 		switch RunKind(b[0]) {
 		case RunMessages:
-			if step, ok = checkMessages(b[RunHeaderLen:n]); !ok {
-				return false, 0, false
-			}
+			step, ok = checkMessages(b[RunHeaderLen:n])
 			if runs > 0 {
 				step = 0
 			}
 		case RunFragment:
-			if _, err := ParseFragment(b[RunHeaderLen:n]); err != nil {
-				return false, 0, false
-			}
+			_, bad := ParseFragment(b[RunHeaderLen:n])
+			ok = bad == nil
 		case RunTopic:
-			if n == RunHeaderLen || n > RunHeaderLen+MaxTopicName {
-				return false, 0, false
-			}
+			ok = n > RunHeaderLen && n <= RunHeaderLen+MaxTopicName
 			topics = true
 		case RunState:
-			if n < RunHeaderLen+StateHeaderLen {
-				return false, 0, false
-			}
+			ok = n >= RunHeaderLen+StateHeaderLen
 		default:
-			return false, 0, false
+			err = ErrUnsupported
+		}
+		if !ok {
+			return false, 0, ErrMalformed
 		}
 		b = b[n:]
 	}
-	return topics, step, true
+	return topics, step, err
 }
 
 // checkMessages reports whether body is a chain of whole messages, and its Step.

@@ -89,7 +89,7 @@ func ParsePacked(b []byte) (Packed, error) {
 	if len(p.Bytes) == 0 {
 		return Packed{}, ErrShort
 	}
-	if p.Codec == CodecNone || p.Codec > LastCodec || p.Len > MaxRuns || len(p.Bytes) >= p.Len {
+	if p.Codec == CodecNone || p.Len > MaxRuns || len(p.Bytes) >= p.Len {
 		return Packed{}, ErrMalformed
 	}
 	return p, nil
@@ -97,7 +97,7 @@ func ParsePacked(b []byte) (Packed, error) {
 
 // Unpack writes the data packet b, whose runs are compressed, as if they were not, into
 // dst, which it enlarges if need be. The packet is checked as ParseData checks others.
-// It has no checksum that is right.
+// It has no checksum that is right. ErrUnsupported: a codec or a kind of run is not known.
 func Unpack(u Unpacker, dst, b []byte) ([]byte, error) {
 	p, err := ParsePacked(b)
 	if err != nil {
@@ -114,8 +114,8 @@ func Unpack(u Unpacker, dst, b []byte) ([]byte, error) {
 	if len(dst) != DataHeaderLen+p.Len {
 		return nil, ErrMalformed
 	}
-	if _, _, ok := checkRuns(dst[DataHeaderLen:]); !ok {
-		return nil, ErrMalformed
+	if _, _, err := checkRuns(dst[DataHeaderLen:]); err != nil {
+		return nil, err
 	}
 	return dst, nil
 }

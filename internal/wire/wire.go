@@ -146,7 +146,7 @@ var (
 	ErrForeign     = errors.New("wire: not a Fanfare packet")
 	ErrVersion     = errors.New("wire: unknown version")
 	ErrType        = errors.New("wire: unknown packet type")
-	ErrUnsupported = errors.New("wire: codec or key epoch is not supported")
+	ErrUnsupported = errors.New("wire: codec, kind of run or key epoch is not supported")
 	ErrChecksum    = errors.New("wire: checksum does not match")
 	ErrMalformed   = errors.New("wire: malformed packet")
 )
@@ -186,7 +186,7 @@ func ParseHeader(b []byte) (Header, error) {
 	if b[2] != Version {
 		return Header{}, ErrVersion
 	}
-	if b[5]|b[6] != 0 && (b[6] != 0 || Type(b[3]) != TypeData || Codec(b[5]) > LastCodec) {
+	if b[5]|b[6] != 0 && (b[6] != 0 || Type(b[3]) != TypeData) {
 		return Header{}, ErrUnsupported
 	}
 	h := Header{

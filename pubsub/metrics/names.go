@@ -124,7 +124,7 @@ var groupMetrics = []metric[pubsub.GroupStats]{
 	counter("receive_compressed_packets", "Packets that were compressed.", func(s *pubsub.GroupStats) float64 { return float64(s.Packed) }, "group"),
 	counter("receive_compressed_bytes", "Bytes of these packets on the wire.", func(s *pubsub.GroupStats) float64 { return float64(s.PackedBytes) }, "group"),
 	counter("receive_uncompressed_bytes", "Bytes of these packets as they are without compression.", func(s *pubsub.GroupStats) float64 { return float64(s.UnpackedBytes) }, "group"),
-	counter("receive_unreadable_packets", "Packets compressed with a dictionary that is not here.", func(s *pubsub.GroupStats) float64 { return float64(s.Unreadable) }, "group"),
+	counter("receive_unreadable_packets", "Packets that cannot be read here: their dictionary, codec, kind of run or packet size is not known.", func(s *pubsub.GroupStats) float64 { return float64(s.Unreadable) }, "group"),
 	counter("receive_missing_packets", "Packets found missing, whatever became of them.", func(s *pubsub.GroupStats) float64 { return float64(s.Missing) }, "group"),
 	counter("receive_naks", "NAK packets sent.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKs) }, "group"),
 	counter("receive_nak_packets", "Packets asked for in NAKs.", func(s *pubsub.GroupStats) float64 { return float64(s.NAKPackets) }, "group"),

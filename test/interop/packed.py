@@ -14,7 +14,7 @@ class Corrupt(Exception):
 
 
 class Unknown(Exception):
-    """There is no such dictionary here."""
+    """There is no such dictionary or codec here."""
 
 
 class Dictionaries:
@@ -29,7 +29,7 @@ class Dictionaries:
         return number
 
     def unpack(self, codec, dictionary, b, size):
-        if dictionary not in self.s2:
+        if codec not in CODECS or dictionary not in self.s2:
             raise Unknown
         try:
             if codec == CODEC_S2:

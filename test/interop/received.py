@@ -12,7 +12,7 @@ from timers import MS
 TAG, NOW = 67305985, 10**15
 WINDOW, LEAD, TRAIL = 32, 10, 2
 # The counters that both implementations have.
-COMMON = ("malformed", "foreign", "version", "own", "damaged", "stale", "duplicates", "unstarted", "implausible",
+COMMON = ("malformed", "foreign", "version", "own", "damaged", "stale", "duplicates", "unstarted", "implausible", "unreadable",
           "statuses_stale", "receivers_left", "naks", "nak_invalid", "replies_late")
 
 

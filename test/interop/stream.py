@@ -56,8 +56,15 @@ class Stream:
             self.statuses = Statuses(self, now)
 
     def data(self, b, now):
-        d = wire.parse_data(b)
-        wire.need(d.packet_size == self.packet_size)
+        try:
+            d = wire.parse_data(b)
+        except wire.WireError:
+            seq = wire.data_seq(b)
+            if b[4] & wire.REPAIR and self.next <= seq < self.high and seq not in self.slots:  # it was sent so (§13.7)
+                self.is_alive(now)
+                self.give_up(seq)
+                self.advance(now)
+            raise
         if self.state == "ended" or d.seq in self.slots or self.start <= d.seq < self.next:
             return self.group.count("duplicates")
         if d.seq < self.start:
@@ -72,7 +79,7 @@ class Stream:
         if m and m.tries == 1 and b[4] & wire.REPAIR:
             self.rtt.sample(now - m.asked)
         self.high = max(self.high, d.seq + 1)
-        if d.runs is None:  # it will not be had by asking, either (§26.5)
+        if d.runs is None or d.packet_size != self.packet_size:  # it will not be had by asking, either (§13.6)
             self.group.count("unreadable")
             self.give_up(d.seq)
         else:

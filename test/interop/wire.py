@@ -69,7 +69,7 @@ def parse_header(b):
     need(len(b) >= HEADER_LEN)
     _, version, kind, flags, codec, key_epoch, tag, _, publisher, epoch = HEADER.unpack_from(b)
     need(version == VERSION and key_epoch == 0, "version")
-    need(codec == packed.CODEC_NONE or codec in packed.CODECS and kind == DATA, "version")
+    need(codec == packed.CODEC_NONE or kind == DATA, "version")
     need(DATA <= kind <= RECALL, "foreign")
     return Header(kind, flags, tag, publisher, epoch)
 
@@ -111,7 +111,7 @@ FRAGMENT_HEADER = struct.Struct("<II")
 STATE_HEADER = struct.Struct("<BxxxI")
 STATE_BEGINS, STATE_ENDS, STATE_FIRST, STATE_LAST, STATE_FAILED = (1 << i for i in range(5))
 
-Data = namedtuple("Data", "seq packet_size runs")  # runs: None if their dictionary is not known
+Data = namedtuple("Data", "seq packet_size runs")  # runs: None if they cannot be read (§13.6)
 # A run of messages has a list of them, a fragment total, offset and bytes, a topic run its name as data. A state run has
 # its marks as total, its round as offset.
 Run = namedtuple("Run", "kind topic number messages total offset data flags", defaults=(0,))
@@ -156,16 +156,22 @@ def parse_data(b):
         return Data(seq, size, None)
 
 
+def data_seq(b):
+    """The sequence of a packet that may be malformed, -1 if it has none."""
+    return DATA_HEADER.unpack_from(b, HEADER_LEN)[0] if len(b) >= DATA_HEADER_LEN else -1
+
+
 def parse_runs(b):
-    runs, at = [], DATA_HEADER_LEN
+    runs, at, unknown = [], DATA_HEADER_LEN, False
     while at < len(b) and b[at] != RUN_PADDING:
         need(at + RUN_HEADER_LEN <= len(b))
         kind, flags, length, topic, number = RUN_HEADER.unpack_from(b, at)
         at += RUN_HEADER_LEN
         need(at + length <= len(b) and number < MAX_SEQ)
         body, at = b[at:at + length], at + length
-        need(kind in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE))
-        if kind == RUN_MESSAGES:
+        if kind not in (RUN_MESSAGES, RUN_FRAGMENT, RUN_TOPIC, RUN_STATE):
+            unknown = True
+        elif kind == RUN_MESSAGES:
             runs.append(Run(kind, topic, number, parse_messages(body), 0, 0, b"", flags))
         elif kind == RUN_FRAGMENT:
             runs.append(parse_fragment(topic, number, body, flags))
@@ -173,7 +179,7 @@ def parse_runs(b):
             runs.append(parse_state(topic, number, body, flags))
         else:
             runs.append(parse_topic(topic, number, body, flags))
-    return runs
+    return None if unknown else runs
 
 
 def parse_messages(body):
