@@ -19,7 +19,7 @@ type Stats struct {
 	BytesSent   uint64
 	SendCalls   uint64 // system calls or doorbells
 	SendBusy    uint64 // Send or Reply found the queue full
-	SendErrors  uint64 // packets lost to an error of Send or Reply
+	SendErrors  uint64 // packets lost to an error of Send
 	// SendNoMemory counts packets that were lost for a receiver each, because there was no memory for them
 	// here (shared memory).
 	SendNoMemory    uint64

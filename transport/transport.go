@@ -174,6 +174,8 @@ type Addresser interface {
 	// ("10.0.0.7:40233"): for logs, and to be fair to hosts, never an identity. It is empty where that is not
 	// known any more. It belongs to the loop.
 	SourceAddress(from Source) string
+	// PeerAddress is the same text of a retained peer.
+	PeerAddress(p Peer) string
 }
 
 // Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with

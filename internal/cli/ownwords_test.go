@@ -34,7 +34,7 @@ func TestOwnWords(t *testing.T) {
 		{&logline.SubscriberSilent, "pub"}, {&logline.SubscriberReleased, "pub"}, {&logline.SlowSubscriber, "pub"},
 		{&logline.PublisherStalled, "pub"}, {&logline.PublisherResumed, "pub"},
 		{&logline.StoodStill, "pub sub"},
-		{&logline.PacketsDropped, ""}, {&logline.SendFailed, ""}, {&logline.ReceiveBufferCapped, ""},
+		{&logline.PacketsDropped, ""}, {&logline.SendFailed, ""}, {&logline.CannotReply, ""}, {&logline.ReceiveBufferCapped, ""},
 	} {
 		for name, own := range commands {
 			if want := strings.Contains(" "+c.own+" ", " "+name+" "); own[c.line.Text] != want {

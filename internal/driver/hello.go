@@ -203,9 +203,7 @@ func (h *hellos) tick(now reliable.Instant) reliable.Instant {
 		case peer == 0:
 			h.send(now, b)
 		default:
-			if err := h.l.t.Reply(transport.Peer(peer), b); err != nil {
-				h.l.counters.repliesFailed.Add(1)
-			}
+			h.l.replyTo(peer, b)
 		}
 	}
 }

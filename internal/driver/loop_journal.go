@@ -30,6 +30,7 @@ type journal struct {
 	repeats     repeats    // of peers
 	namesakes   uint64     // other buses with our id
 	memberships memberships
+	unreplied   unreplied
 	sealedTold  bool         // that sealed packets come, and there are no keys
 	stuck       *Publication // the first of those that can send nothing, which was said; nil: there is none
 }

@@ -165,6 +165,7 @@ var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
 	events.GroupLost:           {kept: true},
 	events.GroupFailed:         {kept: true},
 	events.CannotSend:          {kept: true},
+	events.CannotReply:         {kept: true},
 	events.SubscriberSilent:    {kept: true, subscriber: true},
 	events.SubscriberReleased:  {kept: true, subscriber: true},
 	events.SlowSubscriber:      {kept: true, subscriber: true},

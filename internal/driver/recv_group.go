@@ -272,9 +272,7 @@ func (g *group) sendControl(now reliable.Instant) {
 		if !ok {
 			return
 		}
-		if err := g.l.t.Reply(transport.Peer(peer), p); err != nil {
-			g.l.counters.repliesFailed.Add(1)
-		}
+		g.l.replyTo(peer, p)
 	}
 }
 

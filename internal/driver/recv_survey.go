@@ -115,9 +115,7 @@ func (l *Loop) surveyPacket(now reliable.Instant, tr *transport.Train, p []byte)
 			if !ok {
 				break
 			}
-			if err := l.t.Reply(transport.Peer(peer), p); err != nil {
-				l.counters.repliesFailed.Add(1)
-			}
+			l.replyTo(peer, p)
 		}
 	}
 }

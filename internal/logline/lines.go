@@ -45,6 +45,8 @@ var (
 	CannotSendToo     = Line{debug, CannotSend.Text, CannotSend.Attrs, "cannot_send", doubling, ""}
 	SendsAgain        = Line{info, "what is published is sent again", "group after", "sends_again", "when that group's is", ""}
 	SendsAgainToo     = Line{debug, SendsAgain.Text, SendsAgain.Attrs, "sends_again", each, ""}
+	CannotReply       = Line{warn, "NAKs and statuses to a publisher cannot be sent: what is lost is not repaired, and that publisher does not wait for this bus", "address for packets err do", "cannot_reply", doubling + ", of each publisher. And: " + ofPeers, "What the attribute do says, such as to add a route to that address."}
+	RepliesAgain      = Line{info, "NAKs and statuses to a publisher are sent again", "address after", "replies_again", "once for each publisher that was reported. And: " + ofPeers, ""}
 	WaitFailed        = Line{warn, "waiting for packets failed", "err", "", ofPeers, "What err says."}
 	PacketsDropped    = Line{warn, "packets were dropped by this host", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
 	PacketsMissed     = Line{info, "packets were lost on the way, or are none of this bus's", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
@@ -146,7 +148,7 @@ var (
 // All are all lines.
 var All = []Section{
 	{"Publishers that are heard", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &TooManyTopics, &Mismatch, &MismatchHarmless}},
-	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &CannotSend, &CannotSendToo, &SendsAgain, &SendsAgainToo, &WaitFailed}},
+	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &CannotSend, &CannotSendToo, &SendsAgain, &SendsAgainToo, &CannotReply, &RepliesAgain, &WaitFailed}},
 	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &PublisherStalled, &PublisherResumed}},
 	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerBesideSlow, &KeySlow, &HandlerReturned, &HandlerExited, &HandlerBesideExited, &StoodStill, &NoSubscriberHeard, &NoPublisherHeard, &NoLoopback, &StateFailed, &StateSlow, &StateReturned, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},

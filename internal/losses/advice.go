@@ -122,6 +122,9 @@ var table = map[string]advice{
 	"cannot_send": {why: "Nothing of what was published could be sent for a while: publishers wait when there is no more room, and subscribers hear nothing.", do: func(e *Evidence) string {
 		return "Mend what keeps " + cmp.Or(e.Process, "this process") + " from sending: " + said(e.Err, "the log says what") + "."
 	}},
+	"cannot_reply": {why: "NAKs and statuses to a publisher could not be sent: what was lost on the way from it was not repaired, and it did not wait for this bus.", do: func(e *Evidence) string {
+		return "Let " + cmp.Or(e.Process, "this process") + " send to " + cmp.Or(e.Address, "that publisher") + ": " + said(e.Err, "the log says what keeps it") + "."
+	}},
 	"subscriber_silent": {why: "A subscriber said nothing any more and is not waited for: it was killed, stopped or cut off, and what it misses it has lost.", do: func(e *Evidence) string {
 		return "See whether " + cmp.Or(e.Subscriber, "that subscriber") + " still runs: was it killed, stopped, or cut off from the network? If its host only stood still for a while, such as a container that had used up its share of the processors, raise Config.Silence of the publisher (1 s unless set; pub -silence)."
 	}},

@@ -157,6 +157,12 @@ const (
 	// other all the same: such as packets of another size, or other legs. Nobody loses anything by it. Err and
 	// Relevant are as of ConfigMismatch. It is told once for each start of the other bus.
 	ConfigDiffers
+	// CannotReply: no NAK, status or answer could be sent to the publisher at Address for For, and Behind
+	// packets were not. What is lost on the way from there is not repaired, and that publisher does not wait
+	// for this bus. Err says why, and what to do. It is told after a second, and again at twice as long each time.
+	CannotReply
+	// RepliesAgain: what CannotReply was told of is over, after For.
+	RepliesAgain
 
 	// Kinds is how many there are.
 	Kinds
@@ -208,6 +214,8 @@ var texts = [...]string{
 	CannotSend:          "cannot send",
 	SendsAgain:          "sends again",
 	ConfigDiffers:       "config differs",
+	CannotReply:         "cannot reply",
+	RepliesAgain:        "replies again",
 }
 
 func (k Kind) String() string {
@@ -236,10 +244,10 @@ type Event struct {
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
 	// PublisherFault, ConfigMismatch, ConfigDiffers, DictionaryMissing, SubscriptionEvicted,
-	// PacketsUnreadable, Unfindable, Unmet and CannotSend, and may be for LegDown.
+	// PacketsUnreadable, Unfindable, Unmet, CannotSend and CannotReply, and may be for LegDown.
 	Err error
 	// OtherEpoch and OtherAddress are for DuplicateName. Address is that of the publisher or
-	// subscriber that it is about, and of BadPackets. Addresses are the fabric's own text, empty where it has none.
+	// subscriber that it is about, and of BadPackets, CannotReply and RepliesAgain. Addresses are the fabric's own text, empty where it has none.
 	OtherEpoch            uint64
 	Address, OtherAddress string
 
@@ -284,6 +292,10 @@ func (e Event) String() string {
 		return fmt.Sprintf("%s: nothing for %v, %s waiting: %v (group %s)", e.Kind, d, behind, e.Err, e.Group)
 	case SendsAgain:
 		return fmt.Sprintf("%s: after %v (group %s)", e.Kind, d, e.Group)
+	case CannotReply:
+		return fmt.Sprintf("%s: no NAK or status to %s for %v, %s not sent: %v", e.Kind, e.Address, d, behind, e.Err)
+	case RepliesAgain:
+		return fmt.Sprintf("%s: to %s, after %v", e.Kind, e.Address, d)
 	case PublisherResumed:
 		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, who, e.Group)
 	case HoldsPublishersUp, ReleasedByPublisher:

@@ -115,6 +115,14 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return a.SourceAddress(e.inner.From)
 }
 
+// PeerAddress implements transport.Addresser, where the inner transport does.
+func (t *Transport) PeerAddress(p transport.Peer) string {
+	if a, ok := t.inner.(transport.Addresser); ok {
+		return a.PeerAddress(p)
+	}
+	return ""
+}
+
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) {
 	if t.through {

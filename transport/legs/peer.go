@@ -68,3 +68,15 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	}
 	return ""
 }
+
+// PeerAddress implements transport.Addresser, where the leg does.
+func (t *Transport) PeerAddress(p transport.Peer) string {
+	x := t.peers.Get(p)
+	if x == nil {
+		return ""
+	}
+	if a, ok := t.legs[x.leg].Transport.(transport.Addresser); ok {
+		return a.PeerAddress(x.p)
+	}
+	return ""
+}

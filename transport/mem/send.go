@@ -128,6 +128,14 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return fmt.Sprintf("mem://%s#%d", t.net.name, uint64(from))
 }
 
+// PeerAddress implements transport.Addresser.
+func (t *Transport) PeerAddress(p transport.Peer) string {
+	if id, ok := t.peers.Key(p); ok {
+		return t.SourceAddress(transport.Source(id))
+	}
+	return ""
+}
+
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 
@@ -149,7 +157,6 @@ func (t *Transport) reply(p transport.Peer, packet []byte) error {
 		return errNoPeer
 	}
 	if err := train.CheckPacket(len(packet), t.cfg.MaxPacket); err != nil {
-		t.sent.Errors.Add(1)
 		return err
 	}
 	t.sent.Packets.Add(1)

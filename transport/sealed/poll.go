@@ -226,6 +226,14 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return ""
 }
 
+// PeerAddress implements transport.Addresser, where the inner transport does.
+func (t *Transport) PeerAddress(p transport.Peer) string {
+	if a, ok := t.inner.(transport.Addresser); ok {
+		return a.PeerAddress(p)
+	}
+	return ""
+}
+
 // end is Poll after Close. What was polled before is not delivered any more.
 func (t *Transport) end() error {
 	if t.ended.Load() {

@@ -226,17 +226,15 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 		return errClosed
 	}
 	if err := train.CheckPacket(len(packet), len(t.out)-Overhead); err != nil {
-		t.sent.Errors.Add(1)
 		return err
 	}
 	if err := t.noKey(t.reply.begin(t.cfg.Keys.Keys(), t.cfg.Now(), 1), 1); err != nil {
-		t.sent.Errors.Add(1)
 		return err
 	}
 	b := t.out[:len(packet)+Overhead]
 	t.reply.seal(b, packet)
 	if err := t.inner.Reply(p, b); err != nil {
-		t.sent.Count(err)
+		t.sent.CountReply(err)
 		return err
 	}
 	t.sent.Packets.Add(1)

@@ -237,3 +237,11 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	}
 	return ""
 }
+
+// PeerAddress implements transport.Addresser.
+func (t *Transport) PeerAddress(p transport.Peer) string {
+	if to := t.peers.Get(p); to != nil && !t.closing.Load() {
+		return (*to).address(t.cfg.Name)
+	}
+	return ""
+}

@@ -302,7 +302,6 @@ func (t *Transport) reply(to transport.Peer, packet []byte) error {
 		return errNoPeer
 	}
 	if err := train.CheckPacket(len(packet), maxPacket); err != nil {
-		t.sent.Errors.Add(1)
 		return err
 	}
 	t.sent.Packets.Add(1)

@@ -161,6 +161,9 @@ func testAddresses(t *testing.T, f *fabric) {
 	reply := func(e *endpoint, to transport.Peer, packet string) {
 		f.until(t, "the reply is sent", func() bool { return e.Reply(to, []byte(packet)) == nil })
 	}
+	if to, ok := b.Transport.(transport.Addresser); ok && to.PeerAddress((*toB)[0]) == "" {
+		t.Error("a peer has no address")
+	}
 	reply(b, (*toB)[0], "B")
 	reply(c, (*toC)[0], "C")
 	f.until(t, "the replies arrive", func() bool { return came['B'] && came['C'] })

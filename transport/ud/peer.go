@@ -84,6 +84,14 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return addressText(h.Src, s.wc.SrcQPN)
 }
 
+// PeerAddress implements transport.Addresser.
+func (t *Transport) PeerAddress(p transport.Peer) string {
+	if key, ok := t.peers.Key(p); ok {
+		return addressText(key.gid, key.qpn)
+	}
+	return ""
+}
+
 // addressText is the text of a queue pair's address.
 func addressText(gid rdma.GID, qpn rdma.QPN) string {
 	return fmt.Sprintf("[%v]:qp%d", gid, uint32(qpn))
@@ -135,7 +143,7 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 // count counts a reply that was sent, or was not.
 func (t *Transport) count(err error, bytes int) {
 	if err != nil {
-		t.counts.sent.Count(err)
+		t.counts.sent.CountReply(err)
 		return
 	}
 	t.counts.sent.Packets.Add(1)

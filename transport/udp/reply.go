@@ -35,6 +35,14 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return to.AddrPort().String()
 }
 
+// PeerAddress implements transport.Addresser.
+func (t *Transport) PeerAddress(p transport.Peer) string {
+	if to, ok := t.peers.Key(p); ok {
+		return to.String()
+	}
+	return ""
+}
+
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 
@@ -50,7 +58,6 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 		return errNoPeer
 	}
 	if err := train.CheckPacket(len(packet), largestSend); err != nil {
-		t.sent.Errors.Add(1)
 		return err
 	}
 	at := t.at.Load()
@@ -59,7 +66,7 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	}
 	t.sent.Calls.Add(1)
 	if err := t.answer(to, packet, &at.link); err != nil {
-		t.sent.Count(err)
+		t.sent.CountReply(err)
 		return err
 	}
 	t.sent.Packets.Add(1)

@@ -90,6 +90,14 @@ func (t *Table[K, V]) Get(p transport.Peer) *V {
 	return nil
 }
 
+// Key returns the address of a retained peer.
+func (t *Table[K, V]) Key(p transport.Peer) (key K, ok bool) {
+	if e := t.entry(p); e != nil {
+		return e.key, true
+	}
+	return key, false
+}
+
 // All yields the values of all retained peers.
 func (t *Table[K, V]) All() iter.Seq[V] {
 	return func(yield func(V) bool) {

@@ -67,7 +67,7 @@ func (c *Received) AddTo(s *transport.Stats) {
 	s.MembershipsLost += c.Lost.Load()
 }
 
-// Count counts the error of a Send or a Reply. What was not ready, or closed, is
+// Count counts the error of a Send. What was not ready, or closed, is
 // no event of the queue or the network.
 func (c *Sent) Count(err error) {
 	switch {
@@ -75,5 +75,12 @@ func (c *Sent) Count(err error) {
 		c.Busy.Add(1)
 	case !errors.Is(err, net.ErrClosed) && !errors.Is(err, transport.ErrNotReady):
 		c.Errors.Add(1)
+	}
+}
+
+// CountReply counts the error of a Reply. Its caller counts and reports all others, by peer.
+func (c *Sent) CountReply(err error) {
+	if errors.Is(err, transport.ErrBusy) {
+		c.Busy.Add(1)
 	}
 }

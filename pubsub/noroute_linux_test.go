@@ -1,0 +1,98 @@
+//go:build !fanfare_plainudp
+
+package pubsub
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// A subscriber without a route to the publisher reports that its NAKs and statuses cannot be sent: where to, why and
+// what to do, in its log and as an event; and that it is over when the route is there.
+func TestNoRouteToPublisher(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	far := startFar(t, publishFromElsewhere)
+	if far == nil {
+		return
+	}
+	testenv.AddVeth(t, "near", "far", 0)
+	testenv.Sysctl(t, "net/ipv4/conf/all/rp_filter", "0") // else the kernel drops what comes from there
+	testenv.Sysctl(t, "net/ipv4/conf/near/rp_filter", "0")
+	testenv.MoveLink(t, "far", far.pid)
+	testenv.AddAddr(t, "near", "10.88.0.1/24")
+	testenv.LinkUp(t, "near")
+	far.ask(t, "start")
+	tr, err := udp.Open(overWire("near"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, ctx := &heard{}, testContext(t)
+	var log logLines
+	b, err := Config{OnEvent: told.event, Logger: slog.New(slog.NewTextHandler(&log, nil))}.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	subscribe(t, b, "x")
+
+	e := told.await(t, ctx, events.CannotReply)
+	if !errors.Is(e.Err, syscall.ENETUNREACH) || !strings.HasPrefix(e.Address, "10.99.0.2:") || e.For < time.Second || e.Behind == 0 {
+		t.Errorf("%+v", e)
+	}
+	if !strings.Contains(e.String(), "network is unreachable: add a route to 10.99.0.2 on this host") {
+		t.Errorf("%v", e)
+	}
+	if n := log.count(`level=WARN msg="NAKs and statuses to a publisher cannot be sent`); n == 0 || n > 4 {
+		t.Errorf("the log has %d lines:\n%s", n, log.String())
+	}
+	if st := b.Stats(); st.RepliesFailed == 0 || st.Transport.SendErrors != 0 {
+		t.Errorf("%d replies failed, %d packets are counted as lost by their publisher", st.RepliesFailed, st.Transport.SendErrors)
+	}
+	var kept bool
+	for _, l := range b.Losses().Losses {
+		kept = kept || l.Cause == "cannot_reply" && strings.HasPrefix(l.Address, "10.99.0.2:")
+	}
+	if !kept {
+		t.Errorf("the record of losses lacks it: %+v", b.Losses())
+	}
+
+	testenv.AddAddr(t, "near", "10.99.0.1/24")
+	if e := told.await(t, ctx, events.RepliesAgain); !strings.HasPrefix(e.Address, "10.99.0.2:") || e.For < time.Second {
+		t.Errorf("%+v", e)
+	}
+	far.ask(t, "met")
+}
+
+// publishFromElsewhere is the process at the far end, on another network.
+func publishFromElsewhere(t *testing.T) {
+	var b *Bus
+	var p *Publisher
+	obey(func(order string) string {
+		switch order {
+		case "start":
+			testenv.AddAddr(t, "far", "10.99.0.2/24")
+			testenv.LinkUp(t, "far")
+			tr, err := udp.Open(overWire("far"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err = (Config{}).OpenTransport(tr); err != nil {
+				t.Fatal(err)
+			}
+			p = publisher(t, b, "x")
+			publish(t, testContext(t), p, "hello")
+		case "met":
+			wait(t, testContext(t), p, 1)
+			b.Close()
+		}
+		return ""
+	})
+}
