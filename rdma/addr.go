@@ -115,6 +115,12 @@ func (a Addr) IsZeroNet() bool {
 	return a.IsWildcard()
 }
 
+// IsUnicast reports whether a is an IP address of one host. Of 0.0.0.0 the subnet
+// manager makes a group.
+func (a Addr) IsUnicast() bool {
+	return a.Family != FamilyIB && a.IP.IsValid() && !a.IP.IsUnspecified() && !a.IP.Unmap().IsMulticast()
+}
+
 // IsAny reports whether the address names no device: zero or loopback (kernel
 // core/cma.c, cma_any_addr). An id bound to it is bound to no device, and as a
 // group it means one that the SA makes up.

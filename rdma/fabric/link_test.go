@@ -51,16 +51,18 @@ func TestDown(t *testing.T) {
 		defer dev.Close()
 		async := func(want ...rdma.AsyncEventType) {
 			t.Helper()
-			var got []rdma.AsyncEventType
-			for {
-				ev, err := dev.TryGetAsyncEvent()
-				if err != nil {
-					break
+			for name, dev := range map[string]rdma.Device{"the device": dev, "the id's device": from.dev} {
+				var got []rdma.AsyncEventType
+				for {
+					ev, err := dev.TryGetAsyncEvent()
+					if err != nil {
+						break
+					}
+					got = append(got, ev.Type)
 				}
-				got = append(got, ev.Type)
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%v: the device tells of %v, want %v", flavor, got, want)
+				if !slices.Equal(got, want) {
+					t.Errorf("%v: %s tells of %v, want %v", flavor, name, got, want)
+				}
 			}
 		}
 		to.post(4)

@@ -62,15 +62,28 @@ func TestSignalAll(t *testing.T) {
 	}
 }
 
-// A completion queue that overflows is in error, with its queue pair, and says
-// so.
+// A completion queue that overflows is in error, with all of its queue pairs, and the device that
+// they were made from says so: others that have opened it do not.
 func TestCQOverflow(t *testing.T) {
 	from, _, ah := pair(t, Config{}, peerAttr(), 2)
-	dev, err := from.f.hosts[0].OpenDevice("sim0")
+	other, err := from.f.hosts[0].OpenDevice("sim0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dev.Close()
+	defer other.Close()
+	attr := peerAttr()
+	attr.SendCQ, attr.RecvCQ = from.cq, from.cq
+	idle, err := from.pd.CreateQP(attr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := idle.Modify(rdma.QPAttr{State: rdma.QPInit, Port: 1, QKey: rdma.UDPQKey}, rdma.QPMaskState|rdma.QPMaskPKeyIndex|rdma.QPMaskPort|rdma.QPMaskQKey); err != nil {
+		t.Fatal(err)
+	}
+	reset, err := from.pd.CreateQP(attr)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
 		from.send(ah, "x")
 	}
@@ -80,11 +93,28 @@ func TestCQOverflow(t *testing.T) {
 	if _, err := from.cq.Poll(from.wcs); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("overflowed queue: %v", err)
 	}
-	if attr, _ := from.qp.Query(); attr.State != rdma.QPErr {
-		t.Errorf("queue pair is in %v", attr.State)
+	for qp, want := range map[rdma.QP]rdma.QPState{from.qp: rdma.QPErr, idle: rdma.QPErr, reset: rdma.QPReset} {
+		if attr, _ := qp.Query(); attr.State != want {
+			t.Errorf("queue pair %v is in %v, want %v", qp.QPN(), attr.State, want)
+		}
 	}
-	if ev, err := dev.TryGetAsyncEvent(); err != nil || ev.Type != rdma.AsyncCQErr || ev.CQ != from.cq {
-		t.Errorf("event %+v, %v", ev, err)
+	fatal := make(map[rdma.QP]int)
+	for i := range 3 {
+		ev, err := from.dev.TryGetAsyncEvent()
+		if i > 0 && ev.Type == rdma.AsyncQPFatal {
+			fatal[ev.QP]++
+		} else if i > 0 || err != nil || ev.Type != rdma.AsyncCQErr || ev.CQ != from.cq {
+			t.Errorf("event %d is %+v, %v", i, ev, err)
+		}
+	}
+	if len(fatal) != 2 || fatal[from.qp] != 1 || fatal[idle] != 1 {
+		t.Errorf("fatal for %v", fatal)
+	}
+	from.send(ah, "x") // it fails, and nothing is reported again
+	for _, dev := range []rdma.Device{from.dev, other} {
+		if ev, err := dev.TryGetAsyncEvent(); err != rdma.ErrNoEvent {
+			t.Errorf("event %+v, %v", ev, err)
+		}
 	}
 }
 

@@ -105,10 +105,11 @@ var eventStatements = []Statement{
 	{47, "MULTICAST_ERROR has the context, and no address when it comes from the fabric", both, 0, "librdmacm cma.c; kernel cma.c", func(t *T) {
 		if t.is(RoCE) {
 			// There the only error is that of the attachment, which has the
-			// address: S025 and S055 look at it. The context is common.
-			t.open(Options{Hosts: 1})
+			// address: S055 looks at it. The context is common.
+			t.open(Options{Hosts: 1, MaxMcastQPAttach: 1})
+			t.node(0).join(group(3, 47))
 			n := t.node(0)
-			n.begin(addr("10.1.2.3"), rdma.JoinFullMember, "mine")
+			n.begin(group(3, 47), rdma.JoinFullMember, "mine")
 			if ev := n.wantType(rdma.EventMulticastError); ev.Context != "mine" {
 				t.Errorf("context %v", ev.Context)
 			}

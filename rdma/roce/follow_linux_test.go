@@ -107,6 +107,9 @@ func TestInterfaceIsFollowed(t *testing.T) {
 
 			testenv.DelLink(t, "follow0")
 			awaitEvent(t, dev, rdma.AsyncDeviceFatal)
+			for _, typ := range []rdma.AsyncEventType{rdma.AsyncGIDChange, rdma.AsyncPortErr, rdma.AsyncPortActive, rdma.AsyncDeviceFatal} {
+				awaitEvent(t, n.dev, typ) // the id's device has them, too
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			ev, err := n.ch.GetEvent(ctx)

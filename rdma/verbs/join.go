@@ -28,7 +28,8 @@ func (o *id) JoinMulticast(group rdma.Addr, context any) error {
 	return o.JoinMulticastEx(rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: rdma.JoinFullMember, Addr: group}, context)
 }
 
-// JoinMulticastEx begins joining a group. librdmacm checks everything. It is
+// JoinMulticastEx begins joining a group. librdmacm checks everything, but that on
+// RoCE a unicast address is an event's error, or none without a queue pair. It is
 // given the group without port, flow and scope, for it finds joins by comparing
 // whole sockaddrs.
 func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
@@ -41,6 +42,9 @@ func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	if o.removed { // librdmacm says ENXIO, and EINVAL of an id that has no device
 		return rdma.Errorf(op, syscall.EINVAL, "the device of the id was removed")
 	}
+	if attr.Addr.IsUnicast() && !attr.Addr.IsZeroNet() && o.onEthernet() {
+		return rdma.Errorf(op, syscall.EINVAL, "%v is a unicast address, and no group", attr.Addr)
+	}
 	ch := o.ch
 	ch.last++
 	m := &membership{id: o, group: attr.Addr.Group(), handle: ch.last, context: context}
@@ -52,6 +56,13 @@ func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	ch.expect(&m.expected)
 	o.members = slices.Insert(o.members, 0, m)
 	return nil
+}
+
+// onEthernet reports whether the id is bound to a port of RoCE. The caller holds the
+// lock.
+func (o *id) onEthernet() bool {
+	d, err := o.device("")
+	return err == nil && d.ports[o.c.Info().Port].layer == rdma.LinkLayerEthernet
 }
 
 func joinError(op string, errno syscall.Errno, attr rdma.JoinAttr) error {

@@ -25,6 +25,7 @@ type CQ struct {
 	armed    arming
 	counted  bool // in Device.armed
 	overrun  bool
+	spoiled  bool // its queue pairs are in error for that, or about to be
 	isClosed bool
 }
 
@@ -150,9 +151,26 @@ func (cq *CQ) push(list []completion) int {
 		cq.channel.box.push(cq)
 	}
 	if first {
-		cq.on.dev.Async(rdma.AsyncEvent{Type: rdma.AsyncCQErr, CQ: cq})
+		cq.on.async.push(rdma.AsyncEvent{Type: rdma.AsyncCQErr, CQ: cq})
 	}
 	return n
+}
+
+// spoil puts all queue pairs that use a queue that has overflowed in error, once. The caller holds
+// no lock of theirs.
+func (cq *CQ) spoil() {
+	cq.mu.Lock()
+	first := cq.overrun && !cq.spoiled
+	cq.spoiled = cq.spoiled || first
+	cq.mu.Unlock()
+	if !first {
+		return
+	}
+	for _, q := range cq.on.dev.qpsBy(func(q *QP) bool { return q.sendCQ == cq || q.recvCQ == cq }) {
+		if q.err() {
+			q.pd.on.async.push(rdma.AsyncEvent{Type: rdma.AsyncQPFatal, QP: q})
+		}
+	}
 }
 
 // RequestNotify arms the queue.

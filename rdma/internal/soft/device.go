@@ -56,7 +56,8 @@ func (h *Host) NewDevice(cfg DeviceConfig, backend Backend) *Device {
 		p.state.Store(&state)
 		d.ports = append(d.ports, p)
 	}
-	d.cmHandle = &handle{dev: d, async: newMailbox[rdma.AsyncEvent]("device", 1), ofCM: true}
+	d.cmHandle = d.open()
+	d.cmHandle.ofCM = true
 	h.cm.Lock()
 	defer h.cm.Unlock()
 	h.devices = append(h.devices, d)
@@ -91,7 +92,8 @@ func (d *Device) port(num uint8) *port {
 	return d.ports[num-1]
 }
 
-// Async tells all who opened the device of an event.
+// Async tells all who opened the device of an event of a port, or of the device itself. Those of a
+// queue go to the handle that it was made from.
 func (d *Device) Async(ev rdma.AsyncEvent) {
 	d.handlesMu.Lock()
 	defer d.handlesMu.Unlock()

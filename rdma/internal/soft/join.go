@@ -154,6 +154,8 @@ func (m *membership) joinRoCE(op string) error {
 	switch {
 	case m.addr.IsZeroNet():
 		return rdma.Errorf(op, syscall.EINVAL, "address %v", m.addr)
+	case m.addr.IsUnicast(): // the kernel joins, and the failure to attach is an event
+		return rdma.Errorf(op, syscall.EINVAL, "%v is a unicast address, and no group", m.addr)
 	case s.NetDev == "":
 		return rdma.Errorf(op, syscall.ENODEV, "port %d has no network interface", p.num)
 	case v2 && m.addr.Family != rdma.FamilyIPv4 && !(id.host.cfg.JoinIPv6 && m.addr.Family == rdma.FamilyIPv6):

@@ -67,13 +67,19 @@ func (d *Device) Remove() {
 	d.host.cm.Unlock()
 
 	d.Async(rdma.AsyncEvent{Type: rdma.AsyncDeviceFatal})
-	var qps []*QP
+	for _, q := range d.qpsBy(func(*QP) bool { return true }) {
+		q.fail()
+	}
+}
+
+// qpsBy are the queue pairs of which that is so, in the order of their numbers, so that runs repeat.
+func (d *Device) qpsBy(is func(*QP) bool) (qps []*QP) {
 	d.unicast.Range(func(_, v any) bool {
-		qps = append(qps, v.(*QP))
+		if q := v.(*QP); is(q) {
+			qps = append(qps, q)
+		}
 		return true
 	})
 	slices.SortFunc(qps, func(a, b *QP) int { return cmp.Compare(a.qpn, b.qpn) })
-	for _, q := range qps {
-		q.fail()
-	}
+	return qps
 }

@@ -165,14 +165,23 @@ func (q *QP) Query() (rdma.QPAttr, error) {
 
 func (q *QP) current() rdma.QPState { return rdma.QPState(q.state.Load()) }
 
-// fail puts the queue pair in ERR and flushes it. The caller holds none of its
-// locks.
+// fail puts the queue pair in ERR and flushes it, and with it all others of a
+// completion queue that has overflowed. The caller holds none of its locks.
 func (q *QP) fail() {
+	q.err()
+	q.sendCQ.spoil()
+	q.recvCQ.spoil()
+}
+
+// err puts the queue pair in ERR and flushes it. It reports false of one that is closed or in RESET.
+func (q *QP) err() bool {
 	q.mod.Lock()
 	defer q.mod.Unlock()
-	if !q.closed.Load() && q.current() != rdma.QPReset {
-		q.toError()
+	if q.closed.Load() || q.current() == rdma.QPReset {
+		return false
 	}
+	q.toError()
+	return true
 }
 
 // toError: the caller holds mod.
