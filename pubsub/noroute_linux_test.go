@@ -12,14 +12,21 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
 // A subscriber without a route to the publisher reports that its NAKs and statuses cannot be sent: where to, why and
 // what to do, in its log and as an event; and that it is over when the route is there.
 func TestNoRouteToPublisher(t *testing.T) {
+	noRouteToPublisher(t, "udp://239.20.0.0/24?port=7430&groups=1&iface=", "10.99.0.2:")
+}
+
+func TestNoRouteToPublisherRoCE(t *testing.T) {
+	noRouteToPublisher(t, "roce://", "[::ffff:10.99.0.2]:")
+}
+
+func noRouteToPublisher(t *testing.T, url, address string) {
 	t.Parallel() // it waits most of the time
-	far := startFar(t, publishFromElsewhere)
+	far := startFar(t, func(t *testing.T) { publishFromElsewhere(t, url+"far") })
 	if far == nil {
 		return
 	}
@@ -30,21 +37,13 @@ func TestNoRouteToPublisher(t *testing.T) {
 	testenv.AddAddr(t, "near", "10.88.0.1/24")
 	testenv.LinkUp(t, "near")
 	far.ask(t, "start")
-	tr, err := udp.Open(overWire("near"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	told, ctx := &heard{}, testContext(t)
 	var log logLines
-	b, err := Config{OnEvent: told.event, Logger: slog.New(slog.NewTextHandler(&log, nil))}.OpenTransport(tr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := openBus(t, Config{OnEvent: told.event, Logger: slog.New(slog.NewTextHandler(&log, nil))}, url+"near")
 	subscribe(t, b, "x")
 
 	e := told.await(t, ctx, events.CannotReply)
-	if !errors.Is(e.Err, syscall.ENETUNREACH) || !strings.HasPrefix(e.Address, "10.99.0.2:") || e.For < time.Second || e.Behind == 0 {
+	if !errors.Is(e.Err, syscall.ENETUNREACH) || !strings.HasPrefix(e.Address, address) || e.For < time.Second || e.Behind == 0 {
 		t.Errorf("%+v", e)
 	}
 	if !strings.Contains(e.String(), "network is unreachable: add a route to 10.99.0.2 on this host") {
@@ -58,21 +57,21 @@ func TestNoRouteToPublisher(t *testing.T) {
 	}
 	var kept bool
 	for _, l := range b.Losses().Losses {
-		kept = kept || l.Cause == "cannot_reply" && strings.HasPrefix(l.Address, "10.99.0.2:")
+		kept = kept || l.Cause == "cannot_reply" && strings.HasPrefix(l.Address, address)
 	}
 	if !kept {
 		t.Errorf("the record of losses lacks it: %+v", b.Losses())
 	}
 
 	testenv.AddAddr(t, "near", "10.99.0.1/24")
-	if e := told.await(t, ctx, events.RepliesAgain); !strings.HasPrefix(e.Address, "10.99.0.2:") || e.For < time.Second {
+	if e := told.await(t, ctx, events.RepliesAgain); !strings.HasPrefix(e.Address, address) || e.For < time.Second {
 		t.Errorf("%+v", e)
 	}
 	far.ask(t, "met")
 }
 
 // publishFromElsewhere is the process at the far end, on another network.
-func publishFromElsewhere(t *testing.T) {
+func publishFromElsewhere(t *testing.T, url string) {
 	var b *Bus
 	var p *Publisher
 	obey(func(order string) string {
@@ -80,13 +79,7 @@ func publishFromElsewhere(t *testing.T) {
 		case "start":
 			testenv.AddAddr(t, "far", "10.99.0.2/24")
 			testenv.LinkUp(t, "far")
-			tr, err := udp.Open(overWire("far"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b, err = (Config{}).OpenTransport(tr); err != nil {
-				t.Fatal(err)
-			}
+			b = openBus(t, Config{}, url)
 			p = publisher(t, b, "x")
 			publish(t, testContext(t), p, "hello")
 		case "met":

@@ -149,6 +149,15 @@ type DropCounter interface {
 	Dropped() uint64
 }
 
+// RefusalCounter is what a QP may implement besides, if its provider sends by the operating system. What
+// that refuses (no route, a firewall) completes with success, for UD may lose datagrams.
+type RefusalCounter interface {
+	// Refused is how many datagrams were refused. PostSend has counted those that it handed on.
+	Refused() uint64
+	// Refusal is why the last datagram to dst was refused; nil: it was not.
+	Refusal(dst GID) error
+}
+
 // SGE is a piece of registered memory (struct ibv_sge).
 type SGE struct {
 	Buf  []byte

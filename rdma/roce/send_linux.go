@@ -67,9 +67,10 @@ func (d *device) Transmit(q *soft.QP, batch []soft.Datagram) int {
 	defer s.mu.Unlock()
 	done := 0
 	for done < len(batch) && !s.closed {
+		dst := batch[done].Net.Dst
 		o, err := s.outlet(batch[done].Net.Src)
 		if err != nil {
-			d.count.sendErrors.Add(1)
+			d.refused(q, dst, 1, err)
 			done++
 			continue
 		}
@@ -81,11 +82,19 @@ func (d *device) Transmit(q *soft.QP, batch []soft.Datagram) int {
 			n = 1
 		}
 		if errno != 0 {
-			d.count.sendErrors.Add(uint64(n))
+			d.refused(q, dst, n, errno)
+		} else {
+			q.Accept(dst)
 		}
 		done += n
 	}
 	return len(batch)
+}
+
+// refused counts datagrams that the system did not take.
+func (d *device) refused(q *soft.QP, dst rdma.GID, n int, err error) {
+	d.count.sendErrors.Add(uint64(n))
+	q.Refuse(dst, n, err)
 }
 
 // outlet returns the one for a source address. The caller holds mu.

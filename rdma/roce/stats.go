@@ -18,7 +18,7 @@ type Stats struct {
 	SendCalls uint64 // system calls that sent
 	// SendErrors were refused by the kernel: no route, a firewall, an interface
 	// that is down or whose MTU shrank. To a queue pair they are sent: UD may
-	// lose datagrams.
+	// lose datagrams; rdma.RefusalCounter has those of one.
 	SendErrors uint64
 	// GSORefused counts trains that the path could not carry; trains are not
 	// tried again then.

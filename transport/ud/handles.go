@@ -40,6 +40,9 @@ var (
 	errNoHandle    = fmt.Errorf("ud: address handle to a peer could not be made: %w", transport.ErrBusy)
 )
 
+// noHandle is the error of replies to a peer from when its handle could not be made, for err, until it is.
+func noHandle(err error) error { return fmt.Errorf("%w: %w", errNoHandle, err) }
+
 // making is a handle that is not there yet, with the latest replies that wait
 // for it.
 type making struct {
@@ -122,12 +125,12 @@ func (t *Transport) takeHandles() {
 		}
 		v.making = nil
 		if err != nil {
-			v.attr, v.due = m.attr, t.cfg.Clock()+again
+			v.attr, v.due, v.err = m.attr, t.cfg.Clock()+again, noHandle(err)
 			t.counts.received.PeersRefused.Add(1)
 			t.counts.sent.Busy.Add(uint64(m.count))
 			logline.NoAddressHandle.Log(t.cfg.Logger, "sender", m.attr.GRH.DGID, "err", err)
 		} else {
-			v.ah = ah
+			v.ah, v.err = ah, nil
 			for ; m.count > 0; m.drop() {
 				t.count(t.postReply(v, m.data[:m.lens[0]]), m.lens[0])
 			}
@@ -149,19 +152,19 @@ func (h *handles) prune() {
 	h.ending = left
 }
 
-// wait keeps a reply until the peer's handle is there.
-func (h *handles) wait(t *Transport, p transport.Peer, v *peer, packet []byte) error {
+// wait keeps a reply until the peer's handle is there. After a failure it returns that, too.
+func (h *handles) wait(t *Transport, p transport.Peer, v *peer, packet []byte) (kept bool, err error) {
 	if v.making == nil {
 		if t.cfg.Clock() < v.due {
-			return errNoHandle
+			return false, v.err
 		}
 		if err := h.make(t, p, v, v.attr); err != nil {
-			v.due = t.cfg.Clock() + again
-			return fmt.Errorf("%w: %w", errNoHandle, err)
+			v.due, v.err = t.cfg.Clock()+again, noHandle(err)
+			return false, v.err
 		}
 	}
 	t.counts.sent.Busy.Add(uint64(v.making.keep(packet)))
-	return nil
+	return true, v.err // of the last attempt: whether this one goes better is not known
 }
 
 // cancel gives up the handle of a peer that is forgotten.

@@ -161,7 +161,8 @@ func TestLargeRepliesWait(t *testing.T) {
 	}
 }
 
-// A handle that cannot be made is tried again with a reply, but not at once.
+// A handle that cannot be made is tried again with a reply, but not at once. Until it is made replies
+// fail, and say why.
 func TestHandleThatCannotBeMade(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
 	reply := func() error { return sub.Reply(sub.peer, []byte("anybody?")) }
@@ -170,7 +171,10 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 	}
 	before := sub.Stats()
 	s.slow.begun[0].finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "nobody answers"))
-	r.until("it is known", func() bool { return errors.Is(reply(), transport.ErrBusy) })
+	r.until("it is known", func() bool {
+		err := reply()
+		return errors.Is(err, transport.ErrBusy) && errors.Is(err, syscall.ETIMEDOUT)
+	})
 	if st := sub.Stats(); st.PeersRefused != before.PeersRefused+1 || st.SendBusy < before.SendBusy+2 {
 		t.Errorf("counted: %d peers refused, %d replies", st.PeersRefused-before.PeersRefused, st.SendBusy-before.SendBusy)
 	}
@@ -178,11 +182,14 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 		t.Fatalf("it is tried again at once")
 	}
 	r.quiet(2 * time.Second)
-	if err := reply(); err != nil || len(s.slow.begun) != 2 {
+	if err := reply(); !errors.Is(err, syscall.ETIMEDOUT) || len(s.slow.begun) != 2 {
 		t.Fatalf("after a while: %v, %d handles begun", err, len(s.slow.begun))
 	}
 	s.slow.begun[1].finish(t, nil)
 	r.want(pub, transport.Unicast, "anybody?")
+	if err := reply(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A sender that is forgotten gives its handle up, and the end of the transport

@@ -29,6 +29,7 @@ type peer struct {
 	// again, and with what.
 	making *making
 	due    time.Duration
+	err    error // why there is none
 	attr   rdma.AHAttr
 }
 
@@ -129,14 +130,16 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 		return errNoPeer
 	}
 	err := train.CheckPacket(len(packet), t.caps.MaxPacket)
-	if err == nil && v.ah == nil {
-		if err = t.handles.wait(t, p, v, packet); err == nil {
-			return nil // counted when it is sent
-		}
-	} else if err == nil {
+	kept := false // it is counted when it is sent
+	switch {
+	case err == nil && v.ah == nil:
+		kept, err = t.handles.wait(t, p, v, packet)
+	case err == nil:
 		err = t.postReply(v, packet)
 	}
-	t.count(err, len(packet))
+	if !kept {
+		t.count(err, len(packet))
+	}
 	return err
 }
 

@@ -18,17 +18,19 @@ type sendQueue struct {
 	mu          sync.Mutex // guards all below
 	qp          rdma.QP
 	cq          rdma.CQ
-	dead        bool  // the queue pair is going, or gone
-	fault       error // of a completion
-	failed      bool  // the queue pair is in error, which the loop knows
-	uncompleted bool  // of the last list only a part was taken, which has no completion
+	refusals    rdma.RefusalCounter // qp, if it is one
+	dead        bool                // the queue pair is going, or gone
+	fault       error               // of a completion
+	failed      bool                // the queue pair is in error, which the loop knows
+	uncompleted bool                // of the last list only a part was taken, which has no completion
 	wake        func()
 	armed       bool // the completion queue is to notify
 
 	// posted and retired are read without mu, for a look whether anything is
 	// under way.
 	posted, retired atomic.Uint64
-	broken          atomic.Bool // fault is set, which the loop must see
+	lost            atomic.Uint64 // packets, of those that submit has taken, that the system refused
+	broken          atomic.Bool   // fault is set, which the loop must see
 	depth           uint64
 	posts           []post // ring of those not retired, depth long
 	first, last     uint64 // numbers of the oldest, and of the next
@@ -56,6 +58,7 @@ type leavingAH struct {
 }
 
 func (q *sendQueue) init(qp rdma.QP, cq rdma.CQ, staging []byte, lkey uint32, pitch, depth int) {
+	q.refusals, _ = qp.(rdma.RefusalCounter)
 	q.qp, q.cq, q.staging, q.lkey, q.pitch, q.depth = qp, cq, staging, lkey, pitch, uint64(depth)
 	q.posts = make([]post, depth)
 	for i := range q.wrs {
@@ -94,8 +97,8 @@ func (q *sendQueue) set(i int, data []byte, registered bool, lkey uint32) {
 }
 
 // submit posts the first n requests to one destination, and returns how many
-// were taken. The last one asks for a completion; where it was not taken, the next
-// list's completion stands for the others. The caller holds mu.
+// were taken: none if the system refuses them all. The last one asks for a completion; where it was
+// not taken, the next list's completion stands for the others. The caller holds mu.
 func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QKey, n int) (int, error) {
 	base := q.posted.Load()
 	for i := range n {
@@ -103,7 +106,11 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 		wr.WRID, wr.AH, wr.QPN, wr.QKey, wr.Flags = base+uint64(i)+1, ah, qpn, qkey, 0
 	}
 	q.wrs[n-1].Flags = rdma.SendSignaled
+	refused := q.refused()
 	took, err := q.qp.PostSend(q.wrs[:n])
+	if refused = q.refused() - refused; refused > 0 && refused >= uint64(took) {
+		owner = nil // it may use the memory again: nothing was sent from it
+	}
 	if took > 0 {
 		q.posts[q.last%q.depth] = post{owner: owner, count: uint32(took), upTo: base + uint64(took)}
 		q.last++
@@ -117,10 +124,32 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 	if took > 0 {
 		q.uncompleted = took < n
 	}
-	if full {
-		return took, errBusy
+	switch {
+	case refused > 0 && refused >= uint64(took):
+		return 0, q.refusal(ah)
+	case full:
+		err = errBusy
 	}
+	q.lost.Add(refused)
 	return took, err
+}
+
+// refused is how many packets the system has refused so far.
+func (q *sendQueue) refused() uint64 {
+	if q.refusals == nil {
+		return 0
+	}
+	return q.refusals.Refused()
+}
+
+// refusal is why the last packet by an address handle was refused.
+func (q *sendQueue) refusal(ah rdma.AH) error {
+	err := q.refusals.Refusal(ah.Attr().GRH.DGID)
+	switch {
+	case err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS):
+		return errBusy
+	}
+	return fmt.Errorf("ud: send: %w", err)
 }
 
 var errBusy = fmt.Errorf("ud: %w", transport.ErrBusy)

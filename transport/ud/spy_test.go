@@ -22,6 +22,8 @@ type spy struct {
 	postSend func(wrs []rdma.SendWR) []rdma.SendWR // may shorten a list
 	memlock  int                                   // bytes that may be registered; 0: all
 	swallow  bool                                  // sends are taken, and neither sent nor completed
+	refuse   int                                   // how many of each list count as refused by the system
+	refused  uint64
 
 	mu        sync.Mutex
 	sends     []int // lengths of lists
@@ -220,6 +222,7 @@ func (qp *spyQP) PostSend(wrs []rdma.SendWR) (int, error) {
 	if s.swallow {
 		return len(wrs), short
 	}
+	s.refused += uint64(min(s.refuse, len(wrs)))
 	s.sends = append(s.sends, len(wrs))
 	bare := append([]rdma.SendWR(nil), wrs...)
 	for i, wr := range wrs {
@@ -260,5 +263,14 @@ func (w *deafWaiter) Wait(timeout time.Duration) error {
 
 func (w *deafWaiter) Wake()        { w.woken = true }
 func (w *deafWaiter) Close() error { return nil }
+
+func (qp *spyQP) Refused() uint64 { return qp.s.refused }
+
+func (qp *spyQP) Refusal(rdma.GID) error {
+	if qp.s.refuse > 0 {
+		return syscall.ENETUNREACH
+	}
+	return nil
+}
 
 func (qp *spyQP) Dropped() uint64 { return qp.QP.(rdma.DropCounter).Dropped() }

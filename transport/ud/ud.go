@@ -252,6 +252,7 @@ func (t *Transport) Stats() transport.Stats {
 		s.ReceiveQueueEmpty = t.verbs.drops.Dropped()
 		s.ReceiveOverflow += s.ReceiveQueueEmpty
 	}
+	s.SendErrors = t.sq.lost.Load()
 	t.senders.mu.Lock()
 	defer t.senders.mu.Unlock()
 	t.counts.sent.AddTo(&s)

@@ -30,6 +30,7 @@ type QP struct {
 	pkeyIndex atomic.Uint32
 	qkey      atomic.Uint32
 	dropped   atomic.Uint64 // messages without a receive buffer
+	refused   refusals
 
 	sq sendQueue
 	rq recvQueue

@@ -1,0 +1,31 @@
+package soft
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// What a backend refuses is counted, with why of each destination until one goes out; of no more
+// destinations than there may be.
+func TestRefused(t *testing.T) {
+	_, id, _, _, _ := newLoop(t)
+	q := id.QP().(*QP)
+	a, b := rdma.GID{15: 1}, rdma.GID{15: 2}
+	q.Accept(a)
+	q.Refuse(a, 3, syscall.ENETUNREACH)
+	q.Refuse(b, 1, syscall.EPERM)
+	if n := q.Refused(); n != 4 || q.Refusal(a) != syscall.ENETUNREACH || q.Refusal(b) != syscall.EPERM {
+		t.Errorf("%d refused: %v, %v", n, q.Refusal(a), q.Refusal(b))
+	}
+	if q.Accept(a); q.Refused() != 4 || q.Refusal(a) != nil || q.Refusal(b) != syscall.EPERM {
+		t.Errorf("%d refused: %v, %v", q.Refused(), q.Refusal(a), q.Refusal(b))
+	}
+	for i := range 10 * maxRefusals {
+		q.Refuse(rdma.GID{14: byte(i >> 8), 15: byte(i)}, 1, syscall.EPERM)
+	}
+	if len(q.refused.by) > maxRefusals || q.Refused() != 4+10*maxRefusals {
+		t.Errorf("%d destinations are kept", len(q.refused.by))
+	}
+}
