@@ -13,6 +13,7 @@ type ReceiveBuffer struct {
 	packets      int // in each part
 	together     bool
 	sendersApart bool
+	read         Instant        // all that came before has been handled
 	groups       map[uint32]int // Receivers that are counted, by the tag of their group
 	shares       map[shareKey]*bufferShare
 	parts        map[shareKey]*bufferPart
@@ -22,9 +23,25 @@ type ReceiveBuffer struct {
 // then of each publisher where senders are apart, or else of all.
 func NewReceiveBuffer(packets int, together, sendersApart bool) *ReceiveBuffer {
 	return &ReceiveBuffer{
-		packets: packets, together: together, sendersApart: sendersApart,
+		packets: packets, together: together, sendersApart: sendersApart, read: Never,
 		groups: make(map[uint32]int), shares: make(map[shareKey]*bufferShare), parts: make(map[shareKey]*bufferPart),
 	}
+}
+
+// Read says that all that came before that time has been handled; what came since may lie unread. Where it is
+// never called all that has come is always read at once. docs/protocol.md §6.15.
+func (b *ReceiveBuffer) Read(before Instant) { b.read = before }
+
+// judged is the time by which it is judged at now what has not come: what lies unread came later.
+func (r *Receiver) judged(now Instant) Instant { return min(now, r.cfg.Buffer.read) }
+
+// dueAt is when to ask for what is found missing at now and is to be asked for at due. Without a wait that is at once,
+// also where what came meanwhile lies unread.
+func (r *Receiver) dueAt(now, due Instant) Instant {
+	if due == now {
+		return r.judged(now)
+	}
+	return due
 }
 
 const (

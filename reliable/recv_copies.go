@@ -157,7 +157,7 @@ func (st *Stream) passed(now Instant) {
 	for seq := max(from, st.next); seq < min(x.passed, st.tracked); seq++ {
 		if e := st.win.entries.at(seq); e.state == entryMissing && e.tries == 0 {
 			if due == Never {
-				due = now.Add(st.nak.firstDelay(st.r))
+				due = st.r.dueAt(now, now.Add(st.nak.firstDelay(st.r)))
 			}
 			e.due = min(e.due, due)
 		}
@@ -169,9 +169,9 @@ func (st *Stream) passed(now Instant) {
 // overdue finds out which legs are not worth waiting for: those that have not passed what
 // is to be asked for now.
 func (st *Stream) overdue(now Instant) {
-	x := st.path.legs
+	x, judged := st.path.legs, st.r.judged(now)
 	for seq := max(x.passed, st.next); seq < st.tracked; seq++ {
-		if e := st.win.entries.at(seq); e.state == entryMissing && e.tries == 0 && e.due <= now {
+		if e := st.win.entries.at(seq); e.state == entryMissing && e.tries == 0 && e.due <= judged {
 			x.overdue(seq)
 			st.passed(now)
 			return

@@ -65,13 +65,13 @@ func (h *history) ask(st *Stream, now Instant) {
 	any := false
 	for ; h.at > st.next && h.asked < historyAhead; h.at-- {
 		if e := st.win.entries.at(h.at - 1); e.state == entryMissing {
-			e.since, e.due = now, now
+			e.since, e.due = now, st.r.judged(now)
 			h.asked++
 			any = true
 		}
 	}
 	if any {
-		st.nak.at = min(st.nak.at, now)
+		st.nak.at = min(st.nak.at, st.r.judged(now))
 		st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
 		st.r.due = min(st.r.due, now)
 	}

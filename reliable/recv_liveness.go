@@ -182,7 +182,7 @@ func (st *Stream) tick(now Instant) bool {
 	if st.life.finished {
 		return now.Sub(max(st.life.endedAt, st.life.heard)) > endedKeep
 	}
-	if !st.life.down && now > st.lostAt() {
+	if !st.life.down && st.r.judged(now) > st.lostAt() {
 		st.lose(now)
 	}
 	st.growWindow()

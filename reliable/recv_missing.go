@@ -33,11 +33,12 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	if passed <= st.tracked {
 		due, passed = due.Add(grace), end
 	}
+	due = st.r.dueAt(now, due)
 	first, from := due, st.tracked
 	st.win.entries.reach(st.next, st.tracked, end)
 	for ; st.tracked < end; st.tracked++ {
 		if st.tracked == passed {
-			due = due.Add(grace)
+			due = max(due, now).Add(grace)
 		}
 		*st.win.entries.at(st.tracked) = entry{state: entryMissing, since: now, due: due}
 		st.win.missing++
@@ -141,7 +142,8 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 
 // expire gives up what has been missing for longer than the deadline. docs/protocol.md §9.1.
 func (st *Stream) expire(now Instant) {
-	if st.win.missing == 0 || now < st.nak.expireAt {
+	judged := st.r.judged(now)
+	if st.win.missing == 0 || judged < st.nak.expireAt {
 		return
 	}
 	expired, next := false, Never
@@ -154,7 +156,7 @@ func (st *Stream) expire(now Instant) {
 		if e.since == Never {
 			continue // not asked for yet
 		}
-		if dead := st.r.extended(e.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline); dead > now {
+		if dead := st.r.extended(e.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline); dead > judged {
 			next = min(next, dead)
 			continue
 		}

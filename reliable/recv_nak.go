@@ -62,8 +62,8 @@ func (n *nakState) repaired() { n.grace -= n.grace / 32 }
 // appendNAK appends one NAK with all packets that are to be asked for now to
 // buf, or returns nil. docs/protocol.md §6.2.
 func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
-	n := &st.nak
-	if st.win.missing == 0 || now < n.at || st.life.down {
+	n, judged := &st.nak, st.r.judged(now)
+	if st.win.missing == 0 || judged < n.at || st.life.down {
 		return nil
 	}
 	if !st.r.wanting() {
@@ -91,7 +91,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 			seq++
 			continue
 		}
-		if e.due > now || full {
+		if e.due > judged || full {
 			next = min(next, e.due)
 			left--
 			seq++
@@ -101,7 +101,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 		first := seq
 		for seq < st.tracked && left > 0 {
 			e := st.win.entries.at(seq)
-			if e.state != entryMissing || e.due > now {
+			if e.state != entryMissing || e.due > judged {
 				break
 			}
 			left--
@@ -113,7 +113,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 		}
 		if !b.Add(first, seq-first) {
 			full = true // the rest goes in the next one
-			next = min(next, now)
+			next = min(next, judged)
 			continue
 		}
 		asked += seq - first

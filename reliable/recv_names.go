@@ -178,7 +178,7 @@ func (st *Stream) nameless(now Instant, id uint64) bool {
 	if !n.waiting {
 		n.waiting, n.since, n.askAt = true, now, now
 	}
-	if !st.life.down && n.all <= st.next && now < st.namesExpire() && st.r.names.room(st) {
+	if !st.life.down && n.all <= st.next && st.r.judged(now) < st.namesExpire() && st.r.names.room(st) {
 		st.askNames(now, st.next+1)
 		return false
 	}

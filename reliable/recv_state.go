@@ -236,7 +236,7 @@ func (j *stateJoin) fail(why StateCause) { j.phase, j.why, j.at, j.end = stateTe
 
 // stateOver is why there is no state to wait for any more, or StateWhole.
 func (st *Stream) stateOver(now Instant) StateCause {
-	j := &st.win.state
+	j, now := &st.win.state, st.r.judged(now)
 	limit := st.r.cfg.Deadline
 	if j.phase == stateComing {
 		limit *= statePauses

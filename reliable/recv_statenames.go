@@ -33,7 +33,7 @@ func (st *Stream) roundNamed(now Instant) bool {
 		if !n.waiting {
 			n.waiting, n.since, n.askAt = true, now, now
 		}
-		if now < st.namesExpire() {
+		if st.r.judged(now) < st.namesExpire() {
 			st.askNames(now, from)
 			return false
 		}

@@ -209,6 +209,37 @@ func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 	}
 }
 
+// What may lie unread is not judged: the first NAK goes, and no other, nothing is given up, and the publisher is not silent,
+// until what had come by then has been read. Statuses go on. docs/protocol.md §6.15.
+func TestWhatMayLieUnreadIsNotJudged(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	read := Instant(1)
+	r.cfg.Buffer.Read(read)
+	r.Handle(2, 5, data(3, 0, 0))
+	r.Handle(2, 5, data(3, 2, 0))
+	counts := func(until time.Duration) (naks, statuses int) {
+		for now := read + 1; now < Instant(until); now = now.Add(10 * time.Millisecond) {
+			all := replies(r, now)
+			naks += len(of(wire.TypeNAK, all))
+			statuses += len(of(wire.TypeStatus, all))
+		}
+		return naks, statuses
+	}
+	if naks, statuses := counts(time.Minute); naks != 1 || statuses < 50 || r.Stats().Lost > 0 || len(l.down) > 0 {
+		t.Errorf("nothing read: %d NAKs, want 1; %d statuses, want 50 or more; %d packets given up, %d streams lost", naks, statuses, r.Stats().Lost, len(l.down))
+	}
+	read = Instant(2 * time.Second)
+	r.cfg.Buffer.Read(read)
+	if naks, _ := counts(time.Minute); naks != 1 || r.Stats().Lost > 0 || len(l.down) > 0 {
+		t.Errorf("2 s read: %d NAKs, want 1; %d packets given up, %d streams lost", naks, r.Stats().Lost, len(l.down))
+	}
+	r.cfg.Buffer.Read(Instant(time.Minute))
+	if replies(r, Instant(time.Minute)); r.Stats().Lost != 1 || len(l.down) != 1 {
+		t.Errorf("all read: %d packets given up, %d streams lost, want 1 each", r.Stats().Lost, len(l.down))
+	}
+}
+
 // How long a gap may close by itself follows how late packets were. docs/protocol.md §6.10.
 func TestGrace(t *testing.T) {
 	var n nakState

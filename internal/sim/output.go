@@ -207,6 +207,9 @@ func (s *subscriber) beginTurn(now reliable.Instant) {
 // nextDue is when there is something to do, if nothing else happens.
 func (s *subscriber) nextDue(now reliable.Instant) reliable.Instant {
 	d := s.r.Deadline()
+	if d <= now && len(s.rx) > 0 {
+		d = reliable.Never // it waits for what is still to be read
+	}
 	if s.refused {
 		d = min(d, now.Add(turnTime))
 	}

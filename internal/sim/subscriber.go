@@ -25,7 +25,8 @@ type subscriber struct {
 	joined []*reliable.Stream // of which it has not asked yet how far their topics are
 	lister *reliable.Lister   // nil: it does not list topics
 
-	rx           []*packet
+	rx []*packet
+	inbox
 	busy         reliable.Instant // until then it works on the last poll's packets
 	polling      bool
 	paused, gone bool
@@ -37,6 +38,13 @@ type subscriber struct {
 	thisStay
 	means
 	patterns []pattern.Pattern
+}
+
+// inbox is how far what the receive buffer held at a time has been read.
+type inbox struct {
+	buffer *reliable.ReceiveBuffer
+	began  reliable.Instant // that time
+	unread int              // packets
 }
 
 type peer struct {
@@ -58,9 +66,10 @@ func (s *subscriber) begin() {
 	s.id = s.sim.net.rng.Uint64() | 1
 	own, ownEpoch := s.own()
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
+	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false),
+		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
 		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng), Muting: s.muting(),
 	}, s, s)
@@ -181,8 +190,11 @@ func (s *subscriber) poll() {
 	if s.paused || s.r == nil {
 		return
 	}
-	n := min(len(s.rx), max(1, s.o.Batch))
 	now := s.now()
+	if s.unread == 0 {
+		s.began, s.unread = now, len(s.rx)
+	}
+	n := min(s.unread, max(1, s.o.Batch))
 	for _, p := range s.rx[:n] {
 		s.loans.give(p.b, func(b []byte) {
 			from, leg := p.from, p.leg()
@@ -198,6 +210,9 @@ func (s *subscriber) poll() {
 		}
 	}
 	s.rx = append(s.rx[:0], s.rx[n:]...)
+	if s.unread -= n; s.unread == 0 {
+		s.buffer.Read(s.began)
+	}
 	s.busy = s.sim.now.Add(time.Duration(n) * s.o.Service)
 	s.pump()
 	s.wake()
@@ -206,6 +221,9 @@ func (s *subscriber) poll() {
 // pump reads, sends and sleeps.
 func (s *subscriber) pump() {
 	now := s.now()
+	if len(s.rx) == 0 {
+		s.buffer.Read(now)
+	}
 	s.beginTurn(now)
 	s.r.Tick(now)
 	s.checkAhead()
