@@ -226,10 +226,14 @@ type Source uint64
 type Peer uint32
 
 // Batch receives the result of a Poll. The caller gives the slices their
-// capacity once; Poll sets their length.
+// capacity once; Poll sets their length, and More.
 type Batch struct {
 	Trains []Train
 	Events []Event
+	// More says that some of what had arrived when a round began may still be unread: the caller polls again before it
+	// judges what has not come. A round begins with the first Poll after one without More. It ends when about as much was
+	// read as the receive buffer held then, also while more arrives than is read.
+	More bool
 }
 
 // NewBatch returns a batch for up to trains trains and 16 events a poll.

@@ -179,7 +179,7 @@ func (l *Loop) run() {
 	for {
 		l.awake()
 		if !polled {
-			if err := l.poll(); err != nil {
+			if err := l.poll(l.now()); err != nil {
 				l.stop(err)
 				return
 			}
@@ -188,7 +188,7 @@ func (l *Loop) run() {
 		var deadline reliable.Instant
 		var busy bool
 		deadline, now, busy = l.turn(now)
-		if polled = l.behind(); polled || busy && !l.emptied() {
+		if polled = l.behind(); polled || l.inbox.batch.More || busy && !l.emptied() {
 			continue
 		}
 		var err error
@@ -202,9 +202,12 @@ func (l *Loop) run() {
 	}
 }
 
-// poll fetches what has come.
-func (l *Loop) poll() error {
+// poll fetches what has come, at now or later.
+func (l *Loop) poll(now reliable.Instant) error {
 	l.inbox.at = batchIndex{}
+	if !l.inbox.batch.More {
+		l.inbox.began = now
+	}
 	return l.t.Poll(l.inbox.batch)
 }
 
@@ -228,6 +231,9 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 			l.joined(&l.inbox.batch.Events[i])
 		}
 		l.inbox.batch.Events = l.inbox.batch.Events[:0]
+		if !l.inbox.batch.More {
+			l.cfg.Receiver.Buffer.Read(l.inbox.began)
+		}
 	}
 	busy = l.runCommands() || busy
 	now = l.now()

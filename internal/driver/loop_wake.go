@@ -25,7 +25,7 @@ func (l *Loop) spin(now, deadline reliable.Instant) (polled bool, at reliable.In
 	begun := now
 	for {
 		for range l.waits.vain(now) {
-			if err := l.poll(); err != nil {
+			if err := l.poll(now); err != nil {
 				return false, now, err
 			}
 			if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || l.kicked() {

@@ -18,6 +18,7 @@ type inbox struct {
 	legs      legs             // by which it came
 	muted     muted            // what is kept out of some of them
 	proofs    proofs           // that publishers sent it
+	began     reliable.Instant // when the transport began to read what it is reading (transport.Batch.More)
 	drainedAt reliable.Instant // last time the receive queue was known to be empty
 }
 

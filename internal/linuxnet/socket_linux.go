@@ -59,15 +59,42 @@ func setBuffer(fd, force, plain, bytes int) {
 // of overflow.
 func CountDrops(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1) }
 
-// socketDrops is how many datagrams a socket has dropped, as sock_diag(7) has it: the last of
-// what SO_MEMINFO tells (SK_MEMINFO_DROPS, include/uapi/linux/sock_diag.h).
-func socketDrops(fd int) (uint32, bool) {
-	const drops = 8
-	var info [drops + 1]uint32
-	size := uint32(unsafe.Sizeof(info))
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-	return info[drops], errno == 0 && size == uint32(unsafe.Sizeof(info))
+// memoryInfo is what SO_MEMINFO tells of a socket, since Linux 4.12 (sock_diag(7), include/uapi/linux/sock_diag.h).
+type memoryInfo [9]uint32
+
+// What of it is used here (SK_MEMINFO_*).
+const (
+	infoUnread = 0
+	infoDrops  = 8
+)
+
+func (m *memoryInfo) ask(fd int) bool {
+	size := uint32(unsafe.Sizeof(*m))
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&size)), 0)
+	return errno == 0 && size == uint32(unsafe.Sizeof(*m))
 }
+
+// socketDrops is how many datagrams a socket has dropped.
+func socketDrops(fd int) (uint32, bool) {
+	var m memoryInfo
+	ok := m.ask(fd)
+	return m[infoDrops], ok
+}
+
+// Unread is how many bytes the kernel charges at most for what lies unread in a socket, which are more than the datagrams
+// have. Where it does not say, it is the receive buffer's size.
+func Unread(fd int) int {
+	var m memoryInfo
+	if m.ask(fd) {
+		return int(m[infoUnread])
+	}
+	size, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	return size
+}
+
+// LeastCharge is what the kernel charges at least for a message of so many bytes: struct sk_buff and struct
+// skb_shared_info come on top.
+func LeastCharge(size int) int { return size + 576 }
 
 // TakeTrains lets the kernel put datagrams together to trains (Control.Segment). It
 // reports whether it can, which it does since Linux 5.0.

@@ -70,6 +70,7 @@ type leg struct {
 	// Loop only.
 	batch  transport.Batch
 	trains []transport.Train // what batch takes: as much of it as there is room for
+	rounds int               // that it has to end before ours does
 	bad    int               // memberships that it should have and has not, and what else it lacks
 	lost   bool              // LegLost was told
 	failed error             // it has ended by itself

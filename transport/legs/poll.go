@@ -3,6 +3,7 @@ package legs
 import (
 	"errors"
 	"net"
+	"slices"
 
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -52,6 +53,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.closing.Load() {
 		return t.end()
 	}
+	t.beginRound()
 	room := t.lent.Room(min(cap(b.Trains), t.caps.Batch))
 	var filled [transport.MaxLegs]bool
 	n := len(t.legs)
@@ -66,6 +68,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 			t.take(at, b, room-len(b.Trains))
 		}
 	}
+	b.More = t.more()
 	t.turn = (t.turn + 1) % n
 	t.lent.Lent(len(b.Trains))
 	t.tellStuck()
@@ -73,6 +76,24 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	b.Events = append(b.Events, t.pending[:k]...)
 	t.pending = append(t.pending[:0], t.pending[k:]...)
 	return t.allFailed()
+}
+
+// beginRound begins a round (transport.Batch.More), unless one goes on: that is over when each leg has ended one that did
+// not begin before.
+func (t *Transport) beginRound() {
+	if t.more() {
+		return
+	}
+	for _, l := range t.legs {
+		if l.rounds = 1; l.batch.More {
+			l.rounds = 2
+		}
+	}
+}
+
+// more reports whether some leg has still to end its round.
+func (t *Transport) more() bool {
+	return slices.ContainsFunc(t.legs, func(l *leg) bool { return l.rounds > 0 && !l.ended })
 }
 
 // take polls a leg for up to room trains, and returns how many it had.
@@ -89,6 +110,9 @@ func (t *Transport) take(at int, b *transport.Batch, room int) int {
 	} else if err != nil {
 		t.legEnded(at, err)
 		return 0
+	}
+	if !l.batch.More {
+		l.rounds = max(0, l.rounds-1)
 	}
 	for i := range l.batch.Events {
 		t.joined(at, &l.batch.Events[i])

@@ -24,6 +24,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/inbox"
 	"github.com/fanfaremq/fanfare/transport/internal/lend"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
+	"github.com/fanfaremq/fanfare/transport/internal/round"
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
@@ -47,6 +48,7 @@ type Transport struct {
 	peers    *peers.Table[uint64, *Transport]
 	replying grace.Section
 	lent     lend.Limit
+	round    round.Round
 
 	mu      sync.Mutex
 	senders map[*Sender]struct{}
@@ -168,6 +170,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		packets += b.Trains[len(b.Trains)-1].Count()
 		bytes += len(data)
 	}
+	b.More = t.round.Took(len(b.Trains), t.in.Unread())
 	if packets > 0 {
 		t.lent.Lent(len(b.Trains))
 		t.received.Packets.Add(uint64(packets))

@@ -21,6 +21,11 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	b.Events = t.events.Take(b.Events)
 	room := t.lent.Room(min(cap(b.Trains), batch))
 	t.fetchAll(b, room)
+	queued := 0
+	if len(b.Trains) == room {
+		queued = laneSlots * len(*t.known.Load())
+	}
+	b.More = t.round.Took(len(b.Trains), queued)
 	if len(b.Trains) == 0 {
 		return nil
 	}

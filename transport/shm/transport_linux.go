@@ -16,6 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/grace"
 	"github.com/fanfaremq/fanfare/transport/internal/lend"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
+	"github.com/fanfaremq/fanfare/transport/internal/round"
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
@@ -60,6 +61,7 @@ type receiver struct {
 	bySlot [lanes]*peer
 	turn   uint // the peer that the next Poll begins with
 	lent   lend.Limit
+	round  round.Round
 	peers  *peers.Table[uint64, *peer]
 	copies copies
 	asleep *atomic.Uint64 // in the file; odd: it sleeps

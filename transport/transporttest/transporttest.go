@@ -78,6 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		// memory.go
 		{"LentMemory", testLentMemory},
 		{"LendLimit", testLendLimit},
+		{"Rounds", testRounds},
 		{"Alloc", testAlloc},
 		{"SharedBlocks", testSharedBlocks},
 		{"NoAllocations", testNoAllocations},

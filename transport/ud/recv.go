@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/offheap"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/internal/round"
 )
 
 // maxTogether bounds how many receives are posted by one call.
@@ -28,6 +29,7 @@ type recvQueue struct {
 	free  []uint32   // a stack
 
 	depth    int // of the queue pair's queue
+	round    round.Round
 	together int // how many must be missing before some are posted
 	wrs      [maxTogether]rdma.RecvWR
 
@@ -98,8 +100,11 @@ func (t *Transport) receive(b *transport.Batch) {
 	if room == 0 {
 		return
 	}
+	queued := q.depth
 	q.mu.Lock()
-	t.complete(room, t.spin.limit(b))
+	if t.complete(room, t.spin.limit(b)) {
+		queued = 0
+	}
 	n, bytes := min(room, q.to-q.from), 0
 	for i := range q.wcs[q.from : q.from+n] {
 		bytes += t.lend(b, &q.wcs[q.from+i])
@@ -107,6 +112,7 @@ func (t *Transport) receive(b *transport.Batch) {
 	q.from += n
 	missing := q.depth - q.posted
 	q.mu.Unlock()
+	b.More = q.round.Took(n, queued)
 	if packets := len(b.Trains); packets > 0 {
 		t.lent.Lent(packets)
 		t.counts.received.Packets.Add(uint64(packets))
@@ -119,11 +125,11 @@ func (t *Transport) receive(b *transport.Batch) {
 }
 
 // complete takes up to room completions, if none is left; it may look for as
-// long as is said. The caller holds rq.mu.
-func (t *Transport) complete(room int, look time.Duration) {
+// long as is said. It reports whether these were all. The caller holds rq.mu.
+func (t *Transport) complete(room int, look time.Duration) (all bool) {
 	q := &t.rq
 	if q.from < q.to {
-		return
+		return false
 	}
 	var n int
 	var err error
@@ -137,6 +143,7 @@ func (t *Transport) complete(room int, look time.Duration) {
 	if err != nil {
 		t.fail(fmt.Errorf("poll completions: %w", err))
 	}
+	return n < room
 }
 
 // usedUp takes in n completions that waited, and whether they were all. As many as the queue

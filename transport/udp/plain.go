@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/inbox"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
+	"github.com/fanfaremq/fanfare/transport/internal/round"
 )
 
 // queueTrains is how many packets wait between the readers and Poll.
@@ -45,6 +46,7 @@ type Transport struct {
 
 	// Loop only.
 	groups []*net.UDPConn // nil where not joined
+	round  round.Round
 	peers  *peers.Table[netip.AddrPort, destination]
 }
 

@@ -5,6 +5,7 @@ package udp
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/linuxnet"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -33,6 +34,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	// polls and polls without waiting mostly looks for the next packet of the same
 	// socket: then to ask epoll first would be a system call more.
 	t.polls++
+	t.round.begin(t.ready)
 	switch {
 	case len(t.ready) == 0 && t.warm != nil && t.polls > spinning && t.polls%4 != 0:
 		t.mark(t.warm)
@@ -53,6 +55,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		s.ready = false
 		t.ready = append(t.ready[:i], t.ready[i+1:]...)
 	}
+	b.More = t.round.more()
 	t.lent.Lent(len(b.Trains))
 	if len(t.ready) > 1 {
 		// The next Poll begins with another socket.
@@ -85,10 +88,12 @@ func (t *Transport) harvest(evs []unix.EpollEvent) {
 			t.mark(s)
 		}
 	}
+	t.round.asked = true
 }
 
 // mark notes that a socket is to be tried.
 func (t *Transport) mark(s *socket) {
+	t.round.add(s)
 	if !s.ready {
 		s.ready = true
 		t.ready = append(t.ready, s)
@@ -100,6 +105,7 @@ func (t *Transport) forget(s *socket) {
 	if t.warm == s {
 		t.warm = nil
 	}
+	t.round.read(s, 0, true)
 	for i := range t.ready {
 		if t.ready[i] == s {
 			t.ready = append(t.ready[:i], t.ready[i+1:]...)
@@ -122,11 +128,13 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 		if errno != unix.EAGAIN && errno != unix.EINTR {
 			t.received.Errors.Add(1)
 		}
+		t.round.read(s, 0, errno != unix.EINTR)
 		return errno == unix.EINTR
 	}
-	packets, bytes := 0, 0
+	packets, bytes, charge := 0, 0, 0
 	for i := range n {
 		size := r.batch.Size(i)
+		charge += linuxnet.LeastCharge(size)
 		c := r.batch.Control(i)
 		if d := s.drops.Update(&c); d > 0 {
 			t.dropped(s, d)
@@ -160,6 +168,7 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 			t.waiter.Unpark()
 		}
 	}
+	t.round.read(s, charge, n < want)
 	r.rearm(n)
 	t.received.Packets.Add(uint64(packets))
 	t.received.Bytes.Add(uint64(bytes))

@@ -20,6 +20,7 @@ type socket struct {
 	group int // or transport.Unicast
 	gro   bool
 	ready bool // is in Transport.ready
+	share share
 	drops linuxnet.Drops
 	mutes bool // it keeps something out, which it counts among its drops
 }

@@ -29,6 +29,7 @@ type Transport struct {
 	ready  []*socket // may have packets
 	warm   *socket   // had some last, of which a few bytes only
 	polls  uint      // since the last Wait
+	round  round
 	flood  flood
 	peers  *peers.Table[netip.AddrPort, linuxnet.Sockaddr]
 	muted  muted

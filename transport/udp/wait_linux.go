@@ -65,6 +65,7 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 		s.ready = false
 	}
 	t.ready, t.polls = t.ready[:0], 0
+	t.round.drop()
 	t.askForDrops(time.Now())
 	return timeout
 }

@@ -173,6 +173,14 @@ func (q *Inbox) Release(lease uint64) {
 // Ready reports whether Next would find a train.
 func (q *Inbox) Ready() bool { return q.ring[q.head&q.mask].Load() != 0 }
 
+// Unread is how many trains are queued; 0 while the oldest is still being published.
+func (q *Inbox) Unread() int {
+	if !q.Ready() {
+		return 0
+	}
+	return int(q.tail.Load() - q.head)
+}
+
 // Wait blocks until a train is published, Wake is called, more reports true, or
 // timeout has passed; a negative timeout means no limit. more is asked once,
 // after the consumer has let producers know that it parks. The timeout is as

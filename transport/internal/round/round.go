@@ -1,0 +1,16 @@
+// Package round follows how far a receive queue has been read (transport.Batch.More).
+package round
+
+// Round is that of one queue. Loop only.
+type Round struct{ left int }
+
+// Took ends a Poll that has taken n from a queue and left queued there, at most. It reports whether the round goes on: what
+// comes while it does belongs to the next.
+func (r *Round) Took(n, queued int) (more bool) {
+	if r.left == 0 || queued == 0 {
+		r.left = queued
+	} else {
+		r.left = max(0, r.left-n)
+	}
+	return r.left > 0
+}

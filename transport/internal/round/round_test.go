@@ -1,0 +1,26 @@
+package round
+
+import "testing"
+
+// A round ends when as much was taken as its first Poll left, or when nothing is left.
+func TestRound(t *testing.T) {
+	var r Round
+	for i, x := range []struct {
+		took, queued int
+		more         bool
+	}{
+		{0, 0, false},
+		{16, 20, true}, // 20 to go
+		{16, 100, true},
+		{16, 1000, false}, // more come than are taken
+		{16, 5, true},     // the next round
+		{3, 0, false},
+		{16, 30, true},
+		{0, 30, true}, // nothing may be lent
+		{16, 0, false},
+	} {
+		if more := r.Took(x.took, x.queued); more != x.more {
+			t.Errorf("step %d: %v", i, more)
+		}
+	}
+}
