@@ -5,8 +5,8 @@ import "time"
 // ReceiveBuffer is what waits in a fabric's receive buffer without loss, and how the streams of several Receivers share
 // it, so that what they promise to their publishers fits. One goroutine uses them all. docs/protocol.md §7.3.
 //
-//	a stream                            its part / streams that are up, or groups if they are more
-//	one that had new data before, too   that, and half of its part / such streams at least
+//	a stream                            half of its part / streams that are up, or groups if they are more
+//	one that had new data before, too   that, and a quarter of its part / such streams at least
 //
 // Streams of one publisher in one group, of several Receivers or instances, have one share: their packets are the same.
 type ReceiveBuffer struct {
@@ -47,11 +47,11 @@ func (r *Receiver) dueAt(now, due Instant) Instant {
 const (
 	// busyPeriod is how long streams with new data are counted before they have more than others: all may begin at once.
 	busyPeriod = 10 * time.Millisecond
-	// quietPart of the buffer is left to those that are not busy.
+	// dataPart of a buffer is for new data. The rest is for what flow control does not hold back: where publishers go through
+	// many groups a heartbeat follows nearly every packet of each, and repairs come on top.
+	dataPart = 2
+	// quietPart of that is left to those that are not busy.
 	quietPart = 2
-	// togetherPart of a buffer for several groups is for new data. The rest is for what flow control does not hold back:
-	// where publishers go through many groups a heartbeat follows nearly every packet of each, and repairs come on top.
-	togetherPart = 2
 	// leastShare is what each stream may promise, in packets, however many there are.
 	leastShare = 8
 )
@@ -149,9 +149,9 @@ func (b *ReceiveBuffer) partKey(key shareKey) shareKey {
 
 // promise is how many packets beyond those known to exist a stream with this share may promise room for.
 func (b *ReceiveBuffer) promise(x *bufferShare, now Instant) uint64 {
-	packets, sharers := b.packets, max(1, x.part.up)
-	if b.together && len(b.groups) > 1 { // a publisher may begin in the other groups at any time
-		packets, sharers = packets/togetherPart, max(sharers, len(b.groups))
+	packets, sharers := b.packets/dataPart, max(1, x.part.up)
+	if b.together { // a publisher may begin in the other groups at any time
+		sharers = max(sharers, len(b.groups))
 	}
 	n := packets / sharers
 	if period := periodAt(now); period == x.period+1 || period == x.period && x.row {

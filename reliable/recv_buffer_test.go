@@ -16,7 +16,7 @@ func bufferOf(packets, groups int, together, sendersApart bool) *ReceiveBuffer {
 	return b
 }
 
-// What waits in one buffer shares it: where groups wait together, among all groups, and half of it is left to what flow
+// What waits in one buffer shares it: where groups wait together, among all groups. Half of it is always left to what flow
 // control does not hold back. docs/protocol.md §7.3.
 func TestReceiveBufferIsShared(t *testing.T) {
 	type key struct {
@@ -29,15 +29,15 @@ func TestReceiveBufferIsShared(t *testing.T) {
 		streams         []key // the promise is the first one's
 		want            uint64
 	}{
-		"one stream":                           {false, false, 1, []key{{1, 0}}, 1024},
-		"of two in a group":                    {false, false, 1, []key{{1, 0}, {2, 0}}, 512},
-		"another group has its own":            {false, false, 2, []key{{1, 0}, {1, 1}}, 1024},
-		"one group of those that are together": {true, false, 1, []key{{1, 0}}, 1024},
+		"one stream":                           {false, false, 1, []key{{1, 0}}, 512},
+		"of two in a group":                    {false, false, 1, []key{{1, 0}, {2, 0}}, 256},
+		"another group has its own":            {false, false, 2, []key{{1, 0}, {1, 1}}, 512},
+		"one group of those that are together": {true, false, 1, []key{{1, 0}}, 512},
 		"16 groups together, one heard":        {true, false, 16, []key{{1, 0}}, 32},
 		"streams of all publishers":            {true, false, 2, []key{{1, 0}, {1, 1}, {2, 0}, {2, 1}}, 128},
 		"each publisher by itself":             {true, true, 2, []key{{1, 0}, {1, 1}, {2, 0}, {2, 1}}, 256},
-		"the same packets at two receivers":    {true, true, 1, []key{{1, 0}, {1, 0}}, 1024},
-		"senders apart is of groups together":  {false, true, 1, []key{{1, 0}, {2, 0}}, 512},
+		"the same packets at two receivers":    {true, true, 1, []key{{1, 0}, {1, 0}}, 512},
+		"senders apart is of groups together":  {false, true, 1, []key{{1, 0}, {2, 0}}, 256},
 		"no less than eight, however many":     {true, true, 1000, []key{{1, 0}}, 8},
 		"one group more than there are shares": {true, true, 65, []key{{1, 0}}, 8},
 	} {
@@ -70,7 +70,7 @@ func TestStreamThatIsDownHasNoShare(t *testing.T) {
 		s    *streamShare
 		up   bool
 		want uint64
-	}{{&x, true, 50}, {&y, false, 50}, {&again, false, 100}, {&again, false, 100}, {&y, true, 50}, {&y, true, 50}} {
+	}{{&x, true, 25}, {&y, false, 25}, {&again, false, 50}, {&again, false, 50}, {&y, true, 25}, {&y, true, 25}} {
 		if step.s.note(1, step.up, 0); b.promise(x.bufferShare, 1) != step.want {
 			t.Errorf("step %d: %d packets, want %d", i, b.promise(x.bufferShare, 1), step.want)
 		}

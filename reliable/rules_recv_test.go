@@ -266,7 +266,7 @@ func TestGrace(t *testing.T) {
 // The limit is as much as fits the window, and the fabric's receive buffer beyond what is
 // known to exist; streams share that. docs/protocol.md §7.3.
 func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
-	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Buffer = NewReceiveBuffer(20, false, false) })
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Buffer = NewReceiveBuffer(40, false, false) })
 	limit := func(publisher byte) uint64 {
 		t.Helper()
 		b := heartbeatOf(3, wire.FlagSolicit, wire.Heartbeat{Lead: 5, SentAt: uint64(publisher)})
@@ -280,7 +280,7 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 		t.Fatal("no status")
 		return 0
 	}
-	// A stream counts on half the memory, shared by two: 32 packets; the buffer holds 20.
+	// A stream counts on half the memory, shared by two: 32 packets; half of the buffer holds 20.
 	if got := limit(1); got != 5+20 {
 		t.Errorf("one stream: limit %d, want %d", got, 5+20)
 	}

@@ -38,3 +38,21 @@ func TestWhatLiesUnreadIsNotAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// Half of a receive buffer is left to repairs and heartbeats, also where there is one group only: a subscriber that is
+// slower than its publisher fills what it promises, and loses nothing of the rest.
+// docs/protocol.md §7.3.
+func TestReceiveBufferHasRoomForRepairs(t *testing.T) {
+	o := Simple(3, 1, 100_000)
+	o.Net.Loss, o.Publishers[0].Window = 5*Percent, 4096
+	s := &o.Subscribers[0]
+	s.Buffer, s.Batch, s.Window, s.Memory, s.Service = 256, 16, 8<<20, 8<<20, 50*time.Microsecond
+	for i := range 20 {
+		s.Pauses = append(s.Pauses, Pause{At: time.Duration(10+15*i) * time.Millisecond, For: 5 * time.Millisecond})
+	}
+	r := mustRun(t, o)
+	t.Logf("%d came to a full buffer, %.2f repairs a lost packet", r.Net.Overflowed, r.RepairsPerLoss())
+	if r.Net.Overflowed > 0 || r.Receiver.Lost > 0 {
+		t.Errorf("%d packets came to a full buffer, %d were lost for good", r.Net.Overflowed, r.Receiver.Lost)
+	}
+}

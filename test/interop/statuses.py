@@ -21,7 +21,7 @@ class Statuses:
 
     def room(self):
         up = sum(1 for st in self.group.streams.values() if st.state == "up")
-        return min(self.group.window, max(8, self.group.fabric.room() // max(1, up)))
+        return min(self.group.window, max(8, self.group.fabric.room() // 2 // max(1, up)))
 
     def limit_now(self):
         st = self.stream
