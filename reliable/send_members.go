@@ -55,11 +55,12 @@ type members struct {
 	// came, left and givenUp are the subscribers that joined, left and were given up since the
 	// caller took them last, for its events: mostTold of each at most.
 	came, left, givenUp []Hold
+	read                Instant // all replies that came before have been handled
 }
 
 func (m *members) init(most int) {
 	m.byID = make(map[uint64]*Member)
-	m.max, m.gone = most, formerMembers()
+	m.max, m.gone, m.read = most, formerMembers(), Never
 }
 
 // asks notes a NAK from a member, which is a sign of life, and returns the member, nil
@@ -290,12 +291,25 @@ func (x *Member) unanswered(now Instant) time.Duration {
 	return now.Sub(x.askedSince)
 }
 
+// RepliesRead says that all replies that came before that time have been handled; what came since may lie unread. Where it is
+// never called they are always handled at once. docs/protocol.md §6.15.
+func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
+
+// RepliesLost says that replies were dropped on this host: that a member was not heard says nothing until it has been asked as
+// often again. docs/protocol.md §8.4.
+func (s *Sender) RepliesLost() {
+	for _, x := range s.members.list {
+		x.asked = 0
+	}
+}
+
 // giveUp gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
 func (m *members) giveUp(s *Sender, now Instant) {
 	m.former.forget(now)
+	judged := min(now, m.read)
 	for i := 0; i < len(m.list); {
 		x := m.list[i]
-		if x.asked < solicitations || now.Sub(x.askedSince) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
+		if x.asked < solicitations || judged.Sub(x.askedSince) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
 			i++
 			continue
 		}

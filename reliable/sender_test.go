@@ -225,6 +225,39 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	}
 }
 
+// A publisher that has not read what came to it, or has dropped some of it, takes nobody for silent.
+// docs/protocol.md §6.15, §8.4.
+func TestUnreadRepliesAreNoSilence(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
+	b.status(1, 0, 4, 0)
+	b.assign(10)
+	pass := func(d time.Duration, each func()) {
+		t.Helper()
+		for start := b.now; b.now.Sub(start) < d && len(b.s.members.list) > 0; b.now = max(b.now, b.s.Deadline()) {
+			each()
+			b.next()
+		}
+	}
+	b.s.RepliesRead(b.now)
+	if pass(10*time.Second, func() {}); b.s.Stats().ReceiversSilent != 0 {
+		t.Fatal("released while what it may have sent lies unread")
+	}
+	b.s.RepliesLost()
+	last := b.now
+	if pass(10*time.Second, func() {
+		b.s.RepliesRead(b.now)
+		if b.now.Sub(last) >= 200*time.Millisecond {
+			last = b.now
+			b.s.RepliesLost()
+		}
+	}); b.s.Stats().ReceiversSilent != 0 {
+		t.Fatal("released while replies are dropped")
+	}
+	if pass(10*time.Second, func() { b.s.RepliesRead(b.now) }); b.s.Stats().ReceiversSilent != 1 {
+		t.Error("not released when all was read")
+	}
+}
+
 // docs/protocol.md §8.8, §12.1.
 func TestSubscribersAreBounded(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers = 10 })

@@ -234,6 +234,9 @@ type Batch struct {
 	// judges what has not come. A round begins with the first Poll after one without More. It ends when about as much was
 	// read as the receive buffer held then, also while more arrives than is read.
 	More bool
+	// RepliesLost says that packets for Unicast were dropped on this host since the last Poll, as far as the transport
+	// knows: it may be wrong to take those that sent nothing for silent.
+	RepliesLost bool
 }
 
 // NewBatch returns a batch for up to trains trains and 16 events a poll.

@@ -208,7 +208,11 @@ func (l *Loop) poll(now reliable.Instant) error {
 	if !l.inbox.batch.More {
 		l.inbox.began = now
 	}
-	return l.t.Poll(l.inbox.batch)
+	err := l.t.Poll(l.inbox.batch)
+	if l.inbox.batch.RepliesLost {
+		l.inbox.repliesLost++
+	}
+	return err
 }
 
 // turn handles what was polled at now, or as much of it as there is time for, what others
@@ -232,7 +236,8 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 		}
 		l.inbox.batch.Events = l.inbox.batch.Events[:0]
 		if !l.inbox.batch.More {
-			l.cfg.Receiver.Buffer.Read(l.inbox.began)
+			l.inbox.read = l.inbox.began
+			l.cfg.Receiver.Buffer.Read(l.inbox.read)
 		}
 	}
 	busy = l.runCommands() || busy

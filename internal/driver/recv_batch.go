@@ -13,13 +13,16 @@ import (
 // inbox is what was polled, how much of it was handled, and since when the receive queue may
 // hold more. Loop only.
 type inbox struct {
-	batch     *transport.Batch
-	at        batchIndex
-	legs      legs             // by which it came
-	muted     muted            // what is kept out of some of them
-	proofs    proofs           // that publishers sent it
-	began     reliable.Instant // when the transport began to read what it is reading (transport.Batch.More)
-	drainedAt reliable.Instant // last time the receive queue was known to be empty
+	batch  *transport.Batch
+	at     batchIndex
+	legs   legs             // by which it came
+	muted  muted            // what is kept out of some of them
+	proofs proofs           // that publishers sent it
+	began  reliable.Instant // when the transport began to read what it is reading (transport.Batch.More)
+	read   reliable.Instant // all that came before has been handled
+	// repliesLost is how many Polls have said that replies were dropped.
+	repliesLost uint64
+	drainedAt   reliable.Instant // last time the receive queue was known to be empty
 }
 
 // batchIndex is how far the loop has come in its batch: that packet of that train is

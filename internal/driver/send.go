@@ -329,6 +329,11 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 	if p.life.closed != nil {
 		return reliable.Never
 	}
+	p.s.RepliesRead(p.l.inbox.read)
+	if n := p.l.inbox.repliesLost; n != p.repliesLost {
+		p.repliesLost = n
+		p.s.RepliesLost()
+	}
 	again := p.seizeAt != 0 && p.seizeAt <= now
 	if again {
 		p.seizeAt = 0

@@ -46,12 +46,13 @@ func (e *BackPressureError) Is(target error) bool { return target == ErrBackPres
 // Publication is this process's stream to one group, whatever the number of
 // topics and publishers on it.
 type Publication struct {
-	l          *Loop
-	group      int
-	tag        uint32
-	size       int  // bytes of the longest message that is appended whole
-	passed     int  // loop only: ticks in a row that found mu locked
-	selfDriven bool // loop only: its publishers do what is due by themselves, as of the last tick
+	l           *Loop
+	group       int
+	tag         uint32
+	size        int    // bytes of the longest message that is appended whole
+	passed      int    // loop only: ticks in a row that found mu locked
+	selfDriven  bool   // loop only: its publishers do what is due by themselves, as of the last tick
+	repliesLost uint64 // loop only: as of the last tick, inbox.repliesLost
 
 	mu      sync.Mutex
 	s       *reliable.Sender // under mu, as all below

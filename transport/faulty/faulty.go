@@ -129,6 +129,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	for room := t.lent.Room(min(cap(b.Trains), t.most)); len(b.Trains) < room && t.step(b, now); {
 	}
 	t.lent.Lent(len(b.Trains))
+	b.RepliesLost, t.batch.RepliesLost = t.batch.RepliesLost, false
 	b.More = t.batch.More || t.next < len(t.batch.Trains) || t.cur.active
 	return nil
 }

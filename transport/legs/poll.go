@@ -49,7 +49,7 @@ func (x *leases) find(note uint64) *lease {
 // Poll implements transport.Transport. The legs share what b has room for, so that none
 // lags behind the others.
 func (t *Transport) Poll(b *transport.Batch) error {
-	b.Trains, b.Events = b.Trains[:0], b.Events[:0]
+	b.Trains, b.Events, b.RepliesLost = b.Trains[:0], b.Events[:0], false
 	if t.closing.Load() {
 		return t.end()
 	}
@@ -111,6 +111,7 @@ func (t *Transport) take(at int, b *transport.Batch, room int) int {
 		t.legEnded(at, err)
 		return 0
 	}
+	b.RepliesLost = b.RepliesLost || l.batch.RepliesLost
 	if !l.batch.More {
 		l.rounds = max(0, l.rounds-1)
 	}

@@ -85,6 +85,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.at.more(len(t.batch.Trains)) {
 		t.openAll(b, room)
 	}
+	b.RepliesLost, t.batch.RepliesLost = t.batch.RepliesLost, false
 	b.More = t.batch.More || t.at.more(len(t.batch.Trains))
 	b.Events = t.notices.take(b.Events)
 	return nil

@@ -55,3 +55,50 @@ func TestOverflowIsToldWithoutAPacket(t *testing.T) {
 		t.Errorf("%d packets arrived and %d were dropped, of %d", st.PacketsReceived, st.ReceiveOverflow, n)
 	}
 }
+
+// The Poll after a reply was dropped says so, and the next does not. Drops at a group are no replies.
+func TestLostRepliesAreTold(t *testing.T) {
+	rx, err := Open(Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, Port: testenv.Port(t), ReceiveBuffer: 16 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rx.Close()
+	if err := rx.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	told := func(to netip.AddrPort) (times int) {
+		t.Helper()
+		conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(to))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for range 500 {
+			if _, err := conn.Write(make([]byte, 1000)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rx.askedAt = time.Time{} // it is long ago
+		before := rx.Stats().ReceiveOverflow
+		for b := transport.NewBatch(64); times == 0 && rx.Stats().ReceiveOverflow == before || len(b.Trains) > 0 || b.RepliesLost; {
+			rx.Wait(0)
+			rx.Wait(time.Millisecond)
+			if err := rx.Poll(b); err != nil {
+				t.Fatal(err)
+			}
+			if b.RepliesLost {
+				times++
+			}
+			for i := range b.Trains {
+				rx.Release(&b.Trains[i])
+			}
+		}
+		return times
+	}
+	if n := told(rx.groupAddr(0)); n != 0 {
+		t.Errorf("a group's drops were told %d times as those of replies", n)
+	}
+	if told(rx.at.Load().local) == 0 {
+		t.Error("drops of replies were not told")
+	}
+}

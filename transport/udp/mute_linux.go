@@ -101,6 +101,7 @@ func unwanted(from netip.AddrPort, head *transport.Head) linuxnet.Unwanted {
 
 // dropped notes that a socket has dropped datagrams.
 func (t *Transport) dropped(s *socket, n uint64) {
+	t.repliesLost = t.repliesLost || s.group == transport.Unicast
 	d := &t.muted.drops
 	if !s.mutes {
 		d.noRoom += n

@@ -56,6 +56,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		t.ready = append(t.ready[:i], t.ready[i+1:]...)
 	}
 	b.More = t.round.more()
+	b.RepliesLost, t.repliesLost = t.repliesLost, false
 	t.lent.Lent(len(b.Trains))
 	if len(t.ready) > 1 {
 		// The next Poll begins with another socket.

@@ -30,11 +30,13 @@ type Transport struct {
 	warm   *socket   // had some last, of which a few bytes only
 	polls  uint      // since the last Wait
 	round  round
-	flood  flood
-	peers  *peers.Table[netip.AddrPort, linuxnet.Sockaddr]
-	muted  muted
-	watch  linuxnet.LinkWatch
-	lost   bool // Lost has been told, and not yet Joined
+	// repliesLost: the unicast socket has dropped packets since the last Poll.
+	repliesLost bool
+	flood       flood
+	peers       *peers.Table[netip.AddrPort, linuxnet.Sockaddr]
+	muted       muted
+	watch       linuxnet.LinkWatch
+	lost        bool // Lost has been told, and not yet Joined
 
 	linkNews bool // watch has something to read
 
