@@ -15,6 +15,10 @@ from mapping import Mapping
 from options import Wrong
 
 
+AT_A_TIME = 256  # packets read from a socket
+LEAST_CHARGE = 832  # bytes of a receive buffer that a packet takes
+
+
 def now_ns():
     return time.monotonic_ns()
 
@@ -80,6 +84,8 @@ class Fabric:
         self.unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
         self.unicast.bind(("", 0))
         self.joined = {}
+        self.read = self.began = now_ns()  # what came before read has been read, began is when the rest was begun (§6.15)
+        self.left = 0  # packets of the rest, at most
 
     def _socket(self):
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -127,15 +133,26 @@ class Fabric:
         also = [] if stdin is None else [stdin]
         ready, _, _ = select.select(list(sockets) + also, [], [], max(0, timeout_ns) / 1e9)
         text = os.read(stdin, 1 << 16) if stdin in ready and stdin is not None else None
-        out = []
-        for s in ready:
-            if s in sockets:
-                out += self.faults.apply(self._read(s, sockets[s]))
+        if self.left <= 0:
+            self.began = now_ns()
+        out, n, full = [], 0, False
+        for s in sockets:
+            batch = self._read(s, sockets[s])
+            n, full = n + len(batch), full or len(batch) == AT_A_TIME
+            out += self.faults.apply(batch)
+        if not full:
+            self.left = 0
+        elif self.left <= 0:
+            self.left = sum(s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for s in sockets) // LEAST_CHARGE
+        else:
+            self.left -= n
+        if self.left <= 0:
+            self.read = self.began
         return out, text
 
     def _read(self, s, group):
         batch = []
-        while len(batch) < 256:
+        while len(batch) < AT_A_TIME:
             try:
                 packet, source = s.recvfrom(1 << 16)
                 batch.append((group, signed.content(packet), source))

@@ -198,7 +198,8 @@ class Stream:
             return
         for seq in range(self.next, min(self.high, self.next + self.group.window)):
             if seq not in self.slots and seq not in self.missing:
-                self.missing[seq] = Missing(now, now + self.backoff())
+                wait = self.backoff()
+                self.missing[seq] = Missing(now, now + wait if wait else self.group.fabric.read)
 
     def backoff(self):
         """A draw from the window that the publisher advertises (§6.3)."""
@@ -208,8 +209,8 @@ class Stream:
         span = math.log(max(2, hb.receivers)) + 1
         return int(min(hb.backoff, BACKOFF_AT_MOST) * math.log(1 + random.random() * (math.exp(span) - 1)) / span)
 
-    def ask(self, now):
-        due = sorted(seq for seq, m in self.missing.items() if m.due <= now)
+    def ask(self, now, read):
+        due = sorted(seq for seq, m in self.missing.items() if m.due <= read)
         if not due:
             return
         ranges = []
@@ -235,14 +236,15 @@ class Stream:
             return max(self.state_at, self.heartbeat_at) + ANSWER_AFTER_END
         if self.state == "down":
             return now + S
-        late = [seq for seq, m in self.missing.items() if now - m.found >= self.group.recovery]
+        read = min(now, self.group.fabric.read)  # what has not come is judged by that (§6.15)
+        late = [seq for seq, m in self.missing.items() if read - m.found >= self.group.recovery]
         for seq in late:
             self.give_up(seq)
         if late:
             self.advance(now)
-        self.ask(now)
+        self.ask(now, read)
         self.messages.tick(now)
-        if now >= self.silent_until():
+        if read >= self.silent_until():
             self.is_down(now)
             return now + S
         again = [m.due for m in self.missing.values()] + [t for t in [self.names.tick(now)] if t is not None]
