@@ -57,7 +57,7 @@ func TestNothingIsAllocatedPerMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 			loans.r = r
-			r.SetTopics(now, []string{x.Name})
+			setTopics(r, now, []string{x.Name})
 			var (
 				msg  [64]byte
 				tr   transport.Outbound

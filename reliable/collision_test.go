@@ -25,7 +25,7 @@ const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
 func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
-	r.SetTopics(0, []string{name})
+	setTopics(r, 0, []string{name})
 	id := TopicID(name)
 	r.Handle(1, 5, data(3, 0, 0))
 	st := r.Streams()[0]
@@ -44,13 +44,13 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	if err := error(&l.collisions[0]); !errors.Is(err, ErrTopicCollision) {
 		t.Errorf("%v does not match ErrTopicCollision", err)
 	}
-	r.SetTopics(4, []string{name, "c"})
+	setTopics(r, 4, []string{name, "c"})
 	r.Handle(5, 5, announce(3, 1, id, twin))
 	if err := st.Collided(id); len(l.collisions) != 1 || err == nil || *err != want || st.Collided(id+1) != nil {
 		t.Errorf("told again: %v; for a later subscription: %v", l.collisions, err)
 	}
-	r.SetTopics(5, []string{"c"})
-	r.SetTopics(5, []string{name}) // all over again
+	setTopics(r, 5, []string{"c"})
+	setTopics(r, 5, []string{name}) // all over again
 	if st.Collided(id) != nil {
 		t.Error("a collision of a topic that nobody wanted any more is remembered")
 	}
@@ -87,7 +87,7 @@ func TestWrongNameIsNoCollision(t *testing.T) {
 func TestMayConcern(t *testing.T) {
 	for said, want := range map[string]bool{"": true, "wanted": true, "other": false} {
 		r := newReceiver(t, &log{}, nil)
-		r.SetTopics(0, []string{"wanted"})
+		setTopics(r, 0, []string{"wanted"})
 		r.Handle(1, 5, data(3, 0, 0))
 		if said != "" {
 			r.Handle(2, 5, announce(3, 1, TopicID(said), said))

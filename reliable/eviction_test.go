@@ -23,7 +23,7 @@ func TestUnwantedStreamIsLeft(t *testing.T) {
 	now := Instant(time.Hour)
 	r.Handle(now, 1, data(3, 0, 0))
 	replies(r, now)
-	r.SetTopics(now, nil)
+	setTopics(r, now, nil)
 	naks, goodbyes := 0, 0
 	r.Handle(now, 1, data(3, 2, 0)) // packet 1 is missing
 	for range 50 {

@@ -3,7 +3,9 @@ package reliable
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -216,7 +218,7 @@ func newReceiver(t *testing.T, l *log, change func(*ReceiverConfig)) *Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.SetTopics(0, []string{"a.b"})
+	setTopics(r, 0, []string{"a.b"})
 	return r
 }
 
@@ -261,4 +263,17 @@ func (l *log) count(step LossStep) (n int) {
 		}
 	}
 	return n
+}
+
+// setTopics has the receiver want these topics and no others.
+func setTopics(r *Receiver, now Instant, names []string) {
+	for _, t := range maps.Clone(r.wants) {
+		if !slices.Contains(names, t.name) {
+			r.Unwant(t.name)
+		}
+	}
+	for _, name := range names {
+		r.Want(name)
+	}
+	r.TopicsChanged(now)
 }

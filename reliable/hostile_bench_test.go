@@ -44,7 +44,7 @@ func BenchmarkHostile(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			r.SetTopics(0, []string{"a.b"})
+			setTopics(r, 0, []string{"a.b"})
 			now := Instant(time.Hour)
 			for _, publisher := range []uint64{7, 8} { // all the streams that there is room for
 				for seq := range uint64(10) {

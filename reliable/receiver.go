@@ -48,14 +48,6 @@ type inHand struct {
 	unpacked unpacked
 }
 
-// subscribed is what statuses say of this bus: the topics that are wanted by their names,
-// and what it is called.
-type subscribed struct {
-	topics    []uint64
-	wants     map[uint64]string // their names
-	name, tag []byte
-}
-
 // NewReceiver returns a receiver of one group.
 func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error) {
 	if err := cfg.check(); err != nil {
@@ -68,33 +60,6 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 		r.legs = make([]LegStats, n)
 	}
 	return r, nil
-}
-
-// SetTopics tells which topics the group's subscribers want; publishers learn
-// of it. Without any, nothing is asked of them.
-func (r *Receiver) SetTopics(now Instant, names []string) {
-	r.counted.set(&r.cfg, true)
-	r.topics = r.topics[:0]
-	r.wants = make(map[uint64]string, len(names))
-	for _, name := range names {
-		id := TopicID(name)
-		r.topics = append(r.topics, id)
-		r.wants[id] = name
-	}
-	for _, st := range r.list {
-		st.report.at, st.report.topics, st.report.farewells = now, true, 0
-		st.topics.repertoire.anew()
-		st.totals.renew(st)
-		for id, err := range st.topics.collided {
-			if name, _ := r.wanted(id); name != err.Known {
-				delete(st.topics.collided, id)
-			}
-		}
-		if !r.wanting() && st.report.sent > 0 {
-			st.report.farewells = farewells
-		}
-	}
-	r.due = now
 }
 
 // SetAsync tells whether outputs of new streams will keep packets (Stream.Keep): then a

@@ -331,7 +331,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	for i := range 500 {
 		names = append(names, b.topic("a topic with a rather long name, of which there are many: "+string(rune(0x4e00+i))).Name)
 	}
-	r.SetTopics(1, names)
+	setTopics(r, 1, names)
 	r.Handle(1, 5, data(3, 0, 0))
 	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, Trail: 2}))
 	b.publish(2)

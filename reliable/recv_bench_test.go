@@ -129,7 +129,7 @@ func benchmarkReceive(b *testing.B, size, differ, packet int, checksum bool) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.SetTopics(0, []string{"a.b"})
+	setTopics(r, 0, []string{"a.b"})
 	seq, at := uint64(0), 0
 	b.SetBytes(int64(len(packets[0])))
 	for b.Loop() {

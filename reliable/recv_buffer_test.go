@@ -151,7 +151,7 @@ func TestGroupsTogetherPromiseWhatFitsTheirBuffer(t *testing.T) {
 	if len(buffer.groups) != 1 || len(buffer.shares) != 1 {
 		t.Errorf("%d groups and %d shares, want 1", len(buffer.groups), len(buffer.shares))
 	}
-	all[1].SetTopics(2, []string{"a.b"})
+	setTopics(all[1], 2, []string{"a.b"})
 	if all[2].Free(); len(buffer.groups) != 2 {
 		t.Errorf("%d groups when one is wanted again, want 2", len(buffer.groups))
 	}

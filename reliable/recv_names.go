@@ -26,11 +26,13 @@ type Names interface {
 // receiver, and not to who reads: readers may begin anywhere and leave packets out.
 // docs/protocol.md §9.9.
 type names struct {
-	to    Names // nil: nobody asks for them
-	hold  bool  // packets wait for them: there is a pattern
-	known idmap.Map[topicName]
-	held  map[uint32]int // of known and refused, those that publishers with each key have named; nil where nothing proves the key
-	trust TopicTrust     // what names were judged by
+	to     Names // nil: nobody asks for them
+	hold   bool  // packets wait for them: there is a pattern
+	known  idmap.Map[topicName]
+	byName pattern.Set[uint64] // ids of known, by their names
+	found  []uint64            // by NamesMatching
+	held   map[uint32]int      // of known and refused, those that publishers with each key have named; nil where nothing proves the key
+	trust  TopicTrust          // what names were judged by
 }
 
 type topicName struct {
@@ -80,10 +82,7 @@ func (r *Receiver) LearnNames(now Instant, to Names) {
 		return
 	}
 	r.names.hold = to != nil
-	for _, st := range r.list {
-		st.report.at, st.report.topics = now, true
-	}
-	r.due = now
+	r.reportChange(now)
 }
 
 func (r *Receiver) learnNames(now Instant, to Names) {
@@ -107,9 +106,12 @@ func (r *Receiver) Name(id uint64) (name string, ok bool) {
 	return "", false
 }
 
-// AllNames calls f with all names that are known.
-func (r *Receiver) AllNames(f func(id uint64, name string)) {
-	r.names.known.All(func(id uint64, t *topicName) { f(id, t.text) })
+// NamesMatching returns the ids of the topics whose names are known and match the pattern. The
+// slice is valid until the next call.
+func (r *Receiver) NamesMatching(p pattern.Pattern) []uint64 {
+	d := &r.names
+	d.found = d.byName.AppendTopics(d.found[:0], p)
+	return d.found
 }
 
 // wanting reports whether any topic of the group is wanted, or may be.
@@ -117,8 +119,11 @@ func (r *Receiver) wanting() bool { return len(r.topics) > 0 || r.names.to != ni
 
 // wanted returns the name of a topic that is wanted.
 func (r *Receiver) wanted(id uint64) (name string, ok bool) {
-	if name, ok = r.wants[id]; ok || r.names.to == nil || !r.names.to.Wants(id) {
-		return name, ok
+	if t, ok := r.wants[id]; ok {
+		return t.name, true
+	}
+	if r.names.to == nil || !r.names.to.Wants(id) {
+		return "", false
 	}
 	return r.Name(id)
 }
@@ -165,7 +170,7 @@ func (st *Stream) shares(id uint64) bool {
 // nameless handles a topic whose name is not known. It reports whether the next packet,
 // which has a message of it, can be delivered nevertheless.
 func (st *Stream) nameless(now Instant, id uint64) bool {
-	if name, ok := st.r.wants[id]; ok && st.learn(id, []byte(name), false) {
+	if t, ok := st.r.wants[id]; ok && st.learn(id, []byte(t.name), false) {
 		return true // who wants it has said the name
 	}
 	if !st.r.names.hold {
@@ -272,6 +277,9 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 // name makes a name known, which counts as the stream's.
 func (st *Stream) name(id uint64, text string, first bool) {
 	st.r.names.known.Add(id, &topicName{text: text, key: st.signKey()})
+	if p, err := pattern.Parse(text); err == nil {
+		st.r.names.byName.Add(p, id)
+	}
 	for _, x := range st.r.list {
 		x.removeRefused(id)
 	}
@@ -303,6 +311,9 @@ func (r *Receiver) forgetNames(st *Stream) {
 	st.topics.names.has.All(func(id uint64, t *topicName) {
 		if t.streams--; t.streams == 0 {
 			r.names.known.Remove(id)
+			if p, err := pattern.Parse(t.text); err == nil {
+				r.names.byName.Remove(p, id)
+			}
 			r.names.release(t.key)
 			r.names.to.Forgotten(st, id)
 		}

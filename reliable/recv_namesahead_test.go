@@ -14,7 +14,7 @@ import (
 func TestNamesAhead(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)
-	r.SetTopics(1, []string{"x"})
+	setTopics(r, 1, []string{"x"})
 	ms := Instant(time.Millisecond)
 	flags := func(now Instant) (f wire.Flags) {
 		for _, p := range replies(r, now) {

@@ -44,24 +44,6 @@ func (p *repertoire) told(first, count, total uint32) {
 	}
 }
 
-// PublisherMissing reports whether some topic that is wanted has no publisher that is up, as far
-// as they have told. Those that have not told all their topics are asked to.
-func (r *Receiver) PublisherMissing(now Instant) (missing bool) {
-	for _, id := range r.topics {
-		if !r.published(id) {
-			missing = true
-			break
-		}
-	}
-	for _, st := range r.list {
-		if p := &st.topics.repertoire; missing && !st.life.down && !p.all && !p.asked {
-			p.asked, st.report.at = true, now
-			r.due = min(r.due, now)
-		}
-	}
-	return missing
-}
-
 // published reports whether a publisher that is up has announced the topic.
 func (r *Receiver) published(id uint64) bool {
 	for _, st := range r.list {

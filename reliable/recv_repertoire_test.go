@@ -11,6 +11,7 @@ import (
 // once: then it is known that none of them has it.
 // docs/protocol.md §14.3.
 func TestLacks(t *testing.T) {
+	const step = minStatusEvery
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
@@ -41,28 +42,28 @@ func TestLacks(t *testing.T) {
 	if n := asks(at(0)); n != 0 {
 		t.Errorf("asked %d times before somebody wants to know", n)
 	}
-	if !r.PublisherMissing(at(1)) || asks(at(1)) != 1 {
+	if !r.PublisherMissing(at(1*step)) || asks(at(1*step)) != 1 {
 		t.Error("a publisher that has announced nothing counts, or is not asked")
 	}
-	announce(at(2), 0, 3, "other", "another")
-	if !r.PublisherMissing(at(2)) {
+	announce(at(2*step), 0, 3, "other", "another")
+	if !r.PublisherMissing(at(2 * step)) {
 		t.Error("a publisher of other topics counts")
 	}
-	announce(at(3), 2, 3, "the third")
-	if !r.PublisherMissing(at(4)) || asks(at(4)) != 0 {
+	announce(at(3*step), 2, 3, "the third")
+	if !r.PublisherMissing(at(4*step)) || asks(at(4*step)) != 0 {
 		t.Error("a publisher that has told all its topics counts, or is asked again")
 	}
-	announce(at(5), 3, 4, "a.b")
-	if r.PublisherMissing(at(5)) {
+	announce(at(5*step), 3, 4, "a.b")
+	if r.PublisherMissing(at(5 * step)) {
 		t.Error("a publisher of the topic does not count")
 	}
-	r.SetTopics(at(6), []string{"a.b", "c"})
-	replies(r, at(6))
-	if !r.PublisherMissing(at(7)) || asks(at(7)) != 1 {
+	setTopics(r, at(6*step), []string{"a.b", "c"})
+	replies(r, at(6*step))
+	if !r.PublisherMissing(at(7*step)) || asks(at(7*step)) != 1 {
 		t.Error("another topic is wanted, and the publisher not asked for it")
 	}
-	announce(at(8), 0, 5, "other", "another", "the third", "a.b", "c")
-	if r.PublisherMissing(at(8)) {
+	announce(at(8*step), 0, 5, "other", "another", "the third", "a.b", "c")
+	if r.PublisherMissing(at(8 * step)) {
 		t.Error("it has both")
 	}
 	r.Tick(at(time.Minute))

@@ -188,7 +188,7 @@ func TestRefusedAnnounce(t *testing.T) {
 	at := Instant(time.Hour)
 	trust := &allows{topics: "mine"}
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Trust = func() TopicTrust { return trust } })
-	r.SetTopics(at, []string{"theirs"})
+	setTopics(r, at, []string{"theirs"})
 	r.Handle(at, 5, named(0, "mine=0", "mine:0"))
 	tell := func() bool {
 		r.Handle(at, 5, announcing(1, 0, 2, "mine", "theirs"))

@@ -72,7 +72,7 @@ func TestAwake(t *testing.T) {
 func TestAwakeIsASignOfLife(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	r := newReceiver(t, new(log), nil)
-	r.SetTopics(at(0), []string{"a.b"})
+	setTopics(r, at(0), []string{"a.b"})
 	r.Handle(at(0), 5, data(3, 10, 0))
 	r.Tick(at(0))
 	run := func(from, to time.Duration, behind bool) uint64 {

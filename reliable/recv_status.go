@@ -16,6 +16,7 @@ type reportState struct {
 	sent      int // statuses so far
 	lost      uint32
 	topics    bool    // the next one names our topics
+	changeAt  Instant // a change of what is wanted makes none due before
 	at        Instant // when the next one is due at the latest
 	share     streamShare
 	leaving   bool // this receiver goes
@@ -78,7 +79,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	var topics []uint64
 	var name, tag []byte
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
-		p.topics = false
+		p.topics, p.changeAt = false, now.Add(minStatusEvery)
 		topics, name, tag = st.r.topics, st.r.name, st.r.tag
 		if st.r.names.hold {
 			h.Flags |= wire.FlagMoreTopics

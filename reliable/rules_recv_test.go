@@ -333,7 +333,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	if st := ask(1); st.Topics() != 0 || len(st.Name) != 0 {
 		t.Errorf("one that is asked for has %d topics and name %q", st.Topics(), st.Name)
 	}
-	r.SetTopics(now, []string{"a.b", "c"})
+	setTopics(r, now, []string{"a.b", "c"})
 	if st := ask(2); st.Topics() != 2 || string(st.Name) != "reader" {
 		t.Errorf("with other topics: %d, name %q", st.Topics(), st.Name)
 	}
@@ -388,7 +388,7 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 			t.Errorf("heartbeat %d of the end is not answered", i)
 		}
 	}
-	r.SetTopics(now, nil) // nobody wants it any more: who hears the answer is not to take it for somebody who comes back
+	setTopics(r, now, nil) // nobody wants it any more: who hears the answer is not to take it for somebody who comes back
 	leaving := func(b []byte) bool { return wire.Flags(b[4])&wire.FlagLeaving != 0 }
 	if st = end(7); len(st) != 1 || !leaving(st[0].b) {
 		t.Errorf("%d answers when nobody wants it, which do not say so", len(st))

@@ -123,7 +123,7 @@ func (x *exchange) subscribe(name string, window int) {
 		x.t.Fatal(err)
 	}
 	s.r = r
-	r.SetTopics(x.now, []string{"a.b"})
+	setTopics(r, x.now, []string{"a.b"})
 	x.subscribers = append(x.subscribers, s)
 }
 

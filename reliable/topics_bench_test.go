@@ -82,7 +82,7 @@ func benchmarkTopics(b *testing.B, topics int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r.SetTopics(0, []string{"t0"})
+	setTopics(r, 0, []string{"t0"})
 	packets := make([][]byte, 44) // a train that was just received
 	for i := range packets {
 		packets[i] = make([]byte, wire.DataHeaderLen+each*run)

@@ -61,7 +61,7 @@ func (w *watchdog) lastCalled() string {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if names := w.names[called]; len(names) > 0 {
-			return "a handler of topic " + names[0]
+			return "a handler of topic " + names[0].name
 		}
 		return "a handler"
 	}

@@ -113,7 +113,7 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 				s.other(&Delivery{Event: &e})
 			}
 		}
-		for _, s := range g.subs {
+		for _, s := range g.subs.List() {
 			if !told[s] {
 				told[s] = true
 				s.notify(e)

@@ -113,7 +113,7 @@ func (l *Loop) suppress() {
 	l.sampleAgain()
 	for _, g := range l.receiving {
 		g.suppressed = true
-		for _, s := range g.subs {
+		for _, s := range g.subs.List() {
 			s.suppress()
 		}
 	}

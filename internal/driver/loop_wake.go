@@ -156,6 +156,7 @@ func (c *commands) run() bool {
 
 func (l *Loop) runCommands() bool {
 	any := l.commands.run()
+	l.readied = l.readied || any // callers that have the next command, often
 	if !l.commands.resume.Swap(false) {
 		return any
 	}

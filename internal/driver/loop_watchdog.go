@@ -2,6 +2,7 @@ package driver
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,12 +34,18 @@ type watchdog struct {
 	stand     standstill    // loop only
 
 	mu    sync.Mutex
-	timer *time.Timer         // under mu
-	ended bool                // under mu
-	when  lasting             // under mu
-	last  int64               // under mu: since, as of the last look
-	names map[uint32][]string // under mu: topics with handlers, by mark
-	topic string              // under mu: of what was told last
+	timer *time.Timer               // under mu
+	ended bool                      // under mu
+	when  lasting                   // under mu
+	last  int64                     // under mu: since, as of the last look
+	names map[uint32][]handledTopic // under mu: by mark
+	topic string                    // under mu: of what was told last
+}
+
+// handledTopic is a topic that has handlers.
+type handledTopic struct {
+	name string
+	n    int
 }
 
 // Marks of what is no handler.
@@ -55,10 +62,14 @@ func (w *watchdog) know(id uint64, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.names == nil {
-		w.names = make(map[uint32][]string)
+		w.names = make(map[uint32][]handledTopic)
 	}
 	m := markOf(id)
-	w.names[m] = append(w.names[m], name)
+	if i := w.find(m, name); i >= 0 {
+		w.names[m][i].n++
+		return
+	}
+	w.names[m] = append(w.names[m], handledTopic{name, 1})
 }
 
 // forget is the end of a know.
@@ -66,15 +77,24 @@ func (w *watchdog) forget(id uint64, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := markOf(id)
-	for i, n := range w.names[m] {
-		if n == name {
-			w.names[m] = append(w.names[m][:i], w.names[m][i+1:]...)
-			break
-		}
+	i := w.find(m, name)
+	if i < 0 {
+		return
 	}
-	if len(w.names[m]) == 0 {
+	list := w.names[m]
+	if list[i].n--; list[i].n > 0 {
+		return
+	}
+	if list = slices.Delete(list, i, i+1); len(list) > 0 {
+		w.names[m] = list
+	} else {
 		delete(w.names, m)
 	}
+}
+
+// find is where the topic is among those of its mark, or -1. Under mu.
+func (w *watchdog) find(mark uint32, name string) int {
+	return slices.IndexFunc(w.names[mark], func(t handledTopic) bool { return t.name == name })
 }
 
 // begin begins a turn.
@@ -167,7 +187,7 @@ func (w *watchdog) look() {
 	if tell {
 		w.topic = ""
 		if names := w.names[called]; len(names) > 0 {
-			w.topic = names[0]
+			w.topic = names[0].name
 		}
 	}
 	topic := w.topic
@@ -186,8 +206,8 @@ func (s *Subscription) other(d *Delivery) {
 	switch {
 	case d.Topic != nil:
 		id = d.Topic.ID
-	case len(s.topics) > 0:
-		id = reliable.TopicID(s.topics[0].Name)
+	case s.topics.Len() > 0:
+		id = reliable.TopicID(s.topics.List()[0].Name)
 	}
 	s.l.watchdog.called.Set(markOf(id))
 	s.l.watchdog.arm()

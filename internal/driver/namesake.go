@@ -36,7 +36,7 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 		return // of the two only the other one publishes
 	}
 	g.announce(e)
-	for _, s := range g.subs {
+	for _, s := range g.subs.List() {
 		s.notify(e)
 	}
 	if !g.l.siblings.told.first(instancePair{st.Publisher, e.Epoch, e.OtherEpoch}) {

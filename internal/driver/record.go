@@ -2,6 +2,7 @@ package driver
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -103,16 +104,16 @@ const topicsShown = 4
 // call names the subscription by its topics.
 func (x *subscriptionLosses) call(topics []TopicName) {
 	var b strings.Builder
-	n, last := 0, ""
+	var shown []string
 	for _, t := range topics {
-		if t.Name == last {
+		if slices.Contains(shown, t.Name) {
 			continue // a pattern is there once for each of its groups
 		}
-		if last = t.Name; n == topicsShown {
+		if len(shown) == topicsShown {
 			b.WriteString(" and more")
 			break
 		}
-		if n++; n > 1 {
+		if shown = append(shown, t.Name); len(shown) > 1 {
 			b.WriteByte(' ')
 		}
 		b.WriteString(t.Name)

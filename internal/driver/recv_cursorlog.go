@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/idmap"
+	"github.com/fanfaremq/fanfare/internal/listset"
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -24,7 +25,7 @@ type cursorLog struct {
 }
 
 // route is the feeds that want one topic.
-type route struct{ feeds []*feed }
+type route struct{ feeds listset.Set[*feed] }
 
 // moreItems is how many items beside packets fit a log whose window is full of packets:
 // gaps and notes.
@@ -101,7 +102,7 @@ func (l *cursorLog) wake(runs []byte) {
 			l.unwanted.run(&run)
 			continue
 		}
-		for _, f := range x.feeds {
+		for _, f := range x.feeds.List() {
 			if f.packet != l.packet {
 				f.packet = l.packet
 				f.c.Wake()

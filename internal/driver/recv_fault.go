@@ -46,7 +46,7 @@ func (g *group) malformed(st *reliable.Stream, err *reliable.FaultError) {
 		return
 	}
 	e := g.faulted(st, err)
-	for _, s := range g.subs {
+	for _, s := range g.subs.List() {
 		s.notify(e)
 	}
 	g.announce(e)

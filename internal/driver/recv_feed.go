@@ -102,14 +102,14 @@ func (f *feed) first() (topics []uint64) {
 		f.g.begin(f.st, f.rd, f.g.topics[id])
 		topics = append(topics, id)
 	}
-	for _, t := range f.s.topics {
+	for _, t := range f.s.topics.List() {
 		if t.Group == f.g.index && !t.Pattern.Wild() {
 			want(reliable.TopicID(t.Name), t.Name)
 		}
 	}
 	if f.wild.Load() {
 		for id, t := range f.g.topics {
-			if !f.rd.Wants(id) && slices.Contains(t.users, f.s) {
+			if !f.rd.Wants(id) && t.users.Has(f.s) {
 				want(id, t.name)
 			}
 		}

@@ -2,9 +2,9 @@ package driver
 
 import (
 	"errors"
-	"slices"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/listset"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -21,11 +21,11 @@ type group struct {
 	r          *reliable.Receiver
 	topics     map[uint64]*groupTopic
 	patterns   patterns
-	subs       []*Subscription // with cursors on the group's streams
-	counting   []*feed         // of theirs, those that do not rest
-	logs       []*output       // that have a log
-	inline     bool            // some topic has had handlers
-	d          Delivery        // what handlers are called with: here so that it is not allocated each time
+	subs       listset.Set[*Subscription] // with cursors on the group's streams
+	counting   []*feed                    // of theirs, those that do not rest
+	logs       []*output                  // that have a log
+	inline     bool                       // some topic has had handlers
+	d          Delivery                   // what handlers are called with: here so that it is not allocated each time
 	joined     bool
 	failed     bool            // it cannot be joined: the next who wants it tries again
 	suppressed bool            // the bus is closing: nothing is delivered any more
@@ -44,10 +44,10 @@ type group struct {
 type groupTopic struct {
 	id       uint64
 	name     string
-	handlers []*Subscription // called by the loop
-	users    []*Subscription // of either kind
-	exact    int             // of users that name it; others have a pattern
-	live     bool            // it begins with what is published from then on, whatever the group does
+	handlers listset.Set[*Subscription] // called by the loop
+	users    listset.Set[*Subscription] // of either kind
+	exact    int                        // of users that name it; others have a pattern
+	live     bool                       // it begins with what is published from then on, whatever the group does
 }
 
 // open returns the group of that owner, joining it at first use, and again where that has
@@ -126,18 +126,17 @@ func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err e
 	if t.name != name {
 		return false, &reliable.TopicCollisionError{ID: id, Known: t.name, Other: name}
 	}
-	if slices.Contains(t.users, s) {
+	if !t.users.Add(s) {
 		return false, nil
 	}
-	t.users = append(t.users, s)
 	if s.handler != nil {
-		t.handlers = append(t.handlers, s)
+		t.handlers.Add(s)
 		g.l.watchdog.know(id, name)
 		g.handleAll()
 		for _, st := range g.r.Streams() {
 			if err := st.Collided(id); err != nil {
 				s.other(&Delivery{Err: err})
-			} else {
+			} else if t.rerouted() {
 				outputOf(st).handlers.rd.Want(id, name, t.route())
 			}
 		}
@@ -158,21 +157,23 @@ func (g *group) handleAll() {
 // drop ends that a subscription gets a topic. It reports whether it did.
 func (g *group) drop(s *Subscription, id uint64) bool {
 	t := g.topics[id]
-	if t == nil || !slices.Contains(t.users, s) {
+	if t == nil || !t.users.Remove(s) {
 		return false
 	}
-	t.users = dropped(t.users, s)
-	if i := slices.Index(t.handlers, s); i >= 0 {
-		t.handlers = append(t.handlers[:i:i], t.handlers[i+1:]...)
-		g.l.watchdog.forget(id, t.name)
-	}
-	if len(t.users) == 0 {
+	if t.users.Len() == 0 {
 		delete(g.topics, id)
+	}
+	if !t.handlers.Remove(s) {
+		return true
+	}
+	g.l.watchdog.forget(id, t.name)
+	if !t.rerouted() {
+		return true
 	}
 	for _, st := range g.r.Streams() {
 		switch in := outputOf(st).handlers; {
 		case in == nil || !in.rd.Wants(id):
-		case len(t.handlers) == 0:
+		case t.handlers.Len() == 0:
 			in.rd.Drop(id)
 		default:
 			in.rd.Want(id, t.name, t.route())
@@ -184,35 +185,32 @@ func (g *group) drop(s *Subscription, id uint64) bool {
 // route is what a reader remembers of the topic, to find its handlers: where there is
 // only one, that. With many topics what each has of its own is rarely in the cache.
 func (t *groupTopic) route() any {
-	if len(t.handlers) == 1 {
-		return t.handlers[0]
+	if t.handlers.Len() == 1 {
+		return t.handlers.List()[0]
 	}
 	return t
 }
+
+// rerouted reports whether route has changed with the handler that came or went last.
+func (t *groupTopic) rerouted() bool { return t.handlers.Len() <= 2 }
 
 // handlersOf are the handlers of a reader's topic.
 func handlersOf(t *reliable.Track) []*Subscription {
 	if s, ok := t.Data.(*Subscription); ok {
 		return s.self[:]
 	}
-	return t.Data.(*groupTopic).handlers
+	return t.Data.(*groupTopic).handlers.List()
 }
 
 // tell lets publishers know what is wanted here.
 func (g *group) tell() {
-	names := make([]string, 0, len(g.topics))
-	for _, t := range g.topics {
-		if t.exact > 0 {
-			names = append(names, t.name)
-		}
-	}
-	g.r.SetTopics(g.l.now(), names)
+	g.r.TopicsChanged(g.l.now())
 	g.l.hellos.wants(g.l.now())
 }
 
 // attach gives a subscription with cursors its feeds of all streams.
 func (g *group) attach(s *Subscription) {
-	g.subs = append(g.subs, s)
+	g.subs.Add(s)
 	g.r.SetAsync(true)
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
@@ -232,13 +230,8 @@ func (g *group) introduce(s *Subscription) {
 }
 
 func (g *group) detach(s *Subscription) {
-	for i, x := range g.subs {
-		if x == s {
-			g.subs = append(g.subs[:i], g.subs[i+1:]...)
-			break
-		}
-	}
-	g.r.SetAsync(len(g.subs) > 0)
+	g.subs.Remove(s)
+	g.r.SetAsync(g.subs.Len() > 0)
 }
 
 // tick ends a batch, sends what the group has to say and returns when it wants
@@ -280,7 +273,7 @@ func (g *group) sendControl(now reliable.Instant) {
 
 // StreamUp implements reliable.Sink.
 func (g *group) StreamUp(st *reliable.Stream) {
-	for _, s := range g.subs {
+	for _, s := range g.subs.List() {
 		if !s.follow(g, st, st.Start()) {
 			s.notify(g.event(events.PublisherUp, st))
 		}
@@ -320,23 +313,25 @@ func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
 func (g *group) handlers() func(func(*Subscription) bool) {
 	return func(yield func(*Subscription) bool) {
 		seen := make(map[*Subscription]bool)
-		all := func(list []*Subscription) bool {
-			for _, s := range list {
-				if s.handler != nil && !seen[s] {
-					seen[s] = true
-					if !yield(s) {
-						return false
-					}
-				}
+		first := func(s *Subscription) bool {
+			if s.handler == nil || seen[s] {
+				return true
 			}
-			return true
+			seen[s] = true
+			return yield(s)
 		}
 		for _, t := range g.topics {
-			if !all(t.handlers) {
+			for _, s := range t.handlers.List() {
+				if !first(s) {
+					return
+				}
+			}
+		}
+		for s := range g.patterns.subs {
+			if !first(s) {
 				return
 			}
 		}
-		all(g.patterns.subs)
 	}
 }
 
@@ -374,7 +369,7 @@ func (g *group) membership(e *transport.Event) {
 		for s := range g.handlers() {
 			s.fail(e.Err)
 		}
-		for _, s := range g.subs {
+		for _, s := range g.subs.List() {
 			s.fail(e.Err)
 		}
 	}
@@ -383,7 +378,7 @@ func (g *group) membership(e *transport.Event) {
 // stop ends the group's subscriptions when the loop has ended.
 func (g *group) stop() {
 	err := g.l.closedError()
-	for _, s := range g.subs {
+	for _, s := range g.subs.List() {
 		s.fail(err)
 	}
 	for s := range g.handlers() {

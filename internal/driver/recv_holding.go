@@ -67,7 +67,7 @@ func (g *group) tellHolding(kind events.Kind, st *reliable.Stream, d time.Durati
 // it has still to read. Without one that is read it is the handlers.
 func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, reading bool) {
 	var slow *Subscription
-	for _, s := range g.subs {
+	for _, s := range g.subs.List() {
 		for _, f := range *s.feeds.Load() {
 			if lag := uint64(f.c.Lag()); f.st == st && f.blocking && (slow == nil || lag > behind) {
 				slow, behind = s, lag
@@ -78,7 +78,7 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, re
 		return slow.names(), behind, true
 	}
 	for _, t := range g.topics {
-		if len(t.handlers) > 0 {
+		if t.handlers.Len() > 0 {
 			topics = append(topics, t.name)
 		}
 	}
@@ -91,8 +91,8 @@ func (s *Subscription) names() []string {
 	if s.joint != nil {
 		return *s.joint.names.Load()
 	}
-	names := make([]string, 0, len(s.topics))
-	for _, t := range s.topics {
+	names := make([]string, 0, s.topics.Len())
+	for _, t := range s.topics.List() {
 		names = append(names, t.Name)
 	}
 	return slices.Compact(names) // a pattern is there once for each of its groups

@@ -30,7 +30,7 @@ func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	}
 	g.tellFaults(st, p.rd)
 	for _, t := range g.topics {
-		if len(t.handlers) > 0 && st.Collided(t.id) == nil {
+		if t.handlers.Len() > 0 && st.Collided(t.id) == nil {
 			p.rd.Want(t.id, t.name, t.route())
 			g.begin(st, p.rd, t)
 		}
@@ -115,7 +115,7 @@ func (p *inPlace) collision(err *reliable.TopicCollisionError) {
 	if !p.rd.Wants(err.ID) {
 		return
 	}
-	for _, s := range p.g.topics[err.ID].handlers {
+	for _, s := range p.g.topics[err.ID].handlers.List() {
 		s.other(&Delivery{Err: err})
 	}
 }

@@ -75,7 +75,7 @@ func (l *Loop) endEvicted() {
 			return false
 		}
 		s.stop()
-		s.topics = nil
+		s.topics = topicSet{}
 		s.readers.giveBack()
 		return true
 	})

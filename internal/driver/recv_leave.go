@@ -34,7 +34,7 @@ func (u *unusedGroup) due(now reliable.Instant, used bool, keep time.Duration) b
 // message that the reader of a closed subscription holds stays valid without the group, for
 // the memory of windows is not used again; where the next subscription goes on in it, it is kept.
 func (g *group) used() bool {
-	return g.wanting() || g.patterns.ahead != nil || len(g.subs) > 0 || len(g.leaving) > 0 || len(g.logs) > 0 && g.owner == nil || g.r.Detached()
+	return g.wanting() || g.patterns.ahead != nil || g.subs.Len() > 0 || len(g.leaving) > 0 || len(g.logs) > 0 && g.owner == nil || g.r.Detached()
 }
 
 // leave ends the membership. What is counted stays, and goes on when the group is joined

@@ -59,7 +59,10 @@ func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
 func (s *Subscription) lingerReplies() {
 	ctx, cancel := context.WithTimeout(context.Background(), mostOwed)
 	defer cancel()
-	s.l.lingerReplies(ctx, func(topic uint64) bool {
-		return slices.ContainsFunc(s.topics, func(t TopicName) bool { return t.Pattern.Wild() || reliable.TopicID(t.Name) == topic })
-	})
+	s.l.lingerReplies(ctx, s.mayHave)
+}
+
+// mayHave reports whether the topic may be one of the subscription's. Loop only.
+func (s *Subscription) mayHave(topic uint64) bool {
+	return slices.ContainsFunc(s.topics.List(), func(t TopicName) bool { return t.Pattern.Wild() || reliable.TopicID(t.Name) == topic })
 }

@@ -38,7 +38,7 @@ func (g *group) unreadable(st *reliable.Stream, err *reliable.UnreadableError) {
 	e := g.event(events.DictionaryMissing, st)
 	e.Err = err
 	g.l.say(&logline.DictionaryMissing, "publisher", id(st.Publisher), "codec", err.Codec, "dictionary", err.Name(), "group", g.address)
-	for _, s := range g.subs {
+	for _, s := range g.subs.List() {
 		s.notify(e)
 	}
 	g.announce(e)

@@ -17,7 +17,7 @@ import (
 // patterns are those of a group's subscriptions. Loop only.
 type patterns struct {
 	set  pattern.Set[*Subscription]
-	subs []*Subscription // each once for each of its patterns
+	subs map[*Subscription]int // how many each has
 	buf  []*Subscription
 	full bool // it was told that the group has more topics than can be known
 	// ahead of the first: the names that are known before it begins
@@ -32,12 +32,18 @@ type ofPatterns struct {
 
 func (p *patterns) add(s *Subscription, of pattern.Pattern) {
 	p.set.Add(of, s)
-	p.subs = append(p.subs, s)
+	if p.subs == nil {
+		p.subs = make(map[*Subscription]int)
+	}
+	p.subs[s]++
 }
 
 func (p *patterns) remove(s *Subscription, of pattern.Pattern) {
-	if p.set.Remove(of, s) {
-		p.subs = dropped(p.subs, s)
+	if !p.set.Remove(of, s) {
+		return
+	}
+	if p.subs[s]--; p.subs[s] == 0 {
+		delete(p.subs, s)
 	}
 }
 
@@ -49,7 +55,7 @@ func (p *patterns) matching(topic string) []*Subscription {
 }
 
 // has reports whether the subscription has a pattern.
-func (p *patterns) has(s *Subscription) bool { return slices.Contains(p.subs, s) }
+func (p *patterns) has(s *Subscription) bool { return p.subs[s] > 0 }
 
 // wantName adds a topic or pattern of a subscription; publishers learn of it by tell. It
 // returns the topics that the subscription wants now, and did not before.
@@ -63,7 +69,9 @@ func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 		return nil, err
 	}
 	t := g.topics[id]
-	t.exact++
+	if t.exact++; t.exact == 1 {
+		g.r.Want(t.name)
+	}
 	if !fresh {
 		return nil, nil
 	}
@@ -71,8 +79,8 @@ func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 }
 
 // dropName removes a topic or pattern of a subscription; publishers learn of it by tell.
-// kept says what else it has. It returns the topics that it wants no more.
-func (g *group) dropName(s *Subscription, n TopicName, kept reasons) []*groupTopic {
+// kept is what else it has. It returns the topics that it wants no more.
+func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupTopic {
 	if n.Pattern.Wild() {
 		return g.dropPattern(s, n.Pattern, kept)
 	}
@@ -80,7 +88,9 @@ func (g *group) dropName(s *Subscription, n TopicName, kept reasons) []*groupTop
 	if t == nil {
 		return nil
 	}
-	t.exact--
+	if t.exact--; t.exact == 0 {
+		g.r.Unwant(t.name)
+	}
 	if kept.want(g.index, t.name) || !g.drop(s, t.id) {
 		return nil
 	}
@@ -106,13 +116,12 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 			f.wild.Store(true)
 		}
 	}
-	g.r.AllNames(func(id uint64, name string) {
-		if p.Match(name) {
-			if t := g.wantNamed(s, id, name); t != nil {
-				fresh = append(fresh, t)
-			}
+	for _, id := range g.r.NamesMatching(p) {
+		name, _ := g.r.Name(id)
+		if t := g.wantNamed(s, id, name); t != nil {
+			fresh = append(fresh, t)
 		}
-	})
+	}
 	return fresh
 }
 
@@ -139,14 +148,14 @@ func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
 }
 
 // dropPattern removes a subscription's pattern. It returns the topics that the
-// subscription wants no more; kept says what else it has.
-func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept reasons) (gone []*groupTopic) {
+// subscription wants no more; kept is what else it has.
+func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) (gone []*groupTopic) {
 	g.patterns.remove(s, p)
 	if s.handler != nil {
 		g.l.watchdog.forget(reliable.TopicID(p.String()), p.String())
 	}
-	for _, t := range g.topics {
-		if p.Match(t.name) && !kept.want(g.index, t.name) && g.drop(s, t.id) {
+	for _, id := range g.r.NamesMatching(p) {
+		if t := g.topics[id]; t != nil && !kept.want(g.index, t.name) && g.drop(s, id) {
 			gone = append(gone, t)
 		}
 	}
@@ -170,7 +179,7 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
 			s.extend(g, t, true, func(f *feed) bool { return f.whole && f.st.Start() == 0 || first && f.st == st })
 		}
 	}
-	if t := g.topics[id]; t == nil || len(t.handlers) == 0 {
+	if t := g.topics[id]; t == nil || t.handlers.Len() == 0 {
 		return
 	}
 	for _, x := range g.r.Streams() {
@@ -192,8 +201,8 @@ func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 	if t == nil {
 		return
 	}
-	for _, s := range slices.Clone(t.users) {
-		if t.exact > 0 && slices.Contains(s.topics, TopicName{Name: t.name, Group: g.index}) {
+	for _, s := range slices.Clone(t.users.List()) {
+		if t.exact > 0 && s.topics.Has(TopicName{Name: t.name, Group: g.index}) {
 			continue
 		}
 		g.drop(s, id)
@@ -208,27 +217,3 @@ func (g *group) Wants(id uint64) bool { return g.topics[id] != nil }
 
 // wanting reports whether a subscription wants something of the group.
 func (g *group) wanting() bool { return len(g.topics) > 0 || g.patterns.set.Len() > 0 }
-
-// reasons are the topics and patterns of a subscription, to find out whether it wants a
-// topic.
-type reasons struct {
-	exact map[string]bool
-	wild  []TopicName
-}
-
-func reasonsOf(topics []TopicName) reasons {
-	r := reasons{exact: make(map[string]bool, len(topics))}
-	for _, t := range topics {
-		if t.Pattern.Wild() {
-			r.wild = append(r.wild, t)
-		} else {
-			r.exact[t.Name] = true
-		}
-	}
-	return r
-}
-
-// want reports whether one of them is, or matches, a topic of a group.
-func (r reasons) want(group int, topic string) bool {
-	return r.exact[topic] || slices.ContainsFunc(r.wild, func(t TopicName) bool { return t.Group == group && t.Pattern.Match(topic) })
-}

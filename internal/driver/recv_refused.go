@@ -93,7 +93,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why relia
 	g.refused.remember(now, err)
 	logline.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
 	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(publisher), Epoch: epoch, Err: err})
-	for _, s := range g.subs {
+	for _, s := range g.subs.List() {
 		s.refused(err)
 	}
 	for s := range g.handlers() {

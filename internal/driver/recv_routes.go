@@ -22,7 +22,7 @@ func (l *cursorLog) want(f *feed, id uint64) {
 		x = new(route)
 		l.topics.Add(id, x)
 	}
-	x.feeds = append(x.feeds, f)
+	x.feeds.Add(f)
 }
 
 // unwant takes that back.
@@ -32,7 +32,7 @@ func (l *cursorLog) unwant(f *feed, id uint64) {
 		return
 	}
 	delete(f.topics, id)
-	if x.feeds = dropped(x.feeds, f); len(x.feeds) == 0 {
+	if x.feeds.Remove(f); x.feeds.Len() == 0 {
 		l.topics.Remove(id)
 	}
 }
@@ -60,8 +60,10 @@ func (g *group) disconnect(f *feed) {
 		f.o.log.unwant(f, id)
 	}
 	f.o.detach(f.c)
-	g.counting = dropped(g.counting, f)
-	f.counts = false
+	if f.counts {
+		g.counting = dropped(g.counting, f)
+		f.counts = false
+	}
 	g.l.commands.resume.Store(true)
 	g.l.wakeBy(0)
 }

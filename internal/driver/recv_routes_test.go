@@ -110,7 +110,7 @@ func TestManySubscriptionsOfAGroup(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		parked = len(sub.groups[0].subs) - len(sub.groups[0].counting)
+		parked = sub.groups[0].subs.Len() - len(sub.groups[0].counting)
 	}); err != nil {
 		t.Fatal(err)
 	}

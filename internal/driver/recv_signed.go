@@ -1,10 +1,10 @@
 package driver
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/listset"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -143,22 +143,22 @@ func (l *Loop) trust(st *reliable.Stream, rd *reliable.Reader) {
 // Untrusted implements reliable.Names: subscriptions with a pattern that matches the topic are told, and
 // those that name it, or want it for another publisher's sake, by their readers.
 func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages int, first bool) {
-	var by []*Subscription
+	var by listset.Set[*Subscription]
 	t := g.topics[id]
 	for _, s := range g.patterns.matching(topic) {
-		if !slices.Contains(by, s) && (t == nil || !slices.Contains(t.users, s)) {
-			by = append(by, s)
+		if t == nil || !t.users.Has(s) {
+			by.Add(s)
 		}
 	}
-	if len(by) == 0 {
+	if by.Len() == 0 {
 		return
 	}
-	g.l.counters.refused.Add(uint64(messages * len(by)))
+	g.l.counters.refused.Add(uint64(messages * by.Len()))
 	if !first {
 		return
 	}
 	e := g.faulted(st, &reliable.FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Topic: topic, Fault: reliable.FaultTopic, Count: 1})
-	for _, s := range by {
+	for _, s := range by.List() {
 		if s.handler == nil {
 			s.notify(e)
 		} else if s.events {

@@ -53,7 +53,7 @@ type Subscription struct {
 	got     uint64           // messages; the reader's own
 
 	l      *Loop
-	topics []TopicName
+	topics topicSet
 	terms
 	events bool
 
@@ -162,13 +162,9 @@ func (s *Subscription) Handled() bool { return s.handler != nil }
 // groups yields each group that the subscription has topics in once. Loop only.
 func (s *Subscription) groups() iter.Seq[*group] {
 	return func(yield func(*group) bool) {
-		seen := make(map[int]bool)
-		for _, t := range s.topics {
-			if g := s.group(t.Group); g != nil && !seen[t.Group] {
-				seen[t.Group] = true
-				if !yield(g) {
-					return
-				}
+		for index := range s.topics.groups {
+			if g := s.group(index); g != nil && !yield(g) {
+				return
 			}
 		}
 	}
@@ -176,9 +172,9 @@ func (s *Subscription) groups() iter.Seq[*group] {
 
 // stop runs on the loop: it gives everything back.
 func (s *Subscription) stop() {
-	for _, t := range s.topics {
+	for _, t := range s.topics.List() {
 		if g := s.group(t.Group); g != nil {
-			g.dropName(s, t, reasons{})
+			g.dropName(s, t, nil)
 		}
 	}
 	for g := range s.groups() {
@@ -281,8 +277,17 @@ func (s *Subscription) Close() error {
 	if s.handler == nil {
 		s.shown.Store(s.got) // otherwise the loop's
 	}
-	s.lingerReplies()
-	if err := s.l.do(s.stop); err != nil && !errors.Is(err, net.ErrClosed) {
+	owed := false
+	err := s.l.do(func() {
+		if owed = s.l.owedFor(s.mayHave) > 0; !owed {
+			s.stop()
+		}
+	})
+	if owed {
+		s.lingerReplies()
+		err = s.l.do(s.stop)
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return err
 	}
 	return nil

@@ -81,41 +81,32 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 	if s.Err() != nil || s.closed.Load() || s.l.isClosing() {
 		return net.ErrClosed // nothing is delivered any more, or soon
 	}
-	have := make(map[TopicName]bool, len(s.topics)+len(topics))
-	for _, t := range s.topics {
-		have[t] = true
-	}
 	var added []TopicName
 	fresh := make(map[int][]*groupTopic)
 	for _, t := range topics {
-		if have[t] {
+		live := s.from.State && !from.State && !s.topics.want(t.Group, t.Name)
+		if !s.topics.Add(t) {
 			continue
 		}
-		have[t] = true
+		added = append(added, t)
 		g, err := s.l.open(t.Group, s.owner(), from)
 		if err == nil {
 			var news []*groupTopic
 			news, err = g.wantName(s, t)
-			if g.from.State && !from.State && !reasonsOf(s.topics).want(t.Group, t.Name) {
+			if live {
 				g.beginLive(news)
 			}
 			fresh[t.Group] = append(fresh[t.Group], news...)
 		}
 		if err != nil {
-			before := reasonsOf(s.topics)
-			for _, t := range added {
-				s.group(t.Group).dropName(s, t, before)
-			}
+			s.undo(added)
 			return &TopicError{t.Name, err}
 		}
-		added = append(added, t)
 	}
-	before := s.topics
-	s.topics = slices.Concat(s.topics, added)
-	s.losses.call(s.topics)
-	for index := range byGroup(added) {
+	s.losses.call(s.topics.List())
+	for index, of := range byGroup(added) {
 		g := s.group(index)
-		first := !slices.ContainsFunc(before, func(t TopicName) bool { return t.Group == index })
+		first := s.topics.in(index) == len(of)
 		switch {
 		case s.handler == nil && first:
 			g.attach(s)
@@ -132,6 +123,16 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 		g.tell()
 	}
 	return nil
+}
+
+// undo takes back topics of which the last one cannot be added.
+func (s *Subscription) undo(added []TopicName) {
+	for _, t := range added {
+		s.topics.Remove(t)
+	}
+	for _, t := range added[:len(added)-1] {
+		s.group(t.Group).dropName(s, t, &s.topics)
+	}
 }
 
 // extend makes the reader want one more topic of a group that it follows already, by a pattern
@@ -164,32 +165,24 @@ func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) 
 	if s.Err() != nil || s.closed.Load() {
 		return nil, net.ErrClosed
 	}
-	unwanted := make(map[TopicName]bool, len(topics))
+	var removed []TopicName
 	for _, t := range topics {
-		unwanted[t] = true
-	}
-	var removed, kept []TopicName
-	for _, t := range s.topics {
-		if unwanted[t] {
+		if s.topics.Remove(t) {
 			removed = append(removed, t)
-		} else {
-			kept = append(kept, t)
 		}
 	}
-	s.topics = kept
-	s.losses.call(kept)
-	still := reasonsOf(kept)
+	s.losses.call(s.topics.List())
 	for index, topics := range byGroup(removed) {
 		g := s.group(index)
 		for _, t := range topics {
-			for _, t := range g.dropName(s, t, still) {
+			for _, t := range g.dropName(s, t, &s.topics) {
 				gone = append(gone, TopicName{Name: t.name, Group: index})
 				if s.handler == nil {
 					s.dropTopic(g, t, func(*feed) bool { return true })
 				}
 			}
 		}
-		if s.handler == nil && !slices.ContainsFunc(kept, func(t TopicName) bool { return t.Group == index }) {
+		if s.handler == nil && s.topics.in(index) == 0 {
 			s.tellReader(topicChange{left: s.leave(g)})
 		}
 		g.tell()

@@ -135,7 +135,7 @@ func (x *siblings) offered() (names []string) {
 func (l *Loop) subscribed() (names []string) {
 	for _, g := range l.receiving {
 		for _, t := range g.topics {
-			for _, s := range t.users {
+			for _, s := range t.users.List()[:min(t.users.Len(), topicsShown+1)] {
 				for _, n := range s.names() {
 					if !slices.Contains(names, n) {
 						names = append(names, n)
@@ -148,11 +148,15 @@ func (l *Loop) subscribed() (names []string) {
 		}
 	}
 	for _, g := range l.receiving {
-		for _, s := range g.patterns.subs {
+		most := topicsShown + 1
+		for s := range g.patterns.subs {
 			for _, n := range s.names() {
 				if len(names) <= topicsShown && !slices.Contains(names, n) {
 					names = append(names, n)
 				}
+			}
+			if most--; most == 0 {
+				break
 			}
 		}
 	}

@@ -1,8 +1,9 @@
 package pattern
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/listset"
 )
 
 // Set has values by their patterns, and finds those whose pattern matches a topic. It
@@ -18,24 +19,28 @@ type Set[T comparable] struct {
 type node[T comparable] struct {
 	literal map[string]*node[T] // by the next token
 	one     *node[T]            // where that is *
-	rest    []T                 // whose pattern ends in > here
-	end     []T                 // whose pattern ends here
+	rest    listset.Set[T]      // whose pattern ends in > here
+	end     listset.Set[T]      // whose pattern ends here
 }
 
 // Len is the number of values in the set.
 func (s *Set[T]) Len() int { return s.n }
 
 // Add adds a value with its pattern. The same value may be there with several
-// patterns, and with one several times.
+// patterns, and with each of them once.
 func (s *Set[T]) Add(p Pattern, v T) {
-	s.n++
-	n, tokens, more := &s.root, p.text, true
+	if s.root.add(p, v) {
+		s.n++
+	}
+}
+
+func (n *node[T]) add(p Pattern, v T) bool {
+	tokens, more := p.text, true
 	for more {
 		var token string
 		token, tokens, more = strings.Cut(tokens, ".")
 		if token == rest {
-			n.rest = append(n.rest, v)
-			return
+			return n.rest.Add(v)
 		}
 		next := n.next(token)
 		if next == nil {
@@ -44,10 +49,10 @@ func (s *Set[T]) Add(p Pattern, v T) {
 		}
 		n = next
 	}
-	n.end = append(n.end, v)
+	return n.end.Add(v)
 }
 
-// Remove removes a value with its pattern, once. It reports whether it was there.
+// Remove removes a value with its pattern. It reports whether it was there.
 func (s *Set[T]) Remove(p Pattern, v T) bool {
 	removed := s.root.remove(p.text, v)
 	if removed {
@@ -60,6 +65,12 @@ func (s *Set[T]) Remove(p Pattern, v T) bool {
 // pattern, in no particular order.
 func (s *Set[T]) Append(dst []T, topic string) []T {
 	return s.root.match(dst, topic)
+}
+
+// AppendTopics appends to dst the values whose pattern is a topic that p matches, in no
+// particular order: topics that begin otherwise cost nothing.
+func (s *Set[T]) AppendTopics(dst []T, p Pattern) []T {
+	return s.root.topics(dst, p.text)
 }
 
 func (n *node[T]) next(token string) *node[T] {
@@ -85,13 +96,13 @@ func (n *node[T]) set(token string, next *node[T]) {
 }
 
 func (n *node[T]) empty() bool {
-	return len(n.literal) == 0 && n.one == nil && len(n.rest) == 0 && len(n.end) == 0
+	return len(n.literal) == 0 && n.one == nil && n.rest.Len() == 0 && n.end.Len() == 0
 }
 
 func (n *node[T]) remove(tokens string, v T) bool {
 	token, tokens, more := strings.Cut(tokens, ".")
 	if token == rest {
-		return cut(&n.rest, v)
+		return n.rest.Remove(v)
 	}
 	next := n.next(token)
 	if next == nil {
@@ -101,7 +112,7 @@ func (n *node[T]) remove(tokens string, v T) bool {
 	if more {
 		removed = next.remove(tokens, v)
 	} else {
-		removed = cut(&next.end, v)
+		removed = next.end.Remove(v)
 	}
 	if next.empty() {
 		n.set(token, nil)
@@ -109,18 +120,8 @@ func (n *node[T]) remove(tokens string, v T) bool {
 	return removed
 }
 
-// cut removes one v from list.
-func cut[T comparable](list *[]T, v T) bool {
-	i := slices.Index(*list, v)
-	if i < 0 {
-		return false
-	}
-	*list = slices.Delete(*list, i, i+1)
-	return true
-}
-
 func (n *node[T]) match(dst []T, topic string) []T {
-	dst = append(dst, n.rest...)
+	dst = append(dst, n.rest.List()...)
 	token, topic, more := strings.Cut(topic, ".")
 	for _, next := range [...]*node[T]{n.literal[token], n.one} {
 		switch {
@@ -128,8 +129,38 @@ func (n *node[T]) match(dst []T, topic string) []T {
 		case more:
 			dst = next.match(dst, topic)
 		default:
-			dst = append(dst, next.end...)
+			dst = append(dst, next.end.List()...)
 		}
+	}
+	return dst
+}
+
+func (n *node[T]) topics(dst []T, tokens string) []T {
+	token, tokens, more := strings.Cut(tokens, ".")
+	down := func(next *node[T]) {
+		if more {
+			dst = next.topics(dst, tokens)
+		} else {
+			dst = append(dst, next.end.List()...)
+		}
+	}
+	switch next := n.literal[token]; {
+	case token == rest:
+		return n.all(dst)
+	case token == one:
+		for _, next := range n.literal {
+			down(next)
+		}
+	case next != nil:
+		down(next)
+	}
+	return dst
+}
+
+// all appends the values of all topics that go on behind n.
+func (n *node[T]) all(dst []T) []T {
+	for _, next := range n.literal {
+		dst = next.all(append(dst, next.end.List()...))
 	}
 	return dst
 }

@@ -3,6 +3,8 @@ package ring
 import (
 	"slices"
 	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/listset"
 )
 
 // Item is one entry of a Log: a packet, or a note of the producer, in the order of both.
@@ -38,10 +40,10 @@ type Log struct {
 	head     atomic.Uint64 // items below are readable
 	_        [64]byte
 
-	tail        uint64       // loop only: items below have been given back
-	cursors     []*Cursor    // loop only: all
-	active      []*Cursor    // loop only: those that are not parked, and some that are
-	heldPackets []heldPacket // loop only
+	tail        uint64               // loop only: items below have been given back
+	cursors     listset.Set[*Cursor] // loop only: all
+	active      []*Cursor            // loop only: those that are not parked, and some that are
+	heldPackets []heldPacket         // loop only
 }
 
 // NewLog returns a log of capacity items, a power of two, over slots.
@@ -61,7 +63,7 @@ func (l *Log) Slots() *Slots { return l.slots }
 func (l *Log) Head() uint64 { return l.head.Load() }
 
 // Cursors is the number of cursors. Loop only.
-func (l *Log) Cursors() int { return len(l.cursors) }
+func (l *Log) Cursors() int { return l.cursors.Len() }
 
 // Backlog is how many items the slowest pinned cursor has still to read. Loop
 // only.
@@ -125,7 +127,7 @@ func (l *Log) Attach(block bool) *Cursor {
 	c.state.Store(head << stateBits)
 	c.skipTo.Store(head)
 	c.next = head
-	l.cursors = append(l.cursors, c)
+	l.cursors.Add(c)
 	l.list(c)
 	return c
 }
@@ -137,14 +139,9 @@ func (l *Log) Detach(c *Cursor) {
 		l.keepAlive(c, s>>stateBits)
 	}
 	l.detached(c)
-	l.cursors = without(l.cursors, c)
-	l.active = without(l.active, c)
-	l.Reclaim()
-}
-
-func without(list []*Cursor, c *Cursor) []*Cursor {
-	if i := slices.Index(list, c); i >= 0 {
-		return slices.Delete(list, i, i+1)
+	l.cursors.Remove(c)
+	if i := slices.Index(l.active, c); c.listed && i >= 0 {
+		l.active = slices.Delete(l.active, i, i+1)
 	}
-	return list
+	l.Reclaim()
 }

@@ -126,7 +126,7 @@ func raceCursors(t *testing.T, slots, items int, packets uint64) {
 	var wg sync.WaitGroup
 	start := func(block bool) *Cursor {
 		c := l.Attach(block)
-		rng := rand.New(rand.NewPCG(1, uint64(len(l.cursors))))
+		rng := rand.New(rand.NewPCG(1, uint64(l.cursors.Len())))
 		wg.Go(func() {
 			next := uint64(0)
 			for {

@@ -71,7 +71,7 @@ func (c *Cursor) Wake() {
 
 // wakeAll is for what all cursors read.
 func (l *Log) wakeAll() {
-	for _, c := range l.cursors {
+	for _, c := range l.cursors.List() {
 		c.Wake()
 	}
 }

@@ -65,7 +65,7 @@ func TestPark(t *testing.T) {
 		t.Errorf("the end was missed: %+v", it)
 	}
 	l.Detach(c)
-	if len(l.active) != 0 || len(l.cursors) != 0 {
+	if len(l.active) != 0 || l.cursors.Len() != 0 {
 		t.Error("a cursor stays after it was detached")
 	}
 }

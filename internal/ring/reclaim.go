@@ -111,13 +111,13 @@ func (l *Log) Abandon() bool {
 	if l.end.Load() == nil || len(l.heldPackets) > 0 {
 		return false
 	}
-	for _, c := range l.cursors {
+	for _, c := range l.cursors.List() {
 		if c.state.Load()&stateMask != 0 {
 			return false
 		}
 	}
 	head := l.head.Load()
-	for _, c := range l.cursors {
+	for _, c := range l.cursors.List() {
 		// As in push: a reader that comes in between sees skipTo and releases.
 		c.skipTo.Store(head)
 		s := c.state.Load()

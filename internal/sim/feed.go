@@ -78,11 +78,13 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 			f.r.From(sub.sim.topicIDs[i], sub.o.From-1)
 		}
 	}
-	sub.r.AllNames(func(id uint64, name string) {
-		if !f.r.Wants(id) && sub.matches(name) {
-			f.r.Want(id, name, slices.Index(topicNames, name))
+	for _, p := range sub.patterns {
+		for _, id := range sub.r.NamesMatching(p) {
+			if name, _ := sub.r.Name(id); !f.r.Wants(id) {
+				f.r.Want(id, name, slices.Index(topicNames, name))
+			}
 		}
-	})
+	}
 	return f
 }
 

@@ -88,12 +88,11 @@ func (s *subscriber) subscribe(p pattern.Pattern) {
 		f.whole = f.whole && f.st.Next() == 0
 		f.expect()
 	}
-	s.r.AllNames(func(id uint64, name string) {
-		if p.Match(name) {
-			s.extend(id, name, false, (*feed).begins0)
-		}
-	})
-	s.r.SetTopics(s.now(), topicNames[:s.o.Topics])
+	for _, id := range s.r.NamesMatching(p) {
+		name, _ := s.r.Name(id)
+		s.extend(id, name, false, (*feed).begins0)
+	}
+	s.r.TopicsChanged(s.now())
 }
 
 // matches reports whether one of the patterns matches the topic.

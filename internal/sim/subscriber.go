@@ -84,7 +84,10 @@ func (s *subscriber) begin() {
 	s.loans.s = s
 	r.SetClock(s.sim.clock())
 	r.SetAsync(len(s.o.Readers) > 0)
-	r.SetTopics(s.now(), topicNames[:s.o.Topics])
+	for _, name := range topicNames[:s.o.Topics] {
+		r.Want(name)
+	}
+	r.TopicsChanged(s.now())
 	s.beginPatterns()
 	s.beginList(own, ownEpoch)
 	s.sim.trace("subscriber %d begins with id %#x", s.number, s.id)

@@ -1,0 +1,103 @@
+package pubsub
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The aim is 100,000 subscriptions and 10,000 patterns, opened in 2 s each and closed in 2 s each, alone and with 64
+// publishers:
+//
+//	go test ./pubsub -run TestMany -v -many 100000 -many.publishers 64
+var (
+	many           = flag.Int("many", 2000, "subscriptions of TestManySubscriptions, and ten times its patterns")
+	manyPublishers = flag.Int("many.publishers", 2, "publishers of TestManySubscriptions")
+)
+
+// One more subscription or pattern costs the same, however many there are.
+func TestManySubscriptions(t *testing.T) {
+	for _, fabric := range fabrics[:2] {
+		for _, groups := range []int{1, 16} {
+			t.Run(fmt.Sprintf("%s/%d", fabric.name, groups), func(t *testing.T) {
+				ctx := testContext(t)
+				url := inGroups(fabric.url(t), groups)
+				b := openBus(t, Config{}, url)
+				for i := range *manyPublishers {
+					p := publisher(t, openBus(t, Config{}, url), fmt.Sprintf("topic.%d", i))
+					s := subscribe(t, b, fmt.Sprintf("topic.%d", i))
+					wait(t, ctx, p, 1)
+					publish(t, ctx, p, "x")
+					want(t, ctx, s, "x")
+					s.Close()
+				}
+				handler := func(name string) (*Subscription, error) { return b.Handle(name, func(Message, error) {}) }
+				reader := func(name string) (*Subscription, error) { return b.Subscribe(name) }
+				openAndClose(t, *many, "topic.%d", handler)
+				openAndClose(t, *many, "topic.%d", reader)
+				openAndClose(t, *many, "topic.0%.0d", handler) // all of one topic
+				openAndClose(t, *many/10, "other%d.*", handler)
+				openAndClose(t, *many/10, "*.%d", handler)
+			})
+		}
+	}
+}
+
+func inGroups(url string, groups int) string {
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	return fmt.Sprintf("%s%sgroups=%d", url, separator, groups)
+}
+
+// openAndClose opens and closes n subscriptions.
+func openAndClose(t *testing.T, n int, name string, open func(name string) (*Subscription, error)) {
+	t.Helper()
+	subs := make([]*Subscription, n)
+	sameForEach(t, n, name+" opened", func(i int) (err error) {
+		subs[i], err = open(fmt.Sprintf(name, i))
+		return err
+	})
+	sameForEach(t, n, name+" closed", func(i int) error { return subs[n-1-i].Close() })
+}
+
+// sameForEach calls f n times, and compares the memory that the first quarter of the calls takes with that of the last.
+func sameForEach(t *testing.T, n int, what string, f func(i int) error) {
+	t.Helper()
+	begun := time.Now()
+	var took [4]uint64
+	for quarter := range took {
+		before := allocated()
+		for i := quarter * n / 4; i < (quarter+1)*n/4; i++ {
+			if err := f(i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		took[quarter] = allocated() - before
+	}
+	t.Logf("%d of %s in %v", n, what, time.Since(begun))
+	if took[3] > 3*took[0]+1<<20 {
+		t.Errorf("%d of %s: their quarters took %d bytes", n, what, took)
+	}
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// One subscription may have many topics, which change one by one.
+func TestManyTopicsOfOne(t *testing.T) {
+	url := inGroups(memURL(t), 1)
+	b := openBus(t, Config{}, url)
+	publisher(t, openBus(t, Config{}, url), "topic.0")
+	s := subscribe(t, b, "first")
+	topic := func(i int) string { return fmt.Sprintf("topic.%d", i) }
+	sameForEach(t, *many, "topics added", func(i int) error { return s.Add(topic(i)) })
+	sameForEach(t, *many, "topics removed", func(i int) error { return s.Remove(topic(i)) })
+}

@@ -1,0 +1,94 @@
+package reliable
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// However often topics change, each publisher gets a status for it once in 5 ms, and the last one says what is wanted.
+// docs/protocol.md §7.1.
+func TestStatusesOfChanges(t *testing.T) {
+	const publishers, changes = 3, 1000
+	l := &log{}
+	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = publishers })
+	now := Instant(time.Hour)
+	for pub := range publishers {
+		r.Handle(now, 1, beatOf(uint64(pub+1), 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
+	}
+	for range 100 { // the first statuses, and all that is asked for
+		now += 10 * ms
+		replies(r, now)
+	}
+	statuses := 0
+	var last wire.Status
+	take := func() {
+		for _, p := range of(wire.TypeStatus, replies(r, now)) {
+			statuses++
+			var err error
+			if last, err = wire.ParseStatus(p.b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range changes {
+		now += ms / 10
+		r.Want(fmt.Sprintf("topic.%d", i))
+		if i > 0 {
+			r.Unwant(fmt.Sprintf("topic.%d", i-1))
+		}
+		r.TopicsChanged(now)
+		take()
+	}
+	if most := publishers * (changes/10/5 + 1); statuses > most || statuses < most/2 {
+		t.Errorf("%d statuses to %d publishers for %d changes in 100 ms, want at most %d", statuses, publishers, changes, most)
+	}
+	now += 5 * ms
+	take()
+	if last.Topics() != 2 || !slices.Contains([]uint64{last.Topic(0), last.Topic(1)}, TopicID(fmt.Sprintf("topic.%d", changes-1))) {
+		t.Errorf("the last status names %d topics", last.Topics())
+	}
+}
+
+// A change that comes alone is told at once.
+func TestStatusOfFirstChange(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(time.Hour)
+	r.Handle(now, 1, beatOf(7, 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
+	for range 30 {
+		now += 10 * ms
+		replies(r, now)
+	}
+	r.Want("more")
+	r.TopicsChanged(now)
+	if n := len(of(wire.TypeStatus, replies(r, now))); n != 1 {
+		t.Errorf("%d statuses", n)
+	}
+}
+
+// A pattern looks at the names that match it.
+func TestNamesMatching(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	r.LearnNames(0, &learned{})
+	r.Handle(1, 1, data(3, 0, 0))
+	st := r.Streams()[0]
+	for i := range 100 {
+		name := fmt.Sprintf("a%d.b", i)
+		st.learn(TopicID(name), []byte(name), false)
+	}
+	for text, want := range map[string]int{"a7.*": 1, "a7.>": 1, "*.b": 101, ">": 101, "b.*": 0} {
+		p, err := pattern.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(r.NamesMatching(p)); got != want {
+			t.Errorf("%s: %d names, want %d", text, got, want)
+		}
+	}
+}
