@@ -27,7 +27,7 @@ func TestRefusedBySystem(t *testing.T) {
 		refuse, took   int
 		errors, failed uint64 // of SendErrors, and of calls
 	}{{1 << 10, 0, 1, 1}, {1 << 10, 0, 2, 2}, {2, 3, 4, 2}, {0, 3, 4, 2}} {
-		s.refuse = c.refuse
+		s.unsent = c.refuse
 		n, err := tx.Send(out)
 		if n != c.took || (err == nil) != (c.took == 3) || err != nil && (!errors.Is(err, syscall.ENETUNREACH) || !strings.Contains(err.Error(), "send: network is unreachable")) {
 			t.Errorf("%+v: %d packets: %v", c, n, err)
@@ -39,14 +39,14 @@ func TestRefusedBySystem(t *testing.T) {
 	r.until("what was taken is completed", func() bool { return tx.Completed() == 6 })
 
 	before := pub.Stats()
-	s.refuse = 1
+	s.unsent = 1
 	if err := pub.Reply(pub.peer, []byte("x")); !errors.Is(err, syscall.ENETUNREACH) {
 		t.Errorf("a reply: %v", err)
 	}
 	if st := pub.Stats(); st.SendErrors != before.SendErrors || st.PacketsSent != before.PacketsSent {
 		t.Errorf("a reply counts: %+v", st)
 	}
-	s.refuse = 0
+	s.unsent = 0
 	if err := pub.Reply(pub.peer, []byte("y")); err != nil {
 		t.Errorf("a reply: %v", err)
 	}

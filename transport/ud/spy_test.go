@@ -22,8 +22,8 @@ type spy struct {
 	postSend func(wrs []rdma.SendWR) []rdma.SendWR // may shorten a list
 	memlock  int                                   // bytes that may be registered; 0: all
 	swallow  bool                                  // sends are taken, and neither sent nor completed
-	refuse   int                                   // how many of each list count as refused by the system
-	refused  uint64
+	unsent   int                                   // how many of each list count as refused by the system
+	refusals uint64
 
 	mu        sync.Mutex
 	sends     []int // lengths of lists
@@ -222,7 +222,7 @@ func (qp *spyQP) PostSend(wrs []rdma.SendWR) (int, error) {
 	if s.swallow {
 		return len(wrs), short
 	}
-	s.refused += uint64(min(s.refuse, len(wrs)))
+	s.refusals += uint64(min(s.unsent, len(wrs)))
 	s.sends = append(s.sends, len(wrs))
 	bare := append([]rdma.SendWR(nil), wrs...)
 	for i, wr := range wrs {
@@ -264,10 +264,10 @@ func (w *deafWaiter) Wait(timeout time.Duration) error {
 func (w *deafWaiter) Wake()        { w.woken = true }
 func (w *deafWaiter) Close() error { return nil }
 
-func (qp *spyQP) Refused() uint64 { return qp.s.refused }
+func (qp *spyQP) Refused() uint64 { return qp.s.refusals }
 
 func (qp *spyQP) Refusal(rdma.GID) error {
-	if qp.s.refuse > 0 {
+	if qp.s.unsent > 0 {
 		return syscall.ENETUNREACH
 	}
 	return nil
