@@ -40,7 +40,8 @@ func (p *onTopic) open(b *Bus, topic string) (err error) {
 func (p *onTopic) Topic() string { return p.topic.Name }
 
 // Subscribers is how many buses with a subscription of the topic are known to
-// be present.
+// be present. One with a pattern, or with very many topics, is known a round trip after the first
+// call, or WaitSubscribers, has had it asked.
 func (p *onTopic) Subscribers() int { return p.p.Receivers(p.topic.ID) }
 
 // WaitSubscribers waits until n buses with a subscription of the topic are

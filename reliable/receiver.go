@@ -44,7 +44,8 @@ type outside struct {
 
 // inHand is what a Receiver is at: here so that it is not allocated each time.
 type inHand struct {
-	scratch  Event // the one that is being delivered
+	scratch  Event                            // the one that is being delivered
+	named    [wire.MaxStatusTopics + 1]uint64 // by a status: one more than have room, so that it shows
 	unpacked unpacked
 }
 

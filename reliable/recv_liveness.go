@@ -61,6 +61,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.clock.timer.heard(st, hb)
 		st.report.heard(hb)
 		st.heldUp(hb)
+		st.report.asks(st, now, flags, hb)
 		st.tellDuplicate()
 	} else if st.life.down && !st.life.finished {
 		return // it says nothing of a publisher that is lost

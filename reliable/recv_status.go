@@ -13,7 +13,8 @@ type reportState struct {
 	sentAt    Instant
 	sentNext  uint64
 	sentLimit uint64
-	sent      int // statuses so far
+	sent      int    // statuses so far
+	asked     uint64 // topic that the publisher has asked for last; 0: none
 	lost      uint32
 	topics    bool    // the next one names our topics
 	changeAt  Instant // a change of what is wanted makes none due before
@@ -80,7 +81,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	var name, tag []byte
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
 		p.topics, p.changeAt = false, now.Add(minStatusEvery)
-		topics, name, tag = st.r.topics, st.r.name, st.r.tag
+		topics, name, tag = st.namedTopics(), st.r.name, st.r.tag
 		if st.r.names.hold {
 			h.Flags |= wire.FlagMoreTopics
 		}

@@ -108,7 +108,8 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	case s.end.hurry == toBeAsked:
 		s.end.hurry = hurried
 	}
-	if s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(now, every) {
+	asked, late := s.question(now)
+	if late || s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(now, every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(now)
 	}
@@ -117,7 +118,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
-		Timing: s.timer.tell(now, s.win.sent, h.rate.value),
+		Timing: s.timer.tell(now, s.win.sent, h.rate.value), Asked: asked,
 	}
 	if m := s.stall.tell(s.members.toBeNamed()); m != nil {
 		m.namedAt = now

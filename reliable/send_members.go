@@ -1,7 +1,6 @@
 package reliable
 
 import (
-	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -29,6 +28,8 @@ type Member struct {
 	wireName   string
 	addressAt  Instant // when Address was looked up
 	unread     uint32  // packets that it has not read
+	answered   uint64  // questions that it has answered, by their bits
+	wanting    uint64  // with yes
 	joining    bool    // it fetches what was sent before it came, or waits for state
 	wantsState bool    // it waits for state
 
@@ -49,9 +50,10 @@ type members struct {
 	list []*Member
 	max  int
 	// queued is how many have each queue of repairs.
-	queued [repairQueues]int
-	gone   tombstones[uint64, statusOrder]
-	former formerlyReleased
+	queued    [repairQueues]int
+	gone      tombstones[uint64, statusOrder]
+	former    formerlyReleased
+	questions topicQuestions
 	// came, left and givenUp are the subscribers that joined, left and were given up since the
 	// caller took them last, for its events: mostTold of each at most.
 	came, left, givenUp []Hold
@@ -179,6 +181,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			m.Topics = append(m.Topics, st.Topic(i))
 		}
 		m.MoreTopics = flags&wire.FlagMoreTopics != 0
+		s.members.questions.answers(m, st.Echo, m.wantTopics)
 	}
 	if m.wantsState {
 		s.state.asks(now, m.Next)
@@ -351,23 +354,6 @@ func (s *Sender) TakeSilent() []Hold {
 	r := s.members.givenUp
 	s.members.givenUp = nil
 	return r
-}
-
-// Receivers is the number of subscribers known; those that name their topics
-// count for topic only if it is among them.
-func (s *Sender) Receivers(topic uint64) int {
-	n := 0
-	for _, m := range s.members.list {
-		if m.wants(topic) {
-			n++
-		}
-	}
-	return n
-}
-
-// wants reports whether m wants a topic, as far as it says; zero is any.
-func (m *Member) wants(topic uint64) bool {
-	return topic == 0 || m.MoreTopics || slices.Contains(m.Topics, topic)
 }
 
 // RTT is the smoothed round trip to subscribers, zero before it was measured.

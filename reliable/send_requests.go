@@ -135,7 +135,7 @@ func (q *requests) assigned(s *Sender, now Instant, w *Writer, number, seq uint6
 	s.stats.Requests++
 	r.key, r.seq, r.at, r.open = requestKey{r.topic.ID, number}, seq, now, true
 	for _, m := range s.members.list {
-		if m.wants(r.topic.ID) {
+		if m.mayWant(&s.members.questions, r.topic.ID) {
 			r.from = append(r.from, responder{id: m.ID, total: -1, due: now.Add(q.retry())})
 		}
 	}
@@ -349,7 +349,7 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 			switch m := s.members.byID[f.id]; {
 			case f.state != responderOwes:
 				continue
-			case !f.stranger && (m == nil || !m.wants(r.topic.ID)):
+			case !f.stranger && (m == nil || !m.mayWant(&s.members.questions, r.topic.ID)):
 				f.state, changed = responderGone, true
 				continue
 			case f.due <= now && b.add(&wire.Recalled{Receiver: f.id, Topic: r.key.topic, Number: r.key.number, Offset: len(f.data)}):

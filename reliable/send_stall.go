@@ -198,12 +198,11 @@ type MemberState struct {
 	Joining    bool          // it fetches what it begins with, or waits for state
 }
 
-// Members are the subscribers known: all, or those that want a topic, as far as they
-// say.
+// Members are the subscribers known: all, or those that are known to want a topic.
 func (s *Sender) Members(now Instant, topic uint64) []MemberState {
 	var all []MemberState
 	for _, m := range s.members.list {
-		if !m.wants(topic) {
+		if !m.knownToWant(&s.members.questions, topic) {
 			continue
 		}
 		all = append(all, MemberState{

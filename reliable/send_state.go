@@ -103,7 +103,7 @@ func (x *StateSender) Open() bool { return x.open }
 // Wanted reports whether somebody who waits wants the topic.
 func (x *StateSender) Wanted(topic uint64) bool {
 	for _, m := range x.s.members.list {
-		if m.wantsState && (len(m.Topics) == 0 || m.wants(topic)) {
+		if m.wantsState && (len(m.Topics) == 0 || m.MoreTopics || m.lists(topic)) {
 			return true
 		}
 	}

@@ -64,6 +64,7 @@ parts.heartbeat = { name = "heartbeat", len = 104, fields = {
   { name = "status_interval_us", kind = "uint", means = "cadence of statuses", at = 64, size = 4 },
   { name = "heartbeat_interval_us", kind = "uint", means = "longest time to the next heartbeat", at = 68, size = 4 },
   { name = "packet_size", kind = "uint", means = "bytes of the stream's longest packets", at = 72, size = 2 },
+  { name = "asked_count", kind = "uint", means = "whether a topic is asked for", at = 74, size = 1 },
   { name = "round_trip_ns", kind = "uint", means = "smoothed, as the publisher measured it", at = 76, size = 4 },
   { name = "groups", kind = "uint", means = "groups of the publisher's bus", at = 80, size = 4 },
   { name = "mapping", kind = "uint", means = "how topics map to groups", at = 84, size = 1, codes = { [1] = "hash", [2] = "prefix", [3] = "table" } },
@@ -77,6 +78,7 @@ parts.heartbeat = { name = "heartbeat", len = 104, fields = {
   { name = "timing_count", kind = "uint", means = "whether there is a timing", at = 103, size = 1 },
   { name = "name", kind = "text", means = "the publisher's name", count = "name_length" },
   { name = "leg_tags", kind = "uints", means = "the group's tags on each leg of the publisher's bus, if it has several", size = 4, hex = true, count = "legs" },
+  { name = "asked_topics", kind = "uints", means = "topic that receivers name first if they want it", size = 8, hex = true, count = "asked_count" },
   { name = "timings", kind = "parts", means = "when a packet was sent", count = "timing_count", part = parts.timing },
 } }
 

@@ -89,6 +89,23 @@ func TestRepeatAndRate(t *testing.T) {
 	}
 }
 
+// Without a subscriber of the topic nothing was delivered, whatever patterns there are.
+func TestPubToNobody(t *testing.T) {
+	url := memURL(t) + "?groups=1"
+	s := start(t, nil, "sub", "-t", url, "-n", "1", "md.>")
+	p := start(t, strings.NewReader("x\n"), "pub", "-t", url, "-json", "totally.other")
+	p.end(t, 0)
+	var sum pubSummary
+	if err := json.Unmarshal([]byte(p.stdout.String()), &sum); err != nil {
+		t.Fatal(err)
+	}
+	if sum.Subscribers != 0 || sum.Delivered {
+		t.Errorf("summary %+v", sum)
+	}
+	start(t, strings.NewReader("x\n"), "pub", "-t", url, "-wait", "1", "md.x").end(t, 0)
+	s.end(t, 0)
+}
+
 func TestSubJSON(t *testing.T) {
 	url := memURL(t)
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "y")

@@ -196,6 +196,7 @@ var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field
 	{Name: "status_interval_us", Drawn: "status interval, us", Means: "cadence of statuses", At: 64, Size: 4},
 	{Name: "heartbeat_interval_us", Drawn: "heartbeat interval, us", Means: "longest time to the next heartbeat", At: 68, Size: 4},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 72, Size: 2},
+	{Name: "asked_count", Drawn: "asked", Means: "whether a topic is asked for", At: 74, Size: 1, Implied: true},
 	{Name: "round_trip_ns", Drawn: "round trip, ns", Means: "smoothed, as the publisher measured it", At: 76, Size: 4},
 	{Name: "groups", Drawn: "groups", Means: "groups of the publisher's bus", At: 80, Size: 4},
 	{Name: "mapping", Drawn: "mapping", Means: "how topics map to groups", At: 84, Size: 1, Codes: mappings},
@@ -209,6 +210,7 @@ var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field
 	{Name: "timing_count", Drawn: "timings", Means: "whether there is a timing", At: 103, Size: 1, Implied: true},
 	{Name: "name", Drawn: "the publisher's name", Means: "the publisher's name", Kind: Text, At: Behind, Count: "name_length"},
 	{Name: "leg_tags", Drawn: "leg tags, 4 bytes each ...", Means: "the group's tags on each leg of the publisher's bus, if it has several", Kind: Uints, At: Behind, Size: 4, Hex: true, Count: "legs"},
+	{Name: "asked_topics", Drawn: "topic asked for", Means: "topic that receivers name first if they want it", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "asked_count"},
 	{Name: "timings", Drawn: "timing, 32 bytes (§2.24)", Means: "when a packet was sent", Kind: Parts, At: Behind, Count: "timing_count", Part: timing},
 }}
 

@@ -55,12 +55,17 @@ func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte
 
 // anySubscriber waits for a first subscriber of t while there may be one that is not known yet.
 func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) error {
-	if p.Receivers(t.ID) > 0 {
+	p.mu.Lock()
+	known, asked := p.s.Ask(p.l.now(), t.ID)
+	p.mu.Unlock()
+	left := requestGrace
+	switch young := requestGrace - p.l.now().Sub(p.since); {
+	case known > 0:
 		return nil
-	}
-	left := requestGrace - p.l.now().Sub(p.since)
-	if left <= 0 {
+	case !asked && young <= 0:
 		return ErrNoResponders
+	case !asked:
+		left = young
 	}
 	grace, cancel := context.WithTimeout(ctx, left)
 	defer cancel()

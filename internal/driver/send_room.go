@@ -201,11 +201,14 @@ func (p *Publication) Delivered(t *reliable.Topic) uint64 {
 	return p.s.DeliveredOn(t)
 }
 
-// Receivers is how many subscribers of topic are present: processes, not
-// subscriptions. Topic zero counts all of the group.
+// Receivers is how many subscribers of topic are known to be present: processes, not
+// subscriptions. Topic zero counts all of the group. Those that may be ones are asked.
 func (p *Publication) Receivers(topic uint64) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, open := p.s.Ask(p.l.now(), topic); open {
+		p.l.wakeBy(p.deadline())
+	}
 	return p.s.Receivers(topic)
 }
 
@@ -219,7 +222,7 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 	before := h.toldSoFar()
 	var apart *reliable.ConfigMismatchError
 	err := p.untilAnswered(ctx, func() bool {
-		there := p.s.Receivers(topic)
+		there, _ := p.s.Ask(p.l.now(), topic)
 		if apart = nil; there == 0 && n > 0 {
 			apart = h.apartSince(before, topic)
 		}

@@ -194,5 +194,6 @@ func (p *Publication) backPressure(r reliable.Reason) error {
 func (p *Publication) Members(topic uint64) []reliable.MemberState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.s.Ask(p.l.now(), topic)
 	return p.s.Members(p.l.now(), topic)
 }

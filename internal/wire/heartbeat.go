@@ -18,7 +18,7 @@ import (
 //	+-------------------------------+-------------------------------+
 //	|     status interval, us       |     heartbeat interval, us    |  64
 //	+---------------+---------------+-------------------------------+
-//	|  packet size  |       0       |        round trip, ns         |  72
+//	|  packet size  | asked |   0   |        round trip, ns         |  72
 //	+---------------+---------------+-------+-------+---------------+
 //	|            groups             |mapping|checks.|map parameter  |  80
 //	+-------------------------------+-------+-------+---------------+
@@ -30,12 +30,14 @@ import (
 //	+---------------------------------------------------------------+
 //	| leg tags, 4 bytes each ...                                    |
 //	+---------------------------------------------------------------+
+//	|                        topic asked for                        |
+//	+---------------------------------------------------------------+
 //	| timing, 32 bytes (§2.24)                                      |
 //	+---------------------------------------------------------------+
 //
 // Hold is a set of bits: 1 says that the holder was released. The name, in UTF-8, has
 // MaxName bytes at most; nameln is their number, or zero. Legs is the number of leg tags, at
-// most MaxLegs; timings is 1 if there is a timing, or zero.
+// most MaxLegs; asked is 1 if a topic is asked for, timings if there is a timing, or zero.
 const HeartbeatLen = 104
 
 // holdReleased is the bit of a heartbeat's byte 100 that says so.
@@ -76,15 +78,24 @@ type Heartbeat struct {
 	Settings Settings
 	// Legs are the group's tags on each of that bus's legs.
 	Legs Legs
+	// Asked is the id of a topic that receivers are asked for; zero: none.
+	Asked uint64
 	// Timing says when a packet was sent; without a clock there is none.
 	Timing Timing
 }
+
+// askedLen is the length of the topic asked for.
+const askedLen = 8
 
 // AppendHeartbeat appends the packet to b. A name is cut to MaxName bytes.
 func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	h.Type = TypeHeartbeat
 	name := hb.Name[:min(len(hb.Name), MaxName)]
-	b, p := extend(b, HeartbeatLen+len(name)+hb.Legs.N*legTagLen+hb.Timing.len())
+	asked := 0
+	if hb.Asked != 0 {
+		asked = askedLen
+	}
+	b, p := extend(b, HeartbeatLen+len(name)+hb.Legs.N*legTagLen+asked+hb.Timing.len())
 	h.Put(p)
 	binary.LittleEndian.PutUint64(p[32:], hb.Lead)
 	binary.LittleEndian.PutUint64(p[40:], hb.Trail)
@@ -106,6 +117,10 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	p[101], p[102] = byte(len(name)), byte(hb.Legs.N)
 	copy(p[HeartbeatLen:], name)
 	hb.Legs.put(p[HeartbeatLen+len(name):])
+	if asked > 0 {
+		p[74] = 1
+		binary.LittleEndian.PutUint64(p[HeartbeatLen+len(name)+hb.Legs.N*legTagLen:], hb.Asked)
+	}
 	if hb.Timing.Clock != 0 {
 		p[103] = 1
 		hb.Timing.put(p[len(p)-TimingLen:])
@@ -118,11 +133,11 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	if len(b) < HeartbeatLen {
 		return Heartbeat{}, ErrShort
 	}
-	name, n, timings := int(b[101]), int(b[102]), int(b[103])
-	if name > MaxName || n > MaxLegs || timings > 1 {
+	name, n, asked, timings := int(b[101]), int(b[102]), int(b[74]), int(b[103])
+	if name > MaxName || n > MaxLegs || asked > 1 || timings > 1 {
 		return Heartbeat{}, ErrMalformed
 	}
-	behind := HeartbeatLen + name + n*legTagLen
+	behind := HeartbeatLen + name + n*legTagLen + asked*askedLen
 	if len(b) < behind+timings*TimingLen {
 		return Heartbeat{}, ErrShort
 	}
@@ -145,6 +160,9 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 			Checksum: Checksum(b[85]),
 		},
 		Legs: legs(b[HeartbeatLen+name:], n),
+	}
+	if asked > 0 {
+		hb.Asked = binary.LittleEndian.Uint64(b[behind-askedLen:])
 	}
 	if timings > 0 {
 		if t := timing(b[behind:]); t.Clock != 0 { // one without a clock is none: docs/protocol.md §2.24

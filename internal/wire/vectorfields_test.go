@@ -69,6 +69,8 @@ type heartbeatFields struct {
 	Released       bool     `json:"released"`
 	Name           hexBytes `json:"name"`
 	LegTags        []uint32 `json:"leg_tags"`
+	// Asked are at most one.
+	Asked []uint64 `json:"asked_topics"`
 	// Timings are at most one.
 	Timings []timingFields `json:"timings"`
 }
@@ -167,7 +169,7 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		x, err = ParseHeartbeat(b)
 		fields = &heartbeatFields{
 			x.Lead, x.Trail, x.SentAt, int64(x.Backoff), x.Receivers, x.StatusInterval.Microseconds(), x.Interval.Microseconds(), x.PacketSize, int64(x.RTT),
-			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name), append([]uint32{}, x.Legs.List()...), timingsOf(x.Timing),
+			x.Settings.Groups, uint8(x.Settings.Mapping.Kind), x.Settings.Mapping.Param, uint8(x.Settings.Checksum), x.Holder, x.Held.Milliseconds(), x.Released, hexBytes(x.Name), append([]uint32{}, x.Legs.List()...), askedOf(x.Asked), timingsOf(x.Timing),
 		}
 	case TypeAnnounce:
 		var d announceDesc
@@ -209,6 +211,13 @@ func fieldsOf(tb testing.TB, b []byte) (vectorHeader, any, error) {
 		fields = f
 	}
 	return head, fields, err
+}
+
+func askedOf(id uint64) []uint64 {
+	if id == 0 {
+		return []uint64{}
+	}
+	return []uint64{id}
 }
 
 func timingsOf(t Timing) []timingFields {
@@ -273,6 +282,9 @@ func (f *heartbeatFields) value() Heartbeat {
 	}
 	if f.Name != "" {
 		h.Name = []byte(f.Name)
+	}
+	if len(f.Asked) > 0 {
+		h.Asked = f.Asked[0]
 	}
 	if len(f.Timings) > 0 {
 		h.Timing = Timing(f.Timings[0])

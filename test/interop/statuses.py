@@ -15,6 +15,7 @@ class Statuses:
         self.stream, self.group = stream, stream.group
         self.early = [now + d for d in EARLY]
         self.asked = None  # when to answer a heartbeat
+        self.question = 0  # id of the topic that heartbeats have asked for last
         self.limit, self.next, self.at = 0, -1, 0
         self.sent = 0
         self.send(now)
@@ -46,6 +47,19 @@ class Statuses:
         elif self.asked is None:
             self.asked = now + random.randrange(SPREAD * receivers)
 
+    def asks(self, id_, again, now):
+        """A heartbeat asks for a topic, which patterns may want (§7.10)."""
+        names = self.stream.names
+        if not id_ or not names.wanted or id_ == self.question and not again:
+            return
+        if id_ != self.question and id_ not in names.names.known:
+            names.ask(now, self.stream.next)
+        self.question = id_
+        if now - self.at >= CAUGHT_UP_EVERY:
+            self.solicited(now)
+        elif self.asked is None:
+            self.asked = self.at + CAUGHT_UP_EVERY
+
     def tick(self, now):
         if self.early and now >= self.early[0]:
             self.early.pop(0)
@@ -60,8 +74,10 @@ class Statuses:
         if st.state == "down":
             return
         hb, topics, name, tag = st.heartbeat, [], b"", b""
-        if self.sent < 4 or now - self.at >= self.cadence() // 2:
+        if self.sent < 4 or now - self.at >= self.cadence() // 2 or self.question:
             topics, name, tag = sorted(self.group.exact), self.group.name, self.group.carries
+        if self.question in self.group.topics:
+            topics = [self.question] + [t for t in topics if t != self.question]
         flags |= st.messages.flags() | st.names.flags()
         self.limit, self.next, self.at, self.asked = self.limit_now(), st.next, now, None
         self.sent += 1

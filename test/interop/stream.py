@@ -109,6 +109,7 @@ class Stream:
             self.heartbeat, self.heartbeat_at, self.source = hb, now, source
             self.keeps_state = bool(header.flags & wire.STATE)
             self.rtt.stated(hb.rtt)
+            self.statuses.asks(hb.asked, header.flags & wire.SOLICIT, now)
             self.is_alive(now)
             self.group.compare(self, hb)
         elif self.state == "down":

@@ -42,7 +42,7 @@ def heartbeat(f):
                           f["status_interval_us"], f["heartbeat_interval_us"], f["packet_size"], f["round_trip_ns"],
                           f["groups"], f["mapping"], f["checksum_kind"], f["map_parameter"], f["holder"], f["held_ms"],
                           wire.HOLD_RELEASED if f["released"] else 0, bytes.fromhex(f["name"]),
-                          tuple(f["leg_tags"]), timing(f["timings"]))
+                          tuple(f["leg_tags"]), timing(f["timings"]), (f["asked_topics"] or [0])[0])
 
 
 def timing(list_):

@@ -214,35 +214,36 @@ def parse_topic(topic, number, body, flags):
 
 # Heartbeat
 
-HEARTBEAT_BODY = struct.Struct("<QQQIIIIHxxIIBBHQIBBBB")
+HEARTBEAT_BODY = struct.Struct("<QQQIIIIHBxIIBBHQIBBBB")
 HEARTBEAT_LEN = HEADER_LEN + HEARTBEAT_BODY.size  # 104
 
 Heartbeat = namedtuple("Heartbeat", "lead trail sent_at backoff receivers status_interval interval packet_size rtt"
-                       " groups mapping checksum map_param holder held hold name legs timing", defaults=[(), None])  # legs: the tags of several
+                       " groups mapping checksum map_param holder held hold name legs timing asked", defaults=[(), None, 0])  # legs: the tags of several
 Timing = namedtuple("Timing", "clock packet at next")
 TIMING = struct.Struct("<QQQQ")
-MAX_TIMINGS = 1
+MAX_TIMINGS = MAX_ASKED = 1
 
 
 def put_heartbeat(h, x):
     name = x.name[:MAX_NAME]
     return put_header(h) + HEARTBEAT_BODY.pack(
-        x.lead, x.trail, x.sent_at, x.backoff, x.receivers, x.status_interval, x.interval, x.packet_size, x.rtt,
+        x.lead, x.trail, x.sent_at, x.backoff, x.receivers, x.status_interval, x.interval, x.packet_size, 1 if x.asked else 0, x.rtt,
         x.groups, x.mapping, x.checksum, x.map_param, x.holder, x.held, x.hold, len(name), len(x.legs), 1 if x.timing else 0) + name + struct.pack(
-            "<%dI" % len(x.legs), *x.legs) + (TIMING.pack(*x.timing) if x.timing else b"")
+            "<%dI" % len(x.legs), *x.legs) + (struct.pack("<Q", x.asked) if x.asked else b"") + (TIMING.pack(*x.timing) if x.timing else b"")
 
 
 def parse_heartbeat(b):
     need(len(b) >= HEARTBEAT_LEN)
     f = HEARTBEAT_BODY.unpack_from(b, HEADER_LEN)
     name = take_name(b, HEARTBEAT_LEN, f[-3])
-    legs, timings, at = f[-2], f[-1], HEARTBEAT_LEN + len(name)
-    behind = at + 4 * legs
-    need(legs <= MAX_LEGS and timings <= MAX_TIMINGS and behind + timings * TIMING.size <= len(b))
+    asks, legs, timings, at = f[8], f[-2], f[-1], HEARTBEAT_LEN + len(name)
+    behind = at + 4 * legs + 8 * asks
+    need(legs <= MAX_LEGS and asks <= MAX_ASKED and timings <= MAX_TIMINGS and behind + timings * TIMING.size <= len(b))
     timing = Timing(*TIMING.unpack_from(b, behind)) if timings else None
     if timing and not timing.clock:
         timing = None
-    x = Heartbeat(*f[:-3], name, struct.unpack_from("<%dI" % legs, b, at), timing)
+    asked = struct.unpack_from("<Q", b, behind - 8)[0] if asks else 0
+    x = Heartbeat(*f[:8], *f[9:-3], name, struct.unpack_from("<%dI" % legs, b, at), timing, asked)
     need(x.trail <= x.lead <= MAX_SEQ and MIN_PACKET <= x.packet_size <= MAX_PACKET)
     return x
 

@@ -1,0 +1,255 @@
+package reliable
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// topicQuestions ask members for topics, for those that ask how many subscribe to one: a status names few topics,
+// and a pattern stands for any. A heartbeat asks for one, as long as some member has not answered.
+// docs/protocol.md §7.10.
+type topicQuestions struct {
+	list []question
+	now  int          // the one that heartbeats ask
+	told []askedTopic // when that changed, the newest last
+}
+
+// question is whether a topic is wanted. It has a bit in Member.answered and Member.wanting: its index.
+type question struct {
+	topic uint64
+	at    Instant // somebody wanted to know, last
+	begun Instant // heartbeats ask it since
+	done  Instant // all had answered
+}
+
+// askedTopic is what the heartbeats from sent on ask for, as their statuses echo.
+type askedTopic struct {
+	sent  uint64
+	topic uint64
+}
+
+const (
+	// maxQuestions bounds the topics that answers are remembered of.
+	maxQuestions = 64
+	// questionsKept bounds the changes of what is asked that statuses may still answer.
+	questionsKept = 16
+	// askTurns is for how many round trips a question is asked before the next one has its turn, and leastAskTurn for how long.
+	askTurns, leastAskTurn = 2, 20 * time.Millisecond
+	// askAgain is how old answers may be, and askFor for how long it is asked for those that want to know once.
+	askAgain, askFor = time.Second, 10 * time.Second
+)
+
+// lists reports whether m names the topic, or wants any: zero is any.
+func (m *Member) lists(topic uint64) bool { return topic == 0 || slices.Contains(m.Topics, topic) }
+
+// mayWant reports whether m wants a topic, as far as is known.
+func (m *Member) mayWant(q *topicQuestions, topic uint64) bool {
+	if m.lists(topic) || !m.MoreTopics {
+		return m.lists(topic)
+	}
+	bit := q.bit(topic)
+	return m.answered&bit == 0 || m.wanting&bit != 0
+}
+
+// knownToWant reports whether m has said that it wants a topic.
+func (m *Member) knownToWant(q *topicQuestions, topic uint64) bool {
+	return m.lists(topic) || m.MoreTopics && m.wanting&q.bit(topic) != 0
+}
+
+// owes reports whether m has yet to say whether it wants a topic.
+func (m *Member) owes(q *topicQuestions, topic uint64) bool {
+	return m.MoreTopics && !m.lists(topic) && m.answered&q.bit(topic) == 0
+}
+
+// bit is the topic's, or none.
+func (q *topicQuestions) bit(topic uint64) uint64 {
+	for i := range q.list {
+		if q.list[i].topic == topic {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// Receivers is the number of subscribers that are known to want a topic; zero is any.
+func (s *Sender) Receivers(topic uint64) int {
+	n := 0
+	for _, m := range s.members.list {
+		if m.knownToWant(&s.members.questions, topic) {
+			n++
+		}
+	}
+	return n
+}
+
+// Ask returns how many subscribers are known to want a topic, and reports whether others may:
+// then they are asked, and the answer is known after a round trip.
+func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
+	if topic == 0 || !slices.ContainsFunc(s.members.list, func(m *Member) bool { return m.MoreTopics && !m.lists(topic) }) {
+		return s.Receivers(topic), false
+	}
+	q := &s.members.questions
+	i := slices.IndexFunc(q.list, func(x question) bool { return x.topic == topic })
+	if i < 0 {
+		if i = s.newQuestion(topic); i < 0 {
+			return s.Receivers(topic), true // it has its turn when others have been answered
+		}
+	}
+	x := &q.list[i]
+	if x.done != 0 && now.Sub(x.done) > askAgain && !q.last(topic) {
+		x.done = 0
+		for _, m := range s.members.list {
+			m.answered &^= 1 << i
+		}
+	}
+	x.at = now
+	for _, m := range s.members.list {
+		switch {
+		case m.owes(q, topic):
+			open = true
+		case m.knownToWant(q, topic):
+			known++
+		}
+	}
+	if open {
+		after := awaitHeartbeat
+		if q.last(topic) {
+			after = s.askTurn()
+		}
+		s.heartbeat.due = min(s.heartbeat.due, max(now, s.heartbeat.last.Add(after)))
+	}
+	return known, open
+}
+
+// askTurn is how long an answer may take.
+func (s *Sender) askTurn() time.Duration { return max(leastAskTurn, askTurns*s.rtt.value()) }
+
+// last reports whether it is the topic that was asked last: of that every status tells.
+func (q *topicQuestions) last(topic uint64) bool {
+	return len(q.told) > 0 && q.told[len(q.told)-1].topic == topic
+}
+
+// newQuestion finds room for one. It returns -1 where there is none: those that are not answered yet stay.
+func (s *Sender) newQuestion(topic uint64) int {
+	q := &s.members.questions
+	if len(q.list) < maxQuestions {
+		q.list = append(q.list, question{topic: topic})
+		return len(q.list) - 1
+	}
+	oldest := -1
+	for i := range q.list {
+		if x := &q.list[i]; x.done != 0 && (oldest < 0 || x.at < q.list[oldest].at) {
+			oldest = i
+		}
+	}
+	if oldest >= 0 {
+		q.list[oldest] = question{topic: topic}
+		for _, m := range s.members.list {
+			m.answered &^= 1 << oldest
+			m.wanting &^= 1 << oldest
+		}
+	}
+	return oldest
+}
+
+// open reports whether some member has yet to say whether it wants the topic of question i, and somebody asks.
+func (s *Sender) open(now Instant, i int) bool {
+	q := &s.members.questions
+	x := &q.list[i]
+	if now.Sub(x.at) > askFor {
+		return false
+	}
+	if slices.ContainsFunc(s.members.list, func(m *Member) bool { return m.owes(q, x.topic) }) {
+		return true
+	}
+	if x.done == 0 {
+		x.done = now
+	}
+	return false
+}
+
+// question is the topic that a heartbeat asks for at now, the one before until another one is to be asked; zero: none. It
+// reports whether members are late with their answer.
+func (s *Sender) question(now Instant) (topic uint64, late bool) {
+	q := &s.members.questions
+	if len(q.list) == 0 {
+		return 0, false
+	}
+	open := s.open(now, q.now)
+	late = open && q.last(q.list[q.now].topic) && now.Sub(q.list[q.now].begun) >= s.askTurn()
+	if !open || late {
+		for i := 1; i < len(q.list); i++ {
+			if next := (q.now + i) % len(q.list); s.open(now, next) {
+				q.now, late = next, false
+				break
+			}
+		}
+	}
+	x := &q.list[q.now]
+	if !q.last(x.topic) {
+		x.begun = now
+		if len(q.told) == questionsKept {
+			q.told = slices.Delete(q.told, 0, 1)
+		}
+		q.told = append(q.told, askedTopic{uint64(now), x.topic})
+	}
+	return x.topic, late
+}
+
+// answers takes in what a member's status with topics, which is not an old one, says of the question that it has
+// heard last. One that asks for topics may learn yet that it wants this one.
+func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
+	for i := len(q.told) - 1; i >= 0; i-- {
+		x := q.told[i]
+		if x.sent > echo {
+			continue
+		}
+		bit := q.bit(x.topic)
+		switch {
+		case slices.Contains(m.Topics, x.topic):
+			m.wanting |= bit
+		case asks:
+			return
+		default:
+			m.wanting &^= bit
+		}
+		m.answered |= bit
+		return
+	}
+}
+
+// asks takes in what a heartbeat asks for. Where statuses name all topics, they answer that already. A pattern may want
+// a topic whose name is still to come. docs/protocol.md §7.10.
+func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
+	if hb.Asked == 0 || hb.Asked == p.asked && flags&wire.FlagSolicit == 0 || !st.r.names.hold && len(st.r.topics) <= wire.MaxTaggedTopics {
+		return
+	}
+	if p.asked != hb.Asked && st.r.names.hold && st.r.names.known.Get(hb.Asked) == nil && !st.life.finished {
+		st.askNames(now, st.next)
+	}
+	p.asked, p.topics = hb.Asked, true
+	p.solicited(st, max(now, p.changeAt), hb)
+}
+
+// namedTopics are the topics that statuses name: the one that was asked for first, if it is wanted.
+func (st *Stream) namedTopics() []uint64 {
+	id, topics, to := st.report.asked, st.r.topics, st.r.named[:0]
+	if id == 0 {
+		return topics
+	}
+	if _, ok := st.r.wanted(id); !ok {
+		return topics
+	}
+	to = append(to, id)
+	for _, t := range topics {
+		if len(to) == cap(to) {
+			break
+		}
+		if t != id {
+			to = append(to, t)
+		}
+	}
+	return to
+}

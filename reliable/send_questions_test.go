@@ -1,0 +1,176 @@
+package reliable
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// asker is a publisher, and receivers that it may ask.
+type asker struct {
+	*bench
+	receivers []*Receiver
+}
+
+// wantsNames is a subscriber of patterns.
+type wantsNames struct {
+	r        *Receiver
+	patterns []pattern.Pattern
+}
+
+func (w *wantsNames) Named(*Stream, uint64, string, bool)          {}
+func (w *wantsNames) Forgotten(*Stream, uint64)                    {}
+func (w *wantsNames) Untrusted(*Stream, uint64, string, int, bool) {}
+func (w *wantsNames) Wants(id uint64) bool {
+	name, _ := w.r.Name(id)
+	for _, p := range w.patterns {
+		if p.Match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// receive adds a receiver that wants these topics and patterns.
+func (a *asker) receive(names ...string) *wantsNames {
+	a.t.Helper()
+	n := uint64(len(a.receivers))
+	r := newReceiver(a.t, &log{}, func(c *ReceiverConfig) { c.ID = 42 + n })
+	setTopics(r, a.now, nil)
+	w := &wantsNames{r: r}
+	for _, name := range names {
+		if p, err := pattern.Parse(name); err != nil {
+			a.t.Fatal(err)
+		} else if p.Wild() {
+			w.patterns = append(w.patterns, p)
+			r.LearnNames(a.now, w)
+		} else {
+			r.Want(name)
+		}
+	}
+	r.TopicsChanged(a.now)
+	a.receivers = append(a.receivers, r)
+	return w
+}
+
+// run passes packets on for d, and reports how many statuses went.
+func (a *asker) run(d time.Duration) (statuses int) {
+	for end := a.now.Add(d); a.now < end; a.now += ms / 2 {
+		for _, p := range a.next() {
+			for _, r := range a.receivers {
+				r.Handle(a.now+ms/5, 1, p.b)
+			}
+		}
+		for _, r := range a.receivers {
+			for _, p := range replies(r, a.now+ms/4) {
+				if p.Type == wire.TypeStatus {
+					statuses++
+				}
+				a.s.Handle(a.now+2*ms/5, p.b)
+			}
+		}
+	}
+	return statuses
+}
+
+func newAsker(t *testing.T, topics ...string) *asker {
+	t.Helper()
+	a := &asker{bench: newBench(t, nil)}
+	for _, name := range topics {
+		a.topic(name)
+	}
+	return a
+}
+
+// A subscriber of unrelated patterns, or of more topics than a status names, is not counted; one whose pattern
+// matches is, within some round trips, and as long as it has that.
+// docs/protocol.md §7.10.
+func TestQuestions(t *testing.T) {
+	a := newAsker(t, "totally.other", "md.x")
+	var many []string
+	for i := range 3 * wire.MaxStatusTopics {
+		many = append(many, fmt.Sprintf("other.%d", i))
+	}
+	a.receive("md.>")
+	a.receive(many...)
+	a.run(300 * time.Millisecond)
+	const topic = "totally.other"
+	for i, x := range []struct {
+		more []string
+		want int
+	}{{nil, 0}, {[]string{"totally.*"}, 1}, {append(many, topic), 2}, {[]string{topic}, 3}, {[]string{"x", "unrelated.>"}, 3}} {
+		if x.more != nil {
+			a.receive(x.more...)
+			a.run(1500 * time.Millisecond) // until it has heard a heartbeat
+		}
+		for range 10 {
+			a.s.Ask(a.now, TopicID(topic))
+			a.run(20 * time.Millisecond)
+		}
+		if n := a.s.Receivers(TopicID(topic)); n != x.want {
+			t.Errorf("%d: %d receivers are counted, want %d", i, n, x.want)
+		}
+		if n, open := a.s.Ask(a.now, TopicID(topic)); n != x.want || open {
+			t.Errorf("%d: %d receivers, others may be: %v", i, n, open)
+		}
+	}
+	if n := a.s.Receivers(0); n != len(a.receivers) {
+		t.Errorf("%d receivers of any topic, want %d", n, len(a.receivers))
+	}
+}
+
+// What is answered is not asked again, and what changes is told.
+// docs/protocol.md §7.10.
+func TestQuestionsEnd(t *testing.T) {
+	a := newAsker(t, "a.b", "c.d")
+	w := a.receive("a.*", "x.>")
+	a.run(300 * time.Millisecond)
+	for range 10 {
+		a.s.Ask(a.now, TopicID("a.b"))
+		a.run(20 * time.Millisecond)
+	}
+	if statuses := a.run(3 * time.Second); statuses > 4 {
+		t.Errorf("%d statuses in 3 s, at a cadence of 1 s", statuses)
+	}
+	w.patterns = w.patterns[1:]
+	w.r.TopicsChanged(a.now)
+	a.run(20 * time.Millisecond)
+	if n := a.s.Receivers(TopicID("a.b")); n != 0 {
+		t.Errorf("%d receivers are counted, and the pattern is gone", n)
+	}
+}
+
+// Many topics take turns, and no more than some are remembered.
+// docs/protocol.md §7.10.
+func TestManyQuestions(t *testing.T) {
+	const topics = 2 * maxQuestions
+	var names []string
+	for i := range topics {
+		names = append(names, fmt.Sprintf("t.%d", i))
+	}
+	a := newAsker(t, names...)
+	a.receive("t.*")
+	a.receive("u.*")
+	a.run(300 * time.Millisecond)
+	a.s.Await(a.now, 0)
+	for i, name := range names {
+		for round := 0; ; round++ {
+			if n, open := a.s.Ask(a.now, TopicID(name)); !open {
+				if n != 1 {
+					t.Fatalf("topic %d: %d receivers", i, n)
+				}
+				break
+			}
+			if round == 100 {
+				t.Fatalf("topic %d is not answered", i)
+			}
+			a.run(10 * time.Millisecond)
+		}
+	}
+	if n := len(a.s.members.questions.list); n > maxQuestions {
+		t.Errorf("%d questions are remembered", n)
+	}
+}
