@@ -137,7 +137,7 @@ func (x *streamLegs) comes(now Instant, leg int, seq uint64) {
 	l.waited = true
 	if l.probe.set && l.probe.seq <= seq {
 		if d := now.Sub(l.probe.at); d <= mostSkew {
-			l.skew.sample(d)
+			l.skew.sampleCut(d)
 		}
 		l.probe.set = false
 	}

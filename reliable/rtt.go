@@ -6,22 +6,36 @@ import "time"
 // of a LAN.
 type rttEstimator struct {
 	smoothed, variance time.Duration
+	newest             time.Duration
 	measured           bool
 }
 
 // docs/protocol.md §6.9.
 func (r *rttEstimator) sample(d time.Duration) {
-	d = max(d, minRTT)
+	d = min(max(d, minRTT), farRTT)
+	r.newest = d
 	if !r.measured {
 		r.smoothed, r.variance, r.measured = d, d/2, true
 		return
 	}
-	// A subscriber that stood still answers late, not its network: no single
-	// sample moves the estimate far.
-	d = min(d, r.smoothed+r.smoothed/2+100*time.Microsecond)
 	diff := max(r.smoothed-d, d-r.smoothed)
 	r.variance += (diff - r.variance) / 4
 	r.smoothed += (d - r.smoothed) / 8
+}
+
+// sampleCut is sample of a time that is more than a way now and then, as that of a reply, or of a copy
+// whose first was lost: a single one does not move the estimate far.
+func (r *rttEstimator) sampleCut(d time.Duration) {
+	if r.measured {
+		d = min(d, r.smoothed+r.smoothed/2+100*time.Microsecond)
+	}
+	r.sample(d)
+}
+
+// hold is how long an answer may take: so long nothing that was sent is missing. It rises with the first
+// sample that is longer, and falls slowly (RFC 9002 §6.1.2, §6.2.1).
+func (r *rttEstimator) hold() time.Duration {
+	return max(r.newest, r.value()+4*r.variance)
 }
 
 // value is the smoothed round trip.

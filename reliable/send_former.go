@@ -38,7 +38,7 @@ func (x *formerlyReleased) comesBack(m *Member) {
 
 // forget drops those that have been silent for too long.
 func (x *formerlyReleased) forget(now Instant) {
-	x.list = slices.DeleteFunc(x.list, func(m *Member) bool { return now.Sub(m.askedSince) >= formerNamed })
+	x.list = slices.DeleteFunc(x.list, func(m *Member) bool { return now.Sub(m.asked.since) >= formerNamed })
 }
 
 // toBeNamed are the members that a heartbeat may have to name.

@@ -100,12 +100,12 @@ func TestFormerlyReleasedIsForgotten(t *testing.T) {
 	var x formerlyReleased
 	start := Instant(time.Hour)
 	away := membership{state: memberReleased, slow: true}
-	x.remember(&Member{ID: 1, askedSince: start})
+	x.remember(&Member{ID: 1, asked: solicited{since: start}})
 	if x.find(1) != nil {
 		t.Error("one that was not released is remembered")
 	}
 	for id := range uint64(formerKept + 1) {
-		x.remember(&Member{ID: id, membership: away, askedSince: start.Add(time.Duration(id) * time.Second)})
+		x.remember(&Member{ID: id, membership: away, asked: solicited{since: start.Add(time.Duration(id) * time.Second)}})
 	}
 	if x.find(0) != nil || x.find(1) == nil || len(x.list) != formerKept {
 		t.Errorf("%d are remembered", len(x.list))

@@ -24,6 +24,7 @@ type Member struct {
 
 	membership
 	lagging lagging
+	rtt     rttEstimator
 
 	wireName   string
 	addressAt  Instant // when Address was looked up
@@ -39,9 +40,14 @@ type Member struct {
 	heard      Instant
 	last       statusOrder // of the newest of its statuses
 	lastAt     Instant     // when that came first
-	asked      int         // solicitations since it was heard last
-	askedSince Instant     // first of them
+	asked      solicited   // since it was heard last
 	namedAt    Instant     // by a heartbeat, last
+}
+
+// solicited is how often a member was asked for a sign of life, and since when.
+type solicited struct {
+	times int
+	since Instant
 }
 
 // members is the publisher's account of its subscribers.
@@ -86,7 +92,7 @@ func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 // alive notes a sign of life, unless it is long since it said anything new.
 func (x *Member) alive(now Instant) {
 	if now.Sub(x.lastAt) < repeatedLife {
-		x.heard, x.asked = now, 0
+		x.heard, x.asked = now, solicited{}
 	}
 }
 
@@ -161,7 +167,8 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	}
 	if st.Echo > m.last.echo && st.EchoDelay < time.Second {
 		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 {
-			s.rtt.sample(min(d, farRTT))
+			s.rtt.sample(d)
+			m.rtt.sample(d)
 			s.cfg.Sink.RoundTrip(d)
 		}
 	}
@@ -279,19 +286,19 @@ func (m *members) silent(now Instant, every time.Duration) bool {
 // solicited notes that all members were asked for a sign of life.
 func (m *members) solicited(now Instant) {
 	for _, x := range m.list {
-		if x.asked == 0 {
-			x.askedSince = now
+		if x.asked.times == 0 {
+			x.asked.since = now
 		}
-		x.asked++
+		x.asked.times++
 	}
 }
 
 // unanswered is for how long it has been asked for a sign of life, and has given none.
 func (x *Member) unanswered(now Instant) time.Duration {
-	if x.asked == 0 {
+	if x.asked.times == 0 {
 		return 0
 	}
-	return now.Sub(x.askedSince)
+	return now.Sub(x.asked.since)
 }
 
 // RepliesRead says that all replies that came before that time have been handled; what came since may lie unread. Where it is
@@ -302,7 +309,7 @@ func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
 // often again. docs/protocol.md §8.4.
 func (s *Sender) RepliesLost() {
 	for _, x := range s.members.list {
-		x.asked = 0
+		x.asked = solicited{}
 	}
 }
 
@@ -312,7 +319,7 @@ func (m *members) giveUp(s *Sender, now Instant) {
 	judged := min(now, m.read)
 	for i := 0; i < len(m.list); {
 		x := m.list[i]
-		if x.asked < solicitations || judged.Sub(x.askedSince) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
+		if x.asked.times < solicitations || judged.Sub(x.asked.since) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
 			i++
 			continue
 		}

@@ -10,8 +10,8 @@ import (
 // repairs is the publisher's side of loss: which packets were asked for, what
 // may be sent of them now, and how far subscribers shall spread their NAKs.
 //
-// Repairs have a budget of their own, a share of the recent data rate, and each
-// packet goes at most once a round trip: so a storm of NAKs costs its own bandwidth
+// Repairs have a budget of their own, a share of the recent data rate, and none goes again
+// before the one before can have arrived: so a storm of NAKs costs its own bandwidth
 // and no more. docs/protocol.md §6.6.
 type repairs struct {
 	count  int // packets queued
@@ -93,13 +93,13 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 // handleNAK queues what is asked for. docs/protocol.md §6.6, §6.7.
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
-	queue := s.queueOf(now, n.Receiver)
+	queue, hold := s.asker(now, n.Receiver)
 	joining := queue == 1<<joinersQueue
 	pays := queue == 1<<strangersQueue && !s.members.full()
 	r := &s.repairs
-	dedupe := min(s.rtt.value(), maxRetry)
+	rtt := s.rtt.value()
 	r.refill(now, s.blocked == ReasonFlow)
-	r.adapt(s, now, dedupe)
+	r.adapt(s, now, min(rtt, maxRetry))
 	for {
 		first, count, ok := n.Next()
 		if !ok {
@@ -114,7 +114,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			g := min(end, s.win.trail)
 			if g > first {
 				r.gone.add(first, g)
-				r.noticeRTT = dedupe
+				r.noticeRTT = min(rtt, maxRetry)
 				s.stats.NAKGone += g - first
 				s.explainGone(now, n.Receiver)
 			}
@@ -123,7 +123,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		for seq := first; seq < end; seq++ {
 			e := s.win.at(seq)
 			waits, first := e.queues != 0, e.repairedAt == 0
-			recent := !waits && !first && now.Sub(e.repairedAt) < dedupe
+			recent := !waits && !first && now.Sub(e.repairedAt) < hold
 			if pays && !recent && e.queues&queue == 0 && !r.strangers.take(now, int(e.size)) {
 				s.stats.NAKPackets += end - seq
 				s.stats.NAKRefused += end - seq
@@ -135,7 +135,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 					r.queue(e, seq, queue)
 				}
 				s.stats.NAKDuplicate++
-				if !joining {
+				if !joining && (waits || now.Sub(e.repairedAt) < rtt) {
 					r.duplicate++
 				}
 				continue
@@ -152,16 +152,20 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	}
 }
 
-// queueOf is the queue, as a bit, for what a receiver asks for, which is a sign of its life.
-func (s *Sender) queueOf(now Instant, receiver uint64) uint32 {
+// asker returns the queue, as a bit, for what a receiver asks for, which is a sign of its life, and for
+// how long it may not have what was repaired.
+func (s *Sender) asker(now Instant, receiver uint64) (queue uint32, hold time.Duration) {
 	m := s.members.asks(now, receiver)
+	if hold = s.rtt.hold(); m != nil && m.rtt.measured {
+		hold = m.rtt.hold() // some are near, others far
+	}
 	switch {
 	case m == nil || now.Sub(m.lastAt) >= repeatedLife:
-		return 1 << strangersQueue
+		return 1 << strangersQueue, hold
 	case m.joining && !m.wantsState:
-		return 1 << joinersQueue
+		return 1 << joinersQueue, hold
 	default:
-		return 1 << m.queue
+		return 1 << m.queue, hold
 	}
 }
 
@@ -216,7 +220,6 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 		return 0, false
 	}
 	r.unqueue(e)
-	e.repairedAt = max(now, 1)
 	r.turn, q.at, q.begun = uint(i), seq+1, true
 	r.starved = false
 	return seq, true
@@ -228,7 +231,6 @@ func (r *repairs) again(s *Sender, seq uint64) {
 		return
 	}
 	if e := s.win.at(seq); e.queues == 0 {
-		e.repairedAt = 0
 		r.queue(e, seq, 1<<firstsQueue)
 		q := &r.queues[firstsQueue]
 		q.at = min(q.at, seq) // it has had its turn

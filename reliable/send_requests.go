@@ -275,7 +275,7 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 		return
 	}
 	if f.total < 0 && !f.recalled {
-		q.rtt.sample(now.Sub(r.at))
+		q.rtt.sampleCut(now.Sub(r.at))
 	}
 	more := x.Bytes[len(f.data)-x.Offset:]
 	f.state, f.total, f.signed = responderOwes, x.Total, signed

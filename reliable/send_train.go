@@ -76,6 +76,9 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.unannounce(now, n)
 		s.requests.unsent(s, now, n)
 	case trainRepair:
+		for _, seq := range o.seqs[:n] {
+			s.win.at(seq).repairedAt = max(now, 1)
+		}
 		for _, seq := range o.seqs[n:o.count] {
 			s.repairs.again(s, seq)
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -38,6 +39,7 @@ func (s *sim) openSecond() {
 	n := s.net
 	n.o, n.leg, n.count = s.o.Second, 1, NetStats{}
 	n.shared, n.own, n.routes = make([]bool, len(n.shared)), make([]bool, len(n.own)), make([]route, len(n.routes))
+	n.hops = slices.Clone(n.hops)
 	s.second = &n
 }
 

@@ -20,6 +20,7 @@ type network struct {
 	// receiver.
 	shared, own []bool
 	routes      []route // publisher*subs + subscriber
+	hops        []hop   // to each subscriber
 	leg         int
 	count       NetStats
 	tap         func(p *packet) // the attacker listens
@@ -32,6 +33,7 @@ type NetStats struct {
 	Packets    uint64 // handed to the network
 	Copies     uint64 // on their way to a receiver
 	Dropped    uint64
+	Congested  uint64 // came to a full queue of a link
 	Duplicated uint64
 	Reordered  uint64
 	Overflowed uint64 // came to a full receive buffer
@@ -47,6 +49,30 @@ type route struct {
 	cutData  int
 	cutUp    int
 }
+
+// hop is the last hop to a subscriber.
+type hop struct {
+	*Location
+	free reliable.Instant // when the link has sent all that waits
+}
+
+// pass takes size bytes that come at a time across the link, and returns when they are through.
+// It reports false where the queue was full.
+func (h *hop) pass(at reliable.Instant, size int) (through reliable.Instant, ok bool) {
+	if h.Link.Rate == 0 {
+		return at, true
+	}
+	takes := func(bytes int64) time.Duration { return time.Duration(bytes * int64(time.Second) / h.Link.Rate) }
+	wait := max(0, h.free.Sub(at))
+	if wait > takes(h.Link.Queue) {
+		return 0, false
+	}
+	h.free = at.Add(wait + takes(int64(size+headers)))
+	return h.free, true
+}
+
+// headers are those of Ethernet, IP and UDP.
+const headers = 14 + 20 + 8
 
 // held is a packet that later ones overtake.
 type held struct {
@@ -97,7 +123,13 @@ func (n *network) multicast(now, leaves reliable.Instant, publisher int, b []byt
 			lost |= 1 << s
 			continue
 		}
-		n.down(now, leaves, l, s, p, faulty)
+		through, ok := n.hops[s].pass(leaves, len(b))
+		if !ok {
+			n.count.Congested++
+			lost |= 1 << s
+			continue
+		}
+		n.down(now, through, l, s, p, faulty)
 		if faulty && n.draw(n.o.Duplicate) {
 			n.count.Duplicated++
 			n.down(now, leaves.Add(n.upTo(2*n.o.Latency)), l, s, p, true)
@@ -118,7 +150,7 @@ func (n *network) down(now, leaves reliable.Instant, l *route, s int, p *packet,
 		}
 		return
 	}
-	at := max(l.last, leaves.Add(n.o.Latency+n.upTo(n.o.Jitter)))
+	at := max(l.last, leaves.Add(n.latency(now, s)+n.upTo(n.o.Jitter)))
 	l.last = at
 	if faulty {
 		at = at.Add(n.upTo(n.o.Scatter))
@@ -167,7 +199,7 @@ func (n *network) unicast(now reliable.Instant, subscriber, publisher int, b []b
 		copies = 2
 	}
 	for range copies {
-		at := now.Add(n.o.Latency + n.upTo(n.o.Jitter))
+		at := now.Add(n.latency(now, subscriber) + n.upTo(n.o.Jitter))
 		if faulty {
 			at = at.Add(n.upTo(n.o.Scatter))
 		}
@@ -183,7 +215,23 @@ func (n *network) upTo(d time.Duration) time.Duration {
 	return time.Duration(n.rng.Int64N(int64(d) + 1))
 }
 
+// latency is how long a packet takes one way, now.
+func (n *network) latency(now reliable.Instant, subscriber int) time.Duration {
+	d := n.o.Latency + n.hops[subscriber].Away
+	if now >= reliable.Instant(n.o.Detour.At) {
+		d += n.o.Detour.More
+	}
+	return d
+}
+
 // longest is how long a packet may be on its way.
-func (n *network) longest() time.Duration {
-	return n.o.Latency + n.o.Jitter + n.o.Scatter + holdMax
+func (n *network) longest() (d time.Duration) {
+	for _, h := range n.hops {
+		w := h.Away
+		if h.Link.Rate > 0 {
+			w += time.Duration(h.Link.Queue * int64(time.Second) / h.Link.Rate)
+		}
+		d = max(d, w)
+	}
+	return d + n.o.Latency + n.o.Detour.More + n.o.Jitter + n.o.Scatter + holdMax
 }

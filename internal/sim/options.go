@@ -50,6 +50,7 @@ type Options struct {
 // Net is what the network does to packets.
 type Net struct {
 	Latency time.Duration // one way
+	Detour  Detour
 	Jitter  time.Duration // added at random, the order kept
 	Scatter time.Duration // added at random, the order not kept
 	// SharedLoss happens upstream of all receivers, Loss at each by itself;
@@ -65,6 +66,18 @@ type Net struct {
 	Bandwidth, Around int64
 	// Egress is how many packets wait on the way out.
 	Egress int
+}
+
+// Detour is a longer way that all packets take from some time on.
+type Detour struct {
+	At   time.Duration
+	More time.Duration // one way; 0: there is none
+}
+
+// Link is a subscriber's last hop: packets that find its queue full are dropped.
+type Link struct {
+	Rate  int64 // bytes a second, packets' headers included; 0: no limit
+	Queue int64 // bytes
 }
 
 // RTT is the round trip of an undisturbed packet.
@@ -216,8 +229,10 @@ type Subscriber struct {
 
 // Location is where a subscriber is.
 type Location struct {
-	Only int // 1 or 2: it is on that leg only; 0: on all
-	Own  int // 1 + the publisher in whose first life it is the same process, 0: none
+	Link Link
+	Away time.Duration // one way, beside Net.Latency
+	Only int           // 1 or 2: it is on that leg only; 0: on all
+	Own  int           // 1 + the publisher in whose first life it is the same process, 0: none
 }
 
 // Replies is how a subscriber answers requests, and whether it understands what is compressed.

@@ -92,6 +92,9 @@ func newSim(o *Options) *sim {
 		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, soundAt: reliable.Instant(o.Faults), subs: n, drop: o.Drop,
 		shared: make([]bool, p), own: make([]bool, n), routes: make([]route, p*n),
 	}
+	for i := range o.Subscribers {
+		s.net.hops = append(s.net.hops, hop{Location: &o.Subscribers[i].Location})
+	}
 	s.openSecond()
 	for i := range o.Publishers {
 		id := rng.Uint64() | 1

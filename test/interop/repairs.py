@@ -3,7 +3,7 @@
 import wire
 from timers import MS, S, US
 
-LEAST_RATE, LEAST_DEPTH, SHORTEST_AGAIN = 8 << 20, 128 << 10, 20 * MS
+LEAST_RATE, LEAST_DEPTH = 8 << 20, 128 << 10
 
 
 class Repairs:
@@ -16,7 +16,7 @@ class Repairs:
 
     def nak(self, r, now):
         p = self.p
-        again = min(p.members.rtt.smoothed, SHORTEST_AGAIN)
+        again = p.members.rtt.hold()
         for first, n in r.ranges:
             end = first + n
             if end > p.lead:

@@ -79,7 +79,7 @@ class Requests:
         if r.offset > len(data) or r.offset + len(r.data) <= len(data) and r.total:
             return self.p.count("replies_duplicate" if r.offset < len(data) else "replies_early")
         if not data and not owed[2]:
-            self.rtt.sample(now - request.sent)
+            self.rtt.sample_cut(now - request.sent)
         data += r.data[len(data) - r.offset:]
         owed[3] = r.total
         if len(data) < r.total:

@@ -7,16 +7,24 @@ FIRST, LEAST, LONGEST = 200 * US, 5 * US, 500 * MS
 class RoundTrip:
     def __init__(self):
         self.smoothed, self.deviation, self.samples = FIRST, FIRST // 2, 0
+        self.newest = 0
 
     def sample(self, d):
-        d = min(max(d, LEAST), LONGEST)
+        d = self.newest = min(max(d, LEAST), LONGEST)
         if self.samples == 0:
             self.smoothed, self.deviation = d, d // 2
         else:
-            d = min(d, self.smoothed * 3 // 2 + 100 * US)
             self.deviation += (abs(self.smoothed - d) - self.deviation) // 4
             self.smoothed += (d - self.smoothed) // 8
         self.samples += 1
+
+    def sample_cut(self, d):
+        """Of a time that is more than a way now and then."""
+        self.sample(min(d, self.smoothed * 3 // 2 + 100 * US) if self.samples else d)
+
+    def hold(self):
+        """How long what was sent again may be on its way."""
+        return max(self.newest, self.smoothed + 4 * self.deviation)
 
     def stated(self, p):
         """What the publisher measured is the first guess, and a sample where it is more than twice as much."""
