@@ -67,7 +67,7 @@ type Config struct {
 	// compressed with any: where one is missing all is lost that is compressed with it, and the event
 	// events.DictionaryMissing names it. They must not change. Default: none.
 	Dictionaries [][]byte
-	// RepairShare is the share of the recent data rate that repairs may take
+	// RepairShare is the share of the data that is sent which repairs may take
 	// in addition. Default 0.5.
 	RepairShare float64
 	// StateShare is the share of Rate, or without that of the recent data rate, that the

@@ -66,11 +66,12 @@ const (
 	solicitations = 10
 	silenceRTTs   = 30
 
-	// repairFloor is the repair budget, in bytes a second, of a publisher that
-	// has sent next to nothing; repairBurst what may go at once, joinersBurst of it what
-	// those get at once that fetch what was sent before they came: new data waits for it.
-	repairFloor  = 8 << 20
-	repairBurst  = 128 << 10
+	// repairBurst is what a round trip's repairs may take at first (about ten packets, RFC 6928),
+	// joinersBurst of it what those get at once that fetch what was sent before they came: new
+	// data waits for it.
+	// repairBusy is the least time in which that is given again while data goes out: it waits for it.
+	repairBurst  = 16 << 10
+	repairBusy   = 2 * time.Millisecond
 	joinersBurst = 8 << 10
 	// strangersRate is what receivers that are no members draw of an idle publisher, in
 	// bytes a second, and at once; of others a strangersPart of the data rate. It is for

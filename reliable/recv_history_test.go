@@ -270,7 +270,7 @@ func TestJoinersLeaveTheBudgetToOthers(t *testing.T) {
 	}
 	b.status(3, b.s.win.trail+500, 1<<40, 0)
 	b.nak(3, [2]uint64{b.s.win.trail + 500, 70})
-	if n := repaired(); n < 70*1300 {
+	if n := repaired(); n < repairBurst-joinersBurst-1472 {
 		t.Errorf("%d bytes of repairs for others", n)
 	}
 	if at := b.s.repairs.deadline(b.s); at <= b.now || at > b.now.Add(time.Second) {

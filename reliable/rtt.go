@@ -32,6 +32,14 @@ func (r *rttEstimator) sampleCut(d time.Duration) {
 	r.sample(d)
 }
 
+// recent is the newest sample, or the start value.
+func (r *rttEstimator) recent() time.Duration {
+	if !r.measured {
+		return startRTT
+	}
+	return r.newest
+}
+
 // hold is how long an answer may take: so long nothing that was sent is missing. It rises with the first
 // sample that is longer, and falls slowly (RFC 9002 §6.1.2, §6.2.1).
 func (r *rttEstimator) hold() time.Duration {

@@ -10,35 +10,74 @@ import (
 
 // Rules of docs/protocol.md for publishers, with numbers that no other test shows exactly.
 
-// Repairs may take a share of the peak of the data rate, which halves every 500 ms, and
-// 8 MiB/s at least; all of it while flow control holds new data back.
+// Repairs may take a share of the data that is sent, or a window each round trip, which grows and shrinks.
 // docs/protocol.md §6.11.
 func TestRepairBudget(t *testing.T) {
-	var r repairs
-	r.init(&SenderConfig{RepairShare: 0.5}, 0)
-	if r.budget.rate != repairFloor || r.budget.burst != repairBurst || r.budget.tokens != repairBurst {
-		t.Errorf("at first %+v", r.budget)
-	}
-	const peak = 1 << 30 // bytes a second
-	now := Instant(0).Add(rateWindow)
-	r.bytes = peak * rateWindow.Seconds()
-	for _, x := range []struct {
-		after   time.Duration
-		blocked bool
-		want    float64
+	const size, start = 1024, repairBurst / 1024
+	repeat := &windowSlot{size: size, repairedAt: 1}
+	first := &windowSlot{size: size}
+	for _, c := range []struct {
+		name   string
+		data   int // bytes before the repairs of each round
+		again  int // packets asked for again in each
+		e      *windowSlot
+		rounds []int // packets repaired in each, as many as go
 	}{
-		{0, false, peak / 2},
-		{rateHalf, false, peak / 4},
-		{rateHalf, true, peak / 4},
-		{20 * rateHalf, false, repairFloor},
+		{"nothing else is sent", 0, 0, first, []int{start, 2 * start, 4 * start, 8 * start}},
+		{"what was repaired before", 0, 0, repeat, []int{start, start, start}},
+		{"one in sixteen is asked for again", 0, 1, first, []int{start, start, start}},
+		{"a quarter is asked for again", 0, 4, first, []int{start, start, start}},
+		{"all is asked for again", 0, start, first, []int{start, start, start}},
+		{"little data", size, 0, first, []int{start, start / 10, start / 10}},
+		{"much data", 8 * start * size, 0, first, []int{4 * start, 4 * start, 4 * start}},
+		{"much data, and all is asked for again", 8 * start * size, 8 * start, first, []int{4 * start, 4 * start, 4 * start}},
 	} {
-		now = now.Add(x.after)
-		r.refill(now, x.blocked)
-		if d := r.budget.rate/x.want - 1; d < -0.001 || d > 0.001 {
-			t.Errorf("after %v more, blocked %v: %g bytes/s, want %g", x.after, x.blocked, r.budget.rate, x.want)
+		t.Run(c.name, func(t *testing.T) {
+			var b repairBudget
+			now := Instant(time.Hour)
+			b.init(0.5, size, now)
+			for i, want := range c.rounds {
+				b.asked(startRTT)
+				if c.data > 0 {
+					b.spent(now, c.data)
+				}
+				b.again += c.again
+				n := 0
+				for end := now.Add(startRTT); now < end; now = now.Add(startRTT / 100) {
+					for b.takes(now, c.e, 0) {
+						n++
+					}
+				}
+				if i == 0 {
+					n -= start // that was there at first
+				}
+				if n < want*3/4-1 || n > want+1 {
+					t.Errorf("round trip %d: %d packets, want %d", i, n, want)
+				}
+			}
+			now = now.Add(time.Minute) // nothing is asked for: the window of the start again
+			b.short = false
+			b.tick(now)
+			if b.window != repairBurst {
+				t.Errorf("a window of %g bytes after a pause, want %d", b.window, repairBurst)
+			}
+		})
+	}
+}
+
+// A round trip is that of the farthest receiver that asks. docs/protocol.md §6.11.
+func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
+	var b repairBudget
+	b.init(0.5, 1472, 1)
+	for _, rtt := range []time.Duration{time.Millisecond, 80 * time.Millisecond, 50 * time.Microsecond} {
+		b.asked(rtt)
+		b.asked(rtt / 2)
+		b.tick(b.began.Add(b.rtt))
+		if want := max(rtt, minRetry); b.rtt != want {
+			t.Errorf("a round trip of %v, want %v", b.rtt, want)
 		}
-		if want := max(repairBurst, r.budget.rate/1000); r.budget.burst != want {
-			t.Errorf("after %v more: depth %g, want %g", x.after, r.budget.burst, want)
+		if want := b.window / b.rtt.Seconds(); b.rate != want {
+			t.Errorf("%g bytes/s, want %g", b.rate, want)
 		}
 	}
 }

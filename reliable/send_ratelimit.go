@@ -1,6 +1,9 @@
 package reliable
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // tokenBucket is a token bucket, in bytes. Rate zero means no limit.
 type tokenBucket struct {
@@ -68,4 +71,30 @@ func (b *tokenBucket) due(size int) Instant {
 	}
 	wait := (float64(size) - b.tokens) / b.rate
 	return b.at.Add(time.Duration(wait*float64(time.Second)) + 1)
+}
+
+// peakRate is the recent peak of the data rate, in bytes a second. docs/protocol.md §6.14.
+type peakRate struct {
+	rate  float64
+	bytes float64 // sent since at
+	at    Instant
+}
+
+// rateWindow is over how long the data rate is measured, and rateHalf how fast
+// the peak is forgotten.
+const (
+	rateWindow = 2 * time.Millisecond
+	rateHalf   = 500 * time.Millisecond
+)
+
+// sent takes in that so many bytes were sent, and reports whether the peak was measured anew.
+func (p *peakRate) sent(now Instant, bytes int) bool {
+	p.bytes += float64(bytes)
+	d := now.Sub(p.at)
+	if d < rateWindow {
+		return false
+	}
+	p.rate = max(p.bytes/d.Seconds(), p.rate*math.Exp2(-float64(d)/float64(rateHalf)))
+	p.bytes, p.at = 0, now
+	return true
 }

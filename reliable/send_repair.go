@@ -1,7 +1,6 @@
 package reliable
 
 import (
-	"math"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -18,14 +17,10 @@ type repairs struct {
 	queues [repairQueues]repairQueue
 	active uint32 // those with packets in them
 	turn   uint   // the last that had its turn
-	share  float64
-	budget tokenBucket
-	// strangers bounds what receivers draw that are no members, packet is the size of a full one.
+	budget repairBudget
+	// strangers bounds what receivers draw that are no members.
 	strangers tokenBucket
-	packet    int
-	rate      float64 // decaying peak of the data rate, bytes a second
-	bytes     float64 // sent since rateAt
-	rateAt    Instant
+	peak      peakRate
 	starved   bool // the budget ran out with repairs queued
 
 	// The closed loop of the back-off: of the packets asked for lately, how
@@ -83,11 +78,9 @@ func (r *ranges) sort() {
 }
 
 func (r *repairs) init(cfg *SenderConfig, now Instant) {
-	r.share = cfg.RepairShare
-	r.rate, r.rateAt = float64(cfg.Rate), now
-	r.budget.init(max(repairFloor, r.share*r.rate), repairBurst, now)
-	r.packet = cfg.PacketSize
-	r.strangers.init(strangersRate, max(strangersRate, float64(r.packet)), now)
+	r.peak = peakRate{rate: float64(cfg.Rate), at: now}
+	r.budget.init(cfg.RepairShare, cfg.PacketSize, now)
+	r.strangers.init(strangersRate, max(strangersRate, float64(cfg.PacketSize)), now)
 }
 
 // handleNAK queues what is asked for. docs/protocol.md §6.6, §6.7.
@@ -98,7 +91,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	pays := queue == 1<<strangersQueue && !s.members.full()
 	r := &s.repairs
 	rtt := s.rtt.value()
-	r.refill(now, s.blocked == ReasonFlow)
+	r.accrue(now, 0)
 	r.adapt(s, now, min(rtt, maxRetry))
 	for {
 		first, count, ok := n.Next()
@@ -140,6 +133,9 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				}
 				continue
 			}
+			if !first && queue != 1<<strangersQueue {
+				r.budget.again++
+			}
 			queues := queue
 			if first && !joining {
 				queues |= 1 << firstsQueue
@@ -156,9 +152,12 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 // how long it may not have what was repaired.
 func (s *Sender) asker(now Instant, receiver uint64) (queue uint32, hold time.Duration) {
 	m := s.members.asks(now, receiver)
-	if hold = s.rtt.hold(); m != nil && m.rtt.measured {
-		hold = m.rtt.hold() // some are near, others far
+	rtt := &s.rtt
+	if m != nil && m.rtt.measured {
+		rtt = &m.rtt // some are near, others far
 	}
+	hold = rtt.hold()
+	s.repairs.budget.asked(rtt.recent())
 	switch {
 	case m == nil || now.Sub(m.lastAt) >= repeatedLife:
 		return 1 << strangersQueue, hold
@@ -214,8 +213,8 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 		return 0, false
 	}
 	e := s.win.at(seq)
-	r.refill(now, s.blocked == ReasonFlow)
-	if !r.budget.takeAbove(now, int(e.size), r.reserve(int(e.size))) {
+	r.budget.held = s.blocked == ReasonFlow
+	if !r.budget.takes(now, e, r.reserve(int(e.size))) {
 		r.starved = true
 		return 0, false
 	}
@@ -238,36 +237,13 @@ func (r *repairs) again(s *Sender, seq uint64) {
 }
 
 // accrue accounts for data that was sent: the budget is a share of it.
-func (r *repairs) accrue(s *Sender, now Instant, bytes int) {
-	r.bytes += float64(bytes)
-	r.refill(now, s.blocked == ReasonFlow)
-}
-
-// rateWindow is over how long the data rate is measured, and rateHalf how fast
-// the peak is forgotten.
-const (
-	rateWindow = 2 * time.Millisecond
-	rateHalf   = 500 * time.Millisecond
-)
-
-// docs/protocol.md §6.11.
-func (r *repairs) refill(now Instant, flowBlocked bool) {
-	d := now.Sub(r.rateAt)
-	if d < rateWindow {
+func (r *repairs) accrue(now Instant, bytes int) {
+	r.budget.spent(now, bytes)
+	if !r.peak.sent(now, bytes) {
 		return
 	}
-	measured := r.bytes / d.Seconds()
-	r.rate = max(measured, r.rate*math.Exp2(-float64(d)/float64(rateHalf)))
-	r.bytes, r.rateAt = 0, now
-	r.budget.refill(now)
-	share := r.share
-	if flowBlocked {
-		share = max(share, 1) // new data waits for repairs: nothing else wants the rate
-	}
-	r.budget.rate = max(repairFloor, share*r.rate)
-	r.budget.burst = max(repairBurst, r.budget.rate/1000)
-	r.strangers.rate = max(strangersRate, r.rate/strangersPart) // docs/protocol.md §6.14
-	r.strangers.burst = max(strangersRate, float64(r.packet), r.strangers.rate/100)
+	r.strangers.rate = max(strangersRate, r.peak.rate/strangersPart) // docs/protocol.md §6.14
+	r.strangers.burst = max(strangersRate, float64(r.budget.packet), r.strangers.rate/100)
 	r.strangers.refill(now) // at what the rate is now: none is saved from when it was higher
 }
 
@@ -309,7 +285,7 @@ func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	}
 	if r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, rtt) && !c.full() {
 		r.noticeRTT = rtt
-		wait := r.budget.due(s.cfg.PacketSize+r.reserve(s.cfg.PacketSize)).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.rate*float64(time.Second))
+		wait := r.budget.due(s.cfg.PacketSize+r.reserve(s.cfg.PacketSize)).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.speed()*float64(time.Second))
 		if wait > rtt {
 			r.appendNCF(s, c, wait)
 		}

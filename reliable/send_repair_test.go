@@ -85,8 +85,8 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 		}
 		b.now = b.now.Add(100 * time.Microsecond)
 	}
-	most := repairBurst + repairFloor/20
-	if bytes > most*11/10 || bytes < most/2 {
+	most := repairBurst * (1 + int(50*time.Millisecond/startRTT)) // what was repaired before is no reason to send faster
+	if bytes > most*11/10+window*1472 || bytes < most/16 {
 		t.Errorf("%d bytes of repairs in 50 ms, the budget is %d", bytes, most)
 	}
 	if notices == 0 {

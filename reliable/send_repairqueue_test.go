@@ -56,7 +56,7 @@ func TestWhoAsksForTheOldestAgainStarvesNobody(t *testing.T) {
 					repairs++
 					if p.seq() == wanted {
 						// Everybody's first repairs may go before, at half the budget each.
-						if d, most := b.now.Sub(start), 2*500*1472*time.Second/repairFloor; d > most {
+						if d, most := b.now.Sub(start), 2*500*1472*startRTT/repairBurst; d > most {
 							t.Errorf("repaired after %v and %d other repairs, want %v at most", d, repairs, most)
 						}
 						return
@@ -189,7 +189,8 @@ func randomRepairs(t *testing.T, seed uint64) {
 	for range 500 {
 		switch k := rng.IntN(11); {
 		case k < 1:
-			b.s.repairs.budget.tokens = 1 << 20
+			x := &b.s.repairs.budget
+			x.window, x.burst, x.tokens = 1<<20, 1<<20, 1<<20
 			b.next()
 			if b.s.repairs.count > 0 {
 				t.Errorf("%d packets wait for nothing", b.s.repairs.count)

@@ -211,7 +211,7 @@ func (x *StateSender) refill(now Instant) {
 	if rate := x.s.cfg.Rate; rate > 0 {
 		b.rate = max(1, share*float64(rate))
 	} else {
-		b.rate = max(stateFloor, share*x.s.repairs.rate)
+		b.rate = max(stateFloor, share*x.s.repairs.peak.rate)
 	}
 	b.burst = max(float64(4*x.s.cfg.PacketSize), b.rate*stateBurst.Seconds())
 }

@@ -91,7 +91,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.win.sent += uint64(n)
 		s.stats.PacketsSent += uint64(n)
 		s.stats.BytesSent += uint64(bytes)
-		s.repairs.accrue(s, now, bytes)
+		s.repairs.accrue(now, bytes)
 		if n > 0 {
 			s.heartbeat.data(now)
 			s.batches.tell(s.cfg.Sink)

@@ -34,3 +34,43 @@ func TestRepairsAreNotSentTwiceInARoundTrip(t *testing.T) {
 		})
 	}
 }
+
+// A link that cannot carry what is published is not filled up with repairs, and a publisher that waits for
+// a subscriber behind it comes as far as the link allows.
+// docs/protocol.md §6.6, §6.11.
+func TestRepairsLeaveASlowLinkToData(t *testing.T) {
+	const link = 10e6 / 8
+	for _, c := range []struct {
+		name    string
+		flow    Flow
+		times   int64   // the link's rate
+		queue   int64   // bytes
+		repairs float64 // of the packets, and of those lost, at most
+		perLoss float64
+	}{
+		{"nobody is waited for", FlowNone, 2, 64 << 10, 0.6, 1.2},
+		{"nobody is waited for, a long queue", FlowNone, 2, 512 << 10, 0.6, 1.2},
+		// Two fifths and more are lost at first, and all of that is repaired.
+		{"all are waited for", FlowMin, 2, 64 << 10, 0.7, 1.6},
+		{"all are waited for, far beyond its rate", FlowMin, 20, 64 << 10, 0.9, 1.6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Simple(3, 3, 400_000)
+			p := &o.Publishers[0]
+			p.Flow, p.Rate, p.Window, p.Gap = c.flow, c.times*link, 2048, 100*time.Microsecond
+			for i := range o.Subscribers {
+				o.Subscribers[i].Buffer = 4096
+			}
+			o.Subscribers[2].Link = Link{link, c.queue}
+			r := mustRun(t, o)
+			of := float64(r.Sender.RepairsSent) / float64(r.Sender.PacketsSent)
+			t.Logf("%d packets, %d of them lost, and %d repairs: %.2f of all, %.2f a lost packet; it took %v", r.Sender.PacketsSent, r.LostPackets, r.Sender.RepairsSent, of, r.RepairsPerLoss(), r.Virtual)
+			if of > c.repairs || r.RepairsPerLoss() > c.perLoss {
+				t.Errorf("want at most %v of all, %v a lost packet", c.repairs, c.perLoss)
+			}
+			if c.flow == FlowMin && r.Receiver.Lost > 0 {
+				t.Errorf("%d packets lost for good", r.Receiver.Lost)
+			}
+		})
+	}
+}

@@ -120,7 +120,7 @@ def main():
     p.add_argument("--window", type=int, default=4096, help="packets that are kept for repair (default 4096)")
     p.add_argument("--silence", type=float, default=1, help="seconds that a subscriber may be silent (default 1)")
     p.add_argument("--linger", type=float, default=5, help="seconds that the end waits for subscribers (default 5)")
-    p.add_argument("--repair-rate", type=int, default=0, help="bytes/s of repairs (default 8 MiB/s)")
+    p.add_argument("--repair-rate", type=int, default=0, help="bytes/s of repairs (default 16 KiB a round trip)")
     p.add_argument("topics", nargs="+", metavar="TOPIC")
     args = p.parse_args()
     if len(args.topics) > 1 and not args.json:

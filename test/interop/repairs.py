@@ -3,16 +3,20 @@
 import wire
 from timers import MS, S, US
 
-LEAST_RATE, LEAST_DEPTH = 8 << 20, 128 << 10
+BURST = 16 << 10  # of a round trip: less than others may take (§6.11, §6.12)
 
 
 class Repairs:
     def __init__(self, publication, rate, now):
-        self.p, self.rate = publication, rate or LEAST_RATE
-        self.depth = LEAST_DEPTH if not rate else max(rate // 100, publication.size)
+        self.p, self.limit = publication, rate
+        self.depth = max(rate // 100 or BURST, publication.size)
         self.tokens, self.filled = self.depth, now
         self.queue, self.sent, self.cursor = set(), {}, 0
         self.gone, self.gone_at, self.ncf_at = [], 0, 0
+
+    @property
+    def rate(self):
+        return self.limit or BURST * S // max(self.p.members.rtt.smoothed, 100 * US)
 
     def nak(self, r, now):
         p = self.p
