@@ -24,7 +24,7 @@ type Member struct {
 
 	membership
 	lagging lagging
-	rtt     rttEstimator
+	path    memberPath
 
 	wireName   string
 	addressAt  Instant // when Address was looked up
@@ -144,7 +144,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			s.stats.ReceiversRefused++
 			return
 		}
-		m = &Member{ID: st.Receiver, Next: st.Next, Limit: st.Limit}
+		m = &Member{ID: st.Receiver, Next: st.Next, Limit: st.Limit, path: memberPath{next: st.Next, lost: st.Lost}}
 		ms.former.comesBack(m)
 		ms.add(m)
 		s.stats.ReceiversJoined++
@@ -168,7 +168,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	if st.Echo > m.last.echo && st.EchoDelay < time.Second {
 		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 {
 			s.rtt.sample(d)
-			m.rtt.sample(d)
+			m.path.rtt.sample(d)
 			s.cfg.Sink.RoundTrip(d)
 		}
 	}

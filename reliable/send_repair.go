@@ -86,7 +86,7 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 // handleNAK queues what is asked for. docs/protocol.md §6.6, §6.7.
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
-	queue, hold := s.asker(now, n.Receiver)
+	m, queue, hold := s.asker(now, n.Receiver)
 	joining := queue == 1<<joinersQueue
 	pays := queue == 1<<strangersQueue && !s.members.full()
 	r := &s.repairs
@@ -123,6 +123,9 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				return // nothing waits for it: who is one of ours asks again, as a member
 			}
 			s.stats.NAKPackets++
+			if m != nil && !recent {
+				m.path.asked++
+			}
 			if waits || recent {
 				if waits && e.queues&queue == 0 {
 					r.queue(e, seq, queue)
@@ -148,23 +151,23 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	}
 }
 
-// asker returns the queue, as a bit, for what a receiver asks for, which is a sign of its life, and for
-// how long it may not have what was repaired.
-func (s *Sender) asker(now Instant, receiver uint64) (queue uint32, hold time.Duration) {
-	m := s.members.asks(now, receiver)
+// asker returns the member that asks, if it is one, which is a sign of its life, the queue, as a bit, for
+// what it asks for, and for how long it may not have what was repaired.
+func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, hold time.Duration) {
+	m = s.members.asks(now, receiver)
 	rtt := &s.rtt
-	if m != nil && m.rtt.measured {
-		rtt = &m.rtt // some are near, others far
+	if m != nil && m.path.rtt.measured {
+		rtt = &m.path.rtt // some are near, others far
 	}
 	hold = rtt.hold()
 	s.repairs.budget.asked(rtt.recent())
 	switch {
 	case m == nil || now.Sub(m.lastAt) >= repeatedLife:
-		return 1 << strangersQueue, hold
+		return m, 1 << strangersQueue, hold
 	case m.joining && !m.wantsState:
-		return 1 << joinersQueue, hold
+		return m, 1 << joinersQueue, hold
 	default:
-		return 1 << m.queue, hold
+		return m, 1 << m.queue, hold
 	}
 }
 
@@ -215,7 +218,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 	e := s.win.at(seq)
 	r.budget.held = s.blocked == ReasonFlow
 	if !r.budget.takes(now, e, r.reserve(int(e.size))) {
-		r.starved = true
+		r.starved, s.trailing.short = true, true
 		return 0, false
 	}
 	r.unqueue(e)

@@ -20,6 +20,27 @@ type stalls struct {
 	when   lasting
 	since  reliable.Instant // when what was told of began; 0: nothing was
 	untold []events.Event   // loop only: to be told once the lock is given up
+
+	trails trails
+}
+
+// trails follows the member that does not keep up.
+type trails struct {
+	last     reliable.Trailing
+	at       reliable.Instant // when that was found
+	when     lasting
+	unlogged bool // loop only: it is to be logged once the lock is given up
+}
+
+// note takes in the member that does not keep up at now.
+func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
+	if x.last.Receiver == t.Receiver && now.Sub(x.at) < 2*t.For {
+		t.For += x.last.For
+	} else {
+		x.when.over()
+	}
+	x.last, x.at = t, now
+	x.unlogged = x.unlogged || x.when.tell(t.For)
 }
 
 // note takes in who holds the publication up at now, if somebody does. It returns the
@@ -70,6 +91,9 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 		}
 		p.stalls.untold = append(p.stalls.untold, heldEvent(kind, h))
 	}
+	if t, ok := p.s.TakeTrailing(now); ok {
+		p.stalls.trails.note(now, t)
+	}
 	h, held := p.s.Holder(now)
 	if e, ok := p.stalls.note(now, h, held); ok {
 		p.stalls.untold = append(p.stalls.untold, e)
@@ -82,6 +106,12 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 // tell tells what watchMembers has collected. Loop only, without mu: who is told may
 // publish.
 func (p *Publication) tell() {
+	if x := &p.stalls.trails; x.unlogged {
+		x.unlogged = false
+		t := &x.last
+		logline.SubscriberTrails.Log(p.l.log, "subscriber", id(t.Receiver), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
+			"for", t.For, "received_packets_per_s", int(t.Received), "published_packets_per_s", int(t.Sent), "behind_packets", t.Behind)
+	}
 	if len(p.stalls.untold) == 0 {
 		return
 	}

@@ -59,6 +59,7 @@ var (
 	SubscriberSilent   = Line{warn, "a subscriber fell silent and is not waited for any more", subscriber + " silent_for behind_packets", "subscriber_silent", once10s, "See whether it died, or what cuts it off."}
 	SubscriberReleased = Line{warn, "a subscriber has held the publisher up for longer than StallLimit and is released: it will have a gap", subscriber + " for behind_packets", "subscriber_released", once10s, "Have it read faster, or raise Config.StallLimit."}
 	SlowSubscriber     = Line{warn, "a subscriber has stayed too far behind for too long and is released: it is not waited for until it is at most half as far behind", subscriber + " for behind_packets", "slow_subscriber", once10s, "Have it read faster, or raise Config.SlowBehind."}
+	SubscriberTrails   = Line{warn, "a subscriber does not keep up: it lacks more packets than repairs have room for beside what is published", subscriber + " for received_packets_per_s published_packets_per_s behind_packets", "", doubling, "Publish less, or give it a faster link or processor; Config.FlowControl says whether others wait for it."}
 	PublisherStalled   = Line{warn, "a subscriber holds the publisher up: it is there and does not read", subscriber + " for behind_packets", "publisher_stalled", doubling + ". And: " + once10s, "Have that subscriber read, or close it. Its own log says which subscription it is."}
 	PublisherResumed   = Line{warn, "the publisher goes on", subscriber + " after", "publisher_resumed", once10s, ""}
 )
@@ -149,7 +150,7 @@ var (
 var All = []Section{
 	{"Publishers that are heard", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &TooManyTopics, &Mismatch, &MismatchHarmless}},
 	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &CannotSend, &CannotSendToo, &SendsAgain, &SendsAgainToo, &CannotReply, &RepliesAgain, &WaitFailed}},
-	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &PublisherStalled, &PublisherResumed}},
+	{"Subscribers of this bus's publishers", []*Line{&SubscriberUp, &SubscriberLeft, &SubscriberSilent, &SubscriberReleased, &SlowSubscriber, &SubscriberTrails, &PublisherStalled, &PublisherResumed}},
 	{"Subscriptions and handlers of this bus", []*Line{&SubscriptionNotRead, &HoldsByReading, &HoldsByHandling, &ReleasedForReading, &ReleasedForHandling, &SubscriptionEvicted, &HandlerSlow, &HandlerBesideSlow, &KeySlow, &HandlerReturned, &HandlerExited, &HandlerBesideExited, &StoodStill, &NoSubscriberHeard, &NoPublisherHeard, &NoLoopback, &StateFailed, &StateSlow, &StateReturned, &SearchFailed, &HelloFailed}},
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},

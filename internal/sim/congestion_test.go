@@ -68,6 +68,14 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 			if of > c.repairs || r.RepairsPerLoss() > c.perLoss {
 				t.Errorf("want at most %v of all, %v a lost packet", c.repairs, c.perLoss)
 			}
+			if len(r.trailing) < 3 {
+				t.Errorf("%d times the publisher said who does not keep up", len(r.trailing))
+			}
+			for _, x := range r.trailing {
+				if most := 1.1 * link / 1472; x.Receiver != r.trailing[0].Receiver || x.Received == 0 || x.Received > most {
+					t.Errorf("%#x is said to receive %.0f of %.0f packets a second, of a link that carries %.0f", x.Receiver, x.Received, x.Sent, most)
+				}
+			}
 			if c.flow == FlowMin && r.Receiver.Lost > 0 {
 				t.Errorf("%d packets lost for good", r.Receiver.Lost)
 			}

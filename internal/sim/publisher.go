@@ -232,6 +232,9 @@ func (p *publisher) pump() {
 			again = again || n > 0
 		}
 	}
+	if t, ok := p.s.TakeTrailing(now); ok {
+		p.sim.report.trailing = append(p.sim.report.trailing, t)
+	}
 	p.checkHeld()
 	p.checkFree()
 	p.finish(now)

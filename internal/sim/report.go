@@ -24,9 +24,10 @@ type Report struct {
 	Sender    reliable.SenderStats
 	Receiver  reliable.ReceiverStats
 
-	repairs   []time.Duration // from finding the loss to the repair
-	latencies []time.Duration // from the first transmission to the reader
-	timed     time.Duration   // the longest that was told of a delivery
+	repairs   []time.Duration     // from finding the loss to the repair
+	latencies []time.Duration     // from the first transmission to the reader
+	timed     time.Duration       // the longest that was told of a delivery
+	trailing  []reliable.Trailing // members that did not keep up, each second
 	done      bool
 	writtenAt reliable.Instant
 }
