@@ -146,7 +146,7 @@ func TestRepairsBehindSlowHandler(t *testing.T) {
 // Who wants something of a bus does not wait for the handler to be through with
 // all that has come, nor with the packet that it is at.
 func TestSlowHandlerGivesWay(t *testing.T) {
-	for _, c := range []struct{ n, size int }{{1000, 8000}, {700, 8}} { // in many packets, and in one
+	for _, c := range []struct{ n, size int }{{400, 8000}, {700, 8}} { // in many packets, and in one
 		slowHandlerGivesWay(t, c.n, c.size)
 	}
 }
