@@ -27,7 +27,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 				n := mem.NewNetwork()
-				return transporttest.Fabric{Open: func(t testing.TB, o transporttest.Options) transport.Transport {
+				return transporttest.Fabric{Delays: cfg.Delay > 0, Open: func(t testing.TB, o transporttest.Options) transport.Transport {
 					tr, err := mem.Open(mem.Config{Network: n, QueueTrains: o.Queue, Peers: o.Peers})
 					if err != nil {
 						t.Fatal(err)

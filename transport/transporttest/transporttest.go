@@ -27,6 +27,8 @@ type Fabric struct {
 	// NoOverflowCount says that the fabric drops in silence what a full receive
 	// queue cannot take: verbs has no counter for it.
 	NoOverflowCount bool
+	// Delays says that packets are kept back on purpose, as on their way: Batch.More says nothing of those.
+	Delays bool
 }
 
 // Options of an endpoint that a test depends on. A zero field leaves the choice
