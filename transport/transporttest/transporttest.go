@@ -77,10 +77,11 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"PeerLimit", testPeerLimit},
 		// mute.go
 		{"Mute", testMute},
+		// rounds.go
+		{"Rounds", testRounds},
 		// memory.go
 		{"LentMemory", testLentMemory},
 		{"LendLimit", testLendLimit},
-		{"Rounds", testRounds},
 		{"Alloc", testAlloc},
 		{"SharedBlocks", testSharedBlocks},
 		{"NoAllocations", testNoAllocations},
