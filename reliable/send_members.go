@@ -23,31 +23,36 @@ type Member struct {
 	Tag string
 
 	membership
+	memberTopics
 	lagging lagging
 	path    memberPath
 
 	wireName   string
 	addressAt  Instant // when Address was looked up
 	unread     uint32  // packets that it has not read
-	answered   uint64  // questions that it has answered, by their bits
-	wanting    uint64  // with yes
 	joining    bool    // it fetches what was sent before it came, or waits for state
 	wantsState bool    // it waits for state
 
-	queue      uint8 // of the repairs it asks for
-	wantTopics bool
-	tellings   int // of the topics that its last status still draws
-	heard      Instant
-	last       statusOrder // of the newest of its statuses
-	lastAt     Instant     // when that came first
-	asked      solicited   // since it was heard last
-	namedAt    Instant     // by a heartbeat, last
+	queue   uint8 // of the repairs it asks for
+	heard   Instant
+	last    statusOrder // of the newest of its statuses
+	lastAt  Instant     // when that came first
+	asked   solicited   // since it was heard last
+	namedAt Instant     // by a heartbeat, last
 }
 
 // solicited is how often a member was asked for a sign of life, and since when.
 type solicited struct {
 	times int
 	since Instant
+}
+
+// memberTopics is what a member asks, and has answered, about topics.
+type memberTopics struct {
+	wantTopics bool
+	tellings   int    // of the topics that its last status still draws
+	answered   uint64 // questions that it has answered, by their bits
+	wanting    uint64 // with yes
 }
 
 // members is the publisher's account of its subscribers.
