@@ -62,6 +62,9 @@ func (b *Bus) Group(topic string) int { return b.groups.Group(topic) }
 // were never sent it returns an *UnsentError, also if it was not to linger. It is
 // idempotent.
 func (b *Bus) Close() error {
+	if err := b.opened(); err != nil {
+		return failed("close", "", err)
+	}
 	linger := max(b.cfg.Linger, 0)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), linger, errLinger)
 	defer cancel()
@@ -79,6 +82,15 @@ var errLinger = errors.New("linger time is over")
 // does not return keeps the bus from ending: then it returns the error of ctx's end,
 // within a second of it, and the bus ends when the handler returns.
 func (b *Bus) Shutdown(ctx context.Context) error {
+	if err := b.opened(); err != nil {
+		return failed("close", "", err)
+	}
+	if ctx == nil {
+		return failed("close", "", driver.ErrNilContext)
+	}
+	// One of the library's own: ctx is the caller's code, and asked before anything is begun.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	err := b.loops.Close(ctx)
 	if errors.Is(err, ErrInHandler) {
 		return failed("close", "", err)

@@ -24,7 +24,7 @@ type ExclusivePublisher struct {
 // Others on the same topic or group are free to publish beside it.
 func (b *Bus) ExclusivePublisher(topic string) (*ExclusivePublisher, error) {
 	p := new(ExclusivePublisher)
-	err := p.open(b, topic)
+	err := p.make(b, topic)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (p *ExclusivePublisher) Close(ctx context.Context) error {
 	if err := p.own.Close(ctx); err != nil {
 		return p.failed("close publisher of", err)
 	}
-	p.closed.Store(true)
+	p.open.Store(false)
 	p.dropState()
 	return nil
 }

@@ -13,10 +13,10 @@ import (
 // onTopic is what Publisher and ExclusivePublisher have in common: the topic, and who
 // subscribes to it.
 type onTopic struct {
-	p      *driver.Publication
-	topic  *reliable.Topic
-	closed atomic.Bool
-	kept   kept
+	p     *driver.Publication
+	topic *reliable.Topic
+	open  atomic.Bool // until Close; never of a zero value
+	kept  kept
 }
 
 // kept is what a publisher keeps for those who join.
@@ -25,15 +25,30 @@ type kept struct {
 	drop func() // under mu: ends it; nil: nothing is kept
 }
 
-// open makes p a publisher of b's.
-func (p *onTopic) open(b *Bus, topic string) (err error) {
+// make makes p a publisher of b's.
+func (p *onTopic) make(b *Bus, topic string) (err error) {
+	if err := b.opened(); err != nil {
+		return failed("publisher of", topic, err)
+	}
 	if err := CheckTopic(topic); err != nil {
 		return err
 	}
 	if p.p, err = b.loops.Publication(b.Group(topic)); err == nil {
 		p.topic, err = p.p.Topic(topic)
 	}
+	p.open.Store(err == nil)
 	return failed("publisher of", topic, err)
+}
+
+// usable is why a call on a publisher that is not open cannot be made: the publisher is closed, or a zero value.
+func (p *onTopic) usable(call string) error {
+	switch {
+	case p.open.Load():
+		return nil
+	case p.topic == nil:
+		return failed(call, "", errNotMade)
+	}
+	return p.failed(call, driver.ErrReleased)
 }
 
 // Topic is the publisher's topic.
@@ -53,11 +68,11 @@ func (p *onTopic) Subscribers() int { return p.p.Receivers(p.topic.ID) }
 // it may subscribe to the topic. A subscriber that searches in vain says so within
 // some seconds of subscribing, and from time to time later, every half a minute.
 func (p *onTopic) WaitSubscribers(ctx context.Context, n int) error {
-	if p.closed.Load() {
-		return p.failed("wait for subscribers of", driver.ErrReleased)
+	if err := p.usable("wait for subscribers of"); err != nil {
+		return err
 	}
 	err := p.p.WaitReceivers(ctx, p.topic.ID, n)
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %d of %d are present", publicError(err), p.Subscribers(), n)
 	}
 	return p.failed("wait for subscribers of", err)

@@ -80,6 +80,9 @@ func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 
 // Open opens a bus as the function Open does, so configured.
 func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
+	if ctx == nil {
+		return nil, failed("open", "", driver.ErrNilContext)
+	}
 	if ctx.Err() != nil {
 		return nil, failed("open", "", driver.ContextError(ctx))
 	}
@@ -135,6 +138,9 @@ func openError(f *fabricurl.Fabric, err error) error {
 // OpenTransport opens a bus on a transport of the caller's, which belongs to
 // the bus from then on. Config.Faults is not applied, and topics map to groups by hash.
 func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
+	if t == nil {
+		return nil, failed("open", "", errors.New("the transport is nil"))
+	}
 	if c.Loops = cmp.Or(c.Loops, 1); c.Loops > 1 {
 		return nil, &ConfigError{Field: "Loops", Value: fmt.Sprint(c.Loops), Must: "1 with OpenTransport: each loop needs a transport of its own, which Open makes"}
 	}

@@ -3,8 +3,6 @@ package pubsub
 import (
 	"context"
 	"sync/atomic"
-
-	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
 // Publisher publishes on one topic. It is safe for concurrent use. It need not be
@@ -19,7 +17,7 @@ type Publisher struct {
 // sender at first use.
 func (b *Bus) Publisher(topic string) (*Publisher, error) {
 	p := new(Publisher)
-	if err := p.open(b, topic); err != nil {
+	if err := p.make(b, topic); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -43,8 +41,8 @@ func (p *Publisher) TryPublish(msg []byte) error {
 }
 
 func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
-	if p.closed.Load() {
-		return p.failed("publish on", driver.ErrReleased)
+	if !p.open.Load() {
+		return p.usable("publish on")
 	}
 	if r := p.last.Load(); r != nil {
 		return p.failed("publish on", r.one(msg, func() error { return p.p.Publish(ctx, p.topic, msg, wait) }))
@@ -59,8 +57,8 @@ func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
 // between them. It returns
 // how many were published; fewer than all come with an error.
 func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
-	if p.closed.Load() {
-		return 0, p.failed("publish on", driver.ErrReleased)
+	if err := p.usable("publish on"); err != nil {
+		return 0, err
 	}
 	publish := func() (int, error) { return p.p.PublishBatch(ctx, p.topic, msgs) }
 	if r := p.last.Load(); r != nil {
@@ -74,8 +72,8 @@ func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error
 // Flush sends what waits for others in an open packet. Everything published
 // before, by any publisher of the group, is then on the wire.
 func (p *Publisher) Flush(ctx context.Context) error {
-	if p.closed.Load() {
-		return p.failed("flush", driver.ErrReleased)
+	if err := p.usable("flush"); err != nil {
+		return err
 	}
 	return p.failed("flush", p.p.Flush(ctx))
 }
@@ -83,8 +81,8 @@ func (p *Publisher) Flush(ctx context.Context) error {
 // Drain flushes and waits until every subscriber that is present, or as many as the bus's
 // flow control waits for, has everything; with FlowNone all.
 func (p *Publisher) Drain(ctx context.Context) error {
-	if p.closed.Load() {
-		return p.failed("drain", driver.ErrReleased)
+	if err := p.usable("drain"); err != nil {
+		return err
 	}
 	return p.failed("drain", p.p.Drain(ctx))
 }
@@ -99,7 +97,10 @@ func (p *Publisher) Drain(ctx context.Context) error {
 // group's membership, are all publishers' of the bus in the group, and are given back
 // when the bus is closed. Subscribers hear of no end before that.
 func (p *Publisher) Close(ctx context.Context) error {
-	p.closed.Store(true)
+	if p.topic == nil {
+		return p.usable("close publisher of")
+	}
+	p.open.Store(false)
 	p.dropState()
 	return p.failed("close publisher of", p.p.FlushLast(ctx))
 }

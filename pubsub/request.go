@@ -103,11 +103,11 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 // inquire publishes a request.
 func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*driver.Inquiry, error) {
 	var p onTopic
-	if err := p.open(b, topic); err != nil {
+	if err := p.make(b, topic); err != nil {
 		return nil, err
 	}
 	q, err := p.p.Request(ctx, p.topic, msg)
-	if errors.Is(err, ErrNoResponders) || err != nil && ctx.Err() != nil {
+	if errors.Is(err, ErrNoResponders) || err != nil && ctx != nil && ctx.Err() != nil {
 		return nil, requestError(topic, reliable.RequestState{}, err)
 	}
 	return q, failed("request on", topic, err)

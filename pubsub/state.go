@@ -57,8 +57,11 @@ var ErrStateKept = driver.ErrStateKept
 // *StateError, and is logged. A topic has one State or Retain on a bus, until its publisher is
 // closed; a second one is ErrStateKept.
 func (p *onTopic) State(write func(*StateWriter) error) error {
-	if p.closed.Load() {
-		return p.failed("keep the state of", driver.ErrReleased)
+	if err := p.usable("keep the state of"); err != nil {
+		return err
+	}
+	if write == nil {
+		return p.failed("keep the state of", errors.New("it needs a function that writes the state"))
 	}
 	p.kept.mu.Lock()
 	defer p.kept.mu.Unlock()

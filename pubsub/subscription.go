@@ -179,9 +179,9 @@ func (h inPlace) Run(from *reliable.Origin, t *reliable.Track, number uint64, bo
 func (h inPlace) Other(d *driver.Delivery) { h(public(d)) }
 
 func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler) (*Subscription, error) {
-	o := subscribeOptions{topics: []string{topic}}
-	for _, f := range options {
-		f(&o)
+	o, err := b.subscribeOptions(topic, options)
+	if err != nil {
+		return nil, failed("subscribe to", topic, err)
 	}
 	policy, err := o.slow.policy()
 	if err != nil {
@@ -284,6 +284,8 @@ func (s *Subscription) next(ctx context.Context) error {
 		return driver.ErrHandled
 	case s.newest != nil:
 		return s.newest.Next(ctx, &s.d)
+	case s.s == nil:
+		return errNotMade
 	}
 	return s.s.(*driver.Joint).Next(ctx, &s.d)
 }
@@ -296,8 +298,8 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 	if len(msgs) == 0 {
 		return 0, errors.New("pubsub: NextBatch needs room for a message")
 	}
-	if s.beside != nil {
-		return 0, s.failed("read", driver.ErrHandled)
+	if err := s.unreadable(); err != nil {
+		return 0, s.failed("read", err)
 	}
 	if s.newest != nil {
 		return s.newestBatch(ctx, msgs)
@@ -364,7 +366,7 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 				}
 			}
 			if err := s.next(ctx); err != nil {
-				if ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				if (ctx == nil || ctx.Err() == nil) && !errors.Is(err, net.ErrClosed) {
 					yield(Message{}, s.failed("read", err))
 				}
 				return
@@ -379,7 +381,7 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 // Err is why the subscription ended: nil while it runs, an error that matches
 // net.ErrClosed after Close, or what became of the fabric. A subscription with a handler has no
 // other way to tell.
-func (s *Subscription) Err() error { return s.failed("subscription of", s.s.Err()) }
+func (s *Subscription) Err() error { return s.failed("subscription of", s.err()) }
 
 // Done is closed when the subscription has ended.
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
@@ -388,8 +390,8 @@ func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 // its handler, and for replies that were given as Bus.Close does, for a second at most: from within a handler of the bus it returns ErrInHandler and changes
 // nothing.
 func (s *Subscription) Close() error {
-	err := s.s.Close()
-	if !errors.Is(err, ErrInHandler) {
+	err := s.close()
+	if !errors.Is(err, ErrInHandler) && !errors.Is(err, errNotMade) {
 		s.bus.remove(s)
 		s.beside.Wait(context.Background())
 		s.newest.Wait(context.Background())

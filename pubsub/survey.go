@@ -81,6 +81,9 @@ type Survey struct {
 // least: listen for two seconds or more. What the bus itself publishes is heard with
 // Config.Loopback only. Close ends it.
 func (b *Bus) Survey(patterns ...string) (*Survey, error) {
+	if err := b.opened(); err != nil {
+		return nil, failed("list topics", "", err)
+	}
 	if len(patterns) == 0 {
 		patterns = []string{">"}
 	}
@@ -128,6 +131,9 @@ func (s *Survey) Close() error {
 //	defer cancel()
 //	list, err := bus.Topics(ctx, "md.>")
 func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error) {
+	if ctx == nil {
+		return nil, failed("list topics", "", driver.ErrNilContext)
+	}
 	s, err := b.Survey(patterns...)
 	if err != nil {
 		return nil, err

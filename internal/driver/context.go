@@ -15,6 +15,21 @@ func contextError(ctx context.Context) error {
 	return &endedContext{err, cause}
 }
 
+// ErrNilContext: a call got a nil context.
+var ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
+
+// liveContext is why a call whose context is nil, or has ended, does not begin. The methods of a context are
+// the user's code: it is asked before there is anything to undo.
+func liveContext(ctx context.Context) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	return nil
+}
+
 // ContextError is contextError for the packages that drive a loop.
 func ContextError(ctx context.Context) error { return contextError(ctx) }
 

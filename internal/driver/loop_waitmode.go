@@ -27,7 +27,7 @@ func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
 			return true
 		}
 		if i%64 == 0 {
-			if ctx.Err() != nil {
+			if liveContext(ctx) != nil {
 				return false
 			}
 			select {

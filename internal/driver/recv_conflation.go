@@ -265,8 +265,10 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 	}
 	defer c.reading.Store(false)
 	// As in Subscription.next.
-	if c.calls++; c.calls%16 == 0 && ctx.Err() != nil {
-		return contextError(ctx)
+	if c.calls++; c.calls%16 == 0 {
+		if err := liveContext(ctx); err != nil {
+			return err
+		}
 	}
 	ended := c.s.ended
 	for {
@@ -281,6 +283,9 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 		}
 		if c.s.l.inHandler() {
 			return ErrInHandler
+		}
+		if ctx == nil {
+			return ErrNilContext
 		}
 		select {
 		case <-c.wake:

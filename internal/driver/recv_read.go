@@ -94,8 +94,10 @@ func (s *Subscription) begin() error {
 
 func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 	// A context that has ended is noticed between messages too.
-	if s.calls++; s.calls%contextEvery == 0 && ctx.Err() != nil {
-		return contextError(ctx)
+	if s.calls++; s.calls%contextEvery == 0 {
+		if err := liveContext(ctx); err != nil {
+			return err
+		}
 	}
 	if s.l.cfg.Wait == WaitSpin && s.spin(ctx, d) {
 		return nil
@@ -104,6 +106,10 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 		if s.poll(d) {
 			return nil
 		}
+		if ctx == nil {
+			return ErrNilContext
+		}
+		done := ctx.Done() // the user's code, before there is anything to undo
 		s.sleep.Store(true)
 		if s.poll(d) { // it came before the loop could know that we sleep
 			s.sleep.Store(false)
@@ -121,7 +127,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 		case <-s.ended:
 			s.sleep.Store(false)
 			return s.Err()
-		case <-ctx.Done():
+		case <-done:
 			s.sleep.Store(false)
 			return contextError(ctx)
 		}

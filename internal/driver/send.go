@@ -87,19 +87,19 @@ func (l *Loop) sendOverdue(now reliable.Instant) {
 			continue
 		}
 		p.sendOverdue(now)
-		p.mu.Unlock()
 	}
 }
 
-// sendOverdue is for one publication. Under mu.
+// sendOverdue is for one publication. Under mu, which it gives back.
 func (p *Publication) sendOverdue(now reliable.Instant) {
+	defer p.mu.Unlock()
 	if p.life.closed != nil || p.held() {
 		return // the loop does it when there is room
 	}
 	linger := p.l.batcher.linger() // once: others change it
 	p.takeShared()
+	defer p.giveShared()
 	oldest := p.sendIfOverdue(now, linger, &p.shared)
-	p.giveShared()
 	for _, x := range p.owned {
 		switch {
 		case x.opened == 0:
@@ -210,7 +210,6 @@ func (p *Publication) reply(b []byte) {
 		for _, other := range p.l.publications() {
 			if other.tag == h.GroupTag && other.mu.TryLock() {
 				other.answer(p.l.now(), b, p.out.address)
-				other.mu.Unlock()
 				return
 			}
 		}
@@ -221,8 +220,9 @@ func (p *Publication) reply(b []byte) {
 	p.s.HandleFrom(p.l.now(), b, p.out.address)
 }
 
-// answer handles a reply that another publication's publisher has read. Under mu.
+// answer handles a reply that another publication's publisher has read. Under mu, which it gives back.
 func (p *Publication) answer(now reliable.Instant, b []byte, address func() string) {
+	defer p.mu.Unlock()
 	before := p.s.Progress()
 	p.s.HandleFrom(now, b, address)
 	if p.s.Progress() == before {
@@ -248,9 +248,7 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 		if stale {
 			begin, stale = p.l.now(), false
 		}
-		n, err := p.out.tx.Send(&p.out.train)
-		end := p.l.now() // to sign takes longer than a heartbeat waits
-		p.s.Sent(end, n, p.out.tx.Completed())
+		n, end, err := p.sendTrain()
 		fresh := p.s.Transmitted() > before
 		if fresh {
 			p.rhythm.sent(end)

@@ -149,6 +149,9 @@ func (x *Exclusive) Around(f func(msg []byte, publish func() error) error) {
 
 // publish is Publish by the publication's lock.
 func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
+	if err := x.p.live(ctx); err != nil {
+		return x.wrap(err)
+	}
 	return x.locked(func() (reliable.Instant, error) { return x.p.publish(ctx, &x.open, x.t, msg, wait) })
 }
 
@@ -157,6 +160,9 @@ func (x *Exclusive) publish(ctx context.Context, msg []byte, wait bool) error {
 func (x *Exclusive) publishSome(ctx context.Context, msgs [][]byte) (n int, err error) {
 	if x.around != nil {
 		return 1, x.around(msgs[0], func() error { return x.publish(ctx, msgs[0], true) })
+	}
+	if err = x.p.live(ctx); err != nil {
+		return 0, x.wrap(err)
 	}
 	err = x.locked(func() (now reliable.Instant, err error) {
 		n, now, err = x.p.publishSome(ctx, &x.open, x.t, msgs)
@@ -167,20 +173,23 @@ func (x *Exclusive) publishSome(ctx context.Context, msgs [][]byte) (n int, err 
 
 // locked has f publish by the publication's lock. f returns the time, if it has looked.
 func (x *Exclusive) locked(f func() (reliable.Instant, error)) error {
-	x.p.mu.Lock()
-	if x.released {
-		x.p.mu.Unlock()
-		return x.wrap(ErrReleased)
-	}
-	x.enter()
-	now, err := f()
-	x.leave()
-	x.p.mu.Unlock()
+	now, err := x.entered(f)
 	x.p.l.sendOverdue(now)
 	if err != nil {
 		return x.wrap(err)
 	}
 	return nil
+}
+
+func (x *Exclusive) entered(f func() (reliable.Instant, error)) (reliable.Instant, error) {
+	x.p.mu.Lock()
+	defer x.p.mu.Unlock()
+	if x.released {
+		return 0, ErrReleased
+	}
+	x.enter()
+	defer x.leave()
+	return f()
 }
 
 // enter begins a call of the owner's under p.mu: the lock is its again, and

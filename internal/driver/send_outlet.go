@@ -69,3 +69,14 @@ func (o *outlet) deadline() reliable.Instant {
 	}
 	return o.retryAt
 }
+
+// sendTrain hands the train to the transport, and the sender is told what became of it: nothing, where the transport
+// panics for a KeyProvider of the user's. Under mu.
+func (p *Publication) sendTrain() (n int, end reliable.Instant, err error) {
+	defer func() {
+		end = p.l.now() // to sign takes longer than a heartbeat waits
+		p.s.Sent(end, n, p.out.tx.Completed())
+	}()
+	n, err = p.out.tx.Send(&p.out.train)
+	return n, end, err
+}

@@ -246,15 +246,34 @@ func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte
 			return nil
 		}
 	}
+	if err := p.live(ctx); err != nil {
+		return err
+	}
+	now, err := p.publishShared(ctx, t, msg, wait)
+	p.l.sendOverdue(now)
+	return err
+}
+
+// enter takes mu and what is shared. leave gives both back; it is deferred, for what is called in between may be
+// the user's: a context, a Logger, a Trace, a KeyProvider.
+func (p *Publication) enter() {
+	p.mu.Lock()
+	p.takeShared()
+}
+
+func (p *Publication) leave() {
+	p.giveShared()
+	p.mu.Unlock()
+}
+
+// publishShared is publish by the publication's lock.
+func (p *Publication) publishShared(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
 	p.mu.Lock()
 	passed := p.shared.passed()
 	p.takeShared()
+	defer p.leave()
 	p.gate.Used(passed)
-	now, err := p.publish(ctx, &p.shared, t, msg, wait)
-	p.giveShared()
-	p.mu.Unlock()
-	p.l.sendOverdue(now)
-	return err
+	return p.publish(ctx, &p.shared, t, msg, wait)
 }
 
 // publish appends msg and looks whether to send it. It returns the time, if it has
@@ -281,11 +300,10 @@ func (p *Publication) publishSome(ctx context.Context, o *open, t *reliable.Topi
 // PublishBatch sends msgs on topic t in order, a block at a time, and returns how many it took.
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	for done := 0; done < len(msgs); {
-		p.mu.Lock()
-		p.takeShared()
-		n, now, err := p.publishSome(ctx, &p.shared, t, msgs[done:])
-		p.giveShared()
-		p.mu.Unlock()
+		if err := p.live(ctx); err != nil {
+			return done, err
+		}
+		n, now, err := p.publishSomeShared(ctx, t, msgs[done:])
 		if err != nil {
 			return done, err
 		}
@@ -295,10 +313,17 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	return len(msgs), nil
 }
 
+// publishSomeShared is publishSome by the publication's lock.
+func (p *Publication) publishSomeShared(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
+	p.enter()
+	defer p.leave()
+	return p.publishSome(ctx, &p.shared, t, msgs)
+}
+
 // appendAll is append of as many of msgs as the block has room for, one at least. Under mu, which
 // it may give up for a while to wait.
 func (p *Publication) appendAll(ctx context.Context, o *open, t *reliable.Topic, msgs [][]byte) (int, error) {
-	if ctx.Err() == nil && !p.life.shut() && !o.large {
+	if !p.life.shut() && !o.large {
 		if n := o.w.AppendAll(t, msgs); n > 0 {
 			return n, nil
 		}
@@ -312,10 +337,6 @@ func (p *Publication) appendAll(ctx context.Context, o *open, t *reliable.Topic,
 // append writes msg into the open packet. Under mu, which it may give up for a
 // while to wait.
 func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
-	// Whenever somebody looks is often enough for a context that has ended.
-	if ctx.Err() != nil {
-		return p.ended(ctx)
-	}
 	for p.life.shut() || o.large || !o.w.Append(t, msg) {
 		if len(msg) > p.size {
 			return p.appendLarge(ctx, o, t, msg, wait, nil)
@@ -352,19 +373,22 @@ func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topi
 		}
 	}
 	o.large = true
+	offset := 0
 	defer func() {
+		if offset < len(msg) { // for want of time, or by a panic of the context
+			p.s.Abandon(o.w)
+		}
 		o.large = false
 		p.l.wakeBy(p.deadline()) // others have waited for the end of it
 		p.waiters.signal()
 	}()
-	for offset := 0; offset < len(msg); {
+	for offset < len(msg) {
 		next := o.w.AppendRequestFragment(t, msg, offset, r)
 		if next > offset {
 			offset = next
 			continue
 		}
 		if err := p.makeRoom(ctx, o, true, true); err != nil {
-			p.s.Abandon(o.w)
 			return err
 		}
 	}

@@ -33,19 +33,18 @@ func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte
 	if p.l.inHandler() {
 		return nil, ErrInHandler
 	}
-	if ctx.Err() != nil {
-		return nil, contextError(ctx)
+	if err := liveContext(ctx); err != nil {
+		return nil, err
 	}
 	if err := p.anySubscriber(ctx, t); err != nil {
 		return nil, err
 	}
+	if err := p.live(ctx); err != nil {
+		return nil, err
+	}
 	q := &Inquiry{p: p, ready: make(chan struct{}, 1)}
 	q.r.Ready = q.wake
-	p.mu.Lock()
-	p.takeShared()
 	now, err := p.request(ctx, t, msg, q)
-	p.giveShared()
-	p.mu.Unlock()
 	p.l.sendOverdue(now)
 	if err != nil {
 		return nil, err
@@ -76,11 +75,10 @@ func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) erro
 	return err
 }
 
-// request appends msg and looks whether to send it, as publish does. Under mu.
+// request appends msg and looks whether to send it, as publish does, by the publication's lock.
 func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte, q *Inquiry) (reliable.Instant, error) {
-	if ctx.Err() != nil {
-		return 0, p.ended(ctx)
-	}
+	p.enter()
+	defer p.leave()
 	o := &p.shared
 	if len(msg) > p.size {
 		if err := p.appendLarge(ctx, o, t, msg, true, &q.r); err != nil {
@@ -109,6 +107,9 @@ func (q *Inquiry) wake() {
 // Next waits for the next reply, as long as ctx allows. It returns ErrNobodyLeft when no
 // other can come.
 func (q *Inquiry) Next(ctx context.Context) (reliable.Reply, error) {
+	if ctx == nil {
+		return reliable.Reply{}, ErrNilContext
+	}
 	for {
 		x, ok, err := q.take()
 		if ok || err != nil {

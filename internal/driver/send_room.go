@@ -48,25 +48,33 @@ func (p *Publication) wait(ctx context.Context) error {
 	if p.l.inHandler() {
 		return p.heldError(ErrInHandler)
 	}
-	room := p.waiters.room
-	p.waiters.n++
-	due := p.deadline()
-	p.mu.Unlock()
-	p.l.endRest()
-	p.l.wakeBy(due) // it may have found mu locked
-	var err error
-	select {
-	case <-room:
-	case <-ctx.Done():
-		err = contextError(ctx)
-	}
-	p.mu.Lock()
-	p.takeShared() // others may have given it
-	p.waiters.n--
+	err := p.sleep(ctx)
 	if p.life.closed != nil {
 		return p.life.closed
 	}
 	return p.heldError(err)
+}
+
+// sleep gives mu up until the waiters are woken or ctx ends. It has mu again in any case: a context is the
+// user's code, which may panic.
+func (p *Publication) sleep(ctx context.Context) error {
+	room := p.waiters.room
+	p.waiters.n++
+	due := p.deadline()
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.takeShared() // others may have given it
+		p.waiters.n--
+	}()
+	p.l.endRest()
+	p.l.wakeBy(due) // it may have found mu locked
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
 }
 
 // waiters are the goroutines that wait until it is worth trying again. Under the
@@ -164,6 +172,9 @@ func (p *Publication) Drain(ctx context.Context) error {
 
 // until sends and waits until the condition holds.
 func (p *Publication) until(ctx context.Context, ok func() bool) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {

@@ -183,14 +183,22 @@ func (p *Publication) heldError(err error) error {
 	return err
 }
 
-// ended is why a call whose context has ended ends. Under mu.
-func (p *Publication) ended(ctx context.Context) error { return p.heldError(contextError(ctx)) }
+// live is liveContext for a call that publishes: it says who holds the publisher up.
+func (p *Publication) live(ctx context.Context) error {
+	err := liveContext(ctx)
+	if err == nil || ctx == nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heldError(err)
+}
 
 // behind adds to the error of a call that ended by its context, though nobody holds the
 // publication up, who misses most of what was published.
 func (p *Publication) behind(ctx context.Context, err error) error {
 	var known *FlowError
-	if err == nil || ctx.Err() == nil || errors.As(err, &known) {
+	if err == nil || ctx == nil || ctx.Err() == nil || errors.As(err, &known) {
 		return err
 	}
 	var last reliable.MemberState

@@ -66,9 +66,7 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 
 // Send implements transport.Sender.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
-	s.section.Enter()
-	n, bytes, err := s.send(out)
-	s.section.Exit()
+	n, bytes, err := s.enclosed(out)
 	s.taken += uint64(n)
 	if n > 0 {
 		s.sent.Packets.Add(uint64(n))
@@ -79,6 +77,13 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 		s.sent.Count(err)
 	}
 	return n, err
+}
+
+// enclosed is send within the section that Close waits for, also if the Provider panics.
+func (s *Sender) enclosed(out *transport.Outbound) (packets, bytes int, err error) {
+	s.section.Enter()
+	defer s.section.Exit()
+	return s.send(out)
 }
 
 func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {

@@ -1,0 +1,63 @@
+package pubsub
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fanfaremq/fanfare/internal/driver"
+)
+
+// What calls on zero values, and with nil options, return.
+
+// errNotMade: a zero value is used.
+var errNotMade = errors.New("it is a zero value: use the one that Open, or a method of the bus, has returned")
+
+// opened is why the bus cannot be used.
+func (b *Bus) opened() error {
+	if b == nil || b.loops == nil {
+		return errNotMade
+	}
+	return nil
+}
+
+// subscribeOptions is what options make of a subscription to topic.
+func (b *Bus) subscribeOptions(topic string, options []SubscribeOption) (subscribeOptions, error) {
+	o := subscribeOptions{topics: []string{topic}}
+	if err := b.opened(); err != nil {
+		return o, err
+	}
+	for i, f := range options {
+		if f == nil {
+			return o, fmt.Errorf("option %d of %d is nil", i+1, len(options))
+		}
+		f(&o)
+	}
+	return o, nil
+}
+
+// unreadable is why NextBatch cannot read the subscription.
+func (s *Subscription) unreadable() error {
+	switch {
+	case s.s == nil:
+		return errNotMade
+	case s.beside != nil:
+		return driver.ErrHandled
+	}
+	return nil
+}
+
+// err is why the subscription ended, as the driver has it.
+func (s *Subscription) err() error {
+	if s.s == nil {
+		return errNotMade
+	}
+	return s.s.Err()
+}
+
+// close ends it there.
+func (s *Subscription) close() error {
+	if s.s == nil {
+		return errNotMade
+	}
+	return s.s.Close()
+}
