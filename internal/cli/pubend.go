@@ -71,19 +71,22 @@ func (p *pub) end(ctx context.Context, err error) error {
 			linger = lingerStopped
 		}
 	}
-	if linger >= 0 {
-		late := fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, linger, late)
-		defer cancel()
-	}
+	ctx, stop := p.bounded(ctx, linger)
+	defer stop()
+	said := time.AfterFunc(sayWaiting, func() {
+		if text, _ := waitedFor(p.p.Receivers()); !p.quiet && !p.e.console.tty && text != "" {
+			p.e.console.line("waiting until all subscribers have everything: %s", text)
+		}
+	})
+	defer said.Stop()
 	m := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
 		p.present.count()
-		return fmt.Sprintf("%s published, waiting until all of %s have everything",
-			count(p.messages.Load(), "message"), count(p.p.Subscribers(), "subscriber"))
+		who, _ := waitedFor(p.p.Receivers())
+		return list(fmt.Sprintf("%s published, waiting until all of %s have everything",
+			count(p.messages.Load(), "message"), count(p.p.Subscribers(), "subscriber")), who)
 	})
 	defer m.stop()
-	return p.bus.Shutdown(ctx)
+	return p.late(p.bus.Shutdown(ctx), context.Cause(ctx))
 }
 
 // status returns the text of the status line.

@@ -48,7 +48,7 @@ func (p *pub) register(fs *flagSet) {
 		word{"max,tag:TAG", "never outrun the fastest of them"},
 		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
 	durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
-		"everything; with -wait there is no limit")
+		"everything; with -wait, as long as they come any further within -stall-limit")
 	durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that has said nothing for D, in which it was asked ten times at least: it has "+
 		"vanished, and holds pub up until then. Use a longer D where hosts stand still for longer, such as containers with a limit on processor time, "+
 		"and raise -stall-limit with it")

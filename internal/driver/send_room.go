@@ -318,6 +318,7 @@ func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 		go func() { errs <- p.end(ctx) }()
 	}
 	var first error
+	missing := false
 	for range pubs {
 		if err := <-errs; err != nil && first == nil {
 			first = err
@@ -325,6 +326,7 @@ func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 	}
 	var unsent uint64
 	for _, p := range pubs {
+		missing = missing || p.missed()
 		p.kill(net.ErrClosed)
 		if err := p.states.making.Wait(ctx); first == nil {
 			first = err
@@ -335,6 +337,8 @@ func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 	switch {
 	case unsent > 0:
 		return &UnsentError{unsent, first}
+	case first != nil && !missing && !errors.Is(first, net.ErrClosed):
+		return fmt.Errorf("closed before every subscriber had confirmed the end; all have everything: %w", first)
 	case first != nil && !errors.Is(first, net.ErrClosed):
 		return fmt.Errorf("closed before every subscriber had everything: %w", first)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -215,6 +216,13 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), events.Who(last.ID, last.Name, last.Address), last.Behind)
+}
+
+// missed reports whether a subscriber that is waited for does not have everything, or nothing is known of any.
+func (p *Publication) missed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s.Unsent() || slices.ContainsFunc(p.s.Members(p.l.now(), 0), func(m reliable.MemberState) bool { return m.Behind > 0 && !m.Released })
 }
 
 // backPressure is the result of a call that does not wait. Under mu.

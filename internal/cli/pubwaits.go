@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// How long pub waits at the end, and for which subscribers.
+
+// bounded ends ctx when pub has waited long enough at the end: after linger, or, where that is negative, when no subscriber
+// has come any further for the stall limit.
+func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Context, func()) {
+	if linger >= 0 {
+		ctx, cancel := context.WithTimeoutCause(ctx, linger, fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger))
+		return ctx, cancel
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	if p.stall == 0 { // to wait for ever was asked for
+		return ctx, func() { cancel(nil) }
+	}
+	go func() {
+		ticker := time.NewTicker(meterEvery)
+		defer ticker.Stop()
+		var had string
+		var since time.Time
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-ticker.C:
+				if has := progressOf(p.p.Receivers()); has != had || since.IsZero() {
+					had, since = has, now
+				} else if now.Sub(since) >= p.stall {
+					cancel(fmt.Errorf("%w: gave up waiting, for none has come any further for %v; -stall-limit says how long", errLinger, p.stall))
+					return
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// progressOf changes when a subscriber has got more, has come or has gone.
+func progressOf(all []pubsub.Receiver) string {
+	slices.SortFunc(all, func(a, b pubsub.Receiver) int { return cmp.Compare(a.ID, b.ID) })
+	var b strings.Builder
+	for _, r := range all {
+		fmt.Fprintf(&b, "%x %d %v\n", r.ID, r.Behind, r.Released)
+	}
+	return b.String()
+}
+
+// mostWaitedFor is how many subscribers are named.
+const mostWaitedFor = 3
+
+// waitedFor names the subscribers that pub waits for at the end: those that miss most first. missing says that one
+// misses something; the others have everything, and have not confirmed the end.
+func waitedFor(all []pubsub.Receiver) (text string, missing bool) {
+	all = slices.DeleteFunc(all, func(r pubsub.Receiver) bool { return r.Released || r.Joining })
+	slices.SortFunc(all, func(a, b pubsub.Receiver) int {
+		return cmp.Or(cmp.Compare(b.Behind, a.Behind), cmp.Compare(a.ID, b.ID))
+	})
+	missing = len(all) > 0 && all[0].Behind > 0
+	if missing {
+		all = slices.DeleteFunc(all, func(r pubsub.Receiver) bool { return r.Behind == 0 })
+	}
+	var parts []string
+	for _, r := range all[:min(len(all), mostWaitedFor)] {
+		who := cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID))
+		if r.Address != "" {
+			who += " at " + r.Address
+		}
+		if missing {
+			who += ", " + count(r.Behind, "packet") + " behind"
+		}
+		parts = append(parts, who)
+	}
+	if n := len(all) - len(parts); n > 0 {
+		parts = append(parts, count(n, "other"))
+	}
+	return strings.Join(parts, "; "), missing
+}
+
+// late is what the end of the wait means: an error that names the subscribers that miss something. Where none misses anything
+// it is none, unless messages were never sent: those that have not confirmed the end are named. cause is why the wait ended.
+func (p *pub) late(err, cause error) error {
+	var unsent *pubsub.UnsentError
+	if !errors.Is(err, errLinger) || errors.As(err, &unsent) {
+		return err
+	}
+	text, missing := waitedFor(p.p.Receivers())
+	switch {
+	case missing:
+		return fmt.Errorf("%w: %s", cause, text)
+	case !p.quiet && text != "":
+		p.e.console.line("all subscribers have everything; not confirmed the end: %s", text)
+	}
+	return nil
+}
