@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -189,8 +188,13 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 			return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)
 		}
 	}
-	if _, err := net.InterfaceByName(s.Interface); err != nil && !s.InProcess() {
-		return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
+	if !s.InProcess() {
+		switch _, err := netif.ByName(s.Interface); {
+		case errors.Is(err, netif.ErrNone):
+			return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
+		case err != nil:
+			return err
+		}
 	}
 	if err := s.checkShape(); err != nil {
 		return err

@@ -47,7 +47,10 @@ type doctorFinding struct {
 
 func (d *doctorRun) run(ctx context.Context, e *env) error {
 	d.e, d.lines = e, newJSONLines(e.stdout)
-	facts := doctor.ThisHost()
+	facts, err := doctor.ThisHost()
+	if err != nil {
+		return err
+	}
 	if err := d.where(facts); err != nil {
 		return err
 	}

@@ -105,7 +105,11 @@ func (p *doctorPeer) check(fs *flagSet) error {
 // config says where this side is: on the interface given, or on that of the route to the
 // peer, or on that of udp://.
 func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
-	cfg = peer.Config{Group: p.meet, TTL: p.ttl, Environment: doctor.ThisHost().Environment()}
+	facts, err := doctor.ThisHost()
+	if err != nil {
+		return cfg, err
+	}
+	cfg = peer.Config{Group: p.meet, TTL: p.ttl, Environment: facts.Environment()}
 	var ifc *net.Interface
 	switch {
 	case iface != "":
@@ -227,7 +231,11 @@ func (d *doctorRun) results(r *peer.Result) error {
 	}
 	findings := r.Findings()
 	if r.Finished && !r.Passes() {
-		findings = append(findings, doctor.ThisHost().Surroundings()...)
+		facts, err := doctor.ThisHost()
+		if err != nil {
+			return err
+		}
+		findings = append(findings, facts.Surroundings()...)
 	}
 	for _, f := range findings {
 		if err := d.tell(f); err != nil {

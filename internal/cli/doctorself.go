@@ -86,7 +86,7 @@ func (d *doctorRun) where(facts *doctor.Facts) error {
 	if _, ok := devices[d.iface]; ok {
 		return nil
 	}
-	links, err := net.Interfaces()
+	links, err := netif.All()
 	if err != nil {
 		return err
 	}

@@ -275,7 +275,11 @@ func TestPlainHosts(t *testing.T) {
 
 // ThisHost is some host: its facts can be looked at, whatever they are.
 func TestThisHost(t *testing.T) {
-	for _, x := range Check(ThisHost()) {
+	facts, err := ThisHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range Check(facts) {
 		t.Logf("%v: %s: %s [%s]", x.Level, x.Area, x.Text, x.Fix)
 		if x.Area == "" || x.Text == "" {
 			t.Errorf("%+v", x)

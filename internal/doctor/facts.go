@@ -11,13 +11,18 @@ import (
 
 // ThisHost gathers the facts of this host. The buffers that are asked for, and
 // the interface that udp:// takes, are for the caller to fill in.
-func ThisHost() *Facts {
+func ThisHost() (*Facts, error) {
 	f := &Facts{Root: os.DirFS("/"), Addrs: map[string][]netip.Addr{}, MemlockBytes: memlockLimit(), Filters: nftables}
-	links, _ := net.Interfaces() // without any there are none to tell of
+	links, err := netif.All()
+	if err != nil {
+		return nil, err
+	}
 	f.Links = append([]net.Interface{}, links...)
 	for _, l := range links {
-		f.Addrs[l.Name], _ = netif.Addrs(&l)
+		if f.Addrs[l.Name], err = netif.Addrs(&l); err != nil {
+			return nil, err
+		}
 	}
 	f.Verbs, f.VerbsErr = verbs.Open()
-	return f
+	return f, nil
 }

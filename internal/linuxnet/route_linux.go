@@ -3,6 +3,7 @@ package linuxnet
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"syscall"
@@ -14,8 +15,11 @@ import (
 // routeWithin is how long the kernel is given to answer, which it does at once.
 const routeWithin = 5 * time.Second
 
+// ErrNoRoute is what the errors of RouteTo match where the kernel has answered that there is no route.
+var ErrNoRoute = errors.New("no route")
+
 // RouteTo is the index of the interface that the host's route to an address leads to, by all of its
-// tables and rules (RTM_GETROUTE in rtnetlink(7)). Without a route it returns an error.
+// tables and rules (RTM_GETROUTE in rtnetlink(7)).
 func RouteTo(to netip.Addr) (index int, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -64,7 +68,12 @@ func routeAnswer(b []byte) (index int, err error) {
 	for i := range all {
 		m := &all[i]
 		if m.Header.Type == unix.NLMSG_ERROR && len(m.Data) >= 4 {
-			return 0, os.NewSyscallError("RTM_GETROUTE", unix.Errno(-int32(binary.NativeEndian.Uint32(m.Data))))
+			errno := unix.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
+			err := os.NewSyscallError("RTM_GETROUTE", errno)
+			if errno == unix.ENOMEM || errno == unix.ENOBUFS {
+				return 0, err
+			}
+			return 0, fmt.Errorf("%w: %w", ErrNoRoute, err)
 		}
 		if m.Header.Type != unix.RTM_NEWROUTE {
 			continue
@@ -79,5 +88,5 @@ func routeAnswer(b []byte) (index int, err error) {
 			}
 		}
 	}
-	return 0, errors.New("RTM_GETROUTE: the answer names no interface")
+	return 0, fmt.Errorf("%w: RTM_GETROUTE: the answer names no interface", ErrNoRoute)
 }

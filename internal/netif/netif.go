@@ -1,19 +1,62 @@
 // Package netif looks at the network interfaces of this host: their addresses as values
 // of package net/netip, and which one a name means.
+//
+// A look-up has three results: there is one, there is none (ErrNone), and unknown: any other error. After the last
+// the caller keeps what it knew, and looks again.
 package netif
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 )
 
-// Addrs are the addresses of an interface, without zones.
+// ErrNone is what errors match that say that there certainly is no such interface, or none with the address.
+var ErrNone = errors.New("no such network interface")
+
+// looked makes the error of a look-up by package net one of the three results. A system that does not answer says so by
+// an errno, as where the process has no descriptor left for the question.
+func looked(what string, err error) error {
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &errno), errno == syscall.ENODEV, errno == syscall.ENXIO:
+		return fmt.Errorf("%s: %w", what, ErrNone)
+	case errno == syscall.EMFILE:
+		return fmt.Errorf("cannot %s: this process may have no more open files, raise its limit (ulimit -n): %w", what, err)
+	case errno == syscall.ENFILE:
+		return fmt.Errorf("cannot %s: this host may have no more open files, raise fs.file-max (sysctl): %w", what, err)
+	}
+	return fmt.Errorf("cannot %s: %w", what, err)
+}
+
+// All are the interfaces of this host.
+func All() ([]net.Interface, error) {
+	all, err := net.Interfaces()
+	return all, looked("list the network interfaces", err)
+}
+
+// ByName is the interface of a name.
+func ByName(name string) (*net.Interface, error) {
+	ifc, err := net.InterfaceByName(name)
+	return ifc, looked("look up network interface "+name, err)
+}
+
+// ByIndex is the interface of an index.
+func ByIndex(index int) (*net.Interface, error) {
+	ifc, err := net.InterfaceByIndex(index)
+	return ifc, looked(fmt.Sprintf("look up network interface %d", index), err)
+}
+
+// Addrs are the addresses of an interface, without zones. One that is gone meanwhile may have none.
 func Addrs(ifc *net.Interface) ([]netip.Addr, error) {
 	list, err := ifc.Addrs()
 	if err != nil {
-		return nil, err
+		return nil, looked("list the addresses of network interface "+ifc.Name, err)
 	}
 	var addrs []netip.Addr
 	for _, a := range list {
@@ -31,30 +74,37 @@ func Addrs(ifc *net.Interface) ([]netip.Addr, error) {
 func Find(name string) (*net.Interface, error) {
 	addr, err := netip.ParseAddr(name)
 	if err != nil {
-		if ifc, err := net.InterfaceByName(name); err == nil {
-			return ifc, nil
+		ifc, err := ByName(name)
+		if errors.Is(err, ErrNone) {
+			return nil, noneError(fmt.Sprintf("no network interface is called %q: 'ip link' lists them", name))
 		}
-		return nil, fmt.Errorf("no network interface is called %q: 'ip link' lists them", name)
+		return ifc, err
 	}
-	all, err := net.Interfaces()
+	all, err := All()
 	if err != nil {
 		return nil, err
 	}
 	for i := range all {
 		addrs, err := Addrs(&all[i])
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrNone) {
 			return nil, err
 		}
 		if slices.Contains(addrs, addr.Unmap()) || all[i].Flags&net.FlagLoopback != 0 && addr.Unmap().IsLoopback() && addr.Unmap().Is4() {
 			return &all[i], nil
 		}
 	}
-	return nil, fmt.Errorf("no network interface has address %v: 'ip address' lists them", addr)
+	return nil, noneError(fmt.Sprintf("no network interface has address %v: 'ip address' lists them", addr))
 }
+
+// noneError says in its own words that there is none.
+type noneError string
+
+func (e noneError) Error() string        { return string(e) }
+func (e noneError) Is(target error) bool { return target == ErrNone }
 
 // Loopback is the name of the loopback interface.
 func Loopback() string {
-	all, _ := net.Interfaces() // without any there is no loopback
+	all, _ := net.Interfaces() // else the usual name
 	for _, i := range all {
 		if i.Flags&net.FlagLoopback != 0 {
 			return i.Name

@@ -1,9 +1,12 @@
 package netif
 
 import (
+	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -36,8 +39,34 @@ func TestFind(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"no-such-interface": "'ip link' lists them", "192.0.2.77": "'ip address' lists them"} {
-		if got, err := Find(name); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := Find(name); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 }
+
+// A system that does not answer has not said that there is none.
+func TestUnknown(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EPERM, syscall.EACCES, syscall.ENOBUFS} {
+		err := looked("look", &net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", errno)})
+		if errors.Is(err, ErrNone) || !errors.Is(err, errno) {
+			t.Errorf("%v is %v", errno, err)
+		}
+	}
+	for _, errno := range []syscall.Errno{syscall.ENODEV, syscall.ENXIO} {
+		if err := looked("look", os.NewSyscallError("ioctl", errno)); !errors.Is(err, ErrNone) {
+			t.Errorf("%v is %v", errno, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"name":    second(ByName("no-such-interface")),
+		"index":   second(ByIndex(1 << 30)),
+		"index 0": second(ByIndex(0)),
+	} {
+		if !errors.Is(err, ErrNone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -9,14 +9,19 @@ import (
 
 	"github.com/gopacket/gopacket/afpacket"
 	"golang.org/x/net/bpf"
+
+	"github.com/fanfaremq/fanfare/internal/netif"
 )
 
 // OpenInterface captures what a network interface sends and receives, by a packet socket
 // (packet(7)). That takes CAP_NET_RAW.
 func OpenInterface(name string, groups *Groups) (Source, error) {
-	iface, err := net.InterfaceByName(name)
-	if err != nil {
+	iface, err := netif.ByName(name)
+	if errors.Is(err, netif.ErrNone) {
 		return nil, fmt.Errorf("no network interface is called %q", name)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if n := len(iface.HardwareAddr); n != 6 && iface.Flags&net.FlagLoopback == 0 {
 		return nil, fmt.Errorf("%s is no Ethernet interface: record it with tcpdump, and read the file with -r", name)

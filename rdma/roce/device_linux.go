@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -311,17 +310,4 @@ func (d *device) capacity(size int) int {
 		charge = max(charge, 4096+3*skb)
 	}
 	return granted / charge
-}
-
-// failed makes an error of package rdma, with the errno; a *PortInUseError stays
-// one.
-func failed(op string, err error) error {
-	var inUse *PortInUseError
-	var done *rdma.Error
-	if errors.As(err, &inUse) || errors.As(err, &done) {
-		return err
-	}
-	errno := syscall.EIO
-	errors.As(err, &errno)
-	return rdma.Errorf(op, errno, "%v", err)
 }

@@ -1,9 +1,12 @@
 package roce
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
+
+	"github.com/fanfaremq/fanfare/rdma"
 )
 
 // PortInUseError says that UDP port 4791, which is RoCEv2's, belongs to
@@ -24,3 +27,16 @@ func (e *PortInUseError) Error() string {
 
 // Unwrap returns the errno.
 func (e *PortInUseError) Unwrap() error { return syscall.EADDRINUSE }
+
+// failed makes an error of package rdma, with the errno; a *PortInUseError stays
+// one.
+func failed(op string, err error) error {
+	var inUse *PortInUseError
+	var done *rdma.Error
+	if errors.As(err, &inUse) || errors.As(err, &done) {
+		return err
+	}
+	errno := syscall.EIO
+	errors.As(err, &errno)
+	return rdma.Errorf(op, errno, "%v", err)
+}

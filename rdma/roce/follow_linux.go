@@ -1,9 +1,9 @@
 package roce
 
 import (
-	"net"
 	"slices"
 
+	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
@@ -14,7 +14,7 @@ import (
 
 // lookAt is what an interface is now.
 func lookAt(index int, cfg *Config) (link, error) {
-	ifc, err := net.InterfaceByIndex(index)
+	ifc, err := netif.ByIndex(index)
 	if err != nil {
 		return link{}, err
 	}

@@ -48,7 +48,9 @@ func (d *device) startKeeper() error {
 			err = k.poll.Add(s.fd, s.id, unix.EPOLLIN)
 		}
 	}
-	_ = k.news.Open() // without it there are no news
+	if err == nil {
+		err = k.news.Open()
+	}
 	if k.news.Tells() && err == nil {
 		err = k.news.AddTo(k.poll, 0)
 		k.lookAt = time.Now() // for what happened before there was news

@@ -1,7 +1,6 @@
 package roce
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -28,9 +27,9 @@ type link struct {
 
 // findLinks finds the interfaces of cfg.
 func findLinks(cfg *Config) ([]link, error) {
-	all, err := net.Interfaces()
+	all, err := netif.All()
 	if err != nil {
-		return nil, rdma.Errorf("open RoCE", syscall.EIO, "list interfaces: %v", err)
+		return nil, failed("open RoCE", err)
 	}
 	var links []link
 	var names []string
@@ -83,9 +82,7 @@ func linkOf(ifc *net.Interface, cfg *Config) (link, error) {
 		loopback: ifc.Flags&net.FlagLoopback != 0, mac: ifc.HardwareAddr}
 	addrs, err := netif.Addrs(ifc)
 	if err != nil {
-		errno := syscall.EIO
-		errors.As(err, &errno)
-		return l, rdma.Errorf("open RoCE", errno, "list the addresses of %s: %v", ifc.Name, err)
+		return l, failed("open RoCE", err)
 	}
 	if cfg.IPv6 {
 		addrs = slices.DeleteFunc(addrs, netip.Addr.Is4)

@@ -18,6 +18,12 @@ import (
 // again in a network namespace.
 const isolated = "FANFARE_TEST_ROCE_ISOLATED"
 
+// rawAllowed reports whether this process has CAP_NET_RAW here.
+func rawAllowed() bool {
+	allowed, err := lookRaw()
+	return allowed && err == nil
+}
+
 // TestMain runs all tests in a network namespace of their own, if the system
 // lets it: UDP port 4791 and the groups of the suite are there once for a host,
 // and other tests may use them at the same time.

@@ -22,7 +22,7 @@ type device struct {
 	count counters
 }
 
-func rawAllowed() bool { return false }
+func lookRaw() (bool, error) { return false, nil }
 
 func newDevice(*Provider, *Config, link, bool) *device { return &device{} }
 

@@ -33,7 +33,10 @@ func Open(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := rawAllowed()
+	raw, err := lookRaw()
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Check == CheckFull && !raw && !cfg.IPv6 {
 		return nil, rdma.Errorf("open RoCE", syscall.EPERM, "CheckFull needs CAP_NET_RAW: run as root, or setcap cap_net_raw+ep on the program, or use CheckUDP")
 	}

@@ -17,14 +17,17 @@ import (
 // supported says whether this system can do it.
 func supported() error { return nil }
 
-// rawAllowed reports whether this process has CAP_NET_RAW here.
-func rawAllowed() bool {
+// lookRaw reports whether this process has CAP_NET_RAW here. The error says that it could not be found out.
+func lookRaw() (allowed bool, err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err == unix.EPERM || err == unix.EACCES {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, failed("open RoCE", os.NewSyscallError("raw socket", err))
 	}
 	unix.Close(fd)
-	return true
+	return true, nil
 }
 
 // openRaw makes the socket that gets IPv4 datagrams with their headers. The

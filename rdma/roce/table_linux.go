@@ -73,7 +73,9 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	}
 	now.addrs = have
 	if d.sockets.raw != nil {
-		_ = d.selectRaw(d.sockets.raw.fd) // else those of before remain selected
+		if d.selectRaw(d.sockets.raw.fd) != nil { // those of before remain selected
+			whole = false
+		}
 	}
 	d.closeRetired()
 	return slices.Clone(d.link.addrs), whole

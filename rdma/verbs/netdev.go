@@ -3,13 +3,14 @@
 package verbs
 
 import (
-	"net"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/fanfaremq/fanfare/internal/netif"
 	"github.com/fanfaremq/fanfare/rdma"
@@ -19,19 +20,27 @@ import (
 const sysNet = "/sys/class/net"
 
 // interfaceName of an index; "" for none, or one of another network namespace.
-func interfaceName(index int) string {
-	if index == 0 {
-		return ""
+func interfaceName(op string, index int) (string, error) {
+	switch i, err := netif.ByIndex(index); {
+	case errors.Is(err, netif.ErrNone): // of index 0, too
+		return "", nil
+	case err != nil:
+		return "", lookFailed(op, err)
+	default:
+		return i.Name, nil
 	}
-	if i, err := net.InterfaceByIndex(index); err == nil {
-		return i.Name
-	}
-	return ""
+}
+
+// lookFailed is the error of an interface that could not be looked at.
+func lookFailed(op string, err error) error {
+	errno := syscall.EIO
+	errors.As(err, &errno)
+	return rdma.Errorf(op, errno, "%v", err)
 }
 
 // interfaces returns the name of the network interface of a port, and the
 // addresses of all it has: those of VLANs have GIDs on the same port.
-func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs []netip.Addr) {
+func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs []netip.Addr, err error) {
 	var names []string
 	for _, g := range gids {
 		if g.NetDev != "" && !slices.Contains(names, g.NetDev) {
@@ -42,13 +51,16 @@ func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs
 		names = ipoibOf(d.name, num)
 	}
 	for _, n := range names {
-		i, err := net.InterfaceByName(n)
-		if err != nil {
+		i, err := netif.ByName(n)
+		if errors.Is(err, netif.ErrNone) {
 			continue
+		}
+		if err != nil {
+			return "", nil, lookFailed("query port", err)
 		}
 		list, err := netif.Addrs(i)
 		if err != nil {
-			continue
+			return "", nil, lookFailed("query port", err)
 		}
 		for _, a := range list {
 			// An IPv6 link-local address needs a zone, which ids do not take here.
@@ -60,7 +72,7 @@ func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs
 	if len(names) > 0 {
 		name = names[0]
 	}
-	return name, addrs
+	return name, addrs, nil
 }
 
 // ipoibOf lists the IPoIB interfaces of a device's port: an interface names the

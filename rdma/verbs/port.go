@@ -84,8 +84,8 @@ func (d *device) Port(num uint8) (rdma.PortAttr, error) {
 	if err != nil {
 		return r, err
 	}
-	r.NetDev, r.Addrs = d.interfaces(num, gids)
-	return r, nil
+	r.NetDev, r.Addrs, err = d.interfaces(num, gids)
+	return r, err
 }
 
 // laneGbps is the speed of a lane by the code of ibv_port_attr.active_speed,
@@ -124,7 +124,11 @@ func (d *device) queryGIDs(num uint8) ([]rdma.GIDEntry, error) {
 	var list []rdma.GIDEntry
 	for _, e := range all {
 		if e.Port == num {
-			list = append(list, rdma.GIDEntry{GID: e.GID, Index: e.Index, Port: e.Port, Type: rdma.GIDType(e.Type), NetDev: interfaceName(e.IfIndex)})
+			name, err := interfaceName(op, e.IfIndex)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, rdma.GIDEntry{GID: e.GID, Index: e.Index, Port: e.Port, Type: rdma.GIDType(e.Type), NetDev: name})
 		}
 	}
 	return list, nil

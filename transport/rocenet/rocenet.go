@@ -117,16 +117,20 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	if want = want.Unmap().WithZone(""); want.IsValid() && want.Is6() != ipv6 {
 		return "", netip.Addr{}, fmt.Errorf("roce: %v is no %s address, and the groups are %s: give a range of its family, or an address of theirs", want, family, family)
 	}
-	links, err := net.Interfaces()
+	links, err := netif.All()
 	if err != nil {
-		return "", netip.Addr{}, fmt.Errorf("roce: list interfaces: %w", err)
+		return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
 	}
 	var lo, loName = netip.Addr{}, ""
 	for _, l := range links {
 		if !want.IsValid() && name != "" && l.Name != name || l.Flags&net.FlagUp == 0 && l.Name != name {
 			continue
 		}
-		for _, a := range addrs(&l) {
+		list, err := addrs(&l)
+		if err != nil {
+			return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
+		}
+		for _, a := range list {
 			switch {
 			case want.IsValid() && a != want, a.Is6() != ipv6:
 				continue
@@ -161,8 +165,8 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 }
 
 // addrs are the addresses of an interface, link-local ones of IPv6 as the last.
-func addrs(l *net.Interface) (list []netip.Addr) {
-	list, _ = netif.Addrs(l) // it may be gone meanwhile
+func addrs(l *net.Interface) ([]netip.Addr, error) {
+	list, err := netif.Addrs(l)
 	slices.SortStableFunc(list, func(a, b netip.Addr) int {
 		switch linkLocal := a.Is6() && a.IsLinkLocalUnicast(); {
 		case linkLocal == (b.Is6() && b.IsLinkLocalUnicast()):
@@ -172,7 +176,7 @@ func addrs(l *net.Interface) (list []netip.Addr) {
 		}
 		return -1
 	})
-	return list
+	return list, err
 }
 
 // Poll implements transport.Transport. The one that reports the end closes the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +24,29 @@ import (
 //	                           this host still hear
 //	another address in place   nothing is told; the unicast socket moves to it
 //
+//	cannot be looked at        what was known stays  ─► looked at again
+//
 // All of it happens in Poll.
+
+// lookAgain is when the interface is looked at anew after a look that failed, or after a change that could not be followed.
+const lookAgain = 250 * time.Millisecond
+
+// toLook reports whether followLink has something to do.
+func (t *Transport) toLook() bool {
+	return t.linkNews || !t.lookAt.IsZero() && !time.Now().Before(t.lookAt)
+}
+
+// untilLook is timeout, or the time until the interface is looked at again, if that is to be.
+func (t *Transport) untilLook(timeout time.Duration) time.Duration {
+	if t.lookAt.IsZero() {
+		return timeout
+	}
+	left := max(0, time.Until(t.lookAt))
+	if timeout < 0 {
+		return left
+	}
+	return min(timeout, left)
+}
 
 // followLink takes in what the kernel has told about interfaces.
 func (t *Transport) followLink() {
@@ -39,13 +62,14 @@ func (t *Transport) followLink() {
 			}
 		}
 	}
-	if !look {
+	if !look && t.lookAt.IsZero() {
 		return
 	}
+	t.lookAt = time.Time{}
 	// Messages may be older than what can be seen by now. What holds is what is
 	// there.
 	l, err := t.link().again(&t.cfg)
-	if err != nil {
+	if err != nil && isAway(err) {
 		t.detach(false)
 		t.lose(err)
 		return
@@ -53,9 +77,14 @@ func (t *Transport) followLink() {
 	if why != nil {
 		t.lose(why)
 	}
+	if err != nil {
+		t.lookAt = time.Now().Add(lookAgain)
+		return
+	}
 	if err := t.attach(&l); err != nil {
+		t.lookAt = time.Now().Add(lookAgain)
 		t.detach(false)
-		if t.lost && !errors.Is(err, unix.EADDRNOTAVAIL) { // which a change just now makes, and the next undoes
+		if t.lost && look && !errors.Is(err, unix.EADDRNOTAVAIL) { // which a change just now makes, and the next undoes
 			t.tellLost(err)
 		}
 		t.lose(err)

@@ -1,9 +1,11 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/netif"
@@ -30,14 +32,21 @@ func findLink(cfg *Config) (link, error) {
 	if addr, err := netip.ParseAddr(cfg.Interface); err == nil {
 		return linkOfAddr(addr, is4)
 	}
-	ifc, err := net.InterfaceByName(cfg.Interface)
-	if err != nil {
+	ifc, err := netif.ByName(cfg.Interface)
+	if errors.Is(err, netif.ErrNone) {
 		return link{}, fmt.Errorf("udp: there is no interface %q; this host has %s", cfg.Interface, linkNames())
+	}
+	if err != nil {
+		return link{}, fmt.Errorf("udp: %w", err)
 	}
 	if ifc.Flags&net.FlagUp == 0 {
 		return link{}, fmt.Errorf("udp: interface %s is down", ifc.Name)
 	}
-	l, ok := linkOf(ifc, is4)
+	addrs, err := netif.Addrs(ifc)
+	if err != nil {
+		return link{}, fmt.Errorf("udp: %w", err)
+	}
+	l, ok := linkOf(ifc, addrs, is4)
 	if !ok {
 		return link{}, fmt.Errorf("udp: interface %s has no %s address; give it one, or use another interface", ifc.Name, family(is4))
 	}
@@ -64,35 +73,56 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 	if addr.Is4() != is4 {
 		return link{}, fmt.Errorf("udp: interface address %v does not fit %s groups", addr, family(is4))
 	}
-	links, err := net.Interfaces()
+	ifc, addrs, err := withAddr(addr)
+	if errors.Is(err, netif.ErrNone) {
+		return link{}, fmt.Errorf("udp: no interface has the address %v; this host has %s", addr, linkNames())
+	}
 	if err != nil {
-		return link{}, fmt.Errorf("udp: list interfaces: %w", err)
+		return link{}, fmt.Errorf("udp: %w", err)
+	}
+	l, _ := linkOf(ifc, addrs, is4)
+	l.addr = zoned(addr.WithZone(""), l.name)
+	return l, fit(ifc, is4)
+}
+
+// withAddr finds the interface that has the address, and all that it has.
+func withAddr(addr netip.Addr) (*net.Interface, []netip.Addr, error) {
+	links, err := netif.All()
+	if err != nil {
+		return nil, nil, err
 	}
 	for i := range links {
-		addrs, _ := netif.Addrs(&links[i]) // it may be gone meanwhile
-		for _, a := range addrs {
-			if a.WithZone("") == addr.WithZone("") && (addr.Zone() == "" || addr.Zone() == links[i].Name) {
-				l, _ := linkOf(&links[i], is4)
-				l.addr = zoned(a, l.name)
-				return l, fit(&links[i], is4)
-			}
+		addrs, err := netif.Addrs(&links[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(addrs, addr.WithZone("")) && (addr.Zone() == "" || addr.Zone() == links[i].Name) {
+			return &links[i], addrs, nil
 		}
 	}
-	return link{}, fmt.Errorf("udp: no interface has the address %v; this host has %s", addr, linkNames())
+	return nil, nil, netif.ErrNone
 }
 
 // defaultLink asks the routing table first. to is the interface of the host's route to the group,
 // empty if there is none: where that is none for multicast, it is not l.
 func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) {
-	if ifc, err := routed(group); err == nil {
+	ifc, err := routed(group)
+	if err != nil && !errors.Is(err, netif.ErrNone) {
+		return link{}, "", fmt.Errorf("udp: look up the route to %v: %w", group.Addr(), err)
+	}
+	if err == nil {
 		to = ifc.Name
-		if l, ok := linkOf(ifc, is4); ok && ifc.Flags&net.FlagUp != 0 && multicast.Can(ifc) {
+		addrs, err := netif.Addrs(ifc)
+		if err != nil {
+			return link{}, to, fmt.Errorf("udp: %w", err)
+		}
+		if l, ok := linkOf(ifc, addrs, is4); ok && ifc.Flags&net.FlagUp != 0 && multicast.Can(ifc) {
 			return l, to, nil
 		}
 	}
-	links, err := net.Interfaces()
+	links, err := netif.All()
 	if err != nil {
-		return link{}, to, fmt.Errorf("udp: list interfaces: %w", err)
+		return link{}, to, fmt.Errorf("udp: %w", err)
 	}
 	var lo link
 	for i := range links {
@@ -100,7 +130,11 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) 
 		if flags&net.FlagUp == 0 {
 			continue
 		}
-		l, ok := linkOf(&links[i], is4)
+		addrs, err := netif.Addrs(&links[i])
+		if err != nil {
+			return link{}, to, fmt.Errorf("udp: %w", err)
+		}
+		l, ok := linkOf(&links[i], addrs, is4)
 		switch {
 		case !ok:
 		case l.loopback:
@@ -117,11 +151,10 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) 
 	return lo, to, nil
 }
 
-// linkOf describes an interface; ok is false when it has no address of the
+// linkOf describes an interface that has these addresses; ok is false when none is of the
 // family. A global IPv6 address is preferred to a link-local one.
-func linkOf(ifc *net.Interface, is4 bool) (l link, ok bool) {
+func linkOf(ifc *net.Interface, addrs []netip.Addr, is4 bool) (l link, ok bool) {
 	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0, running: ifc.Flags&net.FlagRunning != 0}
-	addrs, _ := netif.Addrs(ifc) // it may be gone meanwhile
 	for _, a := range addrs {
 		if a.Is4() == is4 && (!ok || l.addr.IsLinkLocalUnicast() && !a.IsLinkLocalUnicast()) {
 			l.addr, ok = a, true
@@ -141,7 +174,10 @@ func zoned(a netip.Addr, name string) netip.Addr {
 }
 
 func linkNames() string {
-	links, _ := net.Interfaces()
+	links, err := netif.All()
+	if err != nil {
+		return "interfaces that cannot be listed: " + err.Error()
+	}
 	var names []string
 	for _, l := range links {
 		if l.Flags&net.FlagUp != 0 {

@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -28,6 +29,12 @@ func linkCut(name string) error {
 	return fmt.Errorf("udp: interface %s has no carrier: %w", name, unix.ENETDOWN)
 }
 
+// isAway reports whether an error of again says that the interface cannot be used. Any other says that it could not be
+// looked at.
+func isAway(err error) bool {
+	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.EADDRNOTAVAIL)
+}
+
 // again finds the interface as it is now: the same one if it still exists, else
 // one that has the configured address, or else the name that it had. It keeps
 // its address while it has it.
@@ -35,26 +42,27 @@ func (l *link) again(cfg *Config) (link, error) {
 	is4 := cfg.Range.Addr().Is4()
 	wanted, err := netip.ParseAddr(cfg.Interface)
 	byAddr := err == nil
-	ifc, err := net.InterfaceByIndex(l.index)
-	if err != nil && byAddr {
-		now, err := linkOfAddr(wanted, is4)
-		if err != nil {
-			return link{}, linkGone(l.name)
-		}
-		ifc, err = net.InterfaceByIndex(now.index)
-		if err != nil {
-			return link{}, linkGone(l.name)
-		}
-	} else if err != nil {
-		if ifc, err = net.InterfaceByName(l.name); err != nil {
-			return link{}, linkGone(l.name)
+	ifc, err := netif.ByIndex(l.index)
+	if errors.Is(err, netif.ErrNone) {
+		if byAddr {
+			ifc, _, err = withAddr(wanted)
+		} else {
+			ifc, err = netif.ByName(l.name)
 		}
 	}
-	if ifc.Flags&net.FlagUp == 0 {
+	switch {
+	case errors.Is(err, netif.ErrNone):
+		return link{}, linkGone(l.name)
+	case err != nil:
+		return link{}, err
+	case ifc.Flags&net.FlagUp == 0:
 		return link{}, linkDown(ifc.Name)
 	}
-	now, ok := linkOf(ifc, is4)
-	addrs, _ := netif.Addrs(ifc) // it may be gone meanwhile
+	addrs, err := netif.Addrs(ifc)
+	if err != nil {
+		return link{}, err
+	}
+	now, ok := linkOf(ifc, addrs, is4)
 	switch old := l.addr.WithZone(""); {
 	case slices.Contains(addrs, old):
 		now.addr = zoned(old, ifc.Name)

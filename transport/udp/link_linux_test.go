@@ -36,6 +36,7 @@ func testLinkChanges(t *testing.T) {
 				{"DownAndUp", downAndUp}, {"Deleted", deleted}, {"Unseen", unseen}, {"Carrier", carrier}, {"OtherAddress", otherAddress},
 				{"AddressTaken", addressTaken}, {"Neighbour", neighbour}, {"EndWhileAway", endWhileAway},
 				{"SameIndex", sameIndex}, {"AddressChecked", addressChecked},
+				{"AddressUnknown", addressUnknown}, {"LinkUnknown", linkUnknown},
 			} {
 				t.Run(test.name, func(t *testing.T) {
 					f := &comeAndGo{t: t, addr: c.addr}
@@ -308,4 +309,70 @@ func addressChecked(f *comeAndGo) {
 	c.Close()
 	f.await(f.rx, "receiver 0 joined")
 	f.flows("after the address was checked")
+}
+
+// unlooked is how long there are no descriptors: a look and another one.
+const unlooked = 300 * time.Millisecond
+
+// Without a free descriptor the interface cannot be looked at. Nothing is concluded from that, and what happened
+// meanwhile is found as soon as it can be seen.
+func addressUnknown(f *comeAndGo) {
+	if f.addr == "" {
+		return // the kernel makes the only one
+	}
+	at := netip.MustParsePrefix(strings.Replace(f.addr, "1/", "2/", 1))
+	to := netip.AddrPortFrom(at.Addr(), f.tx.LocalAddr().Port())
+	testenv.DelAddr(f.t, coming, f.addr)
+	testenv.AddAddr(f.t, coming, at.String())
+	testenv.AwaitAddrs(f.t, coming)
+	lost := map[*udp.Transport]int{}
+	for free := range 2 { // with one it can be looked at, but no socket opened
+		restore := testenv.FewFiles(f.t, free)
+		for _, tr := range []*udp.Transport{f.tx, f.rx} {
+			for start := time.Now(); time.Since(start) < unlooked; {
+				lost[tr] += f.poll(tr)
+			}
+			if free == 0 && lost[tr] != 0 {
+				f.t.Error("the interface is lost, which nobody has seen")
+			}
+		}
+		restore()
+	}
+	for _, tr := range []*udp.Transport{f.tx, f.rx} {
+		for tries := 0; (tr.LocalAddr().Addr() != at.Addr() || lost[tr] != 0) && tries < 2000; tries++ {
+			lost[tr] += f.poll(tr)
+		}
+	}
+	if f.tx.LocalAddr() != to {
+		f.t.Fatalf("the sender is at %v, want %v", f.tx.LocalAddr(), to)
+	}
+	f.flows("with an address that could not be seen")
+}
+
+// What the kernel says by itself is known also then: that it is down, and that it is gone. That it is back is seen
+// later.
+func linkUnknown(f *comeAndGo) {
+	for _, c := range []struct {
+		errno        error
+		change, undo func()
+	}{
+		{unix.ENETDOWN, func() { testenv.LinkDown(f.t, coming) }, f.again},
+		{unix.ENODEV, func() { testenv.DelLink(f.t, coming) }, func() { f.create(0) }},
+	} {
+		c.change()
+		restore := testenv.FewFiles(f.t, 0)
+		f.away(c.errno)
+		restore()
+		c.undo()
+		restore = testenv.FewFiles(f.t, 0)
+		for range 50 {
+			if f.poll(f.tx)+f.poll(f.rx) != 0 {
+				f.t.Fatal("what cannot be seen is told")
+			}
+		}
+		restore()
+		f.await(f.tx, "sender 0 joined")
+		f.await(f.rx, "receiver 0 joined")
+		f.flows("after what could not be seen")
+	}
 }

@@ -79,6 +79,30 @@ func (f *comeAndGo) await(tr *udp.Transport, want ...string) (errs []error) {
 	return errs
 }
 
+// poll polls once, and returns how many of the events tell of a loss, less those that tell of a return.
+func (f *comeAndGo) poll(tr *udp.Transport) (lost int) {
+	f.t.Helper()
+	b := transport.NewBatch(16)
+	if err := tr.Poll(b); err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range b.Trains {
+		tr.Release(&b.Trains[i])
+	}
+	for _, e := range b.Events {
+		switch e.State {
+		case transport.Lost:
+			lost++
+		case transport.Joined:
+			lost--
+		}
+	}
+	if len(b.Events) == 0 {
+		tr.Wait(1e6)
+	}
+	return lost
+}
+
 // flows checks that a packet goes from tx to rx, and an answer back.
 func (f *comeAndGo) flows(when string) {
 	f.t.Helper()

@@ -41,7 +41,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	case len(t.ready) == 0 || t.polls%16 == 0:
 		t.harvest(t.waiter.Ready())
 	}
-	if t.linkNews {
+	if t.toLook() {
 		t.followLink()
 	}
 	b.Events = t.events.Take(b.Events)

@@ -3,16 +3,22 @@
 package udp
 
 import (
+	"errors"
 	"net"
 	"net/netip"
+	"syscall"
 
 	"github.com/fanfaremq/fanfare/internal/netif"
 )
 
 // routed is the interface that the host's route to a group leads to, by the source address that
-// a socket gets. To connect it sends nothing.
+// a socket gets. To connect it sends nothing. The error matches netif.ErrNone where there is no route.
 func routed(group netip.AddrPort) (*net.Interface, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group))
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno != syscall.EMFILE && errno != syscall.ENFILE && errno != syscall.ENOMEM && errno != syscall.ENOBUFS {
+		return nil, netif.ErrNone
+	}
 	if err != nil {
 		return nil, err
 	}

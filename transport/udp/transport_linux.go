@@ -38,7 +38,8 @@ type Transport struct {
 	watch       linuxnet.LinkWatch
 	lost        bool // Lost has been told, and not yet Joined
 
-	linkNews bool // watch has something to read
+	linkNews bool      // watch has something to read
+	lookAt   time.Time // when the interface is looked at without news; zero: never
 
 	askedAt time.Time // when sockets were asked for what they have dropped
 }

@@ -29,7 +29,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		return errClosed
 	}
 	defer t.EndWait()
-	if t.BeginWait(timeout) == 0 {
+	if timeout = t.BeginWait(timeout); timeout == 0 {
 		return nil
 	}
 	start := time.Now()
@@ -67,7 +67,7 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	t.ready, t.polls = t.ready[:0], 0
 	t.round.drop()
 	t.askForDrops(time.Now())
-	return timeout
+	return t.untilLook(timeout)
 }
 
 // askEvery is how often sockets are asked for what they have dropped: of a group in which

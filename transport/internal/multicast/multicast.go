@@ -17,23 +17,33 @@ func Check(ifc *net.Interface, is4 bool) error {
 	if Can(ifc) {
 		return nil
 	}
-	all, err := net.Interfaces()
-	if err != nil {
-		all = nil // then none is named
+	other := unnamed
+	if all, err := netif.All(); err == nil {
+		other = instead(all, is4)
 	}
 	return fmt.Errorf("interface %s does not do multicast, it lacks the flag MULTICAST: %s, or turn it on (ip link set %s multicast on)",
-		ifc.Name, instead(all, is4), ifc.Name)
+		ifc.Name, other, ifc.Name)
 }
 
 // Can reports whether an interface does multicast.
 func Can(ifc *net.Interface) bool { return ifc.Flags&(net.FlagMulticast|net.FlagLoopback) != 0 }
+
+// unnamed is the advice where the others cannot be looked at.
+const unnamed = "use another one"
 
 // instead names the interface that would do best, loopback last.
 func instead(all []net.Interface, is4 bool) string {
 	name := ""
 	for i := range all {
 		l := &all[i]
-		if l.Flags&net.FlagUp == 0 || !Can(l) || !has(l, is4) {
+		if l.Flags&net.FlagUp == 0 || !Can(l) {
+			continue
+		}
+		addrs, err := netif.Addrs(l)
+		if err != nil {
+			return unnamed
+		}
+		if !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Is4() == is4 }) {
 			continue
 		}
 		if l.Flags&net.FlagLoopback == 0 {
@@ -45,10 +55,4 @@ func instead(all []net.Interface, is4 bool) string {
 		return "no other does but " + name + ", which stays on this host: use that"
 	}
 	return "no other here does"
-}
-
-// has reports whether an interface has an address of the family.
-func has(ifc *net.Interface, is4 bool) bool {
-	addrs, _ := netif.Addrs(ifc) // it may be gone meanwhile
-	return slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.Is4() == is4 })
 }

@@ -1,0 +1,40 @@
+//go:build unix
+
+package testenv
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// FewFiles leaves this process a number of free file descriptors, so that one more fails with EMFILE, until the
+// returned function is called or the test ends. Descriptors that are closed meanwhile are free as well.
+func FewFiles(t *testing.T, free int) (restore func()) {
+	t.Helper()
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	var last *os.File
+	for range free + 1 { // the kernel gives the lowest
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		last = f
+	}
+	few := old
+	few.Cur = uint64(last.Fd())
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	restore = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(restore)
+	return restore
+}

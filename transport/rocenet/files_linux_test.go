@@ -1,0 +1,55 @@
+package rocenet_test
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/rdma/roce"
+	"github.com/fanfaremq/fanfare/transport/rocenet"
+)
+
+// A process that has few free descriptors is told that, and not that an interface or a capability is not there. What it
+// opens is whole: it follows its interface.
+func TestFewDescriptors(t *testing.T) {
+	if !testenv.Namespace(t) {
+		return
+	}
+	for _, cfg := range []rocenet.Config{
+		{Interface: "lo"}, {Interface: "127.0.0.1"}, {}, {Interface: "lo", Check: roce.CheckFull}, {Interface: "::1"},
+	} {
+		before := openFiles(t)
+		tr := open(t, cfg)
+		whole := openFiles(t) - before
+		end(tr)
+		for free := range whole + 2 {
+			restore := testenv.FewFiles(t, free)
+			tr, err := rocenet.Open(cfg)
+			restore()
+			if err != nil {
+				if !errors.Is(err, syscall.EMFILE) {
+					t.Errorf("%+v with %d descriptors: %v", cfg, free, err)
+				}
+				continue
+			}
+			if got := openFiles(t) - before; got != whole {
+				t.Errorf("%+v with %d descriptors has %d open files, want %d", cfg, free, got, whole)
+			}
+			end(tr)
+		}
+		if after := openFiles(t); after != before {
+			t.Errorf("%+v: %d files were open before, %d after", cfg, before, after)
+		}
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}

@@ -1,0 +1,37 @@
+//go:build unix
+
+package udp_test
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// A process that has few free descriptors is told that, and not that an interface, an address or a route is not there.
+func TestFewDescriptors(t *testing.T) {
+	lo := netif.Loopback()
+	for name, cfg := range map[string]udp.Config{
+		"name": {Interface: lo}, "address": {Interface: "127.0.0.1"}, "default": {},
+		"IPv6": {Interface: lo, Range: netip.MustParsePrefix("ff15::20:0/112")},
+	} {
+		_, without := udp.Open(cfg) // there may be no IPv6, or no interface but loopback
+		for free, opened := 0, false; free < 20 && !opened; free++ {
+			restore := testenv.FewFiles(t, free)
+			tr, err := udp.Open(cfg)
+			restore()
+			if opened = err == nil; opened {
+				end(tr)
+				continue
+			}
+			if !errors.Is(err, syscall.EMFILE) && (without == nil || err.Error() != without.Error()) {
+				t.Errorf("%s with %d descriptors: %v", name, free, err)
+			}
+		}
+	}
+}
