@@ -66,6 +66,8 @@ type leg struct {
 
 	unsent atomic.Uint64 // packets that others took and this one did not
 	stuck  atomic.Int32  // senders that it has not taken anything of for a while
+	// leftStuck says that such a sender was closed, and that it has not taken anything of others since.
+	leftStuck atomic.Bool
 
 	// Loop only.
 	batch  transport.Batch

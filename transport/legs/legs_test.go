@@ -220,7 +220,97 @@ func TestMembershipOfLegs(t *testing.T) {
 	if err := errors.Join(r.b.Join(1), r.b.Join(2)); err != nil {
 		t.Fatal(err)
 	}
-	r.expect(transport.LegJoined, transport.LegJoined, transport.Joined)
+	r.expect(transport.LegJoined, transport.Joined, transport.LegJoined)
+}
+
+// A leg whose link is down is not back because its groups are left, its senders closed, or a group is tried again. It is
+// when it carries a group again, or when all that it lacked is left and it carries the rest.
+func TestLeavingIsNoRecovery(t *testing.T) {
+	down := errors.New("link down")
+	lost := func(group int) transport.Event {
+		return transport.Event{Group: group, State: transport.Lost, Err: down}
+	}
+	joined := func(group int) transport.Event { return transport.Event{Group: group, State: transport.Joined} }
+	r := newRig(t)
+	if err := r.b.Join(1); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.Joined, transport.Joined)
+	sender := transport.Event{Group: 0, Role: transport.RoleSender, State: transport.Joined}
+	r.legs[1].post = []transport.Event{sender}
+	r.expect(transport.Joined)
+	sender.State = transport.Lost
+	r.legs[1].post = []transport.Event{lost(0), lost(1), sender}
+	r.expect(transport.LegLost, transport.Lost)
+	if err := errors.Join(r.b.Leave(0), r.b.Leave(1)); err != nil {
+		t.Fatal(err)
+	}
+	sender.State = transport.Left
+	r.legs[1].post = []transport.Event{sender}
+	r.expect(transport.Left, transport.Left, transport.Left)
+	if r.b.Legs()[1].Up {
+		t.Error("a leg without groups is up again")
+	}
+	r.legs[1].refuse = down
+	if err := r.b.Join(0); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.Joined)
+	r.legs[1].refuse = nil
+	if err := r.b.Join(0); err != nil { // tried again
+		t.Fatal(err)
+	}
+	if r.b.Legs()[1].Up {
+		t.Error("a leg that tries to join is up again")
+	}
+	r.expect(transport.LegJoined)
+	if err := r.b.Join(1); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.Joined)
+	r.legs[1].post = []transport.Event{lost(1)}
+	r.expect(transport.LegLost)
+	if err := r.b.Leave(1); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(transport.LegJoined, transport.Left)
+	r.legs[1].post = []transport.Event{lost(0)}
+	r.expect(transport.LegLost)
+	r.legs[1].post = []transport.Event{joined(0)}
+	r.expect(transport.LegJoined)
+}
+
+// A leg that takes nothing is not back because its sender is closed, but as soon as it takes something of another.
+func TestClosingIsNoRecovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.poll()
+		r.legs[2].send = transport.ErrBusy
+		r.send(1)
+		time.Sleep(30 * time.Millisecond)
+		r.send(1)
+		r.poll()
+		if r.a.Legs()[0].Up {
+			t.Fatal("a leg that takes nothing is up")
+		}
+		if err := r.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r.poll()
+		if r.a.Legs()[0].Up {
+			t.Error("it is up again without a sender")
+		}
+		s, err := r.a.NewSender(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.s, r.legs[2].send = s, nil
+		r.send(1)
+		r.poll()
+		if !r.a.Legs()[0].Up {
+			t.Error("it is not up again, but has taken a packet")
+		}
+	})
 }
 
 // A leg on which who comes does not find the endpoint is told as lost, also where it is lost for another

@@ -131,7 +131,7 @@ func (t *Transport) joined(at int, e *transport.Event) {
 func (m *membership) left() bool { return slices.Contains(m.of[:], leaving) }
 
 // change notes how a leg stands with a membership now, and tells of the leg if that makes
-// it carry less than it should, or all again.
+// it carry less than it should, or all again. That a group is left, or tried again, does not show that a leg carries anything.
 func (t *Transport) change(key member, m *membership, at int, to standing, err error) {
 	l := t.legs[at]
 	bad := func(s standing) bool { return s == lost || s == failed }
@@ -142,9 +142,22 @@ func (t *Transport) change(key member, m *membership, at int, to standing, err e
 		l.bad++
 	}
 	m.of[at], m.errs[at] = to, err
-	if l.bad > 0 != l.lost {
-		t.tellLeg(at, l.bad > 0, err)
+	switch {
+	case l.bad > 0 && !l.lost:
+		t.tellLeg(at, true, err)
+	case l.bad == 0 && l.lost && to != entering && t.carries(at):
+		t.tellLeg(at, false, nil)
 	}
+}
+
+// carries reports whether a leg is in a group.
+func (t *Transport) carries(at int) bool {
+	for _, m := range t.members {
+		if m.of[at] == inside {
+			return true
+		}
+	}
+	return false
 }
 
 // tell tells of a membership what has changed.
@@ -207,7 +220,7 @@ func (t *Transport) tellLeg(at int, less bool, err error) {
 // tellStuck tells of a leg that takes nothing that is sent, or does again.
 func (t *Transport) tellStuck() {
 	for i, l := range t.legs {
-		if stuck := l.stuck.Load() > 0; stuck != l.toldStuck && !l.ended {
+		if stuck := l.stuck.Load() > 0 || l.leftStuck.Load(); stuck != l.toldStuck && !l.ended {
 			l.toldStuck = stuck
 			if stuck {
 				l.bad++

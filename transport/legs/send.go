@@ -163,6 +163,9 @@ func (w *way) unstick() {
 		w.stuck = false
 		w.leg.stuck.Add(-1)
 	}
+	if w.leg.leftStuck.Load() {
+		w.leg.leftStuck.Store(false)
+	}
 }
 
 // Completed implements transport.Sender: as far as all legs are.
@@ -190,7 +193,10 @@ func (s *Sender) Close() error {
 	s.t.mu.Unlock()
 	var errs []error
 	for i := range s.legs {
-		s.legs[i].unstick()
+		if w := &s.legs[i]; w.stuck {
+			w.leg.leftStuck.Store(true)
+			w.leg.stuck.Add(-1)
+		}
 		errs = append(errs, s.legs[i].tx.Close())
 	}
 	return errors.Join(errs...)
