@@ -3,6 +3,8 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -18,32 +20,42 @@ type stuck struct {
 	since  reliable.Instant // 0: it takes what it is given
 	err    error            // why, as it said last; nil: it did not
 	lost   error            // why the membership of the group was lost; nil: it was not
+	size   uint16           // of a packet that it finds too long, though it takes shorter ones; 0: it is not that
 	when   lasting
 	told   bool
 	lasted time.Duration // how long it did, if it is over and that is to be told
 }
 
-// refused notes at now that it took nothing, because of err.
-func (x *stuck) refused(now reliable.Instant, err error) {
+// refused notes at now that it took nothing, because of err, and how long the first packet was.
+func (x *stuck) refused(now reliable.Instant, err error, size uint16) {
 	if x.since == 0 {
 		x.since = now
 	}
 	if err != nil {
 		x.err = err
 	}
+	if x.size = 0; errors.Is(err, syscall.EMSGSIZE) {
+		x.size = size
+	}
 }
+
+// shows reports whether it is over where packets of these sizes were taken: heartbeats go through where data is too long.
+func (x *stuck) shows(sizes []uint16) bool { return slices.Max(sizes) >= x.size }
 
 // took notes at now that it took something.
 func (x *stuck) took(now reliable.Instant) {
 	if x.told {
 		x.lasted = max(1, now.Sub(x.since))
 	}
-	x.since, x.err, x.told = 0, nil, false
+	x.since, x.err, x.size, x.told = 0, nil, 0, false
 	x.when.over()
 }
 
 // note returns the event to tell at now, if there is one, while so many packets wait.
 func (x *stuck) note(now reliable.Instant, waiting uint64) (e events.Event, ok bool) {
+	if x.size > 0 && waiting == 0 { // what was too long is not to be sent any more
+		x.took(now)
+	}
 	switch {
 	case x.lasted > 0:
 		e = events.Event{Kind: events.SendsAgain, For: x.lasted}

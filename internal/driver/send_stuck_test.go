@@ -34,7 +34,7 @@ func TestStuckTells(t *testing.T) {
 		x := stuck{lost: c.lost}
 		var told []string
 		for ms := 0; ms <= 9000; ms += 100 {
-			x.refused(at(ms), c.err)
+			x.refused(at(ms), c.err, 100)
 			if why := x.why(at(ms)); (why != nil) != (ms >= 1000) || why != nil && !strings.Contains(why.Error(), c.says) {
 				t.Errorf("%s: after %d ms: %v", c.name, ms, why)
 			}
@@ -58,10 +58,36 @@ func TestStuckTells(t *testing.T) {
 	}
 	// What is short is nobody's business.
 	var x stuck
-	x.refused(at(0), syscall.ENOBUFS)
+	x.refused(at(0), syscall.ENOBUFS, 100)
 	x.took(at(900))
-	x.refused(at(1000), syscall.ENOBUFS)
+	x.refused(at(1000), syscall.ENOBUFS, 100)
 	if e, ok := x.note(at(1900), 0); ok {
 		t.Errorf("of two short ones: %+v", e)
+	}
+}
+
+// Where data is too long for the path, that shorter packets are sent does not show that data can be.
+func TestStuckByLength(t *testing.T) {
+	begin := reliable.Instant(time.Hour)
+	for _, c := range []struct {
+		err     error
+		took    []uint16
+		waiting uint64
+		over    bool
+	}{
+		{fmt.Errorf("%w: %w", transport.ErrNotReady, syscall.EMSGSIZE), []uint16{60}, 7, false},
+		{fmt.Errorf("%w: %w", transport.ErrNotReady, syscall.EMSGSIZE), []uint16{60, 1400}, 7, true},
+		{fmt.Errorf("%w: %w", transport.ErrNotReady, syscall.EMSGSIZE), []uint16{60}, 0, true},
+		{transport.ErrNotReady, []uint16{60}, 7, true},
+	} {
+		var x stuck
+		x.refused(begin, c.err, 1400)
+		if x.shows(c.took) {
+			x.took(begin.Add(time.Millisecond))
+		}
+		_, told := x.note(begin.Add(2*time.Second), c.waiting)
+		if told == c.over {
+			t.Errorf("%v, then %d are taken: told %v", c.err, c.took, told)
+		}
 	}
 }

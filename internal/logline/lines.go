@@ -122,7 +122,6 @@ var (
 	TransportFailed     = Line{fault, "RDMA transport failed", "err", "", once, "What err says. The bus has ended: open another."}
 	QueuePairInError    = Line{warn, "RDMA queue pair is in error and begins anew", "err", "", "when it has gone well for a while before", ""}
 	QueuePairStalled    = Line{warn, "RDMA queue pair stands still and begins anew", "err", "", "when it has gone well for a while before", ""}
-	AddressGone         = Line{warn, "the address in use is gone from its network interface, and what is sent from it is lost: give the address back to the interface, or open anew with another", "address interface gid", "", once, "Give the address back to the interface, or open the bus anew."}
 	Unmet               = Line{warn, "others are there that this bus cannot meet: neither hears the other; see err", "err", "unmet", "once, until all were met", "Raise the limit of descriptors (ulimit -n, LimitNOFILE=), each endpoint of a fabric in shared memory takes two at each other one; or bring all processes to one version."}
 	Unfindable          = Line{warn, "who comes from now on does not meet this bus, while those who have met go on: its files in shared memory were removed, or are others; restart this process, and have the files kept", "err", "unfindable", "once a bus", "Restart this process. See what removed them: systemd does when the user's last session ends (loginctl enable-linger USER, or RemoveIPC=no in logind.conf(5)), or choose another place (dir= in the URL)."}
 	NoInspectSocket     = Line{debug, "others on this host cannot look at this process: it has no socket", "err", "", "once for each bus that is opened", ""}
@@ -155,5 +154,5 @@ var All = []Section{
 	{"Groups and legs", []*Line{&JoinFailed, &GroupLost, &GroupLostToo, &GroupBack, &GroupsBack, &GroupMembership, &GroupLeft, &LeaveFailed, &LegDown, &LegBack, &LegSilent, &LegHeard}},
 	{"Sealed groups, and open ones", []*Line{&GroupsOpen, &GroupsSealed, &NoKeyValid, &PacketsUnreadable, &KeyringChanged, &KeyringHole, &KeyringBad}},
 	{"Signed publishers", []*Line{&PublishersSigned, &PublishersTrusted, &TopicRefused, &TrustChanged, &TrustBad}},
-	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &AddressGone, &Unfindable, &Unmet, &NoInspectSocket, &InspectDirForeign, &NoAddressHandle, &SendOnlyRefused}},
+	{"The transport, and the system below", []*Line{&ReceiveBufferCapped, &TransportFailed, &QueuePairInError, &QueuePairStalled, &Unfindable, &Unmet, &NoInspectSocket, &InspectDirForeign, &NoAddressHandle, &SendOnlyRefused}},
 }

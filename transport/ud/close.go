@@ -178,7 +178,7 @@ func (t *Transport) destroy() bool {
 // first error.
 func (t *Transport) closeObjects() error {
 	v, c := &t.verbs, closer{}
-	t.address.close()
+	t.port.close()
 	for _, cq := range []rdma.CQ{v.recv, v.send} {
 		if cq != nil {
 			c.keep("destroy completion queue", cq.Close())

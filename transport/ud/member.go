@@ -173,8 +173,11 @@ func (m *member) step() {
 		m.step()
 		return
 	case m.want && (m.phase == out || m.phase == resting && m.t.cfg.Clock() >= m.retryAt):
-		m.begin()
-		return
+		if m.t.port.away == nil {
+			m.begin()
+			return
+		}
+		m.phase, m.retryAt = resting, m.t.cfg.Clock()+maxRest // watchPort tries it as soon as the port is back
 	case !m.want && m.phase == resting:
 		m.phase = out
 		m.left()
@@ -213,6 +216,11 @@ func (m *member) begin() {
 // joined takes in the event of success.
 func (m *member) joined(ev *rdma.Event) {
 	t := m.t
+	if t.port.away != nil {
+		m.rest()
+		m.quit()
+		return
+	}
 	if m.role == transport.RoleSender {
 		ah, err := t.verbs.pd.CreateAH(ev.UD.AHAttr)
 		if err != nil {
@@ -258,13 +266,18 @@ func (m *member) tellLost(err error) {
 // rest decides when a lost membership is tried again.
 func (m *member) rest() {
 	t := m.t
-	wait := time.Duration(t.members.chance.Int64N(int64(spacing) * int64(t.members.count)))
+	wait := t.spread()
 	if m.tries > 0 {
 		rest := min(minRest<<min(m.tries-1, 10), maxRest)
 		wait += rest/2 + time.Duration(t.members.chance.Int64N(int64(rest/2)))
 	}
 	m.tries++
 	m.retryAt = t.cfg.Clock() + wait
+}
+
+// spread is how long a membership waits so that not all are tried at once.
+func (t *Transport) spread() time.Duration {
+	return time.Duration(t.members.chance.Int64N(int64(spacing) * int64(t.members.count)))
 }
 
 // refused decides what comes after an attempt that failed, be it by the fabric's
@@ -276,6 +289,9 @@ func (m *member) refused(err error, answer bool) {
 	case m.asked == rdma.JoinSendOnlyFullMember && noSendOnly(err, answer):
 		m.full = true
 		m.retryAt = now
+	case !m.lost && t.port.away != nil: // no answer of the fabric
+		m.full = false
+		m.rest()
 	case m.lost:
 		m.full = false
 		m.rest()

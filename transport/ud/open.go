@@ -71,7 +71,9 @@ func (t *Transport) open() (err error) {
 		return named("query port", err)
 	}
 	t.counts.drops.open(dev, v.local.Port, port)
-	t.address.open(cfg.Provider, attr.Name, v.local)
+	if err = t.port.open(cfg.Provider, attr.Name, v.local); err != nil {
+		return err
+	}
 	if attr.MaxMcastGrp < cfg.Groups {
 		return fmt.Errorf("ud: device %s can attach to %d groups, and not to %d: %w", attr.Name, attr.MaxMcastGrp, cfg.Groups, transport.ErrGroupLimit)
 	}

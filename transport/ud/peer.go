@@ -132,6 +132,8 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	err := train.CheckPacket(len(packet), t.caps.MaxPacket)
 	kept := false // it is counted when it is sent
 	switch {
+	case err == nil && t.port.away != nil:
+		err = errAway
 	case err == nil && v.ah == nil:
 		kept, err = t.handles.wait(t, p, v, packet)
 	case err == nil:

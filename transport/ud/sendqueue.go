@@ -129,6 +129,8 @@ func (q *sendQueue) submit(owner *Sender, ah rdma.AH, qpn rdma.QPN, qkey rdma.QK
 		return 0, q.refusal(ah)
 	case full:
 		err = errBusy
+	case errors.Is(err, syscall.EMSGSIZE): // no packet is longer than the MTU was
+		err = errTooLong
 	}
 	q.lost.Add(refused)
 	return took, err
@@ -148,6 +150,8 @@ func (q *sendQueue) refusal(ah rdma.AH) error {
 	switch {
 	case err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS):
 		return errBusy
+	case errors.Is(err, syscall.EMSGSIZE):
+		return errTooLong
 	}
 	return fmt.Errorf("ud: send: %w", err)
 }

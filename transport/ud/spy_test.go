@@ -20,6 +20,7 @@ type spy struct {
 	slow     *slowHandles                          // begins address handles to peers; nil: they take no time
 	spins    []time.Duration                       // limits of PollFor
 	postSend func(wrs []rdma.SendWR) []rdma.SendWR // may shorten a list
+	deny     error                                 // of every list
 	memlock  int                                   // bytes that may be registered; 0: all
 	swallow  bool                                  // sends are taken, and neither sent nor completed
 	unsent   int                                   // how many of each list count as refused by the system
@@ -211,6 +212,9 @@ func (qp *spyQP) PostSend(wrs []rdma.SendWR) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var short error
+	if s.deny != nil {
+		return 0, s.deny
+	}
 	if s.postSend != nil {
 		if fewer := s.postSend(wrs); len(fewer) < len(wrs) {
 			wrs, short = fewer, rdma.Errorf("post send", syscall.ENOMEM, "no room")

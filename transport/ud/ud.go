@@ -90,7 +90,7 @@ type Transport struct {
 	recovery recovery
 	handles  handles
 	spin     spin
-	address  addressWatch
+	port     portWatch
 
 	routes  []atomic.Pointer[route] // by group; how its senders reach it
 	senders senders
@@ -223,8 +223,8 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	}
 	t.receive(b)
 	t.spin.polled(b)
-	if t.address.polls++; t.address.polls%pollsBetween == 0 {
-		t.watchAddress()
+	if t.port.polls++; t.port.polls%pollsBetween == 0 {
+		t.watchPort()
 	}
 	return nil
 }

@@ -68,12 +68,12 @@ func (t *Transport) Wait(timeout time.Duration) error {
 		t.sleep(pollClose, false)
 		return nil
 	}
+	t.watchPort()
 	full := t.lent.Full()
 	if !full && t.rq.unread() || t.events.Pending() || t.senders.dirty.Load() {
 		return nil
 	}
 	t.repost(1)
-	t.watchAddress()
 	t.notified()
 	if t.arm(!full) {
 		return nil
@@ -85,7 +85,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 }
 
 // atMost is how long to sleep for the caller, for memberships, for a queue pair
-// that is to recover, and for sends that may never be completed.
+// that is to recover, for sends that may never be completed, and for the next look at the port.
 func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if wait, ok := t.nextTry(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
@@ -96,7 +96,7 @@ func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if t.sq.pending() && !t.recovery.failed && (timeout < 0 || lookAgain < timeout) {
 		timeout = lookAgain
 	}
-	return timeout
+	return t.untilLook(timeout)
 }
 
 // waitOwn is Wait by the provider's waiter, before which queues and channels
@@ -117,6 +117,7 @@ func (t *Transport) waitOwn(timeout time.Duration) error {
 // before is how long of timeout to wait by the provider's waiter, once queues and channels
 // are found empty: not at all where they are not.
 func (t *Transport) before(timeout time.Duration) (most time.Duration) {
+	t.watchPort()
 	full := t.lent.Full()
 	switch {
 	case t.closing.Load():
@@ -127,7 +128,6 @@ func (t *Transport) before(timeout time.Duration) (most time.Duration) {
 		return 0
 	}
 	t.repost(1)
-	t.watchAddress()
 	select {
 	case <-t.verbs.ch.Ready():
 		t.retrieve()
