@@ -57,6 +57,10 @@
 // Where nothing can be sent, for the interface is down or no key is valid, publishers wait
 // when there is no more room, whatever their flow control (events.CannotSend).
 //
+// A bus that detects nobody logs it once as a hint, after 5 s, with its network interface or its directory of shared
+// memory: no subscriber of what it publishes (events.NoSubscriberHeard), or no publisher of what it subscribes to
+// (events.NoPublisherHeard).
+//
 // With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the
 // fastest, with FlowNone for nobody: limit its Rate then to what subscribers can take.
 // FlowTagged("book") looks only at subscribers whose bus has that Config.Tag, and

@@ -75,7 +75,8 @@ type openedFabric struct {
 	local   bool              // within this process
 	open    bool              // who reaches the network reads and forges messages
 	buffers []inspect.Buffers // of those legs that have sockets
-	// interfaces are those that a bus is on, by name, of each leg that tells.
+	// interfaces are those that a bus is on, by name, or its directory of shared memory, of each leg that others than this
+	// process may be on.
 	interfaces []string
 	since      time.Time
 }
@@ -104,7 +105,7 @@ func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config, fir
 			}
 			opened.buffers = append(opened.buffers, inspect.Buffers(limits))
 		}
-		if t, ok := t.(interface{ Interface() string }); ok {
+		if t, ok := t.(interface{ Interface() string }); ok && !f.Local() {
 			opened.interfaces = append(opened.interfaces, t.Interface())
 		}
 		if c.Faults != "" {

@@ -17,7 +17,7 @@ var (
 	subWords = owned(mismatchWords, &logline.StoodStill,
 		&logline.PublisherLost, &logline.PublisherRefused, &logline.PublisherFault, &logline.DuplicateName, &logline.TopicRefused, &logline.PacketsLost,
 		&logline.SubscriptionNotRead, &logline.SubscriptionEvicted,
-		&logline.HoldsByReading, &logline.HoldsByHandling, &logline.ReleasedForReading, &logline.ReleasedForHandling)
+		&logline.HoldsByReading, &logline.HoldsByHandling, &logline.HoldsByLoss, &logline.ReleasedForReading, &logline.ReleasedForHandling, &logline.ReleasedForLoss)
 	replyWords = owned(fabricWords, &logline.PublisherRefused, &logline.PacketsLost) // it complains of them, as of gaps
 	dictWords  = owned(fabricWords, &logline.PacketsLost)                            // it takes samples
 )

@@ -30,7 +30,7 @@ func TestOwnWords(t *testing.T) {
 		{&logline.PublisherRefused, "reply sub"},
 		{&logline.PublisherLost, "sub"}, {&logline.PublisherFault, "sub"}, {&logline.DuplicateName, "sub"}, {&logline.TopicRefused, "sub"},
 		{&logline.SubscriptionNotRead, "sub"}, {&logline.SubscriptionEvicted, "sub"}, {&logline.HoldsByReading, "sub"}, {&logline.HoldsByHandling, "sub"},
-		{&logline.ReleasedForReading, "sub"}, {&logline.ReleasedForHandling, "sub"},
+		{&logline.ReleasedForReading, "sub"}, {&logline.ReleasedForHandling, "sub"}, {&logline.HoldsByLoss, "sub"}, {&logline.ReleasedForLoss, "sub"},
 		{&logline.SubscriberSilent, "pub"}, {&logline.SubscriberReleased, "pub"}, {&logline.SlowSubscriber, "pub"},
 		{&logline.PublisherStalled, "pub"}, {&logline.PublisherResumed, "pub"},
 		{&logline.StoodStill, "pub sub"},

@@ -79,6 +79,9 @@ func stallLine(e events.Event) string {
 	case events.SubscriptionNotRead:
 		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait, unless they have released it"
 	case events.HoldsPublishersUp:
+		if len(e.Topics) == 0 {
+			return publisherText(e) + " waits for you, for " + d + ": its packets do not arrive here"
+		}
 		return "you hold " + publisherText(e) + " up, for " + d + ": " + packets + " of " + topics + " are not read"
 	case events.ReleasedByPublisher:
 		return publisherText(e) + " does not wait for you any more, who held it up or stayed far behind for " + d + ": there may be a gap"

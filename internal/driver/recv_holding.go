@@ -47,25 +47,24 @@ func (g *group) holding() {
 func (g *group) tellHolding(kind events.Kind, st *reliable.Stream, d time.Duration) {
 	e := g.event(kind, st)
 	e.For = d
-	var reading bool
-	e.Topics, e.Behind, reading = g.slowest(st)
+	var why holdLines
+	e.Topics, e.Behind, why = g.slowest(st)
 	who := []any{"publisher", id(st.Publisher), "group", g.address, "for", d, "topics", e.Topics, "unread_packets", e.Behind}
-	line := &logline.HoldsByReading
-	switch {
-	case kind == events.ReleasedByPublisher && reading:
-		line = &logline.ReleasedForReading
-	case kind == events.ReleasedByPublisher:
-		line = &logline.ReleasedForHandling
-	case !reading:
-		line = &logline.HoldsByHandling
+	line := why.holds
+	if kind == events.ReleasedByPublisher {
+		line = why.released
 	}
 	g.l.sayOf(st.Publisher, kind, line, who...)
 	g.l.event(e)
 }
 
+// holdLines are the lines of the log for one reason to hold a publisher up.
+type holdLines struct{ holds, released *logline.Line }
+
 // slowest is the subscription that holds a stream up: its topics, and how many packets
-// it has still to read. Without one that is read it is the handlers.
-func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, reading bool) {
+// it has still to read. Without one that is read it is the handlers. Where all that came is read, and packets are
+// missing, it is neither: there are no topics then.
+func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, why holdLines) {
 	var slow *Subscription
 	for _, s := range g.subs.List() {
 		for _, f := range *s.feeds.Load() {
@@ -74,8 +73,11 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, re
 			}
 		}
 	}
-	if slow != nil {
-		return slow.names(), behind, true
+	switch {
+	case behind == 0 && (slow != nil || g.r.AnyMissing()):
+		return nil, 0, holdLines{&logline.HoldsByLoss, &logline.ReleasedForLoss}
+	case slow != nil:
+		return slow.names(), behind, holdLines{&logline.HoldsByReading, &logline.ReleasedForReading}
 	}
 	for _, t := range g.topics {
 		if t.handlers.Len() > 0 {
@@ -83,7 +85,7 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, re
 		}
 	}
 	slices.Sort(topics)
-	return topics, 0, false
+	return topics, 0, holdLines{&logline.HoldsByHandling, &logline.ReleasedForHandling}
 }
 
 // names are the subscription's topics and patterns.

@@ -28,6 +28,8 @@ type Evidence struct {
 	// Shared are the directories of the bus's shared memory.
 	Shared []string
 	Err    string // of the event
+	// Idle says that nothing was unread when the publisher let this bus go: packets did not arrive.
+	Idle bool
 }
 
 // advice is what is said of one cause or event.
@@ -75,6 +77,9 @@ var table = map[string]advice{
 		return "See whether NAKs get from this host to " + cmp.Or(e.Address, e.Publisher, "the publisher") + " (unicast: a firewall?), and what loses the repairs; or raise Config.RecoveryDeadline (2 s unless set)."
 	}},
 	"released": {do: func(e *Evidence) string {
+		if e.Idle {
+			return notArriving(e)
+		}
 		return "The reader of " + reader(e) + " held " + cmp.Or(e.Publisher, "the publisher") + " up until that went on: make it faster, give it a policy that holds nobody up (sub -slow latest), or raise Config.StallLimit of the publisher (pub -stall-limit)."
 	}},
 	"publisher_lost": {why: "The publisher fell silent before it had sent, or repaired, everything.", do: func(e *Evidence) string {
@@ -98,6 +103,9 @@ var table = map[string]advice{
 		return "Rename one of the two topics: " + said(e.Err, "the log names them") + "."
 	}},
 	"released_by_a_publisher": {why: "A publisher does not wait for this bus any more, which held it up.", do: func(e *Evidence) string {
+		if e.Idle {
+			return notArriving(e)
+		}
 		return "Make the reader of " + reader(e) + " faster, or give it a policy that holds nobody up (sub -slow latest)."
 	}},
 	"subscription_evicted": {why: "A subscription was ended, because it read too slowly: what came after it never got.", do: func(e *Evidence) string {
@@ -149,6 +157,11 @@ var table = map[string]advice{
 	"slow_subscriber": {why: "A subscriber was too far behind for too long and is not waited for.", do: func(e *Evidence) string {
 		return "Make " + cmp.Or(e.Subscriber, "that subscriber") + " faster, or raise Config.SlowBehind of this publisher (pub -slow-behind)."
 	}},
+}
+
+// notArriving is for a bus that has read all that arrived.
+func notArriving(e *Evidence) string {
+	return "All that arrived was read: see what kept packets of " + cmp.Or(e.Publisher, "the publisher") + ", or its repairs, from this host (cannot_send of the publisher, its interface, the network between), or raise Config.StallLimit of the publisher (pub -stall-limit)."
 }
 
 // largerBuffer is the line that sets a larger receive buffer. To raise what the kernel

@@ -32,7 +32,7 @@ func TestAdviceCoversAllCauses(t *testing.T) {
 			t.Errorf("event %s has no advice", label)
 		}
 	}
-	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", "LEG", 212992, 8 << 20, 212992, []string{"/SHARED"}, "ERROR"}
+	full := Evidence{"PUB", "ADDRESS", "MEMBER", "READER", "PROCESS", "LEG", 212992, 8 << 20, 212992, []string{"/SHARED"}, "ERROR", false}
 	for label := range table {
 		if !known[label] {
 			t.Errorf("there is advice on %s, which is no cause", label)
@@ -74,6 +74,8 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"slow_consumer", e, "The reader of md.> in app[7] is too slow"},
 		{"overrun", e, "md.> in app[7]"},
 		{"released", e, "The reader of md.> in app[7] held feed at 10.0.0.7:7400 up"},
+		{"released", Evidence{Publisher: "feed", Idle: true}, "All that arrived was read: see what kept packets of feed"},
+		{"released_by_a_publisher", Evidence{Publisher: "feed", Idle: true}, "All that arrived was read: see what kept packets of feed"},
 		{"publisher_lost", e, "why feed at 10.0.0.7:7400 died"},
 		{"deadline", e, "to 10.0.0.7:7400 (unicast"},
 		{"subscription_evicted", e, "md.> in app[7]"},
@@ -227,5 +229,22 @@ func TestErrorsAreQuoted(t *testing.T) {
 	}
 	if quoted == 0 {
 		t.Error("no advice tells what the error says")
+	}
+}
+
+// A bus that a publisher let go while nothing was unread is not advised to read faster: the event names no subscription.
+func TestIdleIsNotTooSlow(t *testing.T) {
+	for subscription, idle := range map[string]bool{"": true, "x": false} {
+		h := host{Bus: &inspect.Bus{Losses: &inspect.LossRecord{Losses: []inspect.Loss{
+			{Cause: "released", Publisher: "f1", Subscription: "x"},
+			{Cause: "released_by_a_publisher", Event: true, Publisher: "f1", Subscription: subscription},
+			{Cause: "released", Publisher: "f2", Subscription: "x"},
+		}}}}
+		for i, want := range []bool{idle, idle, false} {
+			f := h.finding(&h.Losses.Losses[i])
+			if got := !strings.Contains(f.Do, "faster"); got != want {
+				t.Errorf("subscription %q, loss %d: %s", subscription, i, f.Do)
+			}
+		}
 	}
 }

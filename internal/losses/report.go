@@ -263,8 +263,22 @@ func (h *host) finding(x *inspect.Loss) Finding {
 	} else {
 		f.Publisher = who(x.PublisherName, x.Publisher, x.Address)
 	}
-	f.Do = Do(x.Cause, h.evidence(&f, x.Address, x.Error))
+	e := h.evidence(&f, x.Address, x.Error)
+	e.Idle = h.idle(x)
+	f.Do = Do(x.Cause, e)
 	return f
+}
+
+// idle reports whether the publisher of a loss has let the bus go while nothing was unread: the event names no
+// subscription then.
+func (h *host) idle(of *inspect.Loss) bool {
+	const released = "released_by_a_publisher"
+	if of.Cause != released && of.Cause != "released" {
+		return false
+	}
+	return slices.ContainsFunc(h.Losses.Losses, func(x inspect.Loss) bool {
+		return x.Event && x.Cause == released && x.Publisher == of.Publisher && x.Subscription == ""
+	})
 }
 
 // take adds a loss.

@@ -63,7 +63,7 @@ const (
 	SubscriberReleased
 	// HoldsPublishersUp: this bus has held a publisher up for For, as that says: the
 	// subscription of Topics is not read, or, where Behind is 0, handlers of Topics
-	// take long. It is told as PublisherStalled is.
+	// take long. Without Topics all that arrived is read, and packets do not arrive. It is told as PublisherStalled is.
 	HoldsPublishersUp
 	// SubscriptionNotRead: a subscription of this bus, to Topics, has not been read for
 	// For, and has no room for more: publishers that wait for it are held up, and so
@@ -134,7 +134,7 @@ const (
 	StoodStill
 	// NoSubscriberHeard: this bus publishes on Topics, or waits for subscribers, for For, and
 	// no subscriber of any of its topics was ever heard on Interface. It is a hint, told once: there may
-	// be none, or it may be on another interface. Only buses on a network interface tell it.
+	// be none, or it may be on another interface. Buses within one process (mem://, sim://) do not tell it.
 	NoSubscriberHeard
 	// NoPublisherHeard: as NoSubscriberHeard, of the subscriptions of this bus.
 	NoPublisherHeard
@@ -260,8 +260,16 @@ type Event struct {
 	Leg    string // for LegDown and LegBack: the URL that it was opened by
 	Cause  string // for PacketsDropped: the label of one of Causes
 	// Interface is for NoSubscriberHeard and NoPublisherHeard: the name of the network
-	// interface, or those of all legs.
+	// interface, or the directory of shared memory, or those of all legs.
 	Interface string
+}
+
+// holder is what holds a publisher up.
+func (e *Event) holder(unread string) string {
+	if len(e.Topics) == 0 {
+		return "packets that did not arrive"
+	}
+	return strings.Join(e.Topics, ", ") + " with " + unread + " unread"
 }
 
 func (e Event) String() string {
@@ -299,7 +307,7 @@ func (e Event) String() string {
 	case PublisherResumed:
 		return fmt.Sprintf("%s: after %v, last held up by %s (group %s)", e.Kind, d, who, e.Group)
 	case HoldsPublishersUp, ReleasedByPublisher:
-		return fmt.Sprintf("%s: %s, held up for %v by %s with %s unread (group %s)", e.Kind, e.Publisher, d, strings.Join(e.Topics, ", "), behind, e.Group)
+		return fmt.Sprintf("%s: %s, held up for %v by %s (group %s)", e.Kind, e.Publisher, d, e.holder(behind), e.Group)
 	case HandlerSlow, HandlerReturned:
 		what := "OnEvent"
 		if len(e.Topics) > 0 {

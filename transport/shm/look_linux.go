@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Interface is the directory in which endpoints find each other: each user has another one, and each group.
+func (t *Transport) Interface() string { return t.hall.path }
+
 // LookAt says what there is in a directory for shared memory. It changes nothing there, follows
 // no link, and waits for nobody. Its errors are those of the system, without the directory.
 func LookAt(dir string) (Memory, error) {

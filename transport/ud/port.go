@@ -14,6 +14,7 @@ import (
 // call fails, and on RoCE no membership ends: what is sent would be lost without a word. Loop only.
 type portWatch struct {
 	dev    rdma.Device // for its events
+	name   string      // of the device
 	num    uint8
 	entry  rdma.GIDEntry
 	polls  uint
@@ -29,7 +30,7 @@ const pollsBetween = 1024
 const portAgain = 250 * time.Millisecond
 
 func (w *portWatch) open(provider rdma.Provider, name string, local rdma.Local) (err error) {
-	w.num = local.Port
+	w.name, w.num = name, local.Port
 	if w.dev, err = provider.OpenDevice(name); err != nil {
 		return named("watch the port", err)
 	}
@@ -74,14 +75,14 @@ func (w *portWatch) look() (away, err error) {
 		return nil, err
 	}
 	if port.State != rdma.PortActive {
-		return fmt.Errorf("port %d of %s is down: %w", w.num, w.dev.Name(), syscall.ENETDOWN), nil
+		return fmt.Errorf("port %d of %s is down: %w", w.num, w.name, syscall.ENETDOWN), nil
 	}
 	list, err := w.dev.GIDs(w.num)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(list, func(e rdma.GIDEntry) bool { return e.GID == w.entry.GID }) {
-		return fmt.Errorf("GID %v is gone from port %d of %s: %w", w.entry.GID, w.num, w.dev.Name(), syscall.EADDRNOTAVAIL), nil
+		return fmt.Errorf("GID %v is gone from port %d of %s: %w", w.entry.GID, w.num, w.name, syscall.EADDRNOTAVAIL), nil
 	}
 	return nil, nil
 }

@@ -41,6 +41,7 @@
 package ud
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -163,6 +164,9 @@ func (t *Transport) GroupAddress(group int) string {
 
 // GroupAddr is the address that a group is joined by.
 func (t *Transport) GroupAddr(group int) rdma.Addr { return t.addrs[group] }
+
+// Interface is the name of the network interface of the port in use, or of its device where that has none.
+func (t *Transport) Interface() string { return cmp.Or(t.port.entry.NetDev, t.port.name) }
 
 // LocalAddr is the address of the port in use.
 func (t *Transport) LocalAddr() rdma.Addr { return t.local }
