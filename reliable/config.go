@@ -206,6 +206,16 @@ type Memory interface {
 	Free(mem []byte)
 }
 
+// History says what a receiver wants of what was sent before it came.
+type History struct {
+	// FromWindow says that streams start with what their publishers can still send
+	// again, and not with what is heard first.
+	FromWindow bool
+	// Wanted is the number of the first message of a stream's topic that is wanted then: packets
+	// before it are not fetched. Nil: all that publishers can send again is wanted.
+	Wanted func(publisher, epoch, topic uint64) uint64
+}
+
 // ReceiverConfig describes a group at its subscriber. Who makes it gives every field but
 // those that say what zero or nil means.
 type ReceiverConfig struct {
@@ -240,9 +250,7 @@ type ReceiverConfig struct {
 	// Buffer is what waits for us in the fabric's receive buffer without loss. Receivers whose streams share one
 	// have the same.
 	Buffer *ReceiveBuffer
-	// FromWindow says that streams start with what their publishers can still send
-	// again, and not with what is heard first.
-	FromWindow bool
+	History
 	// FromState says that streams start with the state that their publishers keep of
 	// their topics.
 	FromState bool

@@ -40,6 +40,8 @@ const (
 	// maxHeartbeat bounds the advertised heartbeat interval that is plausible: honest
 	// publishers advertise quietHeartbeat at most.
 	maxHeartbeat = 2 * quietHeartbeat
+	// LongestSilence is for how long a publisher that is there may be silent, at most.
+	LongestSilence = lostHeartbeats*maxHeartbeat + slowHeartbeat
 
 	// statusShare is the share of the packet rate that all subscribers'
 	// periodic statuses together may take.

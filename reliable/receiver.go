@@ -200,6 +200,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		start = former.next // it was only evicted: what came since is missing, not unknown
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
+	st.life.continued = known
 	if fetches {
 		st.before(at)
 	}

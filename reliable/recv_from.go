@@ -8,6 +8,12 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 // What is before it is passed over; what is missing from it on, because the stream was
 // joined too late for that, is a gap. A topic that is refused begins as recv_signed.go says.
 func (r *Reader) From(id, number uint64) {
+	r.numbered = true
+	r.beginWith(id, number)
+}
+
+// beginWith is From of a topic of which it is known that nothing is missing from message number on.
+func (r *Reader) beginWith(id, number uint64) {
 	t := r.topics.Get(id)
 	if t == nil || t.refused {
 		return
@@ -16,6 +22,15 @@ func (r *Reader) From(id, number uint64) {
 	if !r.fresh && r.at == 0 {
 		r.broken = CauseGone // a message that we have begun within is missing
 	}
+}
+
+// unbegun reports whether it is unknown how much is missing of a topic that is to begin with a
+// certain message: nothing of it came, and not all totals were told.
+func (r *Reader) unbegun() (some bool) {
+	if r.numbered {
+		r.topics.All(func(_ uint64, t *Track) { some = some || t.from > 0 })
+	}
+	return some
 }
 
 // reached reports whether something of the run is not before the message that the topic is to

@@ -62,6 +62,29 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			rd.Packet(run(nil, id, 13, 1))
 			return append(out, items(rd)...)
 		}, []string{"x:lost 10+2", "x:lost 12+1", "x:13"}},
+		"the publisher goes before a total tells": {9, 12, func(rd *Reader) []string {
+			rd.Packet(run(nil, 77, 10, 1)) // another topic
+			out := items(rd)
+			rd.Total(TopicTotal{Lost: CausePublisherLost})
+			return append(out, items(rd)...)
+		}, []string{"?:unknown before 0"}},
+		"the stream ends before a total tells": {9, 12, func(rd *Reader) []string {
+			rd.End()
+			return items(rd)
+		}, []string{"?:unknown before 0"}},
+		"the publisher goes when all totals are told": {9, 12, func(rd *Reader) []string {
+			rd.Total(TopicTotal{ID: id, Next: 12})
+			rd.Total(TopicTotal{Index: 1, Complete: true})
+			out := items(rd)
+			rd.Total(TopicTotal{Lost: CausePublisherLost})
+			return append(out, items(rd)...)
+		}, nil},
+		"the publisher goes when the topic has begun": {9, 12, func(rd *Reader) []string {
+			rd.Packet(run(nil, id, 12, 1))
+			out := items(rd)
+			rd.Total(TopicTotal{Lost: CausePublisherLost})
+			return append(out, items(rd)...)
+		}, []string{"x:12"}},
 		"fragments before it": {9, 12, func(rd *Reader) []string {
 			rd.Packet(fragment(id, 11, 30, 0, 10))
 			rd.Packet(fragment(id, 11, 30, 10, 20))

@@ -17,6 +17,7 @@ type history struct {
 	asked int    // of them, those that are missing
 	low   uint64 // none between next and this is missing
 	cause Cause  // why the stream begins behind first
+	seek  seek
 }
 
 // historyAhead is how many packets of its history a receiver asks for at a time: the
@@ -26,6 +27,9 @@ const historyAhead = 64
 // Begun reports whether the publisher had sent something before this receiver came, which
 // that was to have as far as it could (ReceiverConfig.FromWindow).
 func (st *Stream) Begun() bool { return st.win.history.end > 0 }
+
+// Continued reports whether the stream goes on where it stood when it was removed.
+func (st *Stream) Continued() bool { return st.life.continued }
 
 // before makes a stream that is new begin with what its publisher can still send again.
 func (st *Stream) before(at extent) {
@@ -39,7 +43,7 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 		return
 	}
 	h := &st.win.history
-	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next}
+	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next, seek: newSeek(st)}
 	keep := uint64(0) // the rest is for what is sent meanwhile
 	if st.window() {
 		keep = st.win.span - st.win.span/4
@@ -90,6 +94,33 @@ func (h *history) came(st *Stream, now Instant, seq uint64) bool {
 	return true
 }
 
+// from makes the stream begin with a packet of its history, if it is to begin before: nothing
+// before that is wanted.
+func (h *history) from(st *Stream, now Instant, seq uint64) {
+	if h.first, st.start = seq, seq; seq > st.next {
+		h.cause = CauseNone
+		h.pass(st, seq)
+	}
+	st.advance(now)
+}
+
+// pass drops what is before packet seq, or missing there.
+func (h *history) pass(st *Stream, seq uint64) {
+	for ; st.next < seq; st.next++ {
+		switch e := st.win.entries.at(st.next); e.state {
+		case entryMissing:
+			st.win.missing--
+			if st.next >= h.at {
+				h.asked = max(0, h.asked-1)
+			}
+			e.state = entryEmpty
+		case entryHeld, entryLent:
+			st.drop(e)
+		}
+	}
+	h.at = max(h.at, st.next)
+}
+
 // giveUp gives up the packets below end that are missing: the stream begins behind the
 // last of them.
 func (h *history) giveUp(st *Stream, now Instant, end uint64, cause Cause) {
@@ -106,19 +137,7 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause Cause) {
 	if h.cause == CauseNone || h.cause == CauseGone {
 		h.cause = cause
 	}
-	for ; st.next < begin; st.next++ {
-		switch e := st.win.entries.at(st.next); e.state {
-		case entryMissing:
-			st.win.missing--
-			if st.next >= h.at {
-				h.asked = max(0, h.asked-1)
-			}
-			e.state = entryEmpty
-		case entryHeld, entryLent:
-			st.drop(e)
-		}
-	}
-	h.at = max(h.at, st.next)
+	h.pass(st, begin)
 	h.ask(st, now)
 }
 
@@ -139,7 +158,7 @@ func (h *history) settled(st *Stream, now Instant) bool {
 		st.stalled = true
 		return false
 	}
-	h.open = false
+	h.open, h.seek = false, seek{}
 	st.report.at = now // it is waited for from now on
 	st.r.due = min(st.r.due, now)
 	if begin := st.next; begin > h.first && (h.cause != CauseGone || h.first == 0) {

@@ -17,6 +17,7 @@ type liveness struct {
 	heartbeatEvery time.Duration // between its heartbeats, at most
 	free           bool          // it waits for nobody
 	keepsState     bool          // it keeps state for those who join
+	continued      bool          // the stream was removed before, and began again where it stood
 
 	down      bool // silent, or finished
 	downAt    Instant

@@ -9,6 +9,8 @@ type readerLosses struct {
 	losses  uint64 // packets lost so far, at most
 	told    uint32 // totals in a row since, or notAll
 	missed  uint64 // the reader itself has missed packets before this sequence
+
+	numbered bool // topics begin with certain messages (From), and not all totals were told since
 }
 
 // Total notes how far a topic had come at this sequence of the stream.
@@ -26,7 +28,7 @@ func (r *Reader) Total(t TopicTotal) {
 		r.ended = true
 	case t.Complete:
 		if r.told != notAll {
-			r.skipped = false
+			r.skipped, r.numbered = false, false
 		}
 	default:
 		r.total = &t

@@ -298,10 +298,13 @@ func (r *Reader) rest(it *Item) bool {
 		r.blind = CauseNone
 		return true
 	}
-	if r.ended && r.skipped {
+	if r.ended && (r.skipped || r.unbegun()) {
 		// Nobody can say any more which topics lost how many.
-		*it = Item{Unknown: true, Cause: r.cause}
-		r.skipped, r.ended = false, false
+		*it = Item{Unknown: true, Cause: CauseGone}
+		if r.skipped {
+			it.Cause = r.cause
+		}
+		r.skipped, r.numbered, r.ended = false, false, false
 		return true
 	}
 	r.ended = false

@@ -222,7 +222,7 @@ func (r *Reader) record(it *Item) bool {
 		*it = Item{Topic: t, State: StateMissing, Why: x.why}
 		return true
 	}
-	r.From(t.ID, x.number)
+	r.beginWith(t.ID, x.number)
 	*it = Item{Topic: t, Number: x.number, State: StateEnd}
 	return true
 }

@@ -268,6 +268,9 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if repaired {
 		e.since = now
 	}
+	if st.win.history.seek.open() {
+		st.win.history.seek.came(st, now, seq, b)
+	}
 	if turn {
 		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0)
 		if repaired {

@@ -36,10 +36,14 @@ func (t *totalsState) loss(st *Stream) {
 		}
 		return
 	}
-	if t.asOf >= st.next && (t.covered > 0 || len(t.pending) > 0) {
+	from := st.next
+	if st.win.history.open {
+		from = st.win.history.end // how far they were before says nothing of what follows it
+	}
+	if t.asOf >= from && (t.covered > 0 || len(t.pending) > 0) {
 		return
 	}
-	t.ask(st.next)
+	t.ask(from)
 	t.lossy, t.pending = true, t.pending[:0]
 	st.report.at = 0
 	st.r.due = 0
@@ -151,6 +155,9 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	if done {
 		t.add(a.AsOf, TopicTotal{Complete: true})
 		t.close()
+		if s := &st.win.history.seek; s.open() {
+			s.settle(st, now)
+		}
 		st.report.at = now
 		st.r.due = min(st.r.due, now)
 	}

@@ -154,12 +154,12 @@ func (d drawer) slow(o *Options) {
 func (d drawer) patterns(o *Options) {
 	for i := range o.Subscribers {
 		s := &o.Subscribers[i]
-		if s.From > 0 || !d.chance(35) { // nobody has patterns that begin with a number
+		if !d.chance(35) {
 			continue
 		}
 		for range d.between(1, 3) {
 			p := Pattern{Text: pick(d, patternTexts...)}
-			if d.chance(60) {
+			if s.From == 0 && d.chance(60) { // what begins with numbers takes no patterns later
 				p.At = d.time(10*time.Microsecond, o.Faults)
 			}
 			s.Patterns = append(s.Patterns, p)

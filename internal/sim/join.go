@@ -29,10 +29,31 @@ func (d drawer) joins(o *Options) {
 // numbered reports whether the feed's topics begin with a certain message.
 func (f *feed) numbered() bool { return f.sub.o.From > 0 && f.st.Begun() }
 
+// wantedFrom is the message that a topic of a stream is to begin with, where From is given: a little behind it, for
+// each has its own.
+func (s *subscriber) wantedFrom(publisher, epoch, topic uint64) uint64 {
+	return s.o.From - 1 + (publisher^epoch^topic)%32
+}
+
+// wanted is wantedFrom, if there is such a message.
+func (s *subscriber) wanted() func(publisher, epoch, topic uint64) uint64 {
+	if s.o.From == 0 {
+		return nil
+	}
+	return s.wantedFrom
+}
+
+// beginFrom makes a topic begin with its first message that is wanted.
+func (f *feed) beginFrom(id uint64) {
+	if f.numbered() {
+		f.r.From(id, f.sub.wantedFrom(f.st.Publisher, f.st.Epoch, id))
+	}
+}
+
 // firstOf is the first message of a topic that the feed is to have, or be told of.
 func (f *feed) firstOf(topic int) uint64 {
 	if f.numbered() {
-		return f.sub.o.From - 1
+		return f.sub.wantedFrom(f.st.Publisher, f.st.Epoch, f.sub.sim.topicIDs[topic])
 	}
 	return f.t.firstFrom(topic, f.topics[topic].from)
 }
@@ -81,7 +102,9 @@ func (o *output) begun() {
 	if begin == o.begin {
 		return
 	}
-	if o.t != nil && !o.s.o.FromState && (begin > o.t.trail || o.begin == 0) {
+	if o.s.o.From > 0 {
+		o.checkSought(begin)
+	} else if o.t != nil && !o.s.o.FromState && (begin > o.t.trail || o.begin == 0) {
 		o.s.sim.fail("subscriber %d: stream %#x.%d begins with packet %d instead of %d, the window with %d", o.s.number, o.st.Publisher, o.st.Epoch, begin, o.begin, o.t.trail)
 	}
 	for _, f := range o.feeds {
@@ -94,6 +117,22 @@ func (o *output) begun() {
 		}
 	}
 	o.begin = begin
+}
+
+// checkSought checks that a stream which begins with certain messages of its topics begins with none of them
+// left out, but those that the publisher has no more.
+func (o *output) checkSought(begin uint64) {
+	for _, f := range o.feeds {
+		for i := range f.topics {
+			if f.t == nil || !f.topics[i].wanted || i >= len(f.t.topics) {
+				continue
+			}
+			n, sent := f.firstOf(i), f.t.topics[i].sent
+			if n < uint64(len(sent)) && sent[n].first < begin && sent[n].first >= max(o.begin, o.t.trail) {
+				f.fail("begins with packet %d, and message %d of topic %d with %d", begin, n, i, sent[n].first)
+			}
+		}
+	}
 }
 
 // askTotals asks how far topics are that begin with a certain message.

@@ -214,8 +214,8 @@ type Subscriber struct {
 	Wake     time.Duration // from the first packet to the poll
 	Batch    int           // packets a poll
 	Late     time.Duration // timers fire late by up to this
-	// Window says that it wants what publishers' windows hold; From is 1 + the number that
-	// it wants all topics to begin with there, 0: all.
+	// Window says that it wants what publishers' windows hold; From is 1 + the number behind
+	// which topics begin there (wantedFrom), 0: all.
 	FromWindow bool
 	From       uint64
 	FromState  bool // it begins with the state that publishers keep

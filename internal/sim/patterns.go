@@ -154,6 +154,9 @@ func (f *feed) begin(seq uint64) {
 		if x.whole {
 			f.r.Whole(x.id)
 		}
+		if x.named {
+			f.beginFrom(x.id)
+		}
 		return true
 	})
 }

@@ -69,7 +69,7 @@ func (s *subscriber) begin() {
 	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		FromWindow: s.o.FromWindow, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
+		History: reliable.History{FromWindow: s.o.FromWindow, Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
 		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng), Muting: s.muting(),
 	}, s, s)

@@ -1,0 +1,105 @@
+package reliable
+
+import "github.com/fanfaremq/fanfare/internal/wire"
+
+// seek finds out how much of its history a stream needs where its topics begin with certain
+// messages (ReceiverConfig.Wanted). The history is fetched from the newest packet down, so it is
+// enough to know when each of the topics has come down to its first message, or has nothing to
+// be fetched. docs/protocol.md §9.8.
+type seek struct {
+	// begun is, by topic, the newest packet at or behind which the first message that is wanted
+	// begins. Nil: all of the history is needed, or what is needed is known.
+	begun map[uint64]uint64
+}
+
+func newSeek(st *Stream) seek {
+	if st.r.cfg.Wanted == nil {
+		return seek{}
+	}
+	return seek{begun: make(map[uint64]uint64)}
+}
+
+// open reports whether it is still to be found out.
+func (s *seek) open() bool { return s.begun != nil }
+
+// came looks at a packet that has come.
+func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
+	p := st.readable(b)
+	if p == nil {
+		return
+	}
+	any := false
+	for run, rest, ok := wire.NextRun(PacketData(p)); ok; run, rest, ok = wire.NextRun(rest) {
+		if run.Kind >= wire.RunTopic {
+			continue
+		}
+		number := st.wantedFrom(run.Topic)
+		if run.Number > number || run.Number == number && begunBefore(run) {
+			continue
+		}
+		if at, has := s.begun[run.Topic]; !has || seq > at {
+			s.begun[run.Topic] = seq
+			any = true
+		}
+	}
+	if any {
+		s.settle(st, now)
+	}
+}
+
+// settle ends the search where all topics are settled.
+func (s *seek) settle(st *Stream, now Instant) {
+	h := &st.win.history
+	begin, ok := s.told(st)
+	if !ok && st.r.names.to == nil {
+		begin, ok = s.named(st)
+	}
+	if !ok || !h.open || !s.open() {
+		return
+	}
+	s.begun = nil
+	h.from(st, now, begin)
+}
+
+// told is where the stream begins as far as the publisher has told all its topics as of the end
+// of the history or later.
+func (s *seek) told(st *Stream) (begin uint64, ok bool) {
+	h, t := &st.win.history, &st.totals
+	if !t.complete() || t.asOf < h.end || len(t.pending) == maxPendingTotals {
+		return 0, false
+	}
+	begin = h.end
+	for _, x := range t.pending {
+		if x.Complete {
+			break
+		}
+		if x.Next <= st.wantedFrom(x.ID) {
+			continue // nothing of it is to be fetched
+		}
+		at, has := s.begun[x.ID]
+		if !has {
+			return 0, false
+		}
+		begin = min(begin, at)
+	}
+	return begin, true
+}
+
+// named is where the stream begins if all topics that are wanted have come down to their first
+// messages.
+func (s *seek) named(st *Stream) (begin uint64, ok bool) {
+	begin = st.win.history.end
+	for id := range st.r.wants {
+		at, has := s.begun[id]
+		if !has {
+			return 0, false
+		}
+		begin = min(begin, at)
+	}
+	return begin, true
+}
+
+// wantedFrom is the number of the first message of a topic that is wanted.
+func (st *Stream) wantedFrom(topic uint64) uint64 {
+	return st.r.cfg.Wanted(st.Publisher, st.Epoch, topic)
+}

@@ -1,0 +1,69 @@
+package reliable
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// Of its history a stream fetches what lies behind the first messages that are wanted, and no more.
+// docs/protocol.md §9.8.
+func TestReceiverFetchesFromANumber(t *testing.T) {
+	for name, c := range map[string]struct {
+		topics  []string
+		wanted  uint64
+		told    bool   // the publisher tells its totals, of a.b only
+		late    uint64 // this packet of the history does not come
+		first   uint64 // packet: the first that came of those asked for at once
+		fetched uint64 // packets, at most
+	}{
+		"the topic has come down to it":     {topics: []string{"a.b"}, wanted: 100, first: 86, fetched: 2 * historyAhead},
+		"it is not held any more":           {topics: []string{"a.b"}, wanted: 5, first: 10, fetched: 140},
+		"another topic may be further down": {topics: []string{"a.b", "c.d"}, wanted: 100, first: 10, fetched: 140},
+		"a total says that it is not":       {topics: []string{"a.b", "c.d"}, wanted: 100, told: true, first: 86, fetched: 2 * historyAhead},
+		"nothing is to be fetched":          {topics: []string{"a.b"}, wanted: 150, told: true, first: 150, fetched: historyAhead},
+		"one behind it is given up":         {topics: []string{"a.b"}, wanted: 100, late: 120, first: 121, fetched: 2 * historyAhead},
+		"one before it is not needed":       {topics: []string{"a.b"}, wanted: 100, late: 80, first: 86, fetched: 2 * historyAhead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &log{}
+			r := newReceiver(t, l, func(x *ReceiverConfig) {
+				x.FromWindow, x.WindowBytes, x.MemoryBytes = true, 200*512, 8*200*512
+				x.Wanted = func(_, _, _ uint64) uint64 { return c.wanted }
+			})
+			var order []uint64
+			l.onPacket = func(st *Stream, _ []byte) { order = append(order, st.Next()) }
+			now := Instant(time.Second)
+			setTopics(r, now, c.topics)
+			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
+			r.Streams()[0].WantTotals()
+			if c.told {
+				r.Handle(now, 5, announced(149, c.wanted)) // as of before the end: it says nothing
+				r.Handle(now, 5, announced(150, 150))
+			}
+			r.Handle(now, 5, data(3, 150, 0)) // what is sent meanwhile
+			for end := now.Add(5 * time.Second); now < end && len(order) == 0; now = now.Add(minRetry) {
+				r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 151, Trail: 10, SentAt: uint64(now), Interval: time.Second}))
+				ranges, _, _ := asked(t, replies(r, now))
+				for _, x := range ranges {
+					for seq := x[0]; seq < x[0]+x[1]; seq++ {
+						if seq != c.late {
+							r.Handle(now, 5, data(3, seq, wire.FlagRepair))
+						}
+					}
+				}
+			}
+			if len(order) == 0 || order[0] != c.first || uint64(len(order)) != 151-c.first || !slices.IsSorted(order) {
+				t.Errorf("delivered %v", order)
+			}
+			if n := r.Stats().History; n > c.fetched {
+				t.Errorf("%d packets were fetched", n)
+			}
+			if gap := c.late > c.wanted; gap != (len(l.gaps) == 1) || gap && l.gaps[0] != [3]uint64{86, 35, uint64(CauseDeadline)} {
+				t.Errorf("gaps %v", l.gaps)
+			}
+		})
+	}
+}
