@@ -22,7 +22,7 @@ var (
 	// ErrTopic: the name is no topic.
 	ErrTopic = errors.New("invalid topic")
 	// ErrWildcard: a pattern with * or > stands where a topic is needed, as for a
-	// publisher, or with From(Number). It is an ErrTopic too.
+	// publisher. It is an ErrTopic too.
 	ErrWildcard = errors.New("a pattern is no topic")
 	// ErrTopicCollision: two topic names have the same 64-bit id; rename one.
 	ErrTopicCollision = reliable.ErrTopicCollision

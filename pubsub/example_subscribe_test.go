@@ -285,27 +285,30 @@ func ExampleFrom() {
 		log.Fatal(err)
 	}
 	defer there.Close()
-	for _, start := range []pubsub.Start{pubsub.Window, pubsub.Number(2)} {
-		sub, err := there.Subscribe("lines", pubsub.From(start))
+	var kept pubsub.Positions // in a program that is restarted, as JSON in a file
+	for range 2 {
+		sub, err := there.Subscribe("lines", pubsub.From(&kept), pubsub.PublisherEvents())
 		if err != nil {
 			log.Fatal(err)
 		}
 		for msg, err := range sub.Messages(ctx) {
-			if err != nil {
-				log.Fatal(err) // a *GapError, if some are not held any more
+			if kept.Add(msg, err); err != nil {
+				continue // a *PublisherEvent, or a *GapError if some are not held any more
 			}
-			fmt.Printf("from %v: %d %s\n", start, msg.Number, msg.Data)
-			if msg.Number == 2 {
+			fmt.Printf("%d %s\n", msg.Number, msg.Data)
+			if msg.Number > 0 {
 				break
 			}
 		}
+		fmt.Println("restarted")
 		sub.Close()
 	}
 	// Output:
-	// from window: 0 one
-	// from window: 1 two
-	// from window: 2 three
-	// from 2: 2 three
+	// 0 one
+	// 1 two
+	// restarted
+	// 2 three
+	// restarted
 }
 
 // A subscription to a pattern gets all topics that match, also those that are new, each

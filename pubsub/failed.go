@@ -59,10 +59,13 @@ func publicError(err error) error {
 	var evicted *driver.EvictedError
 	var unreadable *reliable.UnreadableError
 	var unsent *driver.UnsentError
+	var unheard *driver.UnheardError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
 		return err
+	case errors.As(err, &unheard):
+		return unheardGap(unheard)
 	case errors.As(err, &unsent):
 		return &UnsentError{unsent.Messages, publicError(unsent.Err)}
 	case errors.As(err, &flow):

@@ -2,88 +2,50 @@ package pubsub
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 )
 
-// Start is where a subscription begins: Live, which is its zero value, Window, State, or what
-// Number returns. It is no number itself, so that From(500), which looks as if it began with
-// message 500, does not compile.
-type Start struct {
-	kind   startKind
-	number uint64 // with startNumber
+// Start is where a subscription begins: Live, Window, State, or Positions. It is no number, so that From(500), which
+// looks as if it began with message 500, does not compile.
+type Start interface {
+	// String is what ParseStart takes, but for Positions.
+	String() string
+	from(*Bus) beginning
 }
 
-type startKind uint8
+// beginning is a Start as the driver has it.
+type beginning struct{ driver.From }
+
+// start is a Start that is the same for all streams.
+type start string
 
 const (
-	startLive startKind = iota
-	startWindow
-	startState
-	startNumber
-)
-
-var (
 	// Live begins with what is published from now on.
-	Live = Start{}
+	Live start = "live"
 	// Window begins with all that a publisher's window still holds: Config.WindowBytes
 	// there, as far as one and a half Config.ReceiveWindowBytes have room for it here.
-	Window = Start{kind: startWindow}
+	Window start = "window"
 	// State begins with the state that the publisher keeps (Publisher.State, Publisher.Retain):
 	// first messages of which IsState is true, and then, without a hole, all that was published since
 	// it was taken. A pattern begins with the state of every topic that matches and that the publisher
 	// has by then; topics that come later begin with their first message.
-	State = Start{kind: startState}
+	State start = "state"
 )
 
-// mostNumber is above all numbers that messages have.
-const mostNumber = 1 << 62
+func (s start) String() string { return string(s) }
 
-// Number begins with message n of each topic. What the publisher's window holds of it is
-// fetched; what it does not hold any more is one *GapError at the start. The numbers are
-// those of each publisher and epoch (Message.Number); a publisher that begins after the
-// subscription, and so has another epoch, is heard from its first message on. To go on where
-// an earlier subscription stood, give its last Message.Number and one more. Patterns are an
-// error with it, which matches ErrWildcard.
-func Number(n uint64) Start { return Start{startNumber, min(n, mostNumber)} }
-
-// String is what ParseStart takes.
-func (s Start) String() string {
-	switch s.kind {
-	case startNumber:
-		return strconv.FormatUint(s.number, 10)
-	case startWindow:
-		return "window"
-	case startState:
-		return "state"
-	}
-	return "live"
+func (s start) from(*Bus) beginning {
+	return beginning{driver.From{Window: s == Window, State: s == State}}
 }
 
-// from is the start for the driver.
-func (s Start) from() driver.From {
-	if s.kind == startNumber {
-		return driver.From{Window: true, Numbered: true, Number: s.number}
-	}
-	return driver.From{Window: s.kind == startWindow, State: s.kind == startState}
-}
-
-// ParseStart takes "live", "window", "state" or a message number.
+// ParseStart takes "live", "window" or "state".
 func ParseStart(text string) (Start, error) {
-	switch text {
-	case "live":
-		return Live, nil
-	case "window":
-		return Window, nil
-	case "state":
-		return State, nil
+	switch s := start(text); s {
+	case Live, Window, State:
+		return s, nil
 	}
-	n, err := strconv.ParseUint(text, 10, 62)
-	if err != nil {
-		return Live, fmt.Errorf("%q is none of live, window, state, and a message number", text)
-	}
-	return Number(n), nil
+	return nil, fmt.Errorf("%q is none of live, window, and state", text)
 }
 
 // From says where the subscription begins; Live is the default. What was published before
@@ -101,13 +63,16 @@ func ParseStart(text string) (Start, error) {
 // *StateError says why, once for each topic and publisher, and what is published from then on
 // follows.
 //
-// With Window, State and Number the subscription is a receiver of its own: publishers count it
+// With Window, State and Positions the subscription is a receiver of its own: publishers count it
 // beside the other subscriptions of its bus, and it has windows of its own, which may take
 // twice Config.ReceiveMemoryBytes. It takes part in flow control as any other when it has what
 // it begins with; until then nobody waits for it, and what leaves a publisher's window
-// before it was fetched is not part of it: with Number that is in the gap. With Window a
+// before it was fetched is not part of it: with Positions that is in the gap. With Window a
 // pattern has all that the window holds of each topic that matches. Topics that Add adds
 // begin with what is published from then on, without state.
 func From(start Start) SubscribeOption {
+	if p, ok := start.(*Positions); ok && p != nil {
+		start = p.clone() // it may change before it is used
+	}
 	return func(o *subscribeOptions) { o.from = start }
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -46,20 +47,22 @@ func TestFrom(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	const before, after = 800, 100
+	starts := func(s Start) func(*Bus) Start { return func(*Bus) Start { return s } }
+	at := func(n uint64) func(*Bus) Start { return func(b *Bus) Start { return positionOf(b, "x", n) } }
 	for _, c := range []struct {
 		name   string
-		start  Start
+		start  func(*Bus) Start
 		window int // of the publisher, bytes
 		first  uint64
 		gap    bool // one before the first message
 		exact  bool
 	}{
-		{"live", Live, 0, before, false, true},
-		{"window", Window, 0, 0, false, true},
-		{"number", Number(234), 0, 234, false, true},
-		{"number that is still to come", Number(before + 50), 0, before + 50, false, true},
-		{"window that does not hold all", Window, 64 << 10, 1, false, false},
-		{"number that it does not hold", Number(100), 64 << 10, 101, true, false},
+		{"live", starts(Live), 0, before, false, true},
+		{"window", starts(Window), 0, 0, false, true},
+		{"position", at(234), 0, 234, false, true},
+		{"position that is still to come", at(before + 50), 0, before + 50, false, true},
+		{"window that does not hold all", starts(Window), 64 << 10, 1, false, false},
+		{"position that it does not hold", at(100), 64 << 10, 101, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			url := memURL(t)
@@ -81,7 +84,7 @@ func TestFrom(t *testing.T) {
 				t.Fatal(err)
 			}
 			there := openBus(t, Config{}, url)
-			s := subscribe(t, there, "x", From(c.start))
+			s := subscribe(t, there, "x", From(c.start(bus)))
 			wait(t, ctx, pub, 1)
 			if c.window > 0 {
 				waitJoined(t, ctx, pub) // a small window is soon passed
@@ -139,7 +142,7 @@ func TestFromBesideOthers(t *testing.T) {
 		if got = append(got, m.Number); m.Number == 999 {
 			close(done)
 		}
-	}, From(Number(200)))
+	}, From(positionOf(bus, "x", 200)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,9 +253,9 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 	for range 10 {
 		there := openBus(t, Config{Faults: "loss=0.01,seed=7"}, url)
 		for i := range 5 {
-			start := Window
+			start := Start(Window)
 			if i%2 == 1 {
-				start = Number(5)
+				start = positionOf(bus, "x", 5)
 			}
 			subs = append(subs, subscribe(t, there, "x", From(start)))
 			time.Sleep(10 * time.Millisecond)
@@ -275,35 +278,39 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 	}
 }
 
-// No constant is a Start: From(500) began live, for somebody who meant message 500.
+// positionOf are positions of which the only one is message n of a bus's topic.
+func positionOf(b *Bus, topic string, n uint64) *Positions {
+	_, epoch := b.loops.Publisher()
+	p := new(Positions)
+	p.set(place{b.ID(), epoch, topic}, position{next: n})
+	return p
+}
+
+// No number is a Start: From(500) began live, for somebody who meant message 500.
 func TestStartIsNoNumber(t *testing.T) {
-	kind := reflect.TypeFor[Start]()
-	if kind.Kind() != reflect.Struct || kind.NumField() == 0 || kind.Field(0).IsExported() {
-		t.Errorf("a Start can be written as a constant, for it is a %v", kind.Kind())
+	for _, kind := range []reflect.Type{reflect.TypeFor[int](), reflect.TypeFor[string]()} {
+		if kind.Implements(reflect.TypeFor[Start]()) {
+			t.Errorf("a Start can be written as a constant: %v", kind)
+		}
 	}
-	if (Start{}) != Live {
-		t.Error("the zero value is not Live")
-	}
-	for _, s := range []Start{Live, Window, State} {
-		if s == Number(0) || s == Number(1) || s == Number(2) {
-			t.Errorf("%v is the start at a number", s)
+	b := openBus(t, Config{}, memURL(t))
+	for _, start := range []Start{nil, (*Positions)(nil)} {
+		if _, err := b.Subscribe("x", From(start)); err == nil || !strings.Contains(err.Error(), "From needs") {
+			t.Errorf("From(%#v): %v", start, err)
 		}
 	}
 }
 
 func TestParseStart(t *testing.T) {
-	for text, want := range map[string]Start{"live": Live, "window": Window, "0": Number(0), "17": Number(17), "4611686018427387903": Number(1<<62 - 1)} {
+	for text, want := range map[string]Start{"live": Live, "window": Window, "state": State} {
 		got, err := ParseStart(text)
 		if err != nil || got != want || got.String() != text {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "old", "-1", "1.5", "9223372036854775807", "Window"} {
+	for _, text := range []string{"", "old", "17", "Window"} {
 		if got, err := ParseStart(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
-	}
-	if Number(1<<63).String() != "4611686018427387904" {
-		t.Error(Number(1 << 63))
 	}
 }

@@ -15,9 +15,12 @@ type GapError struct {
 	Topic string
 	// First is the number, within its topic and publisher, of the first
 	// message lost, and Count how many were. Count zero means that it cannot
-	// be known whether and how many were lost.
+	// be known whether and how many were lost: before message First, or, where Open is set, from it on.
 	First, Count uint64
-	Cause        Cause
+	// Open says that the publisher is not heard that Positions have, by that epoch: it has ended, or is lost. Where it is
+	// heard later its messages follow, from First on.
+	Open  bool
+	Cause Cause
 	// Publisher, with PublisherName and Epoch as in Message, is who published them.
 	Publisher     PublisherID
 	PublisherName string
@@ -32,6 +35,8 @@ func (e *GapError) Error() string {
 	switch {
 	case e.Topic == "":
 		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", who, e.Cause)
+	case e.Open:
+		return fmt.Sprintf("topic %s of publisher %s: messages from number %d on may be lost, how many cannot be known: its run with epoch %d is not heard", e.Topic, who, e.First, e.Epoch)
 	case e.Count == 0:
 		return fmt.Sprintf("topic %s of publisher %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, who, e.First, e.Cause)
 	case e.Count == 1:
@@ -50,6 +55,11 @@ func gapError(d *driver.Delivery) *GapError {
 		e.Topic = d.Topic.Name
 	}
 	return e
+}
+
+// unheardGap is the gap of a position whose publisher is not heard.
+func unheardGap(err *driver.UnheardError) *GapError {
+	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch}
 }
 
 // Cause says why messages were lost for good.

@@ -11,14 +11,20 @@ import (
 // is delivered, in the order and with the gaps that Subscribe promises. What it has
 // already changes nothing. After an error, which names the topic, none was added. In a
 // handler it is ErrInHandler: the bus cannot wait for itself. A subscription that begins with
-// state takes no more patterns, which is an error that matches ErrWildcard.
+// state or Positions takes no more patterns, which is an error that matches ErrWildcard.
 func (s *Subscription) Add(topics ...string) error {
 	for _, name := range topics {
-		if p, err := parsePattern(name); err == nil && p.Wild() && s.from == State {
+		if p, err := parsePattern(name); err != nil || !p.Wild() {
+			continue
+		}
+		if _, numbered := s.from.(*Positions); numbered {
+			return &TopicError{name, "its topics would begin with messages that were published before: give it a subscription of its own", ErrWildcard}
+		}
+		if s.from == State {
 			return &TopicError{name, "publishers may be sending the state of what was wanted before, which lacks its topics: give it a subscription of its own", ErrWildcard}
 		}
 	}
-	names, err := s.bus.topicNames(topics, s.from)
+	names, err := s.bus.topicNames(topics)
 	if err != nil {
 		return err
 	}
@@ -34,7 +40,7 @@ func (s *Subscription) Add(topics ...string) error {
 // or pattern of the subscription matches. What it does not have, as it was added, changes
 // nothing: one topic of a pattern cannot be removed. A subscription without topics stays open, and more can be added.
 func (s *Subscription) Remove(topics ...string) error {
-	names, err := s.bus.topicNames(topics, Live)
+	names, err := s.bus.topicNames(topics)
 	if err != nil {
 		return err
 	}
@@ -62,8 +68,8 @@ func (s *Subscription) changed(call string, names []driver.TopicName, err error)
 }
 
 // topicNames checks topics and patterns and maps them to groups: a pattern to all those in
-// which topics that match can be. They are of a subscription that begins there.
-func (b *Bus) topicNames(topics []string, from Start) ([]driver.TopicName, error) {
+// which topics that match can be.
+func (b *Bus) topicNames(topics []string) ([]driver.TopicName, error) {
 	names := make([]driver.TopicName, 0, len(topics))
 	for _, name := range topics {
 		p, err := parsePattern(name)
@@ -73,8 +79,6 @@ func (b *Bus) topicNames(topics []string, from Start) ([]driver.TopicName, error
 		case !p.Wild():
 			names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
 			continue
-		case from.kind == startNumber:
-			return nil, &TopicError{name, "a pattern has no first number, for each topic counts its messages: name one topic, or begin with Window", ErrWildcard}
 		}
 		for _, group := range b.groups.Groups(p) {
 			names = append(names, driver.TopicName{Name: name, Group: group, Pattern: p})

@@ -22,7 +22,7 @@ func (b *Bus) opened() error {
 
 // subscribeOptions is what options make of a subscription to topic.
 func (b *Bus) subscribeOptions(topic string, options []SubscribeOption) (subscribeOptions, error) {
-	o := subscribeOptions{topics: []string{topic}}
+	o := subscribeOptions{topics: []string{topic}, from: Live}
 	if err := b.opened(); err != nil {
 		return o, err
 	}
@@ -31,6 +31,9 @@ func (b *Bus) subscribeOptions(topic string, options []SubscribeOption) (subscri
 			return o, fmt.Errorf("option %d of %d is nil", i+1, len(options))
 		}
 		f(&o)
+	}
+	if p, ok := o.from.(*Positions); o.from == nil || ok && p == nil {
+		return o, errors.New("From needs Live, Window, State, or Positions that are not nil")
 	}
 	return o, nil
 }

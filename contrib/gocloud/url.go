@@ -35,7 +35,7 @@ func init() {
 //
 // Queries of subscriptions:
 //
-//	from=START      where it begins: live, window, state or a message number
+//	from=START      where it begins: live, window or state
 //	raw=true        SubscriptionOptions.Raw
 type URLOpener struct {
 	Bus                 *fanfare.Bus

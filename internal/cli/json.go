@@ -44,7 +44,8 @@ type jsonGap struct {
 	Type      string `json:"type,omitempty"`
 	Topic     string `json:"topic"`
 	First     uint64 `json:"first"`
-	Count     uint64 `json:"count"` // 0: not known
+	Count     uint64 `json:"count"`          // 0: not known
+	Open      bool   `json:"open,omitempty"` // all from first on may be lost
 	Cause     string `json:"cause"`
 	Publisher string `json:"publisher"`
 	Name      string `json:"name,omitempty"` // of the publisher

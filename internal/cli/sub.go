@@ -28,6 +28,7 @@ type sub struct {
 	slow    slowWord
 	behind  uint64
 	from    fromWord
+	resume  resume
 	tag     string
 	dicts   []string
 
@@ -84,6 +85,9 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	if err := s.openPositions(); err != nil {
+		return &usageError{err}
+	}
 	if text := s.mixed(); text != "" && !s.quiet {
 		e.console.line("%s", text)
 	}
@@ -97,7 +101,11 @@ func (s *sub) run(ctx context.Context, e *env) error {
 		stop()
 		m.stop()
 	}
-	err = cmp.Or(err, s.sink.flush())
+	flushed := s.sink.flush()
+	if flushed == nil {
+		flushed = s.resume.keep()
+	}
+	err = cmp.Or(err, flushed)
 	if file != nil {
 		err = cmp.Or(err, pathError(file.Close()))
 	}
@@ -165,6 +173,7 @@ func (s *sub) message(m *pubsub.Message) error {
 	if err := s.sink.write(m); err != nil {
 		return err
 	}
+	s.delivered(*m, nil)
 	if s.tally.came() == s.most {
 		s.finished = endCount
 	}
@@ -178,6 +187,7 @@ func (s *sub) other(err error) error {
 	var collision *pubsub.TopicCollisionError
 	var refused *pubsub.PublisherRefusedError
 	var state *pubsub.StateError
+	s.delivered(pubsub.Message{}, err)
 	switch {
 	case errors.As(err, &gap):
 		return s.gap(gap)
@@ -216,7 +226,7 @@ func (s *sub) gap(g *pubsub.GapError) error {
 }
 
 func asJSON(g *pubsub.GapError) jsonGap {
-	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Cause: g.Cause.String(), Publisher: g.Publisher.String(), Name: g.PublisherName}
+	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Open: g.Open, Cause: g.Cause.String(), Publisher: g.Publisher.String(), Name: g.PublisherName}
 }
 
 // collision reports a publisher that has another topic by the same id. The

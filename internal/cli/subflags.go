@@ -49,7 +49,7 @@ stands in the place of a topic's state that there is not; in the summary
 			"fanfare sub -slow conflate 'quotes.>'",
 			"fanfare sub -dict md.dict -o copy.itch -framing itch md.xnas",
 			"fanfare sub -from window news",
-			"fanfare sub -from 1500 -o rest.itch -framing itch md.xnas",
+			"fanfare sub -from file:stopped.json -o rest.itch -framing itch md.xnas",
 		},
 		exits: []word{mismatchExit},
 		exitNotes: `It is 0 when as many messages came as -n says, when with -until end the publishers
@@ -82,8 +82,8 @@ func (s *sub) register(fs *flagSet) {
 		word{string(fromWindow), "with all that publishers still hold for repairs"},
 		word{string(fromState), "with the state that publishers keep of each topic (pub -retain: its last message), and all that is published from then on; " +
 			"its records count for -n"},
-		word{string(fromNumber), "there with message number N of each topic, such as the last one that an earlier sub had and 1; " +
-			"what is not held any more is a gap. A publisher that begins later is heard from its first message on. Patterns have no number"})
+		word{string(fromFile), "where the sub before stopped that had the same file, which need not exist yet: it is written when a sub ends. " +
+			"What is not held any more is a gap"})
 	choiceVar(fs, &s.slow, "slow", "what happens when messages come faster than they can be written",
 		word{string(slowAuto), "publishers that wait for their subscribers wait for this one, the others go on and it has gaps"},
 		word{string(slowBlock), "publishers wait"},

@@ -1,8 +1,15 @@
 package cli
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
 
+	"github.com/fanfaremq/fanfare/internal/outfile"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -13,28 +20,73 @@ const (
 	fromLive   fromWord = "live"
 	fromWindow fromWord = "window"
 	fromState  fromWord = "state"
-	fromNumber fromWord = "N"
+	fromFile   fromWord = "file:FILE"
 )
+
+// resume is where a sub begins that goes on from a file, and what it writes there when it ends.
+type resume struct {
+	positions pubsub.Positions
+	file      *outfile.File // nil: it goes on from no file
+}
+
+// file is the path of the positions that -from names, if it does.
+func (w fromWord) file() (path string, ok bool) { return strings.CutPrefix(string(w), "file:") }
 
 // checkFrom says what is wrong with -from.
 func (s *sub) checkFrom() error {
-	start, err := pubsub.ParseStart(string(s.from))
-	if err != nil {
-		return usagef("-from %s: it must be live, window, state or a message number", s.from)
-	}
-	numbered := start != pubsub.Live && start != pubsub.Window && start != pubsub.State
-	for _, t := range s.topics {
-		if numbered && errors.Is(pubsub.CheckTopic(t), pubsub.ErrWildcard) {
-			return usagef("-from %s is a number of each topic's own, and %q is a pattern: name the topics, or say -from window", s.from, t)
-		}
+	if path, ok := s.from.file(); ok && path == "" {
+		return usagef("-from file: needs the name of a file")
 	}
 	return nil
 }
 
 // fromOption is that of -from, which was checked.
 func (s *sub) fromOption() pubsub.SubscribeOption {
+	if s.resume.file != nil {
+		return pubsub.From(&s.resume.positions)
+	}
 	start, _ := pubsub.ParseStart(string(s.from))
 	return pubsub.From(start)
+}
+
+// openPositions reads the positions of -from, if there are any yet.
+func (s *sub) openPositions() error {
+	path, ok := s.from.file()
+	if !ok {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &s.resume.positions)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		s.resume.file, err = outfile.Create(path, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("-from %s: %w", s.from, pathError(err))
+	}
+	return nil
+}
+
+// delivered takes in what is written, or was told.
+func (s *sub) delivered(m pubsub.Message, err error) {
+	if s.resume.file != nil {
+		s.resume.positions.Add(m, err)
+	}
+}
+
+// keep writes the positions, when all that is before them is written.
+func (r *resume) keep() error {
+	if r.file == nil {
+		return nil
+	}
+	data, err := json.Marshal(r.positions)
+	if err == nil {
+		err = r.file.Put(append(data, '\n'))
+	}
+	return cmp.Or(err, r.file.Close())
 }
 
 // stateRecord writes what comes of a topic's state, as messages that have no number of their own:

@@ -13,22 +13,32 @@ func TestSubFrom(t *testing.T) {
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
 	pub := start(t, in, "pub", "-t", url, "-q", "x")
-	for _, c := range [][3]string{{"window", "3", "one\ntwo\nthree\n"}, {"1", "2", "two\nthree\n"}} {
+	file := filepath.Join(t.TempDir(), "at.json")
+	for _, c := range [][3]string{{"window", "3", "one\ntwo\nthree\n"}, {"file:" + file, "1", "one\n"}, {"file:" + file, "2", "two\nthree\n"}} {
 		sub := start(t, nil, "sub", "-t", url, "-q", "-from", c[0], "-n", c[1], "x")
 		sub.end(t, exitOK)
 		if got := sub.stdout.String(); got != c[2] {
 			t.Errorf("-from %s: %q, want %q", c[0], got, c[2])
 		}
 	}
+	if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), `"topic":"x","next":3}`) {
+		t.Errorf("%s, %v", data, err)
+	}
 	close(in.done)
 	pub.end(t, exitOK)
 }
 
-func TestSubFromNumberOfPattern(t *testing.T) {
-	sub := start(t, nil, "sub", "-until", "end", "-t", memURL(t), "-from", "3", "x", "md.>")
-	sub.end(t, exitUsage)
-	if text := sub.stderr.String(); !strings.Contains(text, `-from 3`) || !strings.Contains(text, `"md.>" is a pattern`) {
-		t.Error(text)
+func TestSubFromIsWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "at.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]string{"1500": "live, window, state, file:FILE", "file:": "needs the name", "file:" + file: "cannot unmarshal", "file:/there/is/none": "/there/is/none"} {
+		sub := start(t, nil, "sub", "-t", memURL(t), "-from", from, "x")
+		sub.end(t, exitUsage)
+		if text := sub.stderr.String(); !strings.Contains(text, want) {
+			t.Errorf("-from %s: %q", from, text)
+		}
 	}
 }
 

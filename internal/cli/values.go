@@ -138,7 +138,7 @@ func rateVar(fs *flagSet, val *float64, name, usage string) {
 
 // word is one of those that a flag or an operand can be. Help and completion say
 // what it means. Capitals at its end stand for all that may be in their place, which who
-// takes it looks at; N alone is a number.
+// takes it looks at.
 type word struct {
 	text  string
 	means string // may be empty
@@ -147,10 +147,6 @@ type word struct {
 // takes reports whether text is the word, or it with something for its capitals.
 func (w word) takes(text string) bool {
 	begins := strings.TrimRightFunc(w.text, unicode.IsUpper)
-	if begins == "" {
-		_, err := strconv.Atoi(text)
-		return err == nil
-	}
 	return w.text == text || begins != w.text && strings.HasPrefix(text, begins)
 }
 

@@ -79,7 +79,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	if s.events {
 		f.starting = f.event(events.PublisherUp)
 	}
-	f.whole = start == 0
+	f.whole, f.numbered = start == 0, g.numbered(st)
 	f.wild.Store(g.patterns.has(s))
 	g.connect(f, f.first())
 	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)

@@ -13,16 +13,16 @@ import (
 
 // From says where a subscription begins. The zero value is what is published from now on.
 type From struct {
-	State    bool   // with the state that publishers keep
-	Window   bool   // with what publishers' windows hold
-	Numbered bool   // there with message Number of each topic
-	Number   uint64 // docs/protocol.md §9.8
+	State     bool       // with the state that publishers keep
+	Window    bool       // with what publishers' windows hold
+	Positions *Positions // there with these messages of each topic; docs/protocol.md §9.8
 }
 
 // ownership is what tells groups of one index apart.
 type ownership struct {
-	owner *Subscription // whose alone it is, or nil
-	from  From          // where its streams begin
+	owner    *Subscription // whose alone it is, or nil
+	from     From          // where its streams begin
+	expected expected
 }
 
 // groupList are the groups that a loop receives. Loop only.
@@ -86,6 +86,9 @@ func (g *group) config() reliable.ReceiverConfig {
 	if g.owner != nil { // to publishers it is a receiver like any other
 		c.ID = c.Rand.Uint64() | 1
 		c.FromWindow, c.FromState = g.from.Window, g.from.State
+		if p := g.from.Positions; p != nil {
+			c.Wanted = p.next
+		}
 		c.Loans = nil // they are for one receiver of a packet
 		// A window as large as the publisher's, with room for what comes while that is fetched.
 		c.WindowBytes, c.MemoryBytes = 2*c.WindowBytes, 2*c.MemoryBytes
@@ -98,12 +101,16 @@ func (g *group) config() reliable.ReceiverConfig {
 
 // begin makes a reader begin the topic where the group's subscription wants it to.
 func (g *group) begin(st *reliable.Stream, rd *reliable.Reader, t *groupTopic) {
-	switch {
-	case t.live:
+	if t.live {
 		rd.WithoutState(t.id)
-	case g.from.Numbered && st.Begun():
-		rd.From(t.id, g.from.Number)
+	} else if g.numbered(st) {
+		rd.From(t.id, g.from.Positions.next(st.Publisher, st.Epoch, t.id))
 	}
+}
+
+// numbered reports whether topics of the stream begin with certain messages.
+func (g *group) numbered(st *reliable.Stream) bool {
+	return g.from.Positions != nil && !st.Continued() && (st.Begun() || g.from.Positions.of[Instance{st.Publisher, st.Epoch}] != nil)
 }
 
 // beginLive makes topics that are added to a group begin with what is published from now on.
@@ -122,7 +129,7 @@ func (g *group) beginLive(topics []*groupTopic) {
 // askTotals asks how far the topics of a stream that has just come up are, where they
 // begin with a certain message: that may be gone, and nothing follow it.
 func (g *group) askTotals(st *reliable.Stream) {
-	if g.from.Numbered && st.Begun() {
+	if g.numbered(st) {
 		_ = g.l.post(st.WantTotals) // it fails only where the loop has ended
 	}
 }

@@ -89,13 +89,14 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	if g := l.left[index]; g != nil && owner == nil {
 		return g, nil
 	}
-	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic), ownership: ownership{owner, from}}
+	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic), ownership: ownership{owner: owner, from: from}}
 	r, err := reliable.NewReceiver(g.config(), g, peers{l.t})
 	if err != nil {
 		return nil, err
 	}
 	r.SetClock(l.cfg.Clock)
 	g.r, g.unused.leaveAt = r, reliable.Never
+	g.expect()
 	return g, nil
 }
 
@@ -248,7 +249,7 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.holding()
 	g.sendControl(now)
 	g.tendFeeds(now)
-	ahead := g.tendAhead(now)
+	ahead := min(g.tendAhead(now), g.tendExpected(now))
 	if len(g.leaving) > 0 {
 		g.tendLeaving()
 	}
@@ -279,6 +280,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 		}
 	}
 	g.refused.heard(st.Publisher)
+	delete(g.expected.unheard, Instance{st.Publisher, st.Epoch})
 	g.askTotals(st)
 	first := g.alone(st)
 	if first {

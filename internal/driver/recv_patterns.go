@@ -28,6 +28,8 @@ type patterns struct {
 type ofPatterns struct {
 	wild  atomic.Bool // there are some
 	whole bool        // loop only: it reads the stream from its Start, as all patterns have
+	// numbered: topics begin with certain messages, also those that are named later
+	numbered bool
 }
 
 func (p *patterns) add(s *Subscription, of pattern.Pattern) {
@@ -174,8 +176,11 @@ func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) 
 
 // Named implements reliable.Names.
 func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
+	fresh := false
 	for _, s := range g.patterns.matching(name) {
-		if t := g.wantNamed(s, id, name); t != nil && s.handler == nil {
+		t := g.wantNamed(s, id, name)
+		fresh = fresh || t != nil
+		if t != nil && s.handler == nil {
 			s.extend(g, t, true, func(f *feed) bool { return f.whole && f.st.Start() == 0 || first && f.st == st })
 		}
 	}
@@ -190,6 +195,9 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
 		in.rd.NamedLate(id)
 		if in.whole && x.Start() == 0 || first && x == st {
 			in.rd.Whole(id)
+		}
+		if fresh {
+			g.begin(x, in.rd, g.topics[id])
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 
-	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -198,13 +197,9 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 		s.upSet.Store(false)
 		return false
 	}
-	e := s.up[0]
+	*d = s.up[0]
 	s.up = append(s.up[:0], s.up[1:]...)
 	s.upSet.Store(len(s.up) > 0)
-	*d = Delivery{Event: &e}
-	if e.Kind == events.PublisherRefused {
-		d.Event, d.Err = nil, e.Err
-	}
 	return true
 }
 

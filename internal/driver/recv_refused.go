@@ -119,7 +119,7 @@ func (s *Subscription) refused(err *RefusedError) {
 	}
 	s.mu.Lock()
 	if len(s.up) < maxRefusals {
-		s.up = append(s.up, events.Event{Kind: events.PublisherRefused, Publisher: events.PublisherID(err.Publisher), Epoch: err.Epoch, Err: err})
+		s.up = append(s.up, Delivery{Err: err})
 		s.upSet.Store(true)
 	}
 	s.mu.Unlock()

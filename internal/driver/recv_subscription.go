@@ -31,7 +31,7 @@ type Delivery struct {
 	reliable.Item
 	From  *reliable.Origin // of messages and gaps
 	Event *events.Event    // nil for messages and gaps
-	Err   error            // a *reliable.TopicCollisionError or *RefusedError; otherwise nil
+	Err   error            // a *reliable.TopicCollisionError, *RefusedError or *UnheardError; otherwise nil
 }
 
 // setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was written in, for
@@ -62,10 +62,10 @@ type Subscription struct {
 	joint *Joint // that it is a part of; nil: it is whole
 
 	mu         sync.Mutex
-	up         []events.Event // under mu: of publishers, to be delivered next
-	changes    []topicChange  // under mu: of topics, to be followed next
-	upSet      atomic.Bool    // there are some of either
-	err        error          // under mu: why it ended
+	up         []Delivery    // under mu: of publishers, to be delivered next
+	changes    []topicChange // under mu: of topics, to be followed next
+	upSet      atomic.Bool   // there are some of either
+	err        error         // under mu: why it ended
 	ended      chan struct{}
 	closed     atomic.Bool
 	suppressed atomic.Bool // the bus is closing
@@ -215,7 +215,7 @@ func (s *Subscription) notify(e events.Event) {
 		return
 	}
 	s.mu.Lock()
-	s.up = append(s.up, e)
+	s.up = append(s.up, Delivery{Event: &e})
 	s.upSet.Store(true)
 	s.mu.Unlock()
 	s.wakeReader()

@@ -288,6 +288,9 @@ func (f *feed) begin(seq uint64) {
 		if t.live {
 			f.rd.WithoutState(id)
 		}
+		if t.named && f.numbered {
+			f.rd.From(id, f.g.from.Positions.next(f.st.Publisher, f.st.Epoch, id))
+		}
 		delete(f.later, id)
 	}
 }

@@ -20,7 +20,7 @@ var datapath = []string{
 var processWide = map[string][]string{
 	"tables": {
 		"internal/driver.heardPublisher", "internal/driver.heardSubscriber", "internal/driver.lossEvents", "internal/driver.reasonOf",
-		"internal/linuxnet.RoomForUID", "internal/linuxnet.segmentRoom", "pubsub.Live", "pubsub.State", "pubsub.Window", "pubsub.causes", "pubsub.clockForm",
+		"internal/linuxnet.RoomForUID", "internal/linuxnet.segmentRoom", "pubsub.causes", "pubsub.clockForm",
 		"pubsub.flowForms", "pubsub.waits", "reliable.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
 		"transport/udp.limits", "transport/udp.options", "internal/driver.epoch", "pubsub.hostClock", "internal/bias.unfenced",

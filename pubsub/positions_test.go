@@ -1,0 +1,438 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+var restarts = flag.Int("restarts", 20, "restarts of publishers in TestResumeAcrossRestarts")
+
+// process is a process that ends in one of two ways.
+type process struct {
+	b  *Bus
+	tr transport.Transport
+}
+
+func startProcess(t *testing.T, c Config, url string) *process {
+	t.Helper()
+	u, err := fabricurl.Parse(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := u.Open(quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Logger = quiet
+	b, err := c.OpenTransport(tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{b, tr}
+	t.Cleanup(func() {
+		if p.b != nil {
+			p.end(false)
+		}
+	})
+	return p
+}
+
+// end ends the process by Close, or as a crash would, as far as others can see.
+func (p *process) end(killed bool) {
+	if killed {
+		p.tr.Close()
+	}
+	p.b.Close()
+	p.b, p.tr = nil, nil
+}
+
+// feed is a publisher that is restarted: each time with another epoch.
+type feed struct {
+	*process
+	name   string
+	topics []*Publisher
+}
+
+// run is what is known of one run of a feed.
+type run struct {
+	published map[string]uint64
+	next      map[string]uint64 // by topic, of what was delivered or is a gap
+	unknown   bool              // it was delivered that messages may be lost, or that the publisher is
+	ended     bool
+}
+
+// resumer is a subscriber that is restarted, with positions that it has kept as JSON.
+type resumer struct {
+	t    *testing.T
+	url  string
+	seed uint64
+	kept []byte
+	runs map[[2]uint64]*run
+	gaps int
+	open int
+	got  int
+
+	*process
+	sub       *Subscription // or
+	came      *handed
+	positions *Positions
+}
+
+func (r *resumer) begin() {
+	r.seed++
+	r.process = startProcess(r.t, Config{Faults: fmt.Sprint("loss=0.05,seed=", r.seed)}, r.url)
+	r.positions = new(Positions)
+	if err := json.Unmarshal(r.kept, r.positions); err != nil {
+		r.t.Fatal(err)
+	}
+	options := []SubscribeOption{Topics("md.*"), From(r.positions), PublisherEvents()}
+	if r.sub, r.came = nil, nil; r.seed%2 == 0 {
+		r.sub = subscribe(r.t, r.b, "x", options...)
+		return
+	}
+	came := new(handed)
+	r.came = came
+	if _, err := r.b.Handle("x", func(m Message, err error) {
+		came.Lock()
+		defer came.Unlock()
+		m = m.Clone()
+		came.all = append(came.all, func() { r.took(m, err) })
+	}, options...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// handed is what a handler was called with.
+type handed struct {
+	sync.Mutex
+	all []func()
+}
+
+// read reads what comes until d has passed, and keeps positions.
+func (r *resumer) read(d time.Duration) {
+	if r.came != nil {
+		time.Sleep(d)
+		r.came.Lock()
+		for _, take := range r.came.all {
+			take()
+		}
+		r.came.all = nil
+		r.came.Unlock()
+	} else {
+		ctx, cancel := context.WithTimeout(context.Background(), d)
+		defer cancel()
+		for {
+			m, err := r.sub.Next(ctx)
+			if errors.Is(err, context.DeadlineExceeded) {
+				break
+			}
+			r.took(m, err)
+		}
+	}
+	kept, err := json.Marshal(r.positions)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.kept = kept
+}
+
+// took checks what was delivered.
+func (r *resumer) took(m Message, err error) {
+	r.positions.Add(m, err)
+	var gap *GapError
+	var event *PublisherEvent
+	switch {
+	case errors.As(err, &gap):
+		x := r.runs[[2]uint64{uint64(gap.Publisher), gap.Epoch}]
+		if gap.Topic != "" && (gap.First != x.next[gap.Topic] || (gap.Count == 0) != gap.Open) {
+			r.t.Fatalf("gap %v, and message %d is next", gap, x.next[gap.Topic])
+		}
+		if gap.Open {
+			r.open++
+		}
+		x.unknown = x.unknown || gap.Count == 0
+		x.next[gap.Topic] += gap.Count
+		r.gaps++
+	case errors.As(err, &event):
+		if event.Kind == events.PublisherLost || event.Kind == events.PublisherRestarted {
+			r.runs[[2]uint64{uint64(event.Publisher), event.Epoch}].unknown = true
+		}
+	case err != nil:
+		r.t.Fatal(err)
+	default:
+		x := r.runs[[2]uint64{uint64(m.Publisher()), m.Epoch()}]
+		if m.Number != x.next[m.Topic] || string(m.Data) != fmt.Sprint(m.Topic, " ", m.Number) {
+			r.t.Fatalf("epoch %d: message %d of topic %s, %q, and %d is next", m.Epoch(), m.Number, m.Topic, m.Data, x.next[m.Topic])
+		}
+		x.next[m.Topic]++
+		r.got++
+	}
+}
+
+// A subscriber and its publishers are restarted again and again, and killed, at 5 % loss: what was published is delivered
+// once, or is a gap. 1,000 restarts: go test ./pubsub -run TestResumeAcrossRestarts -restarts 1000. docs/protocol.md §9.8.
+func TestResumeAcrossRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		rnd := rand.New(rand.NewPCG(1, uint64(*restarts)))
+		r := &resumer{t: t, url: "mem://restarts?groups=3", kept: []byte("[]"), runs: make(map[[2]uint64]*run)}
+		feeds := make([]*feed, 3)
+		begin := func(i int) {
+			r.seed++
+			f := &feed{name: fmt.Sprint("feed", i)}
+			f.process = startProcess(t, Config{Name: f.name, WindowBytes: 64 << 10, Faults: fmt.Sprint("loss=0.05,seed=", r.seed)}, r.url)
+			for _, topic := range []string{"x", fmt.Sprint("md.", i), fmt.Sprint("md.rare", i)} {
+				f.topics = append(f.topics, publisher(t, f.b, topic))
+			}
+			feeds[i] = f
+			r.runs[f.instance()] = &run{published: map[string]uint64{}, next: map[string]uint64{}}
+		}
+		for i := range feeds {
+			begin(i)
+		}
+		r.begin()
+		for n := 0; n < *restarts; {
+			for _, f := range feeds {
+				if rnd.IntN(3) == 0 {
+					continue
+				}
+				x := r.runs[f.instance()]
+				for _, p := range f.topics[:2+rnd.IntN(20)/19] {
+					for range rnd.IntN(100) {
+						publish(t, ctx, p, fmt.Sprint(p.Topic(), " ", x.published[p.Topic()]))
+						x.published[p.Topic()]++
+						if rnd.IntN(8) > 0 {
+							continue
+						}
+						if err := p.Flush(ctx); err != nil { // a packet of its own: the window is passed sooner
+							t.Fatal(err)
+						}
+					}
+				}
+				if err := f.topics[0].Flush(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if rnd.IntN(2) == 0 {
+				r.read(time.Duration(rnd.IntN(30)) * time.Millisecond)
+			}
+			back := rnd.IntN(2) == 0
+			if back {
+				r.process.end(rnd.IntN(2) == 0)
+			}
+			if i := rnd.IntN(2 * len(feeds)); i < len(feeds) {
+				r.runs[feeds[i].instance()].ended = true
+				feeds[i].process.end(rnd.IntN(2) == 0)
+				begin(i)
+				n++
+			}
+			if back {
+				r.begin()
+			}
+		}
+		r.read(30 * time.Second)
+		for _, f := range feeds {
+			f.process.end(false)
+		}
+		r.read(30 * time.Second)
+		r.process.end(false)
+		unheard := 0
+		for of, x := range r.runs {
+			if x.ended && len(x.next) == 0 {
+				unheard++ // the subscriber was away, so that no position is of that run
+				continue
+			}
+			for topic, n := range x.published {
+				if next := x.next[topic]; next > n || next < n && !x.unknown {
+					t.Errorf("publisher %x, epoch %d: %d messages of topic %s, and %d were delivered or gaps", of[0], of[1], n, topic, next)
+				}
+			}
+		}
+		if unheard > len(r.runs)/2 || r.got == 0 {
+			t.Errorf("%d of %d runs had no subscriber: nothing is tested", unheard, len(r.runs))
+		}
+		t.Logf("%d restarts, %d runs without a subscriber: %d messages, %d gaps, of them %d as a run was not heard", *restarts, unheard, r.got, r.gaps, r.open)
+	})
+}
+
+func (f *feed) instance() [2]uint64 {
+	id, epoch := f.b.loops.Publisher()
+	return [2]uint64{id, epoch}
+}
+
+// Numbers belong to an epoch: a position says nothing of the publisher's next run, of which a subscriber that is restarted
+// gets every message. docs/protocol.md §9.8.
+func TestResumeAfterPublisherRestart(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t)
+	kept := new(Positions)
+	for i, c := range []struct{ publish, deliver int }{{1000, 1000}, {1500, 1500}, {0, 0}} {
+		b, err := Config{Name: "feed", Logger: quiet}.Open(ctx, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := publisher(t, b, "x")
+		for n := range c.publish {
+			publish(t, ctx, p, fmt.Sprint("message ", n))
+		}
+		if err := p.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		there := openBus(t, Config{}, url)
+		s := subscribe(t, there, "x", From(kept))
+		for n := range c.deliver {
+			m, err := s.Next(ctx)
+			if err != nil || m.Number != uint64(n) {
+				t.Fatalf("run %d: %d %q, %v, want message %d", i, m.Number, m.Data, err, n)
+			}
+			kept.Add(m, err)
+		}
+		there.Close()
+		b.Close()
+	}
+	if got := kept.String(); got != "positions (2)" {
+		t.Error(got)
+	}
+}
+
+// A position whose publisher is not heard is a gap that is open, once: it may have published more, and nobody knows.
+func TestPositionOfPublisherThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		kept := new(Positions)
+		for _, topic := range []string{"x", "md.a", "other"} {
+			kept.set(place{7, 8, topic}, position{next: 5})
+		}
+		kept.set(place{7, 9, "x"}, position{5, true})
+		for i, want := range []string{"md.a 5, x 5", ""} {
+			b := openBus(t, Config{}, "mem://gone")
+			s := subscribe(t, b, "x", Topics("md.>"), From(kept))
+			var handled []string
+			h, err := b.Handle("x", func(_ Message, err error) { handled = append(handled, fmt.Sprint(err)) }, From(kept))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			timed, cancel := context.WithTimeout(ctx, 20*time.Second)
+			for {
+				m, err := s.Next(timed)
+				var gap *GapError
+				if !errors.As(err, &gap) {
+					break
+				}
+				kept.Add(m, err)
+				if !gap.Open || gap.Count != 0 || gap.Publisher != 7 || gap.Epoch != 8 || gap.Cause != CausePublisherLost {
+					t.Errorf("%+v", gap)
+				}
+				got = append(got, fmt.Sprint(gap.Topic, " ", gap.First))
+			}
+			cancel()
+			if slices.Sort(got); strings.Join(got, ", ") != want {
+				t.Errorf("gaps %v, want %s", got, want)
+			}
+			if n := s.Stats().Gaps(); n != uint64(len(got)) {
+				t.Errorf("%d gaps are counted, %d were delivered", n, len(got))
+			}
+			if h.Close(); len(handled) != 1-i || i == 0 && !strings.Contains(handled[0], "from number 5 on may be lost") {
+				t.Errorf("the handler has %q", handled)
+			}
+			b.Close()
+		}
+	})
+}
+
+func TestPositions(t *testing.T) {
+	var p Positions
+	gap := func(epoch, first, count uint64, open bool) error {
+		return fmt.Errorf("wrapped: %w", &GapError{Topic: "x", Publisher: 1, Epoch: epoch, First: first, Count: count, Open: open})
+	}
+	event := func(kind events.Kind, epoch uint64) error {
+		return &PublisherEvent{Kind: kind, Publisher: 1, Epoch: epoch, Topics: []string{"x", "y"}}
+	}
+	for i, c := range []struct {
+		err  error
+		want string
+	}{
+		{gap(3, 0, 10, false), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":10}]`},
+		{gap(3, 4, 1, false), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":10}]`}, // of before
+		{gap(3, 10, 0, true), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":10,"lost":true}]`},
+		{gap(3, 10, 2, false), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12}]`}, // it is heard after all
+		{event(events.PublisherUp, 3), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12}]`},
+		{event(events.PublisherEnded, 4), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12}]`},
+		{event(events.PublisherRestarted, 3), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12,"lost":true}]`},
+		{event(events.PublisherEnded, 3), `[]`},
+		{errors.New("another"), `[]`},
+		{nil, `[]`}, // a message that the program has made
+	} {
+		p.Add(Message{Topic: "x", Number: 100}, c.err)
+		got, err := json.Marshal(struct{ At Positions }{p})
+		if want := `{"At":` + c.want + `}`; err != nil || string(got) != want {
+			t.Errorf("step %d: %s, %v, want %s", i, got, err, want)
+		}
+		var again Positions
+		if err := json.Unmarshal([]byte(c.want), &again); err != nil || again.String() != p.String() {
+			t.Errorf("step %d: %v is read as %v, %v", i, p.of, again.of, err)
+		}
+	}
+	p.set(place{1, 2, "x"}, position{next: 3})
+	for _, text := range []string{
+		`{}`, `[{"publisher":"1","epoch":"3","topic":"x","next":1}]`, `[{"publisher":"0000000000000001","epoch":"-3","topic":"x","next":1}]`,
+		`[{"publisher":"0000000000000001","epoch":"3","topic":"md.*","next":1}]`, `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":-1}]`,
+		`[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":9223372036854775808}]`,
+	} {
+		if err := json.Unmarshal([]byte(text), &p); err == nil || len(p.of) != 1 {
+			t.Errorf("%s: %v, %v", text, err, p.of)
+		}
+	}
+}
+
+// From the newest packet down, only what lies behind the positions is fetched of the window, by name and by pattern.
+// docs/protocol.md §9.8.
+func TestResumeFetchesWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		bus := openBus(t, Config{Name: "feed"}, "mem://fetch")
+		const before, missing = 20_000, 100
+		pub, silent := publisher(t, bus, "md.x"), publisher(t, bus, "md.silent")
+		publish(t, ctx, silent, "message 0")
+		for n := range before {
+			publish(t, ctx, pub, fmt.Sprint("message ", n))
+			if n%10 == 0 {
+				if err := pub.Flush(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := pub.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, topics := range [][]string{{"md.x"}, {"md.x", "md.silent", "md.none"}, {"md.*"}} {
+			kept := positionOf(bus, "md.x", before-missing)
+			_, epoch := bus.loops.Publisher()
+			kept.set(place{bus.ID(), epoch, "md.silent"}, position{next: 1})
+			there := openBus(t, Config{}, "mem://fetch")
+			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))
+			if first, gaps := readNumbers(t, ctx, s, before-1); first != before-missing || gaps != nil {
+				t.Errorf("%v: begins with message %d, gaps %v", topics, first, gaps)
+			}
+			if n := there.Stats().Groups[0].History; n > 300 {
+				t.Errorf("%v: %d packets were fetched", topics, n)
+			}
+			there.Close()
+		}
+	})
+}
