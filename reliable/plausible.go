@@ -188,8 +188,8 @@ const (
 	repeatedLife = mostExtension
 )
 
-// stale reports whether it was sent too long ago to take its subscriber in. Who has heard
-// no heartbeat yet cannot tell.
-func (a statusOrder) stale(now Instant) bool {
-	return a.echo != 0 && now.Sub(Instant(a.echo))-a.delay > staleStatus
+// stale reports whether it was sent too long ago to take its subscriber in, where so long has
+// passed since the heartbeat that it echoes. Who has heard no heartbeat yet cannot tell.
+func (a statusOrder) stale(since time.Duration) bool {
+	return a.echo != 0 && since-a.delay > staleStatus
 }

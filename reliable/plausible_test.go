@@ -244,7 +244,7 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: uint64(now) + uint64(time.Hour), Interval: time.Second}))
 		replies(r, now)
 	}
-	if st := r.Streams()[0]; st.life.heard != now || st.clock.newest < uint64(time.Hour) {
+	if st := r.Streams()[0]; st.life.heard != r.up(now) || st.clock.newest < uint64(time.Hour) {
 		t.Errorf("heard at %d, it is %d", st.life.heard, now)
 	}
 }

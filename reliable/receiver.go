@@ -25,7 +25,7 @@ type Receiver struct {
 
 	historyLost  uint64    // packets from before we came that are lost
 	due          Instant   // nothing is to be done before
-	stalledUntil Instant   // until when what was sent may lie unread (NoteStall)
+	stalledUntil upTime    // until when what was sent may lie unread (NoteStall)
 	turn         int       // where Next goes on
 	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
 	stats        ReceiverStats
@@ -40,6 +40,7 @@ type outside struct {
 	sink  Sink
 	peers Sources
 	clock Clock // times deliveries
+	runs  *Running
 }
 
 // inHand is what a Receiver is at: here so that it is not allocated each time.
@@ -56,7 +57,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	}
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	cfg.Muting.Local = cfg.Muting.of(len(cfg.LegTags))
-	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, outside: outside{sink: sink, peers: peers}, instances: newInstances(), tombstones: formerStreams(), due: Never}
+	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, outside: outside{sink: sink, peers: peers, runs: new(Running)}, instances: newInstances(), tombstones: formerStreams(), due: Never}
 	if n := len(cfg.LegTags); n > 1 {
 		r.legs = make([]LegStats, n)
 	}

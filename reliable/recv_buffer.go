@@ -35,6 +35,8 @@ func (b *ReceiveBuffer) Read(before Instant) { b.read = before }
 // judged is the time by which it is judged at now what has not come: what lies unread came later.
 func (r *Receiver) judged(now Instant) Instant { return min(now, r.cfg.Buffer.read) }
 
+func (r *Receiver) judgedUp(now Instant) upTime { return r.up(r.judged(now)) }
+
 // dueAt is when to ask for what is found missing at now and is to be asked for at due. Without a wait that is at once,
 // also where what came meanwhile lies unread.
 func (r *Receiver) dueAt(now, due Instant) Instant {

@@ -137,9 +137,9 @@ func (st *Stream) heardBy(now Instant) {
 	l := &st.path.legs.of[st.r.leg]
 	if l.silent {
 		l.silent = false
-		st.r.sink.Leg(st, LegEvent{Leg: st.r.leg, For: now.Sub(l.heard)})
+		st.r.sink.Leg(st, LegEvent{Leg: st.r.leg, For: st.r.up(now).sub(l.heard)})
 	}
-	l.heard, l.missed = now, 0
+	l.heard, l.missed = st.r.up(now), 0
 	if x := st.path.legs; x.mute.doubts > 0 && st.r.local(st.r.leg) {
 		x.mute.doubts = 0
 	}
@@ -189,7 +189,7 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 		return false // an old one
 	}
 	if st.life.down {
-		x.restart(now)
+		x.restart(st.r.up(now))
 	}
 	st.heardBy(now)
 	x.comes(now, st.r.leg, hb.Lead)
@@ -199,9 +199,9 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 		for i, tag := range st.r.cfg.LegTags {
 			x.of[i].absent = !publishes(st.path.tag, &hb.Legs, tag)
 		}
-		x.silences(now, st.r.leg, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat, func(leg int) {
+		x.silences(st.r.up(now), st.r.leg, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat, func(leg int) {
 			st.r.legs[leg].Falls++
-			st.r.sink.Leg(st, LegEvent{Leg: leg, Silent: true, For: now.Sub(x.of[leg].heard)})
+			st.r.sink.Leg(st, LegEvent{Leg: leg, Silent: true, For: st.r.up(now).sub(x.of[leg].heard)})
 		})
 		return false
 	}

@@ -28,11 +28,11 @@ func TestEntriesReach(t *testing.T) {
 			}
 			x.reach(low, tracked, tracked+step)
 			for range step {
-				*x.at(tracked) = entry{slot: uint32(tracked), since: Instant(tracked)}
+				*x.at(tracked) = entry{slot: uint32(tracked), since: upTime(tracked)}
 				tracked++
 			}
 			for seq := low; seq != tracked; seq++ {
-				if e := x.at(seq); e.slot != uint32(seq) || e.since != Instant(seq) {
+				if e := x.at(seq); e.slot != uint32(seq) || e.since != upTime(seq) {
 					t.Fatalf("%s: entry %d is that of %d", c.name, seq, e.slot)
 				}
 			}

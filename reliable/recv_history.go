@@ -53,7 +53,7 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	}
 	st.win.entries.reach(st.next, st.next, lead)
 	for seq := st.next; seq < lead; seq++ {
-		*st.win.entries.at(seq) = entry{state: entryMissing, since: Never, due: Never}
+		*st.win.entries.at(seq) = entry{state: entryMissing, since: neverUp, due: Never}
 		st.win.missing++
 	}
 	st.tracked, st.high = lead, lead
@@ -69,7 +69,7 @@ func (h *history) ask(st *Stream, now Instant) {
 	any := false
 	for ; h.at > st.next && h.asked < historyAhead; h.at-- {
 		if e := st.win.entries.at(h.at - 1); e.state == entryMissing {
-			e.since, e.due = now, st.r.judged(now)
+			e.since, e.due = st.r.up(now), st.r.judged(now)
 			h.asked++
 			any = true
 		}

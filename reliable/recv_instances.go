@@ -105,7 +105,7 @@ func (x *instances) duplicate(st *Stream) *Stream {
 		if o == st || st.beside.other && o.beside.other || !st.lives() || !o.lives() {
 			continue
 		}
-		if min(st.life.heard, o.life.heard).Sub(max(st.life.upAt, o.life.upAt)) >= overlapTime {
+		if min(st.life.heard, o.life.heard).sub(max(st.life.upAt, o.life.upAt)) >= overlapTime {
 			return o
 		}
 	}
@@ -144,7 +144,7 @@ func (st *Stream) tellDuplicate() {
 		}
 		st.r.sink.DuplicateName(st, o)
 	}
-	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.beside.own && st.lives() && st.life.heard.Sub(st.life.upAt) >= overlapTime {
+	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.beside.own && st.lives() && st.life.heard.sub(st.life.upAt) >= overlapTime {
 		st.beside.own = true
 		st.r.sink.DuplicateName(st, nil)
 	}

@@ -14,10 +14,10 @@ import (
 func TestInstances(t *testing.T) {
 	const s = Instant(time.Second)
 	up := func(upAt, heard Instant) *Stream {
-		return &Stream{Publisher: 7, life: liveness{upAt: upAt, heard: heard}}
+		return &Stream{Publisher: 7, life: liveness{upAt: upTime(upAt), heard: upTime(heard)}}
 	}
 	lost := func(heard, downAt Instant) *Stream {
-		return &Stream{Publisher: 7, life: liveness{heard: heard, down: true, downAt: downAt}}
+		return &Stream{Publisher: 7, life: liveness{heard: upTime(heard), down: true, downAt: downAt}}
 	}
 	ended := func(st *Stream) *Stream { st.life.ended = true; return st }
 	finished := func(st *Stream) *Stream { st.life.finished = true; return st }

@@ -47,8 +47,8 @@ type streamLeg struct {
 	skew   rttEstimator // how far it is behind the first leg
 	probe  probe
 
-	heard  Instant // last
-	missed int     // new heartbeats that others have brought since
+	heard  upTime // last
+	missed int    // new heartbeats that others have brought since
 	silent bool
 	absent bool // the publisher is not on it
 
@@ -83,7 +83,7 @@ const (
 	repeated                 // it has come by it before
 )
 
-func newStreamLegs(stats []LegStats, start uint64, now Instant) *streamLegs {
+func newStreamLegs(stats []LegStats, start uint64, now upTime) *streamLegs {
 	x := &streamLegs{n: len(stats), stats: stats, passed: start}
 	for i := range x.of {
 		x.of[i].end, x.of[i].heard = start, now
@@ -190,14 +190,14 @@ func (x *streamLegs) repaired(seq, n uint64) {
 
 // silences notes a new heartbeat that came by a leg first, and calls fell for each leg
 // that has fallen silent: it missed some heartbeats, for that long at least.
-func (x *streamLegs) silences(now Instant, leg int, limit time.Duration, fell func(leg int)) {
+func (x *streamLegs) silences(now upTime, leg int, limit time.Duration, fell func(leg int)) {
 	x.lead = leg
 	for i := range x.n {
 		l := &x.of[i]
 		if i == leg {
 			continue
 		}
-		if l.missed++; !l.silent && !l.absent && l.missed >= silentHeartbeats && now.Sub(l.heard) > limit {
+		if l.missed++; !l.silent && !l.absent && l.missed >= silentHeartbeats && now.sub(l.heard) > limit {
 			l.silent = true
 			fell(i)
 		}
@@ -206,7 +206,7 @@ func (x *streamLegs) silences(now Instant, leg int, limit time.Duration, fell fu
 
 // restart notes that the publisher was not heard by any leg, and is again: what a leg has missed
 // before says nothing of it.
-func (x *streamLegs) restart(now Instant) {
+func (x *streamLegs) restart(now upTime) {
 	for i := range x.n {
 		x.of[i].heard, x.of[i].missed = now, 0
 	}

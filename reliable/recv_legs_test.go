@@ -83,7 +83,7 @@ func TestStreamLegs(t *testing.T) {
 		}, state{100, 2 * startRTT, 11}},
 		{"a silent leg gets no replies", func(x *streamLegs) {
 			for i := range Instant(silentHeartbeats) {
-				x.silences(1000*us*(i+1), 0, time.Millisecond, func(int) {})
+				x.silences(upTime(1000*us*(i+1)), 0, time.Millisecond, func(int) {})
 			}
 		}, state{0, 0, 10}},
 	} {

@@ -12,8 +12,8 @@ import (
 // and perhaps up again; ended, with something of the stream still to be delivered; or
 // finished.
 type liveness struct {
-	heard          Instant       // last
-	upAt           Instant       // when it came up last
+	heard          upTime        // last
+	upAt           upTime        // when it came up last
 	heartbeatEvery time.Duration // between its heartbeats, at most
 	free           bool          // it waits for nobody
 	keepsState     bool          // it keeps state for those who join
@@ -26,7 +26,7 @@ type liveness struct {
 	ended    bool // it has said where the stream ends
 	endAt    uint64
 	finished bool // and all of it is delivered
-	endedAt  Instant
+	endedAt  upTime
 }
 
 // gone reports whether the publisher fell silent after its end, before the output had room
@@ -121,7 +121,7 @@ func (st *Stream) follow(from uint64) {
 // alive notes a sign of life: a packet that did not come before, or a heartbeat that
 // is newer than all others. Anything else may be replayed. docs/protocol.md §11.3.
 func (st *Stream) alive(now Instant) {
-	st.life.heard = now
+	st.life.heard = st.r.up(now)
 	if st.life.down {
 		st.back(now)
 	}
@@ -133,7 +133,7 @@ func (st *Stream) back(now Instant) {
 		st.life.down = false // it was not told to be
 	}
 	if st.life.down && !st.life.finished {
-		st.life.down, st.life.downCause, st.life.upAt = false, CauseNone, now
+		st.life.down, st.life.downCause, st.life.upAt = false, CauseNone, st.r.up(now)
 		st.report.sent, st.report.at, st.r.due = 0, now, now // it may have released us
 		st.topics.names.all = 0
 		st.totals.publisherBack(st)
@@ -159,7 +159,7 @@ func (st *Stream) finishNow(now Instant) {
 
 // close ends the stream.
 func (st *Stream) close(now Instant) {
-	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, now, now
+	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, st.r.up(now), now
 	st.unmute(WishNone)
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
@@ -182,9 +182,9 @@ func (st *Stream) deliverEnd(cause Cause) {
 // removed.
 func (st *Stream) tick(now Instant) bool {
 	if st.life.finished {
-		return now.Sub(max(st.life.endedAt, st.life.heard)) > endedKeep
+		return st.r.up(now) > st.endedUntil()
 	}
-	if !st.life.down && st.r.judged(now) > st.lostAt() {
+	if !st.life.down && st.r.judgedUp(now) > st.lostAt() {
 		st.lose(now)
 	}
 	st.growWindow()
@@ -203,10 +203,10 @@ func (st *Stream) silenceLimit() time.Duration {
 }
 
 // lostAt is until when the publisher may be silent.
-func (st *Stream) lostAt() Instant {
-	limit := st.silenceLimit()
-	return st.r.extended(st.life.heard, limit).Add(limit)
-}
+func (st *Stream) lostAt() upTime { return st.r.patience(st.life.heard, st.silenceLimit()) }
+
+// endedUntil is until when a stream that has ended answers.
+func (st *Stream) endedUntil() upTime { return max(st.life.endedAt, st.life.heard).add(endedKeep) }
 
 // lose gives the publisher up as lost. The stream stays, in case it was only
 // cut off. docs/protocol.md §11.3.
@@ -262,12 +262,12 @@ func (st *Stream) depart(now Instant) {
 
 func (st *Stream) deadline() Instant {
 	if st.life.finished {
-		return min(st.report.at, max(st.life.endedAt, st.life.heard).Add(endedKeep+1))
+		return min(st.report.at, st.r.when(st.endedUntil()+1))
 	}
 	if st.life.down {
 		return st.r.instances.removeAt(st)
 	}
-	d := min(st.report.at, st.lostAt()+1)
+	d := min(st.report.at, st.r.when(st.lostAt()+1))
 	if st.win.missing > 0 {
 		d = min(d, st.nak.at, st.nak.expireAt)
 	}
@@ -275,7 +275,7 @@ func (st *Stream) deadline() Instant {
 		d = min(d, st.stateDue())
 	}
 	if st.topics.names.waiting {
-		d = min(d, st.topics.names.askAt, st.namesExpire())
+		d = min(d, st.topics.names.askAt, st.r.when(st.namesExpire()))
 	} else if st.learnsAhead() {
 		d = min(d, st.topics.names.askAt)
 	}

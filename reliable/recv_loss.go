@@ -40,11 +40,11 @@ func (st *Stream) repaired(now Instant, seq uint64, e *entry) {
 	if e.tries > 0 {
 		asked = max(now.Sub(e.asked), 1)
 	}
-	st.loss(LossRepaired, seq, 1, now.Sub(e.since), asked)
+	st.loss(LossRepaired, seq, 1, st.r.up(now).sub(e.since), asked)
 }
 
 // tellDelivered tells of a repair that has waited for others, and is delivered.
 func (st *Stream) tellDelivered(now Instant, e *entry) {
-	st.loss(LossDelivered, st.next, 1, now.Sub(e.since), 0)
+	st.loss(LossDelivered, st.next, 1, st.r.up(now).sub(e.since), 0)
 	e.since = 0
 }

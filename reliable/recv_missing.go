@@ -40,7 +40,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 		if st.tracked == passed {
 			due = max(due, now).Add(grace)
 		}
-		*st.win.entries.at(st.tracked) = entry{state: entryMissing, since: now, due: due}
+		*st.win.entries.at(st.tracked) = entry{state: entryMissing, since: st.r.up(now), due: due}
 		st.win.missing++
 		st.r.stats.Missing++
 	}
@@ -64,7 +64,7 @@ func (st *Stream) latest(seq uint64) *entry {
 func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.slots.Release(e.slot)
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
-	*e = entry{state: entryMissing, since: now, due: due}
+	*e = entry{state: entryMissing, since: st.r.up(now), due: due}
 	st.win.history.low, st.win.state.scan = st.next, st.next
 	st.win.missing++
 	st.r.stats.Missing++
@@ -76,7 +76,7 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 
 // found accounts for a missing packet that has come. It reports whether a repair brought it.
 func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaired bool) {
-	st.life.heard = now
+	st.life.heard = st.r.up(now)
 	st.win.missing--
 	if st.win.history.came(st, now, seq) {
 		// neither lost nor late: it was sent before we came
@@ -94,7 +94,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 		}
 	} else if x := st.path.legs; x == nil || x.how == overtaken {
 		st.r.stats.Late++
-		st.nak.late(now.Sub(e.since))
+		st.nak.late(st.r.up(now).sub(e.since))
 	}
 	if st.win.missing == 0 {
 		st.nak.at = Never
@@ -153,11 +153,11 @@ func (st *Stream) expire(now Instant) {
 			continue
 		}
 		left--
-		if e.since == Never {
+		if e.since == neverUp {
 			continue // not asked for yet
 		}
-		if dead := st.r.extended(e.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline); dead > judged {
-			next = min(next, dead)
+		if dead := st.r.patience(e.since, st.r.cfg.Deadline); dead > st.r.judgedUp(now) {
+			next = min(next, st.r.when(dead))
 			continue
 		}
 		expired = true

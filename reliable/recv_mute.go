@@ -109,7 +109,7 @@ func (st *Stream) proven(sentAt uint64) {
 
 // asksAgain notes that a missing packet is asked for, which may have been before.
 func (st *Stream) asksAgain(now Instant, e *entry) {
-	if x := st.path.legs; x != nil && x.mute.lacks(int(e.tries), now.Sub(e.since)) {
+	if x := st.path.legs; x != nil && x.mute.lacks(int(e.tries), st.r.up(now).sub(e.since)) {
 		st.unbrought()
 	}
 }

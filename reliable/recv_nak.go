@@ -142,7 +142,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 		st.nak.again = st.nak.again || e.tries > 0
 		st.asksAgain(now, e)
 		if e.tries == 0 && !(st.win.history.open && seq < st.win.history.end) {
-			st.loss(LossAsked, seq, 1, now.Sub(e.since), 0)
+			st.loss(LossAsked, seq, 1, st.r.up(now).sub(e.since), 0)
 		}
 		e.asked = now
 		e.due = now.Add(max(retry, min(retry<<min(e.tries/2, 8), maxRetry)))
@@ -174,7 +174,7 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 			}
 			if t == wire.TypeNCF {
 				rtt := st.nak.rtt.value()
-				until := min(now.Add(min(n.Wait, maxRetry)+rtt), max(e.since, e.asked).Add(maxDefer+rtt))
+				until := min(now.Add(min(n.Wait, maxRetry)+rtt), max(st.r.when(e.since), e.asked).Add(maxDefer+rtt))
 				e.due = max(e.due, until)
 				continue
 			}

@@ -60,7 +60,7 @@ type streamNames struct {
 	covered uint32  // topics told since, in the publisher's order
 	all     uint64  // packets below it have no topic whose name is still to come
 	waiting bool    // the next packet waits for names
-	since   Instant // it waits
+	since   upTime  // it waits
 	askAt   Instant // when to ask again
 }
 
@@ -181,9 +181,9 @@ func (st *Stream) nameless(now Instant, id uint64) bool {
 		return true
 	}
 	if !n.waiting {
-		n.waiting, n.since, n.askAt = true, now, now
+		n.waiting, n.since, n.askAt = true, st.r.up(now), now
 	}
-	if !st.life.down && n.all <= st.next && st.r.judged(now) < st.namesExpire() && st.r.names.room(st) {
+	if !st.life.down && n.all <= st.next && st.r.judgedUp(now) < st.namesExpire() && st.r.names.room(st) {
 		st.askNames(now, st.next+1)
 		return false
 	}
@@ -217,9 +217,8 @@ func (st *Stream) nameRest(now Instant, b []byte) {
 }
 
 // namesExpire is until when the next packet waits.
-func (st *Stream) namesExpire() Instant {
-	d := st.r.cfg.Deadline
-	return st.r.extended(st.topics.names.since, d).Add(d)
+func (st *Stream) namesExpire() upTime {
+	return st.r.patience(st.topics.names.since, st.r.cfg.Deadline)
 }
 
 // askNames asks the publisher for the names of all topics that it has at sequence from.

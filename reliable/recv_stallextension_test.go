@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A receiver that did not run blames nobody for it: what came meanwhile lies
+// A receiver that is behind blames nobody for it: what came meanwhile lies
 // unread. So a publisher gets its silenceLimit once more, and a missing packet its
 // deadline; but not for ever.
 // docs/protocol.md §11.3.

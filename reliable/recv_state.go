@@ -31,8 +31,8 @@ type stateJoin struct {
 	known bool                // telling: the names of topics are waited for no more
 	at    uint64              // telling: the packet whose state is told next
 	end   uint64              // telling: behind the last one; behind: behind what came meanwhile
-	since Instant             // asked, coming: the last news
-	from  Instant             // asked first
+	since upTime              // asked, coming: the last news
+	from  upTime              // asked first
 }
 
 type statePhase uint8
@@ -60,7 +60,7 @@ func (st *Stream) BeginsWithState() bool { return st.win.state.waits() }
 
 // wantState makes a stream that is new begin with state.
 func (st *Stream) wantState(now Instant) {
-	st.win.state = stateJoin{phase: stateAsked, scan: st.next, since: now, from: now}
+	st.win.state = stateJoin{phase: stateAsked, scan: st.next, since: st.r.up(now), from: st.r.up(now)}
 	st.stalled = true                 // what comes in order waits, too
 	st.topics.repertoire.asked = true // so that it is known whose state may come
 }
@@ -149,7 +149,7 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 			if st.next > 0 || j.phase == stateComing { // a receiver that is there from the first packet on needs no state
 				st.passState(j.scan)
 			}
-			j.phase, j.round, j.begin, j.since = stateComing, s.Round, j.scan, now
+			j.phase, j.round, j.begin, j.since = stateComing, s.Round, j.scan, st.r.up(now)
 			j.named, j.has = s.Names(st.r.cfg.ID), make(map[uint64]struct{})
 			st.nameRound(now)
 		case j.phase != stateComing || s.Round != j.round:
@@ -162,7 +162,7 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 			j.phase, j.why, j.at, j.end = stateTelling, StateWhole, st.next, j.scan+1
 			return
 		default:
-			if j.since = now; s.Marks&wire.StateLast != 0 {
+			if j.since = st.r.up(now); s.Marks&wire.StateLast != 0 {
 				j.has[run.Topic] = struct{}{}
 			}
 		}
@@ -219,7 +219,7 @@ func (st *Stream) askAgain(now Instant, why StateCause) {
 		j.fail(why)
 		return
 	}
-	j.phase, j.scan, j.since = stateAsked, st.next, now
+	j.phase, j.scan, j.since = stateAsked, st.next, st.r.up(now)
 	st.report.at = now
 	st.r.due = min(st.r.due, now)
 }
@@ -246,9 +246,9 @@ func (st *Stream) stateOver(now Instant) StateCause {
 		return StatePublisherGone
 	case st.life.ended && j.scan >= st.life.endAt:
 		return StatePublisherGone
-	case j.phase == stateAsked && st.clock.newest != 0 && !st.life.keepsState && now.Sub(j.from) >= stateGrace:
+	case j.phase == stateAsked && st.clock.newest != 0 && !st.life.keepsState && st.r.up(now).sub(j.from) >= stateGrace:
 		return StateNotKept
-	case now >= st.r.extended(j.since, limit).Add(limit):
+	case st.r.up(now) >= st.r.patience(j.since, limit):
 		return StateUnanswered
 	}
 	return StateWhole
@@ -259,14 +259,13 @@ func (st *Stream) stateDue() Instant {
 	j := &st.win.state
 	switch j.phase {
 	case stateAsked:
-		d := st.r.extended(j.since, st.r.cfg.Deadline).Add(st.r.cfg.Deadline)
+		d := st.r.patience(j.since, st.r.cfg.Deadline)
 		if !st.life.keepsState && st.clock.newest != 0 {
-			d = min(d, j.from.Add(stateGrace))
+			d = min(d, j.from.add(stateGrace))
 		}
-		return d
+		return st.r.when(d)
 	case stateComing:
-		limit := st.r.cfg.Deadline * statePauses
-		return st.r.extended(j.since, limit).Add(limit)
+		return st.r.when(st.r.patience(j.since, st.r.cfg.Deadline*statePauses))
 	}
 	return Never
 }

@@ -31,9 +31,9 @@ func (st *Stream) roundNamed(now Instant) bool {
 	}
 	if lacks && !st.life.down {
 		if !n.waiting {
-			n.waiting, n.since, n.askAt = true, now, now
+			n.waiting, n.since, n.askAt = true, st.r.up(now), now
 		}
-		if st.r.judged(now) < st.namesExpire() {
+		if st.r.judgedUp(now) < st.namesExpire() {
 			st.askNames(now, from)
 			return false
 		}

@@ -69,14 +69,14 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize,
 		path:  paths{peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0},
 		start: start, next: start, tracked: start, high: start,
-		life: liveness{heard: now, upAt: now, heartbeatEvery: quietHeartbeat},
+		life: liveness{heard: r.up(now), upAt: r.up(now), heartbeatEvery: quietHeartbeat},
 	}
 	st.report.every, st.report.at = maxStatusEvery, now
 	st.clock.timer.next = noTiming
 	st.nak.at, st.nak.expireAt = Never, Never
 	st.win.span = st.leastWindow() // until it has a window, it promises no more
 	if r.legs != nil {
-		x := newStreamLegs(r.legs, start, now)
+		x := newStreamLegs(r.legs, start, r.up(now))
 		x.of[r.leg].peer, x.of[r.leg].known, x.lead = peer, true, r.leg
 		st.path.legs = x
 	}
@@ -112,7 +112,7 @@ type entry struct {
 	tries uint8
 	size  uint16  // of what is held
 	slot  uint32  // of what is held; the loan of what is lent
-	since Instant // when it was found missing; of a repair that waits, when it came
+	since upTime  // when it was found missing; of a repair that waits, when it came
 	due   Instant // when to ask for it next
 	asked Instant // when it was asked for last
 }
@@ -266,7 +266,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	st.counted(b)
 	*e = held
 	if repaired {
-		e.since = now
+		e.since = st.r.up(now)
 	}
 	if st.win.history.seek.open() {
 		st.win.history.seek.came(st, now, seq, b)

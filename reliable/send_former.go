@@ -37,8 +37,8 @@ func (x *formerlyReleased) comesBack(m *Member) {
 }
 
 // forget drops those that have been silent for too long.
-func (x *formerlyReleased) forget(now Instant) {
-	x.list = slices.DeleteFunc(x.list, func(m *Member) bool { return now.Sub(m.asked.since) >= formerNamed })
+func (x *formerlyReleased) forget(now upTime) {
+	x.list = slices.DeleteFunc(x.list, func(m *Member) bool { return now.sub(m.asked.since) >= formerNamed })
 }
 
 // toBeNamed are the members that a heartbeat may have to name.

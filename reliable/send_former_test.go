@@ -98,19 +98,19 @@ func TestReleasedAndSilentIsNamed(t *testing.T) {
 // One that does not come back is named for a minute.
 func TestFormerlyReleasedIsForgotten(t *testing.T) {
 	var x formerlyReleased
-	start := Instant(time.Hour)
+	start := upTime(time.Hour)
 	away := membership{state: memberReleased, slow: true}
 	x.remember(&Member{ID: 1, asked: solicited{since: start}})
 	if x.find(1) != nil {
 		t.Error("one that was not released is remembered")
 	}
 	for id := range uint64(formerKept + 1) {
-		x.remember(&Member{ID: id, membership: away, asked: solicited{since: start.Add(time.Duration(id) * time.Second)}})
+		x.remember(&Member{ID: id, membership: away, asked: solicited{since: start.add(time.Duration(id) * time.Second)}})
 	}
 	if x.find(0) != nil || x.find(1) == nil || len(x.list) != formerKept {
 		t.Errorf("%d are remembered", len(x.list))
 	}
-	x.forget(start.Add(formerNamed + 9*time.Second))
+	x.forget(start.add(formerNamed + 9*time.Second))
 	if x.find(9) != nil || x.find(10) == nil {
 		t.Error("9 is named for longer than a minute, or 10 for less")
 	}

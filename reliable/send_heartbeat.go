@@ -80,7 +80,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 // slowest is the top of the ladder now. docs/protocol.md §5.8.
 func (s *Sender) slowest() time.Duration {
 	if s.blocked != ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 && s.win.sent == s.win.next &&
-		s.members.complete(s.win.next) && !s.members.silent(s.heartbeat.last, s.statusEvery()) {
+		s.members.complete(s.win.next) && !s.members.silent(s.up(s.heartbeat.last), s.statusEvery()) {
 		return quietHeartbeat
 	}
 	return slowHeartbeat
@@ -88,8 +88,10 @@ func (s *Sender) slowest() time.Duration {
 
 func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	h := &s.heartbeat
-	s.members.giveUp(s, now)
-	s.releaseHolders(now)
+	if s.isUp(now) { // else their statuses lie unread
+		s.members.giveUp(s, now)
+		s.releaseHolders(now)
+	}
 	h.rate.update(now, s.stats.PacketsSent)
 	every := s.statusEvery()
 	hd := s.header
@@ -109,9 +111,9 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		s.end.hurry = hurried
 	}
 	asked, late := s.question(now)
-	if late || s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(now, every) {
+	if late || s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(s.up(now), every) {
 		hd.Flags |= wire.FlagSolicit
-		s.members.solicited(now)
+		s.members.solicited(s.up(now))
 	}
 	hb := wire.Heartbeat{
 		Lead: s.win.sent, Trail: min(s.win.trail, s.win.sent), SentAt: uint64(now),
@@ -122,7 +124,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	}
 	if m := s.stall.tell(s.members.toBeNamed()); m != nil {
 		m.namedAt = now
-		hb.Holder, hb.Held, hb.Released = m.ID, m.heldFor(now), m.away()
+		hb.Holder, hb.Held, hb.Released = m.ID, m.heldFor(s.up(now)), m.away()
 	}
 	c.end(wire.AppendHeartbeat(c.begin(), hd, &hb))
 	s.repairs.told()

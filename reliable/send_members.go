@@ -34,9 +34,9 @@ type Member struct {
 	wantsState bool    // it waits for state
 
 	queue   uint8 // of the repairs it asks for
-	heard   Instant
+	heard   upTime
 	last    statusOrder // of the newest of its statuses
-	lastAt  Instant     // when that came first
+	lastAt  upTime      // when that came first
 	asked   solicited   // since it was heard last
 	namedAt Instant     // by a heartbeat, last
 }
@@ -44,7 +44,7 @@ type Member struct {
 // solicited is how often a member was asked for a sign of life, and since when.
 type solicited struct {
 	times int
-	since Instant
+	since upTime
 }
 
 // memberTopics is what a member asks, and has answered, about topics.
@@ -78,7 +78,7 @@ func (m *members) init(most int) {
 
 // asks notes a NAK from a member, which is a sign of life, and returns the member, nil
 // if it is none.
-func (m *members) asks(now Instant, id uint64) *Member {
+func (m *members) asks(now upTime, id uint64) *Member {
 	x := m.byID[id]
 	if x != nil {
 		x.alive(now)
@@ -95,8 +95,8 @@ func (m *members) full() bool { return len(m.list) >= m.max }
 func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 
 // alive notes a sign of life, unless it is long since it said anything new.
-func (x *Member) alive(now Instant) {
-	if now.Sub(x.lastAt) < repeatedLife {
+func (x *Member) alive(now upTime) {
+	if now.sub(x.lastAt) < repeatedLife {
 		x.heard, x.asked = now, solicited{}
 	}
 }
@@ -141,7 +141,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		return
 	}
 	if m == nil {
-		if x.fromFuture(now) || x.stale(now) || !ms.mayJoin(st.Receiver, x) {
+		if x.fromFuture(now) || x.stale(s.age(now, Instant(x.echo))) || !ms.mayJoin(st.Receiver, x) {
 			s.stats.StatusesStale++
 			return
 		}
@@ -171,16 +171,16 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		return
 	}
 	if st.Echo > m.last.echo && st.EchoDelay < time.Second {
-		if d := now.Sub(Instant(st.Echo)) - st.EchoDelay; d > 0 {
+		if d := s.age(now, Instant(st.Echo)) - st.EchoDelay; d > 0 {
 			s.rtt.sample(d)
 			m.path.rtt.sample(d)
 			s.cfg.Sink.RoundTrip(d)
 		}
 	}
 	if x != m.last || m.lastAt == 0 {
-		m.last, m.lastAt = x, now
+		m.last, m.lastAt = x, s.up(now)
 	}
-	m.alive(now)
+	m.alive(s.up(now))
 	if m.introduce(now, st, address); fresh {
 		ms.came = tellOf(ms.came, m.hold(0, s.win.next))
 	}
@@ -279,9 +279,9 @@ func (s *Sender) announceAgain(now Instant) {
 
 // silent reports whether a member has said nothing for three times the cadence
 // of statuses. docs/protocol.md §8.4.
-func (m *members) silent(now Instant, every time.Duration) bool {
+func (m *members) silent(now upTime, every time.Duration) bool {
 	for _, x := range m.list {
-		if now.Sub(x.heard) > 3*every+slowHeartbeat {
+		if now.sub(x.heard) > 3*every+slowHeartbeat {
 			return true
 		}
 	}
@@ -289,7 +289,7 @@ func (m *members) silent(now Instant, every time.Duration) bool {
 }
 
 // solicited notes that all members were asked for a sign of life.
-func (m *members) solicited(now Instant) {
+func (m *members) solicited(now upTime) {
 	for _, x := range m.list {
 		if x.asked.times == 0 {
 			x.asked.since = now
@@ -298,12 +298,20 @@ func (m *members) solicited(now Instant) {
 	}
 }
 
+// Runs is Running.Runs. What members have answered while the owner did not run may lie unread, or be
+// lost: they are asked anew.
+func (s *Sender) Runs(now Instant) {
+	if s.Running.Runs(now) > 0 {
+		s.RepliesLost()
+	}
+}
+
 // unanswered is for how long it has been asked for a sign of life, and has given none.
-func (x *Member) unanswered(now Instant) time.Duration {
+func (x *Member) unanswered(now upTime) time.Duration {
 	if x.asked.times == 0 {
 		return 0
 	}
-	return now.Sub(x.asked.since)
+	return now.sub(x.asked.since)
 }
 
 // RepliesRead says that all replies that came before that time have been handled; what came since may lie unread. Where it is
@@ -319,12 +327,12 @@ func (s *Sender) RepliesLost() {
 }
 
 // giveUp gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
-func (m *members) giveUp(s *Sender, now Instant) {
+func (m *members) giveUp(s *Sender, at Instant) {
+	now, judged := s.up(at), s.up(min(at, m.read))
 	m.former.forget(now)
-	judged := min(now, m.read)
 	for i := 0; i < len(m.list); {
 		x := m.list[i]
-		if x.asked.times < solicitations || judged.Sub(x.asked.since) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
+		if x.asked.times < solicitations || judged.sub(x.asked.since) < max(s.cfg.Silence, silenceRTTs*s.rtt.value()) {
 			i++
 			continue
 		}
@@ -332,7 +340,7 @@ func (m *members) giveUp(s *Sender, now Instant) {
 		m.former.remember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		m.givenUp = append(m.givenUp, x.hold(now.Sub(x.heard), s.win.next))
+		m.givenUp = append(m.givenUp, x.hold(now.sub(x.heard), s.win.next))
 	}
 }
 

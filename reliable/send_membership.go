@@ -19,7 +19,7 @@ import "time"
 // Flow control waits only for members that follow or hold.
 type membership struct {
 	state memberState
-	since Instant       // it holds: from when on
+	since upTime        // it holds: from when on
 	held  time.Duration // it was released: for how long it had held the publisher up, or was too far behind
 	slow  bool          // it was released because it stayed behind
 }
@@ -33,7 +33,7 @@ const (
 )
 
 // holds notes that a packet waits for it at now.
-func (m *membership) holds(now Instant) {
+func (m *membership) holds(now upTime) {
 	if m.state == memberFollows {
 		*m = membership{state: memberHolds, since: now}
 	}
@@ -47,9 +47,9 @@ func (m *membership) follows() {
 }
 
 // release ends that it is waited for.
-func (m *membership) release(now Instant) {
+func (m *membership) release(now upTime) {
 	if m.state == memberHolds {
-		*m = membership{state: memberReleased, held: now.Sub(m.since)}
+		*m = membership{state: memberReleased, held: now.sub(m.since)}
 	}
 }
 
@@ -75,9 +75,9 @@ func (m *membership) isHolding() bool { return m.state == memberHolds }
 func (m *membership) away() bool      { return m.state == memberReleased }
 
 // heldFor is for how long it holds the publisher up, or has until it was released.
-func (m *membership) heldFor(now Instant) time.Duration {
+func (m *membership) heldFor(now upTime) time.Duration {
 	if m.state == memberHolds {
-		return now.Sub(m.since)
+		return now.sub(m.since)
 	}
 	return m.held
 }

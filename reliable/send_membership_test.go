@@ -7,13 +7,13 @@ import (
 
 // Every step from every state: what is not drawn changes nothing.
 func TestMembership(t *testing.T) {
-	start := Instant(time.Hour)
+	start := upTime(time.Hour)
 	states := map[memberState]membership{
 		memberFollows:  {},
 		memberHolds:    {state: memberHolds, since: start},
 		memberReleased: {state: memberReleased, held: 3 * time.Second},
 	}
-	now := start.Add(5 * time.Second)
+	now := start.add(5 * time.Second)
 	steps := map[string]struct {
 		do func(m *membership)
 		to map[memberState]membership // if it changes

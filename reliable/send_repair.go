@@ -154,7 +154,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 // asker returns the member that asks, if it is one, which is a sign of its life, the queue, as a bit, for
 // what it asks for, and for how long it may not have what was repaired.
 func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, hold time.Duration) {
-	m = s.members.asks(now, receiver)
+	m = s.members.asks(s.up(now), receiver)
 	rtt := &s.rtt
 	if m != nil && m.path.rtt.measured {
 		rtt = &m.path.rtt // some are near, others far
@@ -162,7 +162,7 @@ func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, h
 	hold = rtt.hold()
 	s.repairs.budget.asked(rtt.recent())
 	switch {
-	case m == nil || now.Sub(m.lastAt) >= repeatedLife:
+	case m == nil || s.up(now).sub(m.lastAt) >= repeatedLife:
 		return m, 1 << strangersQueue, hold
 	case m.joining && !m.wantsState:
 		return m, 1 << joinersQueue, hold

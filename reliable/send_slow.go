@@ -12,12 +12,12 @@ type SlowLimit struct {
 }
 
 // lagging follows how long a member has been behind by more than the limit.
-type lagging struct{ since Instant } // 0: it is not
+type lagging struct{ since upTime } // 0: it is not
 
 // note takes in how far behind the member is at now, and for how long it has held the
 // publisher up, and reports whether it has been too far behind for too long, and for how long.
 // Who holds the publisher up is as far behind as it can be, however few packets that are.
-func (x *lagging) note(now Instant, behind uint64, held time.Duration, limit SlowLimit) (d time.Duration, tooLong bool) {
+func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit SlowLimit) (d time.Duration, tooLong bool) {
 	switch {
 	case limit.Behind == 0 || behind <= limit.Behind:
 		x.since = 0
@@ -25,7 +25,7 @@ func (x *lagging) note(now Instant, behind uint64, held time.Duration, limit Slo
 		x.since = now
 	}
 	if x.since != 0 {
-		d = now.Sub(x.since)
+		d = now.sub(x.since)
 	}
 	if d = max(d, held); limit.Behind == 0 || x.since == 0 && held == 0 {
 		return 0, false
@@ -37,7 +37,7 @@ func (x *lagging) note(now Instant, behind uint64, held time.Duration, limit Slo
 func (l SlowLimit) back(behind uint64) bool { return behind <= l.Behind/2 }
 
 // releaseSlow releases members that have been too far behind for too long.
-func (s *Sender) releaseSlow(now Instant) {
+func (s *Sender) releaseSlow(now upTime) {
 	if s.cfg.Slow.Behind == 0 {
 		return
 	}
@@ -48,7 +48,7 @@ func (s *Sender) releaseSlow(now Instant) {
 		}
 		held := time.Duration(0)
 		if m.isHolding() { // but not while what it has room for is still being sent
-			held = min(m.heldFor(now), now.Sub(s.heartbeat.lastData))
+			held = min(m.heldFor(now), now.sub(s.up(s.heartbeat.lastData)))
 		}
 		d, tooLong := m.lagging.note(now, m.behind(s.win.next), held, s.cfg.Slow)
 		if !tooLong {

@@ -29,7 +29,7 @@ func TestLagging(t *testing.T) {
 	} {
 		var x lagging
 		for i, s := range c.steps {
-			if _, got := x.note(Instant(time.Minute).Add(s.at), s.behind, s.held, c.limit); got != s.tooFar {
+			if _, got := x.note(upTime(time.Minute).add(s.at), s.behind, s.held, c.limit); got != s.tooFar {
 				t.Errorf("%s: step %d: %v", c.name, i, got)
 			}
 		}

@@ -37,7 +37,7 @@ func (x *stall) waits(m *Member) bool { return m.counts() && x.flow.Counts(m) }
 
 // look notes who holds the publisher up now: if it is held, by flow control, at packet
 // at, with a window of so many packets.
-func (x *stall) look(now Instant, list []*Member, held bool, at, window uint64) {
+func (x *stall) look(now upTime, list []*Member, held bool, at, window uint64) {
 	if !held && !x.on {
 		return
 	}
@@ -65,7 +65,7 @@ func (x *stall) holder(list []*Member) *Member {
 
 // release ends the wait for those who have held the publisher up for too long, and reports
 // whether there were any. lead is that of the stream. docs/protocol.md §8.7.
-func (x *stall) release(now Instant, list []*Member, lead uint64) (any bool) {
+func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 	if !x.on || x.limit <= 0 {
 		return false
 	}
@@ -145,15 +145,15 @@ func (s *Sender) lookForStall(now Instant) {
 	if s.blocks.short {
 		window = s.win.next - s.blocks.oldest
 	}
-	s.stall.look(now, s.members.list, held, at, window)
+	s.stall.look(s.up(now), s.members.list, held, at, window)
 }
 
 // releaseHolders releases who holds the publisher up for too long.
 func (s *Sender) releaseHolders(now Instant) {
 	s.lookForStall(now)
-	s.releaseSlow(now)
+	s.releaseSlow(s.up(now))
 	before := len(s.stall.gone)
-	if s.stall.release(now, s.members.list, s.win.next) {
+	if s.stall.release(s.up(now), s.members.list, s.win.next) {
 		s.stats.ReceiversReleased += uint64(len(s.stall.gone) - before)
 		s.flow.recompute(s)
 		s.relieve() // released members keep no packet in the window
@@ -169,7 +169,7 @@ func (s *Sender) Holder(now Instant) (h Hold, ok bool) {
 	if m == nil {
 		return Hold{}, false
 	}
-	return m.hold(m.heldFor(now), s.win.next), true
+	return m.hold(m.heldFor(s.up(now)), s.win.next), true
 }
 
 // TakeReleased returns the subscribers that were released since the last call, because they
@@ -201,6 +201,7 @@ type MemberState struct {
 // Members are the subscribers known: all, or those that are known to want a topic.
 func (s *Sender) Members(now Instant, topic uint64) []MemberState {
 	var all []MemberState
+	up := s.up(now)
 	for _, m := range s.members.list {
 		if !m.knownToWant(&s.members.questions, topic) {
 			continue
@@ -208,7 +209,7 @@ func (s *Sender) Members(now Instant, topic uint64) []MemberState {
 		all = append(all, MemberState{
 			ID: m.ID, Name: m.Name, Address: m.Address, Tag: m.Tag,
 			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
-			LastHeard: now.Sub(m.heard), Unanswered: m.unanswered(now), Holds: m.isHolding(), Released: m.away(), HeldFor: m.heldFor(now), Joining: m.joining,
+			LastHeard: up.sub(m.heard), Unanswered: m.unanswered(up), Holds: m.isHolding(), Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining,
 		})
 	}
 	return all

@@ -78,7 +78,7 @@ func TestStall(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			const start = Instant(time.Minute)
+			const start = upTime(time.Minute)
 			x := stall{limit: c.limit, flow: c.flow}
 			var list []*Member
 			for i, s := range c.steps {
@@ -90,7 +90,7 @@ func TestStall(t *testing.T) {
 						list[j].state = memberReleased
 					}
 				}
-				now := start.Add(s.at)
+				now := start.add(s.at)
 				x.look(now, list, s.held, s.seq, window)
 				any := x.release(now, list, s.seq)
 				if any != (len(s.released) > 0) || len(x.gone) != len(s.released) {
@@ -107,8 +107,8 @@ func TestStall(t *testing.T) {
 				switch {
 				case (h != nil) != (s.holder >= 0):
 					t.Fatalf("step %d: holder %+v, want %d", i, h, s.holder)
-				case h != nil && (h.ID != uint64(s.holder) || h.since != start.Add(s.since)):
-					t.Errorf("step %d: held by %d since %v, want %d since %v", i, h.ID, h.since.Sub(start), s.holder, s.since)
+				case h != nil && (h.ID != uint64(s.holder) || h.since != start.add(s.since)):
+					t.Errorf("step %d: held by %d since %v, want %d since %v", i, h.ID, h.since.sub(start), s.holder, s.since)
 				}
 			}
 		})

@@ -10,6 +10,7 @@ import (
 // use: its owner serialises all calls. Only Writers may be filled outside of
 // that.
 type Sender struct {
+	Running
 	cfg      SenderConfig
 	header   wire.Header
 	template [wire.DataHeaderLen]byte // of every data packet

@@ -9,34 +9,26 @@ import (
 )
 
 // standstill finds out that the loop did not run when it should have: the process was
-// stopped, or its host gave it no processor time. Handlers that take long are not meant,
+// stopped, or its host gave it no processor time. Handlers that take long are not told of here,
 // the watchdog tells of them. Loop only.
 type standstill struct {
-	began reliable.Instant // the turn
-	due   reliable.Instant // when the loop wanted to run again at the latest; 0: it has not run yet
+	runs  reliable.Running // the loop: its receivers judge by it, and each publication has one that follows it
 	stood time.Duration    // that is to be told
 }
 
-// standstillAfter is how late the loop has to be. Publishers release a subscriber that says
+// standstillAfter is for how long the loop must not have run. Publishers release a subscriber that says
 // nothing for one second (docs/protocol.md §8.4).
 const standstillAfter = 2 * time.Second
 
-// begin takes in that a turn begins at now.
-func (x *standstill) begin(now reliable.Instant) {
-	if late := now.Sub(x.due); x.due != 0 && late >= standstillAfter {
-		x.stood = late
-	}
-	x.began = now
-}
-
-// end takes in that a turn has ended at now, whether a handler was called in it, and that the
-// next is due by deadline. A turn without handlers takes no time to speak of.
-func (x *standstill) end(now, deadline reliable.Instant, handled bool) {
-	if d := now.Sub(x.began); !handled && d >= standstillAfter {
+// ran takes in that the loop runs at now, and whether it has called a handler since it said so last.
+func (x *standstill) ran(now reliable.Instant, handled bool) {
+	if d := x.runs.Runs(now); !handled && d >= standstillAfter {
 		x.stood = d
 	}
-	x.due = max(now, deadline)
 }
+
+// ran is now without the time in which the loop did not run. Loop only.
+func (l *Loop) ran(now reliable.Instant) reliable.Instant { return l.watchdog.stand.runs.Ran(now) }
 
 // tellStandstill tells that the loop did not run. Loop only, outside of handlers.
 func (w *watchdog) tellStandstill() {

@@ -20,27 +20,27 @@ func TestStandstill(t *testing.T) {
 		{"in time", 0, 5 * time.Second, 5 * time.Second, 0},
 		{"woken early", 0, time.Minute, time.Second, 0},
 		{"a little late", 0, time.Second, 2900 * time.Millisecond, 0},
-		{"late", 0, time.Second, 4 * time.Second, 3 * time.Second},
-		{"late, and did not want to sleep", 0, -time.Second, 2 * time.Second, 2 * time.Second},
+		{"late", 0, time.Second, 4 * time.Second, 2900 * time.Millisecond},
+		{"late, and did not want to sleep", 0, -time.Second, 3 * time.Second, 2900 * time.Millisecond},
 	} {
 		var x standstill
-		x.began = at(c.ended)
-		x.end(at(c.ended), at(c.deadline), false)
-		if x.begin(at(c.next)); x.stood != c.want {
+		x.ran(at(c.ended), false)
+		x.runs.Rests(at(c.deadline))
+		if x.ran(at(c.next), false); x.stood != c.want {
 			t.Errorf("%s: %v, want %v", c.name, x.stood, c.want)
 		}
 	}
 	for _, handled := range []bool{false, true} {
 		var x standstill
-		x.begin(at(0))
-		if x.end(at(3*time.Second), 0, handled); (x.stood == 3*time.Second) == handled {
+		x.ran(at(0), false)
+		if x.ran(at(3*time.Second), handled); (x.stood > 0) == handled {
 			t.Errorf("a turn of 3 s, with handlers %v: stood still for %v", handled, x.stood)
 		}
 	}
 	var x standstill
-	x.began = at(0)
-	x.end(at(0), reliable.Never, false)
-	if x.begin(at(time.Hour)); x.stood != 0 {
+	x.ran(at(0), false)
+	x.runs.Rests(reliable.Never)
+	if x.ran(at(time.Hour), false); x.stood != 0 {
 		t.Errorf("a loop with nothing to do stood still for %v", x.stood)
 	}
 }

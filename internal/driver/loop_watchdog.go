@@ -99,7 +99,7 @@ func (w *watchdog) find(mark uint32, name string) int {
 
 // begin begins a turn.
 func (w *watchdog) begin(now reliable.Instant) {
-	w.stand.begin(now)
+	w.stand.ran(now, false)
 	w.called.Set(0)
 	w.since.Store(int64(now))
 }
@@ -127,6 +127,7 @@ func (w *watchdog) start() {
 // control notes that the loop has control at now. If a handler was told of, it has
 // returned.
 func (w *watchdog) control(now reliable.Instant) {
+	w.stand.ran(now, w.called.Get() != 0)
 	w.since.Store(int64(now))
 	if w.told.Load() == 0 {
 		return
@@ -142,11 +143,11 @@ func (w *watchdog) control(now reliable.Instant) {
 
 // end ends a turn, after which the next is due by deadline, and returns what the time is.
 func (w *watchdog) end(now, deadline reliable.Instant) reliable.Instant {
-	handled := w.called.Get() != 0
 	w.control(now)
 	w.since.Store(0)
 	now = w.l.now()
-	w.stand.end(now, deadline, handled)
+	w.stand.ran(now, w.called.Get() != 0)
+	w.stand.runs.Rests(deadline)
 	return now
 }
 

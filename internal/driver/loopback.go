@@ -47,7 +47,7 @@ func (g *group) watchEcho(now reliable.Instant) {
 	for _, st := range g.r.Streams() {
 		heard = heard || st.Publisher == g.l.cfg.Publisher && st.Epoch == g.l.cfg.Epoch
 	}
-	if g.echo.missing(now, publishing, heard) {
+	if g.echo.missing(g.l.ran(now), publishing, heard) {
 		logline.NoLoopback.Log(g.l.log, "group", g.address)
 	}
 }

@@ -95,6 +95,7 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 		return nil, err
 	}
 	r.SetClock(l.cfg.Clock)
+	r.SetRunning(&l.watchdog.stand.runs)
 	g.r, g.unused.leaveAt = r, reliable.Never
 	g.expect()
 	return g, nil

@@ -133,7 +133,7 @@ func (x *unread) lasts(now reliable.Instant) time.Duration {
 func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	lag := f.c.Lag()
 	holds := f.blocking && f.o.full() && lag >= f.st.Span()-f.quarter/2 // as good as the slowest
-	d, tell := f.unread.note(now, f.c.Position(), holds)
+	d, tell := f.unread.note(g.l.ran(now), f.c.Position(), holds)
 	if !tell {
 		return
 	}

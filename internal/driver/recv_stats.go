@@ -64,7 +64,7 @@ func (s *Subscription) look(st *SubscriptionStats) {
 		lag := f.c.Lag()
 		st.Publishers = append(st.Publishers, SubscriptionPublisher{
 			Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
-			Lag: lag, Window: f.st.Span(), Relevant: f.st.Relevant(), Blocking: f.blocking, Unread: f.unread.lasts(now), LostFor: f.st.LostFor(now),
+			Lag: lag, Window: f.st.Span(), Relevant: f.st.Relevant(), Blocking: f.blocking, Unread: f.unread.lasts(f.g.l.ran(now)), LostFor: f.st.LostFor(now),
 		})
 		st.Pending += lag
 	}

@@ -310,7 +310,7 @@ func (p *Publication) handle(now reliable.Instant, b []byte, address func() stri
 
 // tick does what time and replies ask for, and returns when it wants to be
 // called again. Loop only.
-func (p *Publication) tick(now reliable.Instant) reliable.Instant {
+func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	// A publisher that holds mu is sending, and does most of what is due here on
 	// the way. To wait for it would make it wake us, each train anew.
 	if !p.mu.TryLock() {
@@ -332,6 +332,8 @@ func (p *Publication) tick(now reliable.Instant) reliable.Instant {
 		p.repliesLost = n
 		p.s.RepliesLost()
 	}
+	p.s.Runs(now)
+	defer func() { p.s.Rests(min(due, now.Add(time.Second))) }() // no heartbeat is further off
 	again := p.seizeAt != 0 && p.seizeAt <= now
 	if again {
 		p.seizeAt = 0

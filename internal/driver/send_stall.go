@@ -96,7 +96,7 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 		p.stalls.trails.note(now, t)
 	}
 	h, held := p.s.Holder(now)
-	if e, ok := p.stalls.note(now, h, held); ok {
+	if e, ok := p.stalls.note(p.s.Ran(now), h, held); ok {
 		p.stalls.untold = append(p.stalls.untold, e)
 	}
 	if e, ok := p.out.stuck.note(now, p.s.Lead()-p.s.Transmitted()); ok {

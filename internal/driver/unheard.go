@@ -72,7 +72,7 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 	}
 	if now >= x.at {
 		x.at = now.Add(unheardEvery)
-		x.waiting = l.lookUnheard()
+		x.waiting = l.lookUnheard(l.start.Add(time.Duration(l.ran(now))))
 	}
 	if x.waiting {
 		return x.at
@@ -80,8 +80,9 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 	return reliable.Never
 }
 
-// lookUnheard reports whether there is still something that may have to be told.
-func (l *Loop) lookUnheard() (waiting bool) {
+// lookUnheard reports whether there is still something that may have to be told. ran is the time
+// without that in which the loop did not run.
+func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 	u := &l.siblings.unheard
 	side := func(x *lonely, heard []events.Kind, topics func() []string, line *logline.Line, kind events.Kind) {
 		u.mu.Lock()
@@ -95,7 +96,7 @@ func (l *Loop) lookUnheard() (waiting bool) {
 			return
 		}
 		u.mu.Lock()
-		d, tell := x.note(time.Now())
+		d, tell := x.note(ran)
 		u.mu.Unlock()
 		if !tell {
 			waiting = true

@@ -18,6 +18,7 @@ type node struct {
 	armed    reliable.Instant // when the timer's event comes
 	same     int              // events in a row at which nothing but a deadline already past was named
 	lastWake reliable.Instant
+	frozen   reliable.Instant // until then; 0: it runs
 }
 
 // now is the node's own time.

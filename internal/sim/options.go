@@ -30,6 +30,7 @@ type Options struct {
 	Publishers  []Publisher
 	Subscribers []Subscriber
 	Cuts        []Cut
+	Freezes     []Freeze
 	Attack      Attack
 	Content     *Content // nil: messages are made up
 	Sealing     Sealing  // nil: packets go as they are
@@ -259,6 +260,13 @@ type Cut struct {
 	Leg         int    // 1 or 2: only that one; 0: all
 	Up, Down    bool   // towards the publisher, and from it
 	Data        bool   // from it: packets of data only
+}
+
+// Freeze stops processes for a while, all of a group perhaps: none of their timers, readers and writers runs, and what
+// comes waits in their receive buffers.
+type Freeze struct {
+	Pause
+	Publishers, Subscribers uint64 // bit sets
 }
 
 // Attack is what an attacker on the group sends.

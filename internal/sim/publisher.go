@@ -208,6 +208,7 @@ func (p *publisher) handle(b []byte) {
 // pump writes, sends and sleeps.
 func (p *publisher) pump() {
 	now := p.now()
+	p.s.Runs(now)
 	p.complete()
 	p.s.Completed(p.completed)
 	p.takeReplies()
@@ -305,6 +306,7 @@ func (p *publisher) rest() {
 			d = min(d, w.flushAt)
 		}
 	}
+	p.s.Rests(d)
 	p.sleep(d)
 }
 

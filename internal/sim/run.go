@@ -151,6 +151,10 @@ func (s *sim) start() {
 		s.at(c.At, func() { s.cut(c, +1) })
 		s.at(c.At+c.For, func() { s.cut(c, -1) })
 	}
+	for _, f := range s.o.Freezes {
+		s.at(f.At, func() { s.freeze(f) })
+		s.at(f.At+f.For, func() { s.thaw(f) })
+	}
 	if s.o.Attack.Every > 0 {
 		s.attacker = newAttacker(s)
 		s.net.tap = s.attacker.hear
@@ -195,6 +199,9 @@ func (s *sim) cut(c Cut, by int) {
 
 // handle makes e happen. It reports false when the run is over.
 func (s *sim) handle(e event) bool {
+	if s.frozen(e) {
+		return true
+	}
 	switch e.kind {
 	case atPublisher:
 		if p := s.publishers[e.node]; !p.alive() {

@@ -30,6 +30,7 @@ type subscriber struct {
 	busy         reliable.Instant // until then it works on the last poll's packets
 	polling      bool
 	paused, gone bool
+	running      reliable.Running
 	turn         int  // events that were taken in this turn
 	refused      bool // a stream was told that there is no room in it
 	final        bool // the run is over, and nothing may be owed any more
@@ -67,6 +68,7 @@ func (s *subscriber) begin() {
 	own, ownEpoch := s.own()
 	s.rng = rand.NewPCG(s.sim.o.Seed, s.id)
 	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
+	s.running = reliable.Running{}
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		History: reliable.History{FromWindow: s.o.FromWindow, Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
@@ -83,6 +85,7 @@ func (s *subscriber) begin() {
 	s.busy, s.polling, s.turn, s.refused = 0, false, 0, false
 	s.loans.s = s
 	r.SetClock(s.sim.clock())
+	r.SetRunning(&s.running)
 	r.SetAsync(len(s.o.Readers) > 0)
 	for _, name := range topicNames[:s.o.Topics] {
 		r.Want(name)
@@ -227,6 +230,9 @@ func (s *subscriber) pump() {
 	if len(s.rx) == 0 {
 		s.buffer.Read(now)
 	}
+	if s.running.Runs(now) > 0 {
+		s.r.NoteStall(now)
+	}
 	s.beginTurn(now)
 	s.r.Tick(now)
 	s.checkAhead()
@@ -237,7 +243,11 @@ func (s *subscriber) pump() {
 	for range 10000 {
 		peer, b, ok := s.r.Next(now, s.buf[:0])
 		if !ok {
-			s.sleep(s.nextDue(now))
+			due := s.nextDue(now)
+			if len(s.rx) == 0 { // else it reads on
+				s.running.Rests(due)
+			}
+			s.sleep(due)
 			return
 		}
 		s.buf = b

@@ -11,7 +11,7 @@ from statuses import Statuses
 from timers import MS, S, US, RoundTrip
 
 LEAST_SILENCE, LONGEST_INTERVAL, ASSUMED_INTERVAL = 2 * S, 2 * S, 1 * S
-ANSWER_AFTER_END, PAUSE_AT_MOST = 2 * S, 30 * S
+ANSWER_AFTER_END = 2 * S
 NAK_AT_MOST, PUT_OFF_AT_MOST, NCF_AT_MOST, BACKOFF_AT_MOST = 20 * MS, 100 * MS, 20 * MS, 10 * MS
 
 
@@ -253,7 +253,7 @@ class Stream:
 
     def pause(self, length):
         """This process did not run: what the publisher sent meanwhile is still to be read (§11.3)."""
-        self.paused = min(self.paused + length, PAUSE_AT_MOST)
+        self.paused += length
         for m in self.missing.values():
             m.found += length
 

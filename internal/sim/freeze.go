@@ -1,0 +1,54 @@
+package sim
+
+import "slices"
+
+// freeze stops the processes of f.
+func (s *sim) freeze(f Freeze) { s.setFrozen(f, true) }
+
+// thaw lets them go on: subscribers with what has come meanwhile.
+func (s *sim) thaw(f Freeze) { s.setFrozen(f, false) }
+
+func (s *sim) setFrozen(f Freeze, on bool) {
+	until := s.now.Add(f.For)
+	if !on {
+		until = 0
+	}
+	for i, p := range s.publishers {
+		if f.Publishers&(1<<i) != 0 {
+			if p.frozen = until; !on {
+				p.heldSince = p.heldSince.Add(f.For)
+			}
+		}
+	}
+	for i, x := range s.subscribers {
+		if f.Subscribers&(1<<i) != 0 {
+			if x.frozen, x.paused = until, on; !on {
+				x.wake()
+			}
+		}
+	}
+}
+
+// frozen reports whether e is for a process that is frozen: then it happens when that goes on.
+// What comes to a subscriber still finds its receive buffer.
+func (s *sim) frozen(e event) bool {
+	if !slices.Contains([]eventKind{atPublisher, poll, timer, write, read}, e.kind) {
+		return false
+	}
+	n := s.node(int(e.node))
+	if n.frozen == 0 || e.kind == timer && e.at != n.armed {
+		return false
+	}
+	if e.at = n.frozen; e.kind == timer {
+		n.armed = e.at
+	}
+	s.q.push(e)
+	return true
+}
+
+func (s *sim) node(i int) *node {
+	if i < len(s.publishers) {
+		return &s.publishers[i].node
+	}
+	return &s.subscribers[i-len(s.publishers)].node
+}
