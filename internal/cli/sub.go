@@ -42,7 +42,7 @@ type sub struct {
 	finished end                         // empty while there is more to come
 	apart    *pubsub.ConfigMismatchError // the latest that may publish our topics, and cannot be heard
 	ends     time.Time                   // by -until
-	stood    atomic.Int64                // when it was told last that the process had stood still, in ns since 1970
+	stood    atomic.Pointer[time.Time]   // when it was told last that the process had stood still
 }
 
 // end is why a sub ends without an error.
@@ -149,7 +149,8 @@ func (s *sub) showMeter() bool {
 func (s *sub) told(e events.Event) {
 	s.fabricEvent(s.e, e)
 	if e.Kind == events.StoodStill {
-		s.stood.Store(time.Now().UnixNano())
+		now := time.Now()
+		s.stood.Store(&now)
 	}
 	if text := stallLine(e); text != "" {
 		s.e.console.heard("%s", text)

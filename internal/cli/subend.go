@@ -132,7 +132,8 @@ func (s *sub) verdict(sum *subSummary) error {
 // stoodStill reports whether, when -until was over, the process did not run or had just begun
 // to run again: then nobody has told yet what it has missed.
 func (s *sub) stoodStill() bool {
-	return time.Since(s.ends) > stoodStillFor || time.Since(time.Unix(0, s.stood.Load())) < stoodStillFor
+	stood := s.stood.Load()
+	return time.Since(s.ends) > stoodStillFor || stood != nil && time.Since(*stood) < stoodStillFor
 }
 
 // stoodStillFor is longer than a publisher may be silent before it is lost.

@@ -87,7 +87,10 @@ func removeStale(path string) bool {
 		return true
 	}
 	info, statErr := os.Lstat(path)
-	if !errors.Is(err, syscall.ECONNREFUSED) || statErr != nil || time.Since(info.ModTime()) < staleAfter {
+	if !errors.Is(err, syscall.ECONNREFUSED) || statErr != nil {
+		return false
+	}
+	if age := time.Since(info.ModTime()); age >= 0 && age < staleAfter { // below zero the clock was set back since
 		return false
 	}
 	return os.Remove(path) == nil

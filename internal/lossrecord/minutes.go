@@ -9,6 +9,7 @@ import (
 // Minute is what was counted in a minute, or in the part of it that the record has seen.
 type Minute struct {
 	Start time.Time // a whole minute
+	at    time.Time // when it began to be counted: a clock that is set moves Start, and not this
 	// Counts are the figures of samples, in their order: how much each has grown.
 	Counts []uint64
 	// Ways are the publishers of which packets were missing, those with the most first.
@@ -55,7 +56,7 @@ func (r *Record) Sample(now time.Time, counts []uint64, ways []Way) {
 	}
 	missing := r.missing(ways)
 	if any || len(missing) > 0 {
-		m := r.minute(r.at.Truncate(time.Minute), len(counts))
+		m := r.minute(r.at, len(counts))
 		for i, n := range grown {
 			m.Counts[i] += n
 		}
@@ -93,9 +94,10 @@ func (r *Record) missing(ways []Way) (grown []Way) {
 }
 
 // minute is the one that begins at start. Under mu.
-func (r *Record) minute(start time.Time, counts int) *Minute {
+func (r *Record) minute(at time.Time, counts int) *Minute {
+	start := at.Truncate(time.Minute)
 	if last := len(r.minutes) - 1; last < 0 || !r.minutes[last].Start.Equal(start) {
-		r.minutes = append(r.minutes, Minute{Start: start, Counts: make([]uint64, counts)})
+		r.minutes = append(r.minutes, Minute{Start: start, at: at, Counts: make([]uint64, counts)})
 	}
 	return &r.minutes[len(r.minutes)-1]
 }
@@ -132,5 +134,5 @@ func (m Minute) clone() Minute {
 
 // forgetMinutes drops those that ended before since. Under mu.
 func (r *Record) forgetMinutes(since time.Time) {
-	r.minutes = slices.DeleteFunc(r.minutes, func(m Minute) bool { return m.Start.Add(time.Minute).Before(since) })
+	r.minutes = slices.DeleteFunc(r.minutes, func(m Minute) bool { return m.at.Add(time.Minute).Before(since) })
 }

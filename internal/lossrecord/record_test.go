@@ -109,11 +109,14 @@ func TestMinutes(t *testing.T) {
 	r.Sample(after("4m"), []uint64{3, 0}, []Way{way("b", 1, 5)})
 	r.Sample(after("4m10s"), []uint64{3, 9}, []Way{way("b", 2, 5)})
 	s := r.Snapshot(after("5m"))
+	for i := range s.Minutes {
+		s.Minutes[i].at = time.Time{}
+	}
 	got := fmt.Sprint(s.Minutes)
 	at := func(text string) time.Time { return after(text).Truncate(time.Minute) }
 	want := fmt.Sprint([]Minute{
-		{at("0s"), []uint64{3, 0}, []Way{way("b", 1, 5), way("a", 3, 0)}, WayCounts{}},
-		{at("4m"), []uint64{0, 9}, []Way{way("b", 1, 0)}, WayCounts{}},
+		{at("0s"), time.Time{}, []uint64{3, 0}, []Way{way("b", 1, 5), way("a", 3, 0)}, WayCounts{}},
+		{at("4m"), time.Time{}, []uint64{0, 9}, []Way{way("b", 1, 0)}, WayCounts{}},
 	})
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)

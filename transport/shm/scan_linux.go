@@ -25,7 +25,7 @@ func (t *Transport) meetAll() {
 // news reports whether somebody came, went or is suspect since the latest scan.
 func (t *Transport) news() bool {
 	again := t.again.Load()
-	return t.hall.count() != t.scanned.Load() || t.hall.suspect.Load() || again != 0 && time.Now().UnixNano() >= again
+	return t.hall.count() != t.scanned.Load() || t.hall.suspect.Load() || again != 0 && t.now() >= again
 }
 
 // untilAgain is timeout, or the time until the next scan where there is to be one.
@@ -34,7 +34,7 @@ func (t *Transport) untilAgain(timeout time.Duration) time.Duration {
 	if again == 0 {
 		return timeout
 	}
-	left := max(0, time.Duration(again-time.Now().UnixNano()))
+	left := max(0, time.Duration(again-t.now()))
 	if timeout < 0 {
 		return left
 	}
@@ -103,7 +103,7 @@ func (t *Transport) tellUnmet(unmet, of int, why error) {
 var errNoLane = errors.New("all 256 lanes of an endpoint are taken, some by endpoints that have ended, and of which something is kept")
 
 // scanAgain has the next scan be soon.
-func (t *Transport) scanAgain() { t.again.Store(time.Now().Add(askEvery).UnixNano()) }
+func (t *Transport) scanAgain() { t.again.Store(t.now() + int64(askEvery)) }
 
 // absent reports whether an endpoint that could not be met is not there, or not ready: the roll
 // tells when it is. Of other errors, of lacking descriptors or memory, nobody tells when they are over.
@@ -167,7 +167,7 @@ const askEvery = 100 * time.Millisecond
 
 // askAlive has the next scan look soon who has died. Under mu.
 func (t *Transport) askAlive() {
-	if now := time.Now().UnixNano(); now-t.asked >= int64(askEvery) {
+	if now := t.now(); now-t.asked >= int64(askEvery) {
 		t.asked = now
 		t.hall.suspect.Store(true)
 	}

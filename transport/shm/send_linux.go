@@ -3,7 +3,6 @@ package shm
 import (
 	"errors"
 	"sync/atomic"
-	"time"
 
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/grace"
@@ -199,7 +198,7 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 
 // openLane has memory behind our lane to a peer. Where there is none it is asked for again some time later. Under mu.
 func (t *Transport) openLane(p *peer) bool {
-	now := time.Now().UnixNano()
+	now := t.now()
 	if now-p.lacked < int64(askEvery) {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ import (
 // Transport is an endpoint. See package transport for who may call what. It starts no
 // goroutine.
 type Transport struct {
+	began  time.Time // a second before Open: nothing happens at 0
 	cfg    Config
 	caps   transport.Capabilities
 	hall   *hall
@@ -93,6 +95,9 @@ func Open(cfg Config) (transport.Transport, error) {
 	return t, nil
 }
 
+// now is a time in nanoseconds, by a clock that nobody sets.
+func (t *Transport) now() int64 { return int64(time.Since(t.began)) }
+
 func open(cfg Config) (*Transport, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -103,7 +108,8 @@ func open(cfg Config) (*Transport, error) {
 		return nil, fmt.Errorf("shm: random identity: %w", err)
 	}
 	t := &Transport{
-		cfg: cfg,
+		began: time.Now().Add(-time.Second),
+		cfg:   cfg,
 		caps: transport.Capabilities{
 			Name: "shm", Groups: cfg.Groups, MaxPacket: maxPacket, PacketSize: cfg.PacketSize,
 			MaxTrain: maxTrain, MaxTrainBytes: chunkBytes, Batch: batch, LendMax: cfg.LendMax,

@@ -1,8 +1,6 @@
 package top
 
 import (
-	"time"
-
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -21,20 +19,15 @@ func keyOf(s *inspect.Snapshot, b *inspect.Bus) busKey {
 	return busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
 }
 
-type earlierBus struct {
-	bus *inspect.Bus
-	at  time.Time
-}
-
-func busesOf(o Observation) map[busKey]earlierBus {
-	all := make(map[busKey]earlierBus)
+func busesOf(o Observation) map[busKey]*inspect.Bus {
+	all := make(map[busKey]*inspect.Bus)
 	for _, x := range o.Seen {
 		if x.Snapshot == nil {
 			continue
 		}
 		for i := range x.Snapshot.Buses {
 			b := &x.Snapshot.Buses[i]
-			all[keyOf(x.Snapshot, b)] = earlierBus{b, x.Snapshot.Time}
+			all[keyOf(x.Snapshot, b)] = b
 		}
 	}
 	return all

@@ -49,7 +49,7 @@ func Between(before, now Observation) *Figures {
 			b := &s.Buses[j]
 			x := &pair{clock: losses.Clock(s, now.Time), now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(s, b)}, before: &inspect.Bus{}}
 			if was, ok := earlier[x.of.key]; ok {
-				x.before, x.seconds = was.bus, s.Time.Sub(was.at).Seconds()
+				x.before, x.seconds = was, f.Interval // not by the clock of that process, which may be set
 			}
 			f.add(x, groups)
 		}
