@@ -49,6 +49,9 @@ const (
 	// FaultUnsupported: a packet is sound, and has a codec, a kind of run or a packet size that this version does
 	// not read. Its messages are lost, with gaps of CauseUnreadable.
 	FaultUnsupported Fault = Fault(reliable.FaultUnsupported)
+	// FaultClock: the publisher was lost although heartbeats came, for their times did not grow: it sends them with a
+	// clock that stands still or goes back, or old ones are played back.
+	FaultClock Fault = Fault(reliable.FaultClock)
 )
 
 func (f Fault) String() string { return reliable.Fault(f).String() }

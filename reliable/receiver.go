@@ -123,6 +123,12 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 				st.malformed()
 				return
 			}
+			if st.life.finished && h.Flags&wire.FlagEnd == 0 && st.clock.fresh(now, hb.SentAt) {
+				r.revive(st)
+				if st = r.stream(now, from, &h, hb.PacketSize, extent{hb.Trail, hb.Lead}, hb.Name); st == nil {
+					return
+				}
+			}
 			st.heartbeat(now, from, h.Flags, &hb)
 		}
 	case wire.TypeAnnounce:

@@ -178,6 +178,7 @@ func TestEndAsksForTotals(t *testing.T) {
 			t.Errorf("%s: the totals were not asked for", c.name)
 		}
 		r.Handle(now, 5, announced(c.asOf, 4))
+		r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 1, SentAt: 2}))
 		if !slices.Equal(l.down, []Cause{CauseNone}) || len(l.totals) != 2 || l.totals[0].Next != 4 || !l.totals[1].Complete {
 			t.Errorf("%s: down %v, totals %+v", c.name, l.down, l.totals)
 		}

@@ -34,6 +34,8 @@ const (
 	// FaultUnsupported: a packet is sound, and its codec, kind of run or packet size is not one that is read
 	// here. It is lost.
 	FaultUnsupported
+	// FaultClock: heartbeats came until the publisher was lost, and their times did not grow.
+	FaultClock
 
 	numFaults
 )
@@ -52,6 +54,8 @@ func (f Fault) String() string {
 		return "more messages are announced than were sent"
 	case FaultTopic:
 		return "its key is not trusted for the topic"
+	case FaultClock:
+		return "the times of its heartbeats do not grow, by which it is lost"
 	case FaultUnsupported:
 		return "packets have a codec, kind of run or packet size that is not supported here"
 	}

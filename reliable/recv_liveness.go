@@ -15,6 +15,7 @@ type liveness struct {
 	heard          upTime        // last
 	upAt           upTime        // when it came up last
 	heartbeatEvery time.Duration // between its heartbeats, at most
+	old            int           // heartbeats since then that were not newer
 	free           bool          // it waits for nobody
 	keepsState     bool          // it keeps state for those who join
 	continued      bool          // the stream was removed before, and began again where it stood
@@ -23,7 +24,8 @@ type liveness struct {
 	downAt    Instant
 	downCause Cause // why it is silent, or CauseNone
 
-	ended    bool // it has said where the stream ends
+	endSaid  bool // it has said where the stream ends, once
+	ended    bool // and again, later: it does
 	endAt    uint64
 	finished bool // and all of it is delivered
 	endedAt  upTime
@@ -51,7 +53,9 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	if st.path.legs != nil && st.beat(now, from, hb, fresh) {
 		return
 	}
+	st.life.old++
 	if fresh {
+		st.life.old = 0
 		st.follow(from)
 		st.named(hb.Name)
 		st.alive(now)
@@ -82,13 +86,41 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		// though: while data comes in small ones the cadence will do.
 		st.report.at = min(st.report.at, max(now, st.report.sentAt.Add(minStatusEvery)))
 	}
-	if flags&wire.FlagEnd != 0 && !st.life.ended {
-		st.life.ended, st.life.endAt = true, hb.Lead
-		st.totals.ending(st)
-		st.report.at = now
+	if fresh && !st.life.finished {
+		st.ending(now, flags, hb)
 	}
 	st.finish(now)
 	st.r.due = min(st.r.due, st.report.at)
+}
+
+// ending takes in what a heartbeat that is new says of the end. A single one may be forged: the end counts after a second one,
+// or silence. docs/protocol.md §11.5, §11.6.
+func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
+	x := &st.life
+	if flags&wire.FlagEnd == 0 || st.high > x.endAt {
+		x.endSaid, x.ended = false, false
+	}
+	switch {
+	case flags&wire.FlagEnd == 0 || x.ended:
+	case hb.Lead < st.high:
+		st.r.stats.Implausible++ // more is known to exist
+	case x.endSaid && hb.Lead == x.endAt:
+		x.ended = true
+		st.report.at = now
+		st.advance(now)
+	default:
+		x.endSaid, x.endAt = true, hb.Lead
+		st.totals.ending(st)
+		st.report.at = now
+	}
+}
+
+// revive forgets the end of a stream that is kept, for its publisher goes on: what comes begins where it stood.
+// docs/protocol.md §11.6.
+func (r *Receiver) revive(st *Stream) {
+	next := st.next
+	r.remove(st)
+	r.tombstones.remember(st.key(), formerStream{evicted: true, next: next})
 }
 
 // reach is how far beyond all that is known a single packet may plausibly tell of: no
@@ -150,6 +182,10 @@ func (st *Stream) finish(now Instant) {
 }
 
 func (st *Stream) finishNow(now Instant) {
+	if !st.life.finished && st.high > st.life.endAt {
+		st.life.endSaid, st.life.ended = false, false // it goes on
+		return
+	}
 	if st.life.down && !st.life.gone() || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
 		return
 	}
@@ -160,6 +196,7 @@ func (st *Stream) finishNow(now Instant) {
 // close ends the stream.
 func (st *Stream) close(now Instant) {
 	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, st.r.up(now), now
+	st.plain.known = false // data beyond the end takes the long way
 	st.unmute(WishNone)
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
@@ -211,11 +248,15 @@ func (st *Stream) endedUntil() upTime { return max(st.life.endedAt, st.life.hear
 // lose gives the publisher up as lost. The stream stays, in case it was only
 // cut off. docs/protocol.md §11.3.
 func (st *Stream) lose(now Instant) {
+	st.life.ended = st.life.endSaid && st.high <= st.life.endAt
 	if st.over() {
 		st.depart(now)
 		return
 	}
 	cause := st.r.instances.silence(st)
+	if st.life.old >= oldHeartbeats && st.path.legs == nil { // legs bring copies
+		st.fault(FaultClock)
+	}
 	st.topics.names.all = ^uint64(0) // nobody is left to say names
 	if st.giveUp(now, st.high, cause); st.life.finished {
 		return // that was the end of it
@@ -235,6 +276,9 @@ func (st *Stream) lose(now Instant) {
 	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, cause)
 }
+
+// oldHeartbeats is from how many on that are not new, and none that is, a lost publisher is said to send them: fewer may be copies.
+const oldHeartbeats = 4
 
 // LostFor is for how long the publisher has been given up as lost; 0: it has not been, or is heard again.
 func (st *Stream) LostFor(now Instant) time.Duration {

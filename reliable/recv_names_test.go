@@ -225,6 +225,7 @@ func TestNamesOfStreams(t *testing.T) {
 	names.all = nil
 	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 3, Interval: time.Second}))
 	r.Handle(at(3), 5, announcing(10, 0, 2, "x", "z"))
+	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 4, Interval: time.Second}))
 	r.Tick(at(3))
 	r.Tick(at(10 * time.Second))
 	slices.Sort(names.all)

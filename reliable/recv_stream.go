@@ -134,6 +134,10 @@ func (r *Receiver) data(now Instant, from uint64, h *wire.Header, b []byte) {
 		return
 	}
 	st := r.stream(now, from, h, d.PacketSize, extent{d.Seq, d.Seq}, nil)
+	if st != nil && st.life.finished && !repair && d.Seq >= st.life.endAt && d.Seq-st.life.endAt < st.reach() {
+		r.revive(st)
+		st = r.stream(now, from, h, d.PacketSize, extent{d.Seq, d.Seq}, nil)
+	}
 	switch {
 	case st == nil && repair:
 		r.stats.Unstarted++

@@ -169,7 +169,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 // packets that are not here: it says where the stream ends, or does not wait for this
 // receiver any more. Later nobody may be there to be asked.
 func (st *Stream) farewell(asOf uint64) bool {
-	return (st.life.ended || st.holding.released) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
+	return (st.life.endSaid || st.holding.released) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
 
 // announcedAs takes in by what name the publisher has topic id, which is wanted as name.

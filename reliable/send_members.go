@@ -177,6 +177,9 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 			s.cfg.Sink.RoundTrip(d)
 		}
 	}
+	if s.end.begun && st.Echo >= uint64(s.end.at) && st.Echo > m.last.echo {
+		m.endAnswers++
+	}
 	if x != m.last || m.lastAt == 0 {
 		m.last, m.lastAt = x, s.up(now)
 	}
@@ -251,11 +254,13 @@ func (m *members) complete(seq uint64) bool {
 	return true
 }
 
-// answered reports whether all have answered a heartbeat sent at t or after: of
-// the end of the stream, say.
-func (m *members) answered(t Instant) bool {
+// endAnswers is how many heartbeats of the end a member has answered: the end counts for it after two.
+const endAnswers = 2
+
+// answered reports whether all have answered so many.
+func (m *members) answered() bool {
 	for _, x := range m.list {
-		if x.waitedFor() && x.last.echo < uint64(t) {
+		if x.waitedFor() && x.endAnswers < endAnswers {
 			return false
 		}
 	}

@@ -18,10 +18,11 @@ import "time"
 //
 // Flow control waits only for members that follow or hold.
 type membership struct {
-	state memberState
-	since upTime        // it holds: from when on
-	held  time.Duration // it was released: for how long it had held the publisher up, or was too far behind
-	slow  bool          // it was released because it stayed behind
+	state      memberState
+	since      upTime        // it holds: from when on
+	held       time.Duration // it was released: for how long it had held the publisher up, or was too far behind
+	slow       bool          // it was released because it stayed behind
+	endAnswers int           // heartbeats of the end that it has answered
 }
 
 type memberState uint8

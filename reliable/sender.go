@@ -215,7 +215,7 @@ func (s *Sender) Drained() bool {
 	}
 	if s.end.begun { // all may still have what they lack
 		return s.win.sent == s.win.next && s.members.complete(s.win.next) && s.topics.left == 0 &&
-			s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered(s.end.at)
+			s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered()
 	}
 	return s.settled() && s.topics.left == 0
 }

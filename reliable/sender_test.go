@@ -437,6 +437,10 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	if b.s.Drained() {
 		t.Error("drained, although the subscriber has not heard of the end")
 	}
+	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now) - 1}, nil))
+	if b.s.Drained() {
+		t.Error("drained, although the subscriber has answered only one heartbeat of the end, which does not count alone")
+	}
 	b.s.Handle(b.now, wire.AppendStatus(nil, b.header(), &wire.Status{Receiver: 1, Next: 3, Limit: 100, Echo: uint64(b.now)}, nil))
 	if !b.s.Drained() {
 		t.Error("not drained, although all have everything and know of the end")

@@ -277,7 +277,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 	if ours {
 		switch e.Kind {
 		case events.PublisherLost:
-			s.e.console.line("%s was lost before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost())
+			s.e.console.line("%s was lost before its end: %s", publisherText(events.Event(*e)), s.unreadable.lost(e.Publisher))
 		case events.PublisherRestarted:
 			s.e.console.line("%s fell silent before its end, while another instance of its name lives: it was restarted, or cut off", publisherText(events.Event(*e)))
 		case events.DuplicateName:

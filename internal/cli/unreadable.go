@@ -13,6 +13,7 @@ import (
 // unreadable is why a command's bus cannot open packets that come: as of the first of them.
 type unreadable struct {
 	first atomic.Pointer[pubsub.UnreadableError]
+	clock atomic.Uint64 // the publisher that was lost because the times of its heartbeats did not grow
 }
 
 // event says so when it is told.
@@ -22,10 +23,17 @@ func (u *unreadable) event(e *env, ev events.Event) {
 		u.first.CompareAndSwap(nil, err)
 		e.console.heard("%v", err)
 	}
+	var fault *pubsub.FaultError
+	if ev.Kind == events.PublisherFault && errors.As(ev.Err, &fault) && fault.Fault == pubsub.FaultClock {
+		u.clock.Store(uint64(fault.Publisher))
+	}
 }
 
 // lost says why a publisher may have been lost.
-func (u *unreadable) lost() string {
+func (u *unreadable) lost(publisher pubsub.PublisherID) string {
+	if u.clock.Load() == uint64(publisher) {
+		return "heartbeats of it come, but their times do not grow: its clock stands still or goes back, or old ones are played back"
+	}
 	err := u.first.Load()
 	if err == nil {
 		return "it was killed, or cut off"

@@ -12,6 +12,7 @@ class Member:
         self.topics, self.more, self.wants_topics, self.joining = set(), False, False, False
         self.heard = self.new = now
         self.asked, self.asked_since = 0, None
+        self.ends = 0  # heartbeats of the end that it has answered
 
 
 class Members:
@@ -20,6 +21,7 @@ class Members:
         self.by_id, self.gone = {}, {}
         self.rtt, self.measured = RoundTrip(), False
         self.cadence = S
+        self.ended_from = None  # when the first heartbeat of the end was sent, at the earliest
 
     def status(self, s, leaving, wants_topics, joining, more, now):
         m = self.by_id.get(s.receiver)
@@ -45,6 +47,8 @@ class Members:
             return m
         if m.echo < s.echo <= now and s.echo_delay < S and now - s.echo - s.echo_delay > 0:
             self.rtt.sample(now - s.echo - s.echo_delay)
+        if self.ended_from is not None and s.echo >= self.ended_from and s.echo > m.echo:
+            m.ends += 1
         m.echo, m.delay, m.wants_topics, m.joining = s.echo, s.echo_delay, wants_topics, joining
         if s.topics or more:
             m.topics, m.more = set(s.topics), more
@@ -94,5 +98,6 @@ class Members:
     def have(self, lead):
         return all(m.next >= lead and not m.wants_topics for m in self.by_id.values())
 
-    def answered(self, sent_at):
-        return all(m.echo >= sent_at for m in self.by_id.values())
+    def answered_end(self):
+        """The end counts for a receiver after two heartbeats (§11.5)."""
+        return all(m.ends >= 2 for m in self.by_id.values())

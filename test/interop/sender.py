@@ -29,7 +29,7 @@ class Publication:
         self.repairs = Repairs(self, args.repair_rate, now)
         self.keeper = Keeper(self, getattr(args, "retain", False))
         self.asks, self.requests = getattr(args, "requests", False), Requests(self, bus.replied)
-        self.sent_at, self.ending, self.ended_from, self.heartbeats = 0, None, 0, 0
+        self.sent_at, self.ending, self.heartbeats = 0, None, 0
         self.rate, self.rate_at, self.rate_lead = 0.0, now, 0
         self.held = None  # since when flow control admits no packet
 
@@ -207,7 +207,7 @@ class Publication:
         return sum(1 for m in self.members.by_id.values() if m.more or topic.id in m.topics)
 
     def end(self, now, linger):
-        self.ending, self.ended_from = now + linger, self.sent_at + 1
+        self.ending, self.members.ended_from = now + linger, self.sent_at + 1
         self.ladder.restart(now)
         self.telling.all(now)
 
@@ -215,7 +215,7 @@ class Publication:
         if self.ending is None or now >= self.ending:
             return self.ending is not None
         m = self.members
-        return self.heartbeats >= END_HEARTBEATS and m.have(self.lead) and m.answered(self.ended_from)
+        return self.heartbeats >= END_HEARTBEATS and m.have(self.lead) and m.answered_end()
 
     def tick(self, now):
         if self.sent_at:  # the first heartbeat comes before the first data

@@ -33,7 +33,8 @@ class Stream:
         self.slots, self.missing, self.lost = {}, {}, 0
         self.sequences, self.clock = Sequences(group.window), Clock()
         self.heartbeat, self.heartbeat_at = None, 0
-        self.heard, self.state, self.state_at, self.end = now, "up", now, None  # up, down, ended
+        self.heard, self.state, self.state_at = now, "up", now  # up, down, ended
+        self.end = self.said = None  # said: an end that one heartbeat has told of (§11.5)
         self.paused = 0  # how long this process did not run since it heard the publisher
         self.keeps_state = False  # as its newest heartbeat says
         self.rtt = RoundTrip()
@@ -65,6 +66,8 @@ class Stream:
                 self.give_up(seq)
                 self.advance(now)
             raise
+        if self.end is not None and self.end <= d.seq < self.end + self.group.window and not b[4] & wire.REPAIR:
+            self.goes_on(now)
         if self.state == "ended" or d.seq in self.slots or self.start <= d.seq < self.next:
             return self.group.count("duplicates")
         if d.seq < self.start:
@@ -105,13 +108,16 @@ class Stream:
     def on_heartbeat(self, b, header, source, now):
         hb = wire.parse_heartbeat(b)
         wire.need(hb.packet_size == self.packet_size)
-        if self.clock.is_new(hb.sent_at, now):
+        new = self.clock.is_new(hb.sent_at, now)
+        if new:
             self.heartbeat, self.heartbeat_at, self.source = hb, now, source
             self.keeps_state = bool(header.flags & wire.STATE)
             self.rtt.stated(hb.rtt)
             self.statuses.asks(hb.asked, header.flags & wire.SOLICIT, now)
             self.is_alive(now)
             self.group.compare(self, hb)
+            if not header.flags & wire.END:
+                self.goes_on(now)
         elif self.state == "down":
             return
         if self.state == "ended":
@@ -122,15 +128,32 @@ class Stream:
             return self.group.count("implausible")
         self.high = max(self.high, hb.lead)
         self.give_up_before(hb.trail, now)
-        if header.flags & wire.END and self.end is None:
-            self.end = hb.lead
-            self.messages.ending(self.end)
-            self.statuses.send(now)
+        if new and header.flags & wire.END and self.end is None:
+            self.ends(hb.lead, now)
         elif header.flags & wire.SOLICIT:
             self.statuses.solicited(now)
         elif self.next >= hb.lead:
             self.statuses.caught_up(now)
         self.check_end(now)
+
+    def ends(self, lead, now):
+        """Takes in the end: it counts when it was told of twice, and not below what is known (§11.5)."""
+        if lead < self.high:
+            return self.group.count("implausible")
+        if self.said == lead:
+            self.end = lead
+        else:
+            self.said = lead
+            self.messages.ending(lead)
+        self.statuses.send(now)
+
+    def goes_on(self, now):
+        """What comes shows that the stream does not end there (§11.6)."""
+        self.end = self.said = None
+        if self.state == "ended":
+            self.state, self.state_at = "up", now
+            self.out.event("up", self)
+            self.statuses = Statuses(self, now)
 
     def announce(self, b, now):
         a = wire.parse_announce(b)
@@ -262,6 +285,8 @@ class Stream:
         return self.heard + self.paused + max(LEAST_SILENCE, 4 * interval + 100 * MS)
 
     def is_down(self, now):
+        if self.end is None and self.said is not None and self.said >= self.high:
+            self.end = self.said
         if self.end is not None and self.next >= self.end and not self.messages.owed:
             self.messages.asof = None  # it has ended, though nobody tells its totals (§11.2)
             return self.check_end(now)
