@@ -65,6 +65,7 @@ type members struct {
 	gone      tombstones[uint64, statusOrder]
 	former    formerlyReleased
 	questions topicQuestions
+	trailing  trailing
 	// came, left and givenUp are the subscribers that joined, left and were given up since the
 	// caller took them last, for its events: mostTold of each at most.
 	came, left, givenUp []Hold
@@ -128,16 +129,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	ms := &s.members
 	m, x, fresh := ms.byID[st.Receiver], orderOf(st), false
 	if flags&wire.FlagLeaving != 0 {
-		switch {
-		case m == nil && flags&wire.FlagWantTopics != 0:
-			s.announceAll(now) // it lists topics, and receives nothing: §9.10
-		case m == nil:
-		case x.before(m.last):
-			s.stats.StatusesStale++ // it is back since
-		default:
-			m.last, m.Next = x, max(m.Next, st.Next)
-			s.leaves(m)
-		}
+		s.farewell(now, m, x, flags, st.Next)
 		return
 	}
 	if m == nil {
@@ -205,6 +197,20 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	if m.wantTopics {
 		m.tellings = announceAgain
 		s.announceAll(now)
+	}
+}
+
+// farewell takes in the status x of a receiver that leaves, of m if it is a member. docs/protocol.md §8.5.
+func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flags, next uint64) {
+	switch {
+	case m == nil && flags&wire.FlagWantTopics != 0:
+		s.announceAll(now) // it lists topics, and receives nothing: §9.10
+	case m == nil:
+	case x.before(m.last):
+		s.stats.StatusesStale++ // it is back since
+	default:
+		m.last, m.Next = x, max(m.Next, next)
+		s.leaves(m)
 	}
 }
 

@@ -218,7 +218,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 	e := s.win.at(seq)
 	r.budget.held = s.blocked == ReasonFlow
 	if !r.budget.takes(now, e, r.reserve(int(e.size))) {
-		r.starved, s.trailing.short = true, true
+		r.starved, s.members.trailing.short = true, true
 		return 0, false
 	}
 	r.unqueue(e)

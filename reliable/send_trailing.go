@@ -58,7 +58,7 @@ func (x *trailing) look(s *Sender, now Instant) {
 // TakeTrailing returns the member that asked for most in the last second, once, if it asked for more than
 // there was room for.
 func (s *Sender) TakeTrailing(now Instant) (t Trailing, ok bool) {
-	x := &s.trailing
+	x := &s.members.trailing
 	x.look(s, now)
 	if x.found == nil {
 		return Trailing{}, false

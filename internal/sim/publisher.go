@@ -373,12 +373,11 @@ func (p *publisher) send(b, sealed []byte) {
 		s.firstData = min(s.firstData, s.now)
 		s.report.Sending = s.lastData.Sub(s.firstData)
 	}
-	if data && !repair && lost > 0 {
-		s.report.LostPackets++
-		s.report.LostCopies += uint64(bits.OnesCount64(lost))
-	}
 	if data && !repair {
-		p.t.lost = append(p.t.lost, lost)
+		if p.t.lost = append(p.t.lost, lost); lost > 0 {
+			s.report.LostPackets++
+			s.report.LostCopies += uint64(bits.OnesCount64(lost))
+		}
 	}
 }
 

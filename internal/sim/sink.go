@@ -1,0 +1,57 @@
+package sim
+
+import "github.com/fanfaremq/fanfare/reliable"
+
+// The subscriber is the sink of its receiver. What its streams deliver goes to outputs.
+
+func (s *subscriber) Open(st *reliable.Stream) reliable.Output {
+	if id, epoch := s.own(); id != 0 && st.Publisher == id && st.Epoch == epoch {
+		s.sim.fail("subscriber %d hears its own publisher", s.number)
+	}
+	if n := len(s.r.Streams()); s.o.Streams > 0 && n > s.o.Streams {
+		s.sim.fail("subscriber %d has %d streams, %d at most", s.number, n, s.o.Streams)
+	}
+	return s.open(st)
+}
+
+func (s *subscriber) StreamUp(st *reliable.Stream) {
+	s.sim.trace("subscriber %d: stream %#x.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
+	o := outputOf(st)
+	switch o.down {
+	case 0, 1 + int(reliable.CausePublisherLost), 1 + int(reliable.CauseRestart):
+	default:
+		s.sim.fail("subscriber %d: stream %#x.%d is up again after its end", s.number, st.Publisher, st.Epoch)
+	}
+	o.down = 0
+	o.attach()
+	s.asks(st)
+	for _, f := range o.feeds {
+		f.down, f.gone = 0, false
+	}
+}
+
+func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+	s.sim.trace("subscriber %d: stream %#x.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
+	s.sim.report.Downs[cause]++
+	o := outputOf(st)
+	if o.down != 0 {
+		s.sim.fail("subscriber %d: stream %#x.%d goes down twice", s.number, st.Publisher, st.Epoch)
+	}
+	o.down = 1 + int(cause)
+	for _, f := range o.feeds {
+		f.down = o.down
+	}
+}
+
+func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
+
+// Refused implements reliable.Sink. The simulated groups have room for all publishers
+// that there are; scenarios look at the counter.
+func (s *subscriber) Refused(reliable.Instant, uint64, uint64, reliable.Refusal) {}
+
+// Loss implements reliable.Sink.
+func (s *subscriber) Loss(_ *reliable.Stream, e reliable.LossEvent) {
+	if e.Step == reliable.LossRepaired {
+		s.sim.report.repaired(e.Took)
+	}
+}
