@@ -58,7 +58,9 @@ func TestSlowHandlerAsksForWhatWasLostOnly(t *testing.T) {
 	p.mu.Unlock()
 	lost := lossy.Faults().Lost
 	t.Logf("%d repairs of %d packets that were lost", st.RepairsSent, lost)
-	if float64(st.RepairsSent) > 1.05*float64(lost) {
-		t.Errorf("%d repairs of %d packets that were lost, want at most 1.05 each", st.RepairsSent, lost)
+	// Before, it was seven repairs each. TestWhatLiesUnreadIsNotAskedFor has the exact figure, in virtual time: here a
+	// publisher that waits for a processor is asked again.
+	if st.RepairsSent > 2*lost {
+		t.Errorf("%d repairs of %d packets that were lost, want at most 2 each", st.RepairsSent, lost)
 	}
 }
