@@ -86,7 +86,9 @@ func (p *pub) end(ctx context.Context, err error) error {
 			count(p.messages.Load(), "message"), count(p.p.Subscribers(), "subscriber")), who)
 	})
 	defer m.stop()
-	return p.late(p.bus.Shutdown(ctx), context.Cause(ctx))
+	err = p.bus.Shutdown(ctx)
+	p.present.count() // subscribers have reported what they want together with what they have
+	return p.late(err, context.Cause(ctx))
 }
 
 // status returns the text of the status line.

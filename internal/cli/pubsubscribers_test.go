@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"io"
 	"strings"
 	"syscall"
@@ -84,5 +85,18 @@ func TestPubCountsWhoWasThereForAMoment(t *testing.T) {
 	p.end(t, exitOK)
 	if s := p.stderr.String(); !strings.Contains(s, ", 1 subscriber,") {
 		t.Errorf("standard error:\n%s", s)
+	}
+}
+
+// A subscriber by a pattern is counted also by a pub that has a single message and does not wait.
+func TestPubCountsPatterns(t *testing.T) {
+	url := memURL(t)
+	start(t, nil, "sub", "-t", url, "-q", "md.>")
+	start(t, strings.NewReader(""), "pub", "-t", url, "-wait", "1", "-q", "md.first").end(t, exitOK) // it is there
+	p := start(t, strings.NewReader("1\n"), "pub", "-t", url, "-json", "md.x")
+	p.end(t, exitOK)
+	var sum pubSummary
+	if err := json.Unmarshal([]byte(p.stdout.String()), &sum); err != nil || sum.Subscribers != 1 || !sum.Delivered {
+		t.Errorf("%+v, %v", sum, err)
 	}
 }
