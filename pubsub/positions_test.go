@@ -37,7 +37,7 @@ func startProcess(t *testing.T, c Config, url string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Logger = quiet
+	c.Logger, c.Wait = quiet, WaitPark // in a bubble no time passes while a loop spins
 	b, err := c.OpenTransport(tr)
 	if err != nil {
 		t.Fatal(err)
@@ -127,11 +127,12 @@ func (r *resumer) read(d time.Duration) {
 	if r.came != nil {
 		time.Sleep(d)
 		r.came.Lock()
-		for _, take := range r.came.all {
-			take()
-		}
+		all := r.came.all
 		r.came.all = nil
 		r.came.Unlock()
+		for _, take := range all {
+			take()
+		}
 	} else {
 		ctx, cancel := context.WithTimeout(context.Background(), d)
 		defer cancel()
@@ -280,11 +281,12 @@ func TestResumeAfterPublisherRestart(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	kept := new(Positions)
-	for i, c := range []struct{ publish, deliver int }{{1000, 1000}, {1500, 1500}, {0, 0}} {
+	for i, c := range []struct{ publish, deliver int }{{500, 500}, {750, 750}, {0, 0}} {
 		b, err := Config{Name: "feed", Logger: quiet}.Open(ctx, url)
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { b.Close() })
 		p := publisher(t, b, "x")
 		for n := range c.publish {
 			publish(t, ctx, p, fmt.Sprint("message ", n))
@@ -319,7 +321,7 @@ func TestPositionOfPublisherThatIsGone(t *testing.T) {
 		}
 		kept.set(place{7, 9, "x"}, position{5, true})
 		for i, want := range []string{"md.a 5, x 5", ""} {
-			b := openBus(t, Config{}, "mem://gone")
+			b := openBus(t, Config{Wait: WaitPark}, "mem://gone")
 			s := subscribe(t, b, "x", Topics("md.>"), From(kept))
 			var handled []string
 			h, err := b.Handle("x", func(_ Message, err error) { handled = append(handled, fmt.Sprint(err)) }, From(kept))
@@ -405,7 +407,7 @@ func TestPositions(t *testing.T) {
 func TestResumeFetchesWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		bus := openBus(t, Config{Name: "feed"}, "mem://fetch")
+		bus := openBus(t, Config{Name: "feed", Wait: WaitPark}, "mem://fetch")
 		const before, missing = 20_000, 100
 		pub, silent := publisher(t, bus, "md.x"), publisher(t, bus, "md.silent")
 		publish(t, ctx, silent, "message 0")
@@ -424,7 +426,7 @@ func TestResumeFetchesWhatIsMissing(t *testing.T) {
 			kept := positionOf(bus, "md.x", before-missing)
 			_, epoch := bus.loops.Publisher()
 			kept.set(place{bus.ID(), epoch, "md.silent"}, position{next: 1})
-			there := openBus(t, Config{}, "mem://fetch")
+			there := openBus(t, Config{Wait: WaitPark}, "mem://fetch")
 			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))
 			if first, gaps := readNumbers(t, ctx, s, before-1); first != before-missing || gaps != nil {
 				t.Errorf("%v: begins with message %d, gaps %v", topics, first, gaps)
