@@ -163,9 +163,15 @@ func (d *dict) fromFile(name string) error {
 		return pathError(err)
 	}
 	defer file.Close()
+	failed := func(err error) error {
+		if p := (*os.PathError)(nil); errors.As(err, &p) {
+			return pathError(err)
+		}
+		return fmt.Errorf("%s: %w", name, err)
+	}
 	plain, closePlain, err := decompressed(file, d.framing)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, pathError(err))
+		return failed(err)
 	}
 	defer closePlain()
 	for frames := newFrameReader(plain, d.framing); ; {
@@ -178,7 +184,7 @@ func (d *dict) fromFile(name string) error {
 			d.unread = fmt.Errorf("%s, behind its first %s: %w", name, count(frames.number, "message"), err)
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", name, pathError(err))
+			return failed(err)
 		}
 		for _, m := range msgs {
 			if !d.add("messages", m) {

@@ -73,7 +73,7 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"dict -r MISSING", "MISSING: no such file"},
 		{"dict -r FILE", "not a capture file"},
 		{"dict MISSING", "MISSING: no such file"},
-		{"dict DIR", "DIR is a directory"},
+		{"dict DIR", "DIR: is a directory"},
 		{"dict -o FILE FILE", "-force"},
 		{"dict -force FILE", "-force goes with -o"},
 		{"dict -dict FILE FILE", "-dict goes with -t"},
