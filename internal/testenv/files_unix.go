@@ -26,7 +26,7 @@ func FewFiles(t *testing.T, free int) (restore func()) {
 		last = f
 	}
 	few := old
-	few.Cur = uint64(last.Fd())
+	set(&few.Cur, last.Fd())
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}
@@ -38,3 +38,6 @@ func FewFiles(t *testing.T, free int) (restore func()) {
 	t.Cleanup(restore)
 	return restore
 }
+
+// set sets a field of syscall.Rlimit, which is signed on some systems.
+func set[T int64 | uint64](x *T, n uintptr) { *x = T(n) }
