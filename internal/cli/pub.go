@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -210,7 +211,12 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 	defer said.Stop()
 	p.waiting.Store(true)
 	defer p.waiting.Store(false)
-	err := p.p.WaitSubscribers(ctx, p.wait)
+	bounded, stop := p.whileItMoves(ctx, func() string { return fmt.Sprint(p.p.Subscribers()) }, func() error {
+		return fmt.Errorf("gave up waiting for %s of %s, for none has come for %v: %d present; members of its group: %s; -stall-limit says how long to wait",
+			count(p.wait, "subscriber"), p.topic, p.stall, p.p.Subscribers(), p.whoIsThere())
+	})
+	defer stop()
+	err := p.p.WaitSubscribers(bounded, p.wait)
 	p.present.count()
 	return cannotCome(err)
 }

@@ -37,8 +37,8 @@ func (p *pub) register(fs *flagSet) {
 		word{string(framingWhole), "the input is one message, up to 16 MiB"})
 	intVar(fs, &p.repeat, "repeat", 1, "publish the file `N` times")
 	rateVar(fs, &p.rate, "rate", "at most `N` messages a second")
-	intVar(fs, &p.wait, "wait", 0, "wait for `N` subscribers of the topic before the first message, and at the end for as long as "+
-		"they need to get everything")
+	intVar(fs, &p.wait, "wait", 0, "wait for `N` subscribers of the topic before the first message, as long as one comes within -stall-limit, and at the "+
+		"end for as long as they need to get everything")
 	choiceVar(fs, &p.flow, "flow", "flow control",
 		word{string(pubsub.FlowMin), "never outrun the slowest subscriber present"},
 		word{"quorum:N", "never outrun the N fastest, or the slowest if there are fewer; others may have gaps"},
@@ -53,7 +53,7 @@ func (p *pub) register(fs *flagSet) {
 		"vanished, and holds pub up until then. Use a longer D where hosts stand still for longer, such as containers with a limit on processor time, "+
 		"and raise -stall-limit with it")
 	durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
-		"released, told so, and has a gap; 0 waits for ever")
+		"released, told so, and has a gap. With -wait, give up when no subscriber comes for D before the first message; 0 waits for ever")
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
 		"at most half as far behind; 0 is no limit")
 	durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind")

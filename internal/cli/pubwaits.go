@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// How long pub waits at the end, and for which subscribers.
+// How long pub waits, before the first message and at the end, and for which subscribers.
 
 // bounded ends ctx when pub has waited long enough at the end: after linger, or, where that is negative, when no subscriber
 // has come any further for the stall limit.
@@ -21,6 +21,13 @@ func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Contex
 		ctx, cancel := context.WithTimeoutCause(ctx, linger, fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger))
 		return ctx, cancel
 	}
+	return p.whileItMoves(ctx, func() string { return progressOf(p.p.Receivers()) }, func() error {
+		return fmt.Errorf("%w: gave up waiting, for none has come any further for %v; -stall-limit says how long", errLinger, p.stall)
+	})
+}
+
+// whileItMoves ends ctx with cause when what progress returns has not changed for the stall limit.
+func (p *pub) whileItMoves(ctx context.Context, progress func() string, cause func() error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if p.stall == 0 { // to wait for ever was asked for
 		return ctx, func() { cancel(nil) }
@@ -35,16 +42,34 @@ func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Contex
 			case <-ctx.Done():
 				return
 			case now := <-ticker.C:
-				if has := progressOf(p.p.Receivers()); has != had || since.IsZero() {
+				if has := progress(); has != had || since.IsZero() {
 					had, since = has, now
 				} else if now.Sub(since) >= p.stall {
-					cancel(fmt.Errorf("%w: gave up waiting, for none has come any further for %v; -stall-limit says how long", errLinger, p.stall))
+					cancel(cause())
 					return
 				}
 			}
 		}
 	}()
 	return ctx, func() { cancel(nil) }
+}
+
+// whoIsThere names the members of the topic's group, of which some may want other topics only.
+func (p *pub) whoIsThere() string {
+	var names []string
+	for _, r := range p.p.Receivers() {
+		names = append(names, receiverName(r))
+	}
+	slices.Sort(names)
+	return cmp.Or(strings.Join(names, "; "), "none")
+}
+
+func receiverName(r pubsub.Receiver) string {
+	name := cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID))
+	if r.Address != "" {
+		name += " at " + r.Address
+	}
+	return name
 }
 
 // progressOf changes when a subscriber has got more, has come or has gone.
@@ -73,14 +98,11 @@ func waitedFor(all []pubsub.Receiver) (text string, missing bool) {
 	}
 	var parts []string
 	for _, r := range all[:min(len(all), mostWaitedFor)] {
-		who := cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID))
-		if r.Address != "" {
-			who += " at " + r.Address
-		}
+		name := receiverName(r)
 		if missing {
-			who += ", " + count(r.Behind, "packet") + " behind"
+			name += ", " + count(r.Behind, "packet") + " behind"
 		}
-		parts = append(parts, who)
+		parts = append(parts, name)
 	}
 	if n := len(all) - len(parts); n > 0 {
 		parts = append(parts, count(n, "other"))
