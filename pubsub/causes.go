@@ -166,7 +166,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "deadline", Help: "Given up because no repair came within the recovery deadline.",
-		Remedy: "See whether NAKs reach the publisher (unicast, from this host to it: a firewall?) and what loses the repairs; or raise Config.RecoveryDeadline.",
+		Remedy: "See whether NAKs reach the publisher (unicast, from this host to it: a firewall?) and what loses the repairs; whether packets of the publisher's size pass (MTUs that differ: fanfare doctor -peer says the largest that does); or raise Config.RecoveryDeadline.",
 		Gap:    CauseDeadline, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostDeadline }, nil),
 	},
 	{

@@ -123,7 +123,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				return // nothing waits for it: who is one of ours asks again, as a member
 			}
 			s.stats.NAKPackets++
-			if m != nil && !recent {
+			if m != nil && !recent && !joining { // history is asked for at once, however fast the member is
 				m.path.asked++
 			}
 			if waits || recent {
@@ -218,7 +218,8 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 	e := s.win.at(seq)
 	r.budget.held = s.blocked == ReasonFlow
 	if !r.budget.takes(now, e, r.reserve(int(e.size))) {
-		r.starved, s.members.trailing.short = true, true
+		r.starved = true
+		s.members.trailing.short = s.members.trailing.short || i != joinersQueue
 		return 0, false
 	}
 	r.unqueue(e)

@@ -74,7 +74,7 @@ var table = map[string]advice{
 		return "Raise Config.WindowBytes (8 MiB unless set) of " + cmp.Or(e.Publisher, "the publisher") + ", which says how far back it repairs; and see under DROPPED ON THE WAY what lost the packets first."
 	}},
 	"deadline": {do: func(e *Evidence) string {
-		return "See whether NAKs get from this host to " + cmp.Or(e.Address, e.Publisher, "the publisher") + " (unicast: a firewall?), and what loses the repairs; or raise Config.RecoveryDeadline (2 s unless set)."
+		return "See whether NAKs get from this host to " + cmp.Or(e.Address, e.Publisher, "the publisher") + " (unicast: a firewall?), what loses the repairs, and whether its full packets pass (MTUs that differ: fanfare doctor -peer); or raise Config.RecoveryDeadline (2 s unless set)."
 	}},
 	"released": {do: func(e *Evidence) string {
 		if e.Idle {

@@ -83,3 +83,23 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 		})
 	}
 }
+
+// A subscriber that fetches what was sent before it came asks for much, and keeps up all the same.
+func TestJoinersKeepUp(t *testing.T) {
+	o := Simple(5, 5, 60_000)
+	o.Net.Loss = 5 * Percent
+	p := &o.Publishers[0]
+	p.Rate, p.Window = 1<<20, 4096
+	for i := 1; i < len(o.Subscribers); i++ {
+		s := &o.Subscribers[i]
+		s.FromWindow, s.Window, s.Memory, s.Buffer = true, 8<<20, 8<<20, 4096
+		s.Stays[0].After = time.Duration(i) * 170 * time.Millisecond
+	}
+	r := mustRun(t, o)
+	if r.Receiver.History == 0 || r.Virtual < 2*time.Second {
+		t.Errorf("%d packets of history were fetched in %v", r.Receiver.History, r.Virtual)
+	}
+	for _, x := range r.trailing {
+		t.Errorf("%+v is said not to keep up", x)
+	}
+}
