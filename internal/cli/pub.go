@@ -212,8 +212,7 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 	p.waiting.Store(true)
 	defer p.waiting.Store(false)
 	bounded, stop := p.whileItMoves(ctx, func() string { return fmt.Sprint(p.p.Subscribers()) }, func() error {
-		return fmt.Errorf("gave up waiting for %s of %s, for none has come for %v: %d present; members of its group: %s; -stall-limit says how long to wait",
-			count(p.wait, "subscriber"), p.topic, p.stall, p.p.Subscribers(), p.whoIsThere())
+		return fmt.Errorf("gave up, for none has come for %v (-stall-limit says how long); there: %s", p.stall, p.there())
 	})
 	defer stop()
 	err := p.p.WaitSubscribers(bounded, p.wait)

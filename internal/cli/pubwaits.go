@@ -54,8 +54,8 @@ func (p *pub) whileItMoves(ctx context.Context, progress func() string, cause fu
 	return ctx, func() { cancel(nil) }
 }
 
-// whoIsThere names the members of the topic's group, of which some may want other topics only.
-func (p *pub) whoIsThere() string {
+// there names the subscribers that have come.
+func (p *pub) there() string {
 	var names []string
 	for _, r := range p.p.Receivers() {
 		names = append(names, receiverName(r))

@@ -2,9 +2,11 @@ package rocenet_test
 
 import (
 	"errors"
+	"math"
 	"os"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma/roce"
@@ -45,11 +47,17 @@ func TestFewDescriptors(t *testing.T) {
 	}
 }
 
+// openFiles counts those that stay open: what looks at links opens one for a moment.
 func openFiles(t *testing.T) int {
 	t.Helper()
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
+	least := math.MaxInt
+	for range 10 {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, len(list))
+		time.Sleep(time.Millisecond)
 	}
-	return len(list)
+	return least
 }
