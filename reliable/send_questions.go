@@ -44,13 +44,12 @@ const (
 // lists reports whether m names the topic, or wants any: zero is any.
 func (m *Member) lists(topic uint64) bool { return topic == 0 || slices.Contains(m.Topics, topic) }
 
+// listsAll reports whether m wants no topics but those that it names. One that has named none yet may want any.
+func (m *Member) listsAll() bool { return !m.MoreTopics && len(m.Topics) > 0 }
+
 // mayWant reports whether m wants a topic, as far as is known.
 func (m *Member) mayWant(q *topicQuestions, topic uint64) bool {
-	if m.lists(topic) || !m.MoreTopics {
-		return m.lists(topic)
-	}
-	bit := q.bit(topic)
-	return m.answered&bit == 0 || m.wanting&bit != 0
+	return m.knownToWant(q, topic) || m.owes(q, topic)
 }
 
 // knownToWant reports whether m has said that it wants a topic.
@@ -60,7 +59,7 @@ func (m *Member) knownToWant(q *topicQuestions, topic uint64) bool {
 
 // owes reports whether m has yet to say whether it wants a topic.
 func (m *Member) owes(q *topicQuestions, topic uint64) bool {
-	return m.MoreTopics && !m.lists(topic) && m.answered&q.bit(topic) == 0
+	return !m.listsAll() && !m.lists(topic) && m.answered&q.bit(topic) == 0
 }
 
 // bit is the topic's, or none.
@@ -87,7 +86,7 @@ func (s *Sender) Receivers(topic uint64) int {
 // Ask returns how many subscribers are known to want a topic, and reports whether others may:
 // then they are asked, and the answer is known after a round trip.
 func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
-	if topic == 0 || !slices.ContainsFunc(s.members.list, func(m *Member) bool { return m.MoreTopics && !m.lists(topic) }) {
+	if topic == 0 || !slices.ContainsFunc(s.members.list, func(m *Member) bool { return !m.listsAll() && !m.lists(topic) }) {
 		return s.Receivers(topic), false
 	}
 	q := &s.members.questions
@@ -220,10 +219,11 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 	}
 }
 
-// asks takes in what a heartbeat asks for. Where statuses name all topics, they answer that already. A pattern may want
-// a topic whose name is still to come. docs/protocol.md §7.10.
+// asks takes in what a heartbeat asks for. Where statuses name all topics, they answer that already, unless those were lost. A
+// pattern may want a topic whose name is still to come. docs/protocol.md §7.10.
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
-	if hb.Asked == 0 || hb.Asked == p.asked && flags&wire.FlagSolicit == 0 || !st.r.names.hold && len(st.r.topics) <= wire.MaxTaggedTopics {
+	namesAll := !st.r.names.hold && len(st.r.topics) <= wire.MaxTaggedTopics
+	if hb.Asked == 0 || flags&wire.FlagSolicit == 0 && (namesAll || hb.Asked == p.asked) {
 		return
 	}
 	if p.asked != hb.Asked && st.r.names.hold && st.r.names.known.Get(hb.Asked) == nil && !st.life.finished {

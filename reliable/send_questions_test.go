@@ -13,6 +13,7 @@ import (
 type asker struct {
 	*bench
 	receivers []*Receiver
+	deaf      bool // to statuses
 }
 
 // wantsNames is a subscriber of patterns.
@@ -67,7 +68,9 @@ func (a *asker) run(d time.Duration) (statuses int) {
 		for _, r := range a.receivers {
 			for _, p := range replies(r, a.now+ms/4) {
 				if p.Type == wire.TypeStatus {
-					statuses++
+					if statuses++; a.deaf {
+						continue
+					}
 				}
 				a.s.Handle(a.now+2*ms/5, p.b)
 			}
@@ -140,6 +143,34 @@ func TestQuestionsEnd(t *testing.T) {
 	a.run(20 * time.Millisecond)
 	if n := a.s.Receivers(TopicID("a.b")); n != 0 {
 		t.Errorf("%d receivers are counted, and the pattern is gone", n)
+	}
+}
+
+// A member of which no status with topics has come may want any topic, and names its topics when it is asked again: else
+// it would not count for up to a cadence, or for as long as other statuses follow each other closely.
+// docs/protocol.md §7.10.
+func TestQuestionsOfTopicsThatWereLost(t *testing.T) {
+	a := newAsker(t, "a.b", "c.d")
+	a.deaf = true
+	a.receive("a.b")
+	a.run(300 * time.Millisecond)
+	a.deaf = false
+	a.status(42, 0, 100, 0)
+	for _, x := range []struct {
+		topic string
+		want  int
+	}{{"a.b", 1}, {"c.d", 0}} {
+		id := TopicID(x.topic)
+		if n, open := a.s.Ask(a.now, id); n != 0 || open != (x.want > 0) {
+			t.Errorf("%s: %d receivers, others may be: %v", x.topic, n, open)
+		}
+		for range 5 {
+			a.s.Ask(a.now, id)
+			a.run(20 * time.Millisecond)
+		}
+		if n, open := a.s.Ask(a.now, id); n != x.want || open {
+			t.Errorf("%s: %d receivers after 100 ms, others may be: %v", x.topic, n, open)
+		}
 	}
 }
 

@@ -48,11 +48,11 @@ class Statuses:
             self.asked = now + random.randrange(SPREAD * receivers)
 
     def asks(self, id_, again, now):
-        """A heartbeat asks for a topic, which patterns may want (§7.10)."""
+        """A heartbeat asks for a topic, which patterns may want, or again, since topics were lost (§7.10)."""
         names = self.stream.names
-        if not id_ or not names.wanted or id_ == self.question and not again:
+        if not id_ or not again and (not names.wanted or id_ == self.question):
             return
-        if id_ != self.question and id_ not in names.names.known:
+        if names.wanted and id_ != self.question and id_ not in names.names.known:
             names.ask(now, self.stream.next)
         self.question = id_
         if now - self.at >= CAUGHT_UP_EVERY:
