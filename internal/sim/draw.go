@@ -125,6 +125,8 @@ func Draw(seed uint64) Options {
 		}
 	}
 	d.local(&o)
+	d.questions(&o)
+	d.unreadable(&o)
 	return o
 }
 

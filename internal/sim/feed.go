@@ -288,7 +288,7 @@ func (f *feed) lossless() {
 		return
 	}
 	for _, h := range f.holes {
-		if h.cause != reliable.CauseSlowConsumer && (h.cause != reliable.CauseUnreadable || !f.sub.o.NoDictionary) && h.end > m.since {
+		if h.cause != reliable.CauseSlowConsumer && (h.cause != reliable.CauseUnreadable || f.t.o.Unreadable == 0 && !f.sub.o.NoDictionary) && h.end > m.since {
 			f.fail("packets %d to %d are lost under min flow control: %v (known from %d on)", h.first, h.end-1, h.cause, m.since)
 		}
 	}

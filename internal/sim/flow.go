@@ -4,7 +4,22 @@ import (
 	"encoding/binary"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
+
+// present is what the publisher was told by a subscriber, read from the
+// statuses that reached it.
+type present struct {
+	limit       uint64
+	admitted    reliable.Instant // when a new packet went out that it had room for, last
+	since       uint64           // next new packet when it was heard first, and joined
+	tagged      bool             // it has said that it carries the tag
+	left        bool
+	joining     bool // it fetches what was sent before it came
+	silent      bool
+	released    bool // flow control does not wait for it now
+	wasReleased bool // it was released, at some time
+}
 
 // counts reports whether the publisher may wait for m, which it does not for who joins. docs/protocol.md §8.10.
 func (t *truth) counts(m *present) bool {

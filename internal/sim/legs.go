@@ -131,7 +131,7 @@ func (s *subscriber) handle(now reliable.Instant, from uint64, leg int, b []byte
 		s.legs.heard(s.sim, leg, b)
 		s.r.SetLeg(leg)
 	}
-	s.r.Handle(now, from, b)
+	s.receive(now, from, b)
 }
 
 // heard notes by which leg a heartbeat comes.

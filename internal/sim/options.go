@@ -144,6 +144,7 @@ type Publisher struct {
 	Linger     time.Duration // how long the end of a burst stays in the open packet
 	Abandon    Ratio         // of large messages that meet back-pressure
 	Requests   Ratio         // of the messages are requests
+	Asks       time.Duration // between two questions for the subscribers of a topic; 0: there are none
 	PacketMemory
 	Keeps
 	Lives []Life
@@ -167,7 +168,8 @@ type Trains struct {
 	MaxTrain    int
 	Full        int // full packets a train has at most, where it may have more short ones; 0: MaxTrain
 	EqualTrains bool
-	Pad         int // bytes that packets are padded to a multiple of; 0: they are not
+	Pad         int   // bytes that packets are padded to a multiple of; 0: they are not
+	Unreadable  Ratio // of the data packets have a codec that no subscriber knows
 }
 
 // Packs is how a publisher compresses.

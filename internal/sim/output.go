@@ -11,23 +11,25 @@ import (
 // output is where the events of one stream of a subscriber go: to a feed in place, and
 // to the log that others read with cursors.
 type output struct {
-	s          *subscriber
-	st         *reliable.Stream
-	t          *truth // nil: a forged stream
-	feeds      []*feed
-	log        *ring.Log // nil: nobody reads with a cursor
-	down       int       // 1 + the cause with which the stream went down; 0: it is up
-	lost       []hole    // packets that never came
-	unnamed    bool      // a message came without the name of its topic
-	deliveries deliveries
-	begin      uint64 // where the stream began when it came up
+	s           *subscriber
+	st          *reliable.Stream
+	t           *truth // nil: a forged stream
+	feeds       []*feed
+	log         *ring.Log // nil: nobody reads with a cursor
+	down        int       // 1 + the cause with which the stream went down; 0: it is up
+	lost        []hole    // packets that never came
+	unnamed     bool      // a message came without the name of its topic
+	deliveries  deliveries
+	begin       uint64          // where the stream began when it came up
+	unread      map[uint64]bool // packets that have come and cannot be read
+	unsupported bool            // it was told that there are such
 }
 
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 
 // open returns the output of a new stream.
 func (s *subscriber) open(st *reliable.Stream) *output {
-	o := &output{s: s, st: st, t: s.sim.truth(st.Publisher, st.Epoch), begin: st.Start()}
+	o := &output{s: s, st: st, t: s.sim.truth(st.Publisher, st.Epoch), begin: st.Start(), unread: make(map[uint64]bool)}
 	if o.t != nil && st.Start() > o.t.next {
 		o.t = nil // a forged packet has started it; nothing protects from that
 	}
@@ -99,14 +101,15 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.s.sim.trace("subscriber %d: event %d, gap of %d packets at %d: %v", o.s.number, e.Kind, e.Count, e.Seq, e.Cause)
 	case reliable.EventCollision:
 		o.s.sim.fail("subscriber %d: %v", o.s.number, e.Collision)
-	case reliable.EventFault: // packets that the network has damaged do not parse, either
-		o.s.sim.trace("subscriber %d: %v", o.s.number, e.Fault)
+	case reliable.EventFault:
+		o.fault(e.Fault)
 		return false
 	}
 	if e.Kind == reliable.EventUnreadable {
 		o.checkUnreadable(e.Unreadable)
 		return false
 	}
+	o.checkReadable(e)
 	if e.Kind == reliable.EventGap || e.Kind == reliable.EventEnd {
 		o.lost = append(o.lost, hole{e.Seq, e.Seq + e.Count, e.Cause})
 	}

@@ -23,7 +23,7 @@ var patternTexts = []string{">", "sim.>", "sim.even.>", "sim.odd.*.*", "*.*.*.3"
 
 // beginPatterns has the stay subscribe to its patterns.
 func (s *subscriber) beginPatterns() {
-	s.patterns = s.patterns[:0]
+	s.beginWants()
 	stay := s.stay
 	for _, p := range s.o.Patterns {
 		parsed, err := pattern.Parse(p.Text)
@@ -33,6 +33,7 @@ func (s *subscriber) beginPatterns() {
 		}
 		if p.At == 0 {
 			s.subscribe(parsed)
+			s.first = len(s.patterns)
 			continue
 		}
 		s.sim.at(p.At, func() { s.join(parsed, stay) })
@@ -95,15 +96,10 @@ func (s *subscriber) subscribe(p pattern.Pattern) {
 	s.r.TopicsChanged(s.now())
 }
 
-// matches reports whether one of the patterns matches the topic.
-func (s *subscriber) matches(topic string) bool {
-	return slices.ContainsFunc(s.patterns, func(p pattern.Pattern) bool { return p.Match(topic) })
-}
-
 // expect notes the topics that the feed has to deliver from here on.
 func (f *feed) expect() {
-	for i, name := range topicNames {
-		if i < len(f.topics) && !f.topics[i].wanted && (i < f.sub.o.Topics || f.sub.matches(name)) {
+	for i := range topicNames {
+		if i < len(f.topics) && !f.topics[i].wanted && f.sub.topic(i) {
 			f.topics[i] = topicFeed{wanted: true, from: max(f.st.Start(), f.st.Next())}
 		}
 	}

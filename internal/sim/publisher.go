@@ -41,20 +41,6 @@ type publisher struct {
 	stuck     bool
 }
 
-// present is what the publisher was told by a subscriber, read from the
-// statuses that reached it.
-type present struct {
-	limit       uint64
-	admitted    reliable.Instant // when a new packet went out that it had room for, last
-	since       uint64           // next new packet when it was heard first, and joined
-	tagged      bool             // it has said that it carries the tag
-	left        bool
-	joining     bool // it fetches what was sent before it came
-	silent      bool
-	released    bool // flow control does not wait for it now
-	wasReleased bool // it was released, at some time
-}
-
 // outgoing is a packet whose memory the network still uses.
 type outgoing struct {
 	src  []byte
@@ -202,6 +188,7 @@ func (p *publisher) handle(b []byte) {
 	p.overhear(b)
 	p.s.Handle(p.now(), b)
 	p.takeReleased() // it may count again
+	p.checkCounted()
 	p.pump()
 }
 
@@ -326,7 +313,7 @@ func (p *publisher) transmit(t *transport.Outbound) int {
 		packets[i] = t.Data[i*t.Stride:][:t.Lens[i]]
 	}
 	if n > 0 {
-		for i, b := range p.sim.seal(p.index, false, packets...) {
+		for i, b := range p.sim.seal(p.index, false, p.outbound(packets)...) {
 			p.send(packets[i], b)
 		}
 	}

@@ -61,6 +61,8 @@ type Counts struct {
 	Abandoned    uint64
 	Replies      uint64 // that publishers have taken
 	Attacks      uint64
+	Answered     uint64 // topics of which all subscribers were known in the end
+	Unsupported  uint64 // times that subscribers were told of packets that they cannot read
 	LostPackets  uint64 // new data packets that at least one receiver lost
 	LostCopies   uint64 // the same, counted at each receiver
 	Kept         uint64 // packets that waited where they had arrived

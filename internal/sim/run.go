@@ -23,6 +23,7 @@ type sim struct {
 	attacker    *attacker
 	truths      []*truth
 	topicIDs    []uint64
+	stays       map[uint64]*wants // by the subscriber's id
 	script      []func()
 	firstData   reliable.Instant // when a new packet was sent first
 	lastData    reliable.Instant // and last
@@ -86,7 +87,7 @@ func Run(o Options) (*Report, error) {
 
 func newSim(o *Options) *sim {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
-	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
+	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wants), unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
 		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, soundAt: reliable.Instant(o.Faults), subs: n, drop: o.Drop,
@@ -127,6 +128,9 @@ func (s *sim) start() {
 			continue
 		}
 		s.at(p.o.Lives[0].After, p.beginLife)
+		if p.o.Asks > 0 {
+			s.at(p.o.Asks, p.ask)
+		}
 	}
 	for _, x := range s.subscribers {
 		if len(x.o.Stays) == 0 {

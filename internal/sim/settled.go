@@ -78,6 +78,11 @@ func (s *sim) settled() bool {
 			return false
 		}
 	}
+	for _, p := range s.publishers {
+		if !p.gone && p.unanswered() >= 0 {
+			return false
+		}
+	}
 	return true
 }
 
@@ -106,6 +111,14 @@ func (s *sim) stuck() {
 	}
 	for _, p := range s.publishers {
 		if !p.gone && p.alive() {
+			if i := p.unanswered(); i >= 0 {
+				known, open := p.s.Ask(p.now(), p.topics[i].ID)
+				s.fail("publisher %d counts %d subscribers of topic %d, open: %v, after %v without faults", p.index, known, i, open, s.o.Drain)
+			}
+		}
+	}
+	for _, p := range s.publishers {
+		if !p.gone && p.alive() {
 			s.fail("publisher %d is not through after %v without faults: packet %d, blocked by %v, ending %v", p.index, s.o.Drain, p.s.Lead(), p.s.Blocked(), p.ending)
 		}
 	}
@@ -125,6 +138,9 @@ func (s *sim) close() {
 	for _, p := range s.publishers {
 		if p.alive() {
 			s.report.sender(p.s.Stats())
+			if p.o.Asks > 0 && s.err == nil {
+				s.report.Answered += uint64(len(p.topics))
+			}
 		}
 	}
 	for _, n := range s.networks() {

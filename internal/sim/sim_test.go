@@ -73,6 +73,9 @@ func TestSeeds(t *testing.T) {
 	if all.Replies == 0 || all.Sender.Recalled == 0 || all.Sender.RepliesDuplicate == 0 {
 		t.Errorf("%d replies came, %d were asked for again, %d packets of them came twice", all.Replies, all.Sender.Recalled, all.Sender.RepliesDuplicate)
 	}
+	if all.Answered == 0 || all.Unsupported == 0 {
+		t.Errorf("%d topics are answered, %d times packets are told that cannot be read", all.Answered, all.Unsupported)
+	}
 	t.Logf("%.0f seeds/s: %v", float64(all.Runs)/time.Since(start).Seconds(), all)
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -38,7 +37,6 @@ type subscriber struct {
 	feeds []*feed
 	thisStay
 	means
-	patterns []pattern.Pattern
 }
 
 // inbox is how far what the receive buffer held at a time has been read.
@@ -279,6 +277,7 @@ func (s *subscriber) send(peer uint32, b []byte) {
 	}
 	to := s.peers[peer].from
 	s.asked(b)
+	s.checkNAK(b)
 	if s.sim.o.Trace != nil {
 		s.sim.trace("subscriber %d to %d: %v", s.number, to, describe{b})
 	}
