@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"flag"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,64 +13,15 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// All aims are measured and judged, each with the command that measures it alone. The last
-// step, of ten seconds, is left out here.
-func TestAims(t *testing.T) {
+// Each step of aims can be run, and has the command that runs it alone.
+func TestAimsCommands(t *testing.T) {
 	onLinux(t)
-	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // sockets of other tests are not looked at
 	b := newBench(t, "udp")
-	b.Seconds = 0.05
 	for _, step := range b.aimsSteps() {
 		s := b.Settings
 		step.settings(&s)
 		if err := s.Check(step.scenario, contenders.All()); err != nil {
 			t.Errorf("%s: %v", s.command(step.scenario), err)
-		}
-	}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	off := errors.New("called off")
-	b.Progress = func(what string) {
-		if strings.HasPrefix(what, "step 49 of 49") {
-			cancel(off)
-		}
-	}
-	result, err := b.Run(ctx, "aims")
-	if !errors.Is(err, off) {
-		t.Fatal(err)
-	}
-	seen := make(map[string]bool)
-	for _, a := range result.Aims {
-		if a.Name == "" || seen[a.Name] || a.Want <= 0 && a.Name != "allocations a message" || !strings.HasPrefix(a.Command, "fanfare bench ") || a.Met != (a.Seen >= a.Want) && !a.Most {
-			t.Errorf("%+v", a)
-		}
-		seen[a.Name] = true
-	}
-	if len(result.Aims) != 70 || len(result.Parts) != 48 {
-		t.Errorf("%d aims by %d results", len(result.Aims), len(result.Parts))
-	}
-	var text strings.Builder
-	if err := Write(&text, result, FormatText); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 70 {
-		t.Errorf("%v: %s", err, text.String())
-	}
-	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 70 {
-		t.Errorf("JSON has %d aims", len(list))
-	}
-	wanted := make(map[string]float64)
-	for _, a := range result.Aims {
-		wanted[a.Name] = a.Want
-	}
-	for name, want := range map[string]float64{ // as they were set
-		"64 bytes, of raw": 0.7, "four subscribers, each, of raw": 0.65, "1 KiB, payload, of raw": 0.95,
-		"in process, of raw over UDP": 80.0 / 92, "in process, of a channel": 3,
-		"shared memory, of raw over UDP": 80.0 / 92, "shared memory, of UDP": 2, "shared memory, of UDP in packets as large": 2, "shared memory, of a ring": 0.6, "shared memory, each of four subscribers, of one": 0.6,
-		"16 topics in turn, of one": 0.7, "1,000 topics in turn, of one": 0.7, "10,000 topics in turn, of one": 0.7, "1,000 topics in bursts of 10 to 100, of one": 0.7,
-		"8 publishers, of one": 0.6, "32 publishers, of one": 0.6, "64 publishers, of one": 0.6,
-		"under attack, of undisturbed": 0.5, "under attack from a processor of its own, of undisturbed on the others": 0.5, "1 % loss with keys: kept, of what is kept without": 0.95,
-		"1,000 topics by a pattern, of by name": 0.9, "while 20 join with state, p99 by alone": 2,
-		"one of four stopped, flow none, of none stopped": 0.9, "one of four stopped, flow quorum, of none stopped": 0.9, "one of four stopped, flow release, of none stopped": 0.9,
-	} {
-		if wanted[name] != want {
-			t.Errorf("%s: %v is aimed at, want %v", name, wanted[name], want)
 		}
 	}
 	s := Settings{
@@ -127,6 +79,65 @@ func TestManyShapes(t *testing.T) {
 	for _, want := range []string{"16 topics, one message on each in turn", "10000 topics, one message on each in turn", "1000 topics, in runs of 10 to 100 messages", "8 publishers", "64 publishers"} {
 		if !seen[want] {
 			t.Errorf("%s is not measured", want)
+		}
+	}
+}
+
+var aimsRun = flag.Bool("bench.aims", false, "TestAims takes each step of aims, for a moment: a minute in all")
+
+// All aims are measured and judged. The last step, of ten seconds, is left out here.
+func TestAims(t *testing.T) {
+	if !*aimsRun {
+		return
+	}
+	onLinux(t)
+	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare")) // sockets of other tests are not looked at
+	b := newBench(t, "udp")
+	b.Seconds = 0.05
+	ctx, cancel := context.WithCancelCause(t.Context())
+	off := errors.New("called off")
+	b.Progress = func(what string) {
+		if strings.HasPrefix(what, "step 49 of 49") {
+			cancel(off)
+		}
+	}
+	result, err := b.Run(ctx, "aims")
+	if !errors.Is(err, off) {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for _, a := range result.Aims {
+		if a.Name == "" || seen[a.Name] || a.Want <= 0 && a.Name != "allocations a message" || !strings.HasPrefix(a.Command, "fanfare bench ") || a.Met != (a.Seen >= a.Want) && !a.Most {
+			t.Errorf("%+v", a)
+		}
+		seen[a.Name] = true
+	}
+	if len(result.Aims) != 70 || len(result.Parts) != 48 {
+		t.Errorf("%d aims by %d results", len(result.Aims), len(result.Parts))
+	}
+	var text strings.Builder
+	if err := Write(&text, result, FormatText); err != nil || strings.Count(text.String(), "PASS")+strings.Count(text.String(), "MISSED") != 70 {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	if list, _ := decoded(t, result)["aims"].([]any); len(list) != 70 {
+		t.Errorf("JSON has %d aims", len(list))
+	}
+	wanted := make(map[string]float64)
+	for _, a := range result.Aims {
+		wanted[a.Name] = a.Want
+	}
+	for name, want := range map[string]float64{ // as they were set
+		"64 bytes, of raw": 0.7, "four subscribers, each, of raw": 0.65, "1 KiB, payload, of raw": 0.95,
+		"in process, of raw over UDP": 80.0 / 92, "in process, of a channel": 3,
+		"shared memory, of raw over UDP": 80.0 / 92, "shared memory, of UDP": 2, "shared memory, of UDP in packets as large": 2, "shared memory, of a ring": 0.6, "shared memory, each of four subscribers, of one": 0.6,
+		"16 topics in turn, of one": 0.7, "1,000 topics in turn, of one": 0.7, "10,000 topics in turn, of one": 0.7, "1,000 topics in bursts of 10 to 100, of one": 0.7,
+		"8 publishers, of one": 0.6, "32 publishers, of one": 0.6, "64 publishers, of one": 0.6,
+		"under attack, of undisturbed": 0.5, "under attack from a processor of its own, of undisturbed on the others": 0.5, "1 % loss with keys: kept, of what is kept without": 0.95,
+		"1,000 topics by a pattern, of by name": 0.9, "while 20 join with state, p99 by alone": 2,
+		"one of four stopped, flow none, of none stopped": 0.9, "one of four stopped, flow quorum, of none stopped": 0.9, "one of four stopped, flow release, of none stopped": 0.9,
+	} {
+		if wanted[name] != want {
+			t.Errorf("%s: %v is aimed at, want %v", name, wanted[name], want)
 		}
 	}
 }

@@ -146,6 +146,7 @@ func (a *answering) count(kind events.Kind) (n int) {
 // number of them. Replies to requests are taken that prove themselves, of keys that are trusted for the topic: none of his is, and
 // one in the name of a subscriber keeps no reply of that subscriber out. docs/protocol.md §24.7, §29.1, §29.6, §29.10.
 func TestForgedAnswer(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, test := range map[string]func(*testing.T, *answering){
 		"state": forgedState, "status": forgedStatus, "hello": forgedHello, "reply": forgedReply,
 	} {

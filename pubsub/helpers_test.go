@@ -242,3 +242,5 @@ func (l *logLines) String() string {
 	defer l.mu.Unlock()
 	return l.buf.String()
 }
+
+func TestMain(m *testing.M) { os.Exit(testenv.RunParallel(m)) }

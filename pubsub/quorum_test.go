@@ -14,6 +14,7 @@ import (
 // have it; the fourth has an exact gap when it reads on.
 // docs/protocol.md §8.1, §8.11.
 func TestQuorum(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, flow := range []FlowControl{FlowQuorum(3), FlowTagged("book"), FlowQuorum(3).Tagged("book")} {
 		t.Run(strings.NewReplacer(":", "", ",", "").Replace(string(flow)), func(t *testing.T) {
 			eachFabric(t, func(t *testing.T, url string) { testOneOfFour(t, url, flow) })

@@ -15,6 +15,7 @@ import (
 // by the bus; the others are delivered, and it is, too, when there is room.
 // docs/protocol.md §12.1.
 func TestRefusedPublisherIsTold(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		var mu sync.Mutex

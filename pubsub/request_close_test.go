@@ -12,6 +12,7 @@ import (
 // Who replies and closes at once, its bus or its subscription, is waited for: the reply comes, also one that its
 // requester fetches piece by piece, or of which something is lost on the way.
 func TestResponderCloses(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		for _, c := range []struct {
 			name         string

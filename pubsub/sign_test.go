@@ -305,6 +305,7 @@ func (x *insider) run(n int) {
 // An insider has the group's key and another signing key than the publisher: nothing of what he sends is
 // delivered, and he ends and damages no stream. All that was published arrives. docs/protocol.md §29.6.
 func TestInsider(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, seals := range map[string]bool{"sealed": true, "open": false} {
 		t.Run(name, func(t *testing.T) { testInsider(t, seals) })
 	}

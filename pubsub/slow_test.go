@@ -93,6 +93,7 @@ func TestSlowHandlerIsHeard(t *testing.T) {
 
 // The same in real time, where others take the processor, too.
 func TestSlowHandlerLive(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	if testing.Short() {
 		t.Skip("a slow handler in real time: left out with -short")
 	}

@@ -67,6 +67,7 @@ func (h *heard) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, nam
 // on has one gap, which is exact.
 // docs/protocol.md §8.7.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		// That it stands is told after a second, also by a loop that got no processor for some.

@@ -95,6 +95,7 @@ type stopLine struct {
 // cause of its gaps, also where its publisher has forgotten it meanwhile.
 // docs/protocol.md §8.1, §8.4, §8.9, §8.12.
 func TestStoppedProcess(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	if spec := os.Getenv(stopProcess); spec != "" {
 		stopSubscriber(t, spec)
 		return

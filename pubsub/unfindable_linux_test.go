@@ -35,6 +35,7 @@ func removableURL(t *testing.T) (url string, remove func()) {
 // Where the files of a fabric are removed under its buses each says so once, and what to do; those who have met go
 // on, and who comes later does not meet them. docs/protocol.md §28.10.
 func TestFilesAreRemoved(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, c := range []struct {
 		name  string
 		keys  bool

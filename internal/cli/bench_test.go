@@ -171,6 +171,7 @@ func TestBenchKeepsTheReportBefore(t *testing.T) {
 
 // The commands that scripts rely on, run as they are used.
 func TestBenchProcesses(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("the raw baseline is for Linux, whose UDP GSO and GRO it uses")

@@ -276,6 +276,7 @@ func TestPubFaultyStdin(t *testing.T) {
 
 // For any publisher: a gap names what is missing, and the exit code tells.
 func TestSubGaps(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "x")
 	bus, err := pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10, RepairShare: 0.01}.Open(t.Context(), url)

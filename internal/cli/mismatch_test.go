@@ -80,6 +80,7 @@ func TestMismatchIsNoSuccess(t *testing.T) {
 
 // Who asks subscribers that are configured differently is told so, and not that there are none.
 func TestRequestMismatch(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	url := "mem://" + t.Name()
 	answers := start(t, nil, "reply", "-t", url+"?groups=16", far, "yes")
 	await(t, "it", func() bool { return strings.Contains(answers.stderr.String(), "answering") })
@@ -94,6 +95,7 @@ func TestRequestMismatch(t *testing.T) {
 }
 
 func TestPingMismatch(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	url := "mem://" + t.Name()
 	listen := start(t, nil, "ping", "-listen", "-t", url+"?groups=16")
 	ping := start(t, nil, "ping", "-t", url+"?groups=64", "-timeout", "30s")

@@ -17,6 +17,7 @@ import (
 const patience = "20s"
 
 func TestProcesses(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	once := feed(t)
 	dir := t.TempDir()
@@ -58,6 +59,7 @@ func TestProcesses(t *testing.T) {
 // Whatever is lost, nothing is lost silently: what came and what the gaps name
 // make up what was published.
 func TestProcessesHeavyLoss(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	once := feed(t)
 	dir := t.TempDir()
@@ -149,6 +151,7 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 // Kill -9 of a subscriber: its neighbour has everything, the publisher says
 // that one has vanished, a new subscriber joins in where the stream is.
 func TestProcessesKillSubscriber(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)
 	half := bytes.Repeat(feed(t), 50)
@@ -184,6 +187,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 // Kill -9 of a publisher: a subscriber says so and ends with 1; one that stays
 // goes on with the next publisher, or with the same one restarted.
 func TestProcessesKillPublisher(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	for _, name := range []string{"", "primary"} {
 		t.Run("name "+name, func(t *testing.T) {
@@ -221,6 +225,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 
 // A publisher that is back under its name before it was missed.
 func TestProcessesRestartPublisher(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)
 	half := bytes.Repeat(feed(t), 50)

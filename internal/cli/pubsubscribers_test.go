@@ -35,6 +35,7 @@ func TestPubCountsSubscribers(t *testing.T) {
 
 // Who is stopped while a subscriber does not read says that it did not wait for that one.
 func TestPubStoppedWhileHeldUp(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	bus, err := pubsub.Open(t.Context(), url)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv(inspect.Variable, sockets) // nothing of this host's others is seen, or sees
-	code := m.Run()
+	code := testenv.RunParallel(m)
 	os.RemoveAll(sockets)
 	if built != "" {
 		os.RemoveAll(built)

@@ -41,6 +41,7 @@ func awaitText(t *testing.T, what string, p *process, texts ...string) {
 // A sub whose output nobody takes holds pub up. Both say so while it lasts; pub goes on
 // without it, and the other sub gets all.
 func TestSubThatNobodyReads(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
 	path, err := buildBinary()
@@ -80,6 +81,7 @@ func TestSubThatNobodyReads(t *testing.T) {
 // A subscriber whose process is stopped says nothing: it is released, pub goes on, and
 // who it was is said.
 func TestStoppedSub(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
 	stopped := spawn(t, "sub", "-until", "end", "-t", url, "x")

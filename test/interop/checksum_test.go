@@ -26,6 +26,7 @@ func (u unchecked) Capabilities() transport.Capabilities {
 // With a checksum in each packet those that are damaged on the way are as good as lost,
 // in both directions.
 func TestChecksumsGoToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	u, err := url.Parse(net.url())
 	if err != nil {
@@ -87,6 +88,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 }
 
 func TestChecksumsPythonToGo(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
 	net.toGo(t, ctx, subscription(t, bus), "loss=0.05,damage=0.1", 500, "--checksum")

@@ -18,6 +18,7 @@ import (
 // What is compressed comes to Python, under loss, with a dictionary and without: messages of
 // one packet and of many. docs/protocol.md §26.1, §26.2, §26.4.
 func TestCompressedGoesToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for name, c := range map[string]struct {
 		codec pubsub.Compression
 		dict  []byte
@@ -63,6 +64,7 @@ func packets(bus *pubsub.Bus) (n int) {
 // Without the dictionary packets are lost, told as gaps and never asked for.
 // docs/protocol.md §26.5.
 func TestPythonLacksTheDictionary(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	net.alike = true
 	bus := net.open(t, ctx, pubsub.Config{Compress: "zstd", Dictionaries: [][]byte{plainDictionary()}})

@@ -9,6 +9,7 @@ import (
 
 // A subscriber that does not read holds the publisher up, and loses nothing.
 func TestFlowControlPythonToGo(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05", ReceiveWindowBytes: 64 * 1472})
 	sub := subscription(t, bus, pubsub.SlowConsumer(pubsub.SlowBlock))
@@ -22,6 +23,7 @@ func TestFlowControlPythonToGo(t *testing.T) {
 
 // A publisher stays within the window of a subscriber that has room for few packets.
 func TestFlowControlGoToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, flow := range []pubsub.FlowControl{pubsub.FlowMin, pubsub.FlowTagged("book")} {
 		t.Run(string(flow), func(t *testing.T) {
 			ctx, net := testContext(t), newNetwork(t)

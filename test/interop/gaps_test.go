@@ -21,6 +21,7 @@ func (c *checker) gap(topic string, first, count uint64) {
 // A publisher that waits for nobody and keeps few packets loses some for good: each
 // message is either delivered or in a gap that says exactly so.
 func TestGapsGoToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10})
 	sub := subscribeFaulty(t, ctx, net, "loss=0.3", streams())

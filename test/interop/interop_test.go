@@ -85,6 +85,7 @@ func (n *network) toGo(t *testing.T, ctx context.Context, sub *pubsub.Subscripti
 }
 
 func TestGoToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
 	net.toPython(t, ctx, bus, subscribe(t, ctx, net, streams()), 2000, (*checker).line)
@@ -109,6 +110,7 @@ func TestPythonToGo(t *testing.T) {
 }
 
 func TestPythonToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	msgs := net.messages(1000)
 	sub := subscribe(t, ctx, net, streams())

@@ -8,6 +8,7 @@ import (
 
 // Who is only on the second leg of a publisher hears it, asks by that, and is waited for.
 func TestSecondLegGoToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net, first := testContext(t), newNetwork(t), newNetwork(t)
 	net.before = first.url()
 	bus := net.open(t, ctx, pubsub.Config{Name: "go"})

@@ -65,6 +65,7 @@ func (n *network) patterns(t *testing.T, ctx context.Context, faults string, end
 // Python's patterns have all that Go publishes on topics that match, and nothing else, under loss:
 // from the first message on.
 func TestPatternsToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
 	sub := net.patterns(t, ctx, "loss=0.05,dup=0.02,reorder=0.05", streams(), "*", "md.*.AAPL", "md.>")

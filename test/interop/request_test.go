@@ -12,6 +12,7 @@ import (
 // Requests of the Go side are answered by the Python one, each once, beside loss.
 // docs/protocol.md §24.2, §24.4.
 func TestRequestGoToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribeFaulty(t, ctx, net, "loss=0.05,dup=0.02,reorder=0.05", streams(), "--echo")
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})

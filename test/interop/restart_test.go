@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testenv.RunParallel(m))
 }
 
 // publishInput is what pub.py does: it publishes the lines of standard input.
@@ -79,6 +80,7 @@ func goPublisher(t *testing.T, ctx context.Context, net *network) *process {
 // second is about to open its bus when the first is killed: later than 2 s after that
 // the first would be told as lost (docs/protocol.md §11.3).
 func TestRestartGoToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribe(t, ctx, net, 0)
 	first, second := net.messages(200), net.messages(200)
@@ -127,6 +129,7 @@ func TestRestartGoToPython(t *testing.T) {
 }
 
 func TestRestartPythonToGo(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listen(t, ctx)
 	sub := subscription(t, bus)

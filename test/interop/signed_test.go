@@ -10,6 +10,7 @@ import (
 
 // What is signed comes to Python, which verifies nothing, under loss. docs/protocol.md §29.9.
 func TestSignedGoesToPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Sign: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))})
 	_, sum := net.toPython(t, ctx, bus, subscribe(t, ctx, net, streams()), 1000, (*checker).line)

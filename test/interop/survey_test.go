@@ -10,6 +10,7 @@ import (
 // A survey hears all topics of a Python publisher, on which nothing is published yet.
 // docs/protocol.md §9.10.
 func TestSurveyOfPython(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	pub := python(t, ctx, "pub.py", append(net.args("loss=0.05"), append([]string{"--json", "--name", "python", "--wait", "1"}, topics...)...)...)
 	pub.until(ofType("ready"), nil)

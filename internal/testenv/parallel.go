@@ -1,0 +1,20 @@
+package testenv
+
+import (
+	"flag"
+	"testing"
+)
+
+// RunParallel runs the tests of a package, up to eight of those at once that are marked parallel, for these wait
+// most of the time; go test's own default is one for each processor. -parallel says otherwise.
+func RunParallel(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
+}
