@@ -265,7 +265,7 @@ func (r *Receiver) Tick(now Instant) {
 		}
 		i++
 	}
-	r.kept.expire(now)
+	r.kept.expire(r.up(now))
 }
 
 // Resume goes on delivering what outputs had no room for, since they may have some now.
@@ -311,7 +311,10 @@ func (r *Receiver) Deadline() Instant {
 }
 
 func (r *Receiver) deadline() Instant {
-	d := r.kept.expires()
+	d := Never
+	if r.kept.first != nil {
+		d = r.when(r.kept.expires())
+	}
 	for _, st := range r.list {
 		d = min(d, st.deadline())
 	}

@@ -18,21 +18,21 @@ const (
 // wanted reports true of their topic's id for: who goes before leaves a requester without it. It
 // is not behind now if nobody may.
 func (r *Receiver) Owed(now Instant, wanted func(topic uint64) bool) (until Instant) {
-	for a := r.kept.last; a != nil && now.Sub(a.sentAt) < moreReplyOwed; a = a.prev {
+	for a := r.kept.last; a != nil && r.up(now).sub(a.sentAt) < moreReplyOwed; a = a.prev {
 		if !a.key.st.life.down && wanted(a.key.request.topic) {
-			until = max(until, a.owed(now))
+			until = max(until, r.owed(now, a))
 		}
 	}
 	return until
 }
 
 // owed is until when it may be asked for.
-func (a *keptReply) owed(now Instant) Instant {
+func (r *Receiver) owed(now Instant, a *keptReply) Instant {
 	switch {
 	case a.queued:
 		return now.Add(moreReplyOwed)
 	case a.end < len(a.data):
-		return a.sentAt.Add(moreReplyOwed)
+		return r.when(a.sentAt.add(moreReplyOwed))
 	}
-	return a.sentAt.Add(wholeReplyOwed)
+	return r.when(a.sentAt.add(wholeReplyOwed))
 }

@@ -41,7 +41,7 @@ type keptReply struct {
 	at, end    int     // what of it is to be sent now
 	queued     bool    // in its stream's queue
 	again      bool    // it was asked for again
-	sentAt     Instant // last; when it was made before that
+	sentAt     upTime  // last; when it was made before that
 	prev, next *keptReply
 }
 
@@ -84,7 +84,7 @@ func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, 
 		q.byKey = make(map[replyKey]*keptReply)
 		q.budget.init(recallRate, recallBurst, now)
 	}
-	a := &keptReply{key: key, signed: signed, data: data, sentAt: now}
+	a := &keptReply{key: key, signed: signed, data: data, sentAt: r.up(now)}
 	q.byKey[key] = a
 	q.append(a)
 	for q.bytes += len(data) + replyCost; q.bytes > maxKeptBytes && q.first != a; {
@@ -131,7 +131,7 @@ func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 		again = a.again
 		if a.at += n; a.at == a.end {
 			st.dequeue()
-			a.sentAt = now
+			a.sentAt = st.r.up(now)
 			st.r.kept.renew(a)
 		}
 		return p, again
@@ -161,7 +161,7 @@ func (st *Stream) recall(now Instant, x *wire.Recall) {
 		case a == nil:
 			r.stats.RepliesUnknown++ // not yet, or not any more
 		case a.queued || e.Offset > len(a.data) || e.Offset == len(a.data) && e.Offset > 0:
-		case e.Offset < a.end && now.Sub(a.sentAt) < st.nak.rtt.value()/2: // it is on its way
+		case e.Offset < a.end && r.up(now).sub(a.sentAt) < st.nak.rtt.value()/2: // it is on its way
 		default:
 			n := min(len(a.data)-e.Offset, replyBurst(st.packetSize))
 			if q.budget.refill(now); !q.budget.take(now, n) {
@@ -234,16 +234,13 @@ func (q *keptReplies) forget(st *Stream) {
 	st.path.replies = nil
 }
 
-// expires is when a reply is to be forgotten.
-func (q *keptReplies) expires() Instant {
-	if q.first == nil {
-		return Never
-	}
-	return q.first.sentAt.Add(replyKeep)
+// expires is when a reply is to be forgotten, if there is one.
+func (q *keptReplies) expires() upTime {
+	return q.first.sentAt.add(replyKeep)
 }
 
 // expire forgets the replies of long ago.
-func (q *keptReplies) expire(now Instant) {
+func (q *keptReplies) expire(now upTime) {
 	for q.first != nil && now >= q.expires() {
 		q.drop(q.first)
 	}

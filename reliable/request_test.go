@@ -372,6 +372,33 @@ func TestKeptReplies(t *testing.T) {
 	}
 }
 
+// A reply that is lost on its way, before requester and responder stand still for long, comes when both go on.
+func TestReplyAcrossAStandstill(t *testing.T) {
+	for _, d := range []time.Duration{33 * time.Second, time.Hour} {
+		a, runs := newAsking(t, 1, nil), new(Running)
+		x := a.answers[0]
+		x.r.SetRunning(runs)
+		both := func() {
+			runs.Runs(a.now)
+			a.s.Runs(a.now)
+			runs.Rests(x.r.Deadline())
+			a.s.Rests(a.s.Deadline())
+		}
+		a.run(time.Second)
+		a.lose = func(p sent) bool { return p.Type == wire.TypeReply }
+		q := a.ask(100)
+		a.exchange()
+		both()
+		a.now, a.lose = a.now.Add(d), nil
+		both()
+		x.r.Tick(a.now)
+		a.run(100 * time.Millisecond)
+		if len(a.taken[0]) != 1 || x.executed[0] != 1 {
+			t.Errorf("%v: %d replies, made %d times, the request is %+v", d, len(a.taken[0]), x.executed[0], q.State(a.s))
+		}
+	}
+}
+
 // Bad replies change nothing but a counter, and memory is bounded. docs/protocol.md §24.3, §24.6, §13.1.
 func TestBadReplies(t *testing.T) {
 	a := newAsking(t, 1, func(c *SenderConfig) { c.MaxReceivers = 4 })

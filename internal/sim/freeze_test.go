@@ -72,6 +72,23 @@ func TestFrozenAgainAndAgain(t *testing.T) {
 	}
 }
 
+// Replies that were made come, however long requesters and responders are frozen meanwhile. docs/protocol.md §24.4.
+func TestFrozenRequests(t *testing.T) {
+	for _, d := range []time.Duration{33 * time.Second, 3600 * time.Second} {
+		for seed := range uint64(3) {
+			o := freezing(seed, Freeze{Pause{400 * time.Millisecond, d}, everyone, everyone})
+			o.Net.UnicastLoss = 50 * Percent
+			o.Publishers[0].Requests = 20 * Percent
+			for i := range o.Subscribers {
+				o.Subscribers[i].Reply, o.Subscribers[i].Think = 100, time.Millisecond
+			}
+			if r := mustRun(t, o); r.Replies == 0 {
+				t.Error("no replies")
+			}
+		}
+	}
+}
+
 // A publisher that was frozen alone is lost to its subscribers, by its silence. When it goes on it judges none
 // of them, and they go on where they stood.
 func TestFrozenPublisher(t *testing.T) {
