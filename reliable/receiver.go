@@ -259,7 +259,7 @@ func (r *Receiver) Tick(now Instant) {
 			r.remove(st)
 			continue
 		}
-		if r.instances.expired(st, now) {
+		if r.instances.expired(st, r.up(now)) {
 			r.evict(st)
 			continue
 		}

@@ -77,17 +77,12 @@ func (x *instances) superseded(st *Stream) bool {
 
 // expired reports whether a superseded instance has been down long enough to be removed.
 // If it is heard again it goes on where it stood.
-func (x *instances) expired(st *Stream, now Instant) bool {
-	return st.life.down && now.Sub(st.life.downAt) > supersededKeep && x.superseded(st)
+func (x *instances) expired(st *Stream, now upTime) bool {
+	return st.life.down && now > st.life.removeAt() && x.superseded(st)
 }
 
-// removeAt is when expired will report true, if nothing else happens.
-func (x *instances) removeAt(st *Stream) Instant {
-	if !x.superseded(st) {
-		return Never
-	}
-	return st.life.downAt.Add(supersededKeep + 1)
-}
+// removeAt is until when an instance that is down is kept once it is superseded.
+func (x *liveness) removeAt() upTime { return x.downAt.add(supersededKeep) }
 
 // full reports whether a publisher id has as many streams as it may: half of all, so that
 // a name given to very many buses, or known to a forger, does not keep other publishers

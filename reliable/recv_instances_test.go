@@ -17,7 +17,7 @@ func TestInstances(t *testing.T) {
 		return &Stream{Publisher: 7, life: liveness{upAt: upTime(upAt), heard: upTime(heard)}}
 	}
 	lost := func(heard, downAt Instant) *Stream {
-		return &Stream{Publisher: 7, life: liveness{heard: upTime(heard), down: true, downAt: downAt}}
+		return &Stream{Publisher: 7, life: liveness{heard: upTime(heard), down: true, downAt: upTime(downAt)}}
 	}
 	ended := func(st *Stream) *Stream { st.life.ended = true; return st }
 	finished := func(st *Stream) *Stream { st.life.finished = true; return st }
@@ -55,7 +55,7 @@ func TestInstances(t *testing.T) {
 		if got := x.silence(st); got != c.silence {
 			t.Errorf("%s: silent because of %v, want %v", c.name, got, c.silence)
 		}
-		if got := x.expired(st, 100*s); got != c.expired {
+		if got := x.expired(st, upTime(100*s)); got != c.expired {
 			t.Errorf("%s: to be removed: %v", c.name, got)
 		}
 		if got := x.duplicate(st) != nil; got != c.duplicate {

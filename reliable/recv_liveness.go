@@ -21,7 +21,7 @@ type liveness struct {
 	continued      bool          // the stream was removed before, and began again where it stood
 
 	down      bool // silent, or finished
-	downAt    Instant
+	downAt    upTime
 	downCause Cause // why it is silent, or CauseNone
 
 	endSaid  bool // it has said where the stream ends, once
@@ -261,7 +261,7 @@ func (st *Stream) lose(now Instant) {
 	if st.giveUp(now, st.high, cause); st.life.finished {
 		return // that was the end of it
 	}
-	st.life.down, st.life.downAt, st.life.downCause = true, now, cause
+	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), cause
 	st.unmute(WishNone)
 	st.report.at = Never
 	if st.win.state.waits() {
@@ -285,7 +285,7 @@ func (st *Stream) LostFor(now Instant) time.Duration {
 	if !st.life.down || st.life.finished || st.life.gone() {
 		return 0
 	}
-	return max(now.Sub(st.life.downAt), time.Millisecond) // that it just was is not none
+	return max(st.r.up(now).sub(st.life.downAt), time.Millisecond) // that it just was is not none
 }
 
 // over reports whether the publisher has said where the stream ends, and nothing up to there
@@ -298,7 +298,7 @@ func (st *Stream) over() bool {
 // output has room. docs/protocol.md §11.2.
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
-	st.life.down, st.life.downAt, st.life.downCause = true, now, CauseNone
+	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), CauseNone
 	st.unmute(WishNone)
 	st.report.at = Never
 	st.advance(now)
@@ -309,7 +309,10 @@ func (st *Stream) deadline() Instant {
 		return min(st.report.at, st.r.when(st.endedUntil()+1))
 	}
 	if st.life.down {
-		return st.r.instances.removeAt(st)
+		if !st.r.instances.superseded(st) {
+			return Never
+		}
+		return st.r.when(st.life.removeAt() + 1)
 	}
 	d := min(st.report.at, st.r.when(st.lostAt()+1))
 	if st.win.missing > 0 {

@@ -85,7 +85,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 		st.repaired(now, seq, e)
 		st.r.stats.Repaired++
 		st.win.counts.Repaired++
-		if e.tries == 1 {
+		if e.tries == 1 && st.r.runs.ranSince(e.asked) {
 			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: whose answer is it?
 		}
 		st.nak.repaired()

@@ -38,10 +38,10 @@ type keptReply struct {
 	key        replyKey
 	signed     bool // its proof stands at the end of data
 	data       []byte
-	at, end    int     // what of it is to be sent now
-	queued     bool    // in its stream's queue
-	again      bool    // it was asked for again
-	sentAt     upTime  // last; when it was made before that
+	at, end    int    // what of it is to be sent now
+	queued     bool   // in its stream's queue
+	again      bool   // it was asked for again
+	sentAt     upTime // last; when it was made before that
 	prev, next *keptReply
 }
 

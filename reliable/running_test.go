@@ -126,3 +126,62 @@ func TestSenderThatDidNotRun(t *testing.T) {
 		}
 	}
 }
+
+// A repair that lay unread while the receiver did not run says nothing of the round trip.
+func TestNoRoundTripAcrossAStandstill(t *testing.T) {
+	r, runs := newReceiver(t, new(log), nil), new(Running)
+	r.SetRunning(runs)
+	now := Instant(time.Second)
+	for seq := range uint64(20) {
+		runs.Runs(now)
+		r.Handle(now, 5, data(3, 2*seq+10, 0))
+		replies(r, now) // what is missing before it is asked for
+		runs.Rests(r.Deadline())
+		if now = now.Add(50 * time.Microsecond); seq == 19 {
+			now = now.Add(time.Hour)
+		}
+		runs.Runs(now)
+		r.Handle(now, 5, data(3, 2*seq+9, wire.FlagRepair))
+	}
+	if rtt := r.Streams()[0].nak.rtt; !rtt.measured || rtt.value() > time.Millisecond || r.Stats().Repaired != 19 {
+		t.Errorf("a round trip of %v after %d repairs", rtt.value(), r.Stats().Repaired)
+	}
+}
+
+// A lost instance beside one that lives is kept for the time in which the receiver runs: it may not have run either.
+func TestSupersededAcrossAStandstill(t *testing.T) {
+	x, runs := newInstanceRig(t, nil), new(Running)
+	x.r.SetRunning(runs)
+	x.data(3, 0)
+	x.pass(2*time.Second, 1, 3)
+	x.pass(5*time.Second, 1, 4) // 3 is lost, a moment ago
+	if len(x.down) != 1 {
+		t.Fatalf("down %v", x.down)
+	}
+	runs.Runs(x.now)
+	runs.Rests(x.r.Deadline())
+	x.now = x.now.Add(time.Minute)
+	if runs.Runs(x.now) > 0 {
+		x.r.NoteStall(x.now)
+	}
+	replies(x.r, x.now)
+	if n := len(x.r.Streams()); n != 2 {
+		t.Errorf("%d streams after a minute in which it did not run, want 2", n)
+	}
+}
+
+// How much a member receives that does not keep up is a rate of the time in which the sender ran.
+func TestTrailingAcrossAStandstill(t *testing.T) {
+	b := newBench(t, nil)
+	b.status(1, 0, 1<<30, 0)
+	b.s.Runs(b.now)
+	b.publish(10)
+	b.status(1, 5, 1<<30, 0)
+	b.s.members.trailing.short, b.s.members.list[0].path.asked = true, 5
+	b.s.Rests(b.now.Add(time.Second))
+	b.now = b.now.Add(2 * time.Minute)
+	b.s.Runs(b.now)
+	if x, ok := b.s.TakeTrailing(b.now); !ok || x.For > 2*time.Second || x.Received < 4 || x.Sent < 8 {
+		t.Errorf("%v: %+v", ok, x)
+	}
+}

@@ -12,7 +12,7 @@ type Trailing struct {
 
 // trailing finds it, once in trailingEvery.
 type trailing struct {
-	since Instant
+	since upTime
 	sent  uint64 // Sender.win.sent then
 	short bool   // repairs had to wait for their budget
 	found *Trailing
@@ -32,8 +32,8 @@ type memberPath struct {
 }
 
 // look ends a period, if it is over.
-func (x *trailing) look(s *Sender, now Instant) {
-	d := now.Sub(x.since)
+func (x *trailing) look(s *Sender, now upTime) {
+	d := now.sub(x.since)
 	if d < trailingEvery {
 		return
 	}
@@ -59,7 +59,7 @@ func (x *trailing) look(s *Sender, now Instant) {
 // there was room for.
 func (s *Sender) TakeTrailing(now Instant) (t Trailing, ok bool) {
 	x := &s.members.trailing
-	x.look(s, now)
+	x.look(s, s.up(now))
 	if x.found == nil {
 		return Trailing{}, false
 	}

@@ -87,7 +87,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	s.requests.due = Never
 	s.stall = stall{limit: cfg.StallLimit, flow: cfg.Flow}
 	s.repairs.init(&s.cfg, now)
-	s.members.trailing.since = now
+	s.members.trailing.since = s.up(now)
 	s.limiter.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
 	s.flow.recompute(s)
 	s.heartbeat.start(now)

@@ -93,7 +93,7 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 		p.stalls.untold = append(p.stalls.untold, heldEvent(kind, h))
 	}
 	if t, ok := p.s.TakeTrailing(now); ok {
-		p.stalls.trails.note(now, t)
+		p.stalls.trails.note(p.s.Ran(now), t)
 	}
 	h, held := p.s.Holder(now)
 	if e, ok := p.stalls.note(p.s.Ran(now), h, held); ok {
