@@ -118,7 +118,7 @@ func (s *Subscription) unheard(g *group, err *UnheardError) {
 		return
 	}
 	s.mu.Lock()
-	s.up = append(s.up, Delivery{Err: err})
+	s.up.push(Delivery{Err: err})
 	s.upSet.Store(true)
 	s.mu.Unlock()
 	s.wakeReader()

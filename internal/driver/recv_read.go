@@ -193,14 +193,36 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.follows()
-	if len(s.up) == 0 {
+	if s.up.len() == 0 {
 		s.upSet.Store(false)
 		return false
 	}
-	*d = s.up[0]
-	s.up = append(s.up[:0], s.up[1:]...)
-	s.upSet.Store(len(s.up) > 0)
+	*d = s.up.pop()
+	s.upSet.Store(s.up.len() > 0)
 	return true
+}
+
+// deliveries are to be delivered one after the other.
+type deliveries struct {
+	list []Delivery
+	head int // of the next one
+}
+
+func (x *deliveries) len() int        { return len(x.list) - x.head }
+func (x *deliveries) push(d Delivery) { x.list = append(x.list, d) }
+
+// pop takes the next one. Those behind it move only when they are no more than those taken since: in all, no more moves than deliveries.
+func (x *deliveries) pop() Delivery {
+	d := x.list[x.head]
+	x.list[x.head] = Delivery{}
+	if x.head++; x.head == len(x.list) {
+		*x = deliveries{}
+	} else if 2*x.head >= len(x.list) {
+		n := copy(x.list, x.list[x.head:])
+		clear(x.list[n:])
+		x.list, x.head = x.list[:n], 0
+	}
+	return d
 }
 
 // arrival delivers that a publisher came up, before anything else of it.

@@ -118,8 +118,8 @@ func (s *Subscription) refused(err *RefusedError) {
 		return
 	}
 	s.mu.Lock()
-	if len(s.up) < maxRefusals {
-		s.up = append(s.up, Delivery{Err: err})
+	if s.up.len() < maxRefusals {
+		s.up.push(Delivery{Err: err})
 		s.upSet.Store(true)
 	}
 	s.mu.Unlock()

@@ -46,7 +46,7 @@ func TestForgedPublishersRefused(t *testing.T) {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.up); n < linesAtOnce || n > linesAtOnce+11 {
+	if n := s.up.len(); n < linesAtOnce || n > linesAtOnce+11 {
 		t.Errorf("%d publishers were told in 10 s, want %d and one a second", n, linesAtOnce)
 	}
 }

@@ -62,7 +62,7 @@ type Subscription struct {
 	joint *Joint // that it is a part of; nil: it is whole
 
 	mu         sync.Mutex
-	up         []Delivery    // under mu: of publishers, to be delivered next
+	up         deliveries    // under mu: of publishers, to be delivered next
 	changes    []topicChange // under mu: of topics, to be followed next
 	upSet      atomic.Bool   // there are some of either
 	err        error         // under mu: why it ended
@@ -215,7 +215,7 @@ func (s *Subscription) notify(e events.Event) {
 		return
 	}
 	s.mu.Lock()
-	s.up = append(s.up, Delivery{Event: &e})
+	s.up.push(Delivery{Event: &e})
 	s.upSet.Store(true)
 	s.mu.Unlock()
 	s.wakeReader()
