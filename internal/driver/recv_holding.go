@@ -93,11 +93,7 @@ func (s *Subscription) names() []string {
 	if s.joint != nil {
 		return *s.joint.names.Load()
 	}
-	names := make([]string, 0, s.topics.Len())
-	for _, t := range s.topics.List() {
-		names = append(names, t.Name)
-	}
-	return slices.Compact(names) // a pattern is there once for each of its groups
+	return s.topics.names()
 }
 
 // unread follows a cursor that holds its stream up. Loop only.

@@ -3,8 +3,42 @@ package driver
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
 )
+
+// The names of a subscription are each there once and in order, whatever was removed.
+func TestNamesAreDistinct(t *testing.T) {
+	var w topicSet
+	add := func(group int, name string) {
+		p, err := pattern.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Add(TopicName{Name: name, Group: group, Pattern: p})
+	}
+	add(0, "a")
+	for _, name := range []string{"b.>", "c.>"} {
+		for group := range 16 {
+			add(group, name)
+		}
+	}
+	first := w.List()[0]
+	for _, c := range []struct {
+		change func()
+		want   []string
+	}{
+		{func() {}, []string{"a", "b.>", "c.>"}},
+		{func() { w.Remove(first) }, []string{"b.>", "c.>"}},
+		{func() { w.Add(first) }, []string{"a", "b.>", "c.>"}},
+	} {
+		if c.change(); !slices.Equal(w.names(), c.want) {
+			t.Errorf("%q, want %q", w.names(), c.want)
+		}
+	}
+}
 
 // To subscribe to many topics costs as much for each as for few.
 func TestSubscribeToManyTopics(t *testing.T) {

@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"slices"
+
 	"github.com/fanfaremq/fanfare/internal/listset"
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
@@ -9,6 +11,7 @@ import (
 type topicSet struct {
 	listset.Set[TopicName]
 	groups map[int]*groupTopics // by group index
+	named  []string             // names; nil: they have changed
 }
 
 // groupTopics are those in one group.
@@ -23,6 +26,7 @@ func (w *topicSet) Add(t TopicName) bool {
 	if !w.Set.Add(t) {
 		return false
 	}
+	w.named = nil
 	g := w.groups[t.Group]
 	if g == nil {
 		if w.groups == nil {
@@ -45,6 +49,7 @@ func (w *topicSet) Remove(t TopicName) bool {
 	if !w.Set.Remove(t) {
 		return false
 	}
+	w.named = nil
 	g := w.groups[t.Group]
 	if t.Pattern.Wild() {
 		g.wild.Remove(t.Pattern, struct{}{})
@@ -53,6 +58,19 @@ func (w *topicSet) Remove(t TopicName) bool {
 		delete(w.groups, t.Group)
 	}
 	return true
+}
+
+// names are theirs, each once and in order, though a pattern is there once for each of its groups. They are not to be changed.
+func (w *topicSet) names() []string {
+	if w.named == nil {
+		w.named = make([]string, 0, w.Len())
+		for _, t := range w.List() {
+			w.named = append(w.named, t.Name)
+		}
+		slices.Sort(w.named)
+		w.named = slices.Compact(w.named)
+	}
+	return w.named
 }
 
 // in is how many there are in a group.
