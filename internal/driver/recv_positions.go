@@ -59,7 +59,15 @@ func (e *UnheardError) Error() string {
 type expected struct {
 	unheard map[Instance]bool
 	ran     time.Duration    // for how long the group was joined and the loop ran
-	at      reliable.Instant // up to then
+	at, up  reliable.Instant // up to then, and what Loop.ran was then
+}
+
+// pass counts the time up to now, of which the loop ran up: none where it stood still, for it could not hear.
+func (x *expected) pass(now, up reliable.Instant, joined bool) {
+	if ran := up.Sub(x.up); joined && x.at > 0 && now.Sub(x.at)-ran < standstillAfter {
+		x.ran += ran
+	}
+	x.at, x.up = now, up
 }
 
 // expect begins to wait for the instances that the group's subscription has positions of.
@@ -84,10 +92,7 @@ func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	if len(x.unheard) == 0 {
 		return reliable.Never
 	}
-	if x.at > 0 && g.joined {
-		x.ran += min(now.Sub(x.at), time.Second) // while the loop stood still it could not hear
-	}
-	if x.at = now; x.ran <= reliable.LongestSilence {
+	if x.pass(now, g.l.ran(now), g.joined); x.ran <= reliable.LongestSilence {
 		return now.Add(time.Second)
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(x.unheard), func(a, b Instance) int {
