@@ -8,21 +8,20 @@ import (
 	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // callWatch looks after functions of the user that one goroutine beside the loop calls, one after the other: handlers
 // with a goroutine of their own, the keys of Conflate, the state of a topic. It tells while a call takes long, and when it
 // has returned. What the loop itself calls is the watchdog's.
 //
-// A call costs two plain stores. A timer looks whether the call is still the one of its last look: what is said to have lasted
-// has lasted that long at least.
+// A call costs two plain stores. A timer looks each watchEvery whether the call is still the one of its last look: what is said to
+// have lasted has lasted that long at least.
 //
-//	           begin                       1 s, and no call since
-//	no timer ─────────► a look each second ──────────────────────► a last look, for a begin
-//	    ▲                     ▲        │ ▲                         that has not become visible
-//	    │                     └────────┘ └───── there was a call ──────┤
-//	    └────────────────────────────────────── there was none ────────┘
+//	           begin             no call since the look before
+//	no timer ─────────► looks ──────────────────────────────────► a last look, for a begin
+//	    ▲               ▲  │ ▲                                    that has not become visible
+//	    │               └──┘ └───────── there was a call ─────────────┤
+//	    └────────────────────────────── there was none ───────────────┘
 type callWatch struct {
 	clock clock
 	slow  func(d time.Duration) // a call has lasted for d, and does still
@@ -34,12 +33,12 @@ type callWatch struct {
 	told     atomic.Bool // of the call that runs
 
 	mu    sync.Mutex
-	timer *time.Timer      // under mu
-	seen  uint32           // under mu: calls, at the last look
-	since reliable.Instant // under mu: when that was seen first
-	when  lasting          // under mu
-	last  bool             // under mu: this look is the last one, if there is no call
-	ended bool             // under mu
+	timer *time.Timer // under mu
+	seen  uint32      // under mu: calls, at the last look
+	time  watchedTime // under mu: since that was seen first
+	when  lasting     // under mu
+	last  bool        // under mu: this look is the last one, if there is no call
+	ended bool        // under mu
 }
 
 // begin is called before a call.
@@ -76,11 +75,11 @@ func (w *callWatch) arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.watching.Store(true)
-	w.seen, w.since, w.last = w.n, w.clock.now(), false
+	w.seen, w.time, w.last = w.n, watchedTime{at: w.clock.now()}, false
 	if w.timer == nil {
-		w.timer = time.AfterFunc(firstTold, w.look)
+		w.timer = time.AfterFunc(watchEvery, w.look)
 	} else {
-		w.timer.Reset(firstTold)
+		w.timer.Reset(watchEvery)
 	}
 }
 
@@ -88,8 +87,8 @@ func (w *callWatch) arm() {
 func (w *callWatch) over() {
 	if w.told.Swap(false) {
 		w.when.over()
-		w.fast(w.clock.now().Sub(w.since))
-		w.timer.Reset(firstTold)
+		w.fast(w.time.by(w.clock.now()))
+		w.timer.Reset(watchEvery)
 	}
 }
 
@@ -100,19 +99,20 @@ func (w *callWatch) look() {
 	if w.ended {
 		return
 	}
-	now, calls, next := w.clock.now(), w.calls.Get(), firstTold
-	switch d := now.Sub(w.since); {
+	now, calls, next := w.clock.now(), w.calls.Get(), watchEvery
+	switch {
 	case calls != w.seen:
 		w.over() // where its end came between a look and the telling
 		w.watching.Store(true)
-		w.seen, w.since, w.last = calls, now, false
+		w.seen, w.time, w.last = calls, watchedTime{at: now}, false
 		w.when.over()
 	case calls%2 != 0:
+		d := w.time.look(now)
 		if w.when.tell(d) {
 			w.told.Store(true)
 			w.slow(d)
 		}
-		next = max(w.when.next-d, time.Millisecond)
+		next = min(next, max(w.when.next-d, time.Millisecond))
 	case w.last:
 		return
 	default:

@@ -50,7 +50,7 @@ func TestSlowState(t *testing.T) {
 	}
 }
 
-// Of calls one after the other those are told of that take long: for as long as they have been seen to last, which is a second less than
+// Of calls one after the other those are told of that take long: for as long as they have been seen to last, which is watchEvery less than
 // they did at most. Where nothing is called no timer runs.
 func TestCallWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,9 +75,9 @@ func TestCallWatch(t *testing.T) {
 		}
 		calls(10_000, time.Millisecond)
 		calls(3, firstTold-time.Millisecond)
-		time.Sleep(firstTold / 2) // so that the call begins between two looks
-		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.497s")
-		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2s")
+		time.Sleep(watchEvery / 2) // so that the call begins between two looks
+		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.872s")
+		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.75s")
 		time.Sleep(10 * firstTold)
 		if w.watching.Load() || w.timer.Stop() {
 			t.Error("a timer runs, and nothing is called")
@@ -90,4 +90,45 @@ func TestCallWatch(t *testing.T) {
 			t.Error("a timer runs after the end")
 		}
 	})
+}
+
+// stopped is a stop of the process for d: the clock goes on, timers do not.
+func (w *callWatch) stopped(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock.start = w.clock.start.Add(-d)
+}
+
+// A call in which the process is stopped is not told of for that time.
+func TestCallWatchAcrossAStop(t *testing.T) {
+	for _, c := range []struct {
+		before, after time.Duration
+		want          []string
+	}{
+		{5 * time.Millisecond, 5 * time.Millisecond, nil},
+		{700 * time.Millisecond, 5 * time.Millisecond, nil},
+		{5 * time.Millisecond, 1100 * time.Millisecond, nil},
+		{1600 * time.Millisecond, 5 * time.Millisecond, []string{"slow 1s", "fast 1.5s"}},
+		{1600 * time.Millisecond, 2 * time.Second, []string{"slow 1s", "slow 2s", "fast 3.35s"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told []string
+			w := &callWatch{
+				clock: newClock(),
+				slow:  func(d time.Duration) { told = append(told, fmt.Sprint("slow ", d)) },
+				fast:  func(d time.Duration) { told = append(told, fmt.Sprint("fast ", d)) },
+			}
+			defer w.stop()
+			w.begin()
+			time.Sleep(c.before)
+			synctest.Wait()
+			w.stopped(2 * time.Minute)
+			time.Sleep(c.after)
+			synctest.Wait()
+			w.end()
+			if !slices.Equal(told, c.want) {
+				t.Errorf("%v and %v: %q, want %q", c.before, c.after, told, c.want)
+			}
+		})
+	}
 }

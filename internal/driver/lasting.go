@@ -1,6 +1,10 @@
 package driver
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // lasting decides when to tell of something that lasts: when it has lasted for
 // firstTold, again at twice as long each time, and when it is over, if it was told of.
@@ -28,4 +32,27 @@ func (x *lasting) over() (told bool) {
 	told = x.next > firstTold
 	x.next = 0
 	return told
+}
+
+// watchedTime is for how long a timer that looks each watchEvery has seen something last. Time between two looks that are further
+// apart is left out: the process may have been stopped in it.
+type watchedTime struct {
+	ran time.Duration
+	at  reliable.Instant // up to then
+}
+
+const watchEvery = firstTold / 4
+
+// by is that time, up to now.
+func (x *watchedTime) by(now reliable.Instant) time.Duration {
+	if d := now.Sub(x.at); d < 2*watchEvery {
+		return x.ran + d
+	}
+	return x.ran
+}
+
+// look is by, at a look.
+func (x *watchedTime) look(now reliable.Instant) time.Duration {
+	x.ran, x.at = x.by(now), now
+	return x.ran
 }

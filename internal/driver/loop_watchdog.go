@@ -38,8 +38,10 @@ type watchdog struct {
 	ended bool                      // under mu
 	when  lasting                   // under mu
 	last  int64                     // under mu: since, as of the last look
+	time  watchedTime               // under mu: since then
 	names map[uint32][]handledTopic // under mu: by mark
 	topic string                    // under mu: of what was told last
+	said  time.Duration             // under mu: for how long that had lasted
 }
 
 // handledTopic is a topic that has handlers.
@@ -117,11 +119,13 @@ func (w *watchdog) start() {
 	defer w.mu.Unlock()
 	switch {
 	case w.ended:
+		return
 	case w.timer == nil:
-		w.timer = time.AfterFunc(firstTold, w.look)
+		w.timer = time.AfterFunc(watchEvery, w.look)
 	default:
-		w.timer.Reset(firstTold)
+		w.timer.Reset(watchEvery)
 	}
+	w.time.at = w.l.now()
 }
 
 // control notes that the loop has control at now. If a handler was told of, it has
@@ -132,11 +136,14 @@ func (w *watchdog) control(now reliable.Instant) {
 	if w.told.Load() == 0 {
 		return
 	}
-	began := reliable.Instant(w.told.Swap(0))
+	began := w.told.Swap(0)
 	w.mu.Lock()
-	topic := w.topic
+	topic, d := w.topic, w.said
+	if w.last == began { // nothing else has been looked at since
+		d = w.time.by(now)
+	}
 	w.mu.Unlock()
-	e := events.Event{Kind: events.HandlerReturned, For: now.Sub(began), Topics: topicsOf(topic)}
+	e := events.Event{Kind: events.HandlerReturned, For: d, Topics: topicsOf(topic)}
 	logline.HandlerReturned.Log(w.l.log, "handler", handlerText(topic), "after", e.For)
 	w.l.event(e)
 }
@@ -172,8 +179,6 @@ func (w *watchdog) look() {
 		}
 		return
 	}
-	now := w.l.now()
-	d := now.Sub(reliable.Instant(since))
 	called := w.called.Get()
 	w.mu.Lock()
 	if w.ended {
@@ -181,19 +186,20 @@ func (w *watchdog) look() {
 		return
 	}
 	if since != w.last {
-		w.last = since
+		w.last, w.time = since, watchedTime{at: max(reliable.Instant(since), w.time.at)}
 		w.when.over()
 	}
+	d := w.time.look(w.l.now())
 	tell := called != 0 && w.when.tell(d) // else the loop itself was kept from running
 	if tell {
-		w.topic = ""
+		w.topic, w.said = "", d
 		if names := w.names[called]; len(names) > 0 {
 			w.topic = names[0].name
 		}
 	}
 	topic := w.topic
 	next := max(w.when.next, firstTold) - d
-	w.timer.Reset(max(next, time.Millisecond))
+	w.timer.Reset(min(watchEvery, max(next, time.Millisecond)))
 	w.mu.Unlock()
 	if tell && w.since.Load() == since {
 		w.told.Store(since)
