@@ -84,7 +84,7 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 	switch {
 	case err == nil && len(l.unreplied.peers) == 0:
 	case err == nil:
-		if d, reported := l.unreplied.sent(l.now(), peer); reported {
+		if d, reported := l.unreplied.sent(l.ran(l.now()), peer); reported {
 			address := l.peerAddress(peer)
 			l.say(&logline.RepliesAgain, "address", address, "after", d)
 			l.event(events.Event{Kind: events.RepliesAgain, Address: address, For: d})
@@ -94,7 +94,7 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 		if errors.Is(err, net.ErrClosed) || errors.Is(err, transport.ErrNotReady) || errors.Is(err, transport.ErrNoPeer) {
 			return // the bus ends, or its interface is away, which has a report of its own
 		}
-		now := l.now()
+		now := l.ran(l.now())
 		if p, report := l.unreplied.refused(now, peer); report {
 			address, d := l.peerAddress(peer), now.Sub(p.since)
 			do := replyRemedy(err, address)

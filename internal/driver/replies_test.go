@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -134,6 +135,38 @@ func TestUnreplied(t *testing.T) {
 	if x.refused(at(400_000), 1<<20); len(x.peers) != 1 {
 		t.Errorf("%d peers are kept after minutes", len(x.peers))
 	}
+}
+
+// That a peer could not be replied to before the process was stopped, and cannot once it goes on, is no failure for all that time.
+func TestUnrepliedAcrossAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		tr, err := mem.Open(mem.Config{Name: t.Name()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := 0
+		l := start(unroutable{tr, &broken}, Config{Wait: WaitPark, Events: func(e events.Event) {
+			if e.Kind == events.CannotReply {
+				told++
+			}
+		}})
+		defer l.Close(t.Context())
+		for range 2 {
+			if err := l.do(func() { l.replyTo(1, nil) }); err != nil {
+				t.Fatal(err)
+			}
+			l.freeze(t, 2*time.Minute)
+		}
+		if err := l.do(func() { l.replyTo(1, nil) }); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if told > 0 {
+			t.Errorf("told %d times", told)
+		}
+	})
 }
 
 // The remedy names the host.

@@ -55,10 +55,12 @@ func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte
 // anySubscriber waits for a first subscriber of t while there may be one that is not known yet.
 func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) error {
 	p.mu.Lock()
-	known, asked := p.s.Ask(p.l.now(), t.ID)
+	now := p.l.now()
+	known, asked := p.s.Ask(now, t.ID)
+	ran := p.s.Ran(now)
 	p.mu.Unlock()
 	left := requestGrace
-	switch young := requestGrace - p.l.now().Sub(p.since); {
+	switch young := requestGrace - ran.Sub(p.since); {
 	case known > 0:
 		return nil
 	case !asked && young <= 0:
@@ -66,13 +68,27 @@ func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) erro
 	case !asked:
 		left = young
 	}
-	grace, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
-	err := p.WaitReceivers(grace, t.ID, 1)
-	if err != nil && grace.Err() != nil && ctx.Err() == nil {
-		return ErrNoResponders
+	for stood := now.Sub(ran); ; left = requestGrace {
+		grace, cancel := context.WithTimeout(ctx, left)
+		err := p.WaitReceivers(grace, t.ID, 1)
+		over := err != nil && grace.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !over {
+			return err
+		}
+		before := stood
+		if stood = p.stood(); stood == before {
+			return ErrNoResponders
+		}
 	}
-	return err
+}
+
+// stood is for how long the publication has not run so far: what its subscribers said meanwhile may lie unread.
+func (p *Publication) stood() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.l.now()
+	return now.Sub(p.s.Ran(now))
 }
 
 // request appends msg and looks whether to send it, as publish does, by the publication's lock.
