@@ -112,6 +112,14 @@ func (r *rig) send(n int) (int, error) {
 	return r.s.Send(out)
 }
 
+// sendFor sends packets again and again for d, as one that sends to a busy leg does.
+func (r *rig) sendFor(d time.Duration, n int) {
+	for ; d > 0; d -= 5 * time.Millisecond {
+		r.send(n)
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 // poll takes in what is there.
 func (r *rig) poll() {
 	r.t.Helper()
@@ -286,8 +294,7 @@ func TestClosingIsNoRecovery(t *testing.T) {
 		r := newRig(t)
 		r.poll()
 		r.legs[2].send = transport.ErrBusy
-		r.send(1)
-		time.Sleep(30 * time.Millisecond)
+		r.sendFor(20*time.Millisecond, 1)
 		r.send(1)
 		r.poll()
 		if r.a.Legs()[0].Up {
@@ -367,7 +374,7 @@ func TestSendWithBadLegs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		errs   [2]error
-		after  time.Duration
+		after  time.Duration // of trains that are not taken
 		sent   int
 		err    error
 		unsent [2]uint64
@@ -377,17 +384,14 @@ func TestSendWithBadLegs(t *testing.T) {
 		{"both are down", [2]error{down, transport.ErrBusy}, 0, 0, transport.ErrBusy, [2]uint64{}},
 		{"first is busy", [2]error{transport.ErrBusy, nil}, 0, 0, transport.ErrBusy, [2]uint64{}},
 		{"second is busy, which counts from the next train on", [2]error{nil, transport.ErrBusy}, 0, 4, nil, [2]uint64{0, 4}},
-		{"first is busy for long", [2]error{transport.ErrBusy, nil}, 30 * time.Millisecond, 4, nil, [2]uint64{4, 0}},
+		{"first is busy for long", [2]error{transport.ErrBusy, nil}, 20 * time.Millisecond, 4, nil, [2]uint64{4, 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				r.poll()
 				r.legs[2].send, r.legs[3].send = c.errs[0], c.errs[1]
-				if c.after > 0 {
-					r.send(4)
-					time.Sleep(c.after)
-				}
+				r.sendFor(c.after, 4)
 				n, err := r.send(4)
 				if n != c.sent || !errors.Is(err, c.err) {
 					t.Errorf("%d were sent, %v", n, err)
@@ -415,6 +419,25 @@ func TestSendWithBadLegs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A leg that is busy before its process is stopped, and when that goes on, is not stuck.
+func TestBusyAcrossAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.poll()
+		r.legs[2].send = transport.ErrBusy
+		for range 3 {
+			if n, err := r.send(4); n != 0 || !errors.Is(err, transport.ErrBusy) {
+				t.Errorf("%d were sent, %v", n, err)
+			}
+			time.Sleep(time.Minute)
+		}
+		r.poll()
+		if l := r.a.Legs()[0]; !l.Up || l.Unsent > 0 {
+			t.Errorf("%+v", l)
+		}
+	})
 }
 
 // A leg that ends by itself is told, and the other goes on; without any the transport ends.

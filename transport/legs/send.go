@@ -31,13 +31,17 @@ type way struct {
 	tx     transport.Sender
 	taken  uint64
 	missed uint64    // packets of which it took none, since it last had none under way
-	busy   time.Time // since when it takes nothing; zero: it does
+	busyAt time.Time // it took nothing, last; zero: it does
+	busy   time.Duration
 	stuck  bool
 }
 
 // stuckAfter is how long a leg may take nothing while the others wait for it: longer than
 // a queue takes to be sent.
 const stuckAfter = 20 * time.Millisecond
+
+// busyStep is how much of the time between two trains that it did not take counts, at most: its sender may have been stopped.
+const busyStep = stuckAfter / 4
 
 // readingSender is a Sender all of whose legs read replies.
 type readingSender struct{ *Sender }
@@ -148,17 +152,21 @@ func (w *way) isStuck(n int) bool {
 	switch {
 	case n > 0:
 		w.unstick()
-	case w.busy.IsZero():
-		w.busy = time.Now()
-	case !w.stuck && time.Since(w.busy) >= stuckAfter:
-		w.stuck = true
-		w.leg.stuck.Add(1)
+	case w.busyAt.IsZero():
+		w.busyAt = time.Now()
+	case !w.stuck:
+		now := time.Now()
+		w.busy += min(now.Sub(w.busyAt), busyStep)
+		if w.busyAt = now; w.busy >= stuckAfter {
+			w.stuck = true
+			w.leg.stuck.Add(1)
+		}
 	}
 	return w.stuck
 }
 
 func (w *way) unstick() {
-	w.busy = time.Time{}
+	w.busyAt, w.busy = time.Time{}, 0
 	if w.stuck {
 		w.stuck = false
 		w.leg.stuck.Add(-1)
