@@ -254,7 +254,7 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 			p.rhythm.sent(end)
 		}
 		if n > 0 && p.out.stuck.since != 0 && p.out.stuck.shows(p.out.train.Lens[:n]) {
-			p.out.stuck.took(end)
+			p.out.stuck.took(p.s.Ran(end))
 		}
 		if n == p.out.train.Count {
 			p.l.batcher.took(begin, end, fresh)
@@ -262,7 +262,7 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 			continue
 		}
 		if n == 0 {
-			p.out.stuck.refused(end, err, p.out.train.Lens[0])
+			p.out.stuck.refused(p.s.Ran(end), err, p.out.train.Lens[0])
 		}
 		if p.out.refused(now, err) {
 			logline.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.out.errors)

@@ -95,11 +95,12 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 	if t, ok := p.s.TakeTrailing(now); ok {
 		p.stalls.trails.note(p.s.Ran(now), t)
 	}
+	ran := p.s.Ran(now)
 	h, held := p.s.Holder(now)
-	if e, ok := p.stalls.note(p.s.Ran(now), h, held); ok {
+	if e, ok := p.stalls.note(ran, h, held); ok {
 		p.stalls.untold = append(p.stalls.untold, e)
 	}
-	if e, ok := p.out.stuck.note(now, p.s.Lead()-p.s.Transmitted()); ok {
+	if e, ok := p.out.stuck.note(ran, p.s.Lead()-p.s.Transmitted()); ok {
 		p.stalls.untold = append(p.stalls.untold, e)
 	}
 }
@@ -178,7 +179,7 @@ func (p *Publication) heldError(err error) error {
 	if h, ok := p.s.Holder(now); ok {
 		return &FlowError{h, err}
 	}
-	if why := p.out.stuck.why(now); why != nil {
+	if why := p.out.stuck.why(p.s.Ran(now)); why != nil {
 		return fmt.Errorf("%w: %w", err, why)
 	}
 	return err
@@ -231,7 +232,7 @@ func (p *Publication) backPressure(r reliable.Reason) error {
 	if r == reliable.ReasonFlow {
 		e.Hold, _ = p.s.Holder(p.l.now())
 	} else {
-		e.Err = p.out.stuck.why(p.l.now())
+		e.Err = p.out.stuck.why(p.s.Ran(p.l.now()))
 	}
 	return e
 }

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -64,6 +66,38 @@ func TestStuckTells(t *testing.T) {
 	if e, ok := x.note(at(1900), 0); ok {
 		t.Errorf("of two short ones: %+v", e)
 	}
+}
+
+// That nothing could be sent before the process was stopped, and cannot when it goes on, has not lasted for all that time.
+func TestStuckAcrossAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []events.Event
+		_, l := newLoopOver(t, Config{Wait: WaitPark, Events: func(e events.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Kind == events.CannotSend {
+				told = append(told, e)
+			}
+		}}, func(tr transport.Transport) transport.Transport {
+			return &refusing{Transport: tr, err: syscall.ENOBUFS}
+		})
+		publication(t, l, "x")
+		time.Sleep(firstTold / 4)
+		l.freeze(t, time.Minute)
+		time.Sleep(firstTold / 4)
+		mu.Lock()
+		if len(told) > 0 {
+			t.Errorf("told %v", told)
+		}
+		mu.Unlock()
+		time.Sleep(firstTold)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) != 1 || told[0].For > 2*firstTold {
+			t.Errorf("after a second told %v", told)
+		}
+	})
 }
 
 // Where data is too long for the path, that shorter packets are sent does not show that data can be.

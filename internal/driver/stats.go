@@ -142,7 +142,7 @@ func (l *Loop) sharedStats() Stats {
 		p.mu.Lock()
 		st.Publications = append(st.Publications, PublicationStats{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
-			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(l.now()), SendCost: sendCost, MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), SenderStats: p.s.Stats(),
+			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(p.s.Ran(l.now())), SendCost: sendCost, MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), SenderStats: p.s.Stats(),
 		})
 		p.mu.Unlock()
 	}
