@@ -28,7 +28,7 @@ var numbers = []struct{ where, are string }{
 	{`(?m)^\| c \| a version that is not.*$`, "wire.Version"},
 	{`(?m)^\| e \| type 0, or above.*$`, "0 wire.LastType"},
 	{`(?m)^\| data \| sequence ≥.*$`, "wire.MaxSeq wire.MinPacket wire.MaxPacket wire.MaxSeq 0 wire.MaxTopicName wire.StateHeaderLen wire.FragmentHeaderLen+1 wire.MaxMessage"},
-	{`(?m)^\| heartbeat \| fewer.*$`, "wire.HeartbeatLen wire.MaxSeq wire.MinPacket wire.MaxPacket wire.MaxName wire.MaxLegs 1"},
+	{`(?m)^\| heartbeat \| fewer.*$`, "wire.HeartbeatLen wire.MaxSeq wire.MinPacket wire.MaxPacket wire.MaxName wire.MaxLegs 1 1"},
 	{`(?m)^\| announce \| fewer.*$`, "wire.MaxSeq 0 wire.MaxTopicName wire.MaxSeq"},
 	{`(?m)^\| NAK, NCF, gone \| fewer.*$`, "wire.MaxSeq 64 wire.MaxSeq wire.MaxSeq"},
 	{`(?m)^\| status \| fewer.*$`, "wire.MaxStatusTopics wire.MaxTaggedTopics wire.MaxName 0 wire.MaxTag wire.MaxSeq"},
