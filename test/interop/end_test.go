@@ -1,0 +1,105 @@
+package interop
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// singleEnds is how often a heartbeat of the end is forged alone.
+const singleEnds = 3
+
+// One heartbeat of the end does not end a stream at Python, and two do; it resumes where it stood.
+// docs/protocol.md §11.5, §11.6.
+func TestForgedEndsGoToPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus := net.open(t, ctx, pubsub.Config{Name: "go"})
+	sub := python(t, ctx, "sub.py", net.args("", "--ends", "0", topics[0])...)
+	pub, err := bus.Publisher(topics[0])
+	if err == nil {
+		err = pub.WaitSubscribers(ctx, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]int{}
+	publish := func(n uint64) {
+		t.Helper()
+		if err := pub.Publish(ctx, []byte{byte(n)}); err != nil {
+			t.Fatal(err)
+		}
+		l := sub.until(func(l line) bool { return l.Type == "message" || l.Type == "gap" }, func(l line) { told[l.Event]++ })
+		if l.Type != "message" || l.Number != n {
+			t.Fatalf("want message %d, got %+v", n, l)
+		}
+	}
+	o := net.observe(t, int(reliable.TopicID(topics[0])%groups))
+	publish(0)
+	for range singleEnds {
+		o.end(o.next(ctx), 1)
+	}
+	publish(1)
+	if told["ended"] != 0 {
+		t.Error("ended by single heartbeats")
+	}
+	for told["ended"] == 0 {
+		o.end(o.next(ctx), 2)
+		sub.drain(func(l line) { told[l.Event]++ })
+	}
+	publish(2)
+	if told["up"] < 2 {
+		t.Errorf("messages go on after an end, and the publisher was not told as up again: %v", told)
+	}
+	if err := sub.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	sub.until(ofType("summary"), nil)
+}
+
+// And the other way. docs/protocol.md §11.5, §11.6.
+func TestForgedEndsPythonToGo(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	bus, told := net.listenWith(t, ctx, pubsub.Config{})
+	sub, err := bus.Subscribe(topics[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub := python(t, ctx, "pub.py", net.args("", "--json", "--wait", "1", "--silence", seconds, "--linger", seconds, topics[0])...)
+	o := net.observe(t, int(reliable.TopicID(topics[0])%groups))
+	seen := map[events.Kind]int{}
+	drain := func() {
+		for len(told.ch) > 0 {
+			seen[(<-told.ch).Kind]++
+		}
+	}
+	publish := func(n uint64) {
+		t.Helper()
+		pub.write([]message{{topics[0], []byte{byte(n)}}})
+		m, err := sub.Next(ctx)
+		if err != nil || m.Number != n {
+			t.Fatalf("want message %d, got %d, error %v", n, m.Number, err)
+		}
+		drain()
+	}
+	publish(0)
+	for range singleEnds {
+		o.end(o.next(ctx), 1)
+	}
+	publish(1)
+	if seen[events.PublisherEnded] != 0 {
+		t.Error("ended by single heartbeats")
+	}
+	for seen[events.PublisherEnded] == 0 {
+		o.end(o.next(ctx), 2)
+		drain()
+	}
+	publish(2)
+	if seen[events.PublisherUp] < 2 {
+		t.Errorf("messages go on after an end, and the publisher was not told as up again: %v", seen)
+	}
+	pub.stdin.Close()
+	pub.until(ofType("summary"), nil)
+}
