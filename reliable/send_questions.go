@@ -222,14 +222,19 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 // asks takes in what a heartbeat asks for. Where statuses name all topics, they answer that already, unless those were lost. A
 // pattern may want a topic whose name is still to come. docs/protocol.md §7.10.
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
-	namesAll := !st.r.names.hold && len(st.r.topics) <= wire.MaxTaggedTopics
-	if hb.Asked == 0 || flags&wire.FlagSolicit == 0 && (namesAll || hb.Asked == p.asked) {
+	if hb.Asked == 0 {
 		return
 	}
-	if p.asked != hb.Asked && st.r.names.hold && st.r.names.known.Get(hb.Asked) == nil && !st.life.finished {
+	anew := p.asked != hb.Asked
+	p.asked = hb.Asked // also where it is answered already: more topics may be wanted later than statuses name
+	namesAll := !st.r.names.hold && len(st.r.topics) <= wire.MaxTaggedTopics
+	if flags&wire.FlagSolicit == 0 && (namesAll || !anew) {
+		return
+	}
+	if anew && st.r.names.hold && st.r.names.known.Get(hb.Asked) == nil && !st.life.finished {
 		st.askNames(now, st.next)
 	}
-	p.asked, p.topics = hb.Asked, true
+	p.topics = true
 	p.solicited(st, max(now, p.changeAt), hb)
 }
 

@@ -205,3 +205,27 @@ func TestManyQuestions(t *testing.T) {
 		t.Errorf("%d questions are remembered", n)
 	}
 }
+
+// A receiver whose statuses named all topics when it was asked names the topic first when they do not any more.
+// docs/protocol.md §7.10.
+func TestQuestionBeforeManyTopics(t *testing.T) {
+	a := newAsker(t, "a.b")
+	var many []string
+	for i := range wire.MaxTaggedTopics {
+		many = append(many, fmt.Sprintf("other.%d", i))
+	}
+	w := a.receive(many...)
+	a.receive("md.>")
+	a.run(300 * time.Millisecond)
+	a.s.Ask(a.now, TopicID("a.b"))
+	a.run(300 * time.Millisecond)
+	for i := range wire.MaxStatusTopics {
+		w.r.Want(fmt.Sprintf("more.%d", i))
+	}
+	w.r.Want("a.b")
+	w.r.TopicsChanged(a.now)
+	a.run(10 * time.Millisecond)
+	if n := a.s.Receivers(TopicID("a.b")); n != 1 {
+		t.Errorf("%d receivers are counted, want 1", n)
+	}
+}
