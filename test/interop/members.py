@@ -1,5 +1,6 @@
 """Which receivers a publisher waits for, from their statuses (docs/protocol.md §7, §8)."""
 
+from questions import Questions
 from timers import MS, S, RoundTrip
 
 TAKES_IN, FROM_FUTURE, LIFE = 30 * S, 10 * MS, 30 * S
@@ -10,6 +11,7 @@ class Member:
     def __init__(self, now):
         self.next = self.limit = self.echo = self.delay = 0
         self.topics, self.more, self.wants_topics, self.joining = set(), False, False, False
+        self.answers = {}  # by topic: whether it wants that, and when it said so
         self.heard = self.new = now
         self.asked, self.asked_since = 0, None
         self.ends = 0  # heartbeats of the end that it has answered
@@ -21,6 +23,7 @@ class Members:
         self.by_id, self.gone = {}, {}
         self.rtt, self.measured = RoundTrip(), False
         self.cadence = S
+        self.questions = Questions()
         self.ended_from = None  # when the first heartbeat of the end was sent, at the earliest
 
     def status(self, s, leaving, wants_topics, joining, more, now):
@@ -52,6 +55,7 @@ class Members:
         m.echo, m.delay, m.wants_topics, m.joining = s.echo, s.echo_delay, wants_topics, joining
         if s.topics or more:
             m.topics, m.more = set(s.topics), more
+            self.questions.answered(m, s.echo, wants_topics, now)
         return m
 
     def admits(self, s, now):

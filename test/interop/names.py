@@ -50,14 +50,14 @@ class StreamNames:
         return bool(self.names.patterns)
 
     def flags(self):
-        return (wire.MORE_TOPICS if self.wanted else 0) | (wire.WANT_TOPICS if self.open else 0)
+        return wire.WANT_TOPICS if self.open else 0
 
     def ask(self, now, since):
         if not self.open or self.since < since:
             self.open, self.since, self.covered = True, since, 0
         self.ask_at = now + ASK_EVERY
 
-    def announced(self, a):
+    def announced(self, a, now):
         if not self.wanted:
             return
         for t in a.topics:
@@ -66,6 +66,7 @@ class StreamNames:
             self.covered += len(a.topics)
             if self.covered == a.total:
                 self.open, self.all = False, max(self.all, self.since)
+                self.stream.statuses.tell(now)
 
     def has(self, d, now, over):
         """Whether packet d, which is next, can be delivered: all its topics have names, or will have none."""

@@ -135,7 +135,8 @@ class Publication:
             flags |= wire.FREE
         if self.keeper.keeps:
             flags |= wire.STATE
-        if self.held is not None or self.members.silent(now):
+        asked, late = self.question()
+        if late or self.held is not None or self.members.silent(now):
             flags |= wire.SOLICIT
         if flags & wire.SOLICIT:
             self.members.solicited(now)
@@ -146,8 +147,13 @@ class Publication:
             self.ladder.interval() // US, self.size, self.members.rtt.smoothed if self.members.rtt.samples else 0,
             self.fabric.mapping.groups, self.fabric.mapping.kind,
             wire.CHECKSUM_CRC32C if self.checksum else wire.CHECKSUM_NONE, self.fabric.mapping.param,
-            holder, (now - self.held) // MS if holder else 0, 0, self.bus.name)))
+            holder, (now - self.held) // MS if holder else 0, 0, self.bus.name, asked=asked)))
         self.telling.one_with_heartbeat(now)
+
+    def question(self):
+        """The topic that a heartbeat asks for: each in turn while subscribers are waited for, and the last one from then on."""
+        waited = [t.id for t in self.telling.topics] if self.ladder.waiting_since is not None else []
+        return self.members.questions.next(self.members.by_id.values(), waited, self.members.rtt.smoothed, self.sent_at)
 
     def holder(self):
         for receiver, m in self.members.by_id.items():
@@ -204,7 +210,7 @@ class Publication:
             self.count("foreign")
 
     def subscribers(self, topic):
-        return sum(1 for m in self.members.by_id.values() if m.more or topic.id in m.topics)
+        return sum(1 for m in self.members.by_id.values() if self.members.questions.wants(m, topic.id))
 
     def end(self, now, linger):
         self.ending, self.members.ended_from = now + linger, self.sent_at + 1

@@ -16,6 +16,7 @@ class Statuses:
         self.early = [now + d for d in EARLY]
         self.asked = None  # when to answer a heartbeat
         self.question = 0  # id of the topic that heartbeats have asked for last
+        self.naming = False  # the next one names topics
         self.limit, self.next, self.at = 0, -1, 0
         self.sent = 0
         self.send(now)
@@ -48,17 +49,24 @@ class Statuses:
             self.asked = now + random.randrange(SPREAD * receivers)
 
     def asks(self, id_, again, now):
-        """A heartbeat asks for a topic, which patterns may want, or again, since topics were lost (§7.10)."""
-        names = self.stream.names
-        if not id_ or not again and (not names.wanted or id_ == self.question):
+        """A heartbeat asks for a topic, or again, since topics were lost. Statuses that name all answer that already (§7.10)."""
+        names, new = self.stream.names, id_ != self.question
+        self.question = id_ or self.question
+        most = wire.MAX_TAGGED_TOPICS if self.group.carries else wire.MAX_STATUS_TOPICS
+        if not id_ or not again and (not new or not names.wanted and len(self.group.exact) <= most):
             return
-        if names.wanted and id_ != self.question and id_ not in names.names.known:
+        if new and names.wanted and id_ not in names.names.known:
             names.ask(now, self.stream.next)
-        self.question = id_
+        self.naming = True
         if now - self.at >= CAUGHT_UP_EVERY:
             self.solicited(now)
         elif self.asked is None:
             self.asked = self.at + CAUGHT_UP_EVERY
+
+    def tell(self, now):
+        """Says at once what is wanted."""
+        self.naming = True
+        self.send(now)
 
     def tick(self, now):
         if self.early and now >= self.early[0]:
@@ -74,11 +82,13 @@ class Statuses:
         if st.state == "down":
             return
         hb, topics, name, tag = st.heartbeat, [], b"", b""
-        if self.sent < 4 or now - self.at >= self.cadence() // 2 or self.question:
-            topics, name, tag = sorted(self.group.exact), self.group.name, self.group.carries
-        if self.question in self.group.topics:
-            topics = [self.question] + [t for t in topics if t != self.question]
         flags |= st.messages.flags() | st.names.flags()
+        if self.sent < 4 or now - self.at >= self.cadence() // 2 or self.naming:
+            topics, name, tag = sorted(self.group.exact), self.group.name, self.group.carries
+            if self.question in self.group.topics:
+                topics = [self.question] + [t for t in topics if t != self.question]
+            flags |= wire.MORE_TOPICS if st.names.wanted else 0
+            self.naming = False
         self.limit, self.next, self.at, self.asked = self.limit_now(), st.next, now, None
         self.sent += 1
         self.group.reply(st, wire.put_status(st.header(wire.STATUS, flags), wire.Status(

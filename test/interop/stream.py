@@ -162,7 +162,7 @@ class Stream:
         if a.as_of > self.high + (1 << 21):
             return self.group.count("implausible")
         asked = self.messages.unsettled
-        self.names.announced(a)
+        self.names.announced(a, now)
         self.advance(now)
         self.messages.announced(a, self.next)
         if asked and not self.messages.unsettled:

@@ -1,0 +1,110 @@
+package interop
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// crowd is more topics of one group than a status names, by their ids: Python names the first of them.
+func crowd() []string {
+	var names []string
+	for i := 0; len(names) <= 2*wire.MaxStatusTopics; i++ {
+		if name := fmt.Sprintf("t.%d", i); reliable.TopicID(name)%groups == 0 {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(reliable.TopicID(a), reliable.TopicID(b)) })
+	return names
+}
+
+// A subscriber in Python of more topics than a status names, and one of patterns, say whether they want a topic.
+// docs/protocol.md §7.10.
+func TestQuestionsToPython(t *testing.T) {
+	names := crowd()
+	last, none := names[len(names)-1], names[0]
+	for kind, topics := range map[string][]string{"topics": names[1:], "pattern": {"t.*." + last[2:], "*." + last[2:]}} {
+		t.Run(kind, func(t *testing.T) {
+			ctx, net := testContext(t), newNetwork(t)
+			sub := python(t, ctx, "sub.py", net.args("loss=0.05", append([]string{"--ends", "0"}, topics...)...)...)
+			sub.until(ofType("ready"), nil)
+			bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
+			unwanted, err := bus.Publisher(none)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pub, err := bus.Publisher(last)
+			if err == nil {
+				err = pub.WaitSubscribers(ctx, 1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bus.Request(ctx, none, nil); err == nil || unwanted.Subscribers() != 0 {
+				t.Errorf("%d subscribers are counted of a topic that none wants, and a request returns %v", unwanted.Subscribers(), err)
+			}
+			if n := pub.Subscribers(); n != 1 {
+				t.Errorf("%d subscribers are counted, want 1", n)
+			}
+			if err := sub.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			sub.until(ofType("summary"), nil)
+		})
+	}
+}
+
+// unmoved is how many heartbeats of a publisher that waits are looked at.
+const unmoved = 20
+
+// A publisher in Python counts a subscriber whose statuses do not name all topics once that wants the topic.
+// docs/protocol.md §7.10.
+func TestQuestionsOfPython(t *testing.T) {
+	ctx, net := testContext(t), newNetwork(t)
+	names := crowd()
+	topic := names[len(names)-1]
+	listen := func(topics ...string) *pubsub.Subscription {
+		t.Helper()
+		bus, told := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05"})
+		sub, err := bus.Subscribe(topics[0], pubsub.Topics(topics[1:]...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.wait(ctx, events.PublisherUp)
+		return sub
+	}
+	pub := python(t, ctx, "pub.py", net.args("loss=0.05", "--wait", "2", "--silence", seconds, "--linger", seconds, topic)...)
+	pub.until(ofType("ready"), nil)
+	if _, err := fmt.Fprintln(pub.stdin, "first"); err != nil {
+		t.Fatal(err)
+	}
+	o := net.observe(t, 0)
+	listen("other.>", "md.*")
+	listen(names[:len(names)-1]...)
+	for n := 0; n < unmoved; {
+		hb := o.next(ctx)
+		if hb.Lead != 0 {
+			t.Fatalf("published to %d receivers that do not want the topic", hb.Receivers)
+		}
+		if hb.Receivers == 2 {
+			n++
+		}
+	}
+	for _, sub := range []*pubsub.Subscription{listen("t.*"), listen(names...)} {
+		if m, err := sub.Next(ctx); err != nil || m.Number != 0 {
+			t.Fatalf("want the first message, got %d of %s: %v", m.Number, m.Topic, err)
+		}
+	}
+	if hb := o.next(ctx); hb.Asked != reliable.TopicID(topic) {
+		t.Errorf("heartbeats ask for %d", hb.Asked)
+	}
+	pub.stdin.Close()
+	pub.until(ofType("summary"), nil)
+}
