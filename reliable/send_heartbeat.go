@@ -45,6 +45,12 @@ func (h *heartbeat) probe(now Instant, rtt time.Duration) {
 	h.due = min(h.due, now.Add(h.interval))
 }
 
+// hasten has the next heartbeat follow after d at the latest.
+func (h *heartbeat) hasten(now Instant, d time.Duration) {
+	h.interval = min(h.interval, d)
+	h.due = min(h.due, now.Add(d))
+}
+
 // restart begins the ladder anew, for the end of the stream.
 func (h *heartbeat) restart(now Instant) {
 	h.due, h.interval, h.sinceRestart = now, tailDelay, 0
@@ -80,7 +86,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 // slowest is the top of the ladder now. docs/protocol.md §5.8.
 func (s *Sender) slowest() time.Duration {
 	if s.blocked != ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 && s.win.sent == s.win.next &&
-		s.members.complete(s.win.next) && !s.members.silent(s.up(s.heartbeat.last), s.statusEvery()) {
+		s.members.complete(s.win.next) && !s.members.questions.open && !s.members.silent(s.up(s.heartbeat.last), s.statusEvery()) {
 		return quietHeartbeat
 	}
 	return slowHeartbeat

@@ -13,6 +13,7 @@ import (
 type topicQuestions struct {
 	list []question
 	now  int          // the one that heartbeats ask
+	open bool         // some member has yet to answer that, as of the last heartbeat
 	told []askedTopic // when that changed, the newest last
 }
 
@@ -92,7 +93,7 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 	q := &s.members.questions
 	i := slices.IndexFunc(q.list, func(x question) bool { return x.topic == topic })
 	if i < 0 {
-		if i = s.newQuestion(topic); i < 0 {
+		if i = s.newQuestion(now, topic); i < 0 {
 			return s.Receivers(topic), true // it has its turn when others have been answered
 		}
 	}
@@ -130,8 +131,8 @@ func (q *topicQuestions) last(topic uint64) bool {
 	return len(q.told) > 0 && q.told[len(q.told)-1].topic == topic
 }
 
-// newQuestion finds room for one. It returns -1 where there is none: those that are not answered yet stay.
-func (s *Sender) newQuestion(topic uint64) int {
+// newQuestion finds room for one. It returns -1 where there is none: those that are asked and not answered yet stay.
+func (s *Sender) newQuestion(now Instant, topic uint64) int {
 	q := &s.members.questions
 	if len(q.list) < maxQuestions {
 		q.list = append(q.list, question{topic: topic})
@@ -139,7 +140,7 @@ func (s *Sender) newQuestion(topic uint64) int {
 	}
 	oldest := -1
 	for i := range q.list {
-		if x := &q.list[i]; x.done != 0 && (oldest < 0 || x.at < q.list[oldest].at) {
+		if x := &q.list[i]; (x.done != 0 || x.expired(now)) && (oldest < 0 || x.at < q.list[oldest].at) {
 			oldest = i
 		}
 	}
@@ -153,11 +154,14 @@ func (s *Sender) newQuestion(topic uint64) int {
 	return oldest
 }
 
+// expired reports whether it is not asked any more: it was not asked for again.
+func (x *question) expired(now Instant) bool { return now.Sub(x.at) > askFor }
+
 // open reports whether some member has yet to say whether it wants the topic of question i, and somebody asks.
 func (s *Sender) open(now Instant, i int) bool {
 	q := &s.members.questions
 	x := &q.list[i]
-	if now.Sub(x.at) > askFor {
+	if x.expired(now) {
 		return false
 	}
 	if slices.ContainsFunc(s.members.list, func(m *Member) bool { return m.owes(q, x.topic) }) {
@@ -178,13 +182,18 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	}
 	open := s.open(now, q.now)
 	late = open && q.last(q.list[q.now].topic) && now.Sub(q.list[q.now].begun) >= s.askTurn()
+	soon := open && !q.open
 	if !open || late {
 		for i := 1; i < len(q.list); i++ {
 			if next := (q.now + i) % len(q.list); s.open(now, next) {
-				q.now, late = next, false
+				soon = soon || !late
+				q.now, open, late = next, true, false
 				break
 			}
 		}
+	}
+	if q.open = open; soon { // but where members are late the ladder goes on
+		s.heartbeat.hasten(now, s.askTurn())
 	}
 	x := &q.list[q.now]
 	if !q.last(x.topic) {

@@ -229,3 +229,70 @@ func TestQuestionBeforeManyTopics(t *testing.T) {
 		t.Errorf("%d receivers are counted, want 1", n)
 	}
 }
+
+// Topics that are asked for once are answered while nothing is published, and hasten heartbeats no longer than that.
+// docs/protocol.md §7.10, §5.8.
+func TestQuestionsOfAnIdlePublisher(t *testing.T) {
+	var names []string
+	for i := range maxQuestions {
+		names = append(names, fmt.Sprintf("t.%d", i))
+	}
+	a := newAsker(t, names...)
+	a.receive("t.*")
+	a.receive("u.*")
+	a.run(3 * time.Second)
+	for _, name := range names {
+		a.s.Ask(a.now, TopicID(name))
+	}
+	before := a.s.Stats().HeartbeatsSent
+	a.run(2 * maxQuestions * leastAskTurn)
+	for _, name := range names {
+		if n := a.s.Receivers(TopicID(name)); n != 1 {
+			t.Errorf("%s: %d receivers are counted, want 1", name, n)
+		}
+	}
+	if n := a.s.Stats().HeartbeatsSent - before; n > 2*maxQuestions {
+		t.Errorf("%d heartbeats for %d topics", n, maxQuestions)
+	}
+	a.run(3 * time.Second)
+	before = a.s.Stats().HeartbeatsSent
+	if a.run(5 * time.Second); a.s.Stats().HeartbeatsSent-before > 6 {
+		t.Errorf("%d heartbeats in 5 s, and all is answered", a.s.Stats().HeartbeatsSent-before)
+	}
+}
+
+// Topics that nobody asks for any more give way to others, also where they were not answered.
+// docs/protocol.md §7.10.
+func TestQuestionsExpire(t *testing.T) {
+	var names []string
+	for i := range maxQuestions + 1 {
+		names = append(names, fmt.Sprintf("t.%d", i))
+	}
+	a := newAsker(t, names...)
+	a.receive("t.*")
+	a.run(300 * time.Millisecond)
+	receivers := a.receivers
+	a.receivers = nil // do not answer
+	for _, name := range names {
+		a.s.Ask(a.now, TopicID(name))
+	}
+	before := a.s.Stats().HeartbeatsSent
+	for end := a.now.Add(askFor + time.Second); a.now < end; { // nor are released
+		a.run(100 * time.Millisecond)
+		for _, m := range a.s.members.list {
+			m.alive(a.s.up(a.now))
+		}
+	}
+	if n, most := a.s.Stats().HeartbeatsSent-before, uint64((askFor+time.Second)/slowHeartbeat+10); n > most {
+		t.Errorf("%d heartbeats, and none is answered: want %d at most", n, most)
+	}
+	a.receivers = receivers
+	last := TopicID(names[maxQuestions])
+	for range 10 {
+		a.s.Ask(a.now, last)
+		a.run(20 * time.Millisecond)
+	}
+	if n, open := a.s.Ask(a.now, last); n != 1 || open {
+		t.Errorf("%d receivers, others may be: %v", n, open)
+	}
+}
