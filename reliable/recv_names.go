@@ -128,6 +128,12 @@ func (r *Receiver) wanted(id uint64) (name string, ok bool) {
 	return r.Name(id)
 }
 
+// mayWant reports whether a topic is wanted, or may be when its name has come.
+func (r *Receiver) mayWant(id uint64) bool {
+	_, wanted := r.wanted(id)
+	return wanted || r.names.to != nil && r.names.known.Get(id) == nil
+}
+
 // hasNames reports whether packet b, which is next, can be delivered: the names of all its
 // topics are known, if they are asked for. Otherwise it waits, as one that is missing
 // does, and no longer.

@@ -8,7 +8,8 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 // be fetched. docs/protocol.md §9.8.
 type seek struct {
 	// begun is, by topic, the newest packet at or behind which the first message that is wanted
-	// begins. Nil: all of the history is needed, or what is needed is known.
+	// begins, of maxPendingTotals topics at most: where more are wanted, their totals do not settle it.
+	// Nil: all of the history is needed, or what is needed is known.
 	begun map[uint64]uint64
 }
 
@@ -34,10 +35,10 @@ func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 			continue
 		}
 		number := st.wantedFrom(run.Topic)
-		if run.Number > number || run.Number == number && begunBefore(run) {
+		if run.Number > number || run.Number == number && begunBefore(run) || !st.r.mayWant(run.Topic) {
 			continue
 		}
-		if at, has := s.begun[run.Topic]; !has || seq > at {
+		if at, has := s.begun[run.Topic]; !has && len(s.begun) < maxPendingTotals || seq > at && has {
 			s.begun[run.Topic] = seq
 			any = true
 		}

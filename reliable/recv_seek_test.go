@@ -67,3 +67,43 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 		})
 	}
 }
+
+// What is remembered of topics while a stream seeks where it begins is bounded by what may be wanted.
+// docs/protocol.md §9.8.
+func TestSeekIsBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		patterns bool
+		before   int // topics that are remembered already
+		want     int
+	}{
+		"of topics by name those that are wanted":   {want: 1},
+		"of patterns those without a name as well":  {patterns: true, want: 12},
+		"of patterns as many as totals are kept of": {patterns: true, before: maxPendingTotals - 2, want: maxPendingTotals},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &log{}
+			r := newReceiver(t, l, func(x *ReceiverConfig) {
+				x.FromWindow, x.WindowBytes, x.MemoryBytes = true, 200*512, 8*200*512
+				x.Wanted = func(_, _, _ uint64) uint64 { return 0 }
+			})
+			now := Instant(time.Second)
+			setTopics(r, now, []string{"a.b", "c.d"}) // of one nothing comes: it goes on
+			if c.patterns {
+				r.LearnNames(now, &wantsNames{r: r})
+			}
+			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
+			s := &r.Streams()[0].win.history.seek
+			for i := range c.before {
+				s.begun[uint64(i)] = 149
+			}
+			var runs []byte
+			for _, topic := range []string{"a.b", "x.1", "x.2", "x.3", "x.4", "x.5", "x.6", "x.7", "x.8", "x.9", "x.10", "x.11"} {
+				runs = append(runs, runOf(wire.RunMessages, topic, 0, "\x02\x00hi")...)
+			}
+			r.Handle(now, 5, packetOf(149, runs))
+			if n := len(s.begun); n != c.want {
+				t.Errorf("%d topics are remembered, want %d", n, c.want)
+			}
+		})
+	}
+}
