@@ -11,7 +11,7 @@ import (
 type Start interface {
 	// String is what ParseStart takes, but for Positions.
 	String() string
-	from(*Bus) beginning
+	from(b *Bus, events bool) beginning
 }
 
 // beginning is a Start as the driver has it.
@@ -35,7 +35,7 @@ const (
 
 func (s start) String() string { return string(s) }
 
-func (s start) from(*Bus) beginning {
+func (s start) from(*Bus, bool) beginning {
 	return beginning{driver.From{Window: s == Window, State: s == State}}
 }
 

@@ -282,7 +282,7 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 func positionOf(b *Bus, topic string, n uint64) *Positions {
 	_, epoch := b.loops.Publisher()
 	p := new(Positions)
-	p.set(place{b.ID(), epoch, topic}, position{next: n})
+	p.set(place{publisherRun{b.ID(), epoch}, topic}, position{next: n})
 	return p
 }
 

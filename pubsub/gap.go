@@ -25,6 +25,8 @@ type GapError struct {
 	Publisher     PublisherID
 	PublisherName string
 	Epoch         uint64
+
+	events bool // where Open is set: a *PublisherEvent says when it is heard after all
 }
 
 func (e *GapError) Error() string {
@@ -59,7 +61,7 @@ func gapError(d *driver.Delivery) *GapError {
 
 // unheardGap is the gap of a position whose publisher is not heard.
 func unheardGap(err *driver.UnheardError) *GapError {
-	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch}
+	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
 }
 
 // Cause says why messages were lost for good.

@@ -21,82 +21,146 @@ import (
 //   - A topic of which there is no position, as of a publisher that was started since, begins with message 0.
 //     What is not held any more is a *GapError. So From(new(Positions)) begins with all that there ever was.
 //   - A publisher of which there is a position, and that is not heard with that epoch for 8 s, has ended or was lost since: a *GapError
-//     with Open says that messages may be lost, for nobody knows. Add keeps that: it is not said again.
+//     with Open says that messages may be lost, for nobody knows. With PublisherEvents Add keeps that, and it is not said again
+//     unless the publisher was heard meanwhile; without, it is said by each subscription that begins with that position.
+//
+// There is a position for each topic of each run that something was delivered of, and they become more with each restart of a publisher.
+// With PublisherEvents those of a run that has ended go when the next run of the same Config.Name is heard for the first time.
+// Those of a run that was lost stay, for it may be heard again; so do those of publishers without a name.
 //
 // The zero value has no positions. One goroutine at a time may use it.
 type Positions struct {
-	of map[place]position
+	of map[publisherRun]map[string]position // by topic
+}
+
+// publisherRun is a run of a publisher.
+type publisherRun struct {
+	publisher PublisherID
+	epoch     uint64
 }
 
 // place is a topic of a run of a publisher.
 type place struct {
-	publisher PublisherID
-	epoch     uint64
-	topic     string
+	publisherRun
+	topic string
 }
 
 // position is how far a subscriber has come there.
 type position struct {
 	next uint64 // number of the message that is wanted next
-	lost bool   // it was delivered that the publisher is lost, or not heard
+	gone gone
+}
+
+// gone is what was delivered of a publisher that has not been heard since. Its positions stay: it may be heard again, for an end
+// can be forged (docs/protocol.md §11.6).
+type gone struct {
+	lost  bool // it is lost, or not heard
+	ended bool // it has ended, and all of it was delivered
 }
 
 // Add takes in what a subscription has delivered, as a Handler, Messages and Next have it, in that order. Of several messages
-// of a topic, publisher and epoch the last is enough. With PublisherEvents it forgets what publishers have ended.
+// of a topic, publisher and epoch the last is enough.
 func (p *Positions) Add(m Message, err error) {
 	var gap *GapError
 	var event *PublisherEvent
 	switch {
 	case errors.As(err, &gap):
 		if gap.Topic != "" {
-			p.set(place{gap.Publisher, gap.Epoch, gap.Topic}, position{gap.First + gap.Count, gap.Open})
+			p.set(place{publisherRun{gap.Publisher, gap.Epoch}, gap.Topic}, position{gap.First + gap.Count, gone{lost: gap.Open && gap.events}})
 		}
 	case errors.As(err, &event):
 		p.event(event)
 	case err != nil || m.from == nil:
 	case !m.IsState():
-		p.set(place{m.Publisher(), m.Epoch(), m.Topic}, position{m.Number + 1, false})
+		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number + 1})
 	case m.IsStateEnd():
-		p.set(place{m.Publisher(), m.Epoch(), m.Topic}, position{m.Number, false})
+		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number})
 	}
 }
 
 // set goes on to a position, or notes that its publisher is lost.
 func (p *Positions) set(at place, x position) {
-	if x.next < p.of[at].next {
-		return
+	topics := p.of[at.publisherRun]
+	if topics == nil {
+		if p.of == nil {
+			p.of = make(map[publisherRun]map[string]position)
+		}
+		topics = make(map[string]position)
+		p.of[at.publisherRun] = topics
 	}
-	if p.of == nil {
-		p.of = make(map[place]position)
+	if x.next >= topics[at.topic].next {
+		topics[at.topic] = x
 	}
-	p.of[at] = x
 }
 
-// event notes that a publisher has ended, or is lost.
+// event notes that a publisher is heard, has ended, or is lost.
 func (p *Positions) event(e *PublisherEvent) {
+	of := publisherRun{e.Publisher, e.Epoch}
+	topics := p.of[of]
+	var now gone
+	switch e.Kind {
+	case events.PublisherUp:
+		if topics == nil {
+			p.forgetEnded(of)
+		}
+		for topic, x := range topics { // also of groups in which it was never lost: a gap said twice is better than none
+			topics[topic] = position{next: x.next}
+		}
+		return
+	case events.PublisherEnded:
+		now.ended = true
+	case events.PublisherLost, events.PublisherRestarted:
+		now.lost = true
+	default:
+		return
+	}
 	for _, topic := range e.Topics {
-		at := place{e.Publisher, e.Epoch, topic}
-		x, has := p.of[at]
-		switch {
-		case !has:
-		case e.Kind == events.PublisherEnded:
-			delete(p.of, at)
-		case e.Kind == events.PublisherLost, e.Kind == events.PublisherRestarted:
-			p.of[at] = position{x.next, true}
+		if x, has := topics[topic]; has {
+			topics[topic] = position{x.next, now}
 		}
 	}
 }
 
-func (p *Positions) clone() *Positions { return &Positions{maps.Clone(p.of)} }
+// forgetEnded removes the positions of runs that ended before another run of their publisher began.
+func (p *Positions) forgetEnded(next publisherRun) {
+	for of, topics := range p.of {
+		if of.publisher != next.publisher {
+			continue
+		}
+		maps.DeleteFunc(topics, func(_ string, x position) bool { return x.gone.ended })
+		if len(topics) == 0 {
+			delete(p.of, of)
+		}
+	}
+}
+
+func (p *Positions) clone() *Positions {
+	c := &Positions{maps.Clone(p.of)}
+	for of, topics := range c.of {
+		c.of[of] = maps.Clone(topics)
+	}
+	return c
+}
+
+// len is how many positions there are.
+func (p *Positions) len() (n int) {
+	for _, topics := range p.of {
+		n += len(topics)
+	}
+	return n
+}
 
 // String is how many there are.
-func (p *Positions) String() string { return fmt.Sprintf("positions (%d)", len(p.of)) }
+func (p *Positions) String() string { return fmt.Sprintf("positions (%d)", p.len()) }
 
-// from implements Start.
-func (p *Positions) from(b *Bus) beginning {
+// from implements Start. Without events nothing would say that a publisher was heard again: that it was lost does not count then.
+func (p *Positions) from(b *Bus, events bool) beginning {
 	to := driver.NewPositions()
-	for at, x := range p.of {
-		to.Set(driver.Instance{Publisher: uint64(at.publisher), Epoch: at.epoch}, driver.Position{Topic: at.topic, Group: b.Group(at.topic), Next: x.next, Lost: x.lost})
+	for of, topics := range p.of {
+		for topic, x := range topics {
+			to.Set(driver.Instance{Publisher: uint64(of.publisher), Epoch: of.epoch},
+				driver.Position{Topic: topic, Group: b.Group(topic), Next: x.next, Gone: x.gone.ended || x.gone.lost && events})
+		}
 	}
 	return beginning{driver.From{Window: true, Positions: to}}
 }
@@ -108,13 +172,16 @@ type jsonPosition struct {
 	Topic     string `json:"topic"`
 	Next      uint64 `json:"next"`
 	Lost      bool   `json:"lost,omitempty"`
+	Ended     bool   `json:"ended,omitempty"`
 }
 
 // MarshalJSON writes a list, in the order of publishers, epochs and topics.
 func (p Positions) MarshalJSON() ([]byte, error) {
-	list := make([]jsonPosition, 0, len(p.of))
-	for at, x := range p.of {
-		list = append(list, jsonPosition{at.publisher.String(), strconv.FormatUint(at.epoch, 10), at.topic, x.next, x.lost})
+	list := make([]jsonPosition, 0, p.len())
+	for of, topics := range p.of {
+		for topic, x := range topics {
+			list = append(list, jsonPosition{of.publisher.String(), strconv.FormatUint(of.epoch, 10), topic, x.next, x.gone.lost, x.gone.ended})
+		}
 	}
 	slices.SortFunc(list, func(a, b jsonPosition) int {
 		return cmp.Or(cmp.Compare(a.Publisher, b.Publisher), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Topic, b.Topic))
@@ -131,7 +198,7 @@ func (p *Positions) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &list); err != nil {
 		return err
 	}
-	of := make(map[place]position, len(list))
+	var read Positions
 	for i, x := range list {
 		publisher, err := ParsePublisherID(x.Publisher)
 		if err == nil {
@@ -144,8 +211,8 @@ func (p *Positions) UnmarshalJSON(data []byte) error {
 		if err != nil {
 			return fmt.Errorf("pubsub: position %d: %w", i, err)
 		}
-		of[place{publisher, epoch, x.Topic}] = position{x.Next, x.Lost}
+		read.set(place{publisherRun{publisher, epoch}, x.Topic}, position{x.Next, gone{x.Lost, x.Ended}})
 	}
-	p.of = of
+	*p = read
 	return nil
 }

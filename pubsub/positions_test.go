@@ -17,6 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
 var restarts = flag.Int("restarts", 20, "restarts of publishers in TestResumeAcrossRestarts")
@@ -311,20 +312,24 @@ func TestResumeAfterPublisherRestart(t *testing.T) {
 	}
 }
 
-// A position whose publisher is not heard is a gap that is open, once: it may have published more, and nobody knows.
+// A position whose publisher is not heard is a gap that is open: it may have published more, and nobody knows. With
+// PublisherEvents it is one once; without, nothing would say that the publisher was back meanwhile.
 func TestPositionOfPublisherThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		kept := new(Positions)
 		for _, topic := range []string{"x", "md.a", "other"} {
-			kept.set(place{7, 8, topic}, position{next: 5})
+			kept.set(place{publisherRun{7, 8}, topic}, position{next: 5})
 		}
-		kept.set(place{7, 9, "x"}, position{5, true})
-		for i, want := range []string{"md.a 5, x 5", ""} {
+		kept.set(place{publisherRun{7, 9}, "x"}, position{5, gone{ended: true}})
+		for i, c := range []struct {
+			options []SubscribeOption
+			want    string
+		}{{nil, "md.a 5, x 5"}, {[]SubscribeOption{PublisherEvents()}, "md.a 5, x 5"}, {[]SubscribeOption{PublisherEvents()}, ""}, {nil, "md.a 5, x 5"}} {
 			b := openBus(t, Config{Wait: WaitPark}, "mem://gone")
-			s := subscribe(t, b, "x", Topics("md.>"), From(kept))
+			s := subscribe(t, b, "x", append(c.options, Topics("md.>"), From(kept))...)
 			var handled []string
-			h, err := b.Handle("x", func(_ Message, err error) { handled = append(handled, fmt.Sprint(err)) }, From(kept))
+			h, err := b.Handle("x", func(_ Message, err error) { handled = append(handled, fmt.Sprint(err)) }, append(c.options, From(kept))...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,13 +348,13 @@ func TestPositionOfPublisherThatIsGone(t *testing.T) {
 				got = append(got, fmt.Sprint(gap.Topic, " ", gap.First))
 			}
 			cancel()
-			if slices.Sort(got); strings.Join(got, ", ") != want {
-				t.Errorf("gaps %v, want %s", got, want)
+			if slices.Sort(got); strings.Join(got, ", ") != c.want {
+				t.Errorf("subscription %d: gaps %v, want %s", i, got, c.want)
 			}
 			if n := s.Stats().Gaps(); n != uint64(len(got)) {
 				t.Errorf("%d gaps are counted, %d were delivered", n, len(got))
 			}
-			if h.Close(); len(handled) != 1-i || i == 0 && !strings.Contains(handled[0], "from number 5 on may be lost") {
+			if h.Close(); len(handled) != min(1, len(got)) || len(got) > 0 && !strings.Contains(handled[0], "from number 5 on may be lost") {
 				t.Errorf("the handler has %q", handled)
 			}
 			b.Close()
@@ -357,40 +362,108 @@ func TestPositionOfPublisherThatIsGone(t *testing.T) {
 	})
 }
 
+// A publisher that was lost and is back is waited for again, also where it has published nothing since. docs/protocol.md §9.8.
+func TestPositionOfPublisherThatIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		const url = "mem://back"
+		feed := openBus(t, Config{Name: "feed", Wait: WaitPark}, url)
+		pub := publisher(t, feed, "x")
+		m, err := mem.Open(mem.Config{Name: "back"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := &cuttable{Transport: m}
+		there, err := Config{Logger: quiet, Wait: WaitPark}.OpenTransport(cut)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := new(Positions)
+		s := subscribe(t, there, "x", From(kept), PublisherEvents())
+		publish(t, ctx, pub, "message 0")
+		next := func() string {
+			m, err := s.Next(ctx)
+			kept.Add(m, err)
+			var event *PublisherEvent
+			if errors.As(err, &event) {
+				return event.Kind.String()
+			}
+			return fmt.Sprint(string(m.Data), err)
+		}
+		got := []string{next(), next()}
+		cut.cut.Store(true)
+		got = append(got, next())
+		cut.cut.Store(false)
+		got = append(got, next())
+		if want := []string{events.PublisherUp.String(), "message 0<nil>", events.PublisherLost.String(), events.PublisherUp.String()}; !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		there.Close()
+		for range 100 {
+			publish(t, ctx, pub, "nobody has this")
+		}
+		feed.Close()
+		var gap *GapError
+		timed, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, err = subscribe(t, openBus(t, Config{Wait: WaitPark}, url), "x", From(kept), PublisherEvents()).Next(timed)
+		if !errors.As(err, &gap) || !gap.Open || gap.First != 1 {
+			t.Errorf("%v, want that messages from number 1 on may be lost", err)
+		}
+	})
+}
+
 func TestPositions(t *testing.T) {
 	var p Positions
 	gap := func(epoch, first, count uint64, open bool) error {
-		return fmt.Errorf("wrapped: %w", &GapError{Topic: "x", Publisher: 1, Epoch: epoch, First: first, Count: count, Open: open})
+		return fmt.Errorf("wrapped: %w", &GapError{Topic: "x", Publisher: 1, Epoch: epoch, First: first, Count: count, Open: open, events: open})
 	}
 	event := func(kind events.Kind, epoch uint64) error {
 		return &PublisherEvent{Kind: kind, Publisher: 1, Epoch: epoch, Topics: []string{"x", "y"}}
+	}
+	at := func(epoch, next int, gone ...string) string {
+		text := fmt.Sprintf(`{"publisher":"0000000000000001","epoch":"%d","topic":"x","next":%d`, epoch, next)
+		for _, gone := range gone {
+			text += fmt.Sprintf(`,%q:true`, gone)
+		}
+		return text + "}"
 	}
 	for i, c := range []struct {
 		err  error
 		want string
 	}{
-		{gap(3, 0, 10, false), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":10}]`},
-		{gap(3, 4, 1, false), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":10}]`}, // of before
-		{gap(3, 10, 0, true), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":10,"lost":true}]`},
-		{gap(3, 10, 2, false), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12}]`}, // it is heard after all
-		{event(events.PublisherUp, 3), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12}]`},
-		{event(events.PublisherEnded, 4), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12}]`},
-		{event(events.PublisherRestarted, 3), `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":12,"lost":true}]`},
-		{event(events.PublisherEnded, 3), `[]`},
-		{errors.New("another"), `[]`},
-		{nil, `[]`}, // a message that the program has made
+		{gap(3, 0, 10, false), at(3, 10)},
+		{gap(3, 4, 1, false), at(3, 10)}, // of before
+		{gap(3, 10, 0, true), at(3, 10, "lost")},
+		{gap(3, 10, 2, false), at(3, 12)}, // it is heard after all
+		{event(events.PublisherLost, 3), at(3, 12, "lost")},
+		{event(events.PublisherUp, 4), at(3, 12, "lost")},
+		{event(events.PublisherUp, 3), at(3, 12)}, // it is back, and silent on that topic
+		{event(events.PublisherEnded, 4), at(3, 12)},
+		{event(events.PublisherRestarted, 3), at(3, 12, "lost")},
+		{event(events.PublisherEnded, 3), at(3, 12, "ended")},
+		{event(events.PublisherUp, 3), at(3, 12)}, // the end was forged
+		{event(events.PublisherEnded, 3), at(3, 12, "ended")},
+		{gap(4, 0, 1, false), at(3, 12, "ended") + "," + at(4, 1)},
+		{event(events.PublisherUp, 4), at(3, 12, "ended") + "," + at(4, 1)}, // in another group, or again: 3 may end beside it
+		{event(events.PublisherLost, 4), at(3, 12, "ended") + "," + at(4, 1, "lost")},
+		{event(events.PublisherUp, 5), at(4, 1, "lost")}, // the next run
+		{event(events.PublisherEnded, 4), at(4, 1, "ended")},
+		{event(events.PublisherUp, 6), ""},
+		{errors.New("another"), ""},
+		{nil, ""}, // a message that the program has made
 	} {
 		p.Add(Message{Topic: "x", Number: 100}, c.err)
 		got, err := json.Marshal(struct{ At Positions }{p})
-		if want := `{"At":` + c.want + `}`; err != nil || string(got) != want {
+		if want := `{"At":[` + c.want + `]}`; err != nil || string(got) != want {
 			t.Errorf("step %d: %s, %v, want %s", i, got, err, want)
 		}
 		var again Positions
-		if err := json.Unmarshal([]byte(c.want), &again); err != nil || again.String() != p.String() {
+		if err := json.Unmarshal([]byte("["+c.want+"]"), &again); err != nil || again.String() != p.String() {
 			t.Errorf("step %d: %v is read as %v, %v", i, p.of, again.of, err)
 		}
 	}
-	p.set(place{1, 2, "x"}, position{next: 3})
+	p.set(place{publisherRun{1, 2}, "x"}, position{next: 3})
 	for _, text := range []string{
 		`{}`, `[{"publisher":"1","epoch":"3","topic":"x","next":1}]`, `[{"publisher":"0000000000000001","epoch":"-3","topic":"x","next":1}]`,
 		`[{"publisher":"0000000000000001","epoch":"3","topic":"md.*","next":1}]`, `[{"publisher":"0000000000000001","epoch":"3","topic":"x","next":-1}]`,
@@ -425,7 +498,7 @@ func TestResumeFetchesWhatIsMissing(t *testing.T) {
 		for _, topics := range [][]string{{"md.x"}, {"md.x", "md.silent", "md.none"}, {"md.*"}} {
 			kept := positionOf(bus, "md.x", before-missing)
 			_, epoch := bus.loops.Publisher()
-			kept.set(place{bus.ID(), epoch, "md.silent"}, position{next: 1})
+			kept.set(place{publisherRun{bus.ID(), epoch}, "md.silent"}, position{next: 1})
 			there := openBus(t, Config{Wait: WaitPark}, "mem://fetch")
 			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))
 			if first, gaps := readNumbers(t, ctx, s, before-1); first != before-missing || gaps != nil {

@@ -197,7 +197,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if handler != nil && !beside {
 		called = inPlace(handler)
 	}
-	s, err := b.loops.Subscribe(topics, policy, o.from.from(b).From, o.events, called)
+	s, err := b.loops.Subscribe(topics, policy, o.from.from(b, o.events).From, o.events, called)
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}

@@ -24,8 +24,8 @@ type Position struct {
 	Topic string
 	Group int    // that the topic maps to
 	Next  uint64 // number of the message that is wanted next
-	// Lost says that it is known that the publisher was lost: that it is not heard is nothing new.
-	Lost bool
+	// Gone says that it is known that the publisher has ended, or was lost: that it is not heard is nothing new.
+	Gone bool
 }
 
 // NewPositions returns no positions: each topic begins with message 0.
@@ -49,6 +49,7 @@ func (p *Positions) next(publisher, epoch, topic uint64) uint64 {
 type UnheardError struct {
 	Instance
 	Position
+	Events bool // the subscription is told when the instance is heard after all
 }
 
 func (e *UnheardError) Error() string {
@@ -78,7 +79,7 @@ func (g *group) expect() {
 	g.expected.unheard = make(map[Instance]bool)
 	for of, topics := range g.from.Positions.of {
 		for _, x := range topics {
-			if x.Group == g.index && !x.Lost {
+			if x.Group == g.index && !x.Gone {
 				g.expected.unheard[of] = true
 			}
 		}
@@ -100,8 +101,8 @@ func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	}) {
 		topics := slices.SortedFunc(maps.Values(g.from.Positions.of[of]), func(a, b Position) int { return cmp.Compare(a.Topic, b.Topic) })
 		for _, p := range topics {
-			if p.Group == g.index && !p.Lost && g.isWanted(p.Topic) {
-				g.owner.unheard(g, &UnheardError{of, p})
+			if p.Group == g.index && !p.Gone && g.isWanted(p.Topic) {
+				g.owner.unheard(g, &UnheardError{of, p, g.owner.events})
 			}
 		}
 	}
