@@ -74,16 +74,16 @@ func (p *pub) end(ctx context.Context, err error) error {
 	ctx, stop := p.bounded(ctx, linger)
 	defer stop()
 	said := time.AfterFunc(sayWaiting, func() {
-		if text, _ := waitedFor(p.p.Receivers()); !p.quiet && !p.e.console.tty && text != "" {
+		if text, _ := p.waitedFor(); !p.quiet && !p.e.console.tty && text != "" {
 			p.e.console.line("waiting until all subscribers have everything: %s", text)
 		}
 	})
 	defer said.Stop()
 	m := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
 		p.present.count()
-		who, _ := waitedFor(p.p.Receivers())
+		who, _ := p.waitedFor()
 		return list(fmt.Sprintf("%s published, waiting until all of %s have everything",
-			count(p.messages.Load(), "message"), count(p.p.Subscribers(), "subscriber")), who)
+			count(p.messages.Load(), "message"), count(len(p.sender().Subscribers), "subscriber")), who)
 	})
 	defer m.stop()
 	err = p.bus.Shutdown(ctx)
@@ -151,12 +151,12 @@ func (p *pub) heard(subscribers int) string {
 	return "no subscriber heard of before the end (-wait 1 waits for one)"
 }
 
-// neverSent counts messages that were published and not sent before the end.
-func neverSent(n uint64) string {
+// someThat is some, with words behind the noun.
+func someThat(n uint64, noun, words string) string {
 	if n == 0 {
 		return ""
 	}
-	return count(n, "message") + " never sent"
+	return count(n, noun) + " " + words
 }
 
 // stoppedEarly says that who was stopped did not wait for all subscribers.
@@ -168,16 +168,13 @@ func (p *pub) line(s *pubSummary) string {
 		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),
 		p.heard(s.Subscribers),
 		some(s.Silent, "vanished subscriber"),
-		some(uint64(s.Released), "subscriber that was released"),
-		some(s.LeftBehind, "subscriber that left early"),
-		neverSent(s.Unsent), stoppedEarly[s.Unfinished],
+		some(uint64(s.Released), "released subscriber"),
+		someThat(s.LeftBehind, "subscriber", "left early"),
+		someThat(s.Unsent, "message", "never sent"), stoppedEarly[s.Unfinished],
 		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"), noMemory(s.NoMemory))
 }
 
 // noMemory says what was lost over shm:// because its memory was full.
 func noMemory(packets uint64) string {
-	if packets == 0 {
-		return ""
-	}
-	return count(packets, "packet") + " lost for want of shared memory (fanfare doctor looks at it)"
+	return someThat(packets, "packet", "lost for want of shared memory (fanfare doctor looks at it)")
 }

@@ -108,3 +108,10 @@ func TestPubCountsPatterns(t *testing.T) {
 	}
 	t.Errorf("%+v", sum)
 }
+
+func TestPubCountsInItsLine(t *testing.T) {
+	line := (&pub{}).line(&pubSummary{Released: 2, LeftBehind: 78, Unsent: 1})
+	if want := ", 2 released subscribers, 78 subscribers left early, 1 message never sent, "; !strings.Contains(line, want) {
+		t.Errorf("no %q in %s", want, line)
+	}
+}

@@ -21,12 +21,13 @@ func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Contex
 		ctx, cancel := context.WithTimeoutCause(ctx, linger, fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger))
 		return ctx, cancel
 	}
-	return p.whileItMoves(ctx, func() string { return progressOf(p.p.Receivers()) }, func() error {
+	return p.whileItMoves(ctx, func() string { return progressOf(p.sender().Subscribers) }, func() error {
 		return fmt.Errorf("%w: gave up waiting, for none has come any further for %v; -stall-limit says how long", errLinger, p.stall)
 	})
 }
 
-// whileItMoves ends ctx with cause when what progress returns has not changed for the stall limit.
+// whileItMoves ends ctx with cause when what progress returns has not changed for the stall limit, of which time in which
+// the process did not run is no part.
 func (p *pub) whileItMoves(ctx context.Context, progress func() string, cause func() error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if p.stall == 0 { // to wait for ever was asked for
@@ -35,16 +36,17 @@ func (p *pub) whileItMoves(ctx context.Context, progress func() string, cause fu
 	go func() {
 		ticker := time.NewTicker(meterEvery)
 		defer ticker.Stop()
-		var had string
-		var since time.Time
+		had, stood, last := progress(), time.Duration(0), time.Now()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case now := <-ticker.C:
-				if has := progress(); has != had || since.IsZero() {
-					had, since = has, now
-				} else if now.Sub(since) >= p.stall {
+				stood += min(now.Sub(last), 2*meterEvery)
+				last = now
+				if has := progress(); has != had {
+					had, stood = has, 0
+				} else if stood >= p.stall {
 					cancel(cause())
 					return
 				}
@@ -85,13 +87,17 @@ func progressOf(all []pubsub.Receiver) string {
 // mostWaitedFor is how many subscribers are named.
 const mostWaitedFor = 3
 
-// waitedFor names the subscribers that pub waits for at the end: those that miss most first. missing says that one
-// misses something; the others have everything, and have not confirmed the end.
-func waitedFor(all []pubsub.Receiver) (text string, missing bool) {
-	all = slices.DeleteFunc(all, func(r pubsub.Receiver) bool { return r.Released || r.Joining })
+// waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first those that
+// miss most. missing says that one misses something; the others have everything, and have not confirmed the end.
+func (p *pub) waitedFor() (text string, missing bool) {
+	all := slices.DeleteFunc(p.sender().Subscribers, func(r pubsub.Receiver) bool { return r.Released || r.Joining })
 	slices.SortFunc(all, func(a, b pubsub.Receiver) int {
 		return cmp.Or(cmp.Compare(b.Behind, a.Behind), cmp.Compare(a.ID, b.ID))
 	})
+	wants := make(map[uint64]bool)
+	for _, r := range p.p.Receivers() {
+		wants[r.ID] = true
+	}
 	missing = len(all) > 0 && all[0].Behind > 0
 	if missing {
 		all = slices.DeleteFunc(all, func(r pubsub.Receiver) bool { return r.Behind == 0 })
@@ -101,6 +107,9 @@ func waitedFor(all []pubsub.Receiver) (text string, missing bool) {
 		name := receiverName(r)
 		if missing {
 			name += ", " + count(r.Behind, "packet") + " behind"
+		}
+		if !wants[r.ID] {
+			name += ", not known to want " + p.topic
 		}
 		parts = append(parts, name)
 	}
@@ -117,7 +126,7 @@ func (p *pub) late(err, cause error) error {
 	if !errors.Is(err, errLinger) || errors.As(err, &unsent) {
 		return err
 	}
-	text, missing := waitedFor(p.p.Receivers())
+	text, missing := p.waitedFor()
 	switch {
 	case missing:
 		return fmt.Errorf("%w: %s", cause, text)

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -34,20 +37,23 @@ func TestPubWaitIsBounded(t *testing.T) {
 	const misses, gaveUp, linger = ": odd at mem://", "gave up waiting, for none has come any further for 500ms; -stall-limit says how long", "gave up waiting after 300ms; -linger says how long"
 	for _, c := range []struct {
 		name   string
+		topic  string // of odd
 		change func([]byte)
 		flags  []string
 		code   int
 		says   string
 	}{
-		{"stays, -wait", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, gaveUp + misses},
-		{"stays, -linger", stays, []string{"-wait", "1", "-linger", "300ms"}, exitIncomplete, linger + misses},
-		{"asks, -wait", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers have everything; not confirmed the end: odd"},
-		{"asks, -linger", asks, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers have everything; not confirmed the end: odd"},
+		{"stays, -wait", "md.x", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, gaveUp + misses},
+		{"stays, -linger", "md.x", stays, []string{"-wait", "1", "-linger", "300ms"}, exitIncomplete, linger + misses},
+		{"asks, -wait", "md.x", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers have everything; not confirmed the end: odd"},
+		{"stays on another topic", "md.y", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, "1 packet behind, not known to want md.x"},
+		{"asks on another topic", "md.y", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "not known to want md.x"},
+		{"asks, -linger", "md.x", asks, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers have everything; not confirmed the end: odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
 			name := strings.NewReplacer("/", "-", ",", "").Replace(t.Name())
-			m, err := mem.Open(mem.Config{Name: name})
+			m, err := mem.Open(mem.Config{Name: name, Groups: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,10 +62,20 @@ func TestPubWaitIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer bus.Close()
-			if _, err := bus.Handle("md.x", func(pubsub.Message, error) {}); err != nil {
+			if _, err := bus.Handle(c.topic, func(pubsub.Message, error) {}); err != nil {
 				t.Fatal(err)
 			}
-			r := runWith(testContext(t), "one\n", append(append([]string{"pub", "-t", "mem://" + name}, c.flags...), "md.x")...)
+			if c.topic != "md.x" {
+				good, err := pubsub.Config{Name: "good"}.Open(testContext(t), "mem://"+name+"?groups=1")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer good.Close()
+				if _, err := good.Handle("md.x", func(pubsub.Message, error) {}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := runWith(testContext(t), "one\n", append(append([]string{"pub", "-t", "mem://" + name + "?groups=1"}, c.flags...), "md.x")...)
 			if r.code != c.code || !strings.Contains(r.stderr, c.says) {
 				t.Errorf("exit %d, want %d, and no %q in:\n%s", r.code, c.code, c.says, r.stderr)
 			}
@@ -68,6 +84,25 @@ func TestPubWaitIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Time in which the process stands still is no part of the stall limit.
+func TestPubWaitsForWhatItStandsStillIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, still = 5 * time.Second, 7 * time.Second
+		begun, looked := time.Now(), 0
+		ctx, stop := (&pub{slowLimit: slowLimit{stall: limit}}).whileItMoves(t.Context(), func() string {
+			if looked++; looked == 3 {
+				time.Sleep(still)
+			}
+			return "the same"
+		}, func() error { return errLinger })
+		defer stop()
+		<-ctx.Done()
+		if took := time.Since(begun); took < limit+still-time.Second || took > limit+still+time.Second || context.Cause(ctx) != errLinger {
+			t.Errorf("%v after %v, of which it stood still for %v; the limit is %v", context.Cause(ctx), took, still, limit)
+		}
+	})
 }
 
 // The wait for the first subscribers has a bound, too, and its end names those that have come.
