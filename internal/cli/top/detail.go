@@ -162,7 +162,7 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 	lines := [][2]string{line("group", "%s", x.Group), line("sent", "%s packets a second, %s repairs a second", rate(x.SentRate).text, rate(x.RepairRate).text),
 		line("received", "%s packets a second", rate(x.Received).text), line("NAKs", "%s a second", rate(x.NAKRate).text)}
 	if x.Unjoined > 0 {
-		lines = append(lines, line("not joined", "%d buses wait to join it", x.Unjoined))
+		lines = append(lines, line("not joined", "%s, waiting to join it", count(x.Unjoined, "bus")))
 	}
 	for _, p := range x.Publishers {
 		lines = append(lines, line("publisher", "%s", p))

@@ -10,6 +10,7 @@ import (
 	"html"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,4 +99,13 @@ func picture(s *Screen) string {
 		}
 	}
 	return b.String() + "</svg>\n" + lookOf(viewNames[s.view])
+}
+
+func TestCountsOfOne(t *testing.T) {
+	if got := (&Options{Places: []string{"a", "b", "c", "d", "e"}}).Where(); got != "a, b, c, d and 1 other" {
+		t.Error(got)
+	}
+	if got := (&Figures{}).groupDetail(&Group{Unjoined: 1}); !slices.Contains(got, [2]string{"not joined", "1 bus, waiting to join it"}) {
+		t.Error(got)
+	}
 }

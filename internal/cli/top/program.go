@@ -32,7 +32,7 @@ func (o *Options) Where() string {
 		where = inspect.Dirs()
 	}
 	if n := len(where); n > mostPlaces {
-		return fmt.Sprintf("%s and %d others", strings.Join(where[:mostPlaces], ", "), n-mostPlaces)
+		return fmt.Sprintf("%s and %s", strings.Join(where[:mostPlaces], ", "), count(n-mostPlaces, "other"))
 	}
 	return strings.Join(where, ", ")
 }
