@@ -35,7 +35,7 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	filter, err := bpf.Assemble(onlyUDP(iface.Flags&net.FlagLoopback != 0))
+	filter, err := bpf.Assemble(whatIsRead(iface.Flags&net.FlagLoopback != 0))
 	if err == nil {
 		err = h.SetBPF(filter)
 	}
@@ -82,22 +82,25 @@ const (
 	lookEvery  = 100 * time.Millisecond // for an interruption
 )
 
-// onlyUDP takes IP packets with UDP, in a VLAN too, and fragments of them. On loopback each
-// packet goes by twice, once out and once in: the first is left out.
-func onlyUDP(loopback bool) []bpf.Instruction {
-	const outgoing, all = 4, maxFrame // PACKET_OUTGOING
-	list := []bpf.Instruction{bpf.LoadExtension{Num: bpf.ExtType}}
-	if loopback {
-		list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: outgoing, SkipTrue: 7})
+// whatIsRead takes what udpUnder follows: IP packets with UDP, fragments of them, and all in which these may be, in a VLAN or
+// a tunnel. On loopback each packet goes by twice, once out and once in: the first is left out.
+func whatIsRead(loopback bool) []bpf.Instruction {
+	const outgoing = 4 // PACKET_OUTGOING
+	list := []bpf.Instruction{bpf.RetConstant{Val: 0}, bpf.RetConstant{Val: maxFrame}}
+	before := func(more ...bpf.Instruction) { list = append(more, list...) }
+	no := func() uint8 { return uint8(len(list) - 2) } // from an instruction before the list
+	yes := func() uint8 { return no() + 1 }
+	for _, proto := range []uint32{ipUDP, ipIPv4, ipIPv6, ipGRE} {
+		before(bpf.JumpIf{Cond: bpf.JumpEqual, Val: proto, SkipTrue: yes()})
 	}
-	return append(list,
-		bpf.LoadAbsolute{Off: 12, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x8100, SkipTrue: 4},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0x86dd, SkipTrue: 3},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0x0800, SkipTrue: 3},
-		bpf.LoadAbsolute{Off: 14 + 9, Size: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ipUDP, SkipTrue: 1},
-		bpf.RetConstant{Val: all},
-		bpf.RetConstant{Val: 0},
-	)
+	before(bpf.LoadAbsolute{Off: 14 + 9, Size: 1})
+	before(bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: protoIPv4, SkipTrue: no()})
+	for _, proto := range []uint32{protoIPv6, protoVLAN, protoQinQ, protoOldTag, protoMPLS, protoMPLSAny, protoPPPoE} {
+		before(bpf.JumpIf{Cond: bpf.JumpEqual, Val: proto, SkipTrue: yes()})
+	}
+	before(bpf.LoadAbsolute{Off: 12, Size: 2})
+	if loopback {
+		before(bpf.LoadExtension{Num: bpf.ExtType}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: outgoing, SkipTrue: no()})
+	}
+	return list
 }

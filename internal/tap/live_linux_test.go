@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gopacket/gopacket/layers"
+	"golang.org/x/net/bpf"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -131,6 +135,64 @@ func TestNamespaceInterfaceWithinAStream(t *testing.T) {
 		}
 		watchdog.Stop()
 		src.Close()
+	}
+}
+
+// The filter of an interface lets all through that is read of a file, and spares the program the rest.
+func TestFilterPassesWhatIsRead(t *testing.T) {
+	filter, err := bpf.NewVM(whatIsRead(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes := func(frame []byte) bool {
+		t.Helper()
+		n, err := filter.Run(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n > 0
+	}
+	for name, c := range tunnels(dataPacket(1, 0)) {
+		if c.link == linkEthernet && !passes(c.frame) {
+			t.Errorf("%s is dropped", name)
+		}
+	}
+	tcp := ethernet(0x0800, build(outer(layers.IPProtocolTCP)))
+	for name, frame := range map[string][]byte{"TCP": tcp, "ARP": ethernet(0x0806, tcp[14:]), "LLDP": ethernet(0x88cc, tcp[14:]), "a frame that is too short": tcp[:13]} {
+		if passes(frame) {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
+
+// A tunnel is captured of an interface as of a file.
+func TestNamespaceInterfaceWithTunnel(t *testing.T) {
+	if !testenv.Namespace(t) {
+		return
+	}
+	testenv.LinkUp(t, "lo")
+	src, err := OpenInterface("lo", testGroups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	watchdog := time.AfterFunc(2*time.Minute, src.Interrupt)
+	defer watchdog.Stop()
+	want := dataPacket(1, 0)
+	conn, err := net.Dial("ip4:gre", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write(append([]byte{0, 0, 8, 0}, udp4("10.0.0.7:40000", group0, want)...)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := src.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(p.Data, want) || p.From != "10.0.0.7:40000" {
+		t.Errorf("%v > %v, %d bytes, want %d, skipped %v", p.From, p.To, len(p.Data), len(want), src.Skipped())
 	}
 }
 
