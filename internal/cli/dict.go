@@ -170,7 +170,11 @@ func (d *dict) fromFile(name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	plain, closePlain, err := decompressed(file, d.framing)
-	if err != nil {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		d.leaveOut(fmt.Errorf("%s: it is cut off: %w", name, err))
+		return nil
+	case err != nil:
 		return failed(err)
 	}
 	defer closePlain()
@@ -181,7 +185,7 @@ func (d *dict) fromFile(name string) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case errors.As(err, &cut), errors.Is(err, io.ErrUnexpectedEOF):
-			d.unread = fmt.Errorf("%s, behind its first %s: %w", name, count(frames.number, "message"), err)
+			d.leaveOut(fmt.Errorf("%s, behind its first %s: %w", name, count(frames.number, "message"), err))
 			return nil
 		case err != nil:
 			return failed(err)
@@ -192,6 +196,14 @@ func (d *dict) fromFile(name string) error {
 			}
 		}
 	}
+}
+
+// leaveOut notes why a file, or the rest of one, was not taken.
+func (d *dict) leaveOut(err error) {
+	if d.unread != nil {
+		err = fmt.Errorf("%w; %w", d.unread, err)
+	}
+	d.unread = err
 }
 
 // fromTopics takes what is published for a while.

@@ -120,6 +120,9 @@ func TestDictFromFiles(t *testing.T) {
 		w.write(line)
 	}
 	w.flush()
+	long := bytes.NewBuffer([]byte{0x1f, 0x8b}) // the length of its first message, which is no gzip
+	long.Write(bytes.Repeat([]byte("S"), 0x1f8b))
+	long.Write(records.Bytes())
 	dir := t.TempDir()
 	file := func(name string, b []byte) string {
 		path := filepath.Join(dir, name)
@@ -134,6 +137,10 @@ func TestDictFromFiles(t *testing.T) {
 		{"-n 500 " + lines + " " + lines, "from 500 messages"},
 		{gz + " " + zst, "from 1000 messages"},
 		{file("cut.gz", packed.Bytes()[:packed.Len()-9]), "left out: " + filepath.Join(dir, "cut.gz") + ", behind its first "},
+		{lines + " " + file("header.gz", packed.Bytes()[:7]), "left out: " + filepath.Join(dir, "header.gz") + ": it is cut off: unexpected EOF"},
+		{lines + " " + file("two.gz", packed.Bytes()[:2]), "left out: " + filepath.Join(dir, "two.gz") + ": it is cut off: unexpected EOF"},
+		{lines + " " + file("header.gz", packed.Bytes()[:7]) + " " + file("header.zst", enc.EncodeAll(plain, nil)[:5]), "header.gz: it is cut off: unexpected EOF; " + filepath.Join(dir, "header.zst") + ", behind its first 0 messages: "},
+		{"-framing itch " + file("long.itch", long.Bytes()), "from 501 messages"},
 		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "from 499 messages"},
 		{"-framing itch " + file("cut.itch", records.Bytes()[:records.Len()-1]), "behind its first 499 messages: message 500, at byte "},
 	} {
