@@ -65,6 +65,32 @@ func TestRepairBudget(t *testing.T) {
 	}
 }
 
+// A window that has grown is as at first again after four round trips in which no repair waited, also where each had
+// one. docs/protocol.md §6.11.
+func TestRepairWindowAfterCalmRounds(t *testing.T) {
+	var b repairBudget
+	now := Instant(time.Hour)
+	b.init(0.5, 1024, now)
+	first := &windowSlot{size: 1024}
+	for range 5 {
+		b.asked(startRTT)
+		for b.takes(now, first, 0) {
+		}
+		now = now.Add(startRTT)
+	}
+	if b.window <= repairBurst {
+		t.Fatalf("a window of %g bytes", b.window)
+	}
+	for range 6 {
+		b.asked(startRTT)
+		b.takes(now, first, 0)
+		now = now.Add(startRTT)
+	}
+	if b.window != repairBurst {
+		t.Errorf("a window of %g bytes, want %d", b.window, repairBurst)
+	}
+}
+
 // A round trip is that of the farthest receiver that asks. docs/protocol.md §6.11.
 func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 	var b repairBudget

@@ -22,6 +22,7 @@ type repairBudget struct {
 	again, repeated        int     // packets asked for, and repaired, that had been repaired before
 	slowest                time.Duration
 	short                  bool // a repair had to wait in this round
+	calm                   int  // round trips in a row in which none had to
 }
 
 func (b *repairBudget) init(share float64, packet int, now Instant) {
@@ -58,8 +59,11 @@ func (b *repairBudget) tick(now Instant) {
 	if now.Sub(b.began) < b.round && (!b.held || now.Sub(b.began) < b.rtt) {
 		return
 	}
-	switch pause := now.Sub(b.began) >= 4*b.round && !b.short; {
-	case pause, b.data > 0, 8*b.again > max(b.repaired, b.lastRepaired), 8*b.repeated > b.repaired:
+	if b.calm += int(min(now.Sub(b.began)/b.round, 4)); b.short {
+		b.calm = 0
+	}
+	switch {
+	case b.calm >= 4, b.data > 0, 8*b.again > max(b.repaired, b.lastRepaired), 8*b.repeated > b.repaired:
 		b.window = b.start()
 	case b.again+b.repeated == 0 && b.short:
 		b.window *= 2
