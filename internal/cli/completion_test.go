@@ -125,7 +125,7 @@ func TestCompletionZsh(t *testing.T) {
 		{"fanfare bench -size 3 fan", "fanfare bench -size 3 fanout "},
 		{"fanfare help do", "fanfare help doctor "},
 		{"fanfare completion f", "fanfare completion fish "},
-		{"fanfare sub -un", "fanfare sub -until "},
+		{"fanfare sub -js", "fanfare sub -json "},
 		{"fanfare sub so", "fanfare sub so"},
 	}
 	program := `zmodload zsh/zpty
