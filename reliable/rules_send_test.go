@@ -17,20 +17,23 @@ func TestRepairBudget(t *testing.T) {
 	repeat := &windowSlot{size: size, repairedAt: 1}
 	first := &windowSlot{size: size}
 	for _, c := range []struct {
-		name   string
-		data   int // bytes before the repairs of each round
-		again  int // packets asked for again in each
-		e      *windowSlot
-		rounds []int // packets repaired in each, as many as go
+		name    string
+		data    int // bytes before the repairs of each round
+		again   int // packets asked for again in each
+		e       *windowSlot
+		history bool  // of late joiners
+		rounds  []int // packets repaired in each, as many as go
 	}{
-		{"nothing else is sent", 0, 0, first, []int{start, 2 * start, 4 * start, 8 * start}},
-		{"what was repaired before", 0, 0, repeat, []int{start, start, start}},
-		{"one in sixteen is asked for again", 0, 1, first, []int{start, start, start}},
-		{"a quarter is asked for again", 0, 4, first, []int{start, start, start}},
-		{"all is asked for again", 0, start, first, []int{start, start, start}},
-		{"little data", size, 0, first, []int{start, start / 10, start / 10}},
-		{"much data", 8 * start * size, 0, first, []int{4 * start, 4 * start, 4 * start}},
-		{"much data, and all is asked for again", 8 * start * size, 8 * start, first, []int{4 * start, 4 * start, 4 * start}},
+		{"nothing else is sent", 0, 0, first, false, []int{start, 2 * start, 4 * start, 8 * start}},
+		{"what was repaired before", 0, 0, repeat, false, []int{start, start, start}},
+		{"one in sixteen is asked for again", 0, 1, first, false, []int{start, start, start}},
+		{"a quarter is asked for again", 0, 4, first, false, []int{start, start, start}},
+		{"all is asked for again", 0, start, first, false, []int{start, start, start}},
+		{"history", 0, 0, first, true, []int{start, 2 * start, 4 * start, 8 * start}},
+		{"little data", size, 0, first, false, []int{0, 0, 0}},
+		{"little data, history", size, 0, first, true, []int{start, start / 10, start / 10}},
+		{"much data", 8 * start * size, 0, first, false, []int{4 * start, 4 * start, 4 * start}},
+		{"much data, and all is asked for again", 8 * start * size, 8 * start, first, false, []int{4 * start, 4 * start, 4 * start}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b repairBudget
@@ -44,7 +47,7 @@ func TestRepairBudget(t *testing.T) {
 				b.again += c.again
 				n := 0
 				for end := now.Add(startRTT); now < end; now = now.Add(startRTT / 100) {
-					for b.takes(now, c.e, 0) {
+					for b.takes(now, c.e, c.history, int(b.burst)) {
 						n++
 					}
 				}
@@ -74,7 +77,7 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	first := &windowSlot{size: 1024}
 	for range 5 {
 		b.asked(startRTT)
-		for b.takes(now, first, 0) {
+		for b.takes(now, first, false, 0) {
 		}
 		now = now.Add(startRTT)
 	}
@@ -83,7 +86,7 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	}
 	for range 6 {
 		b.asked(startRTT)
-		b.takes(now, first, 0)
+		b.takes(now, first, false, 0)
 		now = now.Add(startRTT)
 	}
 	if b.window != repairBurst {

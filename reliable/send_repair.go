@@ -217,7 +217,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 	}
 	e := s.win.at(seq)
 	r.budget.held = s.blocked == ReasonFlow
-	if !r.budget.takes(now, e, r.reserve(int(e.size))) {
+	if !r.budget.takes(now, e, i == joinersQueue, max(joinersBurst, int(e.size))) {
 		r.starved = true
 		s.members.trailing.short = s.members.trailing.short || i != joinersQueue
 		return 0, false
@@ -251,11 +251,16 @@ func (r *repairs) accrue(now Instant, bytes int) {
 	r.strangers.refill(now) // at what the rate is now: none is saved from when it was higher
 }
 
+// due is when the next repair can go.
+func (r *repairs) due(s *Sender) Instant {
+	return r.budget.due(s.cfg.PacketSize, r.active == 1<<joinersQueue, max(joinersBurst, s.cfg.PacketSize))
+}
+
 // deadline is when the next repair or notice can go.
 func (r *repairs) deadline(s *Sender) Instant {
 	d := Never
 	if r.count > 0 && r.starved {
-		d = r.budget.due(s.cfg.PacketSize + r.reserve(s.cfg.PacketSize))
+		d = r.due(s)
 	}
 	if r.gone.n > 0 {
 		d = min(d, r.goneAt.Add(r.noticeRTT/2))
@@ -289,7 +294,7 @@ func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	}
 	if r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, rtt) && !c.full() {
 		r.noticeRTT = rtt
-		wait := r.budget.due(s.cfg.PacketSize+r.reserve(s.cfg.PacketSize)).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.speed()*float64(time.Second))
+		wait := r.due(s).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.speed()*float64(time.Second))
 		if wait > rtt {
 			r.appendNCF(s, c, wait)
 		}

@@ -2,22 +2,23 @@ package reliable
 
 import "time"
 
-// repairBudget is what repairs may take: a share of the data that is sent, or a window each round trip if
-// that is more. The window is a burst; where no data is sent it doubles while it is used up and no packet
-// is asked for again, as TCP's after a start (RFC 9293 §3.8.2). docs/protocol.md §6.11.
+// repairBudget limits repairs. While the publisher sends data, repairs of losses take a share of it and no
+// more. Otherwise they take a window each round trip, as history for late joiners always does: one burst, and,
+// where no data is sent, twice as much after each round trip that used it up while no packet was requested
+// again, as TCP's window after a start (RFC 9293 §3.8.2). docs/protocol.md §6.11.
 type repairBudget struct {
-	tokenBucket
-	share  float64
-	packet int
+	tokenBucket         // the window's bytes
+	share       float64 // of data
+	earned      float64 // bytes, by data
+	packet      int
 
 	window float64       // bytes a round trip
 	rtt    time.Duration // of the farthest of those that asked
 	round  time.Duration // how long the round is
 	held   bool          // flow control lets no data out
 	began  Instant       // the round
-	timed  float64       // of what time gave, how much no data has earned yet
 
-	data, dataBefore       float64 // bytes sent in this round, and in the one before
+	data, dataBefore       float64 // bytes earned by data in this round, and in the one before
 	repaired, lastRepaired int     // packets repaired
 	again, repeated        int     // packets asked for, and repaired, that had been repaired before
 	slowest                time.Duration
@@ -28,6 +29,7 @@ type repairBudget struct {
 func (b *repairBudget) init(share float64, packet int, now Instant) {
 	*b = repairBudget{share: share, packet: packet, rtt: startRTT, round: startRTT, began: now}
 	b.window = b.start()
+	b.earned = b.window
 	b.tokenBucket.init(b.window/b.rtt.Seconds(), b.window, now)
 }
 
@@ -40,22 +42,19 @@ func (b *repairBudget) asked(rtt time.Duration) { b.slowest = max(b.slowest, rtt
 // spent takes in that so many bytes of data were sent.
 func (b *repairBudget) spent(now Instant, bytes int) {
 	b.tick(now)
-	earned := b.share * float64(bytes)
-	b.data += earned
-	b.deepen()
-	given := min(earned, b.timed)
-	b.timed -= given
-	b.tokens = min(b.burst, b.tokens+earned-given)
+	b.data += b.share * float64(bytes)
+	b.earned = min(b.depth(), b.earned+b.share*float64(bytes))
 }
 
-// deepen lets as much be saved up as a round trip gives.
-func (b *repairBudget) deepen() { b.burst = max(b.window, b.data, b.dataBefore) }
+// depth is how much of what data earns can be saved.
+func (b *repairBudget) depth() float64 { return max(b.start(), b.data, b.dataBefore) }
+
+// busy reports whether the publisher sends data: in this round or in the one before.
+func (b *repairBudget) busy() bool { return b.data+b.dataBefore > 0 && !b.held }
 
 // tick takes in that it is now.
 func (b *repairBudget) tick(now Instant) {
-	before := b.tokens
 	b.refill(now)
-	b.timed = min(b.burst, b.timed+max(0, b.tokens-before))
 	if now.Sub(b.began) < b.round && (!b.held || now.Sub(b.began) < b.rtt) {
 		return
 	}
@@ -78,14 +77,23 @@ func (b *repairBudget) tick(now Instant) {
 	if b.dataBefore > 0 && !b.held {
 		b.round = max(b.rtt, repairBusy)
 	}
-	b.rate = b.window / b.round.Seconds()
-	b.deepen()
+	b.rate, b.burst = b.window/b.round.Seconds(), b.window
 }
 
-// takes takes what a repair of e needs, if it is there and keep bytes more.
-func (b *repairBudget) takes(now Instant, e *windowSlot, keep int) bool {
+// takes takes what a repair of e needs, if it is there: for history only of what is full but for most bytes.
+func (b *repairBudget) takes(now Instant, e *windowSlot, history bool, most int) bool {
 	b.tick(now)
-	if !b.takeAbove(now, int(e.size), keep) {
+	size, keepWindow, keepEarned := float64(e.size), 0, 0.0
+	if history {
+		keepWindow, keepEarned = int(b.burst)-most, b.depth()-float64(most)
+	}
+	busy := b.busy()
+	switch {
+	case (!busy || history) && b.takeAbove(now, int(e.size), keepWindow):
+		b.earned = max(0, b.earned-size)
+	case busy && b.earned >= size+keepEarned:
+		b.earned, b.tokens = b.earned-size, max(0, b.tokens-size)
+	default:
 		b.short = true
 		return false
 	}
@@ -96,5 +104,26 @@ func (b *repairBudget) takes(now Instant, e *windowSlot, keep int) bool {
 	return true
 }
 
+// due is when size bytes are there for a repair, or no data was sent for a round: for history when all is there but
+// for most bytes.
+func (b *repairBudget) due(size int, history bool, most int) Instant {
+	if history {
+		size += int(b.burst) - most
+	}
+	at := Never
+	if history || !b.busy() {
+		at = b.tokenBucket.due(size)
+	}
+	if b.busy() {
+		at = min(at, b.began.Add(b.round))
+	}
+	return at
+}
+
 // speed is what it gives at present, in bytes a second.
-func (b *repairBudget) speed() float64 { return max(b.window, b.dataBefore) / b.round.Seconds() }
+func (b *repairBudget) speed() float64 {
+	if b.busy() {
+		return max(b.data, b.dataBefore, float64(b.packet)) / b.round.Seconds()
+	}
+	return b.window / b.round.Seconds()
+}

@@ -96,16 +96,6 @@ func (r *repairs) turnOf() (queue int, ok bool) {
 	return bits.TrailingZeros32(q), q != 0
 }
 
-// reserve is how much of the budget must be left, in bytes, when a packet of size bytes goes:
-// where only joiners ask nearly all that may go at once, so that a loss of others is
-// repaired as if nobody joined, and new data waits for few packets. docs/protocol.md §6.13.
-func (r *repairs) reserve(size int) int {
-	if r.active == 1<<joinersQueue {
-		return int(r.budget.burst) - max(joinersBurst, size)
-	}
-	return 0
-}
-
 // lowest is a sequence below which nothing is queued.
 func (r *repairs) lowest(s *Sender) uint64 {
 	low := s.win.sent

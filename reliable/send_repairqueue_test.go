@@ -190,7 +190,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 		switch k := rng.IntN(11); {
 		case k < 1:
 			x := &b.s.repairs.budget
-			x.window, x.burst, x.tokens = 1<<20, 1<<20, 1<<20
+			x.window, x.burst, x.tokens, x.earned = 1<<20, 1<<20, 1<<20, 1<<20
 			b.next()
 			if b.s.repairs.count > 0 {
 				t.Errorf("%d packets wait for nothing", b.s.repairs.count)
@@ -202,6 +202,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 			b.nak(rng.Uint64N(50), [2]uint64{seq, 1 + rng.Uint64N(6)})
 		case k < 8:
 			b.s.repairs.budget.tokens = float64(rng.IntN(4 * 512)) // often short
+			b.s.repairs.budget.earned = float64(rng.IntN(4 * 512))
 		case k < 9:
 			b.now = b.now.Add(time.Duration(rng.IntN(400)) * time.Microsecond)
 		default:

@@ -16,9 +16,9 @@ func TestLocalLegBringsNoData(t *testing.T) {
 		most   uint64        // packets lost at each
 		late   time.Duration // the longest that a message takes
 	}{
-		{"the publisher waits", FlowMin, 1024, 0, 60 * time.Millisecond},
-		{"it does not, and has a large window", FlowNone, 1024, 0, 60 * time.Millisecond},
-		{"it does not, and has a small window", FlowNone, 16, 10, 60 * time.Millisecond},
+		{"the publisher waits", FlowMin, 1024, 0, 80 * time.Millisecond},
+		{"it does not, and has a large window", FlowNone, 1024, 0, 80 * time.Millisecond},
+		{"it does not, and has a small window", FlowNone, 16, 10, 80 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := twoLegs(100_000)

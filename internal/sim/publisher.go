@@ -355,12 +355,12 @@ func (p *publisher) send(b, sealed []byte) {
 	if s.o.Trace != nil {
 		s.trace("publisher %d sends %v", p.index, describe{b})
 	}
-	if data && !repair {
+	if repair {
+		s.report.after++
+	} else if data {
 		s.lastData = max(s.lastData, p.free)
-		s.firstData = min(s.firstData, s.now)
+		s.firstData, s.report.after = min(s.firstData, s.now), 0
 		s.report.Sending = s.lastData.Sub(s.firstData)
-	}
-	if data && !repair {
 		if p.t.lost = append(p.t.lost, lost); lost > 0 {
 			s.report.LostPackets++
 			s.report.LostCopies += uint64(bits.OnesCount64(lost))

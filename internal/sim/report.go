@@ -28,6 +28,7 @@ type Report struct {
 	latencies []time.Duration     // from the first transmission to the reader
 	timed     time.Duration       // the longest that was told of a delivery
 	trailing  []reliable.Trailing // members that did not keep up, each second
+	after     uint64              // repairs since the last new packet
 	done      bool
 	writtenAt reliable.Instant
 }

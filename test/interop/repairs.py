@@ -3,7 +3,7 @@
 import wire
 from timers import MS, S, US
 
-BURST = 16 << 10  # of a round trip: less than others may take (§6.11, §6.12)
+BURST = 16 << 10  # of a round trip, as at first; it follows neither the data nor what is repeated (§6.11, §6.12)
 
 
 class Repairs:
