@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,6 +28,16 @@ func (s stubborn) Reply(p transport.Peer, packet []byte) error {
 		s.change(packet)
 	}
 	return s.Transport.Reply(p, packet)
+}
+
+// upNamed reports whether the log has a subscriber of that name.
+func upNamed(log, name string) bool {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "subscriber up") && strings.Contains(line, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // pub waits neither for ever nor silently for a subscriber that answers and never advances, or that asks for topics
@@ -75,12 +86,19 @@ func TestPubWaitIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := runWith(testContext(t), "one\n", append(append([]string{"pub", "-t", "mem://" + name + "?groups=1"}, c.flags...), "md.x")...)
-			if r.code != c.code || !strings.Contains(r.stderr, c.says) {
-				t.Errorf("exit %d, want %d, and no %q in:\n%s", r.code, c.code, c.says, r.stderr)
+			stdin, typed := io.Pipe()
+			defer typed.Close()
+			p := start(t, stdin, append(append([]string{"pub", "-v", "-t", "mem://" + name + "?groups=1"}, c.flags...), "md.x")...)
+			await(t, "odd", func() bool { return upNamed(p.stderr.String(), "odd") })
+			_, _ = io.WriteString(typed, "one\n")
+			typed.Close()
+			p.end(t, c.code)
+			stderr := p.stderr.String()
+			if !strings.Contains(stderr, c.says) {
+				t.Errorf("no %q in:\n%s", c.says, stderr)
 			}
-			if c.code == exitOK && strings.Contains(r.stderr, "do not have everything") {
-				t.Errorf("something is said to be missing:\n%s", r.stderr)
+			if c.code == exitOK && strings.Contains(stderr, "do not have everything") {
+				t.Errorf("something is said to be missing:\n%s", stderr)
 			}
 		})
 	}

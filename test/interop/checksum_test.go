@@ -3,14 +3,12 @@ package interop
 import (
 	"context"
 	"log/slog"
-	"net/url"
 	"testing"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/driver"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
-	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
 // unchecked is UDP that says that it does not protect packets, so that they carry a
@@ -28,19 +26,7 @@ func (u unchecked) Capabilities() transport.Capabilities {
 func TestChecksumsGoToPython(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
-	u, err := url.Parse(net.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := udp.Parse(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr, err := udp.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	loop := driver.Open([]transport.Transport{unchecked{tr}}, driver.Config{
+	loop := driver.Open([]transport.Transport{unchecked{net.transport(t)}}, driver.Config{
 		Sender:      reliable.SenderConfig{Silence: testTimeout, RepairShare: 0.5},
 		WindowBytes: 8 << 20, WindowsBytes: 24 << 20, FlushAfter: 50 * time.Microsecond, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -28,7 +28,8 @@ type observer struct {
 	announce []byte // the newest
 }
 
-func (n *network) observe(t *testing.T, group int) *observer {
+// transport opens a transport of the test's own.
+func (n *network) transport(t *testing.T) transport.Transport {
 	t.Helper()
 	u, err := url.Parse(n.url())
 	if err != nil {
@@ -42,8 +43,15 @@ func (n *network) observe(t *testing.T, group int) *observer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tr
+}
+
+func (n *network) observe(t *testing.T, group int) *observer {
+	t.Helper()
+	tr := n.transport(t)
 	t.Cleanup(func() { tr.Close() })
 	o := &observer{t: t, tr: tr, batch: transport.NewBatch(16)}
+	var err error
 	if o.out, err = tr.NewSender(group); err == nil {
 		err = tr.Join(group)
 	}
