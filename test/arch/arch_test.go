@@ -16,88 +16,6 @@ import (
 
 const module = "github.com/fanfaremq/fanfare/"
 
-// allowed lists, for each package, the packages of the module it may depend
-// on, directly or not. A trailing /... allows all below.
-var allowed = map[string][]string{
-	"internal/crc":            {},
-	"internal/wire":           {"internal/crc"},
-	"internal/dissect":        {"internal/wire", "internal/crc"},
-	"contrib/wireshark":       {"internal/dissect", "internal/wire", "internal/crc"},
-	"contrib/envelope":        {},
-	"internal/tap":            {"internal/dissect", "internal/compress", "internal/pattern", "internal/listset", "internal/wire", "internal/crc", "reliable", "internal/ring", "internal/idmap", "internal/prefetch", "transport", "rdma", "rdma/roce", "rdma/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
-	"internal/pattern":        {"internal/listset", "internal/wire", "internal/crc"},
-	"internal/ring":           {"internal/listset"},
-	"internal/idmap":          {},
-	"internal/listset":        {},
-	"internal/prefetch":       {},
-	"internal/logline":        {},
-	"internal/histogram":      {},
-	"internal/slow":           {},
-	"internal/compress":       {"internal/wire", "internal/crc"},
-	"internal/lossrecord":     {},
-	"internal/bias":           {"internal/gid"},
-	"internal/gid":            {},
-	"internal/offheap":        {},
-	"internal/netif":          {},
-	"internal/linuxnet":       {},
-	"internal/testenv":        {},
-	"internal/uplot":          {},
-	"internal/plural":         {},
-	"internal/outfile":        {},
-	"internal/shellword":      {},
-	"transport":               {},
-	"transport/mem":           {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/udp":           {"transport", "transport/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
-	"transport/shm":           {"internal/prefetch", "transport", "transport/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
-	"transport/legs":          {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/sealed":        {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/sealed/...":    {"internal/logline", "transport", "transport/sealed", "transport/mem", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/signed":        {"internal/logline", "internal/wire", "internal/crc", "internal/pattern", "internal/listset", "transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/faulty":        {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"transport/ud":            {"internal/logline", "transport", "transport/internal/...", "internal/offheap", "rdma", "internal/netif"},
-	"transport/simnet":        {"internal/logline", "internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/offheap", "rdma", "rdma/fabric", "rdma/internal/soft", "internal/netif"},
-	"transport/rocenet":       {"internal/logline", "internal/crc", "transport", "transport/ud", "transport/internal/...", "internal/linuxnet", "internal/offheap", "rdma", "rdma/roce", "rdma/internal/...", "internal/netif"},
-	"transport/transporttest": {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"internal/groupmap":       {"transport", "internal/pattern", "internal/listset", "internal/plural", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch"},
-	"reliable":                {"transport", "internal/pattern", "internal/listset", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch"},
-	"internal/sim":            {"transport", "reliable", "internal/compress", "internal/pattern", "internal/listset", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow"},
-	"internal/driver":         {"pubsub/events", "internal/plural", "internal/logline", "reliable", "internal/pattern", "internal/listset", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/gid", "internal/histogram", "transport", "transport/signed", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"pubsub":                  {"pubsub/events", "internal/logline", "internal/driver", "internal/groupmap", "internal/plural", "internal/inspect", "internal/compress", "internal/pattern", "internal/listset", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/gid", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"internal/elsewhere":      {"internal/inspect", "internal/logline", "internal/histogram"},
-	"internal/web":            {"internal/shellword", "internal/elsewhere", "pubsub/events", "internal/losses", "internal/uplot", "internal/logline", "pubsub", "internal/driver", "internal/groupmap", "internal/plural", "internal/inspect", "internal/compress", "internal/pattern", "internal/listset", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/gid", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"pubsub/events":           {"internal/plural"},
-	"pubsub/metrics":          {"pubsub/events", "internal/logline", "pubsub", "internal/driver", "internal/groupmap", "internal/plural", "internal/inspect", "internal/compress", "internal/pattern", "internal/listset", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/gid", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"internal/cli/top":        {"pubsub/events", "pubsub", "internal/...", "reliable", "transport/...", "rdma/..."},
-	"internal/losses":         {"internal/shellword", "pubsub/events", "internal/logline", "pubsub", "internal/driver", "internal/groupmap", "internal/plural", "internal/inspect", "internal/compress", "internal/pattern", "internal/listset", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/gid", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"internal/metricserver":   {},
-	"internal/inspect":        {"internal/logline", "internal/histogram"},
-	"internal/cli":            {"pubsub/events", "bench", "bench/...", "pubsub", "pubsub/metrics", "internal/...", "reliable", "transport/...", "rdma/..."},
-	"cmd/fanfare":             {"pubsub/events", "internal/...", "bench", "bench/...", "pubsub", "pubsub/metrics", "reliable", "transport/...", "rdma/..."},
-	"docs/pictures":           {},
-	"examples/...":            {"pubsub/events", "internal/logline", "examples/...", "pubsub", "internal/driver", "internal/groupmap", "internal/plural", "internal/inspect", "internal/compress", "internal/pattern", "internal/listset", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/gid", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"bench/...":               {"pubsub/events", "internal/logline", "bench/...", "internal/metricserver", "internal/outfile", "internal/uplot", "pubsub", "pubsub/metrics", "internal/driver", "internal/groupmap", "internal/plural", "internal/inspect", "internal/compress", "internal/pattern", "internal/listset", "reliable", "internal/wire", "internal/crc", "internal/ring", "internal/idmap", "internal/prefetch", "internal/slow", "internal/lossrecord", "internal/bias", "internal/gid", "internal/histogram", "internal/fabricurl", "internal/linuxnet", "internal/offheap", "transport/...", "rdma/...", "internal/netif"},
-	"internal/fabricurl":      {"internal/prefetch", "internal/logline", "internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "transport/...", "internal/netif"},
-	"internal/doctor":         {"internal/prefetch", "internal/shellword", "transport", "transport/shm", "transport/internal/...", "internal/plural", "internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
-	"internal/doctor/peer":    {"internal/prefetch", "internal/doctor", "internal/shellword", "transport", "transport/shm", "transport/internal/...", "internal/plural", "internal/crc", "rdma/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
-	"rdma":                    {"internal/offheap"},
-	"rdma/internal/...":       {"rdma", "rdma/internal/...", "internal/crc", "internal/offheap"},
-	"rdma/verbs":              {"rdma", "rdma/verbs/internal/cverbs", "internal/offheap", "internal/netif"},
-	"rdma/verbs/internal/...": {},
-	"transport/verbsnet":      {"internal/logline", "transport", "transport/ud", "transport/internal/...", "internal/offheap", "rdma", "rdma/verbs", "rdma/verbs/internal/cverbs", "internal/netif"},
-	"rdma/roce":               {"internal/crc", "rdma", "rdma/internal/...", "internal/linuxnet", "internal/offheap", "internal/netif"},
-	"rdma/fabric":             {"internal/crc", "rdma", "rdma/internal/...", "internal/offheap"},
-	"rdma/rdmatest":           {"internal/crc", "rdma", "rdma/internal/...", "internal/offheap"},
-	"transport/internal/...":  {"transport", "transport/internal/...", "internal/offheap", "internal/netif"},
-	"test/...":                {"..."},
-}
-
-func match(pattern, pkg string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, "..."); ok {
-		return strings.HasPrefix(pkg, prefix) || pkg == strings.TrimSuffix(prefix, "/")
-	}
-	return pattern == pkg
-}
-
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
@@ -110,28 +28,63 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Fields(string(out))
 }
 
-func TestDependencies(t *testing.T) {
-	for _, pkg := range goList(t, "./...") {
-		name := strings.TrimPrefix(pkg, module)
-		var rules []string
-		found := false
-		for pattern, may := range allowed {
-			if match(pattern, name) {
-				rules, found = append(rules, may...), true
+// leaves are the packages that every other may import: they import nothing of the module.
+func leaves() (names []string) {
+	for _, p := range packages {
+		if p.imports == "" && strings.HasPrefix(p.name, "internal/") {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+// A package imports what its row of packages names, on every system, and is no longer than that says.
+func TestPackages(t *testing.T) {
+	m := measure(t)
+	above := leaves()
+	for _, p := range packages {
+		may := strings.Fields(p.imports)
+		imports := m.imports[p.name]
+		for _, name := range imports {
+			if !slices.Contains(above, name) {
+				t.Errorf("%s imports %s, which does not stand above it", p.name, name)
+			}
+			if !slices.Contains(leaves(), name) && !slices.ContainsFunc(may, func(p string) bool { return match(p, name) }) {
+				t.Errorf("%s imports %s, which its row does not allow", p.name, name)
 			}
 		}
-		if !found {
-			t.Errorf("%s is not in the table of allowed dependencies: add it to test/arch and to docs/architecture.md", name)
-			continue
+		for _, pattern := range may {
+			if !slices.ContainsFunc(imports, func(name string) bool { return match(pattern, name) }) {
+				t.Errorf("%s does not import %s any more: take it from its row", p.name, pattern)
+			}
 		}
-		for _, dep := range goList(t, "-deps", pkg) {
-			d, ours := strings.CutPrefix(dep, module)
-			if strings.HasPrefix(dep, "charm.land/") && !match("internal/cli/...", name) && name != "cmd/fanfare" && !match("test/...", name) {
-				t.Errorf("%s depends on %s, which is for the commands alone", name, dep)
-			}
-			if ours && d != name && !slices.ContainsFunc(rules, func(p string) bool { return match(p, d) }) {
-				t.Errorf("%s depends on %s, which the architecture does not allow", name, d)
-			}
+		within(t, "lines of "+p.name, m.code[p.name], p.lines)
+		above = append(above, p.name)
+	}
+	for name := range m.code {
+		if !slices.Contains(above, name) && !strings.HasPrefix(name, "test/") && !slices.Contains(modules, name) {
+			t.Errorf("%s is in no row of packages: add it there and to docs/architecture.md", name)
+		}
+	}
+}
+
+// modules are modules of their own.
+var modules = []string{"bench/peers", "contrib/gocloud", "contrib/otel", "contrib/watermill"}
+
+func match(pattern, pkg string) bool {
+	prefix, all := strings.CutSuffix(pattern, "/...")
+	return pattern == pkg || all && strings.HasPrefix(pkg, prefix+"/")
+}
+
+// Only the commands draw on the terminal.
+func TestTerminalOnlyInCommands(t *testing.T) {
+	m := measure(t)
+	if len(m.terminal) == 0 {
+		t.Error("no package draws on the terminal: the test looks for the wrong name")
+	}
+	for name := range m.terminal {
+		if !strings.HasPrefix(name, "internal/cli") {
+			t.Errorf("%s imports charm.land, which is for the commands alone", name)
 		}
 	}
 }

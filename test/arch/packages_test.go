@@ -1,0 +1,128 @@
+package arch
+
+// packages are all packages with code but those of test/, bottom up: a package may import the leaves, what its row
+// names, and nothing else of the module. What it names stands above it. The number is its greatest length in lines;
+// it may not grow, and is lowered when the package shrinks.
+var packages = []struct {
+	name    string
+	lines   int
+	imports string
+}{
+	// Leaves, which any package may import.
+	{"internal/crc", 158, ""},
+	{"internal/gid", 41, ""},
+	{"internal/histogram", 197, ""},
+	{"internal/idmap", 115, ""},
+	{"internal/linuxnet", 1495, ""},
+	{"internal/listset", 74, ""},
+	{"internal/logline", 240, ""},
+	{"internal/lossrecord", 335, ""},
+	{"internal/metricserver", 75, ""},
+	{"internal/netif", 114, ""},
+	{"internal/offheap", 158, ""},
+	{"internal/outfile", 145, ""},
+	{"internal/plural", 35, ""},
+	{"internal/prefetch", 27, ""},
+	{"internal/shellword", 15, ""},
+	{"internal/slow", 383, ""},
+	{"internal/testenv", 676, ""},
+	{"internal/uplot", 23, ""},
+
+	// RDMA: verbs, and their providers.
+	{"rdma", 1795, ""},
+	{"rdma/internal/rocev2/frames", 61, ""},
+	{"rdma/verbs/internal/cverbs", 714, ""},
+	{"rdma/internal/rocev2", 540, "rdma"},
+	{"rdma/internal/soft", 3615, "rdma"},
+	{"rdma/rdmatest", 2251, "rdma"},
+	{"rdma/verbs", 2946, "rdma rdma/verbs/internal/cverbs"},
+	{"rdma/fabric", 1805, "rdma rdma/internal/soft"},
+	{"rdma/roce", 3159, "rdma rdma/internal/rocev2 rdma/internal/soft"},
+
+	// The codec, and what the core is made of.
+	{"internal/bias", 416, ""},
+	{"internal/ring", 742, ""},
+	{"internal/wire", 2121, ""},
+	{"internal/compress", 406, "internal/wire"},
+	{"internal/dissect", 784, "internal/wire"},
+	{"internal/pattern", 351, "internal/wire"},
+
+	// Transports.
+	{"transport", 650, ""},
+	{"transport/internal/gcm", 164, ""},
+	{"transport/internal/grace", 53, ""},
+	{"transport/internal/lend", 52, ""},
+	{"transport/internal/round", 16, ""},
+	{"transport/internal/urlopt", 125, ""},
+	{"transport/faulty", 969, "transport transport/internal/..."},
+	{"transport/internal/arena", 58, ""},
+	{"transport/internal/events", 102, "transport"},
+	{"transport/internal/inbox", 234, ""},
+	{"transport/internal/multicast", 58, ""},
+	{"transport/internal/peers", 129, "transport"},
+	{"transport/internal/staging", 67, "transport"},
+	{"transport/internal/tally", 86, "transport"},
+	{"transport/internal/train", 112, "transport"},
+	{"transport/transporttest", 2231, "transport"},
+	{"transport/legs", 1165, "transport transport/internal/..."},
+	{"transport/mem", 730, "transport transport/internal/..."},
+	{"transport/sealed", 2071, "transport transport/internal/..."},
+	{"transport/shm", 3491, "transport transport/internal/..."},
+	{"transport/ud", 3524, "rdma transport transport/internal/..."},
+	{"transport/udp", 3205, "transport transport/internal/..."},
+	{"transport/rocenet", 314, "rdma/roce transport transport/internal/... transport/ud"},
+	{"transport/sealed/hostile", 170, "transport transport/mem transport/sealed"},
+	{"transport/sealed/keyring", 874, "transport/sealed"},
+	{"transport/signed", 1525, "internal/pattern internal/wire transport transport/internal/..."},
+	{"transport/simnet", 410, "rdma rdma/fabric transport transport/internal/... transport/ud"},
+	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
+
+	// The core.
+	{"reliable", 14456, "internal/pattern internal/ring internal/wire transport"},
+
+	// The engine.
+	{"pubsub/events", 375, ""},
+	{"internal/inspect", 1510, ""},
+	{"internal/driver", 13851, "internal/bias internal/pattern internal/ring internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
+	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
+	{"internal/sim", 6721, "internal/compress internal/pattern internal/ring internal/wire reliable transport"},
+
+	// The API.
+	{"pubsub", 5397, "internal/compress internal/driver internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub/metrics", 573, "pubsub pubsub/events"},
+
+	// Tools.
+	{"internal/elsewhere", 464, "internal/inspect"},
+	{"internal/doctor", 1131, "rdma rdma/verbs transport/shm"},
+	{"internal/doctor/peer", 1796, "internal/doctor"},
+	{"internal/tap", 2296, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
+	{"internal/losses", 1682, "internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
+	{"internal/web", 1053, "internal/elsewhere internal/inspect internal/losses"},
+
+	// The bench.
+	{"bench/worker", 2244, ""},
+	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
+	{"bench/requests", 305, "pubsub"},
+	{"bench/contenders", 2475, "bench/worker internal/fabricurl pubsub pubsub/events pubsub/metrics transport transport/sealed/hostile"},
+	{"bench", 4073, "bench/contenders bench/worker internal/compress internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/report", 431, "bench"},
+
+	// The command.
+	{"internal/cli/top", 2287, "internal/inspect internal/losses pubsub"},
+	{"internal/cli", 11706, "bench bench/compression bench/contenders bench/report bench/requests bench/worker internal/cli/top internal/compress internal/doctor internal/doctor/peer internal/elsewhere internal/fabricurl internal/inspect internal/losses internal/pattern internal/tap internal/web internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare", 11, "internal/cli"},
+
+	// Examples.
+	{"examples/marketdata/itch", 802, ""},
+	{"examples/marketdata/book", 518, "examples/marketdata/itch"},
+	{"examples/marketdata/feed", 589, "examples/marketdata/itch"},
+	{"examples/marketdata/report", 308, "examples/marketdata/book"},
+	{"examples/hello", 57, "pubsub"},
+	{"examples/marketdata", 2009, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
+
+	// The rest.
+	{"contrib/envelope", 126, ""},
+	{"docs/pictures", 398, ""},
+	{"contrib/wireshark", 136, "internal/dissect internal/wire"},
+}
