@@ -66,7 +66,7 @@ func measure(t *testing.T) *measured {
 			return err
 		}
 		if name := d.Name(); d.IsDir() {
-			if name == ".git" || name == "testdata" || name == "node_modules" {
+			if name == ".git" || name == "testdata" || name == "node_modules" || name == "cache" {
 				return filepath.SkipDir
 			}
 			return nil
