@@ -46,17 +46,18 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 		times   int64   // the link's rate
 		queue   int64   // bytes
 		beside  float64 // repairs while new packets are sent, of these, at most
+		all     float64 // repairs of the whole run, with those after the last new packet
 		perLoss float64 // repairs of the packets lost
 	}{
-		{"FlowNone", FlowNone, 2, 64 << 10, 0.51, 1.2},
-		{"FlowNone, a long queue", FlowNone, 2, 512 << 10, 0.51, 1.2},
-		{"FlowNone, a short queue", FlowNone, 2, 8 << 10, 0.51, 1.2},
-		{"FlowNone, a queue of two packets", FlowNone, 2, 3000, 0.51, 1.2},
-		{"FlowNone, a queue of one packet", FlowNone, 2, 1500, 0.51, 1.2},
-		// While flow control holds new data back, repairs have the window: 0.44 of all packets are lost, and repaired.
-		{"FlowMin", FlowMin, 2, 64 << 10, 0.62, 1.45},
+		{"FlowNone", FlowNone, 2, 64 << 10, 0.51, 0.6, 1.2},
+		{"FlowNone, a long queue", FlowNone, 2, 512 << 10, 0.51, 0.6, 1.2},
+		{"FlowNone, a short queue", FlowNone, 2, 8 << 10, 0.51, 0.6, 1.2},
+		{"FlowNone, a queue of two packets", FlowNone, 2, 3000, 0.51, 0.65, 1.2},
+		{"FlowNone, a queue of one packet", FlowNone, 2, 1500, 0.51, 0.7, 1.2},
+		// While flow control holds new data back, repairs have the window: the aim of 0.6 is missed by 0.01.
+		{"FlowMin", FlowMin, 2, 64 << 10, 0.62, 0.62, 1.45},
 		// More than half is lost at first: only a publisher that paces what it sends repairs less.
-		{"FlowMin, far beyond its rate", FlowMin, 20, 64 << 10, 0.75, 1.4},
+		{"FlowMin, far beyond its rate", FlowMin, 20, 64 << 10, 0.75, 0.75, 1.4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Simple(3, 3, 400_000)
@@ -67,10 +68,11 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 			}
 			o.Subscribers[2].Link = Link{link, c.queue}
 			r := mustRun(t, o)
-			beside := float64(r.Sender.RepairsSent-r.after) / float64(r.Sender.PacketsSent)
-			t.Logf("%d packets, %d of them lost, and %d repairs: %.2f beside new packets, %.2f a lost packet; it took %v", r.Sender.PacketsSent, r.LostPackets, r.Sender.RepairsSent, beside, r.RepairsPerLoss(), r.Virtual)
-			if beside > c.beside || r.RepairsPerLoss() > c.perLoss {
-				t.Errorf("want at most %v beside new packets, %v a lost packet", c.beside, c.perLoss)
+			sent := float64(r.Sender.PacketsSent)
+			beside, all := float64(r.Sender.RepairsSent-r.after)/sent, float64(r.Sender.RepairsSent)/sent
+			t.Logf("%d packets, %d of them lost, and %d repairs: %.2f of all, %.2f beside new packets, %.2f a lost packet; it took %v", r.Sender.PacketsSent, r.LostPackets, r.Sender.RepairsSent, all, beside, r.RepairsPerLoss(), r.Virtual)
+			if beside > c.beside || all > c.all || r.RepairsPerLoss() > c.perLoss {
+				t.Errorf("want at most %v beside new packets, %v of all, %v a lost packet", c.beside, c.all, c.perLoss)
 			}
 			if len(r.trailing) < 3 {
 				t.Errorf("%d times the publisher said who does not keep up", len(r.trailing))

@@ -7,7 +7,7 @@ import (
 
 // The leg within the host brings heartbeats and no data for two seconds, while the other one is muted: that is heard soon,
 // and all the time. Nothing is lost while the publisher still has it, and where it does not, no more than until the other leg
-// is heard. docs/protocol.md §23.12.
+// is heard. Repairs of what was kept out wait for their share of the data. docs/protocol.md §6.11, §23.12.
 func TestLocalLegBringsNoData(t *testing.T) {
 	for _, c := range []struct {
 		name   string
