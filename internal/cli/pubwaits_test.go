@@ -136,10 +136,10 @@ func TestPubWaitForFirstIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ topic, says string }{
-		{"md.x", "none has come for 500ms (-stall-limit says how long); there: early at mem://"},
-		{"md.y", "none has come for 500ms (-stall-limit says how long); there: none: 0 of 2 are present"},
+		{"md.x", "none has come for 2s (-stall-limit says how long); there: early at mem://"},
+		{"md.y", "none has come for 2s (-stall-limit says how long); there: none: 0 of 2 are present"},
 	} {
-		r := runWith(testContext(t), "one\n", "pub", "-t", url, "-wait", "2", "-stall-limit", "500ms", c.topic)
+		r := runWith(testContext(t), "one\n", "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", c.topic)
 		if r.code != exitIncomplete || !strings.Contains(r.stderr, c.says) {
 			t.Errorf("exit %d, want %d, and no %q in:\n%s", r.code, exitIncomplete, c.says, r.stderr)
 		}
