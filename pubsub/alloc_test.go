@@ -10,7 +10,7 @@ import (
 // One message, published, sent, received and delivered, allocates nothing: neither with a
 // handler nor read with Next.
 func TestNoAllocationPerMessage(t *testing.T) {
-	eachFabric(t, func(t *testing.T, url string) {
+	eachFabricInTurn(t, func(t *testing.T, url string) {
 		pubBus, subBus := openBus(t, Config{WindowBytes: 1 << 20}, url), openBus(t, Config{}, url)
 		var handled atomic.Uint64
 		if _, err := subBus.Handle("x", func(m Message, err error) {

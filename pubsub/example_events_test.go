@@ -101,7 +101,7 @@ func ExampleBus_Topics() {
 	}
 	defer bus.Close()
 
-	listening, cancel := context.WithTimeout(ctx, 5*time.Second)
+	listening, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	list, err := bus.Topics(listening, "md.>")
 	if err != nil {

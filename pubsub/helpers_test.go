@@ -52,9 +52,18 @@ type testFabric struct {
 }
 
 // eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback, over shared
-// memory and over a simulated InfiniBand subnet, each on a fabric of its own. With -short, as under
-// the race detector, which sees nothing of mapped memory (docs/testing.md), shared memory is left out.
+// memory and over a simulated InfiniBand subnet, each on a fabric of its own, at the same time. With -short, as
+// under the race detector, which sees nothing of mapped memory (docs/testing.md), shared memory is left out.
 func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
+	t.Helper()
+	eachFabricInTurn(t, func(t *testing.T, url string) {
+		t.Parallel()
+		f(t, url)
+	})
+}
+
+// eachFabricInTurn is eachFabric one after the other, for what the whole process shares: goroutines, allocations.
+func eachFabricInTurn(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	for _, fabric := range fabrics {
 		if fabric.name == "shm" && testing.Short() {

@@ -390,7 +390,7 @@ func TestBadURLs(t *testing.T) {
 
 // After Close no goroutine is left.
 func TestNoGoroutineLeft(t *testing.T) {
-	eachFabric(t, func(t *testing.T, url string) {
+	eachFabricInTurn(t, func(t *testing.T, url string) {
 		before := runtime.NumGoroutine()
 		ctx := testContext(t)
 		for range 3 {

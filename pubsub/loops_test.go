@@ -35,7 +35,7 @@ func TestLoopsSuite(t *testing.T) {
 		{"Sealed", TestSealed},
 		{"Signed", TestSigned},
 	} {
-		t.Run(test.name, test.run)
+		t.Run(test.name, func(t *testing.T) { t.Run("whole", test.run) }) // it ends when what is parallel in it has
 	}
 }
 

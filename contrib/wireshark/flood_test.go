@@ -84,6 +84,7 @@ end
 // all groups. What is likely is found behind them, and so is a group, of all that there can be, that was found before them; of others it
 // is said that they were not looked for. docs/protocol.md §27.4.
 func TestTsharkMadeUpSalts(t *testing.T) {
+	t.Parallel()
 	const (
 		madeUp   = 300
 		groups   = 65536

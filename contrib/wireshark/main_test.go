@@ -285,6 +285,7 @@ func infiniband(bth []byte) []byte {
 // Wireshark has every field of every vector by the same name and with the same value, over UDP,
 // in RoCEv2 and on InfiniBand. docs/protocol.md §2, §21.1.
 func TestTshark(t *testing.T) {
+	t.Parallel()
 	all := vectors(t)
 	known := fields()
 	for _, c := range []struct {
@@ -340,6 +341,7 @@ func compare(t *testing.T, name string, want, got flat, known map[string]*dissec
 
 // The filters that README.md shows have fields that there are.
 func TestFiltersOfReadme(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -376,6 +378,7 @@ func TestTsharkDamaged(t *testing.T) {
 
 // Of a sealed packet tshark shows the header, and says that it is sealed. docs/protocol.md §27.2.
 func TestTsharkSealed(t *testing.T) {
+	t.Parallel()
 	var v struct {
 		Good []struct {
 			Key, Time, Counter                uint32
@@ -409,6 +412,7 @@ func TestTsharkSealed(t *testing.T) {
 // With keys, given as such or by a file, tshark shows what is in sealed packets of every type, as it shows them open; with another secret, or to
 // another group than there can be, nothing. docs/protocol.md §27.4.
 func TestTsharkOpened(t *testing.T) {
+	t.Parallel()
 	v := testenv.ReadSealedVectors(t)
 	key := v.Keys[0]
 	file := filepath.Join(t.TempDir(), "keys")

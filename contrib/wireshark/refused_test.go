@@ -73,6 +73,7 @@ func (f *frames) add(t *testing.T, before, packet string) {
 // group an address is, nor what the time was, nor what a receiver has taken: such packets are opened, and what it shows of them says so.
 // docs/protocol.md §27.6.
 func TestTsharkRefuses(t *testing.T) {
+	t.Parallel()
 	v := testenv.ReadSealedVectors(t)
 	sealedFor := make(map[string]uint32) // index of what is not changed
 	for _, x := range v.Good {

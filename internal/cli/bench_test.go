@@ -137,6 +137,7 @@ func TestBenchWrongUsage(t *testing.T) {
 
 // A report that is not written leaves the one before as it was.
 func TestBenchKeepsTheReportBefore(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	path := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(path, []byte("before"), 0o644); err != nil {

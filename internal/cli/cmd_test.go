@@ -15,6 +15,7 @@ import (
 )
 
 func TestPubSub(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	itch, _ := records(t, 20_000)
 	for _, c := range []struct {
 		framing framing
@@ -134,6 +135,7 @@ func TestSubJSON(t *testing.T) {
 }
 
 func TestSubEnds(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	t.Run("count", func(t *testing.T) {
 		url := memURL(t)
 		s := start(t, nil, "sub", "-t", url, "-n", "3", "x")

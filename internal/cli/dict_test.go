@@ -101,6 +101,7 @@ func TestDictUsage(t *testing.T) {
 // dict takes no more than -n messages of all files together, reads compressed ones, and takes what is whole of one
 // that is cut off.
 func TestDictFromFiles(t *testing.T) {
+	t.Parallel()            // it waits most of the time
 	_, lines := dictFile(t) // 500
 	plain, err := os.ReadFile(lines)
 	if err != nil {
@@ -269,6 +270,7 @@ func TestDictForce(t *testing.T) {
 // dict learns from what is published, also from what is compressed already, and says which
 // dictionary it lacks for that.
 func TestDictFromTopics(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	dict, lines := dictFile(t)
 	learn := func(listen time.Duration, pubFlags, dictFlags []string) result {
 		ctx, url := testContext(t), memURL(t)

@@ -11,6 +11,7 @@ import (
 
 // Two sides on one host, over loopback: as people read it, and as JSON.
 func TestDoctorPeer(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	group := fmt.Sprintf("239.20.255.3:%d", testenv.Port(t))
 	l := start(t, nil, "doctor", "-listen", "-iface", "lo", "-group", group)
 	says := "Listening on lo (127.0.0.1). On the other host: fanfare doctor -peer 127.0.0.1 -group " + group + "\n"
@@ -48,6 +49,7 @@ func TestDoctorPeer(t *testing.T) {
 
 // Where nobody answers the finding says what to do.
 func TestDoctorPeerNoAnswer(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", fmt.Sprintf("239.20.255.3:%d", testenv.Port(t)))
 	if r.code != exitIncomplete || !strings.Contains(r.stdout, "nobody answers at 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not fit") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)

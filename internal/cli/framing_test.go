@@ -80,6 +80,7 @@ func TestFramingGolden(t *testing.T) {
 
 // Whatever the pieces that a stream comes in, the messages are the same.
 func TestFramingPieces(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	var text, records strings.Builder
 	lines := 3000
 	if testing.Short() {
@@ -112,6 +113,7 @@ func TestFramingPieces(t *testing.T) {
 }
 
 func TestFramingFaults(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	full := "\x00\x03abc\x00\x05defgh"
 	for i := 1; i < len(full); i++ {
 		if i == 5 {

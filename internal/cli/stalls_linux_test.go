@@ -113,6 +113,7 @@ func TestStoppedSub(t *testing.T) {
 // everything that it knew of: nobody has told it what it missed. pub says how long it was
 // silent and how far behind.
 func TestSubThatIsStopped(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)
 	s := spawn(t, "sub", "-t", url, "-until", "8s", "-json", "x")

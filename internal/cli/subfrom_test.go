@@ -95,6 +95,7 @@ func TestSubFromStateOfPattern(t *testing.T) {
 // What comes of state counts, and goes where messages go: for -idle, for -n with -until, in the
 // summary, and with -json into the file of -o. A reader that conflates begins with it, too.
 func TestSubFromStateCounts(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
 	pub := start(t, in, "pub", "-t", url, "-q", "-retain", "x")
@@ -133,6 +134,7 @@ func TestSubFromStateCounts(t *testing.T) {
 // A topic that begins without its state makes sub end with 1, and is counted. One that is heard
 // from its first message on needs none.
 func TestSubFromStateWithout(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\n"), done: make(chan struct{})}
 	pub := start(t, in, "pub", "-t", url, "-q", "x")

@@ -23,6 +23,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 // A sub whose output nobody takes holds pub up for no moment with -slow latest, gap,
 // evict and conflate, and says what it has left out, or why it has ended.
 func TestSubSlow(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	const n = 30_000
 	lines := strings.Repeat(strings.Repeat("x", 999)+"\n", n)
 	for _, word := range []string{"gap", "latest", "evict", "conflate"} {

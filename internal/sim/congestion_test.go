@@ -39,6 +39,7 @@ func TestRepairsAreNotSentTwiceInARoundTrip(t *testing.T) {
 // a subscriber behind it comes as far as the link allows.
 // docs/protocol.md §6.6, §6.11.
 func TestRepairsLeaveASlowLinkToData(t *testing.T) {
+	t.Parallel()
 	const link = 10e6 / 8
 	for _, c := range []struct {
 		name    string

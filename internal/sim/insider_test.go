@@ -444,8 +444,9 @@ func drawInsider(seed uint64, tell func(error)) Options {
 // that the network has beside. He asks publishers for repairs, too, and replies to their requests before others do:
 // each takes what its subscribers have made, and signed. docs/protocol.md §24.7, §29.6, §29.8.
 func TestInsider(t *testing.T) {
+	t.Parallel()
 	var all []*proofs
-	r := attacked(t, 160, func(seed uint64, tell func(error)) Options {
+	r := attacked(t, 80, func(seed uint64, tell func(error)) Options {
 		o := drawInsider(seed, tell)
 		all = append(all, o.Sealing.(*keys).proofs)
 		return o

@@ -38,6 +38,7 @@ func joiners(o *Options, n int, at func(i int) time.Duration) {
 // the window begins, or what it lacks is told exactly. What checks that is in feed.go and
 // join.go. docs/protocol.md §4.6, §4.8.
 func TestThousandJoins(t *testing.T) {
+	t.Parallel()
 	runs, each := 50, 20
 	if testing.Short() {
 		runs = 5

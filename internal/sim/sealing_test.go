@@ -250,6 +250,7 @@ func drawSealed(seed uint64, tell func(error)) Options {
 // with another secret. He can do nothing that a network does not do: what is delivered is exact, and all is
 // delivered in time, with every fault that the network has beside. docs/protocol.md §27.1, §27.6.
 func TestAdversaryWithoutKeys(t *testing.T) {
+	t.Parallel()
 	var used nonceCount
 	all := attacked(t, 400, func(seed uint64, tell func(error)) Options {
 		o := drawSealed(seed, tell)

@@ -42,10 +42,11 @@ func runs(t *testing.T) int {
 	case testing.Short():
 		return 300
 	}
-	return 5000
+	return 3000
 }
 
 func TestSeeds(t *testing.T) {
+	t.Parallel()
 	if *seedFlag != 0 {
 		o := Draw(*seedFlag)
 		t.Logf("%v", o)

@@ -51,6 +51,7 @@ func document(t *testing.T, name string) string {
 
 // The rules for alerts do what their own tests say, and each has one.
 func TestRules(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	rules, tests := document(t, "alerts.yml"), document(t, "alerts_test.yml")
 	names := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)
 	if len(names) == 0 {
@@ -201,6 +202,7 @@ func freeAddress(t *testing.T) string {
 // A real Prometheus scrapes two buses of a process, evaluates the rules, and answers what the
 // dashboard asks of histograms: classic ones, and native ones where it is to take these.
 func TestScrape(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	binary := program(t, "prometheus")
 	for _, c := range []struct {
 		name  string
@@ -211,6 +213,7 @@ func TestScrape(t *testing.T) {
 		{"native", []string{"--enable-feature=native-histograms"}, `histogram_count(fanfare_publish_packet_messages{bus="pub"})`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			ask := scraper(t, binary, lossy(t), c.flags)
 			wants := []struct{ path, query, want string }{
 				{"/api/v1/query", `fanfare_publish_messages_total{bus="pub"}`, `"value":[`},

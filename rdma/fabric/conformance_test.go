@@ -14,6 +14,7 @@ import (
 const settleTime = 100 * time.Millisecond
 
 func TestConformance(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		for _, live := range []bool{false, true} {
 			name := "fabric " + flavor.String()

@@ -18,9 +18,7 @@ var noGSO = expected{doctor.Warn, "GSO is not in effect", "tx-checksum-ip-generi
 
 // Each fault of a network is named, in its direction, with advice, and no other is.
 func TestNamespaceNetworks(t *testing.T) {
-	if !testenv.Namespace(t) {
-		return
-	}
+	t.Parallel()
 	for _, c := range []struct {
 		name        string
 		mtu         uint32
@@ -29,6 +27,10 @@ func TestNamespaceNetworks(t *testing.T) {
 		queries     bool
 		want        []expected
 	}{
+		{name: "a switch that forgets the member", there: faults{stopsAfter: 6 * time.Second}, watch: 14 * time.Second, want: []expected{
+			{doctor.Fail, "multicast to the peer stopped after", "mcast_querier 1"},
+			{doctor.Info, "multicast from the peer went on for the", "-for 270s"},
+		}},
 		{name: "a good network", queries: true, want: []expected{
 			{doctor.OK, "multicast passes to the peer: 200 of 200", ""},
 			{doctor.OK, "multicast passes from the peer: 200 of 200", ""},
@@ -81,14 +83,14 @@ func TestNamespaceNetworks(t *testing.T) {
 			{doctor.Fail, "2 routers are between, and multicast goes out with a TTL of 1", "ttl=3 in the URL"},
 			{doctor.Fail, "multicast does not pass from the peer", "ttl=3 in the URL"},
 		}},
-		{name: "a switch that forgets the member", there: faults{stopsAfter: 6 * time.Second}, watch: 14 * time.Second, want: []expected{
-			{doctor.Fail, "multicast to the peer stopped after", "mcast_querier 1"},
-			{doctor.Info, "multicast from the peer went on for the", "-for 270s"},
-		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			if c.watch > 0 && testing.Short() {
 				t.Skip("it takes 14 s: left out with -short")
+			}
+			if !testenv.Namespace(t) {
+				return
 			}
 			if c.mtu == 0 {
 				c.mtu = 1500
@@ -114,6 +116,7 @@ func TestNamespaceNetworks(t *testing.T) {
 
 // Whom nobody answers is told so, and where the listener is busy; nothing is left behind.
 func TestNamespaceNoAnswer(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	if !testenv.Namespace(t) {
 		return
 	}
