@@ -11,7 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
@@ -94,7 +94,7 @@ func Defaults(transport string) Settings {
 	}
 	return Settings{
 		Transport: transport, Seed: 1, Runs: 5,
-		Sockets: worker.Sockets{Interface: netif.Loopback(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
+		Sockets: worker.Sockets{Interface: sys.LoopbackName(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
 		Traffic: worker.Traffic{
 			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
 			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
@@ -189,8 +189,8 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 		}
 	}
 	if !s.InProcess() {
-		switch _, err := netif.ByName(s.Interface); {
-		case errors.Is(err, netif.ErrNone):
+		switch _, err := sys.InterfaceByName(s.Interface); {
+		case errors.Is(err, sys.ErrNoInterface):
 			return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
 		case err != nil:
 			return err

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -125,8 +125,8 @@ func checkSpec(spec ast.Spec, tok token.Token, borrows func(string, ast.Node)) {
 
 // The driver's statistics arrive whole: every number is under its name here.
 func TestStatsConversion(t *testing.T) {
-	st := driver.Stats{Groups: make([]driver.GroupStats, 1), Publications: make([]driver.PublicationStats, 1)}
-	st.Groups[0].Publishers, st.Publications[0].Subscribers = make([]driver.PublisherStats, 1), make([]reliable.MemberState, 1)
+	st := engine.Stats{Groups: make([]engine.GroupStats, 1), Publications: make([]engine.PublicationStats, 1)}
+	st.Groups[0].Publishers, st.Publications[0].Subscribers = make([]engine.PublisherStats, 1), make([]reliable.MemberState, 1)
 	next := int64(0)
 	fill(reflect.ValueOf(&st).Elem(), &next)
 	now := time.Now()

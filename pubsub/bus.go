@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/groupmap"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -17,7 +17,7 @@ import (
 // safe for concurrent use. Close it when done.
 type Bus struct {
 	cfg    Config
-	loops  *driver.Loops
+	loops  *engine.Loops
 	groups *groupmap.Map
 	losses *lossrecord.Record
 	counts sampled
@@ -70,7 +70,7 @@ func (b *Bus) Close() error {
 	defer cancel()
 	err := b.Shutdown(ctx)
 	var unsent *UnsentError
-	if b.cfg.Linger < 0 && errors.Is(err, errLinger) && !errors.Is(err, driver.ErrStuck) && !errors.As(err, &unsent) {
+	if b.cfg.Linger < 0 && errors.Is(err, errLinger) && !errors.Is(err, engine.ErrStuck) && !errors.As(err, &unsent) {
 		return nil // not waiting was asked for
 	}
 	return err
@@ -86,7 +86,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 		return failed("close", "", err)
 	}
 	if ctx == nil {
-		return failed("close", "", driver.ErrNilContext)
+		return failed("close", "", engine.ErrNilContext)
 	}
 	// One of the library's own: ctx is the caller's code, and asked before anything is begun.
 	ctx, cancel := context.WithCancel(ctx)

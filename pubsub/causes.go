@@ -1,6 +1,6 @@
 package pubsub
 
-import "github.com/fanfaremq/fanfare/internal/driver"
+import "github.com/fanfaremq/fanfare/internal/engine"
 
 // CauseInfo is one cause of packets being dropped, or of messages being lost for good: what
 // metrics and commands call it, and what to do about it.
@@ -31,15 +31,15 @@ const (
 type dropNotes struct{ told map[string]uint64 }
 
 // note takes in how many packets were dropped for a cause up to now.
-func (x *dropNotes) note(all []driver.Dropped, c *CauseInfo, dropped uint64) []driver.Dropped {
-	if c.told == toldElsewhere || !driver.Doubled(x.told[c.Label], dropped) {
+func (x *dropNotes) note(all []engine.Dropped, c *CauseInfo, dropped uint64) []engine.Dropped {
+	if c.told == toldElsewhere || !engine.Doubled(x.told[c.Label], dropped) {
 		return all
 	}
 	if x.told == nil {
 		x.told = make(map[string]uint64)
 	}
 	x.told[c.Label] = dropped
-	return append(all, driver.Dropped{Cause: c.Label, Packets: dropped, Do: c.Remedy, Quiet: c.told == toldQuietly})
+	return append(all, engine.Dropped{Cause: c.Label, Packets: dropped, Do: c.Remedy, Quiet: c.told == toldQuietly})
 }
 
 // Dropped is how many packets were dropped here, or lost on their way, for this cause,

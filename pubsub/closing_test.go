@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -289,7 +289,7 @@ func TestShutdownBesideStuckHandler(t *testing.T) {
 				defer cancel()
 				return b.Shutdown(short)
 			}, context.DeadlineExceeded},
-			{"Close without linger", (*Bus).Close, driver.ErrStuck},
+			{"Close without linger", (*Bus).Close, engine.ErrStuck},
 		} {
 			bus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url)
 			called, back := make(chan struct{}), make(chan struct{})

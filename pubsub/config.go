@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -218,7 +218,7 @@ const (
 	WaitSpin Wait = "spin"
 )
 
-var waits = map[Wait]driver.Wait{WaitAdaptive: driver.WaitAdaptive, WaitPark: driver.WaitPark, WaitSpin: driver.WaitSpin}
+var waits = map[Wait]engine.Wait{WaitAdaptive: engine.WaitAdaptive, WaitPark: engine.WaitPark, WaitSpin: engine.WaitSpin}
 
 func (c *Config) setDefaults() error {
 	c.FlowControl = cmp.Or(c.FlowControl, FlowMin)

@@ -3,7 +3,7 @@ package pubsub
 import (
 	"context"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -54,8 +54,8 @@ func ConflateLimits(keys, bytes int) SubscribeOption {
 	}
 }
 
-// conflationKey is key for the driver, which adds the topic.
-func (o *slowOptions) conflationKey() driver.ConflationKey {
+// conflationKey is key for the engine, which adds the topic.
+func (o *slowOptions) conflationKey() engine.ConflationKey {
 	key := o.key
 	return func(buf []byte, from *reliable.Origin, t *reliable.Track, number uint64, data []byte) []byte {
 		if key == nil {
@@ -68,7 +68,7 @@ func (o *slowOptions) conflationKey() driver.ConflationKey {
 // newestBatch is NextBatch of a subscription with Conflate.
 func (s *Subscription) newestBatch(ctx context.Context, msgs []Message) (int, error) {
 	n := 1
-	err := s.newest.NextBatch(ctx, &s.d, len(msgs)-1, func(d driver.Delivery) {
+	err := s.newest.NextBatch(ctx, &s.d, len(msgs)-1, func(d engine.Delivery) {
 		msgs[n] = message(d.From, d.Topic, d.Number, d.Data) // or a record of state, as From says
 		n++
 	})

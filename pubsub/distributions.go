@@ -3,7 +3,7 @@ package pubsub
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/histogram"
 )
 
@@ -83,7 +83,7 @@ func (d *Distribution) latency() Latency {
 	return Latency{Count: int64(d.Count), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: time.Duration(d.Max * float64(time.Second))}
 }
 
-func publicDistributions(d *driver.Distributions) Distributions {
+func publicDistributions(d *engine.Distributions) Distributions {
 	return Distributions{
 		publicDistribution(d.LossNAK), publicDistribution(d.LossRepair), publicDistribution(d.LossDelivery), publicDistribution(d.Repair),
 		publicDistribution(d.StatusRTT), publicDistribution(d.PacketMessages), publicDistribution(d.TrainPackets), publicDistribution(d.Delivery),

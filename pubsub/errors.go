@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -16,7 +16,7 @@ var (
 	// ErrBackPressure is what TryPublish returns when a message cannot be
 	// taken now: a subscriber is behind, or the rate limit is reached. A *FlowError
 	// matches it, too.
-	ErrBackPressure = driver.ErrBackPressure
+	ErrBackPressure = engine.ErrBackPressure
 	// ErrMessageTooLarge: more than 16 MiB.
 	ErrMessageTooLarge = reliable.ErrMessageTooLarge
 	// ErrTopic: the name is no topic.
@@ -33,18 +33,18 @@ var (
 	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such
 	// as Subscribe, Close, or a Publish that has no room. Other goroutines may make it
 	// meanwhile.
-	ErrInHandler = driver.ErrInHandler
+	ErrInHandler = engine.ErrInHandler
 	// ErrNoResponders: nobody subscribes to the topic of a request, or nobody does any
 	// more. *NoReplyError says how many there were.
-	ErrNoResponders = driver.ErrNoResponders
+	ErrNoResponders = engine.ErrNoResponders
 	// ErrNoRequest: Respond to a message that is no request.
-	ErrNoRequest = driver.ErrNoRequest
+	ErrNoRequest = engine.ErrNoRequest
 	// ErrAnswered: a second Respond of this bus to one request.
 	ErrAnswered = reliable.ErrAnswered
 	// ErrRequesterGone: the publisher of the request has ended, or has fallen silent.
 	ErrRequesterGone = reliable.ErrRequesterGone
 	// ErrConcurrentNext: two goroutines read one subscription.
-	ErrConcurrentNext = driver.ErrConcurrentNext
+	ErrConcurrentNext = engine.ErrConcurrentNext
 )
 
 // Reason says what holds a publisher up.
@@ -113,7 +113,7 @@ type UnsentError struct {
 }
 
 func (e *UnsentError) Error() string {
-	return (&driver.UnsentError{Messages: e.Messages, Err: e.Err}).Error()
+	return (&engine.UnsentError{Messages: e.Messages, Err: e.Err}).Error()
 }
 
 // Unwrap returns what kept them from being sent.

@@ -3,7 +3,7 @@ package pubsub
 import (
 	"context"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
 // ExclusivePublisher publishes on one topic from one goroutine. It writes into packets of
@@ -17,7 +17,7 @@ import (
 // other publishers of the bus publish at the same time.
 type ExclusivePublisher struct {
 	onTopic
-	own *driver.Exclusive
+	own *engine.Exclusive
 }
 
 // ExclusivePublisher returns a publisher that one goroutine at a time may use.

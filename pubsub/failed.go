@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -50,16 +50,16 @@ func failed(call, topic string, err error) error {
 // publicError returns err, with the types of the packages below replaced by those that
 // are documented here.
 func publicError(err error) error {
-	var flow *driver.FlowError
-	var pressure *driver.BackPressureError
+	var flow *engine.FlowError
+	var pressure *engine.BackPressureError
 	var collision *reliable.TopicCollisionError
-	var refused *driver.RefusedError
+	var refused *engine.RefusedError
 	var mismatch *reliable.ConfigMismatchError
 	var fault *reliable.FaultError
-	var evicted *driver.EvictedError
+	var evicted *engine.EvictedError
 	var unreadable *reliable.UnreadableError
-	var unsent *driver.UnsentError
-	var unheard *driver.UnheardError
+	var unsent *engine.UnsentError
+	var unheard *engine.UnheardError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
@@ -84,7 +84,7 @@ func publicError(err error) error {
 		return &DictionaryError{PublisherID(unreadable.Publisher), unreadable.Epoch, unreadable.Codec.String(), unreadable.Name()}
 	case errors.As(err, &evicted):
 		return publicEvicted(evicted)
-	case errors.Is(err, driver.ErrReleased):
+	case errors.Is(err, engine.ErrReleased):
 		return errPublisherClosed
 	case errors.Is(err, net.ErrClosed):
 		return errBusClosed

@@ -28,7 +28,7 @@ func TestErrorsNameThisPackage(t *testing.T) {
 		case err == nil:
 			t.Errorf("%s: no error", call)
 		case !strings.HasPrefix(err.Error(), "pubsub: ") || strings.Count(err.Error(), "pubsub: ") != 1,
-			regexp.MustCompile(`\b(reliable|driver|wire|publication|closed network)\b`).MatchString(err.Error()):
+			regexp.MustCompile(`\b(reliable|engine|wire|publication|closed network)\b`).MatchString(err.Error()):
 			t.Errorf("%s: %v", call, err)
 		}
 	}
@@ -94,8 +94,8 @@ func TestErrorsNameThisPackage(t *testing.T) {
 // No error of the packages below begins with the name of its package: users of this one
 // would read it.
 func TestErrorsBelowNameNoPackage(t *testing.T) {
-	prefix := regexp.MustCompile(`(errors\.New|fmt\.Errorf)\("(reliable|driver): `)
-	for _, dir := range []string{"../reliable", "../internal/driver"} {
+	prefix := regexp.MustCompile(`(errors\.New|fmt\.Errorf)\("(reliable|engine): `)
+	for _, dir := range []string{"../reliable", "../internal/engine"} {
 		files, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -25,7 +25,7 @@ type FlowError struct {
 }
 
 func (e *FlowError) Error() string {
-	return fmt.Sprintf("%v: %s", e.Err, driver.HeldText(e.hold()))
+	return fmt.Sprintf("%v: %s", e.Err, engine.HeldText(e.hold()))
 }
 
 func (e *FlowError) hold() reliable.Hold {
@@ -55,7 +55,7 @@ type BackPressureError struct {
 func (e *BackPressureError) Error() string {
 	switch {
 	case e.Receiver != 0:
-		return "back pressure: " + driver.HeldText(reliable.Hold{Receiver: e.Receiver, Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind})
+		return "back pressure: " + engine.HeldText(reliable.Hold{Receiver: e.Receiver, Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind})
 	case e.Err != nil:
 		return "back pressure: " + e.Err.Error()
 	}

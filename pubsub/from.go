@@ -3,7 +3,7 @@ package pubsub
 import (
 	"fmt"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
 // Start is where a subscription begins: Live, Window, State, or Positions. It is no number, so that From(500), which
@@ -14,8 +14,8 @@ type Start interface {
 	from(b *Bus, events bool) beginning
 }
 
-// beginning is a Start as the driver has it.
-type beginning struct{ driver.From }
+// beginning is a Start as the engine has it.
+type beginning struct{ engine.From }
 
 // start is a Start that is the same for all streams.
 type start string
@@ -36,7 +36,7 @@ const (
 func (s start) String() string { return string(s) }
 
 func (s start) from(*Bus, bool) beginning {
-	return beginning{driver.From{Window: s == Window, State: s == State}}
+	return beginning{engine.From{Window: s == Window, State: s == State}}
 }
 
 // ParseStart takes "live", "window" or "state".

@@ -3,7 +3,7 @@ package pubsub
 import (
 	"fmt"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -51,7 +51,7 @@ func (e *GapError) Error() string {
 func (e *GapError) Is(target error) bool { return target == ErrGap }
 
 // gapError is the error in place of the messages that d says are lost.
-func gapError(d *driver.Delivery) *GapError {
+func gapError(d *engine.Delivery) *GapError {
 	e := &GapError{First: d.Number, Count: d.Lost, Cause: Cause(d.Cause), Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
 	if d.Topic != nil {
 		e.Topic = d.Topic.Name
@@ -60,7 +60,7 @@ func gapError(d *driver.Delivery) *GapError {
 }
 
 // unheardGap is the gap of a position whose publisher is not heard.
-func unheardGap(err *driver.UnheardError) *GapError {
+func unheardGap(err *engine.UnheardError) *GapError {
 	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
@@ -20,11 +20,11 @@ type view struct{ b *Bus }
 func (v view) Inspect(ctx context.Context) inspect.Bus {
 	b := v.b
 	subs := b.shownSubscriptions()
-	at := make([]driver.LookAt, 0, len(subs))
+	at := make([]engine.LookAt, 0, len(subs))
 	for _, s := range subs[:min(len(subs), inspect.MaxSubscriptions)] {
-		at = append(at, driver.LookAt{Subscription: s.s, Newest: s.newest})
+		at = append(at, engine.LookAt{Subscription: s.s, Newest: s.newest})
 	}
-	look := b.loops.Look(ctx, at, driver.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
+	look := b.loops.Look(ctx, at, engine.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
 	st := publicStats(time.Now(), &look.Stats)
 	x := inspect.Bus{
 		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loops.EndedErr()),
@@ -105,7 +105,7 @@ func (b *Bus) shownSubscriptions() []*Subscription {
 	return all
 }
 
-func (s *Subscription) shown(l *driver.SubscriptionLook) inspect.Subscription {
+func (s *Subscription) shown(l *engine.SubscriptionLook) inspect.Subscription {
 	x := inspect.Subscription{
 		Number: s.number, Topics: l.Names, TopicsLeftOut: max(0, l.Topics-len(l.Names)), Handler: s.beside != nil || s.s.Handled(),
 		Policy: s.policy, From: s.from.String(), Messages: l.Messages, Pending: l.Pending,
@@ -114,7 +114,7 @@ func (s *Subscription) shown(l *driver.SubscriptionLook) inspect.Subscription {
 	if x.Topics == nil {
 		x.Topics = []string{s.topic} // the bus's goroutine, which knows all, has not answered
 	}
-	slices.SortStableFunc(l.Publishers, func(a, b driver.SubscriptionPublisher) int { return b.Lag - a.Lag })
+	slices.SortStableFunc(l.Publishers, func(a, b engine.SubscriptionPublisher) int { return b.Lag - a.Lag })
 	for _, p := range l.Publishers[:min(len(l.Publishers), inspect.MaxFeeds)] {
 		x.Publishers = append(x.Publishers, inspect.SubscriptionFeed{
 			Publisher: PublisherID(p.Publisher).String(), Name: p.Name, Epoch: p.Epoch, Group: p.Group,

@@ -92,7 +92,7 @@ func TestLegsFillEachOther(t *testing.T) {
 				}
 			}
 			// 0.04 was lost by both, which is what it asks for in virtual time (TestLegsAskForWhatBothLost
-			// of internal/sim judges that). A host that is busy reads one leg late, and asks for more.
+			// of test/sim judges that). A host that is busy reads one leg late, and asks for more.
 			if share := float64(g.NAKPackets) / float64(g.Packets); g.Packets < 1000 || g.Lost > 0 || share < 0.03 {
 				t.Errorf("%d packets, %d of them asked for (%.3f), %d lost", g.Packets, g.NAKPackets, share, g.Lost)
 			} else {

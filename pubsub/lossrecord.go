@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -143,7 +143,7 @@ func (x *sampled) take(loop int, s lossSample) (all lossSample) {
 }
 
 // sampleLosses puts all counters of a loop into the record, and says what is to be told of drops.
-func (b *Bus) sampleLosses(loop int, st *driver.Stats) (tell []driver.Dropped) {
+func (b *Bus) sampleLosses(loop int, st *engine.Stats) (tell []engine.Dropped) {
 	now := time.Now()
 	s := publicStats(now, st)
 	counts := make([]uint64, 0, figuresOfCause*len(causes)+3)
@@ -227,7 +227,7 @@ func publicLossMinute(m *lossrecord.Minute) LossMinute {
 
 // LossEvents are the labels of the events that a LossRecord has.
 func LossEvents() (labels []string) {
-	for kind := range driver.LossEvents() {
+	for kind := range engine.LossEvents() {
 		labels = append(labels, events.Kind(kind).Label())
 	}
 	return labels

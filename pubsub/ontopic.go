@@ -6,14 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // onTopic is what Publisher and ExclusivePublisher have in common: the topic, and who
 // subscribes to it.
 type onTopic struct {
-	p     *driver.Publication
+	p     *engine.Publication
 	topic *reliable.Topic
 	open  atomic.Bool // until Close; never of a zero value
 	kept  kept
@@ -48,7 +48,7 @@ func (p *onTopic) usable(call string) error {
 	case p.topic == nil:
 		return failed(call, "", errNotMade)
 	}
-	return p.failed(call, driver.ErrReleased)
+	return p.failed(call, engine.ErrReleased)
 }
 
 // Topic is the publisher's topic.

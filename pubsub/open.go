@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/groupmap"
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -81,10 +81,10 @@ func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 // Open opens a bus as the function Open does, so configured.
 func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	if ctx == nil {
-		return nil, failed("open", "", driver.ErrNilContext)
+		return nil, failed("open", "", engine.ErrNilContext)
 	}
 	if ctx.Err() != nil {
-		return nil, failed("open", "", driver.ContextError(ctx))
+		return nil, failed("open", "", engine.ContextError(ctx))
 	}
 	fabrics, strategy, files, err := parseFabrics(append([]string{rawURL}, legs...))
 	if err != nil {
@@ -171,7 +171,7 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 	}
 	fabric.since = time.Now()
 	b := &Bus{cfg: c, groups: groups, fabric: fabric}
-	dc := driver.Config{
+	dc := engine.Config{
 		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, StateShare: c.StateShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
@@ -211,7 +211,7 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 		}
 		return nil, err
 	}
-	b.loops, b.hide = driver.Open(ts, dc), func() {}
+	b.loops, b.hide = engine.Open(ts, dc), func() {}
 	if shown {
 		b.hide = inspect.Register(view{b}, c.Logger)
 	}

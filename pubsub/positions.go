@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -155,14 +155,14 @@ func (p *Positions) String() string { return fmt.Sprintf("positions (%d)", p.len
 
 // from implements Start. Without events nothing would say that a publisher was heard again: that it was lost does not count then.
 func (p *Positions) from(b *Bus, events bool) beginning {
-	to := driver.NewPositions()
+	to := engine.NewPositions()
 	for of, topics := range p.of {
 		for topic, x := range topics {
-			to.Set(driver.Instance{Publisher: uint64(of.publisher), Epoch: of.epoch},
-				driver.Position{Topic: topic, Group: b.Group(topic), Next: x.next, Gone: x.gone.ended || x.gone.lost && events})
+			to.Set(engine.Instance{Publisher: uint64(of.publisher), Epoch: of.epoch},
+				engine.Position{Topic: topic, Group: b.Group(topic), Next: x.next, Gone: x.gone.ended || x.gone.lost && events})
 		}
 	}
-	return beginning{driver.From{Window: true, Positions: to}}
+	return beginning{engine.From{Window: true, Positions: to}}
 }
 
 // jsonPosition is a position as JSON has it: numbers of 64 bits are strings, for few others read them exactly.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -56,6 +56,6 @@ func (r Refusal) Raise() string {
 	return "Config.MaxPublishers"
 }
 
-func publicRefusal(e *driver.RefusedError) *PublisherRefusedError {
+func publicRefusal(e *engine.RefusedError) *PublisherRefusedError {
 	return &PublisherRefusedError{Publisher: PublisherID(e.Publisher), Epoch: e.Epoch, Group: e.Group, Reason: Refusal(e.Reason)}
 }

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -86,7 +86,7 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 		defer q.Close()
 		for i := 0; n == 0 || i < n; i++ {
 			r, err := q.Next(ctx)
-			if errors.Is(err, driver.ErrNobodyLeft) && n == 0 && i > 0 && q.State().Gone == 0 {
+			if errors.Is(err, engine.ErrNobodyLeft) && n == 0 && i > 0 && q.State().Gone == 0 {
 				return
 			}
 			if err != nil {
@@ -101,7 +101,7 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 }
 
 // inquire publishes a request.
-func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*driver.Inquiry, error) {
+func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*engine.Inquiry, error) {
 	var p onTopic
 	if err := p.make(b, topic); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*driver.In
 // requestError is why a request on topic ended early.
 func requestError(topic string, st reliable.RequestState, err error) error {
 	switch {
-	case errors.Is(err, driver.ErrNobodyLeft):
+	case errors.Is(err, engine.ErrNobodyLeft):
 		err = ErrNoResponders
 	case !errors.Is(err, ErrNoResponders) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return failed("request on", topic, err)
@@ -125,7 +125,7 @@ func requestError(topic string, st reliable.RequestState, err error) error {
 }
 
 // IsRequest reports whether the publisher of the message waits for replies: Respond sends one.
-func (m Message) IsRequest() bool { return driver.AskedOf(m.from) != nil }
+func (m Message) IsRequest() bool { return engine.AskedOf(m.from) != nil }
 
 // Respond replies to a request with data, which it copies, of up to 16 MiB. It does not wait for the requester, and
 // may be called at any time: in a handler, after it has returned, and by any goroutine. A
@@ -137,7 +137,7 @@ func (m Message) IsRequest() bool { return driver.AskedOf(m.from) != nil }
 // The reply is kept for the requester to ask for again: for 10 s, all replies in a group
 // up to 32 MiB. Closing the subscription or the bus waits a moment for that (Bus.Close).
 func (m Message) Respond(data []byte) error {
-	asked := driver.AskedOf(m.from)
+	asked := engine.AskedOf(m.from)
 	if asked == nil {
 		return failed("respond to a message of", m.Topic, ErrNoRequest)
 	}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	mrand "math/rand/v2"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/transport"
@@ -35,7 +35,7 @@ type SignStats = signed.Stats
 
 // sign has a loop over t sign what a bus publishes, and take what is trusted, as its configuration and
 // the options of its URL say.
-func (c *Config) sign(dc *driver.Config, t transport.Transport, files busFiles) error {
+func (c *Config) sign(dc *engine.Config, t transport.Transport, files busFiles) error {
 	switch {
 	case files.sign != "" && c.Sign != nil:
 		return errors.New("sign= in the URL, and Config.Sign: leave one out")

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/plural"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -73,7 +73,7 @@ func (e *EvictedError) Error() string {
 // Is makes errors.Is(err, ErrEvicted) true.
 func (e *EvictedError) Is(target error) bool { return target == ErrEvicted }
 
-func publicEvicted(e *driver.EvictedError) *EvictedError {
+func publicEvicted(e *engine.EvictedError) *EvictedError {
 	return &EvictedError{
 		Publisher: PublisherID(e.Publisher), PublisherName: e.Name, Epoch: e.Epoch, Group: e.Group,
 		Behind: e.Behind, Allowed: e.Allowed, For: e.For,

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // StateWriter takes the state of a topic, as a row of records. It is for one goroutine, while
 // the function runs that it is passed to.
 type StateWriter struct {
-	w     *driver.StateWriter
+	w     *engine.StateWriter
 	topic string
 }
 
@@ -33,7 +33,7 @@ func (w *StateWriter) Write(record []byte) error {
 }
 
 // ErrStateKept: another publisher of the bus keeps the state of the topic.
-var ErrStateKept = driver.ErrStateKept
+var ErrStateKept = engine.ErrStateKept
 
 // State has write called when a subscriber begins with From(State): it writes what one has to
 // know before the messages that follow. It is called in a goroutine of its own, once for all
@@ -65,7 +65,7 @@ func (p *onTopic) State(write func(*StateWriter) error) error {
 	}
 	p.kept.mu.Lock()
 	defer p.kept.mu.Unlock()
-	drop, err := p.p.KeepState(p.topic, func(w *driver.StateWriter) error {
+	drop, err := p.p.KeepState(p.topic, func(w *engine.StateWriter) error {
 		return write(&StateWriter{w, p.topic.Name})
 	})
 	if err == nil {
@@ -212,7 +212,7 @@ func (c StateCause) remedy() string {
 }
 
 // stateError is the error in place of the state that d says is missing.
-func stateError(d *driver.Delivery) *StateError {
+func stateError(d *engine.Delivery) *StateError {
 	return &StateError{
 		Topic: d.Topic.Name, Cause: StateCause(d.Why),
 		Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch, Room: int(d.Number),

@@ -3,7 +3,7 @@ package pubsub
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -183,9 +183,9 @@ func (b *Bus) Stats() Stats {
 	return publicStats(time.Now(), &st)
 }
 
-// publicStats is where the driver's statistics become the user's. A
+// publicStats is where the engine's statistics become the user's. A
 // counter that is new in reliable does not convert before it is documented here.
-func publicStats(now time.Time, st *driver.Stats) Stats {
+func publicStats(now time.Time, st *engine.Stats) Stats {
 	s := Stats{
 		Time: now, Transport: st.Transport, Capabilities: st.Capabilities,
 		ForeignReplies: st.ForeignReplies, RepliesFailed: st.RepliesFailed, SlowConsumerPackets: st.SlowConsumerPackets, ReplacedMessages: st.ReplacedMessages,
@@ -227,7 +227,7 @@ func publicStats(now time.Time, st *driver.Stats) Stats {
 	return s
 }
 
-func publicLosses(losses []driver.Losses) []LossStats {
+func publicLosses(losses []engine.Losses) []LossStats {
 	all := make([]LossStats, len(losses))
 	for i, x := range losses {
 		all[i] = LossStats{Cause: Cause(x.Cause), Gaps: x.Gaps, Messages: x.Messages}

@@ -7,7 +7,7 @@ import (
 	"net"
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -95,15 +95,15 @@ func PublisherEvents() SubscribeOption {
 // Messages or Next, in one goroutine.
 type Subscription struct {
 	bus    *Bus
-	s      driver.Subscribed
-	one    *driver.Subscription // s, if it is read as it is: by no handler beside it, not conflated, of one loop
-	d      driver.Delivery
+	s      engine.Subscribed
+	one    *engine.Subscription // s, if it is read as it is: by no handler beside it, not conflated, of one loop
+	d      engine.Delivery
 	topic  string // the first one
 	from   Start
 	policy string             // what happens when it reads too slowly, for those who look
 	number uint64             // 1 is the first of the bus
-	beside *driver.Beside     // calls its handler; nil: the bus does, or there is none
-	newest *driver.Conflation // keeps the newest message of each key; nil: all are delivered
+	beside *engine.Beside     // calls its handler; nil: the bus does, or there is none
+	newest *engine.Conflation // keeps the newest message of each key; nil: all are delivered
 }
 
 // Subscribe subscribes to topic, and to those that Topics adds. Each may be a pattern, as
@@ -155,12 +155,12 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 // inPlace is a handler as the bus's own goroutine calls it.
 type inPlace Handler
 
-// Message implements driver.Handler.
+// Message implements engine.Handler.
 func (h inPlace) Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
 	h(message(from, t, number, data), nil)
 }
 
-// Run implements driver.Handler.
+// Run implements engine.Handler.
 func (h inPlace) Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 	m := message(from, t, number, nil)
 	for {
@@ -175,8 +175,8 @@ func (h inPlace) Run(from *reliable.Origin, t *reliable.Track, number uint64, bo
 	}
 }
 
-// Other implements driver.Handler.
-func (h inPlace) Other(d *driver.Delivery) { h(public(d)) }
+// Other implements engine.Handler.
+func (h inPlace) Other(d *engine.Delivery) { h(public(d)) }
 
 func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler) (*Subscription, error) {
 	o, err := b.subscribeOptions(topic, options)
@@ -193,7 +193,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		return nil, err
 	}
 	beside := handler != nil && (policy.Beside() || o.slow.conflates)
-	var called driver.Handler
+	var called engine.Handler
 	if handler != nil && !beside {
 		called = inPlace(handler)
 	}
@@ -202,7 +202,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		return nil, subscribeError(topic, err)
 	}
 	sub := &Subscription{bus: b, s: s, topic: topic, from: o.from, policy: o.slow.text()}
-	call := func(d *driver.Delivery) { handler(public(d)) }
+	call := func(d *engine.Delivery) { handler(public(d)) }
 	if o.slow.conflates {
 		sub.newest = s.Conflate(o.slow.conflationKey(), o.slow.limits)
 	}
@@ -213,7 +213,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		sub.beside = s.Beside(call)
 	}
 	if sub.beside == nil && sub.newest == nil {
-		sub.one, _ = s.(*driver.Subscription)
+		sub.one, _ = s.(*engine.Subscription)
 	}
 	b.add(sub)
 	return sub, nil
@@ -221,7 +221,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 
 // subscribeError is why a subscription of first and maybe other topics was refused.
 func subscribeError(first string, err error) error {
-	var topic *driver.TopicError
+	var topic *engine.TopicError
 	if errors.As(err, &topic) {
 		return failed("subscribe to", topic.Topic, topic.Err)
 	}
@@ -229,7 +229,7 @@ func subscribeError(first string, err error) error {
 }
 
 // public turns a delivery into what a user sees.
-func public(d *driver.Delivery) (Message, error) {
+func public(d *engine.Delivery) (Message, error) {
 	switch {
 	case d.Err != nil:
 		return Message{}, publicError(d.Err)
@@ -281,13 +281,13 @@ func (s *Subscription) next(ctx context.Context) error {
 	case s.one != nil:
 		return s.one.Next(ctx, &s.d)
 	case s.beside != nil:
-		return driver.ErrHandled
+		return engine.ErrHandled
 	case s.newest != nil:
 		return s.newest.Next(ctx, &s.d)
 	case s.s == nil:
 		return errNotMade
 	}
-	return s.s.(*driver.Joint).Next(ctx, &s.d)
+	return s.s.(*engine.Joint).Next(ctx, &s.d)
 }
 
 // NextBatch waits for the next message as Next does, and takes with it those that
@@ -326,7 +326,7 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 	if s.one != nil {
 		err = s.one.NextBatch(ctx, &s.d, more)
 	} else {
-		err = s.s.(*driver.Joint).NextBatch(ctx, &s.d, more)
+		err = s.s.(*engine.Joint).NextBatch(ctx, &s.d, more)
 	}
 	if err != nil {
 		return 0, s.failed("read", err)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
@@ -69,7 +69,7 @@ type TopicPublisher struct {
 // nothing: nothing is delivered, publishers do not count it among their subscribers, and
 // wait for it never. It is safe for concurrent use.
 type Survey struct {
-	s        *driver.Surveys
+	s        *engine.Surveys
 	patterns []pattern.Pattern
 	closed   atomic.Bool
 }
@@ -132,7 +132,7 @@ func (s *Survey) Close() error {
 //	list, err := bus.Topics(ctx, "md.>")
 func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error) {
 	if ctx == nil {
-		return nil, failed("list topics", "", driver.ErrNilContext)
+		return nil, failed("list topics", "", engine.ErrNilContext)
 	}
 	s, err := b.Survey(patterns...)
 	if err != nil {
@@ -147,7 +147,7 @@ func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error
 }
 
 // topicList sorts what was heard by topics.
-func topicList(h *driver.Surveyed) *TopicList {
+func topicList(h *engine.Surveyed) *TopicList {
 	list := &TopicList{Groups: h.Groups, Joined: h.Joined, Failed: h.Failed, Err: publicError(h.Err), Refused: h.Counts.Topics + h.Counts.Streams, For: h.For}
 	type bus struct{ id, epoch uint64 }
 	told := make(map[bus]bool)

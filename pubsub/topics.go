@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
 // Add adds topics and patterns to the subscription: what is published on them from now on
@@ -53,8 +53,8 @@ func (s *Subscription) Remove(topics ...string) error {
 }
 
 // changed is the error of a change of topics.
-func (s *Subscription) changed(call string, names []driver.TopicName, err error) error {
-	var topic *driver.TopicError
+func (s *Subscription) changed(call string, names []engine.TopicName, err error) error {
+	var topic *engine.TopicError
 	if errors.As(err, &topic) {
 		return failed(call, topic.Topic, topic.Err)
 	}
@@ -69,19 +69,19 @@ func (s *Subscription) changed(call string, names []driver.TopicName, err error)
 
 // topicNames checks topics and patterns and maps them to groups: a pattern to all those in
 // which topics that match can be.
-func (b *Bus) topicNames(topics []string) ([]driver.TopicName, error) {
-	names := make([]driver.TopicName, 0, len(topics))
+func (b *Bus) topicNames(topics []string) ([]engine.TopicName, error) {
+	names := make([]engine.TopicName, 0, len(topics))
 	for _, name := range topics {
 		p, err := parsePattern(name)
 		switch {
 		case err != nil:
 			return nil, err
 		case !p.Wild():
-			names = append(names, driver.TopicName{Name: name, Group: b.Group(name)})
+			names = append(names, engine.TopicName{Name: name, Group: b.Group(name)})
 			continue
 		}
 		for _, group := range b.groups.Groups(p) {
-			names = append(names, driver.TopicName{Name: name, Group: group, Pattern: p})
+			names = append(names, engine.TopicName{Name: name, Group: group, Pattern: p})
 		}
 	}
 	return names, nil
@@ -133,7 +133,7 @@ func (s SubscriptionStats) Gaps() (n uint64) {
 // Stats takes a snapshot. When the bus is closed, and in a handler, it holds what is
 // counted without a look at the streams.
 func (s *Subscription) Stats() SubscriptionStats {
-	var d driver.SubscriptionStats
+	var d engine.SubscriptionStats
 	if s.newest != nil {
 		d = s.newest.Stats()
 	} else {

@@ -3,7 +3,7 @@ package pubsub
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
 // Trace is told what becomes of packets, while it does, in the manner of
@@ -65,21 +65,21 @@ type TraceLoss struct {
 }
 
 // tell calls what is set for x.
-func (t *Trace) tell(x *driver.Trace) {
+func (t *Trace) tell(x *engine.Trace) {
 	switch x.Kind {
-	case driver.TraceSent:
+	case engine.TraceSent:
 		if t.Sent != nil {
 			t.Sent(TraceSent{x.Group, x.First, int(x.Packets), x.Bytes, x.Repair})
 		}
 		return
-	case driver.TraceNAKReceived:
+	case engine.TraceNAKReceived:
 		if t.NAKReceived != nil {
 			t.NAKReceived(TraceNAK{x.Group, x.Subscriber, x.First, x.Packets})
 		}
 		return
 	}
 	of := [...]func(TraceLoss){
-		driver.TraceMissing: t.Missing, driver.TraceNAKSent: t.NAKSent, driver.TraceRepaired: t.Repaired, driver.TraceDelivered: t.Delivered, driver.TraceLost: t.Lost,
+		engine.TraceMissing: t.Missing, engine.TraceNAKSent: t.NAKSent, engine.TraceRepaired: t.Repaired, engine.TraceDelivered: t.Delivered, engine.TraceLost: t.Lost,
 	}
 	if f := of[x.Kind]; f != nil {
 		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, x.Epoch, x.First, x.Packets, x.Took, Cause(x.Cause)})

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
 // What calls on zero values, and with nil options, return.
@@ -44,12 +44,12 @@ func (s *Subscription) unreadable() error {
 	case s.s == nil:
 		return errNotMade
 	case s.beside != nil:
-		return driver.ErrHandled
+		return engine.ErrHandled
 	}
 	return nil
 }
 
-// err is why the subscription ended, as the driver has it.
+// err is why the subscription ended, as the engine has it.
 func (s *Subscription) err() error {
 	if s.s == nil {
 		return errNotMade

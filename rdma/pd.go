@@ -6,7 +6,7 @@ type PD interface {
 	// Device that the domain belongs to.
 	Device() Device
 	// RegisterMemory registers mem, which must lie outside the Go heap
-	// (internal/offheap) and stay mapped until the region is closed: a NIC
+	// (internal/sys) and stay mapped until the region is closed: a NIC
 	// reads and writes it at any time. ibv_reg_mr(3). EINVAL: mem is empty, or
 	// access has remote rights without AccessLocalWrite; ENOMEM: the memory
 	// cannot be locked (RLIMIT_MEMLOCK), or MaxMR is reached.

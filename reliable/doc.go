@@ -4,8 +4,8 @@
 //
 // The package is pure. It opens no socket, starts no goroutine, reads no clock
 // and draws no randomness of its own: the time (now) and the random source
-// come in, packets to send and messages to deliver come out. internal/driver
-// runs it over a transport; internal/sim runs it in virtual time.
+// come in, packets to send and messages to deliver come out. internal/engine
+// runs it over a transport; test/sim runs it in virtual time.
 //
 // The life of a message on the way out:
 //

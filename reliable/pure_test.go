@@ -22,11 +22,9 @@ func TestDependenciesArePure(t *testing.T) {
 		"github.com/fanfaremq/fanfare/reliable":          true,
 		"github.com/fanfaremq/fanfare/internal/wire":     true,
 		"github.com/fanfaremq/fanfare/internal/ring":     true,
-		"github.com/fanfaremq/fanfare/internal/idmap":    true,
 		"github.com/fanfaremq/fanfare/internal/crc":      true,
 		"github.com/fanfaremq/fanfare/internal/prefetch": true, // only time depends on it
 		"github.com/fanfaremq/fanfare/internal/pattern":  true,
-		"github.com/fanfaremq/fanfare/internal/listset":  true,
 		"github.com/fanfaremq/fanfare/transport":         true, // the trains that it sends, and nothing else
 		"golang.org/x/sys/cpu":                           true, // what the processor can do, for internal/crc
 	}
@@ -85,7 +83,7 @@ func TestSourcesArePure(t *testing.T) {
 
 // eachFile visits the sources of the core and of what it stands on.
 func eachFile(t *testing.T, visit func(name string, f *ast.File)) {
-	for _, dir := range []string{".", "../internal/wire", "../internal/ring", "../internal/idmap", "../internal/crc"} {
+	for _, dir := range []string{".", "../internal/wire", "../internal/ring", "../internal/ring", "../internal/crc"} {
 		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(names) == 0 {
 			t.Fatalf("no sources in %s: %v", dir, err)

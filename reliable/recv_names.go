@@ -1,8 +1,8 @@
 package reliable
 
 import (
-	"github.com/fanfaremq/fanfare/internal/idmap"
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -28,7 +28,7 @@ type Names interface {
 type names struct {
 	to     Names // nil: nobody asks for them
 	hold   bool  // packets wait for them: there is a pattern
-	known  idmap.Map[topicName]
+	known  ring.Map[topicName]
 	byName pattern.Set[uint64] // ids of known, by their names
 	found  []uint64            // by NamesMatching
 	held   map[uint32]int      // of known and refused, those that publishers with each key have named; nil where nothing proves the key
@@ -50,10 +50,10 @@ func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d
 
 // streamNames are the topic names that one stream has told, and which of its topics have none yet.
 type streamNames struct {
-	last    uint64               // id of one of has: that of the latest run
-	has     idmap.Map[topicName] // the topics that it has, as far as their names are known
-	unnamed map[uint64]struct{}  // ids of topics of which EventUnnamed was delivered
-	refused refusedNames         // topics on which the publisher may not publish
+	last    uint64              // id of one of has: that of the latest run
+	has     ring.Map[topicName] // the topics that it has, as far as their names are known
+	unnamed map[uint64]struct{} // ids of topics of which EventUnnamed was delivered
+	refused refusedNames        // topics on which the publisher may not publish
 
 	open    bool    // the publisher is asked for all names
 	from    uint64  // what it tells must hold here

@@ -3,7 +3,7 @@ package reliable
 import (
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/idmap"
+	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 // Message numbers make a gap exact: when the next message of a topic, or the
 // publisher's word (Total), shows a number too high, those between are lost.
 type Reader struct {
-	topics idmap.Map[Track]
+	topics ring.Map[Track]
 	max    int // bytes of the longest message
 
 	readerLosses

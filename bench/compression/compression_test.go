@@ -10,7 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/feed"
 	"github.com/fanfaremq/fanfare/internal/compress"
-	"github.com/fanfaremq/fanfare/internal/sim"
+	"github.com/fanfaremq/fanfare/test/sim"
 )
 
 // real are the messages of a day at Nasdaq that come with the example, on one topic.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // raw is what the machine can do from Go: trains of datagrams through UDP GSO
@@ -99,17 +99,17 @@ func rawSendSocket(g group, buffer int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := linuxnet.SetMulticast(fd, g.local, g.iface.Index, 1, true); err != nil {
+	if err := sys.SetMulticast(fd, g.local, g.iface.Index, 1, true); err != nil {
 		unix.Close(fd)
 		return -1, fmt.Errorf("interface %s: %w", g.iface.Name, err)
 	}
-	linuxnet.SetSendBuffer(fd, buffer)
+	sys.SetSendBuffer(fd, buffer)
 	return fd, nil
 }
 
 // rawSocket makes a UDP socket that blocks.
 func rawSocket() (int, error) {
-	fd, err := linuxnet.OpenUDP(false)
+	fd, err := sys.OpenUDP(false)
 	if err == nil {
 		err = unix.SetNonblock(fd, false)
 	}

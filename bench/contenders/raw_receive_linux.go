@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // Subscribe implements worker.Contender.
@@ -74,12 +74,12 @@ func rawReceiveSocket(g group, buffer int) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	linuxnet.SetReceiveBuffer(fd, buffer)
-	if !linuxnet.TakeTrains(fd) {
+	sys.SetReceiveBuffer(fd, buffer)
+	if !sys.TakeTrains(fd) {
 		err = errors.New("UDP_GRO needs Linux 5.0 or later")
 	}
 	tv := unix.NsecToTimeval(int64(rawPoll))
-	err = cmp.Or(err, linuxnet.Share(fd), linuxnet.Bind(fd, g.addr, g.iface.Index), linuxnet.Join(fd, g.addr.Addr(), g.iface.Index),
+	err = cmp.Or(err, sys.Share(fd), sys.Bind(fd, g.addr, g.iface.Index), sys.Join(fd, g.addr.Addr(), g.iface.Index),
 		os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)))
 	if err != nil {
 		unix.Close(fd)

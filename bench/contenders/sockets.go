@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // group is where a baseline sends: a multicast address, and the interface.
@@ -24,7 +24,7 @@ func parseGroup(address, name string) (group, error) {
 	if g.addr, err = netip.ParseAddrPort(address); err != nil || !g.addr.Addr().Is4() || !g.addr.Addr().IsMulticast() {
 		return g, fmt.Errorf("%q is no IPv4 multicast address with a port", address)
 	}
-	if g.iface, err = netif.Find(name); err != nil {
+	if g.iface, err = sys.FindInterface(name); err != nil {
 		return g, err
 	}
 	g.local, err = localAddress(g.iface)
@@ -34,7 +34,7 @@ func parseGroup(address, name string) (group, error) {
 // LocalAddress is an IPv4 address of an interface, which is named by its name or
 // one of its addresses. Package bench/peers, a module of its own, asks for it.
 func LocalAddress(name string) (netip.Addr, error) {
-	i, err := netif.Find(name)
+	i, err := sys.FindInterface(name)
 	if err != nil {
 		return netip.Addr{}, err
 	}
@@ -43,7 +43,7 @@ func LocalAddress(name string) (netip.Addr, error) {
 
 // localAddress is an IPv4 address of an interface.
 func localAddress(i *net.Interface) (netip.Addr, error) {
-	addrs, err := netif.Addrs(i)
+	addrs, err := sys.InterfaceAddrs(i)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("addresses of %s: %w", i.Name, err)
 	}

@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/fanfaremq/fanfare/internal/cli"
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/cli"
 )
 
 func main() { os.Exit(cli.Main()) }

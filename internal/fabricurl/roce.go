@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"net/url"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma/roce"
 	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
@@ -19,7 +19,7 @@ func openRoCE(u *url.URL) (*Host, error) {
 	cfg := roce.Config{Check: c.Check}
 	name := c.Interface
 	if name != "" {
-		link, err := netif.Find(name)
+		link, err := sys.FindInterface(name)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,7 @@ package pattern
 import (
 	"strings"
 
-	"github.com/fanfaremq/fanfare/internal/listset"
+	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
 // Set has values by their patterns, and finds those whose pattern matches a topic. It
@@ -19,8 +19,8 @@ type Set[T comparable] struct {
 type node[T comparable] struct {
 	literal map[string]*node[T] // by the next token
 	one     *node[T]            // where that is *
-	rest    listset.Set[T]      // whose pattern ends in > here
-	end     listset.Set[T]      // whose pattern ends here
+	rest    ring.Set[T]         // whose pattern ends in > here
+	end     ring.Set[T]         // whose pattern ends here
 }
 
 // Len is the number of values in the set.

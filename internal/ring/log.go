@@ -3,8 +3,6 @@ package ring
 import (
 	"slices"
 	"sync/atomic"
-
-	"github.com/fanfaremq/fanfare/internal/listset"
 )
 
 // Item is one entry of a Log: a packet, or a note of the producer, in the order of both.
@@ -40,10 +38,10 @@ type Log struct {
 	head     atomic.Uint64 // items below are readable
 	_        [64]byte
 
-	tail        uint64               // loop only: items below have been given back
-	cursors     listset.Set[*Cursor] // loop only: all
-	active      []*Cursor            // loop only: those that are not parked, and some that are
-	heldPackets []heldPacket         // loop only
+	tail        uint64       // loop only: items below have been given back
+	cursors     Set[*Cursor] // loop only: all
+	active      []*Cursor    // loop only: those that are not parked, and some that are
+	heldPackets []heldPacket // loop only
 }
 
 // NewLog returns a log of capacity items, a power of two, over slots.

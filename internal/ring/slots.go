@@ -1,6 +1,7 @@
 // Package ring holds the receive side's packet memory: slots of a fixed size
 // (Slots), and the log of a stream's packets in order, which any number of
-// cursors read at their own speed without a lock (Log, Cursor).
+// cursors read at their own speed without a lock (Log, Cursor). Beside them are two
+// containers for the hot path: Map, by ids of topics, and Set, a list in which each value is once.
 package ring
 
 import (

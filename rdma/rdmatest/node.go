@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -158,7 +158,7 @@ func (n *node) resources() {
 	t.must("Device", err)
 	n.pd, err = n.dev.AllocPD()
 	t.must("AllocPD", err)
-	n.mem, err = offheap.Alloc(slots * slotSize)
+	n.mem, err = sys.Alloc(slots * slotSize)
 	t.must("Alloc", err)
 	n.mr, err = n.pd.RegisterMemory(n.mem, rdma.AccessLocalWrite)
 	t.must("RegisterMemory", err)
@@ -315,6 +315,6 @@ func (n *node) close() {
 	}
 	_ = n.ch.Close()
 	if n.mr != nil {
-		offheap.Free(n.mem)
+		sys.Free(n.mem)
 	}
 }

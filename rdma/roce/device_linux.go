@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
@@ -57,7 +57,7 @@ type device struct {
 
 // sockets are those of a device, by what they are for. Under device.mu.
 type sockets struct {
-	watched *linuxnet.Poller // of all
+	watched *sys.Poller // of all
 	byID    map[int32]*socket
 	nextID  int32
 	groups  map[netip.Addr]*socket
@@ -140,7 +140,7 @@ func (d *device) start() (err error) {
 		return nil
 	}
 	if d.sockets.watched == nil {
-		if d.sockets.watched, err = linuxnet.NewPoller(); err != nil {
+		if d.sockets.watched, err = sys.NewPoller(); err != nil {
 			return failed(op, err)
 		}
 	}

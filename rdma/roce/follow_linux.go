@@ -3,7 +3,7 @@ package roce
 import (
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
@@ -14,7 +14,7 @@ import (
 
 // lookAt is what an interface is now.
 func lookAt(index int, cfg *Config) (link, error) {
-	ifc, err := netif.ByIndex(index)
+	ifc, err := sys.InterfaceByIndex(index)
 	if err != nil {
 		return link{}, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // keeper is the goroutine that reads the unicast sockets when nobody else does,
@@ -14,12 +14,12 @@ import (
 // of others, which must not wait until it polls again. device.start starts it and
 // Provider.Close ends it.
 type keeper struct {
-	poll  *linuxnet.Poller
-	sig   *linuxnet.Signal
+	poll  *sys.Poller
+	sig   *sys.Signal
 	grace time.Duration // keeperGrace
 	quit  chan struct{}
 	done  sync.WaitGroup
-	news  linuxnet.LinkWatch
+	news  sys.LinkWatch
 
 	// Of the goroutine only, once it runs.
 	sockets []*socket
@@ -35,10 +35,10 @@ const keeperGrace = time.Millisecond
 func (d *device) startKeeper() error {
 	k := &keeper{grace: keeperGrace, quit: make(chan struct{})}
 	var err error
-	if k.poll, err = linuxnet.NewPoller(); err != nil {
+	if k.poll, err = sys.NewPoller(); err != nil {
 		return err
 	}
-	if k.sig, err = linuxnet.NewSignal(k.poll, 0); err != nil {
+	if k.sig, err = sys.NewSignal(k.poll, 0); err != nil {
 		k.poll.Close()
 		return err
 	}
@@ -119,7 +119,7 @@ const lookAgain = 250 * time.Millisecond
 // waitLimit is how long the keeper may wait for news.
 func (k *keeper) waitLimit() time.Duration {
 	if k.lookAt.IsZero() {
-		return linuxnet.Forever
+		return sys.Forever
 	}
 	return max(0, time.Until(k.lookAt))
 }

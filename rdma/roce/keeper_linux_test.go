@@ -3,7 +3,7 @@ package roce
 import (
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // The keeper ends when it is told to, also where its grace is over by the time it
@@ -12,10 +12,10 @@ func TestKeeperEnds(t *testing.T) {
 	for range 50 {
 		k := &keeper{quit: make(chan struct{})} // without grace
 		var err error
-		if k.poll, err = linuxnet.NewPoller(); err != nil {
+		if k.poll, err = sys.NewPoller(); err != nil {
 			t.Fatal(err)
 		}
-		if k.sig, err = linuxnet.NewSignal(k.poll, 0); err != nil {
+		if k.sig, err = sys.NewSignal(k.poll, 0); err != nil {
 			t.Fatal(err)
 		}
 		k.done.Add(1)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -51,7 +51,7 @@ func lease(qpn rdma.QPN) (*socket, error) {
 	}
 	s := &socket{fd: fd, kind: leaseSocket, qpn: qpn}
 	err = cmp.Or(
-		linuxnet.Set(fd, "SO_PASSCRED", unix.SOL_SOCKET, unix.SO_PASSCRED, 1),
+		sys.Set(fd, "SO_PASSCRED", unix.SOL_SOCKET, unix.SO_PASSCRED, 1),
 		os.NewSyscallError("bind", unix.Bind(fd, &unix.SockaddrUnix{Name: leaseName(qpn)})),
 	)
 	if err != nil {

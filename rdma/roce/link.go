@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
@@ -27,7 +27,7 @@ type link struct {
 
 // findLinks finds the interfaces of cfg.
 func findLinks(cfg *Config) ([]link, error) {
-	all, err := netif.All()
+	all, err := sys.Interfaces()
 	if err != nil {
 		return nil, failed("open RoCE", err)
 	}
@@ -80,7 +80,7 @@ func boolInt(b bool) int {
 func linkOf(ifc *net.Interface, cfg *Config) (link, error) {
 	l := link{name: ifc.Name, index: ifc.Index, mtu: ifc.MTU, up: ifc.Flags&net.FlagUp != 0,
 		loopback: ifc.Flags&net.FlagLoopback != 0, mac: ifc.HardwareAddr}
-	addrs, err := netif.Addrs(ifc)
+	addrs, err := sys.InterfaceAddrs(ifc)
 	if err != nil {
 		return l, failed("open RoCE", err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -67,7 +67,7 @@ func (d *device) leave(group netip.Addr) {
 	}
 	if s.users--; s.users == 0 {
 		delete(d.sockets.groups, group)
-		linuxnet.Leave(s.fd, group, d.link.index)
+		sys.Leave(s.fd, group, d.link.index)
 		d.retire(s)
 	}
 }

@@ -6,8 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
@@ -22,9 +21,9 @@ type outlet struct {
 	single, train int
 	full          int // the one that had no room
 	path          rocev2.Path
-	batch         linuxnet.SendBatch
+	batch         sys.SendBatch
 	staging       []byte
-	lens          [linuxnet.MaxSegments]int
+	lens          [sys.MaxSegments]int
 
 	// Guarded by device.mu.
 	watched *socket  // the full one
@@ -53,7 +52,7 @@ func newOutlet(d *device, qpn rdma.QPN, src rdma.GID) (*outlet, error) {
 		o.closeSockets()
 	}
 	if err == nil {
-		o.staging, err = offheap.Alloc(linuxnet.MaxTrainBytes + rocev2.MaxBytes)
+		o.staging, err = sys.Alloc(sys.MaxTrainBytes + rocev2.MaxBytes)
 	}
 	if err != nil {
 		o.closeSockets()
@@ -81,13 +80,13 @@ func (o *outlet) socket(noChecksum bool) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	linuxnet.SetSendBuffer(fd, o.d.cfg.SendBuffer)
+	sys.SetSendBuffer(fd, o.d.cfg.SendBuffer)
 	// What is sent to the port would fill it up.
-	linuxnet.SetReceiveBuffer(fd, 0)
-	err = cmp.Or(dropAll(fd), linuxnet.SetMulticast(fd, ip, o.d.link.index, defaultHopLimit, true))
+	sys.SetReceiveBuffer(fd, 0)
+	err = cmp.Or(dropAll(fd), sys.SetMulticast(fd, ip, o.d.link.index, defaultHopLimit, true))
 	set := func(name string, level, opt, value int) {
 		if err == nil {
-			err = linuxnet.Set(fd, name, level, opt, value)
+			err = sys.Set(fd, name, level, opt, value)
 		}
 	}
 	if ip.Is4() {
@@ -127,6 +126,6 @@ func (o *outlet) closeSockets() {
 
 func (o *outlet) close() {
 	o.closeSockets()
-	offheap.Free(o.staging)
+	sys.Free(o.staging)
 	o.staging = nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -64,7 +64,7 @@ func newPeerAt(t testing.TB, p *Provider, ip netip.Addr) *peer {
 	must(t, "device", err)
 	n.pd, err = n.dev.AllocPD()
 	must(t, "PD", err)
-	n.mem, err = offheap.Alloc(2 * peerSlots * slotBytes)
+	n.mem, err = sys.Alloc(2 * peerSlots * slotBytes)
 	must(t, "memory", err)
 	n.mr, err = n.pd.RegisterMemory(n.mem, rdma.AccessLocalWrite)
 	must(t, "MR", err)
@@ -208,5 +208,5 @@ func (n *peer) close() {
 	must(n.t, "close PD", n.pd.Close())
 	must(n.t, "destroy id", n.id.Destroy(context.Background()))
 	must(n.t, "close event channel", n.ch.Close())
-	offheap.Free(n.mem)
+	sys.Free(n.mem)
 }

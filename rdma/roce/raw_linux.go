@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
@@ -39,9 +39,9 @@ func openRaw(d *device) (*socket, error) {
 		return nil, os.NewSyscallError("raw socket", err)
 	}
 	s := &socket{fd: fd, kind: rawSocket, ipv4: true}
-	linuxnet.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
-	linuxnet.CountDrops(fd)
-	err = cmp.Or(d.selectRaw(fd), linuxnet.Set(fd, "IP_PKTINFO", unix.IPPROTO_IP, unix.IP_PKTINFO, 1))
+	sys.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
+	sys.CountDrops(fd)
+	err = cmp.Or(d.selectRaw(fd), sys.Set(fd, "IP_PKTINFO", unix.IPPROTO_IP, unix.IP_PKTINFO, 1))
 	if err != nil {
 		s.close()
 		return nil, err
@@ -69,10 +69,10 @@ func (d *device) selectRaw(fd int) error {
 			groups = append(groups, g)
 		}
 	}
-	if len(groups) <= maxSelected && linuxnet.SetFilter(fd, selection(own, groups, false)) == nil {
+	if len(groups) <= maxSelected && sys.SetFilter(fd, selection(own, groups, false)) == nil {
 		return nil
 	}
-	return linuxnet.SetFilter(fd, selection(own, nil, true))
+	return sys.SetFilter(fd, selection(own, nil, true))
 }
 
 // selection is a program for a raw socket, whose data begins with the IP header.
@@ -99,4 +99,4 @@ func selection(own, groups []netip.Addr, allGroups bool) []bpf.Instruction {
 }
 
 // dropAll makes a socket receive nothing.
-func dropAll(fd int) error { return linuxnet.SetFilter(fd, []bpf.Instruction{bpf.RetConstant{}}) }
+func dropAll(fd int) error { return sys.SetFilter(fd, []bpf.Instruction{bpf.RetConstant{}}) }

@@ -3,8 +3,7 @@ package roce
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
@@ -30,7 +29,7 @@ const (
 // it.
 type receiver struct {
 	mem   []byte
-	batch *linuxnet.RecvBatch
+	batch *sys.RecvBatch
 	evs   [64]unix.EpollEvent
 	ready []*socket
 	turns uint
@@ -41,11 +40,11 @@ type receiver struct {
 func (r *receiver) open(d *device) error {
 	r.in.d = d
 	r.out.init()
-	mem, err := offheap.Alloc(recvBatch * recvBytes)
+	mem, err := sys.Alloc(recvBatch * recvBytes)
 	if err != nil {
 		return err
 	}
-	r.mem, r.batch = mem, linuxnet.NewRecvBatch(recvBatch, linuxnet.RoomForHeaders)
+	r.mem, r.batch = mem, sys.NewRecvBatch(recvBatch, sys.RoomForHeaders)
 	for i := range recvBatch {
 		r.batch.SetBuffer(i, mem[i*recvBytes:][:recvBytes])
 	}
@@ -53,7 +52,7 @@ func (r *receiver) open(d *device) error {
 }
 
 func (r *receiver) close() {
-	offheap.Free(r.mem)
+	sys.Free(r.mem)
 	r.mem, r.ready = nil, nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
@@ -116,7 +116,7 @@ func (d *device) passOn() {
 func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
 	r := &d.rx
 	// Anybody may send descriptors along: there is no room to take them.
-	got, errno := r.batch.RecvLimited(s.fd, recvBatch, linuxnet.RoomForUID)
+	got, errno := r.batch.RecvLimited(s.fd, recvBatch, sys.RoomForUID)
 	if errno != 0 {
 		return 0, errno == unix.EINTR
 	}
@@ -138,7 +138,7 @@ func (d *device) relayed(s *socket, b []byte, trusted bool) {
 }
 
 // trusts says whether a process may pass datagrams on to this one.
-func (d *device) trusts(c *linuxnet.Control) bool {
+func (d *device) trusts(c *sys.Control) bool {
 	return c.HasUID && (d.cfg.RelayAnyUser || d.users.trusts(c.UID))
 }
 

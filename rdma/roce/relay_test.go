@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 )
@@ -288,9 +288,9 @@ func TestRelayIsNotTrusted(t *testing.T) {
 	}
 	d := p.devices[0]
 	for _, c := range []struct {
-		c    linuxnet.Control
+		c    sys.Control
 		want bool
-	}{{linuxnet.Control{HasUID: true, UID: uint32(os.Getuid())}, true}, {linuxnet.Control{HasUID: true}, true}, {linuxnet.Control{}, false}, {linuxnet.Control{HasUID: true, UID: 54321}, false}} {
+	}{{sys.Control{HasUID: true, UID: uint32(os.Getuid())}, true}, {sys.Control{HasUID: true}, true}, {sys.Control{}, false}, {sys.Control{HasUID: true, UID: 54321}, false}} {
 		if d.trusts(&c.c) != c.want {
 			t.Errorf("%+v is trusted: %v", c.c, !c.want)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
@@ -120,7 +120,7 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 	sent := n
 	if trains = trains && n > 1; trains {
 		errno := o.sendTrain(bytes)
-		if errno != 0 && !linuxnet.RefusesTrains(errno) {
+		if errno != 0 && !sys.RefusesTrains(errno) {
 			return n, errno
 		}
 		if errno != 0 {
@@ -156,7 +156,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	front := &batch[0].Net
 	if o.path.Dst != front.Dst {
 		o.path.Dst = front.Dst
-		o.batch.SetAddress(linuxnet.NewSockaddr(netip.AddrPortFrom(front.Dst.IP(), rocev2.Port), o.d.link.index))
+		o.batch.SetAddress(sys.NewSockaddr(netip.AddrPortFrom(front.Dst.IP(), rocev2.Port), o.d.link.index))
 	}
 	hopLimit := front.HopLimit
 	if hopLimit == defaultHopLimit {
@@ -164,7 +164,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	}
 	o.batch.SetHeader(hopLimit, front.TrafficClass)
 	prefix, size, head := uint32(0), 0, 0
-	limit := min(len(batch), linuxnet.MaxSegments)
+	limit := min(len(batch), sys.MaxSegments)
 	for n < limit {
 		g := &batch[n]
 		if n > 0 && (g.Net != *front) {
@@ -173,7 +173,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 		h := rocev2.Header{HasImm: g.HasImm, Imm: g.Imm, Solicited: g.Solicited, PKey: g.PKey,
 			DestQPN: g.DestQPN, PSN: g.PSN, QKey: g.QKey, SrcQPN: g.SrcQPN}
 		l := h.Size(g.Len)
-		if bytes+l > linuxnet.MaxTrainBytes || train && n > 0 && l > head {
+		if bytes+l > sys.MaxTrainBytes || train && n > 0 && l > head {
 			break
 		}
 		if l != size {
@@ -181,7 +181,7 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 		}
 		if n == 0 {
 			head = l
-			if most := linuxnet.MaxTrainBytes / l; limit > most {
+			if most := sys.MaxTrainBytes / l; limit > most {
 				parts := (limit + most - 1) / most
 				limit = (limit + parts - 1) / parts
 			}

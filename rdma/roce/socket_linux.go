@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
@@ -43,7 +43,7 @@ type socket struct {
 	dst     rdma.GID // of what arrives; not of raw ones
 	qpn     rdma.QPN // of a lease
 	users   int      // who want the group: the connection manager, attached queue pairs
-	drops   linuxnet.Drops
+	drops   sys.Drops
 	ready   bool // is in receiver.ready
 	trains  bool // the latest call brought trains
 	retired atomic.Bool
@@ -60,11 +60,11 @@ func (s *socket) close() {
 // newUDP makes a UDP socket with what all kinds have in common: several processes
 // can have its port.
 func newUDP(ipv4 bool) (int, error) {
-	fd, err := linuxnet.OpenUDP(!ipv4)
+	fd, err := sys.OpenUDP(!ipv4)
 	if err != nil {
 		return -1, err
 	}
-	if err := linuxnet.Share(fd); err != nil {
+	if err := sys.Share(fd); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}
@@ -77,28 +77,28 @@ const udpNoCheck6RX = 102
 
 // setupReceive makes a socket tell what a datagram's header had.
 func setupReceive(d *device, fd int, ipv4 bool) error {
-	linuxnet.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
-	linuxnet.CountDrops(fd)
+	sys.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
+	sys.CountDrops(fd)
 	if !d.cfg.NoGRO {
-		linuxnet.TakeTrains(fd)
+		sys.TakeTrains(fd)
 	}
 	if ipv4 {
 		return cmp.Or(
-			linuxnet.Set(fd, "IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1),
-			linuxnet.Set(fd, "IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1),
+			sys.Set(fd, "IP_RECVTTL", unix.IPPROTO_IP, unix.IP_RECVTTL, 1),
+			sys.Set(fd, "IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1),
 		)
 	}
 	return cmp.Or(
-		linuxnet.Set(fd, "UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, udpNoCheck6RX, 1),
-		linuxnet.Set(fd, "IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
-		linuxnet.Set(fd, "IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
+		sys.Set(fd, "UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, udpNoCheck6RX, 1),
+		sys.Set(fd, "IPV6_RECVHOPLIMIT", unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
+		sys.Set(fd, "IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
 	)
 }
 
 // bind binds a socket; EADDRINUSE becomes a *PortInUseError.
 func bind(fd int, ip netip.Addr, port uint16, scope int) error {
 	addr := netip.AddrPortFrom(ip, port)
-	err := linuxnet.Bind(fd, addr, scope)
+	err := sys.Bind(fd, addr, scope)
 	switch {
 	case err == nil:
 		return nil
@@ -120,7 +120,7 @@ func openUnicast(d *device, ip netip.Addr) (*socket, error) {
 	if err == nil && !s.ipv4 && d.cfg.Addrs == nil {
 		// The interface has the address, but it may be tentative for a second or
 		// two after the interface came up (RFC 4862 §5.4).
-		err = linuxnet.Set(fd, "IPV6_FREEBIND", unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
+		err = sys.Set(fd, "IPV6_FREEBIND", unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1)
 	}
 	if err == nil {
 		err = bind(fd, ip, rocev2.Port, d.link.index)
@@ -140,7 +140,7 @@ func openGroup(d *device, group netip.Addr) (*socket, error) {
 	}
 	s := &socket{fd: fd, kind: groupSocket, ipv4: group.Is4(), dst: rdma.GIDFromIP(group)}
 	if err = setupReceive(d, fd, s.ipv4); err == nil {
-		err = linuxnet.OnlyOwnGroups(fd, !s.ipv4, d.link.index)
+		err = sys.OnlyOwnGroups(fd, !s.ipv4, d.link.index)
 	}
 	if err == nil && d.full && s.ipv4 {
 		// The raw socket gets the datagrams; this one is there for the
@@ -151,7 +151,7 @@ func openGroup(d *device, group netip.Addr) (*socket, error) {
 		err = bind(fd, group, rocev2.Port, d.link.index)
 	}
 	if err == nil {
-		err = linuxnet.Join(fd, group, d.link.index)
+		err = sys.Join(fd, group, d.link.index)
 	}
 	if err != nil {
 		s.close()

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 )
@@ -156,7 +156,7 @@ func TestFailedLookIsNoRemoval(t *testing.T) {
 // A process without a descriptor left learns nothing, which is not that there are
 // no addresses; and that there is no interface is known without a descriptor.
 func TestLookWithoutDescriptors(t *testing.T) {
-	var watch, none linuxnet.LinkWatch
+	var watch, none sys.LinkWatch
 	must(t, "watch", watch.Open())
 	defer watch.Close()
 	lo, err := net.InterfaceByName("lo")
@@ -188,9 +188,9 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.77")}, Check: CheckUDP})
 	d := p.devices[0]
 	var err error
-	d.sockets.watched, err = linuxnet.NewPoller() // as after a start that found no address
+	d.sockets.watched, err = sys.NewPoller() // as after a start that found no address
 	must(t, "poller", err)
-	none, err := linuxnet.NewPoller()
+	none, err := sys.NewPoller()
 	must(t, "poller", err)
 	none.Close()
 	k := &keeper{poll: none}
@@ -202,7 +202,7 @@ func TestAddressThatCannotBeWatched(t *testing.T) {
 	if got := unicastSockets(t, d); got != 0 || len(k.sockets) != 0 {
 		t.Errorf("%d sockets are left, the keeper has %d", got, len(k.sockets))
 	}
-	k.poll, err = linuxnet.NewPoller()
+	k.poll, err = sys.NewPoller()
 	must(t, "poller", err)
 	defer k.poll.Close()
 	if !d.follow(k) || unicastSockets(t, d) != 1 || len(k.sockets) != 1 {
@@ -247,9 +247,9 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	}
 	k := &keeper{quit: make(chan struct{}), lookAt: time.Now()}
 	var err error
-	k.poll, err = linuxnet.NewPoller()
+	k.poll, err = sys.NewPoller()
 	must(t, "poller", err)
-	k.sig, err = linuxnet.NewSignal(k.poll, 0)
+	k.sig, err = sys.NewSignal(k.poll, 0)
 	must(t, "signal", err)
 	k.done.Add(1)
 	go k.run(d)

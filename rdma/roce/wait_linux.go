@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -24,7 +24,7 @@ var _ rdma.Pollable = (*waiter)(nil)
 
 // waiter implements rdma.Waiter.
 type waiter struct {
-	*linuxnet.Waiter
+	*sys.Waiter
 	d      *device
 	closed atomic.Bool
 }
@@ -37,7 +37,7 @@ func (d *device) NewWaiter() (rdma.Waiter, error) {
 	if err := d.start(); err != nil {
 		return nil, err
 	}
-	w, err := linuxnet.NewWaiter()
+	w, err := sys.NewWaiter()
 	if err != nil {
 		return nil, failed(op, err)
 	}

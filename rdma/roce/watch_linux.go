@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // watch is the goroutine that receives as long as a completion queue is armed.
@@ -20,7 +20,7 @@ type watch struct {
 	mu      sync.Mutex
 	started bool
 	stopped bool
-	sig     *linuxnet.Signal
+	sig     *sys.Signal
 }
 
 func (w *watch) init(d *device) {
@@ -43,11 +43,11 @@ func (d *device) Arm() {
 
 // begin starts the goroutine. The caller holds mu.
 func (w *watch) begin() {
-	p, err := linuxnet.NewPoller()
+	p, err := sys.NewPoller()
 	if err != nil {
 		return // out of descriptors: the next to arm tries again
 	}
-	if w.sig, err = linuxnet.NewSignal(p, 0); err == nil {
+	if w.sig, err = sys.NewSignal(p, 0); err == nil {
 		if err = p.AddPoller(w.d.sockets.watched, 0); err != nil {
 			w.sig.Close()
 		}
@@ -61,7 +61,7 @@ func (w *watch) begin() {
 	go w.run(p)
 }
 
-func (w *watch) run(p *linuxnet.Poller) {
+func (w *watch) run(p *sys.Poller) {
 	defer w.done.Done()
 	defer p.Close()
 	var evs [4]unix.EpollEvent
@@ -72,7 +72,7 @@ func (w *watch) run(p *linuxnet.Poller) {
 		case <-w.kick:
 		}
 		for w.d.soft.Armed() {
-			p.Block(evs[:], linuxnet.Forever)
+			p.Block(evs[:], sys.Forever)
 			select {
 			case <-w.quit:
 				return

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
@@ -91,7 +91,7 @@ func newSniffer(t testing.TB) *sniffer {
 	s, err := openRaw(d)
 	must(t, "raw socket", err)
 	t.Cleanup(s.close)
-	must(t, "filter", linuxnet.SetFilter(s.fd, selection([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil, true)))
+	must(t, "filter", sys.SetFilter(s.fd, selection([]netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil, true)))
 	return &sniffer{t, s.fd}
 }
 

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -73,9 +73,9 @@ func TestClosedObjects(t *testing.T) {
 	wantClosed(t, "CreateCQ", err)
 
 	r.must(pd.Close()) // nothing that was refused is left in it
-	mem, err := offheap.Alloc(4096)
+	mem, err := sys.Alloc(4096)
 	r.must(err)
-	defer offheap.Free(mem)
+	defer sys.Free(mem)
 	_, err = pd.RegisterMemory(mem, rdma.AccessLocalWrite)
 	wantClosed(t, "RegisterMemory", err)
 	_, err = pd.CreateAH(multicast)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -21,8 +21,8 @@ const sysNet = "/sys/class/net"
 
 // interfaceName of an index; "" for none, or one of another network namespace.
 func interfaceName(op string, index int) (string, error) {
-	switch i, err := netif.ByIndex(index); {
-	case errors.Is(err, netif.ErrNone): // of index 0, too
+	switch i, err := sys.InterfaceByIndex(index); {
+	case errors.Is(err, sys.ErrNoInterface): // of index 0, too
 		return "", nil
 	case err != nil:
 		return "", lookFailed(op, err)
@@ -51,14 +51,14 @@ func (d *device) interfaces(num uint8, gids []rdma.GIDEntry) (name string, addrs
 		names = ipoibOf(d.name, num)
 	}
 	for _, n := range names {
-		i, err := netif.ByName(n)
-		if errors.Is(err, netif.ErrNone) {
+		i, err := sys.InterfaceByName(n)
+		if errors.Is(err, sys.ErrNoInterface) {
 			continue
 		}
 		if err != nil {
 			return "", nil, lookFailed("query port", err)
 		}
-		list, err := netif.Addrs(i)
+		list, err := sys.InterfaceAddrs(i)
 		if err != nil {
 			return "", nil, lookFailed("query port", err)
 		}

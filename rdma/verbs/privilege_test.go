@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -63,9 +63,9 @@ func TestMemoryLimit(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	limit := unix.Rlimit{Cur: 4 << 20, Max: 4 << 20}
 	r.must(unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit))
-	mem, err := offheap.Alloc(8 << 20)
+	mem, err := sys.Alloc(8 << 20)
 	r.must(err)
-	defer offheap.Free(mem)
+	defer sys.Free(mem)
 	_, err = r.pd.RegisterMemory(mem, rdma.AccessLocalWrite)
 	wantErrno(t, "RegisterMemory", err, syscall.ENOMEM)
 	if err == nil || !strings.Contains(err.Error(), "ulimit -l") || !strings.Contains(err.Error(), "4194304") {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -56,7 +56,7 @@ func newRig(t testing.TB, h testHost) *rig {
 	r.must(err)
 	r.cq, err = r.dev.CreateCQ(4*rigDepth, r.comp, nil)
 	r.must(err)
-	r.mem, err = offheap.Alloc(2 * rigDepth * rigSlot)
+	r.mem, err = sys.Alloc(2 * rigDepth * rigSlot)
 	r.must(err)
 	r.mr, err = r.pd.RegisterMemory(r.mem, rdma.AccessLocalWrite)
 	r.must(err)
@@ -95,7 +95,7 @@ func (r *rig) close() {
 	r.must(r.pd.Close())
 	r.must(r.id.Destroy(ctx))
 	r.must(r.ch.Close())
-	offheap.Free(r.mem)
+	sys.Free(r.mem)
 	r.ch = nil
 }
 

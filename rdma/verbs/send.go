@@ -6,7 +6,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
@@ -33,7 +33,7 @@ func (s *sendQueue) init(c rdma.QPCap) bool {
 	}
 	if c.MaxInlineData > 0 {
 		var err error
-		if s.inline, err = offheap.Alloc(n * c.MaxInlineData); err != nil {
+		if s.inline, err = sys.Alloc(n * c.MaxInlineData); err != nil {
 			return false
 		}
 	}
@@ -43,7 +43,7 @@ func (s *sendQueue) init(c rdma.QPCap) bool {
 func (s *sendQueue) free() {
 	s.wrs.Free()
 	s.wrs = cverbs.Sends{}
-	offheap.Free(s.inline)
+	sys.Free(s.inline)
 	s.inline = nil
 }
 

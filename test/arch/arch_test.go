@@ -83,7 +83,7 @@ func TestTerminalOnlyInCommands(t *testing.T) {
 		t.Error("no package draws on the terminal: the test looks for the wrong name")
 	}
 	for name := range m.terminal {
-		if !strings.HasPrefix(name, "internal/cli") {
+		if !strings.HasPrefix(name, "cmd/fanfare/internal/") {
 			t.Errorf("%s imports charm.land, which is for the commands alone", name)
 		}
 	}

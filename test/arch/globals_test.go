@@ -13,21 +13,21 @@ import (
 // datapath are the packages that messages go through. What they have once in a process all loops of all buses share.
 var datapath = []string{
 	"pubsub", "reliable", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
-	"internal/driver", "internal/bias", "internal/gid", "internal/idmap", "internal/linuxnet", "internal/offheap", "internal/prefetch", "internal/ring",
+	"internal/engine", "internal/bias", "internal/gid", "internal/ring", "internal/sys", "internal/prefetch",
 }
 
 // processWide are the variables of these packages, beside errors. Tables are only read. docs/decisions/55-loops.md: what loops share.
 var processWide = map[string][]string{
 	"tables": {
-		"internal/driver.heardPublisher", "internal/driver.heardSubscriber", "internal/driver.lossEvents", "internal/driver.reasonOf",
-		"internal/linuxnet.RoomForUID", "internal/linuxnet.segmentRoom", "pubsub.causes", "pubsub.clockForm",
+		"internal/engine.heardPublisher", "internal/engine.heardSubscriber", "internal/engine.lossEvents", "internal/engine.reasonOf",
+		"internal/sys.RoomForUID", "internal/sys.segmentRoom", "pubsub.causes", "pubsub.clockForm",
 		"pubsub.flowForms", "pubsub.waits", "reliable.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
-		"transport/udp.limits", "transport/udp.options", "internal/driver.epoch", "pubsub.hostClock", "internal/bias.unfenced",
+		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock", "internal/bias.unfenced",
 	},
 	"set by tests alone": {"internal/bias.Rest", "internal/bias.biases", "pubsub.defaultLoops"},
-	"a cache line for each goroutine that publishes, without a lock": {"internal/driver.activities"},
-	"taken when an endpoint opens or closes, or begins to wait":      {"transport/mem.registry", "internal/linuxnet.waiters"},
+	"a cache line for each goroutine that publishes, without a lock": {"internal/engine.activities"},
+	"taken when an endpoint opens or closes, or begins to wait":      {"transport/mem.registry", "internal/sys.waiters"},
 }
 
 // What all loops of a process share has a reason to be shared: a lock among it would be one that messages of all buses meet at.

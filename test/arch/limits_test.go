@@ -38,7 +38,7 @@ func TestLimits(t *testing.T) {
 		{"lines of code", sum(m.code), 131_738},
 		{"lines of tests", sum(m.tests), 114_500},
 		{"lines that are not Go", m.notGo, 7564},
-		{"importable names", sum(m.importable), 2007},
+		{"importable names", sum(m.importable), 2064},
 		{"importable names of reliable", m.importable["reliable"], 420},
 		{"importable names of pubsub", m.importable["pubsub"], 287},
 		{"structs named Config", m.configs, 26},
@@ -68,10 +68,10 @@ var wide = map[string]size{
 	"reliable.Receiver":            {77, 25, 151},
 	"reliable.Sender":              {107, 24, 226},
 	"reliable.Stream":              {160, 31, 134},
-	"internal/driver.Loop":         {101, 37, 172},
-	"internal/driver.Publication":  {82, 12, 70},
-	"internal/driver.Subscription": {64, 20, 36},
-	"internal/driver.group":        {71, 23, 42},
+	"internal/engine.Loop":         {101, 37, 172},
+	"internal/engine.Publication":  {82, 12, 70},
+	"internal/engine.Subscription": {64, 20, 36},
+	"internal/engine.group":        {71, 23, 42},
 	"transport/ud.Transport":       {72, 15, 140},
 }
 
@@ -83,7 +83,7 @@ var wanted = size{methods: 60, files: 8, fields: 80}
 // Types of the core: methods, files of them, and fields with those of structs of the same package.
 func TestTypes(t *testing.T) {
 	m := measure(t)
-	for _, dir := range []string{"reliable", "internal/driver", "transport/ud"} {
+	for _, dir := range []string{"reliable", "internal/engine", "transport/ud"} {
 		if len(m.types[dir]) == 0 {
 			t.Errorf("%s has no types", dir)
 		}

@@ -50,7 +50,7 @@ var dialect = map[string]*regexp.Regexp{
 }
 
 // core are the packages whose large objects only their own methods should know whole.
-var core = map[string]bool{"reliable": true, "internal/driver": true, "internal/engine": true, "internal/topics": true}
+var core = map[string]bool{"reliable": true, "internal/engine": true, "internal/topics": true}
 
 var large = map[string]bool{"Stream": true, "Receiver": true, "Sender": true, "Loop": true, "Publication": true, "group": true}
 

@@ -12,19 +12,15 @@ var packages = []struct {
 	{"internal/crc", 158, ""},
 	{"internal/gid", 41, ""},
 	{"internal/histogram", 197, ""},
-	{"internal/idmap", 115, ""},
-	{"internal/linuxnet", 1495, ""},
-	{"internal/listset", 74, ""},
 	{"internal/logline", 240, ""},
 	{"internal/lossrecord", 335, ""},
 	{"internal/metricserver", 75, ""},
-	{"internal/netif", 114, ""},
-	{"internal/offheap", 158, ""},
 	{"internal/outfile", 145, ""},
 	{"internal/plural", 35, ""},
 	{"internal/prefetch", 27, ""},
-	{"internal/shellword", 15, ""},
+	{"internal/ring", 928, ""},
 	{"internal/slow", 383, ""},
+	{"internal/sys", 1764, ""},
 	{"internal/testenv", 676, ""},
 	{"internal/uplot", 23, ""},
 
@@ -37,11 +33,10 @@ var packages = []struct {
 	{"rdma/rdmatest", 2251, "rdma"},
 	{"rdma/verbs", 2946, "rdma rdma/verbs/internal/cverbs"},
 	{"rdma/fabric", 1805, "rdma rdma/internal/soft"},
-	{"rdma/roce", 3159, "rdma rdma/internal/rocev2 rdma/internal/soft"},
+	{"rdma/roce", 3157, "rdma rdma/internal/rocev2 rdma/internal/soft"},
 
 	// The codec, and what the core is made of.
 	{"internal/bias", 416, ""},
-	{"internal/ring", 742, ""},
 	{"internal/wire", 2121, ""},
 	{"internal/compress", 406, "internal/wire"},
 	{"internal/dissect", 784, "internal/wire"},
@@ -69,7 +64,7 @@ var packages = []struct {
 	{"transport/sealed", 2071, "transport transport/internal/..."},
 	{"transport/shm", 3491, "transport transport/internal/..."},
 	{"transport/ud", 3524, "rdma transport transport/internal/..."},
-	{"transport/udp", 3205, "transport transport/internal/..."},
+	{"transport/udp", 3203, "transport transport/internal/..."},
 	{"transport/rocenet", 314, "rdma/roce transport transport/internal/... transport/ud"},
 	{"transport/sealed/hostile", 170, "transport transport/mem transport/sealed"},
 	{"transport/sealed/keyring", 874, "transport/sealed"},
@@ -78,27 +73,22 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14456, "internal/pattern internal/ring internal/wire transport"},
+	{"reliable", 14456, "internal/pattern internal/wire transport"},
 
 	// The engine.
 	{"pubsub/events", 375, ""},
 	{"internal/inspect", 1510, ""},
-	{"internal/driver", 13851, "internal/bias internal/pattern internal/ring internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/engine", 13849, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
-	{"internal/sim", 6721, "internal/compress internal/pattern internal/ring internal/wire reliable transport"},
+	{"test/sim", 6721, "internal/compress internal/pattern internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 5397, "internal/compress internal/driver internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 5397, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 573, "pubsub pubsub/events"},
 
 	// Tools.
 	{"internal/elsewhere", 464, "internal/inspect"},
-	{"internal/doctor", 1131, "rdma rdma/verbs transport/shm"},
-	{"internal/doctor/peer", 1796, "internal/doctor"},
-	{"internal/tap", 2296, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
-	{"internal/losses", 1682, "internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
-	{"internal/web", 1053, "internal/elsewhere internal/inspect internal/losses"},
 
 	// The bench.
 	{"bench/worker", 2244, ""},
@@ -109,9 +99,16 @@ var packages = []struct {
 	{"bench/report", 431, "bench"},
 
 	// The command.
-	{"internal/cli/top", 2287, "internal/inspect internal/losses pubsub"},
-	{"internal/cli", 11706, "bench bench/compression bench/contenders bench/report bench/requests bench/worker internal/cli/top internal/compress internal/doctor internal/doctor/peer internal/elsewhere internal/fabricurl internal/inspect internal/losses internal/pattern internal/tap internal/web internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
-	{"cmd/fanfare", 11, "internal/cli"},
+	{"cmd/fanfare/internal/faults", 4, ""},
+	{"cmd/fanfare/internal/shellword", 15, ""},
+	{"cmd/fanfare/internal/doctor", 1131, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
+	{"cmd/fanfare/internal/doctor/peer", 1796, "cmd/fanfare/internal/doctor"},
+	{"cmd/fanfare/internal/tap", 2296, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
+	{"cmd/fanfare/internal/losses", 1682, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
+	{"cmd/fanfare/internal/top", 2287, "cmd/fanfare/internal/losses internal/inspect pubsub"},
+	{"cmd/fanfare/internal/web", 1053, "cmd/fanfare/internal/losses internal/elsewhere internal/inspect"},
+	{"cmd/fanfare/internal/cli", 11708, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/elsewhere internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.
 	{"examples/marketdata/itch", 802, ""},

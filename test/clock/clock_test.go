@@ -17,7 +17,7 @@ const setVar = "FANFARE_CLOCK_SET"
 var runs = [][]string{
 	{"-run", "Conform|Lack|Memory|Met|Life", "./transport/shm"},
 	{"-run", "Conform", "./transport/mem", "./transport/udp", "./transport/simnet", "./transport/rocenet", "./transport/legs", "./transport/faulty"},
-	{"./internal/lossrecord", "./internal/driver"},
+	{"./internal/lossrecord", "./internal/engine"},
 	{"-run", "Restart|Instance|Epoch|Silent|Lost", "./pubsub"},
 }
 

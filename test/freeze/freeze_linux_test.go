@@ -124,7 +124,7 @@ func start(t *testing.T, role, url string) *process {
 // subscriber fell silent, or held somebody up. docs/protocol.md §11.3.
 func TestFrozen(t *testing.T) {
 	if os.Getenv(forVar) == "" {
-		t.Skipf("%s does not say for how long: internal/sim does the same in virtual time", forVar)
+		t.Skipf("%s does not say for how long: test/sim does the same in virtual time", forVar)
 	}
 	stop, err := time.ParseDuration(os.Getenv(forVar))
 	if err != nil {

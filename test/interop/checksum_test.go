@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/driver"
+	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -26,7 +26,7 @@ func (u unchecked) Capabilities() transport.Capabilities {
 func TestChecksumsGoToPython(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
-	loop := driver.Open([]transport.Transport{unchecked{net.transport(t)}}, driver.Config{
+	loop := engine.Open([]transport.Transport{unchecked{net.transport(t)}}, engine.Config{
 		Sender:      reliable.SenderConfig{Silence: testTimeout, RepairShare: 0.5},
 		WindowBytes: 8 << 20, WindowsBytes: 24 << 20, FlushAfter: 50 * time.Microsecond, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -99,10 +99,10 @@ var documents = map[string]map[string]how{
 		"fanfare mckey -t sim://":                                 {says: "10 of 10 messages received"},
 		"fanfare mckey -t 'sim://?flavor=roce'":                   {says: "10 of 10 messages received"},
 		"test -x fanfare && ./fanfare doctor -json -iface mlx5_0": {as: "fanfare doctor -json -iface lo", says: `"summary"`, codes: []int{1, 3}},
-		"bash internal/doctor/testdata/record":                    {},
+		"bash cmd/fanfare/internal/doctor/testdata/record":        {},
 	},
 	"docs/testing.md": {
-		"go test ./internal/sim -run TestSeeds -sim.seed=N -v": {as: "go test ./internal/sim -run TestSeeds -sim.seed=7 -v", says: "PASS"},
+		"go test ./test/sim -run TestSeeds -sim.seed=N -v": {as: "go test ./test/sim -run TestSeeds -sim.seed=7 -v", says: "PASS"},
 	},
 	"docs/performance.md": {
 		"go run ./cmd/fanfare bench throughput":                                  {as: "fanfare bench throughput" + aBlink, says: "msgs/s"},

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -133,7 +133,7 @@ func TestMemoryBringsAllThatIsLocal(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			n := network{t, testenv.Port(t), scratch(t)}
-			noRoom := linuxnet.OpenNoRoom(false)
+			noRoom := sys.OpenNoRoom(false)
 			defer noRoom.Close()
 			before := noRoom.Count()
 			var fromMemory, toMemory *cuttable

@@ -3,7 +3,7 @@ package faulty
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // held is a packet kept back, in a slot of the hold.
@@ -25,7 +25,7 @@ type hold struct {
 // take copies packet into a slot.
 func (h *hold) take(packet []byte, slots int) (slot int32, ok bool) {
 	if h.mem == nil {
-		mem, err := offheap.Alloc(slots * h.size)
+		mem, err := sys.Alloc(slots * h.size)
 		if err != nil {
 			return 0, false
 		}
@@ -52,7 +52,7 @@ func (h *hold) bytes(slot int32, n int) []byte {
 func (h *hold) give(slot int32) { h.free = append(h.free, slot) }
 
 func (h *hold) close() {
-	offheap.Free(h.mem)
+	sys.Free(h.mem)
 	h.mem, h.free = nil, nil
 }
 

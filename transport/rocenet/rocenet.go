@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma/roce"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/multicast"
@@ -117,7 +117,7 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	if want = want.Unmap().WithZone(""); want.IsValid() && want.Is6() != ipv6 {
 		return "", netip.Addr{}, fmt.Errorf("roce: %v is no %s address, and the groups are %s: give a range of its family, or an address of theirs", want, family, family)
 	}
-	links, err := netif.All()
+	links, err := sys.Interfaces()
 	if err != nil {
 		return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
 	}
@@ -166,7 +166,7 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 
 // addrs are the addresses of an interface, link-local ones of IPv6 as the last.
 func addrs(l *net.Interface) ([]netip.Addr, error) {
-	list, err := netif.Addrs(l)
+	list, err := sys.InterfaceAddrs(l)
 	slices.SortStableFunc(list, func(a, b netip.Addr) int {
 		switch linkLocal := a.Is6() && a.IsLinkLocalUnicast(); {
 		case linkLocal == (b.Is6() && b.IsLinkLocalUnicast()):

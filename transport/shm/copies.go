@@ -1,6 +1,6 @@
 package shm
 
-import "github.com/fanfaremq/fanfare/internal/offheap"
+import "github.com/fanfaremq/fanfare/internal/sys"
 
 // copies is memory of our own for trains of strangers, as many as are lent at a time, at most.
 // Loop only.
@@ -17,7 +17,7 @@ func newCopies(most int) copies { return copies{most: most} }
 // take returns one. The memory costs nothing until it is written.
 func (c *copies) take() (i uint32, err error) {
 	if c.mem == nil {
-		if c.mem, err = offheap.Alloc(c.most * chunkBytes); err != nil {
+		if c.mem, err = sys.Alloc(c.most * chunkBytes); err != nil {
 			return 0, err
 		}
 		c.lent = make([]bool, c.most)
@@ -47,6 +47,6 @@ func (c *copies) put(i uint32) {
 }
 
 func (c *copies) free() {
-	offheap.Free(c.mem)
+	sys.Free(c.mem)
 	c.mem = nil
 }

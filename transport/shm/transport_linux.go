@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/arena"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -29,7 +29,7 @@ type Transport struct {
 	caps   transport.Capabilities
 	hall   *hall
 	own    *ownFile
-	waiter *linuxnet.Waiter
+	waiter *sys.Waiter
 	events events.Queue
 
 	closing atomic.Bool  // Close was called: nothing begins any more
@@ -121,7 +121,7 @@ func open(cfg Config) (*Transport, error) {
 	t.known.Store(new([]*peer))
 	t.copies = newCopies(cfg.LendMax + batch)
 	t.lent = lend.New(cfg.LendMax, batch, &t.received.LendRefused)
-	if t.waiter, err = linuxnet.NewWaiter(); err != nil {
+	if t.waiter, err = sys.NewWaiter(); err != nil {
 		return nil, fmt.Errorf("shm: %w", err)
 	}
 	appear := func(h *hall) error { return t.appear(h, binary.NativeEndian.Uint64(id[:])|1) }

@@ -3,7 +3,7 @@ package shm
 import (
 	"fmt"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // windows is the memory that packets are written into before they are sent. Under
@@ -78,7 +78,7 @@ func (t *Transport) Renew(block []byte) []byte {
 		t.pool.drop(chunk)
 		return t.own.chunk(other, chunkBytes)
 	}
-	mem, err := offheap.Alloc(len(block))
+	mem, err := sys.Alloc(len(block))
 	if err != nil {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (t *Transport) endWindows() {
 	}
 	t.own.unmap()
 	for _, mem := range t.windows.private {
-		offheap.Free(mem)
+		sys.Free(mem)
 	}
 	t.windows.private = nil
 }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -93,13 +93,13 @@ func (m *memory) open(pd rdma.PD, own, spare int) error {
 // add maps and registers a region, of which Alloc does not get the first own
 // bytes. The caller holds mu.
 func (m *memory) add(own, bytes int, access rdma.Access) (*region, error) {
-	mem, err := offheap.Alloc(bytes)
+	mem, err := sys.Alloc(bytes)
 	if err != nil {
 		return nil, err
 	}
 	mr, err := m.pd.RegisterMemory(mem, access)
 	if err != nil {
-		offheap.Free(mem)
+		sys.Free(mem)
 		return nil, registering(bytes, err)
 	}
 	r := &region{all: mem, give: mem[own:], mr: mr, lkey: mr.LKey()}
@@ -114,7 +114,7 @@ func (m *memory) add(own, bytes int, access rdma.Access) (*region, error) {
 
 func (m *memory) alloc(bytes int) ([]byte, error) {
 	if bytes <= 0 {
-		return offheap.Alloc(bytes) // which says what is wrong
+		return sys.Alloc(bytes) // which says what is wrong
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -190,7 +190,7 @@ func (m *memory) trim(r *region) {
 	if r.mr != nil {
 		_ = r.mr.Close() // the only way to fail is to be closed before
 	}
-	offheap.Free(r.all)
+	sys.Free(r.all)
 }
 
 // deregister ends all registrations. The memory of Alloc stays for its owners.

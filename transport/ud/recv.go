@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/round"
@@ -245,7 +245,7 @@ func (t *Transport) Release(train *transport.Train) {
 		panic("ud: train released twice, or never lent")
 	}
 	s.gen++
-	offheap.Poison(q.sges[i].Buf)
+	sys.Poison(q.sges[i].Buf)
 	q.free = append(q.free, i)
 	t.lent.Released()
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -94,22 +94,22 @@ func (t *Transport) followLink() {
 // changed acts on a change of the interface in use. It reports whether the
 // interface must be looked at again, and what, if anything, has ended the
 // memberships.
-func (t *Transport) changed(c linuxnet.LinkChange) (look bool, why error) {
+func (t *Transport) changed(c sys.LinkChange) (look bool, why error) {
 	at := t.at.Load()
 	switch {
-	case c.Kind == linuxnet.LinkOther:
+	case c.Kind == sys.LinkOther:
 		return false, nil
-	case c.Kind == linuxnet.LinkUnknown:
+	case c.Kind == sys.LinkUnknown:
 		return true, nil
 	case c.Index != at.index:
 		return at.gone, nil // it may be the one that is to come back
-	case c.Kind == linuxnet.LinkDeleted:
+	case c.Kind == sys.LinkDeleted:
 		t.detach(true)
 		return true, linkGone(at.name)
-	case c.Kind == linuxnet.LinkChanged && c.Flags&unix.IFF_UP == 0:
+	case c.Kind == sys.LinkChanged && c.Flags&unix.IFF_UP == 0:
 		t.detach(false)
 		return true, linkDown(at.name)
-	case c.Kind == linuxnet.LinkChanged && c.Flags&unix.IFF_RUNNING == 0 && at.running:
+	case c.Kind == sys.LinkChanged && c.Flags&unix.IFF_RUNNING == 0 && at.running:
 		now := *at
 		now.running = false
 		t.at.Store(&now)
@@ -210,7 +210,7 @@ func (t *Transport) moveUnicast(at *attachment, l *link) (netip.AddrPort, error)
 		return netip.AddrPort{}, err
 	}
 	defer s.close()
-	local, err := linuxnet.LocalAddr(s.fd)
+	local, err := sys.LocalAddr(s.fd)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
@@ -229,6 +229,6 @@ func (s *socket) renew(addr netip.Addr, l *link) error {
 	if !addr.Is4() {
 		return nil
 	}
-	linuxnet.Leave(s.fd, addr, l.index)
-	return linuxnet.Join(s.fd, addr, l.index)
+	sys.Leave(s.fd, addr, l.index)
+	return sys.Join(s.fd, addr, l.index)
 }

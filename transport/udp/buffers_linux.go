@@ -3,8 +3,7 @@
 package udp
 
 import (
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -22,23 +21,23 @@ type receiver struct {
 
 	// The first armed messages of the batch each have a buffer.
 	armed int
-	batch *linuxnet.RecvBatch
+	batch *sys.RecvBatch
 	at    [maxRecv]int32 // index of the buffer
 }
 
 // buffer is the state of a receive buffer.
 type buffer struct {
-	from linuxnet.Sockaddr // of the latest train in it
-	used int               // bytes
-	gen  uint32            // odd while lent; finds a double Release
+	from sys.Sockaddr // of the latest train in it
+	used int          // bytes
+	gen  uint32       // odd while lent; finds a double Release
 }
 
 func newReceiver(buffers int) (*receiver, error) {
 	// An odd number of cache lines from buffer to buffer: their starts then
 	// spread over all sets of the cache.
-	r := &receiver{pitch: bufferBytes + 64, batch: linuxnet.NewRecvBatch(maxRecv, linuxnet.RoomForTrains)}
+	r := &receiver{pitch: bufferBytes + 64, batch: sys.NewRecvBatch(maxRecv, sys.RoomForTrains)}
 	buffers += maxRecv // which may be armed while all others are lent
-	mem, err := offheap.Alloc(buffers * r.pitch)
+	mem, err := sys.Alloc(buffers * r.pitch)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +50,7 @@ func newReceiver(buffers int) (*receiver, error) {
 
 // close frees the memory. Trains that are lent are gone.
 func (r *receiver) close() {
-	offheap.Free(r.mem)
+	sys.Free(r.mem)
 	r.mem, r.free, r.armed = nil, nil, 0
 }
 
@@ -91,7 +90,7 @@ func (r *receiver) rearm(n int) {
 }
 
 // lend marks a buffer as lent and returns the note for Lease and From.
-func (r *receiver) lend(buf int32, used int, from *linuxnet.Sockaddr) uint64 {
+func (r *receiver) lend(buf int32, used int, from *sys.Sockaddr) uint64 {
 	b := &r.bufs[buf]
 	b.gen++
 	b.used, b.from = used, *from
@@ -107,7 +106,7 @@ func (r *receiver) lent(note uint64) *buffer {
 	return &r.bufs[i]
 }
 
-func (r *receiver) source(from transport.Source) (*linuxnet.Sockaddr, bool) {
+func (r *receiver) source(from transport.Source) (*sys.Sockaddr, bool) {
 	b := r.lent(uint64(from))
 	if b == nil {
 		return nil, false
@@ -121,7 +120,7 @@ func (r *receiver) release(note uint64) {
 		panic("udp: train released twice, or never lent")
 	}
 	i := int(uint32(note))
-	offheap.Poison(r.mem[i*r.pitch:][:b.used])
+	sys.Poison(r.mem[i*r.pitch:][:b.used])
 	b.gen++
 	r.free = append(r.free, int32(i))
 }

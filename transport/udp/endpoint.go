@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/arena"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -66,7 +66,7 @@ func (e *endpoint) init(cfg Config) error {
 	e.senders = make(map[*Sender]struct{})
 	e.caps = transport.Capabilities{
 		Name: "udp", Groups: cfg.Groups, MaxPacket: largestSend, PacketSize: cfg.PacketSize,
-		MaxTrain: linuxnet.MaxSegments, MaxTrainBytes: linuxnet.MaxTrainBytes, Batch: batch, LendMax: cfg.LendMax,
+		MaxTrain: sys.MaxSegments, MaxTrainBytes: sys.MaxTrainBytes, Batch: batch, LendMax: cfg.LendMax,
 		// The UDP checksum is always on here, and the kernel verifies it unless
 		// the network card, or loopback, vouches for the packet.
 		Checked: true,

@@ -8,14 +8,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
 // A process that has few free descriptors is told that, and not that an interface, an address or a route is not there.
 func TestFewDescriptors(t *testing.T) {
-	lo := netif.Loopback()
+	lo := sys.LoopbackName()
 	for name, cfg := range map[string]udp.Config{
 		"name": {Interface: lo}, "address": {Interface: "127.0.0.1"}, "default": {},
 		"IPv6": {Interface: lo, Range: netip.MustParsePrefix("ff15::20:0/112")},

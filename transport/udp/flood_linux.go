@@ -6,7 +6,7 @@ import "time"
 
 // flood tells when much comes, and whether the loop sleeps so often meanwhile that
 // what it costs to wake it counts, and not how long it takes. Then Wait parks (see
-// linuxnet.Waiter). To be parked costs, too: a sender pays for a second epoll
+// sys.Waiter). To be parked costs, too: a sender pays for a second epoll
 // descriptor being told. One subscriber that has a processor for itself hardly
 // sleeps; 4 that share two sleep once a receive, and 16 twice.
 type flood struct {

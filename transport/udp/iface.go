@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport/internal/multicast"
 )
 
@@ -32,8 +32,8 @@ func findLink(cfg *Config) (link, error) {
 	if addr, err := netip.ParseAddr(cfg.Interface); err == nil {
 		return linkOfAddr(addr, is4)
 	}
-	ifc, err := netif.ByName(cfg.Interface)
-	if errors.Is(err, netif.ErrNone) {
+	ifc, err := sys.InterfaceByName(cfg.Interface)
+	if errors.Is(err, sys.ErrNoInterface) {
 		return link{}, fmt.Errorf("udp: there is no interface %q; this host has %s", cfg.Interface, linkNames())
 	}
 	if err != nil {
@@ -42,7 +42,7 @@ func findLink(cfg *Config) (link, error) {
 	if ifc.Flags&net.FlagUp == 0 {
 		return link{}, fmt.Errorf("udp: interface %s is down", ifc.Name)
 	}
-	addrs, err := netif.Addrs(ifc)
+	addrs, err := sys.InterfaceAddrs(ifc)
 	if err != nil {
 		return link{}, fmt.Errorf("udp: %w", err)
 	}
@@ -74,7 +74,7 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 		return link{}, fmt.Errorf("udp: interface address %v does not fit %s groups", addr, family(is4))
 	}
 	ifc, addrs, err := withAddr(addr)
-	if errors.Is(err, netif.ErrNone) {
+	if errors.Is(err, sys.ErrNoInterface) {
 		return link{}, fmt.Errorf("udp: no interface has the address %v; this host has %s", addr, linkNames())
 	}
 	if err != nil {
@@ -87,12 +87,12 @@ func linkOfAddr(addr netip.Addr, is4 bool) (link, error) {
 
 // withAddr finds the interface that has the address, and all that it has.
 func withAddr(addr netip.Addr) (*net.Interface, []netip.Addr, error) {
-	links, err := netif.All()
+	links, err := sys.Interfaces()
 	if err != nil {
 		return nil, nil, err
 	}
 	for i := range links {
-		addrs, err := netif.Addrs(&links[i])
+		addrs, err := sys.InterfaceAddrs(&links[i])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -100,19 +100,19 @@ func withAddr(addr netip.Addr) (*net.Interface, []netip.Addr, error) {
 			return &links[i], addrs, nil
 		}
 	}
-	return nil, nil, netif.ErrNone
+	return nil, nil, sys.ErrNoInterface
 }
 
 // defaultLink asks the routing table first. to is the interface of the host's route to the group,
 // empty if there is none: where that is none for multicast, it is not l.
 func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) {
 	ifc, err := routed(group)
-	if err != nil && !errors.Is(err, netif.ErrNone) {
+	if err != nil && !errors.Is(err, sys.ErrNoInterface) {
 		return link{}, "", fmt.Errorf("udp: look up the route to %v: %w", group.Addr(), err)
 	}
 	if err == nil {
 		to = ifc.Name
-		addrs, err := netif.Addrs(ifc)
+		addrs, err := sys.InterfaceAddrs(ifc)
 		if err != nil {
 			return link{}, to, fmt.Errorf("udp: %w", err)
 		}
@@ -120,7 +120,7 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) 
 			return l, to, nil
 		}
 	}
-	links, err := netif.All()
+	links, err := sys.Interfaces()
 	if err != nil {
 		return link{}, to, fmt.Errorf("udp: %w", err)
 	}
@@ -130,7 +130,7 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) 
 		if flags&net.FlagUp == 0 {
 			continue
 		}
-		addrs, err := netif.Addrs(&links[i])
+		addrs, err := sys.InterfaceAddrs(&links[i])
 		if err != nil {
 			return link{}, to, fmt.Errorf("udp: %w", err)
 		}
@@ -174,7 +174,7 @@ func zoned(a netip.Addr, name string) netip.Addr {
 }
 
 func linkNames() string {
-	links, err := netif.All()
+	links, err := sys.Interfaces()
 	if err != nil {
 		return "interfaces that cannot be listed: " + err.Error()
 	}

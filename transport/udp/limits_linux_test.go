@@ -3,7 +3,7 @@ package udp_test
 import (
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
@@ -14,7 +14,7 @@ func TestLargestBuffers(t *testing.T) {
 	}
 	tr := open(t, udp.Config{Interface: "127.0.0.1", ReceiveBuffer: 1 << 30, SendBuffer: 1 << 30})
 	defer end(tr)
-	if l := tr.SocketLimits(); l.ReceiveAsked != linuxnet.MaxBuffer || l.SendAsked != linuxnet.MaxBuffer || l.ReceiveGranted > l.ReceiveAsked || l.SendGranted > l.SendAsked {
-		t.Errorf("limits %+v, and the kernel gives %d at most", l, linuxnet.MaxBuffer)
+	if l := tr.SocketLimits(); l.ReceiveAsked != sys.MaxBuffer || l.SendAsked != sys.MaxBuffer || l.ReceiveGranted > l.ReceiveAsked || l.SendGranted > l.SendAsked {
+		t.Errorf("limits %+v, and the kernel gives %d at most", l, sys.MaxBuffer)
 	}
 }

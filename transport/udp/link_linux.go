@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -42,23 +42,23 @@ func (l *link) again(cfg *Config) (link, error) {
 	is4 := cfg.Range.Addr().Is4()
 	wanted, err := netip.ParseAddr(cfg.Interface)
 	byAddr := err == nil
-	ifc, err := netif.ByIndex(l.index)
-	if errors.Is(err, netif.ErrNone) {
+	ifc, err := sys.InterfaceByIndex(l.index)
+	if errors.Is(err, sys.ErrNoInterface) {
 		if byAddr {
 			ifc, _, err = withAddr(wanted)
 		} else {
-			ifc, err = netif.ByName(l.name)
+			ifc, err = sys.InterfaceByName(l.name)
 		}
 	}
 	switch {
-	case errors.Is(err, netif.ErrNone):
+	case errors.Is(err, sys.ErrNoInterface):
 		return link{}, linkGone(l.name)
 	case err != nil:
 		return link{}, err
 	case ifc.Flags&net.FlagUp == 0:
 		return link{}, linkDown(ifc.Name)
 	}
-	addrs, err := netif.Addrs(ifc)
+	addrs, err := sys.InterfaceAddrs(ifc)
 	if err != nil {
 		return link{}, err
 	}

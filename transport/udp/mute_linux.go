@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -15,14 +15,14 @@ var _ transport.Muter = (*Transport)(nil)
 
 // muted is what is kept out of the groups' sockets, and what these dropped. Loop only.
 type muted struct {
-	of     map[int][]linuxnet.Unwanted // by group
+	of     map[int][]sys.Unwanted // by group
 	drops  mixedDrops
-	noRoom *linuxnet.NoRoom
+	noRoom *sys.NoRoom
 	sorted time.Time
 }
 
 func (m *muted) init(is6 bool) {
-	m.of, m.noRoom = make(map[int][]linuxnet.Unwanted), linuxnet.OpenNoRoom(is6)
+	m.of, m.noRoom = make(map[int][]sys.Unwanted), sys.OpenNoRoom(is6)
 }
 
 func (m *muted) close() {
@@ -37,7 +37,7 @@ func (m *muted) attach(s *socket) bool {
 	if s.fd < 0 || len(list) == 0 && !s.mutes {
 		return true
 	}
-	if linuxnet.KeepOut(s.fd, list) != nil {
+	if sys.KeepOut(s.fd, list) != nil {
 		return false
 	}
 	s.mutes = len(list) > 0
@@ -45,7 +45,7 @@ func (m *muted) attach(s *socket) bool {
 }
 
 // set changes what is kept out of a group, and reports whether that could be done.
-func (t *Transport) set(group int, list []linuxnet.Unwanted) bool {
+func (t *Transport) set(group int, list []sys.Unwanted) bool {
 	m, before := &t.muted, t.muted.of[group]
 	if len(m.of) == 0 {
 		m.drops = mixedDrops{host: m.noRoom.Count()}
@@ -68,7 +68,7 @@ func (t *Transport) set(group int, list []linuxnet.Unwanted) bool {
 // Mute implements transport.Muter, by a filter of the group's socket.
 func (t *Transport) Mute(group int, from transport.Peer, head transport.Head) bool {
 	to := t.peers.Get(from)
-	if to == nil || t.check(group) != nil || len(t.muted.of[group]) >= linuxnet.MaxUnwanted {
+	if to == nil || t.check(group) != nil || len(t.muted.of[group]) >= sys.MaxUnwanted {
 		return false
 	}
 	return t.set(group, append(slices.Clip(t.muted.of[group]), unwanted(to.AddrPort(), &head)))
@@ -81,7 +81,7 @@ func (t *Transport) Unmute(group int, from transport.Peer, head transport.Head) 
 		return
 	}
 	x := unwanted(to.AddrPort(), &head)
-	i := slices.IndexFunc(t.muted.of[group], func(o linuxnet.Unwanted) bool {
+	i := slices.IndexFunc(t.muted.of[group], func(o sys.Unwanted) bool {
 		return o.From == x.From && slices.Equal(o.Value, x.Value) && slices.Equal(o.Mask, x.Mask)
 	})
 	if i < 0 {
@@ -95,8 +95,8 @@ func (t *Transport) Unmute(group int, from transport.Peer, head transport.Head) 
 	}
 }
 
-func unwanted(from netip.AddrPort, head *transport.Head) linuxnet.Unwanted {
-	return linuxnet.Unwanted{From: from, Value: head.Value[:], Mask: head.Mask[:]}
+func unwanted(from netip.AddrPort, head *transport.Head) sys.Unwanted {
+	return sys.Unwanted{From: from, Value: head.Value[:], Mask: head.Mask[:]}
 }
 
 // dropped notes that a socket has dropped datagrams.

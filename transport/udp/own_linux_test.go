@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -97,7 +97,7 @@ func TestReceiverBuffers(t *testing.T) {
 	}
 	defer r.close()
 	total := len(r.bufs)
-	var from linuxnet.Sockaddr
+	var from sys.Sockaddr
 	var lent []uint64
 	check := func() {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/inbox"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
@@ -62,7 +62,7 @@ func Open(cfg Config) (*Transport, error) {
 	t.groups = make([]*net.UDPConn, t.cfg.Groups)
 	t.peers = peers.New[netip.AddrPort, destination](t.cfg.Peers)
 	var err error
-	if t.ifc, err = netif.ByIndex(l.index); err != nil {
+	if t.ifc, err = sys.InterfaceByIndex(l.index); err != nil {
 		return nil, fmt.Errorf("udp: interface %s: %w", l.name, err)
 	}
 	slots := queueTrains + t.cfg.LendMax + batch

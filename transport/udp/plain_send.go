@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
@@ -31,7 +31,7 @@ func (l *link) zoned(a netip.AddrPort) netip.AddrPort {
 
 // sendSome sends the packet at from.
 func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int, err error) {
-	run, err := train.Next(out, from, largestSend, 1, linuxnet.MaxTrainBytes)
+	run, err := train.Next(out, from, largestSend, 1, sys.MaxTrainBytes)
 	if err != nil {
 		return 0, 0, err
 	}

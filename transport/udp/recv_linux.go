@@ -5,7 +5,7 @@ package udp
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -135,7 +135,7 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 	packets, bytes, charge := 0, 0, 0
 	for i := range n {
 		size := r.batch.Size(i)
-		charge += linuxnet.LeastCharge(size)
+		charge += sys.LeastCharge(size)
 		c := r.batch.Control(i)
 		if d := s.drops.Update(&c); d > 0 {
 			t.dropped(s, d)

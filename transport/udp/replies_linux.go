@@ -3,7 +3,7 @@
 package udp
 
 import (
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -21,14 +21,14 @@ const (
 // same socket.
 type replies struct {
 	mem   []byte
-	batch *linuxnet.RecvBatch
+	batch *sys.RecvBatch
 	taken int // the message that is being handed out
 }
 
 // newReplies takes its memory from the heap: it lives as long as the Sender,
 // which nobody closes under a ReadReplies.
 func newReplies() *replies {
-	r := &replies{mem: make([]byte, replyBuffers*bufferBytes), batch: linuxnet.NewRecvBatch(replyBuffers, linuxnet.RoomForTrains)}
+	r := &replies{mem: make([]byte, replyBuffers*bufferBytes), batch: sys.NewRecvBatch(replyBuffers, sys.RoomForTrains)}
 	for i := range replyBuffers {
 		r.batch.SetBuffer(i, r.mem[i*bufferBytes:][:bufferBytes])
 	}

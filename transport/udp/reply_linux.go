@@ -3,23 +3,23 @@
 package udp
 
 import (
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
 // source is the address that a lent train came from.
-func (t *Transport) source(from transport.Source) (linuxnet.Sockaddr, bool) {
+func (t *Transport) source(from transport.Source) (sys.Sockaddr, bool) {
 	sa, ok := t.recv.source(from)
 	if !ok {
-		return linuxnet.Sockaddr{}, false
+		return sys.Sockaddr{}, false
 	}
 	return *sa, true
 }
 
 // answer sends one packet to a peer.
-func (t *Transport) answer(to *linuxnet.Sockaddr, packet []byte, l *link) error {
+func (t *Transport) answer(to *sys.Sockaddr, packet []byte, l *link) error {
 	to.SetInterface(l.index) // it may have come back under another
-	if errno := linuxnet.SendTo(t.unicast.fd, packet, to); errno != 0 {
+	if errno := sys.SendTo(t.unicast.fd, packet, to); errno != 0 {
 		return sendError("sendto", errno)
 	}
 	return nil

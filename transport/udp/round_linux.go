@@ -2,7 +2,7 @@
 
 package udp
 
-import "github.com/fanfaremq/fanfare/internal/linuxnet"
+import "github.com/fanfaremq/fanfare/internal/sys"
 
 // round is how far what lay in the sockets when a round began has been read (transport.Batch.More). Loop only.
 //
@@ -55,7 +55,7 @@ func (r *round) read(s *socket, charge int, all bool) {
 	case all:
 		x.unread = 0
 	case x.unread == unknown:
-		x.unread = linuxnet.Unread(s.fd)
+		x.unread = sys.Unread(s.fd)
 	default:
 		x.unread = max(0, x.unread-charge)
 	}

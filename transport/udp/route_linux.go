@@ -5,20 +5,19 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // routed is the interface that the host's route to a group leads to. Two interfaces may have
 // one address, and a route may lead elsewhere than to the source address's: so the kernel is asked.
-// The error matches netif.ErrNone where there is no route.
+// The error matches sys.ErrNoInterface where there is no route.
 func routed(group netip.AddrPort) (*net.Interface, error) {
-	index, err := linuxnet.RouteTo(group.Addr())
-	if errors.Is(err, linuxnet.ErrNoRoute) {
-		return nil, netif.ErrNone
+	index, err := sys.RouteTo(group.Addr())
+	if errors.Is(err, sys.ErrNoRoute) {
+		return nil, sys.ErrNoInterface
 	}
 	if err != nil {
 		return nil, err
 	}
-	return netif.ByIndex(index)
+	return sys.InterfaceByIndex(index)
 }

@@ -8,21 +8,21 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // routed is the interface that the host's route to a group leads to, by the source address that
-// a socket gets. To connect it sends nothing. The error matches netif.ErrNone where there is no route.
+// a socket gets. To connect it sends nothing. The error matches sys.ErrNoInterface where there is no route.
 func routed(group netip.AddrPort) (*net.Interface, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group))
 	var errno syscall.Errno
 	if errors.As(err, &errno) && errno != syscall.EMFILE && errno != syscall.ENFILE && errno != syscall.ENOMEM && errno != syscall.ENOBUFS {
-		return nil, netif.ErrNone
+		return nil, sys.ErrNoInterface
 	}
 	if err != nil {
 		return nil, err
 	}
 	src := conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().WithZone("")
 	conn.Close()
-	return netif.Find(src.String())
+	return sys.FindInterface(src.String())
 }

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
@@ -20,19 +20,19 @@ import (
 
 // outlet is the way out of a Sender.
 type outlet struct {
-	batch   linuxnet.SendBatch
+	batch   sys.SendBatch
 	replies *replies // nil until they are read
 }
 
 // aim sets the address to send to.
 func (o *outlet) aim(to netip.AddrPort, l *link) {
-	o.batch.SetAddress(linuxnet.NewSockaddr(to, l.index))
+	o.batch.SetAddress(sys.NewSockaddr(to, l.index))
 }
 
 // sendSome sends one train, or one row of single packets, beginning at from.
 func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int, err error) {
 	if s.t.gso.Load() {
-		run, err := train.Next(out, from, maxPacket, linuxnet.MaxSegments, linuxnet.MaxTrainBytes)
+		run, err := train.Next(out, from, maxPacket, sys.MaxSegments, sys.MaxTrainBytes)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -42,7 +42,7 @@ func (s *Sender) sendSome(out *transport.Outbound, from int) (packets, bytes int
 			if errno == 0 {
 				return run.Count, run.Bytes, nil
 			}
-			if run.Count == 1 || !linuxnet.RefusesTrains(errno) {
+			if run.Count == 1 || !sys.RefusesTrains(errno) {
 				return 0, 0, sendError("sendmsg", errno)
 			}
 			s.t.gso.Store(false)
@@ -75,13 +75,13 @@ func (s *Sender) sendTrain(out *transport.Outbound, from int, run train.Run) sys
 	return b.SendTrain(s.t.unicast.fd, parts, segment)
 }
 
-// sendEach sends up to linuxnet.MaxSegments packets, each by itself, in one call.
+// sendEach sends up to sys.MaxSegments packets, each by itself, in one call.
 func (s *Sender) sendEach(out *transport.Outbound, from int) (packets, bytes int, err error) {
 	b := &s.out.batch
 	n := 0
-	for ; n < linuxnet.MaxSegments && from+n < out.Count; n++ {
+	for ; n < sys.MaxSegments && from+n < out.Count; n++ {
 		at, size := (from+n)*out.Stride, int(out.Lens[from+n])
-		if _, err = train.Next(out, from+n, maxPacket, 1, linuxnet.MaxTrainBytes); err != nil {
+		if _, err = train.Next(out, from+n, maxPacket, 1, sys.MaxTrainBytes); err != nil {
 			break
 		}
 		b.Put(n, out.Data[at:at+size])

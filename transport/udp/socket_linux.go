@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -21,7 +21,7 @@ type socket struct {
 	gro   bool
 	ready bool // is in Transport.ready
 	share share
-	drops linuxnet.Drops
+	drops sys.Drops
 	mutes bool // it keeps something out, which it counts among its drops
 }
 
@@ -44,7 +44,7 @@ func openUnicast(cfg *Config, l *link, port int) (*socket, error) {
 // setupSend sets where multicast goes, how far, and whether it comes back to
 // this host.
 func (s *socket) setupSend(cfg *Config, l *link) error {
-	return linuxnet.SetMulticast(s.fd, l.addr, l.index, cfg.ttl(), !cfg.NoLoopback)
+	return sys.SetMulticast(s.fd, l.addr, l.index, cfg.ttl(), !cfg.NoLoopback)
 }
 
 // openGroup makes the socket of a group and joins it.
@@ -54,9 +54,9 @@ func openGroup(cfg *Config, l *link, group int) (*socket, error) {
 		return nil, err
 	}
 	addr := groupAddr(cfg.Range.Addr(), group)
-	err = cmp.Or(linuxnet.Share(s.fd), s.onlyOwnGroups(l), s.bind(netip.AddrPortFrom(addr, uint16(cfg.Port)), l))
+	err = cmp.Or(sys.Share(s.fd), s.onlyOwnGroups(l), s.bind(netip.AddrPortFrom(addr, uint16(cfg.Port)), l))
 	if err == nil {
-		err = linuxnet.Join(s.fd, addr, l.index)
+		err = sys.Join(s.fd, addr, l.index)
 	}
 	if err != nil {
 		s.close()
@@ -68,7 +68,7 @@ func openGroup(cfg *Config, l *link, group int) (*socket, error) {
 // onlyOwnGroups keeps out what other sockets of this host have joined. Where the
 // kernel cannot for IPv6 more arrives, and is told apart by what is in the packets.
 func (s *socket) onlyOwnGroups(l *link) error {
-	if err := linuxnet.OnlyOwnGroups(s.fd, l.addr.Is6(), l.index); l.addr.Is4() {
+	if err := sys.OnlyOwnGroups(s.fd, l.addr.Is6(), l.index); l.addr.Is4() {
 		return err
 	}
 	return nil
@@ -76,17 +76,17 @@ func (s *socket) onlyOwnGroups(l *link) error {
 
 // newSocket makes a socket with what both kinds have in common.
 func newSocket(cfg *Config, l *link, group int) (*socket, error) {
-	fd, err := linuxnet.OpenUDP(l.addr.Is6())
+	fd, err := sys.OpenUDP(l.addr.Is6())
 	if err != nil {
 		return nil, err
 	}
 	s := &socket{fd: fd, group: group}
-	linuxnet.SetReceiveBuffer(fd, cfg.ReceiveBuffer)
+	sys.SetReceiveBuffer(fd, cfg.ReceiveBuffer)
 	if group == transport.Unicast {
-		linuxnet.SetSendBuffer(fd, cfg.SendBuffer)
+		sys.SetSendBuffer(fd, cfg.SendBuffer)
 	}
-	linuxnet.CountDrops(fd)
-	s.gro = !cfg.NoGRO && linuxnet.TakeTrains(fd)
+	sys.CountDrops(fd)
+	s.gro = !cfg.NoGRO && sys.TakeTrains(fd)
 	return s, nil
 }
 
@@ -97,7 +97,7 @@ func (s *socket) option(opt int) int {
 }
 
 func (s *socket) bind(addr netip.AddrPort, l *link) error {
-	return portTaken(addr, linuxnet.Bind(s.fd, addr, l.index))
+	return portTaken(addr, sys.Bind(s.fd, addr, l.index))
 }
 
 // portTaken says what to do where a socket cannot be bound since another program has the port.

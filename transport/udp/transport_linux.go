@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
@@ -21,7 +21,7 @@ type Transport struct {
 	endpoint
 	gso     atomic.Bool // withdrawn by the first Sender that is refused
 	unicast *socket
-	waiter  *linuxnet.Waiter
+	waiter  *sys.Waiter
 
 	// Loop only.
 	groups []*socket // nil where not joined
@@ -33,9 +33,9 @@ type Transport struct {
 	// repliesLost: the unicast socket has dropped packets since the last Poll.
 	repliesLost bool
 	flood       flood
-	peers       *peers.Table[netip.AddrPort, linuxnet.Sockaddr]
+	peers       *peers.Table[netip.AddrPort, sys.Sockaddr]
 	muted       muted
-	watch       linuxnet.LinkWatch
+	watch       sys.LinkWatch
 	lost        bool // Lost has been told, and not yet Joined
 
 	linkNews bool      // watch has something to read
@@ -69,14 +69,14 @@ func (t *Transport) open(cfg Config) (err error) {
 	}
 	l := t.link()
 	t.groups = make([]*socket, t.cfg.Groups)
-	t.peers = peers.New[netip.AddrPort, linuxnet.Sockaddr](t.cfg.Peers)
-	if t.waiter, err = linuxnet.NewWaiter(); err != nil {
+	t.peers = peers.New[netip.AddrPort, sys.Sockaddr](t.cfg.Peers)
+	if t.waiter, err = sys.NewWaiter(); err != nil {
 		return fmt.Errorf("udp: set up waiting: %w", err)
 	}
 	if t.unicast, err = openUnicast(&t.cfg, l, t.cfg.UnicastPort); err != nil {
 		return unicastError(l, t.cfg.UnicastPort, err)
 	}
-	local, err := linuxnet.LocalAddr(t.unicast.fd)
+	local, err := sys.LocalAddr(t.unicast.fd)
 	if err != nil {
 		return fmt.Errorf("udp: own address: %w", err)
 	}
@@ -92,10 +92,10 @@ func (t *Transport) open(cfg Config) (err error) {
 		return fmt.Errorf("udp: receive memory: %w", err)
 	}
 	t.limits = SocketLimits{
-		ReceiveAsked: min(t.cfg.ReceiveBuffer, linuxnet.MaxBuffer), ReceiveGranted: t.unicast.option(unix.SO_RCVBUF) / 2,
-		SendAsked: min(t.cfg.SendBuffer, linuxnet.MaxBuffer), SendGranted: t.unicast.option(unix.SO_SNDBUF) / 2,
+		ReceiveAsked: min(t.cfg.ReceiveBuffer, sys.MaxBuffer), ReceiveGranted: t.unicast.option(unix.SO_RCVBUF) / 2,
+		SendAsked: min(t.cfg.SendBuffer, sys.MaxBuffer), SendGranted: t.unicast.option(unix.SO_SNDBUF) / 2,
 	}
-	t.gso.Store(!t.cfg.NoGSO && linuxnet.KnowsTrains(t.unicast.fd))
+	t.gso.Store(!t.cfg.NoGSO && sys.KnowsTrains(t.unicast.fd))
 	t.caps.GRO = t.unicast.gro
 	t.caps.ReceiveCapacity = capacity(t.unicast.option(unix.SO_RCVBUF),
 		charge(t.cfg.PacketSize, t.cfg.headers(), l.mtu, l.loopback))

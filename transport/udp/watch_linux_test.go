@@ -7,7 +7,7 @@ import (
 	"net"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/linuxnet"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -19,7 +19,7 @@ func TestLinkNewsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := tr.at.Load()
-	look, why := tr.changed(linuxnet.LinkChange{Kind: linuxnet.LinkUnknown})
+	look, why := tr.changed(sys.LinkChange{Kind: sys.LinkUnknown})
 	if !look || why != nil {
 		t.Errorf("changed = %v, %v", look, why)
 	}

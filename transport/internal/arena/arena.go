@@ -7,7 +7,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // Arena is a set of off-heap allocations. Any goroutine may call its methods.
@@ -25,7 +25,7 @@ func (a *Arena) Alloc(bytes int) ([]byte, error) {
 	if a.closed {
 		return nil, net.ErrClosed
 	}
-	mem, err := offheap.Alloc(bytes)
+	mem, err := sys.Alloc(bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (a *Arena) Free(mem []byte) {
 	defer a.mu.Unlock()
 	if mine, ok := a.mem[&mem[0]]; ok {
 		delete(a.mem, &mem[0])
-		offheap.Free(mine)
+		sys.Free(mine)
 	}
 }
 

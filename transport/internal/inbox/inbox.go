@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/offheap"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // Item describes the train in a slot.
@@ -71,7 +71,7 @@ func New(trains, slotBytes int) (*Inbox, error) {
 	if pitch/64%2 == 0 {
 		pitch += 64
 	}
-	mem, err := offheap.Alloc(trains * pitch)
+	mem, err := sys.Alloc(trains * pitch)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func New(trains, slotBytes int) (*Inbox, error) {
 
 // Free gives the memory back. Nobody may be using the inbox.
 func (q *Inbox) Free() {
-	offheap.Free(q.mem)
+	sys.Free(q.mem)
 	q.mem = nil
 }
 
@@ -165,7 +165,7 @@ func (q *Inbox) Release(lease uint64) {
 		panic("transport: train released twice, or never lent")
 	}
 	s := uint32(lease)
-	offheap.Poison(q.memory(s, item.Bytes))
+	sys.Poison(q.memory(s, item.Bytes))
 	q.slots[s].gen++
 	q.push(s)
 }

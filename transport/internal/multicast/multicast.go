@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/netif"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // Check returns an error that says what to do if an interface is none for multicast
@@ -18,7 +18,7 @@ func Check(ifc *net.Interface, is4 bool) error {
 		return nil
 	}
 	other := unnamed
-	if all, err := netif.All(); err == nil {
+	if all, err := sys.Interfaces(); err == nil {
 		other = instead(all, is4)
 	}
 	return fmt.Errorf("interface %s does not do multicast, it lacks the flag MULTICAST: %s, or turn it on (ip link set %s multicast on)",
@@ -39,7 +39,7 @@ func instead(all []net.Interface, is4 bool) string {
 		if l.Flags&net.FlagUp == 0 || !Can(l) {
 			continue
 		}
-		addrs, err := netif.Addrs(l)
+		addrs, err := sys.InterfaceAddrs(l)
 		if err != nil {
 			return unnamed
 		}

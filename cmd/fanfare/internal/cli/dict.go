@@ -1,0 +1,374 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fanfaremq/fanfare/bench/compression"
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/tap"
+	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/outfile"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
+
+// dict makes a dictionary, and measures what it is good for.
+type dict struct {
+	common
+	out     string
+	force   bool // write over it
+	dicts   []string
+	size    int // bytes
+	framing framing
+	capture string
+	listen  time.Duration
+	most    uint64 // messages
+	packet  int    // bytes
+	live    bool   // from are topics, and not files
+	from    []string
+
+	e        *env
+	messages []compression.Messages
+	bytes    int
+	unread   error // why others were not taken; nil: there were none
+}
+
+// dictBytes bounds the messages that are held, in bytes.
+const dictBytes = 256 << 20
+
+// leastMessages is how many there must be at least.
+const leastMessages = 16
+
+func (d *dict) run(ctx context.Context, e *env) error {
+	d.e = e
+	if err := d.collect(ctx); err != nil {
+		return err
+	}
+	switch n := count(len(d.messages), "message"); {
+	case len(d.messages) >= leastMessages:
+	case d.unread != nil:
+		return fmt.Errorf("%s came that could be read, a dictionary needs %d at least: %w", n, leastMessages, d.unread)
+	default:
+		return fmt.Errorf("%s came, a dictionary needs %d at least", n, leastMessages)
+	}
+	if d.unread != nil && !d.quiet {
+		e.console.line("left out: %v", d.unread)
+	}
+	whole, err := compress.Train(compression.Samples(d.messages, d.packet), d.size)
+	if err != nil {
+		return err
+	}
+	if err := d.measure(ctx); err != nil {
+		return err
+	}
+	if d.out != "" {
+		if err := d.write(whole.Bytes); err != nil {
+			return pathError(err)
+		}
+	}
+	if d.json {
+		return newJSONLines(e.stdout).write(&jsonDictionary{"dictionary", whole.Name(), len(whole.Bytes), d.out, len(d.messages), d.bytes})
+	}
+	switch {
+	case d.quiet:
+	case d.out == "":
+		e.console.line("dictionary %s of %d bytes, from %s; it is not written: say -o FILE", whole.Name(), len(whole.Bytes), count(len(d.messages), "message"))
+	default:
+		e.console.line("%s is dictionary %s of %d bytes, from %s", d.out, whole.Name(), len(whole.Bytes), count(len(d.messages), "message"))
+	}
+	return nil
+}
+
+// write writes the dictionary, over no file that came meanwhile unless it is forced to. Of a new file that cannot be
+// written nothing is left: it would be in the way of the next attempt. One that is written over stays until the new
+// one is whole.
+func (d *dict) write(b []byte) error {
+	if d.force {
+		f, err := outfile.Create(d.out, 0o644)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Put(b), f.Close())
+	}
+	f, err := os.OpenFile(d.out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		os.Remove(d.out)
+		return err
+	}
+	return nil
+}
+
+// jsonDictionary is the dictionary that was made.
+type jsonDictionary struct {
+	Type     string `json:"type"` // "dictionary"
+	Name     string `json:"name"`
+	Size     int    `json:"bytes"`
+	File     string `json:"file,omitempty"`
+	Messages int    `json:"messages"`
+	Bytes    int    `json:"message_bytes"`
+}
+
+// jsonCompression is a line of the table.
+type jsonCompression struct {
+	Type string `json:"type"` // "compression"
+	compression.Result
+}
+
+// add takes a message. It reports whether there may be more.
+func (d *dict) add(topic string, data []byte) bool {
+	d.messages = append(d.messages, compression.Messages{Topic: topic, Data: bytes.Clone(data)})
+	d.bytes += len(data)
+	return !d.full()
+}
+
+func (d *dict) full() bool { return uint64(len(d.messages)) >= d.most || d.bytes >= dictBytes }
+
+func (d *dict) collect(ctx context.Context) error {
+	switch {
+	case d.capture != "":
+		return d.fromCapture()
+	case d.live:
+		return d.fromTopics(ctx)
+	}
+	for _, name := range d.from {
+		if d.full() {
+			break
+		}
+		if err := d.fromFile(name); err != nil {
+			return &usageError{err}
+		}
+	}
+	return nil
+}
+
+// fromFile takes the messages of a file, compressed or not. Of one that is cut off it takes what is whole.
+func (d *dict) fromFile(name string) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return pathError(err)
+	}
+	defer file.Close()
+	failed := func(err error) error {
+		if p := (*os.PathError)(nil); errors.As(err, &p) {
+			return pathError(err)
+		}
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	plain, closePlain, err := decompressed(file, d.framing)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		d.leaveOut(fmt.Errorf("%s: it is cut off: %w", name, err))
+		return nil
+	case err != nil:
+		return failed(err)
+	}
+	defer closePlain()
+	for frames := newFrameReader(plain, d.framing); ; {
+		msgs, err := frames.batch()
+		var cut *frameError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &cut), errors.Is(err, io.ErrUnexpectedEOF):
+			d.leaveOut(fmt.Errorf("%s, behind its first %s: %w", name, count(frames.number, "message"), err))
+			return nil
+		case err != nil:
+			return failed(err)
+		}
+		for _, m := range msgs {
+			if !d.add("messages", m) {
+				return nil
+			}
+		}
+	}
+}
+
+// leaveOut notes why a file, or the rest of one, was not taken.
+func (d *dict) leaveOut(err error) {
+	if d.unread != nil {
+		err = fmt.Errorf("%w; %w", d.unread, err)
+	}
+	d.unread = err
+}
+
+// fromTopics takes what is published for a while.
+func (d *dict) fromTopics(ctx context.Context) error {
+	var cfg pubsub.Config
+	var err error
+	if cfg.Dictionaries, err = readDictionaries(d.dicts); err != nil {
+		return err
+	}
+	var missing atomic.Pointer[pubsub.DictionaryError]
+	cfg.OnEvent = func(e events.Event) {
+		d.fabricEvent(d.e, e)
+		var err *pubsub.DictionaryError
+		if errors.As(e.Err, &err) {
+			missing.CompareAndSwap(nil, err)
+		}
+	}
+	defer func() {
+		if err := missing.Load(); err != nil {
+			d.unread = err
+		}
+	}()
+	bus, log, closeBus, err := d.open(ctx, d.e, cfg)
+	if err != nil {
+		return err
+	}
+	defer closeBus()
+	log.release(!d.quiet, d.quiet, dictWords)
+	sub, err := bus.Subscribe(d.from[0], pubsub.Topics(d.from[1:]...), pubsub.SlowConsumer(pubsub.SlowGap))
+	if err != nil {
+		return err
+	}
+	m := startMeter(d.e.console, !d.quiet, func(time.Duration) string { return count(len(d.messages), "message") })
+	defer m.stop()
+	last, stop := context.WithTimeout(ctx, d.listen)
+	defer stop()
+	for {
+		msg, err := sub.Next(last)
+		var gap *pubsub.GapError
+		switch {
+		case errors.As(err, &gap):
+		case context.Cause(ctx) != nil:
+			return context.Cause(ctx)
+		case last.Err() != nil && len(d.messages) == 0:
+			return d.unreadable.instead("no message came")
+		case last.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case !d.add(msg.Topic, msg.Data):
+			return nil
+		}
+	}
+}
+
+// fromCapture takes the messages of one packet that a capture has.
+func (d *dict) fromCapture() error {
+	in := d.e.stdin
+	if d.capture != "-" {
+		f, err := os.Open(d.capture)
+		if err != nil {
+			return &usageError{pathError(err)}
+		}
+		defer f.Close()
+		in = f
+	}
+	src, err := tap.OpenFile(in, tap.NewGroups(nil))
+	if err != nil {
+		return &usageError{fmt.Errorf("%s: %w", d.capture, pathError(err))}
+	}
+	defer src.Close()
+	reader := tap.NewObserver(tap.NewGroups(nil), func(tap.Finding) {})
+	dicts, err := tapDictionaries(d.dicts)
+	if err != nil {
+		return err
+	}
+	reader.Dictionaries(dicts)
+	for {
+		p, err := src.Next()
+		if errors.Is(err, io.EOF) {
+			d.unread = unreadIn(reader)
+			return nil
+		}
+		if err != nil {
+			d.unread = fmt.Errorf("%s: %w", d.capture, err)
+			return nil
+		}
+		reader.Observe(p)
+		if h, err := wire.ParseHeader(p.Data); err != nil || h.Type != wire.TypeData || h.Flags&wire.FlagRepair != 0 {
+			continue
+		}
+		for r, rest, ok := wire.NextRun(p.Runs); ok; r, rest, ok = wire.NextRun(rest) {
+			if r.Kind != wire.RunMessages {
+				continue
+			}
+			for m, body, ok := wire.NextMessage(r.Body); ok; m, body, ok = wire.NextMessage(body) {
+				if !d.add(fmt.Sprintf("topic.%016x", r.Topic), m) {
+					d.unread = unreadIn(reader)
+					return nil
+				}
+			}
+		}
+	}
+}
+
+// unreadIn is why packets of a capture gave no messages; nil if there are none of that kind.
+func unreadIn(o *tap.Observer) error {
+	lacking := uint64(0)
+	for _, n := range o.Lacking {
+		lacking += n
+	}
+	switch {
+	case lacking > 0:
+		names := slices.Sorted(maps.Keys(o.Lacking))
+		return fmt.Errorf("%s compressed with dictionary %s: give it with -dict FILE", count(lacking, "packet"), strings.Join(names, ", "))
+	case o.Sealed > 0:
+		return fmt.Errorf("%s sealed, which a capture has no keys for: learn from what is published, with -t 'udp://?keys=FILE' TOPIC", count(o.Sealed, "packet"))
+	case o.Packets == 0:
+		return errors.New("it has no packets of Fanfare")
+	}
+	return nil
+}
+
+// measured are the ways to compress that the table has.
+var measured = []string{"none", "s2", "s2:better", "zstd:fastest", "zstd:default", "zstd:better"}
+
+// measure says what compression makes of the second half of the messages.
+func (d *dict) measure(ctx context.Context) error {
+	half := len(d.messages) / 2
+	trained, err := compress.Train(compression.Samples(d.messages[:half], d.packet), d.size)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(d.e.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if !d.json {
+		fmt.Fprintln(table, "COMPRESSION\tDICTIONARY\tWIRE\tRATE\tPACK\tUNPACK\t")
+	}
+	for _, text := range measured {
+		spec, err := compress.Parse(text)
+		if err != nil {
+			return err
+		}
+		for _, with := range []*compress.Dictionary{nil, trained} {
+			if with != nil && (text == "none" || text == "s2:better") {
+				continue
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			r, err := compression.Measure(d.messages[half:], d.packet, spec, with)
+			if err != nil {
+				return err
+			}
+			if d.json {
+				if err := newJSONLines(d.e.stdout).write(&jsonCompression{"compression", r}); err != nil {
+					return err
+				}
+				continue
+			}
+			name := "-"
+			if with != nil {
+				name = fmt.Sprintf("%d bytes", r.Dictionary)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%.3f\t%.2f\t%.0f ns\t%.0f ns\t\n", text, name, r.Ratio, r.Times, r.Pack, r.Unpack)
+		}
+	}
+	return table.Flush()
+}

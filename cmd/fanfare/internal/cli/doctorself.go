@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/doctor"
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/sys"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/roce"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/udp"
+)
+
+// What a self-test of pub/sub sends, in trains, so that offloads are used.
+const (
+	selfMessages = 100
+	selfBytes    = 1000
+)
+
+type selfTest func(context.Context) doctor.Finding
+
+// selfTests are those on loopback and within the process, and those on -iface.
+func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
+	name := "doctor-" + strconv.Itoa(os.Getpid())
+	tests := []selfTest{
+		func(ctx context.Context) doctor.Finding { return d.busTest(ctx, "mem", "mem://"+name) },
+		func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "sim", "sim://") },
+		func(ctx context.Context) doctor.Finding { return d.udpTest(ctx, sys.LoopbackName()) },
+		func(ctx context.Context) doctor.Finding {
+			return d.groupTest(ctx, "roce", "roce://"+sys.LoopbackName())
+		},
+	}
+	devices := facts.RDMADevices()
+	if runtime.GOOS == "linux" {
+		tests = append(tests, func(ctx context.Context) doctor.Finding { return d.shmTest(ctx, "shm://"+name) })
+	}
+	if d.iface == "" {
+		for _, dev := range slices.Sorted(maps.Keys(devices)) {
+			tests = append(tests, func(context.Context) doctor.Finding {
+				return finding("rdma", doctor.Info, "fanfare doctor -iface "+dev, "rdma://%s was not tested: -iface says that packets may go out to its network", dev)
+			})
+		}
+		return tests
+	}
+	_, isDevice := devices[d.iface]
+	if !isDevice {
+		tests = append(tests,
+			func(ctx context.Context) doctor.Finding { return d.udpTest(ctx, d.iface) },
+			func(ctx context.Context) doctor.Finding { return d.groupTest(ctx, "roce", "roce://"+d.iface) })
+	}
+	for _, dev := range slices.Sorted(maps.Keys(devices)) {
+		if dev != d.iface && (isDevice || !slices.Contains(devices[dev], d.iface)) {
+			continue
+		}
+		tests = append(tests, func(ctx context.Context) doctor.Finding {
+			if facts.Verbs == nil {
+				return finding("rdma", doctor.Warn, "", "rdma://%s was not tested: %v", dev, facts.VerbsErr)
+			}
+			return d.groupTest(ctx, "rdma", "rdma://"+dev)
+		})
+	}
+	return tests
+}
+
+// where makes of -iface the name of a network interface or of an RDMA device of
+// this host; an address stands for the interface that has it.
+func (d *doctorRun) where(facts *doctor.Facts) error {
+	if d.iface == "" {
+		return nil
+	}
+	devices := facts.RDMADevices()
+	if _, ok := devices[d.iface]; ok {
+		return nil
+	}
+	links, err := sys.Interfaces()
+	if err != nil {
+		return err
+	}
+	addr, _ := netip.ParseAddr(d.iface)
+	var names []string
+	for _, l := range links {
+		if l.Name == d.iface {
+			return nil
+		}
+		names = append(names, l.Name)
+		if addr.IsValid() && slices.Contains(facts.Addrs[l.Name], addr.Unmap()) {
+			d.iface = l.Name
+			return nil
+		}
+	}
+	slices.Sort(names)
+	rdmaNames := "none"
+	if len(devices) > 0 {
+		rdmaNames = strings.Join(slices.Sorted(maps.Keys(devices)), ", ")
+	}
+	return usagef("-iface %q is no network interface, no address and no RDMA device of this host: interfaces are %s; RDMA devices: %s", d.iface, strings.Join(names, ", "), rdmaNames)
+}
+
+func finding(area string, level doctor.Level, fix, format string, args ...any) doctor.Finding {
+	return doctor.Finding{Area: area, Level: level, Text: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+var errSelfTimeout = errors.New("no answer in time")
+
+func (d *doctorRun) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d.timeout, errSelfTimeout)
+}
+
+// busTest publishes from one bus to another on a URL.
+func (d *doctorRun) busTest(ctx context.Context, area, rawURL string) doctor.Finding {
+	from, err := selfConfig().Open(ctx, rawURL)
+	if err != nil {
+		return finding(area, doctor.Fail, "", "%s cannot be opened: %v", rawURL, err)
+	}
+	defer from.Close()
+	to, err := selfConfig().Open(ctx, rawURL)
+	if err != nil {
+		return finding(area, doctor.Fail, "", "%s cannot be opened twice: %v", rawURL, err)
+	}
+	defer to.Close()
+	n, err := d.roundTrip(ctx, from, to)
+	if err != nil {
+		return finding(area, doctor.Fail, "", "%s: %d of %d messages came: %v", rawURL, n, selfMessages, err)
+	}
+	return finding(area, doctor.OK, "", "%s: %d of %d messages came in a self-test", area, n, selfMessages)
+}
+
+// shmTest tests shared memory, which few need: that it cannot be had is a warning.
+func (d *doctorRun) shmTest(ctx context.Context, rawURL string) doctor.Finding {
+	f := d.busTest(ctx, "shm", rawURL)
+	if f.Level == doctor.Fail {
+		f.Level = doctor.Warn
+	}
+	return f
+}
+
+// selfConfig is that of a bus that keeps its log to itself: the finding tells.
+func selfConfig() pubsub.Config { return pubsub.Config{Logger: slog.New(slog.DiscardHandler)} }
+
+// roundTrip publishes on one bus and reads on the other.
+func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got int, err error) {
+	ctx, cancel := d.bounded(ctx)
+	defer cancel()
+	const topic = "fanfare.doctor"
+	sub, err := to.Subscribe(topic)
+	if err != nil {
+		return 0, err
+	}
+	pub, err := from.Publisher(topic)
+	if err != nil {
+		return 0, err
+	}
+	payload := make([]byte, selfBytes)
+	// A first message until one is heard: only then are both streams up.
+	for heard := false; !heard; {
+		if err := pub.Publish(ctx, nil); err != nil {
+			return 0, err
+		}
+		knock, cancel := context.WithTimeout(ctx, knockEvery)
+		_, err := sub.Next(knock)
+		cancel()
+		if err := context.Cause(ctx); err != nil {
+			return 0, err
+		}
+		heard = err == nil
+	}
+	errs := make(chan error, 1)
+	go func() {
+		for range selfMessages {
+			if err := pub.Publish(ctx, payload); err != nil {
+				errs <- err
+				return
+			}
+		}
+		errs <- nil
+	}()
+	for got < selfMessages {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			cancel()
+			<-errs
+			return got, err
+		}
+		if len(m.Data) == selfBytes {
+			got++
+		}
+	}
+	return got, <-errs
+}
+
+// udpTest publishes over UDP multicast on an interface, on a port that nobody
+// uses, and tells what the kernel granted.
+func (d *doctorRun) udpTest(ctx context.Context, iface string) doctor.Finding {
+	port, err := freePort()
+	if err != nil {
+		return finding("udp", doctor.Fail, "", "no UDP port can be had: %v", err)
+	}
+	open := func() (*udp.Transport, *pubsub.Bus, error) {
+		u := &url.URL{Scheme: "udp", Host: "239.20.255.1", RawQuery: url.Values{"iface": {iface}, "port": {strconv.Itoa(port)}}.Encode()}
+		cfg, err := udp.Parse(u)
+		if err != nil {
+			return nil, nil, err
+		}
+		t, err := udp.Open(cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		bus, err := selfConfig().OpenTransport(t)
+		if err != nil {
+			finish(t)
+		}
+		return t, bus, err
+	}
+	t, from, err := open()
+	if err != nil {
+		return finding("udp", doctor.Fail, "", "udp:// does not open on %s: %v", iface, err)
+	}
+	defer from.Close()
+	_, to, err := open()
+	if err != nil {
+		return finding("udp", doctor.Fail, "", "udp:// does not open twice on %s: %v", iface, err)
+	}
+	defer to.Close()
+	n, err := d.roundTrip(ctx, from, to)
+	caps, limits := t.Capabilities(), t.SocketLimits()
+	if err != nil {
+		return finding("udp", doctor.Fail, "nft list ruleset; ip route show 224.0.0.0/4", "udp on %s: %d of %d messages came: %v", iface, n, selfMessages, err)
+	}
+	text := fmt.Sprintf("udp on %s: %d of %d messages came in a self-test; GSO %s, GRO %s; receive buffers of %d bytes", iface, n, selfMessages, onOff(caps.GSO), onOff(caps.GRO), limits.ReceiveGranted)
+	if !caps.GSO || !caps.GRO {
+		return finding("udp", doctor.Warn, "ethtool -K "+iface+" tx-checksum-ip-generic on   # GSO needs checksum offload, and Linux 4.18; GRO needs Linux 5.0", "%s: without offloads a packet costs several times as much", text)
+	}
+	return finding("udp", doctor.OK, "", "%s", text)
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// freePort is a UDP port that nobody has just now.
+func freePort() (int, error) {
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).Port, nil
+}
+
+// finish closes a transport that no bus owns.
+func finish(t transport.Transport) {
+	t.Close()
+	t.Poll(transport.NewBatch(1)) // which ends it
+}
+
+// groupTest joins an RDMA group as full member and as send-only, on one host,
+// and sends from the one to the other.
+func (d *doctorRun) groupTest(ctx context.Context, area, rawURL string) doctor.Finding {
+	sent, err := d.group(ctx, rawURL, true)
+	var inUse *roce.PortInUseError
+	var own *exitError
+	switch {
+	case err == nil:
+		return finding(area, doctor.OK, "", "%s: joined as full and as send-only member, %d of %d messages came in a self-test", rawURL, sent, mckeyCount)
+	case errors.As(err, &inUse) && inUse.Kernel:
+		return finding(area, doctor.Info, "modprobe -r rdma_rxe", "%s cannot receive: Soft-RoCE has its UDP port; rdma:// can", rawURL)
+	case errors.Is(err, rdma.ErrNotSupported):
+		return finding(area, doctor.Info, "", "%s is not possible here: %v", rawURL, err)
+	case errors.As(err, &own) && own.code == exitNoGroup:
+		if _, full := d.group(ctx, rawURL, false); full == nil {
+			return finding(area, doctor.Warn, "", "%s: there are no send-only members here (%v): publishers join as full members, which works the same but for traffic to their ports", rawURL, err)
+		}
+	}
+	return finding(area, doctor.Fail, "", "%s: %v", rawURL, err)
+}
+
+// group runs a mckey with itself, and returns how many messages came.
+func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (uint64, error) {
+	host, err := fabricurl.OpenHost(rawURL)
+	if err != nil {
+		return 0, err
+	}
+	defer host.Close()
+	m := &mckey{
+		groupText: "239.20.255.2", sendOnly: sendOnly, connections: 1, count: mckeyCount, size: mckeySize,
+		timeout: d.timeout, settling: 100 * time.Millisecond, quiet: true,
+	}
+	if err := m.parseGroup(false); err != nil {
+		return 0, err
+	}
+	m.report = newMckeyReport(m, &env{stdout: io.Discard})
+	if host.Peer == nil {
+		peer := *host
+		host.Peer = &peer // this host itself
+	}
+	err = m.sides(ctx, host)
+	return m.report.received(), err
+}

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
+	"github.com/fanfaremq/fanfare/internal/elsewhere"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// loss tells what the processes of this host have lost.
+type loss struct {
+	since   time.Duration
+	follow  bool
+	json    bool
+	quiet   bool
+	sockets []string
+}
+
+const (
+	lossEvery    = time.Second     // how often loss -follow looks
+	answerWithin = 2 * time.Second // how long a process may take
+)
+
+func (l *loss) run(ctx context.Context, e *env) error {
+	if err := placesExist(l.sockets); err != nil {
+		return err
+	}
+	seen, err := l.read(ctx)
+	now := time.Now()
+	if err != nil && len(l.sockets) > 0 {
+		return &usageError{fmt.Errorf("the processes cannot be looked at: %w", pathError(err))}
+	}
+	if err != nil {
+		return err
+	}
+	r := losses.Make(seen, now.Add(-l.since), now)
+	if l.quiet {
+		r.Findings = r.Of(losses.Lost)
+	}
+	if err := l.show(e, r); err != nil {
+		return err
+	}
+	if l.follow {
+		return l.goOn(ctx, e, seen)
+	}
+	return l.verdict(r)
+}
+
+// read asks all processes. One that is stopped does not answer.
+func (l *loss) read(ctx context.Context) ([]inspect.Seen, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return elsewhere.ReadAll(ctx, l.sockets...)
+}
+
+// verdict is how loss ends.
+func (l *loss) verdict(r *losses.Report) error {
+	gaps, _, _ := r.Messages()
+	switch {
+	case gaps > 0, r.Repairs.Lost > 0:
+		return &exitError{exitLost, errReported}
+	case len(r.Processes) == 0 && len(r.Unread) == 0:
+		o := top.Options{Places: l.sockets}
+		return errors.New(top.NoProcess(o.Where()) + " A process that has ended takes its record with it: its log has what it lost.")
+	case len(r.Unread) > 0:
+		return fmt.Errorf("%s could not be looked at", count(len(r.Unread), "process"))
+	}
+	return nil
+}
+
+func (l *loss) show(e *env, r *losses.Report) error {
+	if !l.json {
+		if l.quiet && len(r.Findings) == 0 && r.Repairs.Lost == 0 || len(r.Processes)+len(r.Unread) == 0 {
+			return nil
+		}
+		return r.WriteText(e.stdout, printable)
+	}
+	lines := newJSONLines(e.stdout)
+	for i := range r.Findings {
+		if err := lines.write(lossAsJSON(&r.Findings[i])); err != nil {
+			return err
+		}
+	}
+	return lines.write(lossSummaryOf(r))
+}
+
+// jsonFinding is one finding of loss.
+type jsonFinding struct {
+	Type         losses.Kind `json:"type"` // lost, event or dropped
+	Cause        string      `json:"cause"`
+	First        time.Time   `json:"first"`
+	Last         time.Time   `json:"last"`
+	Process      string      `json:"process"`
+	Bus          string      `json:"bus"`
+	Publisher    string      `json:"publisher,omitempty"`
+	Subscriber   string      `json:"subscriber,omitempty"`
+	Subscription string      `json:"subscription,omitempty"`
+	Topics       []string    `json:"topics,omitempty"`
+	OtherTopics  int         `json:"other_topics,omitempty"`
+	Group        string      `json:"group,omitempty"`
+	Leg          string      `json:"leg,omitempty"`
+	For          float64     `json:"for_s,omitempty"`          // of events
+	Behind       uint64      `json:"behind_packets,omitempty"` // of events
+	Times        uint64      `json:"times,omitempty"`          // gaps or events
+	Messages     uint64      `json:"messages,omitempty"`       // as far as known
+	Unknown      uint64      `json:"gaps_unknown,omitempty"`
+	Packets      uint64      `json:"packets,omitempty"` // of dropped
+	Ways         []string    `json:"ways,omitempty"`    // where they came from
+	Why          string      `json:"why"`
+	Do           string      `json:"do"`
+}
+
+func lossAsJSON(f *losses.Finding) *jsonFinding {
+	return &jsonFinding{
+		f.Kind, f.Cause, f.First, f.Last, f.Process, f.Bus, f.Publisher, f.Subscriber, f.Subscription, f.Topics, f.OtherTopics, f.Group, f.Leg, f.For.Seconds(), f.Behind,
+		f.Times, f.Messages, f.Unknown, f.Packets, f.Ways, f.Why, f.Do,
+	}
+}
+
+// lossSummary is the last object of loss.
+type lossSummary struct {
+	Type      string            `json:"type"` // "summary"
+	From      time.Time         `json:"from"`
+	To        time.Time         `json:"to"`
+	Gaps      uint64            `json:"gaps"`
+	Messages  uint64            `json:"messages"` // lost for good, as far as known
+	Unknown   uint64            `json:"gaps_unknown"`
+	Missing   uint64            `json:"packets_missing"`
+	Repaired  uint64            `json:"packets_repaired"`
+	Late      uint64            `json:"packets_late"`
+	Lost      uint64            `json:"packets_lost"`
+	Processes []jsonLossProcess `json:"processes"`
+	Unread    []string          `json:"unread"` // sockets that could not be read, and why
+}
+
+type jsonLossProcess struct {
+	Process string    `json:"process"`
+	Buses   int       `json:"buses"`
+	From    time.Time `json:"from"` // it knows what was lost from then on
+}
+
+func lossSummaryOf(r *losses.Report) *lossSummary {
+	gaps, messages, unknown := r.Messages()
+	s := &lossSummary{
+		"summary", r.From, r.To, gaps, messages, unknown, r.Repairs.Missing, r.Repairs.Repaired, r.Repairs.Late, r.Repairs.Lost, []jsonLossProcess{}, append([]string{}, r.Unread...),
+	}
+	for _, p := range r.Processes {
+		s.Processes = append(s.Processes, jsonLossProcess{p.Name, p.Buses, p.From})
+	}
+	return s
+}
+
+// goOn tells what is lost from now on.
+func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
+	news := losses.NewNews(seen, time.Now())
+	tick := time.NewTicker(lossEvery)
+	defer tick.Stop()
+	if !l.json {
+		e.console.line("following; interrupt to end")
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		seen, err := l.read(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		findings := news.Take(seen, time.Now())
+		if l.quiet {
+			findings = slices.DeleteFunc(findings, func(f losses.Finding) bool { return f.Kind != losses.Lost })
+		}
+		for i := range findings {
+			if err := l.tell(e, &findings[i]); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tell writes one finding as it happens.
+func (l *loss) tell(e *env, f *losses.Finding) error {
+	if l.json {
+		return newJSONLines(e.stdout).write(lossAsJSON(f))
+	}
+	_, err := fmt.Fprintln(e.stdout, printable(f.Line()))
+	return err
+}

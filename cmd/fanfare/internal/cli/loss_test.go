@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
+)
+
+// What is given up is lost, whether or not a subscription was told yet: with -q, too, it is said, and
+// the exit code says so.
+func TestLossVerdict(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		r    losses.Report
+		says string
+		code int
+	}{
+		{"nothing", losses.Report{Processes: []losses.Process{{}}, Repairs: losses.Repairs{Missing: 7, Repaired: 7}}, "", 0},
+		{"given up", losses.Report{Processes: []losses.Process{{}}, Repairs: losses.Repairs{Missing: 7, Lost: 7}}, "LOST for good: 7 packets", exitLost},
+		{"a gap", losses.Report{Processes: []losses.Process{{}}, Findings: []losses.Finding{{Kind: losses.Lost, Times: 1, Messages: 3}}}, "LOST for good: 3 messages in 1 gap", exitLost},
+	} {
+		var out bytes.Buffer
+		l := &loss{quiet: true}
+		if err := l.show(&env{stdout: &out}, &c.r); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.says) || c.says == "" && out.Len() > 0 {
+			t.Errorf("%s: %q", c.name, out.String())
+		}
+		code := 0
+		if exit := (*exitError)(nil); errors.As(l.verdict(&c.r), &exit) {
+			code = exit.code
+		}
+		if code != c.code {
+			t.Errorf("%s: exit code %d, want %d", c.name, code, c.code)
+		}
+	}
+}

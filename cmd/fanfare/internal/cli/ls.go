@@ -1,0 +1,288 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
+	"github.com/fanfaremq/fanfare/internal/elsewhere"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
+
+// ls asks the processes of this host what they publish and subscribe to, and listens for a
+// while to list the topics that it has heard.
+type ls struct {
+	common
+	patterns []string
+	listen   time.Duration
+	sockets  []string // where processes are asked; empty: all of this user's
+	hereOnly bool     // the flag -here
+	wire     bool     // a fabric is listened to
+	host     bool     // processes are asked
+	blank    bool     // processes were listed, above the list of the wire
+
+	e     *env
+	apart atomic.Pointer[pubsub.ConfigMismatchError] // the latest bus that is configured differently
+}
+
+func (l *ls) run(ctx context.Context, e *env) error {
+	err := l.list(ctx, e)
+	if i := slices.IndexFunc(l.patterns, elsewhere.LooksLike); err != nil && i >= 0 && ctx.Err() == nil {
+		return fmt.Errorf("%w; %s was taken for a topic: to ask a process or another host add -socket %[2]s", err, printable(l.patterns[i]))
+	}
+	return err
+}
+
+// list asks and listens.
+func (l *ls) list(ctx context.Context, e *env) error {
+	l.e = e
+	var processes []jsonProcess
+	if l.host {
+		if err := placesExist(l.sockets); err != nil && (l.hereOnly || len(l.sockets) > 0) {
+			return err
+		}
+		var err error
+		if processes, err = l.here(ctx); err != nil && (l.hereOnly || len(l.sockets) > 0) {
+			return err
+		}
+	}
+	if !l.wire {
+		if len(processes) == 0 {
+			return l.nobodyHere()
+		}
+		return cmp.Or(l.showHere(processes), unanswered(failures(processes)))
+	}
+	if len(processes) > 0 {
+		if err := l.showHere(processes); err != nil {
+			return err
+		}
+		l.blank = true
+	}
+	err, silent := l.survey(ctx, e), unanswered(failures(processes))
+	if err != nil && silent != nil && !l.quiet {
+		e.console.line("%v", silent)
+	}
+	return cmp.Or(err, silent)
+}
+
+// nobodyHere says that no process can be asked, and what to do.
+func (l *ls) nobodyHere() error {
+	o := top.Options{Places: l.sockets}
+	if !slices.Contains(l.patterns, ">") {
+		return fmt.Errorf("no process of this host publishes or subscribes to %s (asked in %s)", strings.Join(l.patterns, ", "), o.Where())
+	}
+	return errors.New(top.NoProcess(o.Where()))
+}
+
+// survey listens to the fabric.
+func (l *ls) survey(ctx context.Context, e *env) error {
+	bus, log, closeBus, err := l.open(ctx, e, pubsub.Config{Loopback: true, OnEvent: l.event})
+	if err != nil {
+		return err
+	}
+	defer closeBus()
+	log.release(!l.quiet, l.quiet, mismatchWords)
+	survey, err := bus.Survey(l.patterns...)
+	if err != nil {
+		return err
+	}
+	defer survey.Close()
+	alone := l.watchAlone(e)
+	m := startMeter(e.console, !l.quiet, l.status(survey))
+	select {
+	case <-ctx.Done(): // what was heard so far is worth showing
+	case <-time.After(l.listen):
+	}
+	m.stop()
+	alone()
+	list, err := survey.Topics()
+	if err != nil {
+		return err
+	}
+	err = l.verdict(list)
+	if err != nil && l.blank && l.apart.Load() == nil {
+		if !l.quiet { // processes were listed: it is nothing wrong that this fabric is quiet
+			e.console.line("on the wire, at %s: %v", strings.Join(l.urls, " "), err)
+		}
+		err = nil
+	}
+	return cmp.Or(l.show(list, err), context.Cause(ctx), err)
+}
+
+// event is called by the bus.
+func (l *ls) event(e events.Event) {
+	l.fabricEvent(l.e, e)
+	if m := apart(e); m != nil {
+		if l.apart.Store(m); !l.quiet {
+			l.e.console.line("%v", m)
+		}
+	}
+}
+
+// status returns the text of the status line.
+func (l *ls) status(survey *pubsub.Survey) func(time.Duration) string {
+	began := time.Now()
+	return func(time.Duration) string {
+		list, err := survey.Topics()
+		if err != nil {
+			return ""
+		}
+		left := max(0, l.listen-time.Since(began)).Round(100 * time.Millisecond)
+		return heardSoFar(list) + fmt.Sprintf(", listening for another %v", left)
+	}
+}
+
+// heardSoFar is what was heard, in numbers.
+func heardSoFar(t *pubsub.TopicList) string {
+	return list(count(len(t.Topics), "topic"), count(t.Publishers, "publisher"), count(t.Joined, "group"))
+}
+
+// verdict is what to make of a list in which there is nothing.
+func (l *ls) verdict(t *pubsub.TopicList) error {
+	m := l.apart.Load()
+	if err := l.unreadable.instead("no publisher was heard"); err != nil && len(t.Topics) == 0 {
+		return err
+	}
+	heard := fmt.Sprintf("heard in %v in %s", t.For.Round(100*time.Millisecond), count(t.Joined, "group"))
+	switch {
+	case len(t.Topics) > 0:
+		return nil
+	case t.Joined == 0 && t.Err != nil:
+		return fmt.Errorf("no group could be joined: %w", t.Err)
+	case t.Joined == 0:
+		return fmt.Errorf("no group was joined within %v: listen longer with -for, or see what 'fanfare doctor' says", l.listen)
+	case m != nil:
+		return cannotCome(fmt.Errorf("no topic was %s: %w", heard, m))
+	case t.Unnamed > 0:
+		return fmt.Errorf("no name of a topic was %s: %s had messages; listen longer with -for", heard, count(t.Unnamed, "topic"))
+	case t.Untold > 0:
+		return fmt.Errorf("no topic was %s: %s did not tell its topics yet; listen longer with -for", heard, count(t.Untold, "publisher"))
+	case t.Publishers > 0:
+		return fmt.Errorf("none of the topics of %s matches %s", count(t.Publishers, "publisher"), strings.Join(l.patterns, ", "))
+	}
+	return fmt.Errorf("no publisher was %s: one that is idle is heard once a second; does it name the same -t, and is it on this network? "+
+		"'fanfare doctor' looks at this host", heard)
+}
+
+// show writes the list.
+func (l *ls) show(t *pubsub.TopicList, verdict error) error {
+	if l.json {
+		return l.showJSON(t, verdict)
+	}
+	if l.blank && len(t.Topics) > 0 {
+		fmt.Fprintln(l.e.stdout)
+	}
+	if err := lsTable(l.e.stdout, t); err != nil {
+		return err
+	}
+	if l.quiet || len(t.Topics) == 0 {
+		return nil
+	}
+	l.e.console.line("%s, heard in %v", heardSoFar(t), t.For.Round(100*time.Millisecond))
+	for _, note := range lsNotes(t) {
+		l.e.console.line("%s", note)
+	}
+	return nil
+}
+
+// lsNotes say why the list may not be complete.
+func lsNotes(t *pubsub.TopicList) (notes []string) {
+	note := func(yes bool, format string, args ...any) {
+		if yes {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	note(t.Failed > 0, "%d of %s could not be joined: %v", t.Failed, count(t.Groups, "group"), t.Err)
+	note(t.Untold > 0, "%s did not tell all topics yet: listen longer with -for", count(t.Untold, "publisher"))
+	note(t.Unnamed > 0, "%s had messages and no name: listen longer with -for", count(t.Unnamed, "topic"))
+	note(t.Refused > 0, "there was no room for all: %d times a topic or a publisher was left out; name a narrower pattern", t.Refused)
+	return notes
+}
+
+// lsTable writes a line for each publisher of each topic.
+func lsTable(w io.Writer, t *pubsub.TopicList) error {
+	if len(t.Topics) == 0 {
+		return nil
+	}
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tab, "TOPIC\tMESSAGES\tPER SECOND\tPUBLISHER\tADDRESS\tGROUP")
+	for i := range t.Topics {
+		x := &t.Topics[i]
+		for _, p := range x.Publishers {
+			fmt.Fprintf(tab, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Name, p.Messages, lsRate(p.Rate), lsPublisher(&p), cmp.Or(printable(p.Address), "-"), x.GroupAddress)
+		}
+	}
+	return tab.Flush()
+}
+
+// lsPublisher is a publisher's name, or its id if it has none.
+func lsPublisher(p *pubsub.TopicPublisher) string { return cmp.Or(printable(p.Name), p.ID.String()) }
+
+// lsRate is a rate in three digits; a slow one is not shown as none.
+func lsRate(perSecond float64) string {
+	if perSecond > 0 && perSecond < 10 {
+		return fmt.Sprintf("%.1f", perSecond)
+	}
+	return si(perSecond)
+}
+
+// jsonTopic is one topic of ls.
+type jsonTopic struct {
+	Type       string               `json:"type"` // "topic"
+	Topic      string               `json:"topic"`
+	Group      string               `json:"group"` // address
+	GroupIndex int                  `json:"group_index"`
+	Rate       float64              `json:"messages_per_second"`
+	Publishers []jsonTopicPublisher `json:"publishers"`
+}
+
+type jsonTopicPublisher struct {
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	Epoch    uint64  `json:"epoch"`
+	Address  string  `json:"address"`
+	Messages uint64  `json:"messages"`
+	Rate     float64 `json:"messages_per_second"`
+}
+
+// lsSummary is the last object of ls.
+type lsSummary struct {
+	Type       string  `json:"type"` // "summary"
+	Topics     int     `json:"topics"`
+	Publishers int     `json:"publishers"`
+	Untold     int     `json:"publishers_untold"` // that have not told all of their topics
+	Unnamed    int     `json:"topics_unnamed"`
+	Groups     int     `json:"groups"`
+	Joined     int     `json:"groups_joined"`
+	Refused    uint64  `json:"refused"`
+	Seconds    float64 `json:"seconds"`
+	Error      string  `json:"error,omitempty"`
+}
+
+func (l *ls) showJSON(t *pubsub.TopicList, verdict error) error {
+	lines := newJSONLines(l.e.stdout)
+	for i := range t.Topics {
+		x := &t.Topics[i]
+		out := jsonTopic{Type: "topic", Topic: x.Name, Group: x.GroupAddress, GroupIndex: x.Group, Rate: x.Rate()}
+		for _, p := range x.Publishers {
+			out.Publishers = append(out.Publishers, jsonTopicPublisher{p.ID.String(), p.Name, p.Epoch, p.Address, p.Messages, p.Rate})
+		}
+		if err := lines.write(&out); err != nil {
+			return err
+		}
+	}
+	sum := lsSummary{"summary", len(t.Topics), t.Publishers, t.Untold, t.Unnamed, t.Groups, t.Joined, t.Refused, t.For.Seconds(), ""}
+	if err := cmp.Or(verdict, t.Err); err != nil {
+		sum.Error = plain(err)
+	}
+	return lines.write(&sum)
+}

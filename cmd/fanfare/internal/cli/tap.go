@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/tap"
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/plural"
+)
+
+// tapRun is fanfare tap: package tap finds, this writes.
+type tapRun struct {
+	common
+	file, iface         string
+	groupList, typeList string
+	publisher, topic    string
+	dicts               []string
+	keys                string
+	most                uint64
+	until               time.Duration
+	summary             bool
+	filter              tapFilter
+	fabric              *fabricurl.Fabric
+
+	e       *env
+	out     *tapWriter
+	obs     *tap.Observer
+	written uint64
+	line    []byte
+	failed  int // groups that could not be joined
+	fault   error
+}
+
+func (r *tapRun) run(ctx context.Context, e *env) error {
+	r.e = e
+	last := ctx
+	if r.until > 0 {
+		var stop context.CancelFunc
+		last, stop = context.WithDeadlineCause(ctx, time.Now().Add(r.until), errUntil)
+		defer stop()
+	}
+	stdout := newOutWriter(last, e.stdout)
+	defer stdout.close()
+	r.out = newTapWriter(stdout)
+	defer r.out.close()
+	src, groups, err := r.open()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return &usageError{err}
+	}
+	defer src.Close()
+	defer context.AfterFunc(last, src.Interrupt)()
+	if r.fabric != nil {
+		defer watchAlone(e, r.fabric.String())()
+	}
+	r.obs = tap.NewObserver(groups, r.found)
+	if err := r.readKeys(); err != nil {
+		return err
+	}
+	dicts, err := tapDictionaries(r.dicts)
+	if err != nil {
+		return err
+	}
+	r.obs.Dictionaries(dicts)
+	if r.topic != "" {
+		r.obs.NameTopic(r.filter.topic, r.topic)
+	}
+	err = r.read(src)
+	if tap.IsInterrupted(err) {
+		if err = context.Cause(last); errors.Is(err, errUntil) {
+			err = nil
+		}
+	}
+	return r.finish(src, err)
+}
+
+// open opens the source that the flags name.
+func (r *tapRun) open() (tap.Source, *tap.Groups, error) {
+	if r.file == "" && r.iface == "" {
+		return r.openSocket()
+	}
+	first, n, err := r.fabric.Groups()
+	if err == nil {
+		err = r.filter.beyond(n)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	groups := tap.GroupsFrom(first, n)
+	if r.iface != "" {
+		src, err := tap.OpenInterface(r.iface, groups)
+		return src, groups, err
+	}
+	in := r.e.stdin
+	if r.file != "-" {
+		f, err := os.Open(r.file)
+		if err != nil {
+			return nil, nil, pathError(err)
+		}
+		in = f
+	}
+	src, err := tap.OpenFile(in, groups)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", r.file, pathError(err))
+	}
+	return src, groups, nil
+}
+
+func (r *tapRun) openSocket() (tap.Source, *tap.Groups, error) {
+	t, err := r.fabric.Open(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.filter.beyond(t.Capabilities().Groups); err != nil {
+		finish(t)
+		return nil, nil, err
+	}
+	s, err := tap.OpenSocket(t, r.filter.groups, func(group int, err error) {
+		r.failed++
+		r.e.console.line("group %d (%s) cannot be joined: %v", group, t.GroupAddress(group), err)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, tap.NewGroups(s.Addresses()), nil
+}
+
+// read takes packets until there is a reason to end.
+func (r *tapRun) read(src tap.Source) error {
+	for {
+		p, err := src.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r.obs.Locate(p)
+		if !r.filter.counts(p) {
+			continue
+		}
+		r.obs.Observe(p)
+		if r.fault == nil && !r.summary && r.filter.shows(p) {
+			r.fault = r.packet(p)
+			r.written++
+		}
+		switch {
+		case r.fault != nil:
+			return r.fault
+		case r.written == r.most && r.most > 0:
+			return nil
+		}
+	}
+}
+
+const tapTime = "15:04:05.000000"
+
+// packet writes a packet.
+func (r *tapRun) packet(p *tap.Packet) error {
+	g, known := p.Group()
+	b := r.line[:0]
+	if r.json {
+		b = append(b, `{"type":"packet","time":`...)
+		b = strconv.AppendQuote(b, p.Time.Format(time.RFC3339Nano))
+		b = fmt.Appendf(b, `,"from":%q,"to":%q`, p.From, p.To)
+		if known {
+			b = fmt.Appendf(b, `,"group":%d`, g.Index)
+		}
+		b = fmt.Appendf(b, `,"bytes":%d`, p.Bytes())
+		b = appendSealedJSON(b, p.Sealed)
+		b = appendSignedJSON(b, p.Signed)
+		if p.Read.Err != nil {
+			b = fmt.Appendf(b, `,"error":%q`, p.Read.Err.Error())
+		}
+		if p.Sealed == nil || p.Sealed.Err == nil {
+			b = p.Read.JSON(append(b, ','), r.obs)
+		}
+		b = append(b, '}')
+	} else {
+		b = p.Time.AppendFormat(b, tapTime)
+		b = fmt.Appendf(b, " %s > %s", p.From, p.To)
+		if known {
+			b = fmt.Appendf(b, " group=%d", g.Index)
+		}
+		b = appendSealedText(b, p.Sealed)
+		b = appendSignedText(b, p.Signed)
+		if p.Read.Err != nil {
+			b = fmt.Appendf(b, " bytes=%d refused=%q", p.Bytes(), p.Read.Err.Error())
+		}
+		if len(p.Read.Header) > 0 {
+			b = p.Read.Text(append(b, ' '), r.obs)
+		}
+	}
+	r.line = append(b, '\n')
+	return r.out.write(r.line)
+}
+
+// tapFinding is a finding as JSON.
+type tapFinding struct {
+	Type      string    `json:"type"` // "finding"
+	Time      time.Time `json:"time"`
+	Finding   tap.Kind  `json:"finding"`
+	Publisher string    `json:"publisher,omitempty"`
+	Name      string    `json:"name,omitempty"`
+	Epoch     uint64    `json:"epoch,omitempty"`
+	Group     *int      `json:"group,omitempty"`
+	First     *uint64   `json:"first,omitempty"`
+	Count     uint64    `json:"count,omitempty"`
+	Nth       uint64    `json:"nth"` // how often this kind was found so far, of the stream or in all
+	Text      string    `json:"text"`
+}
+
+// found writes a finding.
+func (r *tapRun) found(f tap.Finding) {
+	if r.fault != nil {
+		return
+	}
+	if !r.json {
+		text := ""
+		if f.Stream != nil && f.GroupKnown {
+			text = f.Group.String() + ": "
+		}
+		if f.Nth > 10 {
+			text = fmt.Sprintf("(the %s) %s", plural.Nth(f.Nth), text)
+		}
+		r.fault = r.out.write(fmt.Appendf(nil, "** %s %s: %s%s\n", f.Time.Format(tapTime), f.Kind, text, printable(f.Text)))
+		return
+	}
+	x := tapFinding{Type: "finding", Time: f.Time, Finding: f.Kind, Count: f.Count, Nth: f.Nth, Text: printable(f.Text)}
+	if f.GroupKnown {
+		x.Group = &f.Group.Index
+	}
+	if f.Count > 0 {
+		x.First = &f.First
+	}
+	if s := f.Stream; s != nil {
+		x.Publisher, x.Name, x.Epoch = publisherID(s.Publisher), s.Name, s.Epoch
+	}
+	r.fault = r.out.object(x)
+}
+
+// tapWriter writes lines, and sees to it that they are out soon although nothing follows.
+type tapWriter struct {
+	mu   sync.Mutex
+	buf  *bufio.Writer // under mu
+	enc  *json.Encoder // under mu
+	stop chan struct{}
+	done chan struct{}
+}
+
+// tapFlush is how long a line may wait for others.
+const tapFlush = 50 * time.Millisecond
+
+func newTapWriter(w io.Writer) *tapWriter {
+	t := &tapWriter{buf: bufio.NewWriterSize(w, firstBuffer), stop: make(chan struct{}), done: make(chan struct{})}
+	t.enc = json.NewEncoder(t.buf)
+	t.enc.SetEscapeHTML(false)
+	go func() {
+		defer close(t.done)
+		tick := time.NewTicker(tapFlush)
+		defer tick.Stop()
+		for {
+			select {
+			case <-t.stop:
+				return
+			case <-tick.C:
+				t.flush()
+			}
+		}
+	}()
+	return t
+}
+
+func (t *tapWriter) write(line []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, err := t.buf.Write(line)
+	return outputError(err)
+}
+
+func (t *tapWriter) object(v any) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return outputError(t.enc.Encode(v))
+}
+
+func (t *tapWriter) flush() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return outputError(t.buf.Flush()) // an error stays, and the next write returns it
+}
+
+func (t *tapWriter) close() {
+	close(t.stop)
+	<-t.done
+}
+
+// finish writes the summary.
+func (r *tapRun) finish(src tap.Source, err error) error {
+	sum := r.sum(src)
+	if err != nil && !errors.As(err, new(*signalError)) {
+		sum.Error = plain(err)
+	}
+	err = cmp.Or(err, r.writeSummary(&sum), r.out.flush())
+	if err == nil && (sum.LostHere > 0 || r.failed > 0) {
+		return errReported
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+// Package doctor finds out whether a host is fit for Fanfare, from what its
+// kernel shows in /sys and /proc. Each finding is one sentence, with a command
+// that mends it. What takes sockets or devices to find out (self-tests) is with
+// the command, package cmd/fanfare/internal/cli.
+//
+// Files by what they look at:
+//
+//	rdma.go      RDMA devices, ports, GIDs, IPoIB, the devices' limits
+//	kernel.go    modules, RoCE's UDP port, libraries, limits on locked memory
+//	network.go   interfaces, routes, IGMP, filters
+//	environment.go   containers and clouds
+//	buffers.go   limits on socket buffers
+//	shared.go    memory for shm://, and whose the directories there are
+//	facts.go     where the facts of this host come from
+package doctor
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/rdma"
+)
+
+// Level of a finding.
+type Level uint8
+
+const (
+	OK   Level = iota
+	Info       // neither good nor bad, but good to know
+	Warn       // works, but not as it could, or not everywhere
+	Fail       // does not work
+)
+
+func (l Level) String() string { return [...]string{"ok", "info", "warn", "fail"}[min(l, Fail)] }
+
+// MarshalText writes the level as its name.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Finding is what was found out about one thing.
+type Finding struct {
+	Area  string `json:"area"` // "rdma", "memory", "network", ...
+	Level Level  `json:"level"`
+	Text  string `json:"text"`          // one sentence
+	Fix   string `json:"fix,omitempty"` // a command, or several with && between
+}
+
+// Facts are what findings are made from. Root is the file system from "/", of
+// which /sys, /proc, /dev/infiniband and the library folders are read; a
+// recording of another host's will do.
+type Facts struct {
+	Root fs.FS
+	// Links are the network interfaces as this process sees them: /sys may show those
+	// of another network namespace. Nil: those that Root has, of a recording.
+	Links []net.Interface
+	// Addrs are the addresses of each interface.
+	Addrs map[string][]netip.Addr
+	// Default is what udp:// without iface= takes, DefaultErr why it takes nothing.
+	// Without a name and an error it is not known.
+	Default    Link
+	DefaultErr error
+	// Filters lists the tables of nftables, such as "inet filter"; its error says why that is not known. Nil: a
+	// recording does not say.
+	Filters func() ([]string, error)
+	// MemlockBytes is RLIMIT_MEMLOCK; negative without a limit.
+	MemlockBytes int64
+	// ReceiveBytes and SendBytes are the socket buffers that transport/udp asks
+	// for.
+	ReceiveBytes, SendBytes int
+	// Buses are those of this host's processes, as far as this user may ask them; nil where nobody was asked.
+	Buses []Bus
+	// Silent are processes of this host that did not answer: where they were asked, and why not.
+	Silent []string
+	// Shared are the directories for fabrics of shm://; none where there is no shm://.
+	Shared []SharedMemory
+	// EndpointBytes is what an endpoint of shm:// uses at most.
+	EndpointBytes int64
+	// UID is the user that this process is.
+	UID int
+	// Verbs is rdma-core, or nil with the reason why it is not there.
+	Verbs    rdma.Provider
+	VerbsErr error
+}
+
+// Link is a network interface that was chosen.
+type Link struct {
+	Name     string
+	Addr     netip.Addr
+	Loopback bool   // there is no other, or Routed
+	Routed   bool   // the route to multicast groups leads there
+	RouteTo  string // where it leads, also if that is none for multicast; empty: there is none
+}
+
+// Check looks at everything.
+func Check(f *Facts) []Finding {
+	c := &check{Facts: f}
+	c.rdma()
+	c.kernel()
+	c.network()
+	c.environment()
+	c.buffers()
+	c.shared()
+	c.security()
+	return c.findings
+}
+
+// check is one examination.
+type check struct {
+	*Facts
+	findings []Finding
+}
+
+func (c *check) add(area string, level Level, fix, text string, args ...any) {
+	c.findings = append(c.findings, Finding{Area: area, Level: level, Text: fmt.Sprintf(text, args...), Fix: fix})
+}
+
+// read returns a file's text without the newline; false if it cannot be read.
+func (c *check) read(path string) (string, bool) {
+	b, err := fs.ReadFile(c.Root, path)
+	return strings.TrimRight(string(b), "\n"), err == nil
+}
+
+// number reads a file that holds a decimal or 0x number.
+func (c *check) number(path string) (int64, bool) {
+	text, ok := c.read(path)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 0, 64)
+	return n, err == nil
+}
+
+func (c *check) exists(path string) bool {
+	_, err := fs.Stat(c.Root, path)
+	return err == nil
+}
+
+// list returns the names in a directory, in order; none if it is not there.
+func (c *check) list(dir string) (names []string) {
+	entries, _ := fs.ReadDir(c.Root, dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

@@ -1,0 +1,152 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/doctor"
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+// A TAP device does no checksums, so its kernel may cut no trains: that is said of each
+// network here, and is right.
+var noGSO = expected{doctor.Warn, "GSO is not in effect", "tx-checksum-ip-generic on"}
+
+// Each fault of a network is named, in its direction, with advice, and no other is.
+func TestNamespaceNetworks(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name        string
+		mtu         uint32
+		there, back faults
+		watch       time.Duration
+		queries     bool
+		want        []expected
+	}{
+		{name: "a switch that forgets the member", there: faults{stopsAfter: 6 * time.Second}, watch: 14 * time.Second, want: []expected{
+			{doctor.Fail, "multicast to the peer stopped after", "mcast_querier 1"},
+			{doctor.Info, "multicast from the peer went on for the", "-for 270s"},
+		}},
+		{name: "a good network", queries: true, want: []expected{
+			{doctor.OK, "multicast passes to the peer: 200 of 200", ""},
+			{doctor.OK, "multicast passes from the peer: 200 of 200", ""},
+			{doctor.OK, "packets of 1500 bytes pass to the peer", ""},
+			{doctor.OK, "packets of 1500 bytes pass from the peer", ""},
+			{doctor.OK, "the clocks agree", ""},
+			{doctor.OK, "hears an IGMP querier at 10.99.7.9, of version 3, which asks every 125 s", ""},
+		}},
+		{name: "no querier", want: []expected{
+			{doctor.Info, "no IGMP query was heard in", "-for 135s"},
+		}},
+		{name: "multicast passes one way only", there: faults{noMulticast: true}, want: []expected{
+			{doctor.Fail, "multicast does not pass to the peer: none of 200 probes to 239.20.255.3:7401 came, and 200 of 200 by unicast did", "tcpdump -ni eth"},
+			{doctor.OK, "multicast passes from the peer", ""},
+		}},
+		{name: "multicast passes the other way only", back: faults{noMulticast: true}, want: []expected{
+			{doctor.OK, "multicast passes to the peer", ""},
+			{doctor.Fail, "multicast does not pass from the peer", "239.20.255.3"},
+		}},
+		{name: "a stateful packet filter before this host", back: faults{stateful: true}, want: []expected{
+			{doctor.OK, "statuses and NAKs pass to the peer: 50 of 50", ""},
+			{doctor.Fail, "statuses and NAKs do not pass from the peer: none of 50 datagrams came to a port that had only published, and 200 of 200", "uport=7402"},
+		}},
+		{name: "a stateful packet filter before the peer", there: faults{stateful: true}, want: []expected{
+			{doctor.Fail, "statuses and NAKs do not pass to the peer", "opened on the peer"},
+			{doctor.OK, "statuses and NAKs pass from the peer: 50 of 50", ""},
+		}},
+		{name: "loss", back: faults{loss: 0.1}, want: []expected{
+			{doctor.Warn, "multicast probes from the peer were lost", "ethtool -S"},
+		}},
+		{name: "loss of multicast alone", there: faults{multicastLoss: 0.2}, want: []expected{
+			{doctor.Warn, "something limits multicast, such as storm control", "storm control"},
+		}},
+		{name: "copies", there: faults{copies: 0.1}, want: []expected{
+			{doctor.Warn, "multicast probes to the peer came more than once", "bridge"},
+		}},
+		{name: "reordering", back: faults{reorder: 0.2}, want: []expected{
+			{doctor.Warn, "multicast probes from the peer came behind later ones", ""},
+		}},
+		{name: "a small MTU on the way", there: faults{mtu: 1420}, want: []expected{
+			{doctor.Fail, "packets of up to 1420 bytes pass to the peer, though both links have an MTU of 1500", "size=1392"},
+			{doctor.OK, "packets of 1500 bytes pass from the peer", ""},
+		}},
+		{name: "jumbo frames on the links alone", mtu: 9000, there: faults{mtu: 1500}, back: faults{mtu: 4000}, want: []expected{
+			{doctor.Warn, "packets of up to 1500 bytes pass to the peer, though both links have an MTU of 9000", ""},
+			{doctor.Warn, "packets of up to 4000 bytes pass from the peer", ""},
+		}},
+		{name: "routers", there: faults{noMulticast: true, hops: 2}, back: faults{noMulticast: true, hops: 2}, want: []expected{
+			{doctor.Fail, "multicast does not pass to the peer", "ttl=3 in the URL"},
+			{doctor.Fail, "2 routers are between, and multicast goes out with a TTL of 1", "ttl=3 in the URL"},
+			{doctor.Fail, "multicast does not pass from the peer", "ttl=3 in the URL"},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			if c.watch > 0 && testing.Short() {
+				t.Skip("it takes 14 s: left out with -short")
+			}
+			if !testenv.Namespace(t) {
+				return
+			}
+			if c.mtu == 0 {
+				c.mtu = 1500
+			}
+			here, far := newHost(t, hosts[0], c.mtu), listening(t, c.mtu)
+			w := connect(t, here, far, c.there, c.back)
+			var query func(string)
+			if query = func(string) {}; c.queries {
+				query = func(string) { w.query(0) }
+			}
+			r, err := Ask(t.Context(), config(t, 0), netip.AddrPortFrom(netip.MustParseAddr(hosts[1]), 7401), c.watch, query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.want
+			if !r.Here.GSO || !r.There.GSO {
+				want = append(want, noGSO)
+			}
+			check(t, r.Findings(), want)
+		})
+	}
+}
+
+// Whom nobody answers is told so, and where the listener is busy; nothing is left behind.
+func TestNamespaceNoAnswer(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	if !testenv.Namespace(t) {
+		return
+	}
+	here, far := newHost(t, hosts[0], 1500), listening(t, 1500)
+	connect(t, here, far, faults{}, faults{})
+	nobody := netip.MustParseAddrPort(hosts[1] + ":7402")
+	if _, err := Ask(t.Context(), config(t, 0), nobody, 0, func(string) {}); err == nil || !strings.Contains(err.Error(), ErrNoAnswer.Error()) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	peer := netip.MustParseAddrPort(hosts[1] + ":7401")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := fmt.Errorf("stop")
+	if _, err := Ask(ctx, config(t, 0), peer, time.Hour, func(what string) {
+		if strings.Contains(what, "goes on") {
+			cancel(stop)
+		}
+	}); err != stop {
+		t.Errorf("ended within: %v", err)
+	}
+	// Several at once, as from several terminals.
+	errs := make(chan error)
+	for range 3 {
+		go func() {
+			_, err := Ask(t.Context(), config(t, 0), peer, 0, func(string) {})
+			errs <- err
+		}()
+	}
+	for range 3 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package peer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/doctor"
+)
+
+// Where the rules for sizes come from.
+const (
+	// queryInterval is how often a querier asks unless configured (RFC 3376 §8.2), with some
+	// room for it to be late.
+	queryInterval = 125 * time.Second
+	queryRoom     = 10 * time.Second
+	// membershipTime is how long a switch keeps a member that nobody asks (RFC 3376 §8.4).
+	membershipTime = 260 * time.Second
+	// fullPacket is the size that udp:// fills packets to, with headers: that of Ethernet.
+	fullPacket = 1500
+)
+
+// verdict makes findings of a result.
+type verdict struct {
+	*Result
+	findings []doctor.Finding
+}
+
+// Findings says what a result means, in sentences, and what to do.
+func (r *Result) Findings() []doctor.Finding {
+	v := &verdict{Result: r}
+	there := fmt.Sprintf("%s on %s", r.There.Host, r.There.Interface)
+	if r.apart() {
+		v.add("peer", doctor.Fail, "fanfare doctor -group "+r.There.Group+" -peer ...   # as the listener has it",
+			"the two sides meet in different groups: %s here, and %s on the peer (%s). Nothing was tested: give both the same -group", r.Group, r.There.Group, there)
+		return v.findings
+	}
+	v.clock(there)
+	v.direction("to the peer", &r.To, r.There, "the peer")
+	v.direction("from the peer", &r.From, r.Here, "this host")
+	v.replies("to the peer", &r.To, "the peer")
+	v.replies("from the peer", &r.From, "this host")
+	v.packet("to the peer", r.To.Packet)
+	v.packet("from the peer", r.From.Packet)
+	v.querier()
+	v.watched()
+	return v.findings
+}
+
+func (v *verdict) add(area string, level doctor.Level, fix, text string, args ...any) {
+	v.findings = append(v.findings, doctor.Finding{Area: area, Level: level, Text: fmt.Sprintf(text, args...), Fix: fix})
+}
+
+func (v *verdict) clock(there string) {
+	c := v.Clock
+	if c.Samples == 0 {
+		v.add("peer", doctor.Warn, "", "the peer (%s) answers, but none of %d requests for its clock was answered at once", there, samples)
+		return
+	}
+	v.add("peer", doctor.OK, "", "the peer (%s) answers: round trip %v at least, %v in the median of %d", there, c.RoundTrip.Round(time.Microsecond), c.Median.Round(time.Microsecond), c.Samples)
+	ahead := "ahead of"
+	offset := c.Offset
+	if offset < 0 {
+		ahead, offset = "behind", -offset
+	}
+	text := "the peer's clock is %v %s this host's, give or take %v: latencies from one host to the other are wrong by that"
+	if offset <= c.Error {
+		v.add("clock", doctor.OK, "", "the clocks agree as far as can be told, to %v", c.Error.Round(time.Microsecond))
+	} else if level, fix := doctor.Info, ""; offset < time.Second {
+		v.add("clock", level, fix, text, offset.Round(time.Microsecond), ahead, c.Error.Round(time.Microsecond))
+	} else {
+		v.add("clock", doctor.Warn, "timedatectl set-ntp true", text, offset.Round(time.Millisecond), ahead, c.Error.Round(time.Microsecond))
+	}
+}
+
+// hops is how many networks are between the two, by what unicast lost of its TTL.
+func hops(d *Direction) int {
+	if d.Unicast.TTL == 0 {
+		return 0
+	}
+	return max(unicastTTL-d.Unicast.TTL, 0)
+}
+
+// direction says whether multicast passes, and what becomes of it.
+func (v *verdict) direction(way string, d *Direction, receiver Info, who string) {
+	m, u := d.Multicast, d.Unicast
+	switch {
+	case m.Sent == 0:
+		v.add("multicast", doctor.Fail, "ip route show; nft list ruleset; iptables -S", "no multicast can be sent %s: the sender's own kernel refuses it", way)
+		return
+	case m.Received == 0 && u.Received == 0:
+		v.add("multicast", doctor.Fail, "nft list ruleset; iptables -S", "nothing passes %s, neither multicast nor unicast, though it answers: a packet filter lets some packets pass", way)
+		return
+	case m.Received == 0:
+		v.blocked(way, d, receiver, who)
+		return
+	}
+	if n := hops(d); n > 0 {
+		v.add("multicast", doctor.OK, "", "multicast passes %s over %d routers", way, n)
+	} else {
+		v.add("multicast", doctor.OK, "", "multicast passes %s: %d of %d probes", way, m.Received, m.Sent)
+	}
+	v.damage(way, d)
+	v.offloads(way, d, receiver)
+}
+
+// replies says whether statuses and NAKs pass: to a publisher, from a port that it has sent nothing to.
+func (v *verdict) replies(way string, d *Direction, publisher string) {
+	switch r := d.Reply; {
+	case r.Sent == 0 || d.Unicast.Received == 0: // nothing passes: a finding of its own
+	case r.Received == 0:
+		v.add("replies", doctor.Fail, "uport=7402 in the URL of publishers, and that UDP port opened on "+publisher+"   # nft list ruleset; iptables -S",
+			"statuses and NAKs do not pass %s: none of %d datagrams came to a port that had only published, and %d of %d to the port of this test did. A stateful packet filter on %s or on the way does this: "+
+				"publishers there would wait for no subscriber, and repair nothing", way, r.Sent, d.Unicast.Received, d.Unicast.Sent, publisher)
+	default:
+		v.add("replies", doctor.OK, "", "statuses and NAKs pass %s: %d of %d", way, r.Received, r.Sent)
+	}
+}
+
+// blocked names what may stop multicast where unicast passes.
+func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
+	look := fmt.Sprintf("tcpdump -ni %s 'igmp or dst %s'   # on the receiving side; and there: nft list ruleset; iptables -S", receiver.Interface, v.host())
+	text := "multicast does not pass %s: none of %d probes to %s came, and %d of %d by unicast did"
+	switch n := hops(d); {
+	case n > 0 && v.TTL <= n:
+		v.add("multicast", doctor.Fail, fmt.Sprintf("fanfare doctor -ttl %d ...; then ttl=%d in the URL", n+1, n+1), text+": %d routers are between, and multicast goes out with a TTL of %d. They have to route multicast, too (PIM)",
+			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, n, v.TTL)
+	case n > 0:
+		v.add("multicast", doctor.Fail, "ip mroute show   # on the routers", text+": %d routers are between, which have to route multicast (PIM)",
+			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, n)
+	case v.surroundings() != "":
+		v.add("multicast", doctor.Fail, "fanfare doctor   # on both sides, says what to use instead", text+": %s",
+			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, v.surroundings())
+	default:
+		v.add("multicast", doctor.Fail, look, text+". A switch that snoops IGMP and has lost %s as a member, one that blocks unknown multicast, a wireless access point or a packet filter does this",
+			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, who)
+	}
+}
+
+// Passes reports whether multicast passed both ways: then it matters little what the hosts
+// are in.
+func (r *Result) Passes() bool { return r.To.Multicast.Received > 0 && r.From.Multicast.Received > 0 }
+
+// surroundings says what hosts are in that may be why multicast does not pass.
+func (v *verdict) surroundings() string {
+	var sides []string
+	if e := v.Here.Environment; e != "" {
+		sides = append(sides, "this host: "+e)
+	}
+	if e := v.There.Environment; e != "" {
+		sides = append(sides, "the peer: "+e)
+	}
+	return strings.Join(sides, "; ")
+}
+
+// host is the group without its port.
+func (v *verdict) host() string {
+	for i := range v.Group {
+		if v.Group[i] == ':' {
+			return v.Group[:i]
+		}
+	}
+	return v.Group
+}
+
+// damage names loss, copies and reordering.
+func (v *verdict) damage(way string, d *Direction) {
+	m, u := d.Multicast, d.Unicast
+	switch lost := m.Lost(); {
+	case lost == 0:
+	case u.Lost()*3 < lost && lost > 3:
+		v.add("loss", doctor.Warn, "ethtool -S IFACE | grep -i drop   # and the switch's limits on multicast (storm control)",
+			"%d of %d multicast probes %s were lost, and %d of %d by unicast: something limits multicast, such as storm control of a switch or a wireless network", lost, m.Sent, way, u.Lost(), u.Sent)
+	default:
+		v.add("loss", doctor.Warn, "ethtool -S IFACE | grep -iE 'drop|err|crc'", "%d of %d multicast probes %s were lost, and %d of %d by unicast: the link loses packets, or a buffer on the way is full. Fanfare repairs them, at the cost of latency", lost, m.Sent, way, u.Lost(), u.Sent)
+	}
+	if m.Duplicates > 0 {
+		v.add("copies", doctor.Warn, "bridge link show; bridge -d mdb show   # look for a second way, or a mirror port",
+			"%d multicast probes %s came more than once (%d by unicast): there are two ways, such as a loop or two bridges, or a switch mirrors. Fanfare drops copies; they cost bandwidth", m.Duplicates, way, u.Duplicates)
+	}
+	if m.Reordered > 0 {
+		v.add("order", doctor.Warn, "", "%d of %d multicast probes %s came behind later ones (%d by unicast): packets take several ways, such as a bond by round robin or routers by packet. Fanfare sorts them, and asks for some that were only late", m.Reordered, m.Sent, way, u.Reordered)
+	}
+}
+
+// offloads says whether trains are cut and merged by kernels or adapters.
+func (v *verdict) offloads(way string, d *Direction, receiver Info) {
+	sender := v.Here
+	if receiver == v.Here {
+		sender = v.There
+	}
+	switch t := d.Train; {
+	case !sender.GSO:
+		v.add("offload", doctor.Warn, "ethtool -K "+sender.Interface+" tx-checksum-ip-generic on   # on the sending side", "GSO is not in effect %s: the sender's kernel does not cut trains, and each packet costs a system call's time", way)
+	case t.Received == 0:
+		v.add("offload", doctor.Warn, "ethtool -K "+sender.Interface+" tx-udp-segmentation off   # on the sending side", "trains do not pass %s, though single packets do: an adapter cuts them wrongly", way)
+	case t.Merged == 0:
+		v.add("offload", doctor.Info, "ethtool -K "+receiver.Interface+" gro on rx-udp-gro-forwarding on   # on the receiving side", "GSO is in effect %s, and GRO is not: %d packets of %d trains came one by one, which costs the receiver more", way, t.Received, trains)
+	default:
+		v.add("offload", doctor.OK, "", "GSO and GRO are in effect %s: %d of %d packets came merged", way, t.Merged, t.Received)
+	}
+}
+
+// packet says whether packets as large as the links' MTU pass.
+func (v *verdict) packet(way string, packet int) {
+	switch links := min(v.Here.MTU, v.There.MTU, maxSize+headers); {
+	case packet == 0:
+		v.add("mtu", doctor.Warn, "", "the largest packet that passes %s is not known: not even small ones of this test did", way)
+	case packet >= links:
+		v.add("mtu", doctor.OK, "", "packets of %d bytes pass %s, the MTU of the smaller link", packet, way)
+	case packet < fullPacket:
+		v.add("mtu", doctor.Fail, fmt.Sprintf("size=%d in the URL, on all hosts", packet-headers), "packets of up to %d bytes pass %s, though both links have an MTU of %d: larger ones vanish, and so do full packets of udp://", packet, way, links)
+	default:
+		v.add("mtu", doctor.Warn, "", "packets of up to %d bytes pass %s, though both links have an MTU of %d: leave size= in the URL at %d or less", packet, way, links, packet-headers)
+	}
+}

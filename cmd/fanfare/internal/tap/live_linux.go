@@ -1,0 +1,106 @@
+package tap
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/gopacket/gopacket/afpacket"
+	"golang.org/x/net/bpf"
+
+	"github.com/fanfaremq/fanfare/internal/sys"
+)
+
+// OpenInterface captures what a network interface sends and receives, by a packet socket
+// (packet(7)). That takes CAP_NET_RAW.
+func OpenInterface(name string, groups *Groups) (Source, error) {
+	iface, err := sys.InterfaceByName(name)
+	if errors.Is(err, sys.ErrNoInterface) {
+		return nil, fmt.Errorf("no network interface is called %q", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := len(iface.HardwareAddr); n != 6 && iface.Flags&net.FlagLoopback == 0 {
+		return nil, fmt.Errorf("%s is no Ethernet interface: record it with tcpdump, and read the file with -r", name)
+	}
+	h, err := afpacket.NewTPacket(afpacket.OptInterface(name), afpacket.OptTPacketVersion(afpacket.TPacketVersion3),
+		afpacket.OptBlockSize(ringBlock), afpacket.OptFrameSize(ringBlock), afpacket.OptNumBlocks(ringBlocks),
+		afpacket.OptBlockTimeout(ringDelay), afpacket.OptPollTimeout(lookEvery))
+	if errors.Is(err, syscall.EPERM) {
+		return nil, fmt.Errorf("%s: a capture needs root, or CAP_NET_RAW: %w", name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	filter, err := bpf.Assemble(whatIsRead(iface.Flags&net.FlagLoopback != 0))
+	if err == nil {
+		err = h.SetBPF(filter)
+	}
+	if err != nil {
+		h.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	c := newCapture(&ring{h: h, since: time.Now()}, groups)
+	c.close = func() error { h.Close(); return nil }
+	c.again = func(err error) bool { return errors.Is(err, afpacket.ErrTimeout) }
+	c.lost = func() uint64 {
+		_, s, _ := h.SocketStats()
+		return uint64(s.Drops())
+	}
+	return c, nil
+}
+
+// ring are the frames of an interface.
+type ring struct {
+	h     *afpacket.TPacket
+	since time.Time // the filter is in effect since then; zero: what is left in the ring came behind it
+}
+
+func (r *ring) next() (frame, error) {
+	for {
+		b, info, err := r.h.ZeroCopyReadPacketData()
+		if err == nil && info.Timestamp.Before(r.since) {
+			continue // the kernel fills the ring before a filter can be attached: it may be a copy
+		}
+		if err == nil || errors.Is(err, afpacket.ErrTimeout) { // the ring was empty: so it is, too, when the clock is set back
+			r.since = time.Time{}
+		}
+		return frame{data: b, at: info.Timestamp, link: linkEthernet}, err
+	}
+}
+
+// The ring that the kernel writes frames to: 32 MiB. A block is handed over when it is full,
+// or after ringDelay, however little is in it: so the ring lasts for ten seconds of a slow
+// stream. A block holds the longest train.
+const (
+	ringBlock  = 1 << 17
+	ringBlocks = 256
+	ringDelay  = 40 * time.Millisecond
+	lookEvery  = 100 * time.Millisecond // for an interruption
+)
+
+// whatIsRead takes what udpUnder follows: IP packets with UDP, fragments of them, and all in which these may be, in a VLAN or
+// a tunnel. On loopback each packet goes by twice, once out and once in: the first is left out.
+func whatIsRead(loopback bool) []bpf.Instruction {
+	const outgoing = 4 // PACKET_OUTGOING
+	list := []bpf.Instruction{bpf.RetConstant{Val: 0}, bpf.RetConstant{Val: maxFrame}}
+	before := func(more ...bpf.Instruction) { list = append(more, list...) }
+	no := func() uint8 { return uint8(len(list) - 2) } // from an instruction before the list
+	yes := func() uint8 { return no() + 1 }
+	for _, proto := range []uint32{ipUDP, ipIPv4, ipIPv6, ipGRE} {
+		before(bpf.JumpIf{Cond: bpf.JumpEqual, Val: proto, SkipTrue: yes()})
+	}
+	before(bpf.LoadAbsolute{Off: 14 + 9, Size: 1})
+	before(bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: protoIPv4, SkipTrue: no()})
+	for _, proto := range []uint32{protoIPv6, protoVLAN, protoQinQ, protoOldTag, protoMPLS, protoMPLSAny, protoPPPoE} {
+		before(bpf.JumpIf{Cond: bpf.JumpEqual, Val: proto, SkipTrue: yes()})
+	}
+	before(bpf.LoadAbsolute{Off: 12, Size: 2})
+	if loopback {
+		before(bpf.LoadExtension{Num: bpf.ExtType}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: outgoing, SkipTrue: no()})
+	}
+	return list
+}

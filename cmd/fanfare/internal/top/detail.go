@@ -1,0 +1,236 @@
+package top
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub"
+)
+
+// What is said of one row, when it is chosen.
+
+func (o Of) lines() [][2]string {
+	return [][2]string{{"process", printable(o.Process)}, {"bus", printable(o.Bus) + ", id " + o.BusID}}
+}
+
+func line(what, format string, args ...any) [2]string {
+	return [2]string{what, printable(fmt.Sprintf(format, args...))}
+}
+
+func (f *Figures) topicDetail(x *Topic) [][2]string {
+	lines := append([][2]string{line("topic", "%s", x.Topic), line("published by", "%s", x.Bus)}, x.lines()...)
+	lines = append(lines, line("group", "%s", x.Group), line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("subscribers", "%d", x.Subscribers))
+	lines = append(lines, f.unheardLines(&x.Of, true)...)
+	for i := range f.Subscribers {
+		if s := &f.Subscribers[i]; s.key == x.key && s.Group == x.Group {
+			lines = append(lines, line("  "+printable(s.Subscriber), "%s", s.about()))
+		}
+	}
+	return lines
+}
+
+// unheardLines say that nobody is heard, where that is so.
+func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
+	u := f.unheardOf(of, publishes)
+	if u == nil {
+		return nil
+	}
+	return [][2]string{line("nobody heard", "%s", u.Text()), line("what to do", "%s", u.Do())}
+}
+
+// about says how a subscriber does.
+func (s *Subscriber) about() string {
+	text := fmt.Sprintf("%s behind, room for %d more", count(s.Behind, "packet"), s.Room)
+	switch s.State {
+	case losses.Holds:
+		text += ", has held the publisher up for " + duration(s.HeldFor)
+	case losses.Released:
+		text += ", is not waited for any more: it had held the publisher up for " + duration(s.HeldFor)
+	case losses.Silent:
+		text += ", has said nothing for " + duration(s.Heard)
+	case losses.Gone:
+		text = fmt.Sprintf("fell silent, was %s behind and is not waited for any more: last heard %s ago", count(s.Behind, "packet"), duration(s.Heard))
+	case losses.Behind:
+		text += ", reads too slowly: it will hold the publisher up, if it does not already, or be passed over"
+	}
+	if s.Address != "" {
+		text += ", at " + s.Address
+	}
+	return text
+}
+
+func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
+	lines := append([][2]string{line("subscription", "%s", strings.Join(x.Topics, " "))}, x.lines()...)
+	how := "read by Next or Messages"
+	if x.Handler {
+		how = "a handler"
+	}
+	lines = append(lines, line("read by", "%s; when it is too slow: %s; from: %s", how, x.Policy, x.seen.From),
+		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(x.Pending, "packet")))
+	lines = append(lines, f.unheardLines(&x.Of, false)...)
+	if x.hearing.State != "" {
+		lines = append(lines, line("publishers", "%s", x.hears()))
+	}
+	if x.Ended != "" {
+		lines = append(lines, line("ended", "%s", x.Ended))
+	}
+	for _, c := range x.Causes {
+		lines = append(lines, line("lost", "%s in %s: %s. %s", count(c.Messages, "message"), count(c.Gaps, "gap"), c.Cause, causeOf(c.Cause).Remedy))
+	}
+	for _, p := range x.seen.Publishers {
+		what := fmt.Sprintf("%s behind (group %s)", count(p.Lag, "packet"), p.Group)
+		if p.Unread > 0 {
+			what += ", holds it up and has read nothing for " + duration(p.Unread)
+		}
+		if p.LostFor > 0 {
+			what += ", lost " + duration(p.LostFor) + " ago"
+		}
+		lines = append(lines, line("  from "+printable(orText(p.Name, p.Publisher)), "%s", what))
+	}
+	return lines
+}
+
+// hears says what the subscription lacks of publishers.
+func (x *Subscription) hears() string {
+	switch {
+	case x.hearing.Of != nil:
+		return x.hearing.State + " " + duration(x.LostFor) + " ago"
+	case x.hearing.Why != "":
+		return x.hearing.State + "; " + x.hearing.Why
+	}
+	return x.hearing.State
+}
+
+func orText(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func (f *Figures) streamDetail(x *Stream) [][2]string {
+	lines := append([][2]string{line("publisher", "%s, id %s, epoch %d", x.Publisher, x.ID, x.Epoch)}, x.lines()...)
+	lines = append(lines, line("group", "%s", x.Group), line("packets", "%d, %s a second", x.Packets, rate(x.Rate).text),
+		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("given up", "%s", count(x.Lost, "packet")),
+		line("furthest behind", "%s not read yet", count(x.Lag, "packet")))
+	for _, b := range f.Buses {
+		if b.key != x.key {
+			continue
+		}
+		if r := b.deliveries(); r.Count > 0 {
+			lines = append(lines, line("delivery takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s timed)", microText(r.P50), microText(r.P99), microText(r.Max), count(r.Count, "packet")))
+		}
+		r := b.repairs()
+		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s)", microText(r.P50), microText(r.P99), microText(r.Max), count(r.Count, "repair")))
+		g := find(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group })
+		lines = append(lines, counterLines("of the group", g.Counters)...)
+	}
+	return lines
+}
+
+// counterLines are counters by name.
+func counterLines(what string, c inspect.Counters) (lines [][2]string) {
+	for i, name := range slices.Sorted(maps.Keys(c)) {
+		if i == 0 {
+			lines = append(lines, [2]string{what, ""})
+		}
+		lines = append(lines, line("  "+name, "%d", c[name]))
+	}
+	return lines
+}
+
+func (f *Figures) subscriberDetail(x *Subscriber) [][2]string {
+	lines := [][2]string{line("subscriber", "%s, id %s", x.Subscriber, x.ID), line("how it does", "%s", x.about()), line("group", "%s", x.Group)}
+	if x.Tag != "" {
+		lines = append(lines, line("tag", "%s", x.Tag))
+	}
+	lines = append(lines, line("publisher", "%s", x.Bus))
+	lines = append(lines, x.lines()...)
+	for _, e := range f.Events {
+		if e.Event.Name == x.Subscriber && e.PID == x.PID && e.key.at == x.key.at {
+			lines = append(lines, line(clock(e.Event.Time), "%s", e.Event.Text))
+		}
+	}
+	return lines
+}
+
+func (f *Figures) groupDetail(x *Group) [][2]string {
+	lines := [][2]string{line("group", "%s", x.Group), line("sent", "%s packets a second, %s repairs a second", rate(x.SentRate).text, rate(x.RepairRate).text),
+		line("received", "%s packets a second", rate(x.Received).text), line("NAKs", "%s a second", rate(x.NAKRate).text)}
+	if x.Unjoined > 0 {
+		lines = append(lines, line("not joined", "%s, waiting to join it", count(x.Unjoined, "bus")))
+	}
+	for _, p := range x.Publishers {
+		lines = append(lines, line("publisher", "%s", p))
+	}
+	for _, s := range x.Subscribers {
+		lines = append(lines, line("subscriber", "%s", s))
+	}
+	return lines
+}
+
+func (f *Figures) lossDetail(x *Loss) [][2]string {
+	c := causeOf(x.Cause.Cause)
+	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
+	lines = append(lines, line("dropped", "%s, %s a second", count(x.Dropped, "packet"), rate(x.Rate).text), line("given up", "%s", count(x.Lost, "packet")),
+		line("lost", "%s, as far as known, in %s", count(x.Messages, "message"), count(x.Gaps, "gap")))
+	if x.Cause.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
+		lines = append(lines, line("net.core.rmem_max", "%s", bytesText(float64(f.Host.ReceiveBufferMax))))
+	}
+	return lines
+}
+
+// causeOf is what is known of a cause.
+func causeOf(label string) pubsub.CauseInfo {
+	for _, c := range causes {
+		if c.Label == label {
+			return c
+		}
+	}
+	return pubsub.CauseInfo{Label: label}
+}
+
+var causes = pubsub.Causes()
+
+func (f *Figures) busDetail(x *Bus) [][2]string {
+	lines := append(x.lines(), line("state", "%s %s", x.State, x.Problem), line("open for", "%s", duration(f.Time.Sub(x.Since).Seconds())))
+	for _, u := range x.URLs {
+		lines = append(lines, line("fabric", "%s", u))
+	}
+	b := x.seen
+	lines = append(lines, line("groups", "%d of packets of %d bytes; GSO %v, GRO %v", b.Fabric.Groups, b.Fabric.PacketSize, b.Fabric.GSO, b.Fabric.GRO))
+	if g := x.Buffers; g.ReceiveAsked > 0 {
+		lines = append(lines, line("receive buffer", "%s of %s that were asked for; net.core.rmem_max is %s", bytesText(float64(g.ReceiveGranted)), bytesText(float64(g.ReceiveAsked)), bytesText(float64(f.Host.ReceiveBufferMax))))
+	}
+	lines = append(lines, line("socket drops", "%d, %s a second", x.SocketDrops, rate(x.DropRate).text))
+	if r := x.deliveries(); r.Count > 0 {
+		lines = append(lines, line("delivery takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s timed)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(r.Count, "packet")))
+	}
+	if r := x.repairs(); r.Count > 0 {
+		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(r.Count, "repair")))
+	}
+	for _, kind := range slices.Sorted(maps.Keys(b.EventCounts)) {
+		lines = append(lines, line("event "+kind, "%s", count(b.EventCounts[kind], "time")))
+	}
+	return append(lines, counterLines("counters", b.Counters)...)
+}
+
+func (f *Figures) legDetail(x *Leg) [][2]string {
+	lines := append([][2]string{line("leg", "%s", x.URL)}, x.lines()...)
+	return append(lines, line("up", "%v", x.Up), line("silent streams", "%d", x.Silent), line("lost", "%d, of which another leg brought %d", x.Lost, x.Filled), line("behind the first", "%s", microText(x.Skew)))
+}
+
+func (f *Figures) eventDetail(x *Event) [][2]string {
+	e := &x.Event
+	lines := append([][2]string{line("time", "%s", e.Time.Local().Format("2006-01-02 15:04:05.000")), line("event", "%s", e.Kind), line("says", "%s", e.Text)}, x.lines()...)
+	for _, l := range [][2]string{{"group", e.Group}, {"publisher", e.Publisher}, {"name", e.Name}, {"address", e.Address}, {"topics", strings.Join(e.Topics, " ")}, {"leg", e.Leg}, {"error", e.Error}} {
+		if l[1] != "" {
+			lines = append(lines, line(l[0], "%s", l[1]))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,344 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
+)
+
+// table is one of the views: rows of a kind of figure.
+type table struct {
+	name    string
+	columns []column
+	sort    int // the column that it is sorted by at first
+	rows    []row
+	empty   string // what to say where there are none
+}
+
+// column is one of a table. Where a terminal is narrow those with the highest rank are left
+// out first; those with rank 0 never are.
+type column struct {
+	name   string
+	number bool
+	rank   int
+	most   int // characters; 0: as many as there are
+}
+
+type row struct {
+	key   string // stays the same from one observation to the next
+	cells []cell
+	level level
+	// detail are the lines that say more of it: what, and its value.
+	detail func() [][2]string
+}
+
+type cell struct {
+	text  string
+	value float64 // of a number
+}
+
+// level says how much a row is to be looked at.
+type level int
+
+const (
+	calm level = iota
+	warn
+	alarm
+)
+
+// table is a view, by its place in viewNames. It is made once, when it is wanted: there may be
+// a hundred thousand rows in the others, and keys change only what is shown of it.
+func (f *Figures) table(view int) *table {
+	if f.made == nil {
+		f.made = make([]*table, len(viewNames))
+	}
+	if f.made[view] == nil {
+		t := []func() table{f.topicTable, f.streamTable, f.subscriberTable, f.groupTable, f.lossTable, f.busTable, f.legTable, f.eventTable}[view]()
+		f.made[view] = &t
+	}
+	return f.made[view]
+}
+
+// counts are how many rows each view has, and others how many topics and subscriptions there
+// are that processes did not tell of.
+func (f *Figures) counts() (rows []int, others int) {
+	for i := range f.Buses {
+		others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
+	}
+	return []int{len(f.Topics) + len(f.Subscriptions), len(f.Streams), len(f.Subscribers), len(f.Groups), len(f.Losses), len(f.Buses), len(f.Legs), len(f.Events)}, others
+}
+
+// Names of views, in the order of Figures.table.
+var viewNames = []string{"topics", "streams", "subscribers", "groups", "losses", "buses", "legs", "events"}
+
+func text(s string) cell       { return cell{text: printable(s)} }
+func number(x float64) cell    { return cell{si(x), x} }
+func whole(n uint64) cell      { return cell{si(float64(n)), float64(n)} }
+func since(s float64) cell     { return cell{duration(s), s} }
+func micro(us float64) cell    { return cell{microText(us), us} }
+func names(list []string) cell { return cell{text: printable(strings.Join(list, ", "))} }
+
+// rate is a number a second: none, or one that is not known, is a dash, so that what moves is
+// seen.
+func rate(x Rate) cell {
+	if !(x > 0) {
+		return cell{"-", 0}
+	}
+	if x < 10 {
+		return cell{fmt.Sprintf("%.1f", x), float64(x)}
+	}
+	return number(float64(x))
+}
+
+// topicTable has what is published and what is subscribed to.
+func (f *Figures) topicTable() table {
+	t := table{name: "topics", sort: 2, empty: "nothing is published or subscribed to here", columns: []column{
+		{"", false, 0, 3}, {"TOPIC", false, 0, 0}, {"MSG/S", true, 0, 0}, {"MESSAGES", true, 3, 0}, {"LOST", true, 1, 0}, {"BEHIND", true, 1, 0}, {"PEERS", true, 2, 0}, {"STATE", false, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 4, 20},
+	}}
+	for i := range f.Topics {
+		x := &f.Topics[i]
+		r := row{key: fmt.Sprint("pub ", x.key, x.Group, x.Topic), detail: func() [][2]string { return f.topicDetail(x) }}
+		state := stateOK
+		if x.Stuck > 0 {
+			state, r.level = losses.SendsNothing+" for "+duration(x.Stuck), alarm
+		} else if x.Slow > 0 {
+			state, r.level = fmt.Sprintf("%d slow", x.Slow), warn
+		} else if x.Gone > 0 {
+			state, r.level = fmt.Sprintf("%d gone", x.Gone), warn
+		} else if u := f.unheardOf(&x.Of, true); u != nil {
+			state, r.level = unheardText(u)
+		}
+		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), whole(x.Messages), text("-"), whole(x.Behind), whole(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
+		t.rows = append(t.rows, r)
+	}
+	for i := range f.Subscriptions {
+		x := &f.Subscriptions[i]
+		r := row{key: fmt.Sprint("sub ", x.key, x.Number), detail: func() [][2]string { return f.subscriptionDetail(x) }}
+		state := x.State
+		switch x.State {
+		case losses.Ended, stateLosing:
+			r.level = alarm
+		case losses.PublisherLost:
+			if state, r.level = x.hears(), warn; x.hearing.Silenced() {
+				r.level = alarm
+			}
+		case losses.Unread:
+			state, r.level = "not read for "+duration(x.Unread), alarm
+		case losses.Behind, stateLost:
+			r.level = warn
+		default:
+			if u := f.unheardOf(&x.Of, false); u != nil {
+				state, r.level = unheardText(u)
+			}
+			if x.hearing.Why != "" {
+				r.level = warn
+			}
+		}
+		lost := whole(x.Lost)
+		if x.Lost == 0 && x.Gaps > 0 {
+			lost = cell{"?", 0.5} // how many is not known
+		}
+		r.cells = []cell{text("sub"), text(topicsText(x.Topics, x.seen.TopicsLeftOut)), rate(x.Rate), whole(x.Messages), lost, whole(uint64(x.Pending)), whole(uint64(x.Peers)), text(state), text(x.Process), text(x.Bus)}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+// unheardText is the state of a topic without a subscriber, or of a subscription without a
+// publisher. That alone is nothing to look at.
+func unheardText(u *losses.Unheard) (string, level) {
+	switch {
+	case u.Elsewhere != "":
+		return "other is on " + u.OtherInterface, warn
+	case u.Publishes:
+		return "no subscriber", calm
+	}
+	return "no publisher", calm
+}
+
+// topicsText is the topics of a subscription in short.
+func topicsText(topics []string, leftOut int) string {
+	if more := leftOut + len(topics) - 2; len(topics) > 0 && more > 1 {
+		return fmt.Sprintf("%s (and %d more)", topics[0], leftOut+len(topics)-1)
+	}
+	return strings.Join(topics, " ")
+}
+
+func (f *Figures) streamTable() table {
+	t := table{name: "streams", sort: 2, empty: "no publisher is heard here", columns: []column{
+		{"PUBLISHER", false, 0, 24}, {"GROUP", false, 2, 0}, {"PKT/S", true, 0, 0}, {"REPAIRED/S", true, 1, 0}, {"MISSING", true, 1, 0}, {"LOST", true, 0, 0}, {"LAG", true, 1, 0}, {"STATE", false, 2, 0}, {"PACKETS", true, 4, 0}, {"RECEIVED BY", false, 1, 24}, {"BUS", false, 4, 20},
+	}}
+	for i := range f.Streams {
+		x := &f.Streams[i]
+		r := row{key: fmt.Sprint(x.key, x.Group, x.ID, x.Epoch), detail: func() [][2]string { return f.streamDetail(x) }}
+		state := stateOK
+		if x.LostFor > 0 {
+			state = "lost " + duration(x.LostFor) + " ago"
+		}
+		if x.Lost > 0 || x.Missing > 0 || x.LostFor > 0 {
+			r.level = warn
+		}
+		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), whole(uint64(x.Missing)), whole(x.Lost), whole(uint64(x.Lag)), text(state), whole(x.Packets), text(x.Process), text(x.Bus)}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func (f *Figures) subscriberTable() table {
+	t := table{name: "subscribers", sort: 1, empty: "no publisher here has a subscriber", columns: []column{
+		{"SUBSCRIBER", false, 0, 28}, {"BEHIND", true, 0, 0}, {"HELD FOR", true, 0, 0}, {"STATE", false, 0, 0}, {"ADDRESS", false, 2, 0}, {"GROUP", false, 3, 0}, {"ROOM", true, 4, 0}, {"HEARD", true, 4, 0}, {"PUBLISHER", false, 1, 24}, {"BUS", false, 4, 20},
+	}}
+	for i := range f.Subscribers {
+		x := &f.Subscribers[i]
+		r := row{key: fmt.Sprint(x.key, x.Group, x.ID), detail: func() [][2]string { return f.subscriberDetail(x) }}
+		if x.State == losses.Gone {
+			r.key += x.Subscriber // its id is not known any more
+		}
+		switch x.State {
+		case losses.Holds, losses.Released:
+			r.level = alarm
+		case losses.Silent, losses.Gone, losses.Behind:
+			r.level = warn
+		}
+		r.cells = []cell{text(x.Subscriber), whole(x.Behind), since(x.HeldFor), text(x.State), text(x.Address), text(x.Group), whole(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func (f *Figures) groupTable() table {
+	t := table{name: "groups", sort: 0, empty: "no group is in use", columns: []column{
+		{"GROUP", false, 0, 0}, {"PUBLISHED BY", false, 0, 0}, {"SUBSCRIBED BY", false, 0, 0}, {"OUT PKT/S", true, 1, 0}, {"IN PKT/S", true, 1, 0}, {"REPAIRS/S", true, 2, 0}, {"NAKS/S", true, 3, 0}, {"INTERFACE", false, 2, 12},
+	}}
+	for i := range f.Groups {
+		x := &f.Groups[i]
+		r := row{key: x.Group + " " + x.Interface, detail: func() [][2]string { return f.groupDetail(x) }}
+		if x.Unjoined > 0 {
+			r.level = alarm
+		}
+		r.cells = []cell{text(x.Group), names(x.Publishers), names(x.Subscribers), rate(x.SentRate), rate(x.Received), rate(x.RepairRate), rate(x.NAKRate), text(x.Interface)}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func (f *Figures) lossTable() table {
+	t := table{name: "losses", sort: 1, empty: "nothing was dropped or lost", columns: []column{
+		{"CAUSE", false, 0, 0}, {"DROPPED/S", true, 0, 0}, {"DROPPED", true, 1, 0}, {"LOST PACKETS", true, 2, 0}, {"GAPS", true, 2, 0}, {"LOST MESSAGES", true, 0, 0}, {"PROCESS", false, 1, 24}, {"WHAT TO DO", false, 3, 0},
+	}}
+	for i := range f.Losses {
+		x := &f.Losses[i]
+		r := row{key: fmt.Sprint(x.key, x.Cause.Cause), detail: func() [][2]string { return f.lossDetail(x) }}
+		switch {
+		case x.Gaps > 0 || x.Lost > 0:
+			r.level = alarm
+		case x.Rate > 0 && x.Cause.Cause != "filtered":
+			r.level = warn
+		}
+		r.cells = []cell{text(x.Cause.Cause), rate(x.Rate), whole(x.Dropped), whole(x.Lost), whole(x.Gaps), whole(x.Messages), text(x.Process), text(x.Do)}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func (f *Figures) busTable() table {
+	t := table{name: "buses", sort: 0, empty: "no process here has a bus", columns: []column{
+		{"PROCESS", false, 0, 24}, {"BUS", false, 1, 20}, {"STATE", false, 0, 0}, {"OUT MSG/S", true, 1, 0}, {"IN MSG/S", true, 1, 0}, {"IN PKT/S", true, 3, 0}, {"SOCKET DROPS", true, 1, 0}, {"DROPS/S", true, 2, 0}, {"BUFFER", true, 2, 0}, {"REPAIR P99", true, 3, 0}, {"DELIVERY P99", true, 2, 0}, {"FABRIC", false, 2, 0},
+	}}
+	for i := range f.Buses {
+		x := &f.Buses[i]
+		r := row{key: fmt.Sprint(x.key), detail: func() [][2]string { return f.busDetail(x) }}
+		switch {
+		case x.State == stateFailed || x.State == stateBusy:
+			r.level = alarm
+		case x.DropRate > 0:
+			r.level = warn
+		}
+		buffer := cell{text: "-"}
+		if n := x.Buffers.ReceiveGranted; n > 0 {
+			buffer = cell{bytesText(float64(n)), float64(n)}
+		}
+		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.SocketDrops), rate(x.DropRate), buffer, micro(x.repairs().P99), micro(x.deliveries().P99), text(strings.Join(x.URLs, " "))}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func (f *Figures) legTable() table {
+	t := table{name: "legs", sort: 0, empty: "no bus has several legs", columns: []column{
+		{"LEG", false, 0, 0}, {"STATE", false, 0, 0}, {"PKT/S", true, 0, 0}, {"LOST", true, 1, 0}, {"FILLED", true, 1, 0}, {"BEHIND", true, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 3, 20},
+	}}
+	for i := range f.Legs {
+		x := &f.Legs[i]
+		r := row{key: fmt.Sprint(x.key, x.URL), detail: func() [][2]string { return f.legDetail(x) }}
+		state := "up"
+		switch {
+		case !x.Up:
+			state, r.level = "down", alarm
+		case x.Silent > 0:
+			state, r.level = fmt.Sprintf("%d silent", x.Silent), alarm
+		}
+		r.cells = []cell{text(x.URL), text(state), rate(x.Rate), whole(x.Lost), whole(x.Filled), micro(x.Skew), text(x.Process), text(x.Bus)}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+func (f *Figures) eventTable() table {
+	t := table{name: "events", sort: 0, empty: "nothing has happened yet", columns: []column{
+		{"AGO", true, 0, 0}, {"EVENT", false, 0, 0}, {"PROCESS", false, 1, 24},
+	}}
+	for i := range f.Events {
+		x := &f.Events[i]
+		ago := max(0, f.Time.Sub(x.Event.Time))
+		r := row{key: fmt.Sprint(x.key, x.Event.Sequence), detail: func() [][2]string { return f.eventDetail(x) }}
+		switch x.Event.Kind {
+		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned", "no_subscriber_heard", "no_publisher_heard", "config_differs":
+		case "publisher_lost", "group_lost", "group_failed", "leg_down", "subscriber_released", "released_by_a_publisher", "subscription_evicted":
+			r.level = alarm
+		default:
+			r.level = warn
+		}
+		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, text(x.Event.Text), text(x.Process)}
+		t.rows = append(t.rows, r)
+	}
+	return t
+}
+
+// sorted returns the rows by a column: numbers with the largest first, and text by the
+// alphabet; the other way round if reverse is set. Rows that are equal stay in the order of
+// their keys, so that nothing jumps.
+func (t *table) sorted(by int, reverse bool) []row {
+	rows := slices.Clone(t.rows)
+	by = min(max(by, 0), len(t.columns)-1)
+	numbers := t.columns[by].number
+	if t.name == "events" && by == 0 {
+		numbers, reverse = true, !reverse // the latest first
+	}
+	slices.SortStableFunc(rows, func(a, b row) int {
+		c := cmp.Compare(a.cells[by].text, b.cells[by].text)
+		if numbers {
+			c = cmp.Compare(b.cells[by].value, a.cells[by].value)
+		}
+		if reverse {
+			c = -c
+		}
+		return cmp.Or(c, cmp.Compare(a.key, b.key))
+	})
+	return rows
+}
+
+// matching are the rows of which a cell has the text, in upper or lower case.
+func matching(rows []row, filter string) []row {
+	if filter == "" {
+		return rows
+	}
+	filter = strings.ToLower(filter)
+	return slices.DeleteFunc(rows, func(r row) bool {
+		return !slices.ContainsFunc(r.cells, func(c cell) bool { return strings.Contains(strings.ToLower(c.text), filter) })
+	})
+}

@@ -1,0 +1,316 @@
+// Package web is the page that shows what goes on at the buses of a host, live: a server
+// on localhost that reads the sockets of processes (package inspect) and tells browsers by
+// server-sent events.
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
+	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/internal/inspect"
+)
+
+// totals are the counters that rates are made of.
+type totals struct {
+	published, delivered, missing, repaired, lost uint64
+	fabric, overflow, slow, other                 uint64
+	repairs, deliveries                           []histogram.Bucket
+	rtt                                           float64
+}
+
+// busKey names a bus of a process, on the host where it was read.
+type busKey struct {
+	at    string
+	pid   int
+	id    string
+	epoch uint64
+}
+
+// before is what a bus had counted when it was seen last.
+type before struct {
+	totals
+	event  uint64
+	socket string // that it was read at
+}
+
+// Bounds on what is kept of processes that do not answer just now. Those of this host have room first.
+const (
+	maxKept        = 4096    // buses
+	maxKeptBuckets = 1 << 20 // of their histograms
+)
+
+// model makes frames of what processes say. One goroutine uses it.
+type model struct {
+	buses    map[busKey]before
+	at       time.Time
+	sequence uint64
+	first    bool              // nothing was seen yet
+	names    map[string]string // of processes that answer, or did before, by socket
+	links    map[[2]string]carried
+}
+
+func newModel() *model {
+	return &model{buses: make(map[busKey]before), first: true, names: make(map[string]string)}
+}
+
+// take makes the frame of what was seen at now.
+func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
+	m.sequence++
+	f := emptyFrame(m.sequence)
+	if err != nil {
+		f.Error = err.Error()
+	}
+	report := losses.Make(seen, now.Add(-time.Hour), now)
+	f.Verdict = report.Verdict()
+	f.Lost, _, _ = report.Messages()
+	for i := range report.Findings[:min(len(report.Findings), maxFindings)] {
+		f.Findings = append(f.Findings, shownFinding(&report.Findings[i]))
+	}
+	seconds := now.Sub(m.at).Seconds()
+	if m.first || seconds <= 0 {
+		seconds = 0
+	}
+	var sum totals
+	buses, names := make(map[busKey]before), make(map[string]string)
+	for i := range seen {
+		s := &seen[i]
+		if s.Err != nil {
+			f.Processes = append(f.Processes, m.unread(s))
+			if name, ok := m.names[s.Socket]; ok {
+				names[s.Socket] = name
+			}
+			continue
+		}
+		names[s.Socket] = s.Snapshot.Process.Name()
+		p := process{Name: s.Snapshot.Process.Name(), Buses: []bus{}}
+		for j := range s.Snapshot.Buses {
+			p.Buses = append(p.Buses, m.bus(f, now, s, &s.Snapshot.Buses[j], seconds, buses, &sum))
+		}
+		f.Processes = append(f.Processes, p)
+	}
+	if err != nil && len(seen) == 0 {
+		names = m.names
+	}
+	m.keep(buses, seen, err)
+	f.noteUnheard(losses.FindUnheard(seen))
+	f.Processes = f.Processes[:min(len(f.Processes), maxProcesses)]
+	f.Point = sum.point(now, seconds)
+	f.Map = draw(seen, now)
+	m.flow(&f.Map, now, seconds)
+	m.buses, m.names, m.at, m.first = buses, names, now, false
+	slices.SortStableFunc(f.Slow, func(a, b slow) int {
+		if a, b := a.State == "loses", b.State == "loses"; a != b { // who loses for good comes first
+			if a {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(b.Behind, a.Behind)
+	})
+	f.Slow = f.Slow[:min(len(f.Slow), maxSlow)]
+	slices.SortStableFunc(f.Events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
+	f.Events = f.Events[max(0, len(f.Events)-maxEvents):]
+	return f
+}
+
+// noteUnheard says at a bus that it hears nobody.
+func (f *Frame) noteUnheard(all []losses.Unheard) {
+	for _, u := range all {
+		for i := range f.Processes {
+			for j := range f.Processes[i].Buses {
+				if b := &f.Processes[i].Buses[j]; f.Processes[i].Name == u.Process && b.Name == u.Bus && b.Note == "" {
+					b.Note = u.Text()
+				}
+			}
+		}
+	}
+}
+
+// keep adds to buses those that could not be asked this time: all where nobody could be, and
+// otherwise those at sockets, or on hosts, that did not answer.
+func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
+	deaf := make(map[string]bool)
+	for i := range seen {
+		if seen[i].Err != nil {
+			deaf[seen[i].Socket] = true
+		}
+	}
+	kept, buckets := 0, 0
+	for _, here := range []bool{true, false} {
+		for k, b := range m.buses {
+			host, _, _ := strings.Cut(b.socket, " ") // package elsewhere: its address, and the socket there
+			if _, ok := buses[k]; ok || here != (k.at == "") || err == nil && !deaf[b.socket] && !deaf[host] {
+				continue
+			}
+			if n := len(b.repairs) + len(b.deliveries); kept < maxKept && buckets+n <= maxKeptBuckets {
+				buses[k], kept, buckets = b, kept+1, buckets+n
+			}
+		}
+	}
+}
+
+// unread is a process that did not answer.
+func (m *model) unread(s *inspect.Seen) process {
+	return process{Name: cmp.Or(m.names[s.Socket], s.Socket), Error: losses.Unanswered(s.Err), Buses: []bus{}}
+}
+
+// bus takes in one bus, and adds to sum what it has counted since it was seen last.
+func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
+	s := of.Snapshot
+	k := busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch}
+	old, had := m.buses[k]
+	clock := losses.Clock(s, at)
+	t := totalsOf(b)
+	x := bus{Name: cmp.Or(b.Name, b.ID), URL: strings.Join(b.URLs, " + "), Note: cmp.Or(b.Ended, b.Incomplete)}
+	for i := range b.Subscriptions {
+		if h := losses.HearingOf(b, &b.Subscriptions[i]); x.Note == "" {
+			x.Note = h.Text(&b.Subscriptions[i])
+		}
+	}
+	if b.Closing && x.Note == "" {
+		x.Note = "closing"
+	}
+	if b.Incomplete != "" && had { // it lacks counters
+		t = old.totals
+	}
+	if had || !m.first && b.Since.After(clock.Add(m.at.Sub(at))) { // otherwise all that it ever did would be of this second
+		grown := t.since(&old.totals)
+		sum.add(&grown)
+		if seconds > 0 {
+			x.Published, x.Delivered, x.Missing = float64(grown.published)/seconds, float64(grown.delivered)/seconds, float64(grown.missing)/seconds
+		}
+	}
+	now := before{totals: t, event: old.event, socket: of.Socket}
+	where := s.Process.Name()
+	for _, e := range b.Events {
+		if e.Sequence > old.event {
+			now.event = max(now.event, e.Sequence)
+			f.Events = append(f.Events, event{e.Time.UnixMilli(), e.Kind, e.Text, where})
+		}
+	}
+	f.Slow = append(f.Slow, slowOf(b, where, clock)...)
+	buses[k] = now
+	return x
+}
+
+// totalsOf adds up what a bus has counted.
+func totalsOf(b *inspect.Bus) totals {
+	t := totals{repairs: b.Repair.Buckets, deliveries: b.Delivery.Buckets}
+	for i := range b.Publications {
+		p := &b.Publications[i]
+		t.published += p.Counters["messages_sent"]
+		t.rtt = max(t.rtt, p.RTT)
+	}
+	for i := range b.Subscriptions {
+		t.delivered += b.Subscriptions[i].Messages
+	}
+	for i := range b.Groups {
+		c := b.Groups[i].Counters
+		t.missing += c["missing"]
+		t.repaired += c["repaired"] + c["late"]
+	}
+	for _, c := range b.Causes {
+		t.lost += max(c.Messages, c.Gaps)
+		switch c.Cause {
+		case "fabric":
+			t.fabric += c.Dropped
+		case "socket_overflow", "receive_queue_empty":
+			t.overflow += c.Dropped
+		case "slow_consumer", "overrun":
+			t.slow += c.Dropped
+		case "filtered":
+		default:
+			t.other += c.Dropped
+		}
+	}
+	return t
+}
+
+// since is how much more it is than before.
+func (t totals) since(old *totals) totals {
+	grew := func(now, old uint64) uint64 { return max(now, old) - old }
+	return totals{
+		grew(t.published, old.published), grew(t.delivered, old.delivered), grew(t.missing, old.missing), grew(t.repaired, old.repaired), grew(t.lost, old.lost),
+		grew(t.fabric, old.fabric), grew(t.overflow, old.overflow), grew(t.slow, old.slow), grew(t.other, old.other), histogram.Since(t.repairs, old.repairs), histogram.Since(t.deliveries, old.deliveries), t.rtt,
+	}
+}
+
+func (t *totals) add(x *totals) {
+	t.published = inspect.Plus(t.published, x.published)
+	t.delivered = inspect.Plus(t.delivered, x.delivered)
+	t.missing = inspect.Plus(t.missing, x.missing)
+	t.repaired = inspect.Plus(t.repaired, x.repaired)
+	t.lost = inspect.Plus(t.lost, x.lost)
+	t.fabric = inspect.Plus(t.fabric, x.fabric)
+	t.overflow = inspect.Plus(t.overflow, x.overflow)
+	t.slow = inspect.Plus(t.slow, x.slow)
+	t.other = inspect.Plus(t.other, x.other)
+	t.rtt = max(t.rtt, x.rtt)
+	t.repairs, t.deliveries = histogram.Sum(t.repairs, x.repairs), histogram.Sum(t.deliveries, x.deliveries)
+}
+
+// point is what was counted in seconds. Without a time there are no rates.
+func (t *totals) point(now time.Time, seconds float64) []float64 {
+	rate := func(n uint64) float64 {
+		if seconds == 0 {
+			return 0
+		}
+		return float64(n) / seconds
+	}
+	at := func(of []histogram.Bucket, p float64) float64 { return histogram.Quantile(of, p/100) * 1e6 }
+	return []float64{
+		float64(now.UnixMilli()), rate(t.published), rate(t.delivered), rate(t.missing), rate(t.repaired), rate(t.lost),
+		rate(t.fabric), rate(t.overflow), rate(t.slow), rate(t.other), at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt,
+		at(t.deliveries, 50), at(t.deliveries, 90), at(t.deliveries, 99),
+	}
+}
+
+// slowOf are those who are slow, or lose for good because of that: of a bus's subscribers, and of
+// its subscriptions.
+func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
+	for i := range b.Publications {
+		p := &b.Publications[i]
+		for j := range p.Subscribers {
+			m := &p.Subscribers[j]
+			x := slow{Who: cmp.Or(m.Name, m.ID), What: "of group " + p.Address, State: losses.SubscriberState(m), Behind: m.Behind, For: m.HeldFor, Where: where}
+			if x.State == losses.Silent {
+				x.For = m.Heard
+			}
+			if x.State != "" {
+				all = append(all, x)
+			}
+		}
+	}
+	for _, e := range losses.GoneSubscribers(b, now) {
+		all = append(all, slow{Who: cmp.Or(e.Name, e.Address), What: "of group " + e.Group, State: losses.Gone, Behind: e.Behind, For: max(0, now.Sub(e.Time).Seconds()) + e.For, Where: where})
+	}
+	for i := range b.Subscriptions {
+		s := &b.Subscriptions[i]
+		if state, p := losses.SubscriptionState(s); p != nil {
+			all = append(all, slow{Who: shortTopics(s.Topics), What: "behind " + cmp.Or(p.Name, p.Publisher), State: state, Behind: uint64(p.Lag), For: p.Unread, Where: where})
+		}
+	}
+	for _, x := range losses.LostLately(b, now) {
+		if losses.ByReading(x.Cause) {
+			what := "lost messages of " + cmp.Or(x.PublisherName, x.Publisher, "others")
+			if x.Messages > 0 {
+				what = fmt.Sprintf("lost %d messages of %s", x.Messages, cmp.Or(x.PublisherName, x.Publisher, "others"))
+			}
+			all = append(all, slow{Who: cmp.Or(x.Subscription, "a subscription"), What: what, State: "loses", Where: where})
+		}
+	}
+	return all
+}
+
+func shortTopics(topics []string) string { return strings.Join(topics[:min(len(topics), 3)], " ") }
+
+func shownFinding(f *losses.Finding) finding {
+	return finding{
+		f.Kind, f.Cause, f.First.UnixMilli(), f.Last.UnixMilli(), f.Title(), cmp.Or(f.Publisher, f.Subscriber, strings.Join(f.Ways, ", ")), f.Where(), f.Why, f.Do,
+	}
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
+
+// callWatch looks after functions of the user that one goroutine beside the loop calls, one after the other: handlers
+// with a goroutine of their own, the keys of Conflate, the state of a topic. It tells while a call takes long, and when it
+// has returned. What the loop itself calls is the watchdog's.
+//
+// A call costs two plain stores. A timer looks each watchEvery whether the call is still the one of its last look: what is said to
+// have lasted has lasted that long at least.
+//
+//	           begin             no call since the look before
+//	no timer ─────────► looks ──────────────────────────────────► a last look, for a begin
+//	    ▲               ▲  │ ▲                                    that has not become visible
+//	    │               └──┘ └───────── there was a call ─────────────┤
+//	    └────────────────────────────── there was none ───────────────┘
+type callWatch struct {
+	clock clock
+	slow  func(d time.Duration) // a call has lasted for d, and does still
+	fast  func(d time.Duration) // one that was told of has returned, after d
+
+	calls    bias.Mark // odd: in a call. Written by the goroutine that calls
+	n        uint32    // the same, that goroutine's own
+	watching atomic.Bool
+	told     atomic.Bool // of the call that runs
+
+	mu    sync.Mutex
+	timer *time.Timer // under mu
+	seen  uint32      // under mu: calls, at the last look
+	time  watchedTime // under mu: since that was seen first
+	when  lasting     // under mu
+	last  bool        // under mu: this look is the last one, if there is no call
+	ended bool        // under mu
+}
+
+// begin is called before a call.
+func (w *callWatch) begin() {
+	w.n++
+	w.calls.Set(w.n)
+	if !w.watching.Load() {
+		w.arm()
+	}
+}
+
+// end is called when a call has returned.
+func (w *callWatch) end() {
+	w.n++
+	w.calls.Set(w.n)
+	if w.told.Load() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.over()
+	}
+}
+
+// stop ends the watch: there are no calls any more.
+func (w *callWatch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+func (w *callWatch) arm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watching.Store(true)
+	w.seen, w.time, w.last = w.n, watchedTime{at: w.clock.now()}, false
+	if w.timer == nil {
+		w.timer = time.AfterFunc(watchEvery, w.look)
+	} else {
+		w.timer.Reset(watchEvery)
+	}
+}
+
+// over tells that the call which was told of has returned. Under mu.
+func (w *callWatch) over() {
+	if w.told.Swap(false) {
+		w.when.over()
+		w.fast(w.time.by(w.clock.now()))
+		w.timer.Reset(watchEvery)
+	}
+}
+
+// look is what the timer calls.
+func (w *callWatch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
+	now, calls, next := w.clock.now(), w.calls.Get(), watchEvery
+	switch {
+	case calls != w.seen:
+		w.over() // where its end came between a look and the telling
+		w.watching.Store(true)
+		w.seen, w.time, w.last = calls, watchedTime{at: now}, false
+		w.when.over()
+	case calls%2 != 0:
+		d := w.time.look(now)
+		if w.when.tell(d) {
+			w.told.Store(true)
+			w.slow(d)
+		}
+		next = min(next, max(w.when.next-d, time.Millisecond))
+	case w.last:
+		return
+	default:
+		w.watching.Store(false)
+		w.last = true
+	}
+	w.timer.Reset(next)
+}
+
+// watchState looks after the function that makes a topic's state: who joins waits for it, also for the state of other
+// topics of the group, and says only that none came.
+func (l *Loop) watchState(topic string) *callWatch {
+	return &callWatch{
+		clock: l.clock,
+		slow:  func(d time.Duration) { logline.StateSlow.Log(l.log, "topic", topic, "so_far", d) },
+		fast:  func(d time.Duration) { logline.StateReturned.Log(l.log, "topic", topic, "after", d) },
+	}
+}
+
+// watchBeside looks after what is called beside the loop for subscription s. The log has line while that takes long, and calls it
+// what, "of topic", and the subscription's topics as they are then.
+func (s *Subscription) watchBeside(line *logline.Line, what string) *callWatch {
+	l := s.l
+	tell := func(line *logline.Line, kind events.Kind, attr string, d time.Duration) {
+		_ = l.post(func() { // it fails where the loop has ended
+			topics := s.names()
+			line.Log(l.log, "handler", what+handlerText(shownTopics(topics)), attr, d)
+			l.event(events.Event{Kind: kind, For: d, Topics: topics})
+		})
+	}
+	return &callWatch{
+		clock: l.clock,
+		slow:  func(d time.Duration) { tell(line, events.HandlerSlow, "so_far", d) },
+		fast:  func(d time.Duration) { tell(&logline.HandlerReturned, events.HandlerReturned, "after", d) },
+	}
+}

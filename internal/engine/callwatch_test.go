@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A function that makes a topic's state is told of while it takes seconds, at twice as long each time, and when it has returned; one
+// that takes less is not.
+func TestSlowState(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration
+		want  []string
+	}{
+		{firstTold - time.Millisecond, nil},
+		{firstTold + time.Millisecond, []string{"topic=x so_far=1s", "topic=x after=1.001s"}},
+		{5 * time.Second, []string{"topic=x so_far=1s", "topic=x so_far=2s", "topic=x so_far=4s", "topic=x after=5s"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			l := &Loop{clock: newClock()}
+			l.log = slog.New(slog.NewTextHandler(&out, nil))
+			w := l.watchState("x")
+			w.begin()
+			time.Sleep(c.takes)
+			synctest.Wait()
+			w.end()
+			w.stop()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if out.Len() == 0 {
+				lines = nil
+			}
+			if len(lines) != len(c.want) {
+				t.Fatalf("%v: %q", c.takes, lines)
+			}
+			for i, want := range c.want {
+				if !strings.HasSuffix(lines[i], want) {
+					t.Errorf("%v: %q, want %q", c.takes, lines[i], want)
+				}
+			}
+		})
+	}
+}
+
+// Of calls one after the other those are told of that take long: for as long as they have been seen to last, which is watchEvery less than
+// they did at most. Where nothing is called no timer runs.
+func TestCallWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		w := &callWatch{
+			clock: newClock(),
+			slow:  func(d time.Duration) { told = append(told, fmt.Sprint("slow ", d)) },
+			fast:  func(d time.Duration) { told = append(told, fmt.Sprint("fast ", d)) },
+		}
+		calls := func(n int, each time.Duration, want ...string) {
+			t.Helper()
+			for range n {
+				w.begin()
+				time.Sleep(each)
+				synctest.Wait()
+				w.end()
+			}
+			if !slices.Equal(told, want) {
+				t.Errorf("%d calls of %v: %q, want %q", n, each, told, want)
+			}
+			told = nil
+		}
+		calls(10_000, time.Millisecond)
+		calls(3, firstTold-time.Millisecond)
+		time.Sleep(watchEvery / 2) // so that the call begins between two looks
+		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.872s")
+		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.75s")
+		time.Sleep(10 * firstTold)
+		if w.watching.Load() || w.timer.Stop() {
+			t.Error("a timer runs, and nothing is called")
+		}
+		calls(1, 2*time.Second+time.Millisecond, "slow 1s", "slow 2s", "fast 2.001s")
+		w.stop()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.timer.Stop() {
+			t.Error("a timer runs after the end")
+		}
+	})
+}
+
+// stopped is a stop of the process for d: the clock goes on, timers do not.
+func (w *callWatch) stopped(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clock.start = w.clock.start.Add(-d)
+}
+
+// A call in which the process is stopped is not told of for that time.
+func TestCallWatchAcrossAStop(t *testing.T) {
+	for _, c := range []struct {
+		before, after time.Duration
+		want          []string
+	}{
+		{5 * time.Millisecond, 5 * time.Millisecond, nil},
+		{700 * time.Millisecond, 5 * time.Millisecond, nil},
+		{5 * time.Millisecond, 1100 * time.Millisecond, nil},
+		{1600 * time.Millisecond, 5 * time.Millisecond, []string{"slow 1s", "fast 1.5s"}},
+		{1600 * time.Millisecond, 2 * time.Second, []string{"slow 1s", "slow 2s", "fast 3.35s"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told []string
+			w := &callWatch{
+				clock: newClock(),
+				slow:  func(d time.Duration) { told = append(told, fmt.Sprint("slow ", d)) },
+				fast:  func(d time.Duration) { told = append(told, fmt.Sprint("fast ", d)) },
+			}
+			defer w.stop()
+			w.begin()
+			time.Sleep(c.before)
+			synctest.Wait()
+			w.stopped(2 * time.Minute)
+			time.Sleep(c.after)
+			synctest.Wait()
+			w.end()
+			if !slices.Equal(told, c.want) {
+				t.Errorf("%v and %v: %q, want %q", c.before, c.after, told, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// distributions are the histograms of a bus. Any goroutine may record; nothing is recorded for
+// a message, but for what is lost, for trains, for statuses, and for the few packets that are timed.
+type distributions struct {
+	lossNAK, lossRepair, lossDelivery *histogram.Histogram
+	repair, statusRTT                 *histogram.Histogram
+	packetMessages, trainPackets      *histogram.Histogram
+	delivery                          *histogram.Histogram
+}
+
+func newDistributions() distributions {
+	seconds, sizes := func() *histogram.Histogram { return histogram.New(histogram.Seconds) }, func() *histogram.Histogram { return histogram.New(histogram.Sizes) }
+	return distributions{seconds(), seconds(), seconds(), seconds(), seconds(), sizes(), sizes(), seconds()}
+}
+
+// Distributions are what they have counted. Package pubsub says what each is of.
+type Distributions struct {
+	LossNAK, LossRepair, LossDelivery histogram.Snapshot // seconds
+	Repair, StatusRTT                 histogram.Snapshot // seconds
+	PacketMessages, TrainPackets      histogram.Snapshot
+	Delivery                          histogram.Snapshot // seconds
+}
+
+func (d *distributions) snapshot() Distributions {
+	return Distributions{
+		d.lossNAK.Snapshot(), d.lossRepair.Snapshot(), d.lossDelivery.Snapshot(), d.repair.Snapshot(), d.statusRTT.Snapshot(),
+		d.packetMessages.Snapshot(), d.trainPackets.Snapshot(), d.delivery.Snapshot(),
+	}
+}
+
+// loss takes in what has become of packets that were lost.
+func (d *distributions) loss(e *reliable.LossEvent) {
+	switch e.Step {
+	case reliable.LossAsked:
+		d.lossNAK.Record(int64(e.Took), e.Count)
+	case reliable.LossRepaired:
+		d.repair.Record(int64(e.Took), e.Count)
+		if e.Asked > 0 {
+			d.lossRepair.Record(int64(e.Asked), e.Count)
+		}
+	case reliable.LossDelivered:
+		d.lossDelivery.Record(int64(e.Took), e.Count)
+	}
+}
+
+// Timed implements reliable.Sink.
+func (g *group) Timed(_ *reliable.Stream, _ uint64, took time.Duration) {
+	g.l.counters.times.delivery.Record(int64(took), 1)
+}
+
+// Loss implements reliable.Sink.
+func (g *group) Loss(st *reliable.Stream, e reliable.LossEvent) {
+	g.l.counters.times.loss(&e)
+	if g.l.cfg.Trace != nil {
+		g.traceLoss(st, &e)
+	}
+}
+
+// senderSink is what a publication's stream tells of itself: it implements
+// reliable.SenderSink. Under the publication's lock.
+type senderSink struct {
+	l     *Loop
+	group int
+}
+
+// Sent implements reliable.SenderSink.
+func (x *senderSink) Sent(t reliable.SentTrain) {
+	if !t.Repair {
+		x.l.counters.times.trainPackets.Record(int64(t.Packets), 1)
+	}
+	if x.l.cfg.Trace != nil {
+		x.traceSent(&t)
+	}
+}
+
+// Batch implements reliable.SenderSink.
+func (x *senderSink) Batch(messages, packets uint64) {
+	x.l.counters.times.packetMessages.Record(int64(messages), packets)
+}
+
+// Asked implements reliable.SenderSink.
+func (x *senderSink) Asked(receiver, first, count uint64) {
+	if x.l.cfg.Trace != nil {
+		x.traceAsked(receiver, first, count)
+	}
+}
+
+// RoundTrip implements reliable.SenderSink.
+func (x *senderSink) RoundTrip(d time.Duration) { x.l.counters.times.statusRTT.Record(int64(d), 1) }

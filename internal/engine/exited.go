@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+)
+
+// What becomes of a bus, or of a part of it, when a function of the user's ends the goroutine that calls it, by
+// runtime.Goexit. Nothing runs any more then, and nothing crashes: without a word all would just stand still. Panics are
+// none of this: they crash the program as anywhere else.
+
+// exitedError says that the user's code has ended a goroutine of the bus, and what came to its end with that.
+type exitedError struct {
+	what  string // that was called
+	ended string
+}
+
+func (e *exitedError) Error() string {
+	return fmt.Sprintf("%s has ended its goroutine, and %s with it: have it return, which runtime.Goexit does not, nor FailNow, Fatal and Skip of a test", e.what, e.ended)
+}
+
+// exits reports whether the deferred function that asks is called by runtime.Goexit: not because a
+// function has returned, or panics.
+func exits() bool {
+	pcs := make([]uintptr, 16) // it is near: only the functions that ask are between
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	for {
+		f, more := frames.Next()
+		switch f.Function {
+		case "runtime.Goexit":
+			return true
+		case "runtime.gopanic":
+			return false
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// exited ends the loop, as when its transport fails, if what it called last has ended its goroutine. It is deferred.
+func (l *Loop) exited() {
+	if l.shutdown.dead || !exits() { // only the loop writes it, and a panic may have come with the lock held
+		return
+	}
+	what := l.watchdog.lastCalled()
+	logline.HandlerExited.Log(l.log, "handler", what)
+	l.stop(&exitedError{what, "the bus"})
+}
+
+// lastCalled names what the loop has called last in this turn.
+func (w *watchdog) lastCalled() string {
+	switch called := w.called.Get(); called {
+	case 0:
+		return "a function that the bus calls"
+	case onEvent:
+		return "OnEvent"
+	default:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if names := w.names[called]; len(names) > 0 {
+			return "a handler of topic " + names[0].name
+		}
+		return "a handler"
+	}
+}
+
+func (s *Subscription) handlerExited() { s.exited("a handler") }
+
+// exited ends the subscription, if what is called for it, "a handler", has ended its goroutine. It is deferred.
+func (s *Subscription) exited(what string) {
+	if !exits() {
+		return
+	}
+	_ = s.l.post(func() { // it fails where the loop has ended
+		if s.Err() != nil {
+			return
+		}
+		what += " of topic " + shownTopics(s.names())
+		logline.HandlerBesideExited.Log(s.l.log, "handler", what)
+		s.suppressed.Store(true)
+		s.fail(&exitedError{what, "its subscription"})
+		s.l.evicted = append(s.l.evicted, s)
+	})
+}

@@ -1,0 +1,20 @@
+package engine
+
+import "github.com/fanfaremq/fanfare/reliable"
+
+// handlerFuncs makes a Handler of functions.
+type handlerFuncs struct {
+	message func(*reliable.Origin, *reliable.Track, uint64, []byte)
+	run     func(*reliable.Origin, *reliable.Track, uint64, []byte, int, int) ([]byte, uint64)
+	other   func(*Delivery)
+}
+
+func (h handlerFuncs) Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+	h.message(from, t, number, data)
+}
+
+func (h handlerFuncs) Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	return h.run(from, t, number, body, step, most)
+}
+
+func (h handlerFuncs) Other(d *Delivery) { h.other(d) }

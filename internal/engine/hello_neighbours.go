@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// The hellos are the Neighbours of their greeter. Loop only.
+
+// Retain implements reliable.Peers.
+func (h *hellos) Retain(from uint64) (uint32, bool) { return peers{h.l.t}.Retain(from) }
+
+// Forget implements reliable.Peers.
+func (h *hellos) Forget(peer uint32) { peers{h.l.t}.Forget(peer) }
+
+// Published implements reliable.Neighbours.
+func (h *hellos) Published() (int, wire.TopicFilter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.published), h.filter
+}
+
+// Subscribed implements reliable.Neighbours.
+func (h *hellos) Subscribed() (int, wire.TopicFilter) {
+	if h.anew {
+		h.anew, h.topics, h.wanted = false, 0, wire.TopicFilter{}
+		for _, g := range h.l.receiving {
+			for id := range g.topics {
+				h.topics++
+				h.wanted.Add(id)
+			}
+			if n := g.patterns.set.Len(); n > 0 {
+				h.topics += n
+				h.wanted = wire.AnyTopic()
+			}
+		}
+	}
+	return h.topics, h.wanted
+}
+
+// Relevant implements reliable.Neighbours.
+func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
+	if published {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, id := range h.published {
+			if filter.May(id) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, g := range h.l.receiving {
+		for id := range g.topics {
+			if filter.May(id) {
+				return true
+			}
+			if g.patterns.set.Len() > 0 {
+				return true // what it publishes may match
+			}
+		}
+	}
+	return false
+}
+
+// Waits implements reliable.Neighbours.
+func (h *hellos) Waits() bool { return h.waiting.Load() > 0 }
+
+// PublisherMissing implements reliable.Neighbours.
+func (h *hellos) PublisherMissing() (missing bool) {
+	now := h.l.now()
+	wild, matched := false, false
+	for _, g := range h.l.receiving {
+		if g.r.PublisherMissing(now) {
+			missing = true
+		}
+		if g.patterns.set.Len() > 0 {
+			wild, matched = true, matched || len(g.topics) > 0
+		}
+	}
+	return missing || wild && !matched
+}
+
+// Mismatch implements reliable.Neighbours.
+func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, relevant bool) {
+	l := h.l
+	if err.Address = h.from; err.Address == "" && from != reliable.NoSource {
+		err.Address = h.address(transport.Source(from))
+	}
+	e := events.Event{
+		Kind: events.ConfigMismatch, Publisher: events.PublisherID(err.Publisher), Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
+	}
+	if err.Harmless() {
+		e.Kind = events.ConfigDiffers
+	}
+	if len(l.siblings.loops) == 1 || l.siblings.told.first(mismatchTold{err.Publisher, err.Epoch, relevant, fmt.Sprint(err.Differences)}) {
+		l.tellMismatch(err, e)
+	}
+	told := make(map[*Subscription]bool)
+	for _, g := range l.receiving {
+		if g.suppressed {
+			continue
+		}
+		for s := range g.handlers() {
+			if s.events && !told[s] {
+				told[s] = true
+				s.other(&Delivery{Event: &e})
+			}
+		}
+		for _, s := range g.subs.List() {
+			if !told[s] {
+				told[s] = true
+				s.notify(e)
+			}
+		}
+	}
+}
+
+// mismatchTold is of which bus was told that it is configured differently.
+type mismatchTold struct {
+	publisher, epoch uint64
+	relevant         bool
+	differences      string
+}
+
+// tellMismatch tells the log and the bus.
+func (l *Loop) tellMismatch(err *reliable.ConfigMismatchError, e events.Event) {
+	args := []any{"name", err.Name, "publisher", id(err.Publisher), "address", err.Address}
+	for _, d := range err.Differences {
+		args = append(args, strings.ReplaceAll(string(d.Field), " ", "_"), d.Theirs+" there, "+d.Ours+" here")
+	}
+	if err.Harmless() {
+		l.say(&logline.MismatchHarmless, args...)
+	} else {
+		args = append(args, "do", err.Differences[0].Advice)
+		l.say(&logline.Mismatch, args...)
+	}
+	l.event(e)
+}
+
+// Unheard implements reliable.Neighbours: those who wait for subscribers may have
+// waited for this one.
+func (h *hellos) Unheard(err *reliable.ConfigMismatchError, filter *wire.TopicFilter) {
+	err.Address = h.from
+	h.mu.Lock()
+	h.apart[h.told%uint64(len(h.apart))] = apartBus{err, *filter}
+	h.told++
+	h.mu.Unlock()
+	if h.waiting.Load() == 0 {
+		return
+	}
+	for _, l := range h.l.siblings.loops {
+		for _, p := range l.publications() {
+			p.mu.Lock()
+			p.waiters.signal()
+			p.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// lossNotes limits what the log says of lost packets: each loss while there are few, and
+// then one a second, with what the others have lost. Loop only.
+type lossNotes struct {
+	lines   logLimiter
+	packets uint64 // lost since a line was allowed
+}
+
+// lossesAtOnce is how many losses in a row each have their line.
+const lossesAtOnce = 8
+
+func newLossNotes() lossNotes { return lossNotes{lines: newLogLimiter(lossesAtOnce)} }
+
+func (n *lossNotes) allow(now reliable.Instant, count uint64) (lines, packets uint64, ok bool) {
+	if lines, ok = n.lines.allow(now); !ok {
+		n.packets += count
+		return 0, 0, false
+	}
+	packets, n.packets = n.packets, 0
+	return lines, packets, true
+}
+
+// lossOf logs packets that are lost for good.
+func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cause reliable.Cause) {
+	lines, packets, ok := j.losing.allow(j.clock.now(), count)
+	if !ok {
+		return
+	}
+	args := append(publisherArgs(g, st), "first", first, "count", count, "cause", cause)
+	if lines > 0 {
+		args = append(args, logline.LeftOut, lines, "packets_left_out", packets)
+	}
+	logline.PacketsLost.Log(j.log, args...)
+}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// What the log says of memberships: once a bus where all groups have the same fate.
+
+// memberships are those that were lost and are not back.
+type memberships struct {
+	away map[membership]bool
+	most int // of them, since there were none
+}
+
+// lost notes that one was lost. It reports whether it is the first.
+func (x *memberships) lost(m membership) (first bool) {
+	if first = len(x.away) == 0; first {
+		x.most = 0
+	}
+	x.away[m] = true
+	x.most = max(x.most, len(x.away))
+	return first
+}
+
+// back notes that one is back. It reports whether it was the last.
+func (x *memberships) back(m membership) (last bool) {
+	delete(x.away, m)
+	return len(x.away) == 0
+}
+
+// memberLost logs that a membership is lost: where the interface is gone all groups
+// lose theirs, and the first tells.
+func (j *journal) memberLost(e *transport.Event, group string) {
+	line := &logline.GroupLostToo
+	if j.memberships.lost(membership{e.Group, e.Role}) {
+		line = &logline.GroupLost
+	}
+	line.Log(j.log, "group", group, "role", e.Role, "err", e.Err)
+}
+
+// memberBack logs that a membership is back; the last one tells of all.
+func (j *journal) memberBack(m membership, group string) {
+	if !j.memberships.back(m) {
+		logline.GroupBack.Log(j.log, "group", group, "role", m.role)
+		return
+	}
+	logline.GroupsBack.Log(j.log, "memberships", j.memberships.most, "latest", group)
+}
+
+// failuresAtOnce is how many groups that cannot be joined each have their line.
+const failuresAtOnce = 4
+
+// joinFailed logs that a group cannot be joined.
+func (j *journal) joinFailed(e *transport.Event, group string) {
+	if lines, ok := j.failed.allow(j.clock.now()); ok {
+		logline.JoinFailed.Log(j.log, withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
+	}
+}

@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Look is all that there is to say of a bus at one time.
+type Look struct {
+	Stats
+	// Topics are those published with the most messages, the most first, and TopicsLeft is
+	// how many others there are.
+	Topics     []TopicLook
+	TopicsLeft int
+	// Subscriptions are those that were asked for, in their order.
+	Subscriptions []SubscriptionLook
+	// Err says why Groups, Legs and what the loop knows of subscriptions are missing.
+	Err error
+	// Ended reports whether the loop has ended, by itself or because it was closed.
+	Ended   bool
+	Closing bool
+}
+
+// TopicLook is a topic that is published.
+type TopicLook struct {
+	Name        string
+	Group       string // address
+	Messages    uint64
+	Subscribers int // that have it, as far as known
+	topic       *reliable.Topic
+	p           *Publication
+}
+
+// SubscriptionLook is what there is to say of a subscription.
+type SubscriptionLook struct {
+	SubscriptionStats
+	Names []string // of topics and patterns, as many as were asked for
+}
+
+// LookLimits bound a Look.
+type LookLimits struct{ Topics, Names int }
+
+// looks are the looks of others at what the loop alone knows: one at a time, so that a loop
+// which does not come to it is asked no more often.
+type looks struct {
+	mu      sync.Mutex
+	running *loopLook // under mu; nil: none
+}
+
+// loopLook is what the loop tells. Its fields are valid after finished is closed.
+type loopLook struct {
+	finished chan struct{}
+	groups   []GroupStats
+	legs     []LegStats
+	subs     map[*Subscription]SubscriptionLook
+}
+
+// Look takes a look. Unlike Stats it waits for the loop, which a handler may hold up, no
+// longer than ctx, and interrupts it once, however many subscriptions there are. It is not
+// called by handlers. A subscription may be nil, which has nothing here.
+func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) Look {
+	x := Look{Stats: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
+	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
+	told, err := l.ask(ctx, subs, most.Names)
+	x.Err = err
+	if err == nil {
+		x.Groups, x.Legs = told.groups, told.legs
+	}
+	for _, s := range subs {
+		var st SubscriptionLook
+		if s == nil {
+			x.Subscriptions = append(x.Subscriptions, st)
+			continue
+		}
+		if err == nil {
+			st = told.subs[s]
+		}
+		st.Messages = s.delivered()
+		st.Lost = s.losses.snapshot()
+		x.Subscriptions = append(x.Subscriptions, st)
+	}
+	return x
+}
+
+// ask has the loop tell what it alone knows, or waits for what it is being asked already.
+func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopLook, error) {
+	l.looks.mu.Lock()
+	x := l.looks.running
+	if x == nil {
+		x = &loopLook{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionLook, len(subs))}
+		if err := l.post(func() { l.tell(x, subs, names) }); err != nil {
+			l.looks.mu.Unlock()
+			return nil, err
+		}
+		l.looks.running = x
+	}
+	l.looks.mu.Unlock()
+	select {
+	case <-x.finished:
+		return x, nil
+	case <-l.shutdown.done:
+		return nil, l.closedError()
+	case <-ctx.Done():
+		return nil, errBusy
+	}
+}
+
+var errBusy = errors.New("the bus's own goroutine is busy, in a handler that does not return or for lack of processor time")
+
+// tell runs on the loop.
+func (l *Loop) tell(x *loopLook, subs []*Subscription, names int) {
+	x.groups, x.legs = l.groupStats(), l.legStats()
+	l.sampleOf(l.now(), x.groups, x.legs)
+	for _, s := range subs {
+		if s == nil {
+			continue
+		}
+		var st SubscriptionLook
+		s.look(&st.SubscriptionStats)
+		all := s.names()
+		st.Names = all[:min(len(all), names)]
+		x.subs[s] = st
+	}
+	l.looks.mu.Lock()
+	l.looks.running = nil
+	l.looks.mu.Unlock()
+	close(x.finished)
+}
+
+const (
+	topicsAtOnce = 256     // that are looked at without giving the publishers' lock back
+	mostLookedAt = 1 << 16 // topics of one bus: what was added later is not among the busiest
+)
+
+// busiestTopics are the topics with the most messages, up to most, and how many others
+// there are.
+func (l *Loop) busiestTopics(most int) (top []TopicLook, others int) {
+	looked := 0
+	byMessages := func() {
+		slices.SortFunc(top, func(a, b TopicLook) int {
+			switch {
+			case a.Messages > b.Messages:
+				return -1
+			case a.Messages < b.Messages:
+				return 1
+			}
+			return 0
+		})
+		top = top[:min(len(top), most)]
+	}
+	all := 0
+	for _, p := range l.publications() {
+		address := l.t.GroupAddress(p.group)
+		for from, more := 0, true; more && looked < mostLookedAt; from += topicsAtOnce {
+			p.mu.Lock()
+			list := p.s.TopicsFrom(from, topicsAtOnce)
+			for _, t := range list {
+				top = append(top, TopicLook{Name: t.Name, Group: address, Messages: t.Next(), topic: t, p: p})
+			}
+			p.mu.Unlock()
+			more = len(list) == topicsAtOnce
+			if looked += len(list); len(top) > 4*most {
+				byMessages()
+			}
+		}
+		p.mu.Lock()
+		all += p.s.Topics()
+		p.mu.Unlock()
+	}
+	byMessages()
+	for i := range top {
+		t := &top[i]
+		t.p.mu.Lock()
+		t.Subscribers = t.p.s.Receivers(t.topic.ID)
+		t.p.mu.Unlock()
+	}
+	return top, all - len(top)
+}
+
+// EndedErr is why the loop has ended by itself, nil if it has not.
+func (l *Loop) EndedErr() error {
+	if !l.Ended() {
+		return nil
+	}
+	if err := l.closedError(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

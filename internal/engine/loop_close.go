@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// How a loop ends.
+
+// shutdown is how far a loop has come with its end.
+type shutdown struct {
+	begun bool          // under Loop.mu: nothing new is taken
+	dead  bool          // under Loop.mu: the loop runs no more
+	done  chan struct{} // closed when all has ended
+	err   error         // why; valid after done
+}
+
+// refuses reports whether the caller cannot wait for the bus to end something: it is in a
+// handler of it.
+func (l *Loop) refuses() bool { return l.inHandler() || l.siblings.besides.within() }
+
+// Close ends publications and subscriptions and stops the loop. Publications
+// linger until their subscribers have everything, and replies until nobody asks for them any more, or
+// ctx ends; nothing ends before those of all loops of the bus have, which are closed with it. It returns what
+// kept it from ending in order: the end of ctx, too, if a handler does not return
+// for lastWait longer. Then the loop ends when it does.
+func (l *Loop) Close(ctx context.Context) error {
+	if l.refuses() {
+		return ErrInHandler
+	}
+	l.mu.Lock()
+	again := l.shutdown.begun
+	l.shutdown.begun = true
+	pubs := l.publications()
+	l.mu.Unlock()
+	if again {
+		if l.Ended() {
+			return nil
+		}
+		select {
+		case <-l.shutdown.done:
+			return nil
+		case <-ctx.Done():
+			return contextError(ctx)
+		}
+	}
+	l.post(func() { l.hellos.ends(l.now()) }) // it fails only where the loop has ended
+	err := l.linger(ctx, pubs)
+	l.siblings.lingering.Done()
+	l.siblings.lingering.Wait()
+	l.post(l.suppress) // requests that come from here on would have to be waited for, too
+	l.lingerReplies(ctx, func(uint64) bool { return true })
+	go l.end()
+	select {
+	case <-l.shutdown.done:
+		return err
+	case <-ctx.Done():
+	}
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	select {
+	case <-l.shutdown.done:
+		return err
+	case <-last.C:
+		return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
+	}
+}
+
+// ErrStuck says that the loop has not ended yet.
+var ErrStuck = errors.New("a handler does not return, and the bus ends when it does")
+
+// lastWait is how long a loop may take to end that need not wait for anything any
+// more: long for a busy host, short for who waits.
+const lastWait = time.Second
+
+// Ended reports whether the loop has ended.
+func (l *Loop) Ended() bool {
+	select {
+	case <-l.shutdown.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *Loop) isClosing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shutdown.begun
+}
+
+// end says goodbye and stops the loop, when that gets to it.
+func (l *Loop) end() {
+	l.do(l.suppress)
+	for range farewells {
+		var any bool
+		if l.do(func() { any = l.farewell() }) != nil || !any {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	l.t.Close()
+	l.wakeBy(0)
+}
+
+// suppress ends all delivery: publishers that we leave run on, and what we then lack
+// is no gap that anybody should hear of.
+func (l *Loop) suppress() {
+	l.hellos.close()
+	l.sampleAgain()
+	for _, g := range l.receiving {
+		g.suppressed = true
+		for _, s := range g.subs.List() {
+			s.suppress()
+		}
+	}
+}
+
+// farewells is how often a bus says that it goes, a millisecond apart: nobody
+// answers, and a publisher that misses it waits until it finds us silent.
+const farewells = 5
+
+// farewell tells all publishers that we go. It reports whether there are any.
+func (l *Loop) farewell() (any bool) {
+	now := l.now()
+	for _, g := range l.receiving {
+		g.r.Close(now)
+		g.sendControl(now)
+		any = any || len(g.r.Streams()) > 0
+	}
+	return any
+}
+
+// stop ends everything that waits for the loop, once it runs no more.
+func (l *Loop) stop(err error) {
+	l.mu.Lock()
+	l.shutdown.err, l.shutdown.dead = err, true // no publication comes any more
+	l.mu.Unlock()
+	// All at first: a publication may write into blocks that another one had.
+	for _, p := range l.publications() {
+		p.kill(l.closedError())
+	}
+	for _, p := range l.publications() {
+		p.quiesce()
+	}
+	for _, p := range l.publications() {
+		p.free()
+	}
+	l.hellos.free()
+	if l.cfg.Signer != nil {
+		l.cfg.Signer.Free(l.t)
+	}
+	l.cfg.stopped()
+	l.windows.close()
+	for _, g := range l.receiving {
+		g.stop()
+	}
+}
+
+// closedError is why the loop takes no calls any more.
+func (l *Loop) closedError() error {
+	if exited := (*exitedError)(nil); errors.As(l.shutdown.err, &exited) {
+		return exited
+	}
+	if err := l.shutdown.err; err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("transport failed: %w", err)
+	}
+	return net.ErrClosed
+}

@@ -1,0 +1,110 @@
+package engine
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// The loop gives way once to whom it has woken, before its thread blocks, and not without that.
+func TestGiveWay(t *testing.T) {
+	_, l := newLoop(t, Config{})
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.do(func() {
+		l.readied = false
+		for _, asleep := range []bool{false, true} {
+			s.sleep.Store(asleep)
+			l.woken = append(l.woken, s)
+			l.wakeSubscriptions()
+			if l.processors = 1; l.giveWay() {
+				t.Error("it gives way where it has the only processor")
+			}
+			s.sleep.Store(asleep)
+			l.woken = append(l.woken, s)
+			l.wakeSubscriptions()
+			if l.processors = 2; l.giveWay() != asleep {
+				t.Errorf("a reader sleeps: %v; the loop gives way: %v", asleep, !asleep)
+			}
+			if l.giveWay() {
+				t.Error("it gives way again, to nobody")
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// calls is a transport that notes what the loop asks of it, and what came.
+type calls struct {
+	transport.Transport
+	mu  sync.Mutex
+	all []string // under mu
+}
+
+func (c *calls) note(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, what)
+}
+
+func (c *calls) Poll(b *transport.Batch) error {
+	err := c.Transport.Poll(b)
+	if len(b.Trains) > 0 {
+		c.note("packets")
+	} else {
+		c.note("nothing")
+	}
+	return err
+}
+
+func (c *calls) Wait(d time.Duration) error {
+	c.note("wait")
+	return c.Transport.Wait(d)
+}
+
+// A loop that has woken a reader looks once more before it sleeps.
+func TestLooksBehindGivingWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	c := new(calls)
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	_, l := newLoopOver(t, Config{Wait: WaitPark}, func(tr transport.Transport) transport.Transport { c.Transport = tr; return c })
+	_, from := newLoop(t, Config{})
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, topic := publication(t, from, "x")
+	if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	x := ownWriter(t, p, topic)
+	for limit := time.Now().Add(20 * time.Second); ; {
+		for !s.sleep.Load() { // until the reader sleeps
+			go func() { var d Delivery; s.Next(t.Context(), &d) }()
+			time.Sleep(time.Millisecond)
+		}
+		c.mu.Lock()
+		c.all = nil
+		c.mu.Unlock()
+		if err := x.Publish(t.Context(), []byte("x"), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		c.mu.Lock()
+		all := c.all
+		c.mu.Unlock()
+		if i := slices.Index(all, "packets"); i >= 0 && i+2 < len(all) && all[i+1] == "nothing" && all[i+2] == "wait" {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("it has slept at once: %v", all)
+		}
+	}
+}

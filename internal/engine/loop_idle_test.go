@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// What must wait lets the loop sleep: for another's large message to go on, and
+// for the rate limit.
+func TestBlockedLoopSleeps(t *testing.T) {
+	ctx := context.Background()
+	for name, block := range map[string]func(p *Publication, x *Exclusive, topic *reliable.Topic){
+		"another's message": func(p *Publication, x *Exclusive, topic *reliable.Topic) {
+			p.mu.Lock()
+			other := p.s.NewWriter()
+			p.s.Grant(other)
+			other.AppendFragment(topic, make([]byte, 100_000), 0)
+			p.s.Assign(p.l.now(), other, false)
+			p.mu.Unlock()
+			for range 3 {
+				x.Publish(ctx, []byte("a"), true)
+			}
+		},
+		"rate": func(p *Publication, x *Exclusive, topic *reliable.Topic) {
+			for i := 0; ; i++ {
+				x.Publish(ctx, make([]byte, 1000), true)
+				p.mu.Lock()
+				blocked := p.s.Blocked()
+				p.mu.Unlock()
+				if blocked == reliable.ReasonRate {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{}
+			if name == "rate" {
+				cfg = Config{FlushAfter: 500 * time.Millisecond, Sender: reliable.SenderConfig{Rate: 1 << 20}}
+			}
+			tr, l := newLoop(t, cfg)
+			p, topic := publication(t, l, "x")
+			x := ownWriter(t, p, topic)
+			block(p, x, topic)
+			before, began := tr.polls.Load(), time.Now()
+			time.Sleep(100 * time.Millisecond)
+			n := tr.polls.Load() - before
+			if waited := time.Since(began); n > int64(waited/(50*time.Microsecond)) {
+				t.Errorf("%d polls in %v of waiting", n, waited)
+			}
+		})
+	}
+}

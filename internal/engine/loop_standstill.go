@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// standstill finds out that the loop did not run when it should have: the process was
+// stopped, or its host gave it no processor time. Handlers that take long are not told of here,
+// the watchdog tells of them. Loop only.
+type standstill struct {
+	runs  reliable.Running // the loop: its receivers judge by it, and each publication has one that follows it
+	stood time.Duration    // that is to be told
+}
+
+// standstillAfter is for how long the loop must not have run. Publishers release a subscriber that says
+// nothing for one second (docs/protocol.md §8.4).
+const standstillAfter = 2 * time.Second
+
+// ran takes in that the loop runs at now, and whether it has called a handler since it said so last.
+func (x *standstill) ran(now reliable.Instant, handled bool) {
+	if d := x.runs.Runs(now); !handled && d >= standstillAfter {
+		x.stood = d
+	}
+}
+
+// ran is now without the time in which the loop did not run. Loop only.
+func (l *Loop) ran(now reliable.Instant) reliable.Instant { return l.watchdog.stand.runs.Ran(now) }
+
+// tellStandstill tells that the loop did not run. Loop only, outside of handlers.
+func (w *watchdog) tellStandstill() {
+	d := w.stand.stood
+	if d == 0 {
+		return
+	}
+	w.stand.stood = 0
+	logline.StoodStill.Log(w.l.log, "for", d)
+	w.l.event(events.Event{Kind: events.StoodStill, For: d})
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// policyOf returns a policy to which so many packets a batch came that far apart, the last
+// at aMinute.
+func policyOf(mode Wait, packets int, apart time.Duration) *waitPolicy {
+	w := &waitPolicy{mode: mode, arrived: aMinute.Add(-1000 * apart)}
+	for i := range 1000 {
+		w.took(aMinute.Add(-time.Duration(999-i)*apart), packets)
+	}
+	return w
+}
+
+func TestWaitPolicySpins(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		mode    Wait
+		packets int
+		apart   time.Duration
+		now     time.Duration // since the last packets
+		want    time.Duration // since the last packets; 0: not at all
+	}{
+		{"single packets", WaitAdaptive, 1, 20 * time.Microsecond, 0, 0},
+		{"a flood of trains", WaitAdaptive, 44, 10 * time.Microsecond, time.Microsecond, lookFor},
+		{"trains far apart", WaitAdaptive, 44, 40 * time.Microsecond, time.Microsecond, 80 * time.Microsecond},
+		{"trains further apart", WaitAdaptive, 440, 400 * time.Microsecond, time.Microsecond, mostLooking},
+		{"trains too far apart", WaitAdaptive, 44, 100 * time.Microsecond, 0, 0},
+		{"park", WaitPark, 44, 10 * time.Microsecond, 0, 0},
+		{"spin", WaitSpin, 1, time.Millisecond, 5 * time.Microsecond, 5*time.Microsecond + turnEvery},
+	} {
+		w := policyOf(c.mode, c.packets, c.apart)
+		until, ok := w.spinUntil(aMinute.Add(c.now))
+		// Smoothing leaves some ns.
+		if got := until.Sub(aMinute); ok != (c.want != 0) || ok && (got > c.want || got < c.want-time.Microsecond) {
+			t.Errorf("%s: spins %v until %v behind the last packets, want %v", c.name, ok, got, c.want)
+		}
+		if w.parks() != (c.mode != WaitSpin) {
+			t.Errorf("%s: parks is %v", c.name, w.parks())
+		}
+	}
+}
+
+// One long pause does not make a flood look slow for long, nor a flood of before a stream
+// of single packets fast.
+func TestWaitPolicyFollows(t *testing.T) {
+	w, now := policyOf(WaitAdaptive, 44, 10*time.Microsecond), aMinute.Add(time.Minute)
+	n := 0
+	for w.took(now, 44); !w.fast(); w.took(now, 44) {
+		now = now.Add(10 * time.Microsecond)
+		n++
+	}
+	if n > 20 {
+		t.Errorf("a pause is forgotten after %d trains", n)
+	}
+	for n = 0; w.fast(); n++ {
+		now = now.Add(50 * time.Microsecond)
+		w.took(now, 1)
+	}
+	if n > 4 {
+		t.Errorf("a flood is forgotten after %d packets", n)
+	}
+}
+
+func TestWaitPolicyDrained(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		apart        time.Duration
+		trains, most int
+		want         bool
+	}{
+		{"nothing", time.Millisecond, 0, 16, false},
+		{"some", time.Millisecond, 1, 16, true},
+		{"as many as there is room for", time.Millisecond, 16, 16, false},
+		{"some of a flood", time.Microsecond, 1, 16, false},
+	} {
+		if got := policyOf(WaitAdaptive, 1, c.apart).drained(c.trains, c.most); got != c.want {
+			t.Errorf("%s: drained is %v", c.name, got)
+		}
+	}
+}
+
+// Looks at a socket take a microsecond, looks at memory less: it gives way by the time.
+func TestWaitPolicyYields(t *testing.T) {
+	for _, c := range []struct {
+		mode Wait
+		look time.Duration
+		want int // times of 100
+	}{
+		{WaitAdaptive, time.Microsecond, 100}, {WaitAdaptive, 50 * time.Nanosecond, 5}, {WaitSpin, time.Microsecond, 25}, {WaitSpin, 100 * time.Nanosecond, 3},
+	} {
+		w, n := waitPolicy{mode: c.mode}, 0
+		for i := range 100 {
+			if w.yields(aMinute.Add(time.Duration(i) * c.look)) {
+				n++
+			}
+		}
+		if n != c.want {
+			t.Errorf("mode %d, looks of %v: gives way %d times of 100, want %d", c.mode, c.look, n, c.want)
+		}
+	}
+}
+
+// The clock is read after each look that is a system call, and where latency is all after several at memory, which take clockApart
+// together; where that is not known, after one.
+func TestWaitPolicyVain(t *testing.T) {
+	for _, c := range []struct {
+		each time.Duration
+		want int
+	}{{time.Microsecond, 1}, {clockApart, 1}, {clockApart / 2, 2}, {clockApart / 5, 5}, {time.Nanosecond, mostLooks}, {0, 1}} {
+		for mode, want := range map[Wait]int{WaitSpin: c.want, WaitAdaptive: 1} {
+			w, now := waitPolicy{mode: mode}, reliable.Instant(time.Hour)
+			looks := w.vain(now)
+			for range 10 {
+				now = now.Add(time.Duration(looks) * c.each)
+				looks = w.vain(now)
+			}
+			if looks != want {
+				t.Errorf("mode %v, looks of %v: %d, want %d", mode, c.each, looks, want)
+			}
+		}
+	}
+}
+
+func TestWaitPolicyRests(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		deadline reliable.Instant
+		unneeded bool
+		want     bool
+	}{
+		{"nothing is due", reliable.Never, true, false},
+		{"due soon", aMinute.Add(loopPark / 2), true, false},
+		{"due later", aMinute.Add(loopPark/2 + 1), true, true},
+		{"needed", aMinute.Add(loopPark), false, false},
+	} {
+		var w waitPolicy
+		if got := w.rests(aMinute, c.deadline, func() bool { return c.unneeded }); got != c.want {
+			t.Errorf("%s: rests is %v", c.name, got)
+		}
+	}
+}

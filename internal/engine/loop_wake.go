@@ -1,0 +1,256 @@
+package engine
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// How the loop sleeps, as waitPolicy decides, and how others make it run.
+
+// spin polls from now on until something comes, or there is another reason to go on: then it
+// reports true, and what the time is, and what has come is in the batch. It reports false when it is
+// time to park.
+func (l *Loop) spin(now, deadline reliable.Instant) (polled bool, at reliable.Instant, err error) {
+	until, ok := l.waits.spinUntil(now)
+	if !ok {
+		return false, now, nil
+	}
+	begun := now
+	for {
+		for range l.waits.vain(now) {
+			if err := l.poll(now); err != nil {
+				return false, now, err
+			}
+			if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || l.kicked() {
+				now = l.now()
+				l.waits.account.spun(now.Sub(begun), true)
+				return true, now, nil
+			}
+		}
+		if now = l.now(); now >= deadline {
+			l.waits.account.spun(now.Sub(begun), false)
+			return true, now, nil
+		}
+		if now >= until {
+			l.waits.account.spun(now.Sub(begun), false)
+			return !l.waits.parks(), now, nil
+		}
+		if l.waits.yields(now) {
+			runtime.Gosched()
+		}
+	}
+}
+
+// sleep waits for packets, a command or the deadline.
+func (l *Loop) sleep(deadline reliable.Instant) {
+	if l.giveWay() {
+		return
+	}
+	rest := l.waits.rests(l.now(), deadline, l.unneeded)
+	if !l.announce(deadline, rest) {
+		return
+	}
+	wait := time.Duration(-1)
+	if deadline != reliable.Never {
+		if wait = deadline.Sub(l.now()); wait <= 0 {
+			runtime.Gosched() // the goroutine it waits for may need the processor
+			return
+		}
+	}
+	if rest {
+		l.rest(wait)
+		return
+	}
+	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
+		l.say(&logline.WaitFailed, "err", err)
+	}
+}
+
+// wakes are whom the loop wakes. Loop only.
+type wakes struct {
+	woken   []*Subscription // that are to be woken when the turn ends
+	readied bool            // goroutines were that may not have had a processor yet
+	// processors is how many Go uses, when the loop was made: with one he who gives way comes behind all others, each of whom may
+	// take 10 ms.
+	processors int
+}
+
+// giveWay lets those run whom the loop has woken, before it sleeps. They are to run next on the processor (P) of Go's scheduler that
+// the loop has, and a thread that blocks in the transport keeps that until the scheduler's monitor takes it away, 20 µs later
+// or many more; the loop goes on by another one, if there is one. It reports whether it did: more may have come meanwhile. Loop only.
+func (l *Loop) giveWay() bool {
+	if !l.readied {
+		return false
+	}
+	if l.readied = false; l.processors < 2 {
+		return false
+	}
+	runtime.Gosched()
+	return true
+}
+
+// do runs f on the loop and waits for it. It returns net.ErrClosed when the
+// loop has ended, and ErrInHandler where it would wait for its caller.
+func (l *Loop) do(f func()) error {
+	if l.inHandler() {
+		return ErrInHandler
+	}
+	finished := make(chan struct{})
+	if err := l.post(func() { f(); close(finished) }); err != nil {
+		return err
+	}
+	select {
+	case <-finished:
+		return nil
+	case <-l.shutdown.done:
+		select {
+		case <-finished:
+			return nil
+		default:
+			return l.closedError()
+		}
+	}
+}
+
+// post runs f on the loop, some time soon.
+func (l *Loop) post(f func()) error {
+	if l.Ended() {
+		return l.closedError()
+	}
+	l.commands.add(f)
+	l.wakeBy(0)
+	return nil
+}
+
+// commands are what others want the loop to do.
+type commands struct {
+	mu     sync.Mutex
+	list   []func()    // under mu
+	resume atomic.Bool // a cursor has caught up: streams go on
+}
+
+func (c *commands) add(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, f)
+}
+
+// run runs those that there are. It reports whether there were any. Loop only.
+func (c *commands) run() bool {
+	c.mu.Lock()
+	run := c.list
+	c.list = nil
+	c.mu.Unlock()
+	for _, f := range run {
+		f()
+	}
+	return len(run) > 0
+}
+
+func (l *Loop) runCommands() bool {
+	any := l.commands.run()
+	l.readied = l.readied || any // callers that have the next command, often
+	if !l.commands.resume.Swap(false) {
+		return any
+	}
+	now := l.now()
+	for _, g := range l.receiving {
+		g.tendLogs(now)
+		g.r.Resume(now)
+	}
+	return true
+}
+
+// unneeded reports whether nothing can come that would have to be seen at once:
+// nothing is subscribed to, and the bus is saturated.
+func (l *Loop) unneeded() bool {
+	if len(l.receiving) > 0 {
+		return false
+	}
+	for _, p := range l.publications() {
+		if !p.selfDriven {
+			return false
+		}
+	}
+	return true
+}
+
+// sleeper is how the loop sleeps, and how others make it run earlier than it meant to.
+//
+// The loop announces until when it will sleep before it looks at kick for the last time. So
+// one who needs it earlier either has its kick seen, or sees that the loop sleeps too long,
+// and wakes it: a system call only then.
+type sleeper struct {
+	transport func()       // ends a sleep in the transport
+	until     atomic.Int64 // when the sleep ends that was announced; 0: the loop runs
+	kick      atomic.Bool  // look once more before you sleep
+	// A loop at rest waits for end or timer, and not in the transport.
+	resting atomic.Bool
+	end     chan struct{}
+	timer   *time.Timer // loop only
+}
+
+func newSleeper(transport func()) sleeper {
+	return sleeper{transport: transport, end: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+}
+
+// awake says that the loop runs. Loop only.
+func (s *sleeper) awake() { s.until.Store(0) }
+
+// kicked reports whether somebody wants the loop to look once more. Loop only.
+func (s *sleeper) kicked() bool { return s.kick.Load() && s.kick.Swap(false) }
+
+// announce says that the loop is about to sleep until then, at rest or in the transport. It
+// reports false when it has to look once more first. Loop only.
+func (s *sleeper) announce(until reliable.Instant, rest bool) bool {
+	s.resting.Store(rest)
+	s.until.Store(int64(until))
+	return !s.kick.Swap(false)
+}
+
+// rest sleeps for that long, outside of the transport. Loop only.
+func (s *sleeper) rest(wait time.Duration) {
+	s.timer.Reset(wait)
+	select {
+	case <-s.timer.C:
+	case <-s.end:
+	}
+}
+
+// wakeBy makes sure that the loop looks at the world at due or before.
+func (s *sleeper) wakeBy(due reliable.Instant) {
+	until := s.until.Load()
+	if until != 0 && until <= int64(due) {
+		return // it sleeps, and not too long
+	}
+	s.kick.Store(true)
+	if s.until.Load() > int64(due) {
+		s.wake()
+	}
+}
+
+// endRest ends the loop's rest, for one who waits for what it will read.
+func (s *sleeper) endRest() {
+	if s.resting.Load() {
+		s.wakeBy(0)
+	}
+}
+
+// wake ends the loop's sleep, wherever it sleeps.
+func (s *sleeper) wake() {
+	if !s.resting.Load() {
+		s.transport()
+		return
+	}
+	select {
+	case s.end <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,271 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/internal/gid"
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// watchdog tells why the loop has had no control for seconds. Of handlers it tells while they
+// run: the loop cannot, for it is the loop that runs them. So it is a timer, that is armed
+// while there is something for handlers, and looks whether the loop has had control since.
+// Of a process that did not run it tells when that runs again (standstill).
+type watchdog struct {
+	l *Loop
+	// since is when the loop has had control last, in the turn that it is in; 0: it is
+	// in none. Written by the loop.
+	since atomic.Int64
+	// called is what the loop has called last in this turn: onEvent, or the mark of a
+	// topic. Written by the loop.
+	called    bias.Mark
+	armed     atomic.Bool
+	told      atomic.Int64  // since, of what was told to last
+	teller    atomic.Uint64 // the goroutine that tells
+	goroutine atomic.Uint64 // the loop's
+	telling   sync.Mutex    // held while Config.Events is called
+	stand     standstill    // loop only
+
+	mu    sync.Mutex
+	timer *time.Timer               // under mu
+	ended bool                      // under mu
+	when  lasting                   // under mu
+	last  int64                     // under mu: since, as of the last look
+	time  watchedTime               // under mu: since then
+	names map[uint32][]handledTopic // under mu: by mark
+	topic string                    // under mu: of what was told last
+	said  time.Duration             // under mu: for how long that had lasted
+}
+
+// handledTopic is a topic that has handlers.
+type handledTopic struct {
+	name string
+	n    int
+}
+
+// Marks of what is no handler.
+const (
+	onEvent     = 1
+	leastHandle = 2
+)
+
+// markOf is the mark of a topic. Topics may share one: it is only for a name.
+func markOf(id uint64) uint32 { return max(uint32(id), leastHandle) }
+
+// know notes a topic that has handlers.
+func (w *watchdog) know(id uint64, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.names == nil {
+		w.names = make(map[uint32][]handledTopic)
+	}
+	m := markOf(id)
+	if i := w.find(m, name); i >= 0 {
+		w.names[m][i].n++
+		return
+	}
+	w.names[m] = append(w.names[m], handledTopic{name, 1})
+}
+
+// forget is the end of a know.
+func (w *watchdog) forget(id uint64, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := markOf(id)
+	i := w.find(m, name)
+	if i < 0 {
+		return
+	}
+	list := w.names[m]
+	if list[i].n--; list[i].n > 0 {
+		return
+	}
+	if list = slices.Delete(list, i, i+1); len(list) > 0 {
+		w.names[m] = list
+	} else {
+		delete(w.names, m)
+	}
+}
+
+// find is where the topic is among those of its mark, or -1. Under mu.
+func (w *watchdog) find(mark uint32, name string) int {
+	return slices.IndexFunc(w.names[mark], func(t handledTopic) bool { return t.name == name })
+}
+
+// begin begins a turn.
+func (w *watchdog) begin(now reliable.Instant) {
+	w.stand.ran(now, false)
+	w.called.Set(0)
+	w.since.Store(int64(now))
+}
+
+// arm has the loop looked after, from before it calls a handler.
+func (w *watchdog) arm() {
+	if !w.armed.Load() {
+		w.start()
+	}
+}
+
+func (w *watchdog) start() {
+	w.armed.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.ended:
+		return
+	case w.timer == nil:
+		w.timer = time.AfterFunc(watchEvery, w.look)
+	default:
+		w.timer.Reset(watchEvery)
+	}
+	w.time.at = w.l.now()
+}
+
+// control notes that the loop has control at now. If a handler was told of, it has
+// returned.
+func (w *watchdog) control(now reliable.Instant) {
+	w.stand.ran(now, w.called.Get() != 0)
+	w.since.Store(int64(now))
+	if w.told.Load() == 0 {
+		return
+	}
+	began := w.told.Swap(0)
+	w.mu.Lock()
+	topic, d := w.topic, w.said
+	if w.last == began { // nothing else has been looked at since
+		d = w.time.by(now)
+	}
+	w.mu.Unlock()
+	e := events.Event{Kind: events.HandlerReturned, For: d, Topics: topicsOf(topic)}
+	logline.HandlerReturned.Log(w.l.log, "handler", handlerText(topic), "after", e.For)
+	w.l.event(e)
+}
+
+// end ends a turn, after which the next is due by deadline, and returns what the time is.
+func (w *watchdog) end(now, deadline reliable.Instant) reliable.Instant {
+	w.control(now)
+	w.since.Store(0)
+	now = w.l.now()
+	w.stand.ran(now, w.called.Get() != 0)
+	w.stand.runs.Rests(deadline)
+	return now
+}
+
+// stop ends the watchdog with its loop.
+func (w *watchdog) stop() {
+	w.goroutine.Store(0) // it may be another's soon
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// look is what the timer calls.
+func (w *watchdog) look() {
+	since := w.since.Load()
+	if since == 0 {
+		w.armed.Store(false)
+		if w.since.Load() != 0 { // a turn has begun that did not arm it
+			w.arm()
+		}
+		return
+	}
+	called := w.called.Get()
+	w.mu.Lock()
+	if w.ended {
+		w.mu.Unlock()
+		return
+	}
+	if since != w.last {
+		w.last, w.time = since, watchedTime{at: max(reliable.Instant(since), w.time.at)}
+		w.when.over()
+	}
+	d := w.time.look(w.l.now())
+	tell := called != 0 && w.when.tell(d) // else the loop itself was kept from running
+	if tell {
+		w.topic, w.said = "", d
+		if names := w.names[called]; len(names) > 0 {
+			w.topic = names[0].name
+		}
+	}
+	topic := w.topic
+	next := max(w.when.next, firstTold) - d
+	w.timer.Reset(min(watchEvery, max(next, time.Millisecond)))
+	w.mu.Unlock()
+	if tell && w.since.Load() == since {
+		w.told.Store(since)
+		w.tell(events.Event{Kind: events.HandlerSlow, For: d, Topics: topicsOf(topic)}, topic)
+	}
+}
+
+// other calls the subscription's handler with what is no message. Loop only.
+func (s *Subscription) other(d *Delivery) {
+	var id uint64
+	switch {
+	case d.Topic != nil:
+		id = d.Topic.ID
+	case s.topics.Len() > 0:
+		id = reliable.TopicID(s.topics.List()[0].Name)
+	}
+	s.l.watchdog.called.Set(markOf(id))
+	s.l.watchdog.arm()
+	s.handler.Other(d)
+}
+
+// tell tells of a handler that runs. If that is OnEvent, it is not called a second time.
+func (w *watchdog) tell(e events.Event, topic string) {
+	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
+	w.l.counters.events[e.Kind].Add(1)
+	w.l.siblings.recent.add(e, w.l.cfg.RecentEvents)
+	if !w.telling.TryLock() {
+		return
+	}
+	defer w.telling.Unlock()
+	w.teller.Store(gid.Self())
+	defer w.teller.Store(0)
+	if w.l.cfg.Events != nil {
+		w.l.cfg.Events(e)
+	}
+}
+
+func topicsOf(topic string) []string {
+	if topic == "" {
+		return nil
+	}
+	return []string{topic}
+}
+
+func handlerText(topic string) string {
+	if topic == "" {
+		return "OnEvent"
+	}
+	return "of topic " + topic
+}
+
+// ErrInHandler says that a handler, or OnEvent, made a call that waits for its own bus,
+// which waits for the handler.
+var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus waits for it: call it from another goroutine")
+
+// onLoop reports whether the caller is the loop's goroutine, which runs a handler or OnEvent.
+func (l *Loop) onLoop() bool {
+	return l.watchdog.within() && gid.Self() == l.watchdog.goroutine.Load()
+}
+
+// within reports whether the caller is in a handler of this loop, or in OnEvent.
+func (w *watchdog) within() bool {
+	teller := w.teller.Load()
+	if teller == 0 && (w.since.Load() == 0 || w.called.Get() == 0) {
+		return false
+	}
+	id := gid.Self()
+	return id == w.goroutine.Load() || id == teller
+}

@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// A handler in which the process is stopped is not told of for that time.
+func TestHandlerAcrossAStop(t *testing.T) {
+	for _, c := range []struct {
+		before, after time.Duration
+		slow          []time.Duration // told while it runs
+		returned      time.Duration
+	}{
+		{5 * time.Millisecond, 5 * time.Millisecond, nil, 0},
+		{700 * time.Millisecond, 5 * time.Millisecond, nil, 0},
+		{5 * time.Millisecond, 1100 * time.Millisecond, nil, 0},
+		{1600 * time.Millisecond, 5 * time.Millisecond, []time.Duration{time.Second}, 1500 * time.Millisecond},
+		{1600 * time.Millisecond, 2 * time.Second, []time.Duration{time.Second, 2 * time.Second}, 3350 * time.Millisecond},
+	} {
+		t.Run(c.before.String()+" "+c.after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				told := make(map[events.Kind][]time.Duration)
+				_, l := newLoop(t, Config{Wait: WaitPark, Events: func(e events.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					told[e.Kind] = append(told[e.Kind], e.For.Round(10*time.Millisecond))
+				}})
+				h := handlerFuncs{message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {
+					time.Sleep(c.before)
+					w := &l.watchdog
+					w.mu.Lock()
+					l.clock.start = l.clock.start.Add(-2 * time.Minute) // a stop: the clock goes on, timers do not
+					w.mu.Unlock()
+					time.Sleep(c.after)
+				}, other: func(*Delivery) {}}
+				if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, h); err != nil {
+					t.Fatal(err)
+				}
+				_, from := newLoop(t, Config{Wait: WaitPark})
+				p, topic := publication(t, from, "x")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+					t.Fatal(err)
+				}
+				if err := p.Publish(ctx, topic, []byte("m"), true); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				var returned []time.Duration
+				if c.returned > 0 {
+					returned = append(returned, c.returned)
+				}
+				if slow, back := told[events.HandlerSlow], told[events.HandlerReturned]; !slices.Equal(slow, c.slow) || !slices.Equal(back, returned) {
+					t.Errorf("slow %v, returned after %v, want %v and %v", slow, back, c.slow, returned)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// oneWay is a fabric that returns nothing to who sent it: here to nobody.
+type oneWay struct{ transport.Transport }
+
+type discarding struct{ transport.Sender }
+
+func (o oneWay) NewSender(group int) (transport.Sender, error) {
+	s, err := o.Transport.NewSender(group)
+	return discarding{s}, err
+}
+
+func (discarding) Send(t *transport.Outbound) (int, error) { return t.Count, nil }
+
+// Where the fabric does not return its packets to a bus, the log says that Loopback is in
+// vain; elsewhere it does not.
+func TestLoopbackOfNoEffect(t *testing.T) {
+	var all, with atomic.Int64
+	log := slog.New(lines{&all, &with, "does not hear what it publishes"})
+	cfg := Config{Logger: log, Receiver: reliable.ReceiverConfig{Loopback: true}}
+	_, l := newLoopOver(t, cfg, func(tr transport.Transport) transport.Transport { return oneWay{tr} })
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	publication(t, l, "x")
+	for limit := time.Now().Add(time.Minute); with.Load() == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nothing is said")
+		}
+	}
+}
+
+func TestEchoWatch(t *testing.T) {
+	const s = reliable.Instant(time.Second)
+	type look struct {
+		at                reliable.Instant
+		publishing, heard bool
+		want              bool
+	}
+	for name, looks := range map[string][]look{
+		"heard":               {{1 * s, true, false, false}, {2 * s, true, true, false}, {60 * s, true, false, false}},
+		"not heard":           {{1 * s, true, false, false}, {6 * s, true, false, false}, {7 * s, true, false, true}, {8 * s, true, false, false}},
+		"does not publish":    {{1 * s, false, false, false}, {60 * s, false, false, false}},
+		"publishes only then": {{1 * s, false, false, false}, {60 * s, true, false, false}, {61 * s, true, false, false}, {66 * s, true, false, true}},
+	} {
+		var e echoWatch
+		for i, l := range looks {
+			if got := e.missing(l.at, l.publishing, l.heard); got != l.want {
+				t.Errorf("%s: look %d says %v", name, i, got)
+			}
+		}
+	}
+}

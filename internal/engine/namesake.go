@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Several buses with one publisher id: docs/protocol.md §3.7.
+
+// instancePair is two of them, of which is told once a bus and not once a group.
+type instancePair struct{ publisher, later, earlier uint64 }
+
+// namesake warns when a publisher that came up has our own id.
+func (l *Loop) namesake(st *reliable.Stream) {
+	if st.Publisher != l.cfg.Publisher || st.Epoch == l.cfg.Epoch {
+		return
+	}
+	if l.namesakes++; doubled(l.namesakes-1, l.namesakes) {
+		logline.Namesake.Log(l.log,
+			"name", l.cfg.Name, "publisher", id(st.Publisher), "epoch", st.Epoch, "ours", l.cfg.Epoch, "heard", l.namesakes)
+	}
+}
+
+// DuplicateName implements reliable.Sink: the bus and its log learn of it once, and each
+// subscription of the group that wants to know of publishers.
+func (g *group) DuplicateName(st, other *reliable.Stream) {
+	if g.suppressed {
+		return
+	}
+	e := g.event(events.DuplicateName, st)
+	e.Address, e.OtherEpoch = st.Origin().Address, g.l.cfg.Epoch
+	if other != nil {
+		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
+	} else if !g.l.publishes() {
+		return // of the two only the other one publishes
+	}
+	g.announce(e)
+	for _, s := range g.subs.List() {
+		s.notify(e)
+	}
+	if !g.l.siblings.told.first(instancePair{st.Publisher, e.Epoch, e.OtherEpoch}) {
+		return
+	}
+	g.l.event(e)
+	g.l.say(&logline.DuplicateName,
+		"name", e.Name, "publisher", e.Publisher.String(), "epoch", e.Epoch, "address", e.Address, "other_epoch", e.OtherEpoch, "other_address", e.OtherAddress)
+}

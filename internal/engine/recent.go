@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
+
+// RecentEvent is an event that is remembered.
+type RecentEvent struct {
+	Sequence uint64 // 1 is the first of its bus
+	Time     time.Time
+	events.Event
+}
+
+// recentEvents remembers the newest events, for those who look at the bus later. Its memory
+// grows as they come.
+type recentEvents struct {
+	mu   sync.Mutex
+	list []RecentEvent // under mu: a ring, once it is full
+	last uint64        // under mu: Sequence of the newest
+}
+
+// add remembers an event, as one of most.
+func (x *recentEvents) add(e events.Event, most int) {
+	if most <= 0 {
+		return
+	}
+	r := RecentEvent{Time: time.Now(), Event: e}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.last++
+	r.Sequence = x.last
+	if len(x.list) < most {
+		x.list = append(x.list, r)
+		return
+	}
+	x.list[(x.last-1)%uint64(most)] = r
+}
+
+// RecentEvents are the newest events with a Sequence above after, the oldest first, as far
+// as they are remembered (Config.RecentEvents).
+func (l *Loop) RecentEvents(after uint64) []RecentEvent {
+	x := &l.siblings.recent
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := uint64(len(x.list))
+	if after >= x.last {
+		return nil
+	}
+	var all []RecentEvent
+	for seq := max(after, x.last-n) + 1; seq <= x.last; seq++ {
+		all = append(all, x.list[(seq-1)%n])
+	}
+	return all
+}

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/lossrecord"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// What goes into the record of losses (package lossrecord): each gap that a subscription
+// is told of, the events that go with loss, and once in a while all counters.
+
+// sampleEvery is how often counters go into the record while the loop has anything to do.
+const sampleEvery = 10 * time.Second
+
+// sampling is when to sample next, and what is to be told. Loop only.
+type sampling struct {
+	at     reliable.Instant
+	untold []Dropped // of the last samples
+}
+
+// sample passes the counters on to who keeps their record, if it is time.
+func (l *Loop) sample(now reliable.Instant) {
+	if l.cfg.Sample == nil || now < l.counters.sampling.at {
+		return
+	}
+	l.sampleOf(now, l.groupStats(), l.legStats())
+}
+
+// sampleOf samples, with what the loop has just looked up. Loop only.
+func (l *Loop) sampleOf(now reliable.Instant, groups []GroupStats, legs []LegStats) {
+	if l.cfg.Sample == nil {
+		return
+	}
+	l.counters.sampling.at = now.Add(sampleEvery)
+	st := l.sharedStats()
+	st.Groups, st.Legs = groups, legs
+	// Not told now: a handler may have asked for the record, or OnEvent itself.
+	l.counters.sampling.untold = append(l.counters.sampling.untold, l.cfg.Sample(l.cfg.loop, &st)...)
+}
+
+// Dropped is what a bus tells of packets that were dropped, or lost on the way.
+type Dropped struct {
+	Cause   string // its label
+	Packets uint64 // so far
+	Do      string // what an operator does about it
+	Quiet   bool   // it is no fault of this host's
+}
+
+// tellDrops tells what samples have shown. Loop only, outside of handlers.
+func (l *Loop) tellDrops() {
+	x := &l.counters.sampling
+	for len(x.untold) > 0 {
+		d := x.untold[0]
+		x.untold = x.untold[1:]
+		l.tellDropped(&d)
+	}
+}
+
+// tellDropped tells the log and the bus.
+func (l *Loop) tellDropped(d *Dropped) {
+	line := &logline.PacketsDropped
+	if d.Quiet {
+		line = &logline.PacketsMissed
+	}
+	l.say(line, "cause", d.Cause, "packets", d.Packets, "do", d.Do)
+	l.event(events.Event{Kind: events.PacketsDropped, Cause: d.Cause, Behind: d.Packets})
+}
+
+// Doubled reports whether a count that was old has come to a power of two.
+func Doubled(old, n uint64) bool { return doubled(old, n) }
+
+// SampleNow passes the counters on at once. Where the loop has ended it did so at its end.
+func (l *Loop) SampleNow() {
+	if l.onLoop() { // in a handler
+		l.sampleAgain()
+		return
+	}
+	l.do(l.sampleAgain)
+}
+
+// sampleAgain samples before its time. Loop only.
+func (l *Loop) sampleAgain() {
+	l.counters.sampling.at = 0
+	l.sample(l.now())
+}
+
+// subscriptionLosses are the losses of one subscription, and what it is called in the
+// record of them.
+type subscriptionLosses struct {
+	losses
+	topics atomic.Pointer[string]
+}
+
+// topicsShown is how many topics of a subscription name it in the record.
+const topicsShown = 4
+
+// call names the subscription by its topics.
+func (x *subscriptionLosses) call(topics []TopicName) {
+	var b strings.Builder
+	var shown []string
+	for _, t := range topics {
+		if slices.Contains(shown, t.Name) {
+			continue // a pattern is there once for each of its groups
+		}
+		if len(shown) == topicsShown {
+			b.WriteString(" and more")
+			break
+		}
+		if shown = append(shown, t.Name); len(shown) > 1 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(t.Name)
+	}
+	s := b.String()
+	x.topics.Store(&s)
+}
+
+// recordLoss takes in a gap that is being delivered to the subscription.
+func (s *Subscription) recordLoss(it *reliable.Item, g *group, from *reliable.Origin) {
+	record := s.l.cfg.Losses
+	if record == nil {
+		return
+	}
+	e := lossrecord.Entry{
+		Place: lossrecord.Place{Cause: s.l.cfg.CauseLabel(it.Cause), Group: g.address, Peer: from.Publisher, Epoch: from.Epoch, Lost: true},
+		Name:  from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
+	}
+	if it.Topic != nil {
+		e.Topic = it.Topic.Name
+	}
+	if topics := s.losses.topics.Load(); topics != nil {
+		e.Subscription = *topics
+	}
+	if it.Lost == 0 {
+		e.Unknown = 1
+	}
+	record.Add(time.Now(), e)
+}
+
+// lossEvents are the events that go with loss here or elsewhere, and whether the event is
+// about a subscriber of ours.
+var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
+	events.PublisherLost:       {kept: true},
+	events.PublisherRestarted:  {kept: true},
+	events.PublisherRefused:    {kept: true},
+	events.PublisherFault:      {kept: true},
+	events.TopicCollision:      {kept: true},
+	events.ReleasedByPublisher: {kept: true},
+	events.SubscriptionEvicted: {kept: true},
+	events.ConfigMismatch:      {kept: true},
+	events.DictionaryMissing:   {kept: true},
+	events.PacketsUnreadable:   {kept: true},
+	events.BadPackets:          {kept: true},
+	events.DuplicateName:       {kept: true},
+	events.LegDown:             {kept: true},
+	events.StoodStill:          {kept: true},
+	events.Unfindable:          {kept: true},
+	events.Unmet:               {kept: true},
+	events.GroupLost:           {kept: true},
+	events.GroupFailed:         {kept: true},
+	events.CannotSend:          {kept: true},
+	events.CannotReply:         {kept: true},
+	events.SubscriberSilent:    {kept: true, subscriber: true},
+	events.SubscriberReleased:  {kept: true, subscriber: true},
+	events.SlowSubscriber:      {kept: true, subscriber: true},
+}
+
+// recordEvent takes in an event, if it goes with loss. What concerns nobody here does not.
+func (l *Loop) recordEvent(e *events.Event) {
+	if l.cfg.Losses == nil || !lossEvents[e.Kind].kept {
+		return
+	}
+	switch e.Kind {
+	case events.PublisherLost, events.PublisherRestarted:
+		if !l.mayConcern(e) {
+			return
+		}
+	case events.ConfigMismatch:
+		if !e.Relevant {
+			return
+		}
+	}
+	x := lossrecord.Entry{
+		Place: lossrecord.Place{
+			Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Subscription: shownTopics(e.Topics), Group: e.Group, Leg: e.Leg, Peer: uint64(e.Publisher), Epoch: e.Epoch,
+		},
+		Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
+	}
+	if lossEvents[e.Kind].subscriber {
+		x.Peer, x.Epoch, x.Subscriber = e.Subscriber, 0, true
+	}
+	if e.Err != nil {
+		x.Err = e.Err.Error()
+	}
+	if e.OtherAddress != "" {
+		x.Err = "the other is at " + e.OtherAddress
+	}
+	l.cfg.Losses.Add(time.Now(), x)
+}
+
+// mayConcern reports whether somebody here may have lost something with the publisher that
+// the event is about: one that dies young has announced no topic.
+func (l *Loop) mayConcern(e *events.Event) bool {
+	for _, g := range l.receiving {
+		for _, st := range g.r.Streams() {
+			if st.Publisher == uint64(e.Publisher) && st.Epoch == e.Epoch && g.address == e.Group && st.MayConcern() {
+				return true
+			}
+		}
+	}
+	return e.Relevant
+}
+
+// shownTopics names a subscription by its topics.
+func shownTopics(topics []string) string {
+	if len(topics) > topicsShown {
+		return strings.Join(topics[:topicsShown], " ") + " and more"
+	}
+	return strings.Join(topics, " ")
+}
+
+// LossEvents yields the kinds of events that go into the record.
+func LossEvents() iter.Seq[events.Kind] {
+	return func(yield func(events.Kind) bool) {
+		for kind, x := range lossEvents {
+			if x.kept && !yield(events.Kind(kind)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/gid"
+	"github.com/fanfaremq/fanfare/internal/logline"
+)
+
+// What runs beside the loop for subscriptions, in goroutines of their own: handlers that
+// may take their time, and conflation. Each reads its subscription as a user does.
+
+// Beside is one such goroutine. It ends with its subscription.
+type Beside struct {
+	goroutine atomic.Uint64
+	done      chan struct{}
+}
+
+// besides are those of a bus that run.
+type besides struct {
+	mu  sync.Mutex
+	all map[*Beside]bool // under mu
+}
+
+// beside runs f. It defers exited, for f calls what may end the goroutine.
+func (l *Loop) beside(f, exited func()) *Beside {
+	b := &Beside{done: make(chan struct{})}
+	l.siblings.besides.add(b)
+	go func() {
+		defer close(b.done)
+		defer l.siblings.besides.remove(b)
+		defer exited()
+		b.goroutine.Store(gid.Self())
+		f()
+	}()
+	return b
+}
+
+// Beside starts to call f with what the subscription delivers, and at last with why it
+// has ended, if it was not closed. Nobody else reads it.
+func (s *Subscription) Beside(f func(*Delivery)) *Beside {
+	return s.l.beside(func() { s.call(s.Next, f) }, s.handlerExited)
+}
+
+// Beside is Subscription.Beside for the newest messages.
+func (c *Conflation) Beside(f func(*Delivery)) *Beside {
+	return c.s.l.beside(func() { c.s.call(c.Next, f) }, c.s.handlerExited)
+}
+
+// call calls f with what next delivers until the end.
+func (s *Subscription) call(next func(context.Context, *Delivery) error, f func(*Delivery)) {
+	var d Delivery
+	watch := s.watchBeside(&logline.HandlerBesideSlow, "")
+	defer watch.stop()
+	for {
+		err := next(context.Background(), &d)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			d = Delivery{Err: err}
+		}
+		watch.begin()
+		f(&d)
+		watch.end()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Wait waits until the goroutine has ended, which is when its subscription has and f has
+// returned. It gives up lastWait after the end of ctx. A nil *Beside has ended.
+func (b *Beside) Wait(ctx context.Context) error {
+	if b == nil {
+		return nil
+	}
+	select {
+	case <-b.done:
+		return nil
+	case <-ctx.Done():
+	}
+	last := time.NewTimer(lastWait)
+	defer last.Stop()
+	select {
+	case <-b.done:
+		return nil
+	case <-last.C:
+		return fmt.Errorf("%w: %w", ErrStuck, contextError(ctx))
+	}
+}
+
+func (x *besides) add(b *Beside) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.all == nil {
+		x.all = make(map[*Beside]bool)
+	}
+	x.all[b] = true
+}
+
+func (x *besides) remove(b *Beside) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.all, b)
+}
+
+// within reports whether the caller is in one of them.
+func (x *besides) within() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.all) == 0 {
+		return false
+	}
+	id := gid.Self()
+	for b := range x.all {
+		if b.goroutine.Load() == id {
+			return true
+		}
+	}
+	return false
+}

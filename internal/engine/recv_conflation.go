@@ -1,0 +1,392 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"maps"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// ConflationKey appends the key of a message to buf and returns that.
+type ConflationKey func(buf []byte, from *reliable.Origin, t *reliable.Track, number uint64, data []byte) []byte
+
+// Conflation reads a subscription in a goroutine of its own and keeps the newest message
+// of each topic and key for a user who reads more slowly. Where there is no room for more
+// it reads no further, and the stream's window fills: then the subscription's policy decides,
+// which slow.Auto makes depend on whether there was room.
+type Conflation struct {
+	s     *Subscription
+	joint *Joint // s is the first part of it; nil: s is whole
+	key   ConflationKey
+	drain *Beside
+
+	// The goroutine's own:
+	d     Delivery
+	batch []conflated
+	keys  []byte
+	watch *callWatch // over key
+
+	mu       sync.Mutex
+	store    *slow.Conflation[Delivery] // under mu
+	gone     map[uint64]string          // under mu: topics that were removed, by id
+	ended    error                      // under mu: why nothing more comes
+	waits    bool                       // under mu: the reader, for something to be read
+	full     bool                       // under mu: the goroutine waits for room
+	messages uint64                     // under mu: that were delivered
+	wake     chan struct{}              // capacity 1: the reader
+	room     chan struct{}              // capacity 1: there is some
+
+	// The reader's own:
+	reading atomic.Bool
+	calls   uint
+}
+
+// conflated is a message on its way into the store.
+type conflated struct {
+	topic  *reliable.Track
+	number uint64
+	data   []byte
+	key    int // its end in Conflation.keys
+}
+
+// conflationBatch is how many messages are put into the store at once.
+const conflationBatch = 64
+
+// Conflate starts to read the subscription. Nobody else reads it.
+func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
+	return conflate(s, nil, key, limits)
+}
+
+func conflate(s *Subscription, joint *Joint, key ConflationKey, limits slow.Limits) *Conflation {
+	c := &Conflation{
+		s: s, joint: joint, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
+		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
+	c.watch = s.watchBeside(&logline.KeySlow, "Conflate's key ")
+	c.drain = s.l.beside(c.run, func() { s.exited("Conflate's key") })
+	return c
+}
+
+// Wait waits until the goroutine has ended, as Beside.Wait.
+func (c *Conflation) Wait(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	return c.drain.Wait(ctx)
+}
+
+// run is the goroutine.
+func (c *Conflation) run() {
+	defer c.watch.stop()
+	for {
+		err := c.fetch()
+		if err == nil && c.keep() {
+			continue
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.ended = err; err == nil {
+			c.ended = net.ErrClosed
+		}
+		c.tellReader()
+		return
+	}
+}
+
+// fetch reads what comes next: messages of one packet, or, in d, something else.
+func (c *Conflation) fetch() error {
+	c.batch = append(c.batch[:0], conflated{}) // the first one comes by itself
+	more := func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		for len(c.batch) < conflationBatch {
+			data, rest, ok := reliable.NextMessage(body, step, most)
+			if !ok {
+				break
+			}
+			c.batch = append(c.batch, conflated{topic: t, number: number, data: data})
+			body = rest
+			number++
+		}
+		return body, number
+	}
+	var err error
+	if c.joint != nil {
+		err = c.joint.NextBatch(context.Background(), &c.d, more)
+	} else {
+		err = c.s.NextBatch(context.Background(), &c.d, more)
+	}
+	if err != nil || !c.d.message() {
+		c.batch = c.batch[:0]
+		return err
+	}
+	c.batch[0] = conflated{topic: c.d.Topic, number: c.d.Number, data: c.d.Data}
+	if c.d.State != reliable.StateOfNone {
+		from := *c.d.From
+		from.State = c.d.State
+		c.d.From = &from // as its key is made of, and as it is read
+	}
+	return nil
+}
+
+// message reports whether d is one, or a record of a topic's state, which is one by its key.
+func (d *Delivery) message() bool {
+	return d.Event == nil && d.Err == nil && !d.Gap() && (d.State == reliable.StateOfNone || d.State == reliable.StateRecord)
+}
+
+// keep puts what was fetched into the store. It reports false when the subscription has
+// ended first.
+func (c *Conflation) keep() bool {
+	c.makeKeys()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, start := c.store.Replaced(), 0
+	for i := range c.batch {
+		m := &c.batch[i]
+		key := c.keys[start:m.key]
+		start = m.key
+		v := Delivery{Item: reliable.Item{Topic: m.topic, Number: m.number, State: c.d.State}, From: c.d.From}
+		// A topic may be removed while the lock is given up, too.
+		for !c.isGone(m.topic) && !c.store.Put(key, m.data, v) {
+			if !c.waitRoom() {
+				return false
+			}
+		}
+	}
+	if len(c.batch) == 0 {
+		for !c.isGone(c.d.Topic) && !c.store.Mark(c.d) {
+			if !c.waitRoom() {
+				return false
+			}
+		}
+	}
+	c.s.l.counters.replaced.Add(c.store.Replaced() - before)
+	c.tellReader()
+	return true
+}
+
+// makeKeys makes the keys of what was fetched. It is called without mu: this is the user's code.
+func (c *Conflation) makeKeys() {
+	c.keys = c.keys[:0]
+	if len(c.batch) == 0 {
+		return
+	}
+	c.watch.begin()
+	for i := range c.batch {
+		m := &c.batch[i]
+		c.keys = binary.LittleEndian.AppendUint64(c.keys, m.topic.ID)
+		c.keys = c.key(c.keys, c.d.From, m.topic, m.number, m.data)
+		m.key = len(c.keys)
+	}
+	c.watch.end()
+}
+
+// isGone reports whether a topic was removed. nil is none. Under mu.
+func (c *Conflation) isGone(t *reliable.Track) bool {
+	if t == nil || len(c.gone) == 0 {
+		return false
+	}
+	_, gone := c.gone[t.ID]
+	return gone
+}
+
+// waitRoom waits until something was taken. It reports false when the subscription has
+// ended first. Under mu, which it gives up while it waits.
+func (c *Conflation) waitRoom() bool {
+	c.full = true
+	c.tellLoops()
+	c.tellReader()
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	select {
+	case <-c.room:
+		return true
+	case <-c.s.ended:
+		return false
+	}
+}
+
+// tellLoops lets them know when it has become crowded, or is not any more. Under mu.
+func (c *Conflation) tellLoops() {
+	crowded := c.store.Crowded()
+	if crowded == c.s.crowded.Load() {
+		return
+	}
+	c.s.crowded.Store(crowded)
+	if !crowded {
+		return // early enough when the next packets come (feed.tend)
+	}
+	parts := []*Subscription{c.s}
+	if c.joint != nil {
+		parts = c.joint.all()
+	}
+	for _, p := range parts {
+		_ = p.l.post(p.unblock) // it fails where the loop has ended
+	}
+}
+
+// unblock lets those go on that are held up by feeds which do not block any more. Loop only.
+func (s *Subscription) unblock() {
+	for _, f := range *s.feeds.Load() {
+		f.setBlock()
+	}
+	s.l.commands.resume.Store(true)
+}
+
+// tellReader wakes it, if it waits. Under mu.
+func (c *Conflation) tellReader() {
+	if c.waits {
+		c.waits = false
+		token(c.wake)
+	}
+}
+
+// token puts one into a channel of capacity 1.
+func token(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Next is Subscription.Next for the newest messages.
+func (c *Conflation) Next(ctx context.Context, d *Delivery) error { return c.NextBatch(ctx, d, 0, nil) }
+
+// NextBatch is Next that, when it got a message, calls more with up to n that wait behind
+// it. All are valid until the next call.
+func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more func(Delivery)) error {
+	if !c.reading.CompareAndSwap(false, true) {
+		return ErrConcurrentNext
+	}
+	defer c.reading.Store(false)
+	// As in Subscription.next.
+	if c.calls++; c.calls%16 == 0 {
+		if err := liveContext(ctx); err != nil {
+			return err
+		}
+	}
+	ended := c.s.ended
+	for {
+		if c.s.closed.Load() {
+			return net.ErrClosed
+		}
+		if c.s.suppressed.Load() {
+			return cmp.Or(c.s.Err(), net.ErrClosed)
+		}
+		if ok, err := c.take(d, n, more); ok || err != nil {
+			return err
+		}
+		if c.s.l.inHandler() {
+			return ErrInHandler
+		}
+		if ctx == nil {
+			return ErrNilContext
+		}
+		select {
+		case <-c.wake:
+		case <-ended:
+			ended = nil // what waits is delivered first, and then what run says
+		case <-ctx.Done():
+			return contextError(ctx)
+		}
+	}
+}
+
+// take takes what has waited longest. Where nothing has it reports false, or why nothing
+// more comes.
+func (c *Conflation) take(d *Delivery, n int, more func(Delivery)) (ok bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.store.Return()
+	if !c.takeOne(d) {
+		c.waits = true
+		return false, c.ended
+	}
+	if d.message() {
+		var x Delivery
+		for ; n > 0 && !c.store.NextIsMark() && c.takeOne(&x); n-- {
+			more(x)
+		}
+	}
+	c.madeRoom()
+	return true, nil
+}
+
+func (c *Conflation) takeOne(d *Delivery) bool {
+	v, data, ok := c.store.Take()
+	if !ok {
+		return false
+	}
+	*d = v
+	if d.message() {
+		if d.Data = data; d.State == reliable.StateOfNone {
+			c.messages++
+		}
+	}
+	return true
+}
+
+// Add says that topics were added to the subscription. A nil *Conflation needs not know.
+func (c *Conflation) Add(topics []TopicName) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range topics {
+		if !t.Pattern.Wild() {
+			delete(c.gone, reliable.TopicID(t.Name))
+			continue
+		}
+		maps.DeleteFunc(c.gone, func(_ uint64, name string) bool { return t.Pattern.Match(name) })
+	}
+}
+
+// Remove says that topics were removed: what waits of them is dropped. A nil *Conflation
+// needs not know.
+func (c *Conflation) Remove(topics []TopicName) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range topics {
+		c.gone[reliable.TopicID(t.Name)] = t.Name
+	}
+	c.store.Drop(func(d *Delivery) bool { return c.isGone(d.Topic) })
+	c.madeRoom()
+}
+
+// madeRoom goes on with the goroutine, if it waits for that. Under mu.
+func (c *Conflation) madeRoom() {
+	if c.full {
+		c.full = false
+		token(c.room)
+	}
+	c.tellLoops()
+}
+
+// Stats is Subscription.Stats, with what was delivered to the reader.
+func (c *Conflation) Stats() SubscriptionStats {
+	var st SubscriptionStats
+	if c.joint != nil {
+		st = c.joint.Stats()
+	} else {
+		st = c.s.Stats()
+	}
+	c.count(&st)
+	return st
+}
+
+// count adds what the conflation knows.
+func (c *Conflation) count(st *SubscriptionStats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st.Messages, st.Replaced, st.Waiting = c.messages, c.store.Replaced(), c.store.Waiting()
+	st.WaitingBytes = c.store.Bytes()
+}

@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// cursorLog keeps a stream's events for the cursors that read them, and says which
+// packets are for which. Cursors that want nothing of what comes are parked
+// (ring.Cursor.Park): so a message costs no more where ten thousand subscriptions want
+// other topics. Loop only.
+type cursorLog struct {
+	log    *ring.Log
+	topics ring.Map[route]
+	packet uint64 // counts packets
+	// unwanted of the packet that was appended last
+	unwanted unwanted
+}
+
+// route is the feeds that want one topic.
+type route struct{ feeds ring.Set[*feed] }
+
+// moreItems is how many items beside packets fit a log whose window is full of packets:
+// gaps and notes.
+const moreItems = 64
+
+// newCursorLog returns a log for a window of span packets.
+func newCursorLog(slots *ring.Slots, span int) *cursorLog {
+	return &cursorLog{log: ring.NewLog(slots, 1<<bits.Len(uint(span+moreItems-1)))}
+}
+
+// room reports whether an event can be appended.
+func (l *cursorLog) room() bool { return l.log.Cursors() == 0 || l.log.Room() }
+
+// deliver appends an event, and keeps all packets, if there are cursors that will read
+// them: there may be only what closed ones still look at.
+func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
+	if l.log.Cursors() == 0 {
+		return false
+	}
+	switch e.Kind {
+	case reliable.EventPacket:
+		l.wake(reliable.PacketData(e.Packet))
+		l.log.AppendPacket(e.Seq, e.Slot, e.Size())
+		return true
+	case reliable.EventEnd:
+		note := *e
+		l.log.End(e.Seq, &note)
+	case reliable.EventState:
+		note := *e
+		note.Packet = reliable.StateRuns(e.Packet) // the packet comes once more
+		l.log.AppendNote(e.Seq, &note)
+	case reliable.EventGap, reliable.EventTotal, reliable.EventCollision, reliable.EventUnnamed, reliable.EventStateEnd:
+		note := *e
+		l.log.AppendNote(e.Seq, &note)
+	}
+	return false
+}
+
+// reclaim gives back the slots that all have read. If none is free then, cursors that
+// are not waited for lose up to n packets.
+func (l *cursorLog) reclaim(n int) {
+	if l.log.Reclaim(); l.log.Slots().Free() == 0 {
+		l.log.Overtake(n)
+	}
+}
+
+// heldFor is how long a packet stays in memory that a cursor was reading when it was
+// closed, if it never says that it has done; all of them together take an eighth of the
+// window at most.
+const heldFor = 10 * time.Second
+
+// tend gives back what has been read, and what closed cursors have held for too long.
+func (l *cursorLog) tend(now reliable.Instant, span int) {
+	l.log.Reclaim()
+	l.log.Expire(int64(now), int64(heldFor), max(1, span/8))
+}
+
+// wake lets those read the packet with these runs, which is appended next, that want any
+// of its topics.
+func (l *cursorLog) wake(runs []byte) {
+	l.packet++
+	l.unwanted = unwanted{}
+	for {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return
+		}
+		runs = rest
+		if run.Kind == wire.RunState {
+			continue // who has joined has no need of it
+		}
+		x := l.topics.Get(run.Topic)
+		if x == nil {
+			l.unwanted.run(&run)
+			continue
+		}
+		for _, f := range x.feeds.List() {
+			if f.packet != l.packet {
+				f.packet = l.packet
+				f.c.Wake()
+			}
+			if f.s.policy.Kind == slow.Latest && begins(run) {
+				f.newest.Store(l.log.Head())
+			}
+		}
+	}
+}
+
+// begins reports whether a message begins in the run: who starts to read there misses
+// none of it.
+func begins(run wire.Run) bool {
+	if run.Kind != wire.RunFragment {
+		return true
+	}
+	f, err := wire.ParseFragment(run.Body)
+	return err == nil && f.Offset == 0
+}

@@ -1,0 +1,17 @@
+package engine
+
+import (
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
+
+// watchDamage tells the log of packets that came damaged: of the 1st, 2nd, 4th, 8th ….
+func (g *group) watchDamage() {
+	d := g.r.TakeDamage()
+	before := g.damaged
+	if g.damaged += d.Packets; !doubled(before, g.damaged) {
+		return
+	}
+	g.l.say(&logline.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
+	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.PublisherID(d.Publisher), Address: d.Address, Behind: g.damaged})
+}

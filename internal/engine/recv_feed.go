@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// feed is what a subscription reads of one stream.
+type feed struct {
+	g  *group
+	s  *Subscription
+	st *reliable.Stream // loop only, but for its identity
+	c  *ring.Cursor
+
+	// The reader's own, but for atomics:
+	reading
+	seq     uint64        // of the last item
+	quarter int           // of the stream's window, in packets
+	bound   int           // how many packets it may be behind, see slow.Policy
+	newest  atomic.Uint64 // position of the latest packet with the beginning of a message, for slow.Latest
+	ofPatterns
+	squeezed atomic.Bool           // the stream wants to hear when we have read on
+	done     atomic.Bool           // the loop may detach it
+	finished bool                  // the end was read
+	later    map[uint64]laterTopic // topics that begin further on, by id
+	notices
+
+	_ [64]byte // what follows is written for each packet, and shares no cache line with the reader's
+
+	// Loop only:
+	o        *output             // the stream's
+	topics   map[uint64]struct{} // ids of those that it wants: of a pattern very many
+	packet   uint64              // the last one that it was woken for
+	counts   bool                // it is among group.counting
+	blocking bool
+	left     bool // the subscription has left the group
+	unread   unread
+	late     slow.Lateness
+	_        [64]byte // the next object must not share the line
+}
+
+// notices are what a feed delivers beside what its reader has. The reader's own.
+type notices struct {
+	starting   *events.Event                   // first
+	collisions []*reliable.TopicCollisionError // once the feed is in use: next
+	ending     *events.Event                   // when the reader is through
+	lost       bool                            // that the publisher is lost was told
+}
+
+// follow gives the subscription a feed of a stream. Loop only.
+// It reports false when it has one already: the publisher was only silent.
+func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool {
+	for _, f := range *s.feeds.Load() {
+		if f.st == st && !f.left {
+			return false
+		}
+	}
+	block := s.blocks(st)
+	o := outputOf(st)
+	c := o.attach(block)
+	if c == nil {
+		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
+		return true
+	}
+	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage)}, seq: st.Next(), blocking: block,
+		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
+	f.rd.Count(f)
+	s.l.trust(st, f.rd)
+	if st.BeginsWithState() {
+		f.rd.AwaitState()
+	}
+	f.tellFaults(s)
+	if s.events {
+		f.starting = f.event(events.PublisherUp)
+	}
+	f.whole, f.numbered = start == 0, g.numbered(st)
+	f.wild.Store(g.patterns.has(s))
+	g.connect(f, f.first())
+	feeds := append(append([]*feed(nil), *s.feeds.Load()...), f)
+	s.feeds.Store(&feeds)
+	if s.events {
+		s.l.woken = append(s.l.woken, s)
+	}
+	return true
+}
+
+// first makes the feed want what its subscription wants of the group, and returns the ids
+// of these topics. Loop only.
+func (f *feed) first() (topics []uint64) {
+	want := func(id uint64, name string) {
+		if err := f.st.Collided(id); err != nil {
+			f.collisions = append(f.collisions, err)
+			return
+		}
+		f.rd.Want(id, name, nil)
+		f.g.begin(f.st, f.rd, f.g.topics[id])
+		topics = append(topics, id)
+	}
+	for _, t := range f.s.topics.List() {
+		if t.Group == f.g.index && !t.Pattern.Wild() {
+			want(reliable.TopicID(t.Name), t.Name)
+		}
+	}
+	if f.wild.Load() {
+		for id, t := range f.g.topics {
+			if !f.rd.Wants(id) && t.users.Has(f.s) {
+				want(id, t.name)
+			}
+		}
+	}
+	return topics
+}
+
+// setBlock makes the cursor hold the stream up, or not, as the subscription wants it.
+// Loop only.
+func (f *feed) setBlock() {
+	if b := f.s.blocks(f.st); b != f.blocking {
+		f.blocking = b
+		f.c.SetBlock(b)
+	}
+}
+
+// tend looks after a feed that is not parked, after each batch. Loop only.
+func (f *feed) tend(now reliable.Instant) {
+	f.setBlock()
+	f.evict(now)
+	if f.o.squeezed() {
+		f.squeezed.Store(true)
+		f.s.watch(f.g, f, now)
+	}
+	if f.s.sleep.Load() && f.c.Ready() {
+		f.s.l.woken = append(f.s.l.woken, f.s)
+	}
+}
+
+// forget takes a feed that was read to its end from the subscription. Loop only.
+func (s *Subscription) forget(f *feed) {
+	feeds := dropped(slices.Clone(*s.feeds.Load()), f)
+	s.feeds.Store(&feeds)
+}
+
+// park parks the cursors, since there is nothing more to be read. It reports false
+// when something has come meanwhile.
+func (s *Subscription) park() bool {
+	if s.closed.Load() || s.suppressed.Load() {
+		return true
+	}
+	for _, f := range *s.feeds.Load() {
+		if !f.finished && !f.c.Park() {
+			return false
+		}
+	}
+	return true
+}
+
+// giveUp gives back the feeds of a group's streams that the reader is done with. Loop
+// only.
+func (s *Subscription) giveUp(g *group) {
+	for _, f := range *s.feeds.Load() {
+		if f.g == g && f.done.Load() {
+			g.disconnect(f)
+			s.forget(f)
+		}
+	}
+}
+
+// take feeds an item to the stream's reader.
+func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
+	if n := it.Skipped; n > 0 {
+		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), reliable.CauseSlowConsumer) // some may have been gaps of many packets
+		s.l.counters.slowLost.Add(n)
+		st := f.st
+		s.l.post(st.WantTotals)
+		if f.wild.Load() {
+			f.rd.Overlooked(st.Unnamed())
+		}
+	}
+	f.seq = it.Seq
+	if s.upSet.Load() {
+		s.mu.Lock()
+		s.follows() // topics that the packet is the first of
+		s.mu.Unlock()
+	}
+	if len(f.later) > 0 {
+		f.begin(it.Seq)
+	}
+	if it.Note == nil {
+		f.read(data)
+		return
+	}
+	e := it.Note.(*reliable.Event)
+	if e.Kind == reliable.EventUnnamed && !f.wild.Load() {
+		return
+	}
+	if e.Kind == reliable.EventCollision && f.rd.Wants(e.Collision.ID) {
+		f.collisions = append(f.collisions, e.Collision)
+	}
+	f.rd.Take(e)
+	f.finished = f.finished || e.Kind == reliable.EventEnd
+	if cause, down := publisherDown(e); down && (!f.finished || cause == reliable.CauseNone || !f.lost) {
+		f.lost = true
+		f.ending = f.event(streamEvent(cause))
+		f.ending.Topics = e.Announced
+	}
+}
+
+// publisherDown is what an event says of its publisher's end, if it does.
+func publisherDown(e *reliable.Event) (cause reliable.Cause, down bool) {
+	switch e.Kind {
+	case reliable.EventTotal:
+		return e.Total.Lost, e.Total.Lost != reliable.CauseNone
+	case reliable.EventEnd:
+		return e.Cause, true
+	}
+	return reliable.CauseNone, false
+}
+
+func (f *feed) event(kind events.Kind) *events.Event {
+	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.PublisherID(f.st.Publisher), Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+}
+
+// release gives the leased item back and, when a stream waits for that, tells
+// the loop.
+func (s *Subscription) release(f *feed) {
+	f.c.Return()
+	s.shown.Store(s.got)
+	if f.finished {
+		f.done.Store(true)
+		s.l.wakeBy(0)
+		return
+	}
+	if f.squeezed.Load() && f.c.Lag() <= f.quarter && f.squeezed.CompareAndSwap(true, false) {
+		s.l.commands.resume.Store(true)
+		s.l.wakeBy(0)
+	}
+}

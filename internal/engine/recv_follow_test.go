@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Who subscribes soon after a publisher's end does not wait for more of it, but hears
+// what it publishes when it is started again.
+func TestSubscribeAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
+	// Somebody keeps the group joined, without a cursor.
+	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, handlerFuncs{
+		message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
+		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
+			return body, number
+		},
+		other: func(*Delivery) {},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	publish := func(epoch uint64, message string) {
+		t.Helper()
+		_, from := newLoop(t, Config{Publisher: 0x77, Epoch: epoch})
+		p, topic := publication(t, from, "x")
+		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Publish(ctx, topic, []byte(message), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := from.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(1, "before")
+	s, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := 0
+	if err := to.do(func() { known = len(to.groups[0].r.Streams()) }); err != nil || known != 1 {
+		t.Fatalf("%d streams are known, %v: nothing is tested", known, err)
+	}
+	publish(2, "after")
+	var d Delivery
+	if err := s.Next(ctx, &d); err != nil || string(d.Data) != "after" || d.From.Epoch != 2 {
+		t.Errorf("%q of epoch %d comes first, %v", d.Data, d.From.Epoch, err)
+	}
+}

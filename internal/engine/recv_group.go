@@ -1,0 +1,393 @@
+package engine
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// group is the receive side of one group: of all subscriptions that begin with what is
+// published from then on, or of one that does not (recv_from.go). Loop only, but for dropped.
+type group struct {
+	l    *Loop
+	next *group // of the same index
+	ownership
+	index      int
+	address    string
+	r          *reliable.Receiver
+	topics     map[uint64]*groupTopic
+	patterns   patterns
+	subs       ring.Set[*Subscription] // with cursors on the group's streams
+	counting   []*feed                 // of theirs, those that do not rest
+	logs       []*output               // that have a log
+	inline     bool                    // some topic has had handlers
+	d          Delivery                // what handlers are called with: here so that it is not allocated each time
+	joined     bool
+	failed     bool            // it cannot be joined: the next who wants it tries again
+	suppressed bool            // the bus is closing: nothing is delivered any more
+	leaving    []*Subscription // that have left the group, and still have feeds
+	refused    refusals
+	faults     faultNotes
+	echo       echoWatch
+	damaged    uint64 // packets, so far
+	dropped    atomic.Uint64
+	unwanted   unwanted
+	unused     unusedGroup
+	settled    uint64 // packets that were missing, so far
+}
+
+// groupTopic is what the group's subscriptions want of one topic.
+type groupTopic struct {
+	id       uint64
+	name     string
+	handlers ring.Set[*Subscription] // called by the loop
+	users    ring.Set[*Subscription] // of either kind
+	exact    int                     // of users that name it; others have a pattern
+	live     bool                    // it begins with what is published from then on, whatever the group does
+}
+
+// open returns the group of that owner, joining it at first use, and again where that has
+// failed. A new one that somebody owns begins as from says.
+func (l *Loop) open(index int, owner *Subscription, from From) (*group, error) {
+	first, g := l.groups[index], l.find(index, owner)
+	if g != nil && !g.failed {
+		return g, nil
+	}
+	fresh := g == nil
+	if fresh {
+		var err error
+		if g, err = l.newGroup(index, owner, from); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.join(index); err != nil {
+		return nil, err
+	}
+	for x := first; x != nil; x = x.next {
+		x.failed = false
+	}
+	if fresh {
+		g.next, l.groups[index] = first, g
+		l.receiving = append(l.receiving, g)
+		if g.joined = l.joins.up(index); index == 0 {
+			l.hellos.takeOver()
+		}
+		if owner == nil {
+			l.left[index] = nil
+		}
+	}
+	return g, nil
+}
+
+// newGroup returns a group that is to be joined, or one that was left and goes on.
+func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, error) {
+	l.memory.prepare(l.cfg.Receiver.WindowBytes)
+	if g := l.left[index]; g != nil && owner == nil {
+		return g, nil
+	}
+	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic), ownership: ownership{owner: owner, from: from}}
+	r, err := reliable.NewReceiver(g.config(), g, peers{l.t})
+	if err != nil {
+		return nil, err
+	}
+	r.SetClock(l.cfg.Clock)
+	r.SetRunning(&l.watchdog.stand.runs)
+	g.r, g.unused.leaveAt = r, reliable.Never
+	g.expect()
+	return g, nil
+}
+
+// peers adapts the transport's peers to the core's.
+type peers struct{ t transport.Transport }
+
+func (p peers) Retain(from uint64) (uint32, bool) {
+	peer, err := p.t.Retain(transport.Source(from))
+	return uint32(peer), err == nil
+}
+
+func (p peers) Address(from uint64) string {
+	if a, ok := p.t.(transport.Addresser); ok {
+		return a.SourceAddress(transport.Source(from))
+	}
+	return ""
+}
+
+func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }
+
+// want has a subscription get a topic. It reports whether it did not before.
+func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err error) {
+	t := g.topics[id]
+	if t == nil {
+		t = &groupTopic{id: id, name: name}
+		g.topics[id] = t
+	}
+	if t.name != name {
+		return false, &reliable.TopicCollisionError{ID: id, Known: t.name, Other: name}
+	}
+	if !t.users.Add(s) {
+		return false, nil
+	}
+	if s.handler != nil {
+		t.handlers.Add(s)
+		g.l.watchdog.know(id, name)
+		g.handleAll()
+		for _, st := range g.r.Streams() {
+			if err := st.Collided(id); err != nil {
+				s.other(&Delivery{Err: err})
+			} else if t.rerouted() {
+				outputOf(st).handlers.rd.Want(id, name, t.route())
+			}
+		}
+	}
+	return true, nil
+}
+
+// handleAll has handlers called with what all streams deliver from now on.
+func (g *group) handleAll() {
+	g.inline = true
+	for _, st := range g.r.Streams() {
+		if o := outputOf(st); o.handlers == nil {
+			o.handle(st.Next())
+		}
+	}
+}
+
+// drop ends that a subscription gets a topic. It reports whether it did.
+func (g *group) drop(s *Subscription, id uint64) bool {
+	t := g.topics[id]
+	if t == nil || !t.users.Remove(s) {
+		return false
+	}
+	if t.users.Len() == 0 {
+		delete(g.topics, id)
+	}
+	if !t.handlers.Remove(s) {
+		return true
+	}
+	g.l.watchdog.forget(id, t.name)
+	if !t.rerouted() {
+		return true
+	}
+	for _, st := range g.r.Streams() {
+		switch in := outputOf(st).handlers; {
+		case in == nil || !in.rd.Wants(id):
+		case t.handlers.Len() == 0:
+			in.rd.Drop(id)
+		default:
+			in.rd.Want(id, t.name, t.route())
+		}
+	}
+	return true
+}
+
+// route is what a reader remembers of the topic, to find its handlers: where there is
+// only one, that. With many topics what each has of its own is rarely in the cache.
+func (t *groupTopic) route() any {
+	if t.handlers.Len() == 1 {
+		return t.handlers.List()[0]
+	}
+	return t
+}
+
+// rerouted reports whether route has changed with the handler that came or went last.
+func (t *groupTopic) rerouted() bool { return t.handlers.Len() <= 2 }
+
+// handlersOf are the handlers of a reader's topic.
+func handlersOf(t *reliable.Track) []*Subscription {
+	if s, ok := t.Data.(*Subscription); ok {
+		return s.self[:]
+	}
+	return t.Data.(*groupTopic).handlers.List()
+}
+
+// tell lets publishers know what is wanted here.
+func (g *group) tell() {
+	g.r.TopicsChanged(g.l.now())
+	g.l.hellos.wants(g.l.now())
+}
+
+// attach gives a subscription with cursors its feeds of all streams.
+func (g *group) attach(s *Subscription) {
+	g.subs.Add(s)
+	g.r.SetAsync(true)
+	for _, st := range g.r.Streams() {
+		if !st.Ended() {
+			s.follow(g, st, st.Next())
+		}
+	}
+}
+
+// introduce tells a subscription with a handler who is up already.
+func (g *group) introduce(s *Subscription) {
+	for _, st := range g.r.Streams() {
+		if !st.Ended() {
+			e := g.event(events.PublisherUp, st)
+			s.other(&Delivery{Event: &e})
+		}
+	}
+}
+
+func (g *group) detach(s *Subscription) {
+	g.subs.Remove(s)
+	g.r.SetAsync(g.subs.Len() > 0)
+}
+
+// tick ends a batch, sends what the group has to say and returns when it wants
+// to be called again.
+func (g *group) tick(now reliable.Instant) reliable.Instant {
+	g.tendLogs(now)
+	g.r.Tick(now)
+	g.watchEcho(now)
+	settled := g.r.Settled()
+	g.l.counters.way.now += settled - g.settled
+	g.settled = settled
+	g.watchDamage()
+	g.watchSealed()
+	g.holding()
+	g.sendControl(now)
+	g.tendFeeds(now)
+	ahead := min(g.tendAhead(now), g.tendExpected(now))
+	if len(g.leaving) > 0 {
+		g.tendLeaving()
+	}
+	if g.unused.due(now, g.used(), g.keepUnused()) {
+		g.leave()
+		return reliable.Never
+	}
+	return min(g.r.Deadline(), g.unused.leaveAt, ahead)
+}
+
+func (g *group) sendControl(now reliable.Instant) {
+	for {
+		peer, p, ok := g.r.Next(now, g.l.ctl[:0])
+		if !ok {
+			return
+		}
+		g.l.replyTo(peer, p)
+	}
+}
+
+// The group is the Sink of its streams. Their events go to outputs.
+
+// StreamUp implements reliable.Sink.
+func (g *group) StreamUp(st *reliable.Stream) {
+	for _, s := range g.subs.List() {
+		if !s.follow(g, st, st.Start()) {
+			s.notify(g.event(events.PublisherUp, st))
+		}
+	}
+	g.refused.heard(st.Publisher)
+	delete(g.expected.unheard, Instance{st.Publisher, st.Epoch})
+	g.askTotals(st)
+	first := g.alone(st)
+	if first {
+		g.l.publisherCame(g, st)
+	}
+	if p := outputOf(st).handlers; p != nil {
+		p.lost = false
+	}
+	e := g.event(events.PublisherUp, st)
+	if first {
+		g.l.event(e)
+	}
+	g.announce(e)
+	if first {
+		g.l.namesake(st)
+	}
+}
+
+// StreamDown implements reliable.Sink. Those who follow the stream learn of it in its
+// order, from its output.
+func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+	outputOf(st).held = nil
+	g.l.inbox.legs.forget(st)
+	if g.suppressed || !g.alone(st) {
+		return
+	}
+	g.l.publisherWent(g, st, cause)
+	g.l.event(g.event(streamEvent(cause), st))
+}
+
+// handlers yields each subscription with a handler once.
+func (g *group) handlers() func(func(*Subscription) bool) {
+	return func(yield func(*Subscription) bool) {
+		seen := make(map[*Subscription]bool)
+		first := func(s *Subscription) bool {
+			if s.handler == nil || seen[s] {
+				return true
+			}
+			seen[s] = true
+			return yield(s)
+		}
+		for _, t := range g.topics {
+			for _, s := range t.handlers.List() {
+				if !first(s) {
+					return
+				}
+			}
+		}
+		for s := range g.patterns.subs {
+			if !first(s) {
+				return
+			}
+		}
+	}
+}
+
+func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
+	from := st.Origin()
+	return events.Event{Kind: kind, Group: g.address, Publisher: events.PublisherID(st.Publisher), Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
+}
+
+// down is the event that a publisher has ended or was lost, as subscriptions are told.
+func (g *group) down(cause reliable.Cause, st *reliable.Stream) events.Event {
+	e := g.event(streamEvent(cause), st)
+	e.Topics = st.Announced()
+	return e
+}
+
+// announce tells the subscriptions with handlers that want to know what became of a
+// publisher.
+func (g *group) announce(e events.Event) {
+	for s := range g.handlers() {
+		if s.events {
+			s.other(&Delivery{Event: &e})
+		}
+	}
+}
+
+// membership fails the subscriptions of a group that cannot be joined.
+func (g *group) membership(e *transport.Event) {
+	switch e.State {
+	case transport.Joined:
+		g.joined = true
+	case transport.Lost:
+		g.joined = false // until it is back
+	case transport.Failed:
+		g.joined, g.failed = false, true
+		for s := range g.handlers() {
+			s.fail(e.Err)
+		}
+		for _, s := range g.subs.List() {
+			s.fail(e.Err)
+		}
+	}
+}
+
+// stop ends the group's subscriptions when the loop has ended.
+func (g *group) stop() {
+	err := g.l.closedError()
+	for _, s := range g.subs.List() {
+		s.fail(err)
+	}
+	for s := range g.handlers() {
+		s.fail(err)
+	}
+}
+
+// errNoMemory says that a stream could not be followed.
+var errNoMemory = errors.New("no memory for a receive window: raise ReceiveMemoryBytes")

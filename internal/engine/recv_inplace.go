@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"bytes"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// inPlace calls handlers with what a stream delivers. When the turn's time is used up
+// (budget) it stops, in the middle of a packet if need be, and goes on in the next turn.
+// Loop only.
+type inPlace struct {
+	g  *group
+	st *reliable.Stream
+	rd *reliable.Reader
+	// whole: it reads the stream from its Start, as all patterns have.
+	whole bool
+	rest  []byte           // of the packet in which it has stopped
+	next  []reliable.Event // that came since it has stopped
+	lost  bool             // that the publisher is lost was told, since it came up
+}
+
+// newInPlace returns one that reads from sequence start on.
+func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
+	p := &inPlace{g: g, st: st, rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
+	p.rd.Count(p)
+	g.l.trust(st, p.rd)
+	if st.BeginsWithState() {
+		p.rd.AwaitState()
+	}
+	g.tellFaults(st, p.rd)
+	for _, t := range g.topics {
+		if t.handlers.Len() > 0 && st.Collided(t.id) == nil {
+			p.rd.Want(t.id, t.name, t.route())
+			g.begin(st, p.rd, t)
+		}
+	}
+	return p
+}
+
+// room reports whether there is time for more in this turn.
+func (p *inPlace) room() bool { return p.g.l.budget.room() }
+
+// stopped reports whether it has stopped in the middle of a packet.
+func (p *inPlace) stopped() bool { return p.g.l.budget.stopped == p }
+
+// deliver takes the stream's next event.
+func (p *inPlace) deliver(e *reliable.Event) {
+	switch {
+	case p.g.suppressed:
+	case p.stopped():
+		x := *e
+		x.Packet = bytes.Clone(e.Packet)
+		p.next = append(p.next, x)
+	default:
+		p.take(e)
+	}
+}
+
+// take calls the handlers with an event.
+func (p *inPlace) take(e *reliable.Event) {
+	switch {
+	case e.Kind == reliable.EventPacket: // nearly always
+		p.rd.Take(e)
+		p.read()
+		return
+	case e.Kind == reliable.EventGap && !p.g.wanting():
+		return // nothing is wanted of it
+	case e.Kind == reliable.EventUnnamed:
+		p.rd.Unnamed(e)
+		p.unnamed(e.Cause) // and no others
+		return
+	case e.Kind == reliable.EventCollision:
+		p.collision(e.Collision)
+	}
+	p.rd.Take(e)
+	p.read()
+	if cause, down := publisherDown(e); down {
+		p.down(cause)
+	}
+}
+
+// read calls the handlers with what the reader has, as long as there is time.
+func (p *inPlace) read() {
+	if !p.dispatch() {
+		p.rest = p.rd.Retain(p.rest[:0])
+		p.g.l.budget.stopped = p
+	}
+}
+
+// goOn goes on where it has stopped.
+func (p *inPlace) goOn() {
+	if !p.g.suppressed && !p.dispatch() {
+		return
+	}
+	p.g.l.budget.stopped = nil
+	next := p.next
+	p.next = nil
+	for i := range next {
+		p.deliver(&next[i])
+	}
+}
+
+// down tells handlers that want to know of publishers what became of theirs.
+func (p *inPlace) down(cause reliable.Cause) {
+	if cause != reliable.CauseNone && p.lost {
+		return // they know
+	}
+	p.lost = true
+	p.g.announce(p.g.down(cause, p.st))
+}
+
+// collision tells the handlers of a topic that the publisher uses its id for another name.
+func (p *inPlace) collision(err *reliable.TopicCollisionError) {
+	if !p.rd.Wants(err.ID) {
+		return
+	}
+	for _, s := range p.g.topics[err.ID].handlers.List() {
+		s.other(&Delivery{Err: err})
+	}
+}
+
+// unnamed tells the handlers of patterns that messages are lost, perhaps theirs.
+func (p *inPlace) unnamed(cause reliable.Cause) {
+	d := Delivery{Item: reliable.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
+	for s := range p.g.handlers() {
+		if p.g.patterns.has(s) {
+			s.lost(&d.Item, p.g, d.From)
+			s.other(&d)
+		}
+	}
+}
+
+// dispatch calls the handlers with what the reader has. It reports false when it has
+// stopped before some of that.
+func (p *inPlace) dispatch() bool {
+	l, rd, d := p.g.l, p.rd, &p.g.d
+	l.watchdog.arm()
+	for {
+		if !p.runs() {
+			return false
+		}
+		if rd.Through() || !rd.Next(&d.Item) {
+			return true
+		}
+		if d.Gap() {
+			p.gap(d)
+			continue
+		}
+		if d.Request {
+			if p.request(d); l.budget.used {
+				return false
+			}
+			continue
+		}
+		if d.State != reliable.StateOfNone {
+			p.state(d)
+			continue
+		}
+		p.message(d.Topic, d.Number, d.Data)
+		if !p.run() {
+			return false
+		}
+	}
+}
+
+// runs calls the handlers with the runs of messages that follow those delivered. It reports
+// false when it has stopped before the end of them.
+func (p *inPlace) runs() bool {
+	for !p.rd.Through() {
+		if !p.g.l.budget.used {
+			if t, number, msg := p.rd.One(); t != nil {
+				p.message(t, number, msg)
+				continue
+			}
+		}
+		if !p.rd.Open() {
+			break
+		}
+		if !p.run() {
+			return false
+		}
+	}
+	return true
+}
+
+// message calls the topic's handlers with one message.
+func (p *inPlace) message(t *reliable.Track, number uint64, msg []byte) {
+	p.g.l.watchdog.called.Set(markOf(t.ID))
+	for _, s := range handlersOf(t) {
+		s.handler.Message(p.st.Origin(), t, number, msg)
+		s.got++
+	}
+	p.g.l.handled(1)
+}
+
+// request calls the handlers of the topic with a request.
+func (p *inPlace) request(d *Delivery) {
+	d.From, d.Event, d.Err = p.st.Origin(), nil, nil
+	d.asks(p.g)
+	for _, s := range handlersOf(d.Topic) {
+		s.other(d)
+		s.got++
+	}
+	p.g.l.handled(1)
+}
+
+// state calls the handlers of a topic with what comes of its state.
+func (p *inPlace) state(d *Delivery) {
+	d.From = p.st.Origin()
+	for _, s := range handlersOf(d.Topic) {
+		s.other(d)
+	}
+	p.g.l.handled(1)
+}
+
+// gap calls the handlers of the topic with a gap, all where no topic is known.
+func (p *inPlace) gap(d *Delivery) {
+	d.From = p.st.Origin()
+	if d.Topic == nil {
+		for s := range p.g.handlers() {
+			s.lost(&d.Item, p.g, d.From)
+			s.other(d)
+		}
+	} else {
+		for _, s := range handlersOf(d.Topic) {
+			s.lost(&d.Item, p.g, d.From)
+			s.other(d)
+		}
+	}
+	p.g.l.handled(1)
+}
+
+// run calls a topic's handlers with the rest of a run, in pieces where it is time to
+// look at the clock in between: nearly all messages take this way. It reports false when
+// it has stopped before the end.
+func (p *inPlace) run() bool {
+	l, rd := p.g.l, p.rd
+	for {
+		t, body, step, number := rd.Run()
+		if t == nil {
+			return true
+		}
+		if l.budget.used {
+			return false
+		}
+		piece := l.budget.piece(body)
+		l.watchdog.called.Set(markOf(t.ID))
+		rest, next := piece, number
+		for _, s := range handlersOf(t) {
+			rest, next = s.handler.Run(p.st.Origin(), t, number, piece, step, rd.MaxMessage())
+			s.got += next - number
+		}
+		rd.Took(body[len(piece)-len(rest):], next)
+		l.handled(next - number)
+		if len(piece) == len(body) || next == number {
+			return true
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// joins are the groups that the loop has joined as a receiver. Several may need one:
+// subscriptions, a search for hellos, surveys. The first joins it, and the last leaves it.
+// Loop only.
+type joins []joinState // by group index
+
+type joinState uint8
+
+const (
+	notJoined joinState = iota
+	joining
+	joinedUp
+)
+
+// up reports whether the fabric delivers the group's packets.
+func (j joins) up(index int) bool { return j[index] == joinedUp }
+
+// note takes in what became of a membership.
+func (j joins) note(e *transport.Event) {
+	switch {
+	case e.Role != transport.RoleReceiver || e.Group < 0 || e.Group >= len(j) || j[e.Group] == notJoined:
+	case e.State == transport.Joined:
+		j[e.Group] = joinedUp
+	case e.State == transport.Failed:
+		j[e.Group] = notJoined
+	case e.State == transport.Lost:
+		j[e.Group] = joining
+	}
+}
+
+// join begins to join a group, if nobody has yet.
+func (l *Loop) join(index int) error {
+	if l.joins[index] != notJoined {
+		return nil
+	}
+	if err := l.t.Join(index); err != nil {
+		return err
+	}
+	l.joins[index] = joining
+	return nil
+}
+
+// leave leaves a group, if nobody needs it any more. It reports whether it did.
+func (l *Loop) leave(index int) (left bool, err error) {
+	needed := l.groups[index] != nil || index == 0 && l.hellos.joined ||
+		slices.ContainsFunc(l.surveys, func(s *Survey) bool { return s.groups[index] != nil })
+	if needed || l.joins[index] == notJoined {
+		return false, nil
+	}
+	l.joins[index] = notJoined
+	return true, l.t.Leave(index)
+}

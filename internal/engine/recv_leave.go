@@ -1,0 +1,67 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Groups that nobody subscribes in any more are left: the fabric need not bring their
+// packets here.
+
+// leaveAfter is how long a group is kept without a subscription. A program that closes one
+// and makes the next does not join anew each time, which takes a round trip to a subnet
+// manager or an IGMP querier; and publishers have heard by then that we go.
+const leaveAfter = 5 * time.Second
+
+// unusedGroup decides when a group is left. Loop only.
+type unusedGroup struct{ leaveAt reliable.Instant } // Never: it is in use
+
+// due reports whether to leave at now, where used says whether anybody still needs the
+// group, and keep for how long it is kept if nobody does.
+func (u *unusedGroup) due(now reliable.Instant, used bool, keep time.Duration) bool {
+	switch {
+	case used:
+		u.leaveAt = reliable.Never
+	case u.leaveAt == reliable.Never:
+		u.leaveAt = now.Add(keep)
+	}
+	return now >= u.leaveAt
+}
+
+// used reports whether anybody subscribes in the group, or still reads what came before. A
+// message that the reader of a closed subscription holds stays valid without the group, for
+// the memory of windows is not used again; where the next subscription goes on in it, it is kept.
+func (g *group) used() bool {
+	return g.wanting() || g.patterns.ahead != nil || g.subs.Len() > 0 || len(g.leaving) > 0 || len(g.logs) > 0 && g.owner == nil || g.r.Detached()
+}
+
+// leave ends the membership. What is counted stays, and goes on when the group is joined
+// again; publishers are followed anew then.
+func (g *group) leave() {
+	l := g.l
+	for _, st := range g.r.Streams() {
+		l.inbox.legs.forget(st)
+		if !st.Down() && g.alone(st) {
+			l.publisherLeft(g, st)
+		}
+	}
+	g.r.Leave()
+	g.joined, g.inline = false, false
+	g.end()
+	left, err := l.leave(g.index)
+	if err != nil {
+		logline.LeaveFailed.Log(l.log, "group", g.address, "err", err)
+	}
+	if !left || err != nil {
+		return // others need it
+	}
+	logline.GroupLeft.Log(l.log, "group", g.address)
+}
+
+// publisherLeft notes that a publisher is not followed any more in one of its groups.
+func (j *journal) publisherLeft(g *group, st *reliable.Stream) {
+	j.presences.went(st.Publisher, st.Epoch, reliable.CauseNone)
+	logline.PublisherLeft.Log(j.log, publisherArgs(g, st)...)
+}

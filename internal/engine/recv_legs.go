@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// legs is what a bus knows of the legs of its transport. Loop only, but for t and n.
+type legs struct {
+	t      transport.Legged // nil: it has none
+	n      int
+	lost   [transport.MaxLegs]bool              // the transport has said so
+	since  [transport.MaxLegs]reliable.Instant  // then
+	silent map[legOf]struct{}                   // of which it was told
+	before [transport.MaxLegs]reliable.LegStats // of receivers that there are no more
+}
+
+// legOf is a stream on one leg.
+type legOf struct {
+	st  *reliable.Stream
+	leg int
+}
+
+func newLegs(t transport.Transport) legs {
+	l, ok := t.(transport.Legged)
+	if !ok {
+		return legs{}
+	}
+	return legs{t: l, n: len(l.Legs()), silent: make(map[legOf]struct{})}
+}
+
+// name is what people call a leg.
+func (x *legs) name(leg int) string { return x.t.Legs()[leg].Name }
+
+// tags are those of a group by its legs; nil where there is one.
+func (x *legs) tags(group int) (tags []uint32) {
+	for i := range x.n {
+		tags = append(tags, reliable.GroupTag(x.t.LegAddress(i, group)))
+	}
+	return tags
+}
+
+// forget forgets a stream.
+func (x *legs) forget(st *reliable.Stream) {
+	for leg := range x.n {
+		delete(x.silent, legOf{st, leg})
+	}
+}
+
+// legChanged passes on that the transport has lost a leg, or has it again.
+func (l *Loop) legChanged(e *transport.Event) {
+	x, now := &l.inbox.legs, l.now()
+	leg := int(e.Leg)
+	name := x.name(leg)
+	if x.lost[leg] = e.State == transport.LegLost; x.lost[leg] {
+		x.since[leg] = now
+		logline.LegDown.Log(l.log, "leg", name, "err", e.Err)
+		l.event(events.Event{Kind: events.LegDown, Leg: name, Err: e.Err})
+		return
+	}
+	d := now.Sub(x.since[leg])
+	logline.LegBack.Log(l.log, "leg", name, "after", d)
+	l.event(events.Event{Kind: events.LegBack, Leg: name, For: d})
+}
+
+// Leg implements reliable.Sink. Where the transport itself has lost the leg that was told.
+func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
+	l, x := g.l, &g.l.inbox.legs
+	key := legOf{st, e.Leg}
+	_, told := x.silent[key]
+	ev := g.event(events.LegBack, st)
+	ev.Leg, ev.For, ev.Address = x.name(e.Leg), e.For, st.Origin().Address
+	args := append(publisherArgs(g, st), "leg", ev.Leg, "for", e.For.Round(time.Millisecond))
+	switch {
+	case g.suppressed || x.lost[e.Leg] && !told || !g.speaks(st):
+	case e.Silent:
+		x.silent[key] = struct{}{}
+		ev.Kind = events.LegDown
+		l.sayOf(st.Publisher+uint64(e.Leg), events.LegDown, &logline.LegSilent, args...)
+		l.event(ev)
+	case told:
+		delete(x.silent, key)
+		logline.LegHeard.Log(l.log, args...)
+		l.event(ev)
+	}
+}
+
+// LegStats is one leg of a bus.
+type LegStats struct {
+	transport.Leg
+	reliable.LegStats // of all groups
+}
+
+// legStats adds up what came by each leg.
+func (l *Loop) legStats() []LegStats {
+	if l.inbox.legs.t == nil {
+		return nil
+	}
+	var all []LegStats
+	for _, leg := range l.inbox.legs.t.Legs() {
+		all = append(all, LegStats{Leg: leg})
+	}
+	for i := range all {
+		all[i].LegStats.Add(&l.inbox.legs.before[i])
+	}
+	for g := range l.counted() {
+		for i, s := range g.r.LegStats() {
+			all[i].LegStats.Add(&s)
+		}
+	}
+	return all
+}

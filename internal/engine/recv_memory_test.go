@@ -1,0 +1,36 @@
+package engine
+
+import "testing"
+
+func TestReceiveMemory(t *testing.T) {
+	var m receiveMemory
+	m.prepare(100)
+	ready := &m.spare[0]
+	m.prepare(50)
+	p, err := m.Alloc(80, false)
+	if err != nil || len(p) != 80 || cap(p) != 80 || &p[0] != ready {
+		t.Fatalf("%d bytes (room for %d), %v: not what was ready", len(p), cap(p), err)
+	}
+	m.Free(p) // somebody may still look at it
+	seen := map[*byte]bool{ready: true}
+	for _, n := range []int{15, 10, 5, 80, 200} {
+		q, err := m.Alloc(n, true)
+		if err != nil || len(q) != n || cap(q) != n || seen[&q[0]] {
+			t.Errorf("%d bytes: %d (room for %d), %v", n, len(q), cap(q), err)
+		}
+		seen[&q[0]] = true
+	}
+}
+
+// The window of the first stream is there before its packets are.
+func TestWindowIsReady(t *testing.T) {
+	_, l := newLoop(t, Config{})
+	l.cfg.Receiver.WindowBytes = 1 << 20
+	if _, err := l.Subscribe([]TopicName{{Name: "x"}}, policyAuto, From{}, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	ready := 0
+	if err := l.do(func() { ready = len(l.memory.spare) }); err != nil || ready != 1<<20 {
+		t.Errorf("%d bytes are ready, %v", ready, err)
+	}
+}

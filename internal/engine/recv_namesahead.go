@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Names that are known before a pattern begins. Packets wait for the names of their topics
+// while there is a pattern, and with them all subscriptions of the group: the first pattern
+// begins when the names of the topics that publishers have by then are known. Who subscribes
+// waits for that, and nobody else. docs/decisions/40-patterns.md.
+
+// namesAhead is a group that learns names for patterns that are about to begin. Loop only,
+// but for ready.
+type namesAhead struct {
+	ready  chan struct{} // closed when they may begin
+	over   bool          // it is
+	users  int           // that wait, or are about to begin
+	began  reliable.Instant
+	latest reliable.Instant // when a name came, last
+	known  int
+}
+
+// aheadDeadlines is for how many recovery deadlines names may come, with pauses shorter than
+// one. Then a pattern begins nevertheless, and packets wait for the rest of them: who announces
+// topics without end shall not keep anybody from subscribing.
+const aheadDeadlines = 5
+
+// until is when patterns begin at the latest.
+func (a *namesAhead) until(deadline time.Duration) reliable.Instant {
+	return min(a.latest.Add(deadline), a.began.Add(aheadDeadlines*deadline))
+}
+
+// learningAhead are the groups in which a subscription waits for names.
+type learningAhead []*group
+
+// learnAhead waits until the names are known that patterns among topics would have others wait
+// for. Not on the loop, which is to be told by end when the subscription has begun.
+func (s *Subscription) learnAhead(topics []TopicName) (learning learningAhead, err error) {
+	wild := func(t TopicName) bool { return t.Pattern.Wild() }
+	if s.owner() != nil || !slices.ContainsFunc(topics, wild) {
+		return nil, nil
+	}
+	var ready []chan struct{}
+	if err := s.l.do(func() {
+		for index, of := range byGroup(topics) {
+			if g := s.l.find(index, nil); g != nil && slices.ContainsFunc(of, wild) && g.learnAhead() {
+				learning, ready = append(learning, g), append(ready, g.patterns.ahead.ready)
+			}
+		}
+	}); err != nil {
+		return nil, err
+	}
+	for _, c := range ready {
+		select {
+		case <-c:
+		case <-s.ended:
+			return learning, nil
+		case <-s.l.shutdown.done:
+			return nil, s.l.closedError()
+		}
+	}
+	return learning, nil
+}
+
+// end notes that the subscription has begun, or will not. Loop only.
+func (x learningAhead) end() {
+	for _, g := range x {
+		p := &g.patterns
+		if p.ahead.users--; p.ahead.users > 0 {
+			continue
+		}
+		if p.ahead = nil; p.set.Len() == 0 {
+			g.r.LearnNames(g.l.now(), nil)
+		}
+	}
+}
+
+// learnAhead begins to learn names for a pattern, if packets would have to wait for them. It
+// reports whether it does. Loop only.
+func (g *group) learnAhead() bool {
+	p := &g.patterns
+	if p.set.Len() > 0 {
+		return false
+	}
+	if p.ahead == nil {
+		if !slices.ContainsFunc(g.r.Streams(), func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }) {
+			return false
+		}
+		now := g.l.now()
+		g.r.LearnNamesAhead(now, g)
+		p.ahead = &namesAhead{ready: make(chan struct{}), began: now, latest: now}
+	}
+	p.ahead.users++
+	return true
+}
+
+// tendAhead has patterns begin when the names are known, and returns when it wants to be called
+// again. Loop only.
+func (g *group) tendAhead(now reliable.Instant) reliable.Instant {
+	a := g.patterns.ahead
+	if a == nil || a.over {
+		return reliable.Never
+	}
+	if n := g.r.NamesKnown(); n > a.known {
+		a.known, a.latest = n, now
+	}
+	until := a.until(g.l.cfg.Receiver.Deadline)
+	if now < until && !g.r.NamesLearned() {
+		return until
+	}
+	a.over = true
+	close(a.ready)
+	return reliable.Never
+}

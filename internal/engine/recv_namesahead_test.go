@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+func TestNamesAheadEnd(t *testing.T) {
+	const s = time.Second
+	start := reliable.Instant(time.Hour)
+	for name, c := range map[string]struct{ latest, want time.Duration }{
+		"none came":           {0, 2 * s},
+		"some came":           {s, 3 * s},
+		"they come and come":  {9 * s, 10 * s},
+		"they come too often": {10*s - 1, 10 * s},
+	} {
+		a := &namesAhead{began: start, latest: start.Add(c.latest)}
+		if got := a.until(2 * s).Sub(start); got != c.want {
+			t.Errorf("%s: patterns begin after %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Who subscribes to a pattern beside a publisher that says no names waits for them for the
+// recovery deadline, and not at all when the bus is closed meanwhile.
+// docs/protocol.md §9.9.
+func TestNamesThatDoNotCome(t *testing.T) {
+	all, err := pattern.Parse(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, closed := range map[string]bool{"waits": false, "closed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, l := newLoop(t, Config{Wait: WaitPark, Receiver: reliable.ReceiverConfig{Deadline: 2 * time.Second}})
+				if _, err := l.Subscribe([]TopicName{{Name: "x"}}, policyBlock, From{}, false, nil); err != nil {
+					t.Fatal(err)
+				}
+				b := make([]byte, wire.DataHeaderLen, 512)
+				l.do(func() {
+					g := l.find(0, nil)
+					wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag(g.address), Publisher: 7, Epoch: 3}, 512)
+					wire.SetSeq(b, 5)
+					g.r.Handle(l.now(), 0, b)
+				})
+				if closed {
+					time.AfterFunc(time.Second, func() { l.Close(context.Background()) })
+				}
+				began := time.Now()
+				_, err := l.Subscribe([]TopicName{{Name: ">", Pattern: all}}, policyBlock, From{}, false, nil)
+				d := time.Since(began)
+				if closed && (!errors.Is(err, net.ErrClosed) || d < time.Second || d > 1100*time.Millisecond) || !closed && (err != nil || d < 2*time.Second || d > 2*time.Second+time.Millisecond) {
+					t.Errorf("after %v: %v", d, err)
+				}
+				if !closed {
+					l.do(func() {
+						if g := l.find(0, nil); g.patterns.ahead != nil || g.patterns.set.Len() != 1 {
+							t.Errorf("the group still learns names ahead of %d patterns", g.patterns.set.Len())
+						}
+					})
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+const (
+	// owedAgain is how soon to look again whether replies are still owed.
+	owedAgain = 2 * time.Millisecond
+	// mostOwed is how long a subscription that is closed waits for them at most: requests go on to
+	// come until it is gone.
+	mostOwed = time.Second
+)
+
+// lingerReplies waits until nobody asks any more for replies that were given, to requests on
+// topics that wanted reports true for, or until ctx ends: requesters fetch what is long piece by piece, and
+// ask again for what was lost. Nobody acknowledges a reply: that nobody asks any more is all that tells.
+func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool) {
+	for {
+		left := make(chan time.Duration, 1) // a handler may keep the loop from answering for long
+		if l.post(func() { left <- l.owedFor(wanted) }) != nil {
+			return
+		}
+		var again *time.Timer
+		select {
+		case d := <-left:
+			if d <= 0 {
+				return
+			}
+			again = time.NewTimer(min(d, owedAgain))
+		case <-ctx.Done():
+			return
+		case <-l.shutdown.done:
+			return
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return
+		}
+	}
+}
+
+// owedFor is for how long from now on somebody may ask for them. Loop only.
+func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
+	now := l.now()
+	for _, g := range l.receiving {
+		d = max(d, g.r.Owed(now, wanted).Sub(now))
+	}
+	return d
+}
+
+// lingerReplies waits for those to requests on the subscription's topics.
+func (s *Subscription) lingerReplies() {
+	ctx, cancel := context.WithTimeout(context.Background(), mostOwed)
+	defer cancel()
+	s.l.lingerReplies(ctx, s.mayHave)
+}
+
+// mayHave reports whether the topic may be one of the subscription's. Loop only.
+func (s *Subscription) mayHave(topic uint64) bool {
+	return slices.ContainsFunc(s.topics.List(), func(t TopicName) bool { return t.Pattern.Wild() || reliable.TopicID(t.Name) == topic })
+}

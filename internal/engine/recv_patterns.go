@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Patterns of topics. A subscription with one wants each topic that matches as if it had
+// been added, from the moment on in which the core learns its name: before the first
+// message of it is delivered (docs/protocol.md §9.9). So what routes and reads messages
+// knows topics only.
+
+// patterns are those of a group's subscriptions. Loop only.
+type patterns struct {
+	set  pattern.Set[*Subscription]
+	subs map[*Subscription]int // how many each has
+	buf  []*Subscription
+	full bool // it was told that the group has more topics than can be known
+	// ahead of the first: the names that are known before it begins
+	ahead *namesAhead
+}
+
+// ofPatterns is what a feed knows of its subscription's patterns in the group.
+type ofPatterns struct {
+	wild  atomic.Bool // there are some
+	whole bool        // loop only: it reads the stream from its Start, as all patterns have
+	// numbered: topics begin with certain messages, also those that are named later
+	numbered bool
+}
+
+func (p *patterns) add(s *Subscription, of pattern.Pattern) {
+	p.set.Add(of, s)
+	if p.subs == nil {
+		p.subs = make(map[*Subscription]int)
+	}
+	p.subs[s]++
+}
+
+func (p *patterns) remove(s *Subscription, of pattern.Pattern) {
+	if !p.set.Remove(of, s) {
+		return
+	}
+	if p.subs[s]--; p.subs[s] == 0 {
+		delete(p.subs, s)
+	}
+}
+
+// matching are the subscriptions with a pattern that matches the topic, each at least
+// once. The list is valid until the next call.
+func (p *patterns) matching(topic string) []*Subscription {
+	p.buf = p.set.Append(p.buf[:0], topic)
+	return p.buf
+}
+
+// has reports whether the subscription has a pattern.
+func (p *patterns) has(s *Subscription) bool { return p.subs[s] > 0 }
+
+// wantName adds a topic or pattern of a subscription; publishers learn of it by tell. It
+// returns the topics that the subscription wants now, and did not before.
+func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
+	if n.Pattern.Wild() {
+		return g.wantPattern(s, n.Pattern), nil
+	}
+	id := reliable.TopicID(n.Name)
+	fresh, err := g.want(s, id, n.Name)
+	if err != nil {
+		return nil, err
+	}
+	t := g.topics[id]
+	if t.exact++; t.exact == 1 {
+		g.r.Want(t.name)
+	}
+	if !fresh {
+		return nil, nil
+	}
+	return []*groupTopic{t}, nil
+}
+
+// dropName removes a topic or pattern of a subscription; publishers learn of it by tell.
+// kept is what else it has. It returns the topics that it wants no more.
+func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupTopic {
+	if n.Pattern.Wild() {
+		return g.dropPattern(s, n.Pattern, kept)
+	}
+	t := g.topics[reliable.TopicID(n.Name)]
+	if t == nil {
+		return nil
+	}
+	if t.exact--; t.exact == 0 {
+		g.r.Unwant(t.name)
+	}
+	if kept.want(g.index, t.name) || !g.drop(s, t.id) {
+		return nil
+	}
+	return []*groupTopic{t}
+}
+
+// wantPattern adds a subscription's pattern. It returns the topics known by now that the
+// subscription wants because of it, and did not before.
+func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupTopic) {
+	g.patterns.add(s, p)
+	g.r.LearnNames(g.l.now(), g)
+	if s.handler != nil {
+		g.l.watchdog.know(reliable.TopicID(p.String()), p.String())
+		g.handleAll()
+		for _, st := range g.r.Streams() {
+			in := outputOf(st).handlers
+			in.whole = in.whole && st.Next() == 0
+		}
+	}
+	for _, f := range *s.feeds.Load() {
+		if f.g == g {
+			f.whole = f.whole && f.st.Next() == 0
+			f.wild.Store(true)
+		}
+	}
+	for _, id := range g.r.NamesMatching(p) {
+		name, _ := g.r.Name(id)
+		if t := g.wantNamed(s, id, name); t != nil {
+			fresh = append(fresh, t)
+		}
+	}
+	return fresh
+}
+
+// tellTooManyTopics tells once that the group has more topics than patterns can know.
+func (g *group) tellTooManyTopics(st *reliable.Stream) {
+	if !g.patterns.full {
+		g.patterns.full = true
+		logline.TooManyTopics.Log(g.l.log, append(publisherArgs(g, st), "known", g.r.NamesKnown())...)
+	}
+}
+
+// wantNamed adds a topic that matches a pattern of the subscription. It returns nil if
+// that wants it already, or cannot.
+func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
+	fresh, err := g.want(s, id, name)
+	if err != nil {
+		g.l.say(&logline.PatternCollision, "topic", name, "err", err, "group", g.address)
+		return nil
+	}
+	if !fresh {
+		return nil
+	}
+	return g.topics[id]
+}
+
+// dropPattern removes a subscription's pattern. It returns the topics that the
+// subscription wants no more; kept is what else it has.
+func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) (gone []*groupTopic) {
+	g.patterns.remove(s, p)
+	if s.handler != nil {
+		g.l.watchdog.forget(reliable.TopicID(p.String()), p.String())
+	}
+	for _, id := range g.r.NamesMatching(p) {
+		if t := g.topics[id]; t != nil && !kept.want(g.index, t.name) && g.drop(s, id) {
+			gone = append(gone, t)
+		}
+	}
+	if g.patterns.set.Len() == 0 {
+		g.r.LearnNames(g.l.now(), nil)
+	}
+	if !g.patterns.has(s) {
+		for _, f := range *s.feeds.Load() {
+			if f.g == g {
+				f.wild.Store(false)
+			}
+		}
+	}
+	return gone
+}
+
+// Named implements reliable.Names.
+func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
+	fresh := false
+	for _, s := range g.patterns.matching(name) {
+		t := g.wantNamed(s, id, name)
+		fresh = fresh || t != nil
+		if t != nil && s.handler == nil {
+			s.extend(g, t, true, func(f *feed) bool { return f.whole && f.st.Start() == 0 || first && f.st == st })
+		}
+	}
+	if t := g.topics[id]; t == nil || t.handlers.Len() == 0 {
+		return
+	}
+	for _, x := range g.r.Streams() {
+		in := outputOf(x).handlers
+		if in == nil {
+			continue
+		}
+		in.rd.NamedLate(id)
+		if in.whole && x.Start() == 0 || first && x == st {
+			in.rd.Whole(id)
+		}
+		if fresh {
+			g.begin(x, in.rd, g.topics[id])
+		}
+	}
+}
+
+// Forgotten implements reliable.Names: subscriptions that have the topic because of a
+// pattern forget it. What is there of the stream that is removed is read to its end.
+func (g *group) Forgotten(st *reliable.Stream, id uint64) {
+	t := g.topics[id]
+	if t == nil {
+		return
+	}
+	for _, s := range slices.Clone(t.users.List()) {
+		if t.exact > 0 && s.topics.Has(TopicName{Name: t.name, Group: g.index}) {
+			continue
+		}
+		g.drop(s, id)
+		if s.handler == nil {
+			s.dropTopic(g, t, func(f *feed) bool { return f.st != st && !f.st.Ended() })
+		}
+	}
+}
+
+// Wants implements reliable.Names.
+func (g *group) Wants(id uint64) bool { return g.topics[id] != nil }
+
+// wanting reports whether a subscription wants something of the group.
+func (g *group) wanting() bool { return len(g.topics) > 0 || g.patterns.set.Len() > 0 }

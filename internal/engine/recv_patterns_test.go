@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// A pattern may match as many topics as a receiver keeps names of, and anybody can announce
+// so many. To want them and to want them no more is work in proportion to their number: the loop
+// does it, and all else on the bus waits meanwhile. Work in proportion to the square of it
+// shows in the time that this test takes. docs/protocol.md §12.5.
+func TestPatternOfManyTopics(t *testing.T) {
+	const topics, each = 40_000, 1000
+	_, there := newLoop(t, Config{})
+	p, topic := publication(t, there, "x")
+	_, l := newLoop(t, Config{})
+	all, err := pattern.Parse(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	for _, end := range []struct {
+		name string
+		do   func(*Subscription) error
+	}{
+		{"remove", func(s *Subscription) error {
+			_, err := s.Remove([]TopicName{{Name: ">", Pattern: all}})
+			return err
+		}},
+		{"close", (*Subscription).Close},
+	} {
+		s, err := l.Subscribe([]TopicName{{Name: ">", Pattern: all}}, policyBlock, From{}, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+			t.Fatal(err)
+		}
+		known := func() (n int) {
+			l.do(func() { n = len(l.find(0, nil).topics) })
+			return n
+		}
+		l.do(func() { announce(l, topics, each) })
+		if n := known(); n < topics {
+			t.Fatalf("%d of %d topics are wanted", n, topics)
+		}
+		if err := end.do(s); err != nil {
+			t.Fatal(err)
+		}
+		if n := known(); n != 0 {
+			t.Errorf("after %s: %d topics are still wanted", end.name, n)
+		}
+		for _, f := range *s.feeds.Load() {
+			if len(f.topics) > 0 || len(f.later) > 0 {
+				t.Errorf("after %s: a feed still has %d topics, %d later", end.name, len(f.topics), len(f.later))
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// announce has the one stream of group 0 say that it has so many topics, which each packet has some of.
+func announce(l *Loop, topics, each int) {
+	g := l.find(0, nil)
+	st := g.r.Streams()[0]
+	h := wire.Header{GroupTag: reliable.GroupTag(g.address), Publisher: st.Publisher, Epoch: st.Epoch}
+	for i := 0; i < topics; i += each {
+		b := wire.AppendAnnounceHeader(nil, h, st.Next(), uint32(i), uint32(topics))
+		for j := range each {
+			name := fmt.Sprint("t.", i+j)
+			b = wire.AppendTopicState(b, reliable.TopicID(name), 0, name)
+		}
+		wire.FinishAnnounce(b, each)
+		g.r.Handle(l.now(), 0, b)
+	}
+}
+
+// What is published on more topics than patterns can know is told as that, and not as names that were late: by the gap, to
+// handlers and to readers, and once by the log.
+func TestTooManyTopicsForPatterns(t *testing.T) {
+	_, there := newLoop(t, Config{})
+	p, topic := publication(t, there, "x")
+	var log strings.Builder
+	_, l := newLoop(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	all, err := pattern.Parse(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan reliable.Cause, 2)
+	names := []TopicName{{Name: ">", Pattern: all}}
+	handler := handlerFuncs{other: func(d *Delivery) { told <- d.Cause }}
+	if _, err := l.Subscribe(names, policyBlock, From{}, false, handler); err != nil {
+		t.Fatal(err)
+	}
+	read, err := l.Subscribe(names, policyBlock, From{}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	const most = 131072 // docs/protocol.md §12.5
+	l.do(func() { announce(l, most, most/128) })
+	for _, name := range []string{"late", "later"} {
+		_, beyond := publication(t, there, name)
+		if err := p.Publish(ctx, beyond, nil, true); err != nil {
+			t.Fatal(err)
+		}
+		var d Delivery
+		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != reliable.CauseTooManyTopics {
+			t.Errorf("read %+v, %v", d.Item, err)
+		}
+		if cause := <-told; cause != reliable.CauseTooManyTopics {
+			t.Errorf("the handler is told of %q", cause)
+		}
+	}
+	l.do(func() {
+		if n := strings.Count(log.String(), "more topics than patterns can know"); n != 1 || !strings.Contains(log.String(), "known=131072") {
+			t.Errorf("the log says it %d times:\n%s", n, log.String())
+		}
+	})
+}

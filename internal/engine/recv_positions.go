@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Positions are where a subscription begins: of each instance of a publisher, and each of its
+// topics, the message that is wanted next. They do not change, and any goroutine may read them.
+type Positions struct {
+	of map[Instance]map[uint64]Position // by topic id
+}
+
+// Instance is one run of a publisher.
+type Instance struct{ Publisher, Epoch uint64 }
+
+// Position is where a subscription begins a topic of one instance.
+type Position struct {
+	Topic string
+	Group int    // that the topic maps to
+	Next  uint64 // number of the message that is wanted next
+	// Gone says that it is known that the publisher has ended, or was lost: that it is not heard is nothing new.
+	Gone bool
+}
+
+// NewPositions returns no positions: each topic begins with message 0.
+func NewPositions() *Positions { return &Positions{of: make(map[Instance]map[uint64]Position)} }
+
+// Set adds a position.
+func (p *Positions) Set(of Instance, x Position) {
+	if p.of[of] == nil {
+		p.of[of] = make(map[uint64]Position)
+	}
+	p.of[of][reliable.TopicID(x.Topic)] = x
+}
+
+// next is the number of the first message of a stream's topic that is wanted.
+func (p *Positions) next(publisher, epoch, topic uint64) uint64 {
+	return p.of[Instance{publisher, epoch}][topic].Next
+}
+
+// UnheardError says that an instance is not heard of which a position is known: what it
+// published of the topic from message Next on may be lost.
+type UnheardError struct {
+	Instance
+	Position
+	Events bool // the subscription is told when the instance is heard after all
+}
+
+func (e *UnheardError) Error() string {
+	return fmt.Sprintf("publisher %s is not heard: messages of topic %s from number %d on may be lost", id(e.Publisher), e.Topic, e.Next)
+}
+
+// expected are the instances with positions that have not been heard. Loop only.
+type expected struct {
+	unheard map[Instance]bool
+	ran     time.Duration    // for how long the group was joined and the loop ran
+	at, up  reliable.Instant // up to then, and what Loop.ran was then
+}
+
+// pass counts the time up to now, of which the loop ran up: none where it stood still, for it could not hear.
+func (x *expected) pass(now, up reliable.Instant, joined bool) {
+	if ran := up.Sub(x.up); joined && x.at > 0 && now.Sub(x.at)-ran < standstillAfter {
+		x.ran += ran
+	}
+	x.at, x.up = now, up
+}
+
+// expect begins to wait for the instances that the group's subscription has positions of.
+func (g *group) expect() {
+	if g.from.Positions == nil {
+		return
+	}
+	g.expected.unheard = make(map[Instance]bool)
+	for of, topics := range g.from.Positions.of {
+		for _, x := range topics {
+			if x.Group == g.index && !x.Gone {
+				g.expected.unheard[of] = true
+			}
+		}
+	}
+}
+
+// tendExpected tells the subscription of instances that are silent for longer than one that is
+// there can be. It returns when it wants to be called again.
+func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
+	x := &g.expected
+	if len(x.unheard) == 0 {
+		return reliable.Never
+	}
+	if x.pass(now, g.l.ran(now), g.joined); x.ran <= reliable.LongestSilence {
+		return now.Add(time.Second)
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(x.unheard), func(a, b Instance) int {
+		return cmp.Or(cmp.Compare(a.Publisher, b.Publisher), cmp.Compare(a.Epoch, b.Epoch))
+	}) {
+		topics := slices.SortedFunc(maps.Values(g.from.Positions.of[of]), func(a, b Position) int { return cmp.Compare(a.Topic, b.Topic) })
+		for _, p := range topics {
+			if p.Group == g.index && !p.Gone && g.isWanted(p.Topic) {
+				g.owner.unheard(g, &UnheardError{of, p, g.owner.events})
+			}
+		}
+	}
+	x.unheard = nil
+	return reliable.Never
+}
+
+// isWanted reports whether a subscription wants the topic, by its name or a pattern.
+func (g *group) isWanted(topic string) bool {
+	return g.topics[reliable.TopicID(topic)] != nil || len(g.patterns.matching(topic)) > 0
+}
+
+// unheard tells the subscription of an instance that is not heard. Loop only.
+func (s *Subscription) unheard(g *group, err *UnheardError) {
+	t := &reliable.Track{ID: reliable.TopicID(err.Topic), Name: err.Topic}
+	s.lost(&reliable.Item{Topic: t, Number: err.Next, Unknown: true, Cause: reliable.CausePublisherLost}, g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
+	if s.handler != nil {
+		s.other(&Delivery{Err: err})
+		return
+	}
+	s.mu.Lock()
+	s.up.push(Delivery{Err: err})
+	s.upSet.Store(true)
+	s.mu.Unlock()
+	s.wakeReader()
+}

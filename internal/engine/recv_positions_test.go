@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// An instance is not heard when the loop has run for longer than it may be silent, and the group was joined.
+func TestUnheardByTimeThatRan(t *testing.T) {
+	const turn = 100 * time.Millisecond
+	for _, c := range []struct {
+		name    string
+		turns   int
+		stops   time.Duration // after each
+		joined  bool
+		unheard bool
+	}{
+		{"it runs", 100, 0, true, true},
+		{"it runs for less", 80, 0, true, false},
+		{"it has not joined", 100, 0, false, false},
+		{"it is stopped for a minute each time", 40, time.Minute, true, false},
+		{"it is kept for half a second each time", 100, 500 * time.Millisecond, true, true},
+	} {
+		g := &group{l: &Loop{}, joined: c.joined}
+		g.from.Positions = NewPositions()
+		g.expected.unheard = map[Instance]bool{{1, 2}: true}
+		runs, now := &g.l.watchdog.stand.runs, reliable.Instant(time.Hour)
+		for range c.turns {
+			runs.Runs(now)
+			runs.Rests(g.tendExpected(now))
+			now = now.Add(turn)
+			runs.Runs(now)
+			runs.Rests(g.tendExpected(now))
+			now = now.Add(c.stops)
+		}
+		if unheard := g.expected.unheard == nil; unheard != c.unheard {
+			t.Errorf("%s: not heard: %v", c.name, unheard)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Publishers that are not heard are remembered within bounds, whatever identities are
+// forged, and those that are heard in the end are forgotten.
+func TestRefusals(t *testing.T) {
+	var r refusals
+	for p := range uint64(3 * maxRefusals) {
+		now := reliable.Instant(p)
+		if r.seen(now, p) {
+			t.Fatalf("publisher %d was told before", p)
+		}
+		r.remember(now, &RefusedError{Publisher: p})
+		if !r.seen(now, p) || len(r.told) > maxRefusals || len(r.told) != len(r.order) {
+			t.Fatalf("after %d: %d told, %d in order", p, len(r.told), len(r.order))
+		}
+	}
+	if r.seen(0, 0) || !r.seen(0, 3*maxRefusals-1) {
+		t.Error("the latest are not those that are remembered")
+	}
+	r.heard(3*maxRefusals - 1)
+	if r.seen(0, 3*maxRefusals-1) || len(r.told) != len(r.order) {
+		t.Error("a publisher that is heard is still remembered")
+	}
+	r.heard(1 << 40)
+}
+
+// Forged publishers fill neither a subscription nor the log.
+func TestForgedPublishersRefused(t *testing.T) {
+	_, l := newLoop(t, Config{})
+	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.do(func() {
+		now := l.now()
+		for p := range uint64(10_000) {
+			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), p, 1, reliable.RefusedMemory)
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.up.len(); n < linesAtOnce || n > linesAtOnce+11 {
+		t.Errorf("%d publishers were told in 10 s, want %d and one a second", n, linesAtOnce)
+	}
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport/signed"
+)
+
+// ErrNoRequest says that a message is none that can be replied to.
+var ErrNoRequest = errors.New("the message is no request")
+
+// Asked is a request that a subscription delivered: what its reply needs. It stays when
+// the message is gone.
+type Asked struct {
+	g                               *group
+	publisher, epoch, topic, number uint64
+	answered                        atomic.Bool
+}
+
+// asks notes that the message in d, which g has delivered, is a request: whom it comes
+// from says so.
+func (d *Delivery) asks(g *group) {
+	from := *d.From
+	from.Asked = &Asked{g: g, publisher: from.Publisher, epoch: from.Epoch, topic: d.Topic.ID, number: d.Number}
+	d.From = &from
+}
+
+// AskedOf is the request of which that is the origin, or nil.
+func AskedOf(from *reliable.Origin) *Asked {
+	if from == nil || from.Asked == nil {
+		return nil
+	}
+	return from.Asked.(*Asked)
+}
+
+// Respond replies with data, which it copies. Any goroutine may call it, a handler too. It does not wait for the
+// requester. In a handler of another loop it does not hear that the requester has gone.
+func (a *Asked) Respond(data []byte) error {
+	if a == nil {
+		return ErrNoRequest
+	}
+	if a.answered.Load() {
+		return reliable.ErrAnswered
+	}
+	l, data := a.g.l, bytes.Clone(data)
+	var err error
+	signer := l.cfg.Signer
+	if signer != nil {
+		if err := reliable.CheckReply(data); err != nil {
+			return err
+		}
+		data = signer.Reply(&signed.ReplyTo{Publisher: a.publisher, Epoch: a.epoch, Topic: a.topic, Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
+	}
+	respond := func() error {
+		return a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data, signer != nil)
+	}
+	switch {
+	case l.onLoop():
+		err = respond()
+	case l.inHandler(): // of another loop, for which this one may be waiting
+		if err = reliable.CheckReply(data); err == nil {
+			err = l.post(func() { _ = respond() })
+		}
+	default:
+		if doErr := l.do(func() { err = respond() }); doErr != nil {
+			return doErr
+		}
+	}
+	if err == nil {
+		a.answered.Store(true)
+	}
+	return err
+}

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/faulty"
+)
+
+// A handler that is slower than the publisher: repairs wait in the receive queue behind much else, and are not asked for
+// again meanwhile.
+func TestSlowHandlerAsksForWhatWasLostOnly(t *testing.T) {
+	const messages = 20_000
+	_, from := newLoop(t, Config{})
+	p, topic := publication(t, from, "x")
+	var lossy *faulty.Transport
+	_, to := newLoopOver(t, Config{}, func(tr transport.Transport) transport.Transport {
+		lossy = faulty.New(tr, faulty.Config{Loss: 0.01, Seed: 7})
+		return lossy
+	})
+	var came atomic.Uint64
+	slow := func(n uint64) {
+		for end := time.Now().Add(time.Duration(n) * 20 * time.Microsecond); time.Now().Before(end); {
+		}
+		came.Add(n)
+	}
+	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
+		message: func(*reliable.Origin, *reliable.Track, uint64, []byte) { slow(1) },
+		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+			for {
+				_, rest, ok := reliable.NextMessage(body, step, most)
+				if !ok {
+					return body, number
+				}
+				slow(1)
+				body = rest
+				number++
+			}
+		},
+		other: func(d *Delivery) { t.Errorf("not a message: %+v", d) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	for m := make([]byte, 1300); came.Load() < messages; {
+		if err := p.Publish(t.Context(), topic, m, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.mu.Lock()
+	st := p.s.Stats()
+	p.mu.Unlock()
+	lost := lossy.Faults().Lost
+	t.Logf("%d repairs of %d packets that were lost", st.RepairsSent, lost)
+	// Before, it was seven repairs each. TestWhatLiesUnreadIsNotAskedFor has the exact figure, in virtual time: here a
+	// publisher that waits for a processor is asked again.
+	if st.RepairsSent > 2*lost {
+		t.Errorf("%d repairs of %d packets that were lost, want at most 2 each", st.RepairsSent, lost)
+	}
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// Many subscriptions of one group each get the messages of their topics, all of them and
+// in order, whichever cursors are parked meanwhile. Those that nobody reads, of topics without messages,
+// hold nobody up.
+func TestManySubscriptionsOfAGroup(t *testing.T) {
+	const topics, readers, idle, messages = 20, 60, 200, 20_000
+	open := func() *Loop {
+		tr, err := mem.Open(mem.Config{Name: t.Name(), Groups: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return start(tr, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1 << 10}})
+	}
+	pub, sub := open(), open()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	schedule := make([]int, messages)
+	var count [topics]uint64
+	for i := range schedule {
+		schedule[i] = rng.IntN(topics) * rng.IntN(2) // half of them on topic 0
+		count[schedule[i]]++
+	}
+	name := func(i int) TopicName { return TopicName{Name: fmt.Sprintf("topic.%d", i)} }
+	var wg sync.WaitGroup
+	for i := range readers {
+		first, second := i%topics, (i*7+1)%topics
+		want := map[string]uint64{name(first).Name: count[first], name(second).Name: count[second]}
+		s, err := sub.Subscribe([]TopicName{name(first), name(second)}, policyBlock, From{}, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			left := 0
+			for _, n := range want {
+				left += int(n)
+			}
+			next := make(map[string]uint64)
+			for ; left > 0; left-- {
+				var d Delivery
+				if err := s.Next(ctx, &d); err != nil {
+					t.Errorf("reader %d, %d messages left: %v", i, left, err)
+					return
+				}
+				if d.Event != nil {
+					left++ // of a publisher: a loaded host may let it be silent for too long
+					continue
+				}
+				if d.Err != nil || d.Gap() || d.Number != next[d.Topic.Name] || binary.LittleEndian.Uint64(d.Data) != d.Number {
+					t.Errorf("reader %d: %+v, want number %d", i, d.Item, next[d.Topic.Name])
+					return
+				}
+				next[d.Topic.Name]++
+			}
+		}()
+	}
+	for i := range idle {
+		if _, err := sub.Subscribe([]TopicName{{Name: fmt.Sprintf("idle.%d", i)}}, policyBlock, From{}, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := pub.Publication(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ts [topics]*reliable.Topic
+	for i := range ts {
+		if ts[i], err = p.Topic(name(i).Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.WaitReceivers(ctx, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	var number [topics]uint64
+	for _, i := range schedule {
+		msg := binary.LittleEndian.AppendUint64(make([]byte, 0, 100), number[i])[:100]
+		number[i]++
+		if err := p.Publish(ctx, ts[i], msg, true); err != nil {
+			t.Fatal(err)
+		}
+		if rng.IntN(100) == 0 {
+			time.Sleep(time.Duration(rng.IntN(50)) * time.Microsecond) // readers rest
+		}
+	}
+	wg.Wait()
+	parked := 0
+	if err := sub.do(func() {
+		for range 1000 {
+			if sub.groups[0].tendFeeds(sub.now()); len(sub.groups[0].counting) == 0 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		parked = sub.groups[0].subs.Len() - len(sub.groups[0].counting)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if parked < idle {
+		t.Errorf("%d of %d subscriptions are parked", parked, readers+idle)
+	}
+	for _, l := range []*Loop{pub, sub} {
+		if err := l.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A place that its reader has given up may have held its stream up: the loop goes on with the
+// stream at once, and not with whatever wakes it next.
+func TestDisconnectResumes(t *testing.T) {
+	_, pub := newLoop(t, Config{})
+	_, sub := newLoop(t, Config{})
+	s, err := sub.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, topic := publication(t, pub, "x")
+	ctx := t.Context()
+	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Publish(ctx, topic, []byte("a"), true); err != nil {
+		t.Fatal(err)
+	}
+	var d Delivery
+	if err := s.Next(ctx, &d); err != nil {
+		t.Fatal(err)
+	}
+	if err := sub.do(func() {
+		g, f := sub.groups[0], (*s.feeds.Load())[0]
+		g.count(f)
+		f.done.Store(true)
+		sub.commands.resume.Store(false)
+		sub.sleeper.kick.Store(false)
+		g.tendFeeds(sub.now())
+		if !sub.commands.resume.Load() || !sub.sleeper.kick.Load() {
+			t.Error("the loop sleeps on")
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

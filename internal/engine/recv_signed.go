@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/signed"
+)
+
+// Packets of publishers that have to prove who sent them, and replies that have to prove who made them (package
+// transport/signed).
+
+// proofs is what a bus takes of publishers. Loop only, but for what is counted.
+type proofs struct {
+	v       *signed.Verifier      // nil: all is taken
+	seals   transport.Prover      // nil: nothing is sealed
+	replies *signed.ReplyVerifier // for any goroutine; nil: all are taken
+	notes   refusedNotes          // what this loop has told its bus
+	refused [signed.NumVerdicts]atomic.Uint64
+	streams atomic.Uint64
+}
+
+func (x *proofs) init(trust signed.Provider, t transport.Transport) {
+	if trust != nil {
+		x.v, x.replies = signed.NewVerifier(trust), signed.NewReplyVerifier(trust, nil)
+		x.seals, _ = t.(transport.Prover)
+	}
+}
+
+// wanted reports whether publishers have to prove anything.
+func (x *proofs) wanted() bool { return x.v != nil }
+
+// begin is called before a batch.
+func (x *proofs) begin(shared *sharedRefused) {
+	if x.v == nil {
+		return
+	}
+	if x.v.Begin(time.Now()) {
+		x.notes.forget()
+		shared.use(x.v.Trust())
+	}
+	x.streams.Store(uint64(x.v.Streams()))
+}
+
+// stats is what was refused. Any goroutine may call it.
+func (x *proofs) stats() signed.Stats {
+	s := signed.Stats{Streams: x.streams.Load()}
+	for v := range x.refused {
+		s.Add(signed.Verdict(v), x.refused[v].Load())
+	}
+	return s
+}
+
+// proven reports whether packet i of a train, which holds p, is taken.
+func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
+	x := &l.inbox.proofs
+	if !x.wanted() || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) || wire.IsSealed(p) {
+		return true // the receivers drop these, and tell of sealed ones
+	}
+	key, v := x.v.Check(tr.Packet(i), tr.Leg)
+	if v == signed.Taken {
+		if x.seals != nil {
+			x.seals.Proven(tr, i, uint32(key))
+		}
+		return true
+	}
+	x.refused[v].Add(1)
+	if k := (refusedKey{v, key}); x.notes.tell(k) != 0 {
+		l.tellRefused(k, tr.From)
+	}
+	return false
+}
+
+// Replied implements reliable.SenderSink, under the lock of a publication.
+func (s *senderSink) Replied(x *reliable.GivenReply) bool {
+	l := s.l
+	p := &l.inbox.proofs
+	if p.replies == nil {
+		return true
+	}
+	to := signed.ReplyTo{Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
+	key, v := p.replies.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
+	if v == signed.Taken {
+		return true
+	}
+	p.refused[v].Add(1)
+	if reason := l.siblings.refused.tell(refusedKey{v, key}); reason != 0 {
+		err := &transport.UnreadableError{Reason: reason, Key: uint32(key)}
+		if reason == transport.UnreadableManyUntrusted {
+			err.Key = 0
+		}
+		_ = l.post(func() { l.tellUnreadable(err) }) // a bus that has ended tells nothing
+	}
+	return false
+}
+
+// elsewhere reports whether a packet is for another group, by its tag: it may well be genuine, and played back
+// here would cost a verification.
+func (l *Loop) elsewhere(group int, p []byte) bool {
+	g := l.groups[group]
+	if g == nil || len(l.surveys) > 0 {
+		return false
+	}
+	for ; g != nil; g = g.next {
+		if g.r.Addressed(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// own reports whether a packet says that this bus has sent it, in a way that has receivers drop it: of another
+// version, or sealed, they would tell of it.
+func (l *Loop) own(p []byte) bool {
+	h, err := wire.ParseHeader(p)
+	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
+}
+
+// tellRefused tells why packets are refused, if no other loop of the bus has.
+func (l *Loop) tellRefused(k refusedKey, from transport.Source) {
+	reason := l.siblings.refused.tell(k)
+	if reason == 0 {
+		return
+	}
+	err := &transport.UnreadableError{Reason: reason, Key: uint32(k.key), From: l.hellos.address(from)}
+	if reason == transport.UnreadableManyUntrusted {
+		err.Key = 0
+	}
+	l.tellUnreadable(err)
+}
+
+// trust makes a reader deliver only what its publisher may publish.
+func (l *Loop) trust(st *reliable.Stream, rd *reliable.Reader) {
+	if now := l.cfg.Receiver.Trust; now != nil {
+		rd.Trust(st.Publisher, now)
+	}
+}
+
+// Untrusted implements reliable.Names: subscriptions with a pattern that matches the topic are told, and
+// those that name it, or want it for another publisher's sake, by their readers.
+func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages int, first bool) {
+	var by ring.Set[*Subscription]
+	t := g.topics[id]
+	for _, s := range g.patterns.matching(topic) {
+		if t == nil || !t.users.Has(s) {
+			by.Add(s)
+		}
+	}
+	if by.Len() == 0 {
+		return
+	}
+	g.l.counters.refused.Add(uint64(messages * by.Len()))
+	if !first {
+		return
+	}
+	e := g.faulted(st, &reliable.FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Topic: topic, Fault: reliable.FaultTopic, Count: 1})
+	for _, s := range by.List() {
+		if s.handler == nil {
+			s.notify(e)
+		} else if s.events {
+			s.other(&Delivery{Event: &e})
+		}
+	}
+}
+
+// Refused implements reliable.Tally.
+func (p *inPlace) Refused(messages int) { p.g.l.counters.refused.Add(uint64(messages)) }
+
+// Refused implements reliable.Tally.
+func (f *feed) Refused(messages int) { f.g.l.counters.refused.Add(uint64(messages)) }

@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Policy says what happens when a subscription reads too slowly.
+type Policy = slow.Policy
+
+// TopicName is a topic that a subscription wants: its name and the group it maps to. Or
+// it is a pattern with a wildcard, and a group in which topics that match can be.
+type TopicName struct {
+	Name    string
+	Group   int
+	Pattern pattern.Pattern // of a topic's name: none
+}
+
+// Delivery is what a subscription delivers: a message, a gap, an event or an
+// error in the stream.
+type Delivery struct {
+	reliable.Item
+	From  *reliable.Origin // of messages and gaps
+	Event *events.Event    // nil for messages and gaps
+	Err   error            // a *reliable.TopicCollisionError, *RefusedError or *UnheardError; otherwise nil
+}
+
+// setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was written in, for
+// which the processor waits.
+func (d *Delivery) setMessage(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+	d.Topic, d.Number, d.Data = t, number, data
+	d.Lost, d.Unknown, d.Cause, d.Request, d.State = 0, false, reliable.CauseNone, false, reliable.StateOfNone
+	d.From, d.Event, d.Err = from, nil, nil
+}
+
+// Subscription delivers topics, in one of two ways: the loop calls its
+// handler, or its user's goroutine calls Next, which reads the streams with
+// cursors.
+type Subscription struct {
+	// With many topics nearly every message is another subscription's: what the loop needs
+	// of it stands together.
+	self    [1]*Subscription // for handlersOf
+	handler Handler          // called by the loop; nil: cursors
+	got     uint64           // messages; the reader's own
+
+	l      *Loop
+	topics topicSet
+	terms
+	events bool
+
+	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
+	rouse
+	joint *Joint // that it is a part of; nil: it is whole
+
+	mu         sync.Mutex
+	up         deliveries    // under mu: of publishers, to be delivered next
+	changes    []topicChange // under mu: of topics, to be followed next
+	upSet      atomic.Bool   // there are some of either
+	err        error         // under mu: why it ended
+	ended      chan struct{}
+	closed     atomic.Bool
+	suppressed atomic.Bool // the bus is closing
+	losses     subscriptionLosses
+
+	// The reader's own:
+	current *feed
+	turn    int
+	calls   uint
+	readers readerClaim          // who may use all this
+	shown   atomic.Uint64        // got, as of the last packet
+	last    atomic.Pointer[feed] // being read when the subscription was closed
+}
+
+// rouse is how the reader is woken.
+type rouse struct {
+	sleep atomic.Bool   // it is about to wait
+	wake  chan struct{} // capacity 1; one for all parts of a Joint
+	_     [32]byte      // so that subscriptions share no cache line (TestLoopsShareNoLine)
+}
+
+// terms are where a subscription begins, and what becomes of it when it is read slowly.
+type terms struct {
+	policy  Policy
+	from    From
+	crowded *atomic.Bool // its conflation is, if it has one; of all parts of a Joint
+}
+
+func newTerms(policy Policy, from From) terms { return terms{policy, from, new(atomic.Bool)} }
+
+// blocks reports whether it holds the stream's publisher up where it has not read.
+func (t *terms) blocks(st *reliable.Stream) bool { return t.policy.Blocks(st.Free(), t.crowded.Load()) }
+
+// TakeRun takes the messages of topic t in body, the first of which has that number,
+// with reliable.NextMessage and that step, as many as it wants. It returns what is left, and the
+// number that comes next.
+type TakeRun func(t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
+
+// Handler is called by the loop with what a subscription delivers. It must not
+// block.
+type Handler interface {
+	// Message takes a message. data is valid during the call.
+	Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte)
+	// Run takes the messages that follow it in its packet, all of them.
+	Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
+	// Other takes gaps, events and errors in the stream.
+	Other(*Delivery)
+}
+
+// Subscribe starts a subscription. With a handler the loop calls it; without,
+// use Next.
+func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler Handler) (*Subscription, error) {
+	s := l.newSubscription(newTerms(policy, from), events, handler, make(chan struct{}, 1))
+	if err := s.start(topics); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (l *Loop) newSubscription(t terms, events bool, handler Handler, wake chan struct{}) *Subscription {
+	s := &Subscription{l: l, terms: t, events: events, handler: handler, rouse: rouse{wake: wake}, ended: make(chan struct{})}
+	s.self[0] = s
+	s.feeds.Store(new([]*feed))
+	return s
+}
+
+// start begins with topics.
+func (s *Subscription) start(topics []TopicName) (err error) {
+	ahead, err := s.learnAhead(topics)
+	if err != nil {
+		return err
+	}
+	if doErr := s.l.do(func() {
+		err = s.add(topics, s.from)
+		ahead.end()
+	}); doErr != nil {
+		return doErr
+	}
+	return err
+}
+
+// TopicError says of which topic a subscription failed, and why.
+type TopicError struct {
+	Topic string
+	Err   error
+}
+
+func (e *TopicError) Error() string { return fmt.Sprintf("topic %q: %v", e.Topic, e.Err) }
+func (e *TopicError) Unwrap() error { return e.Err }
+
+// Handled reports whether the loop calls the subscription's handler.
+func (s *Subscription) Handled() bool { return s.handler != nil }
+
+// groups yields each group that the subscription has topics in once. Loop only.
+func (s *Subscription) groups() iter.Seq[*group] {
+	return func(yield func(*group) bool) {
+		for index := range s.topics.groups {
+			if g := s.group(index); g != nil && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// stop runs on the loop: it gives everything back.
+func (s *Subscription) stop() {
+	for _, t := range s.topics.List() {
+		if g := s.group(t.Group); g != nil {
+			g.dropName(s, t, nil)
+		}
+	}
+	for g := range s.groups() {
+		g.detach(s)
+		g.tell()
+	}
+	for _, f := range *s.feeds.Load() {
+		f.g.disconnect(f)
+	}
+	s.feeds.Store(new([]*feed))
+}
+
+// wakeSubscriptions wakes the readers that found nothing before this batch.
+func (l *Loop) wakeSubscriptions() {
+	for _, s := range l.woken {
+		l.readied = s.wakeReader() || l.readied
+	}
+	clear(l.woken)
+	l.woken = l.woken[:0]
+}
+
+// wakeReader wakes a reader that sleeps, and reports whether one did.
+func (s *Subscription) wakeReader() bool {
+	if !s.sleep.CompareAndSwap(true, false) {
+		return false
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// notify passes on what became of a publisher, or what it does wrong, out of the order
+// of its messages: before what is read next.
+func (s *Subscription) notify(e events.Event) {
+	if !s.events {
+		return
+	}
+	s.mu.Lock()
+	s.up.push(Delivery{Event: &e})
+	s.upSet.Store(true)
+	s.mu.Unlock()
+	s.wakeReader()
+}
+
+// suppress makes Next return net.ErrClosed from now on.
+func (s *Subscription) suppress() {
+	s.suppressed.Store(true)
+	s.fail(net.ErrClosed)
+}
+
+// fail ends the subscription with an error: all of it, where it is a part.
+func (s *Subscription) fail(err error) {
+	if s.end(err) && s.joint != nil {
+		s.joint.failed(s, err)
+	}
+}
+
+// end notes why the subscription has ended. It reports whether it had not.
+func (s *Subscription) end(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return false
+	}
+	s.err = err
+	close(s.ended)
+	return true
+}
+
+// Err is why the subscription ended, nil while it runs.
+func (s *Subscription) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Ended is closed when the subscription has ended.
+func (s *Subscription) Ended() <-chan struct{} { return s.ended }
+
+// Close ends the subscription. It waits for a handler that is running, and for replies that
+// somebody may still ask for, but not for a Next: that returns an error which matches net.ErrClosed.
+func (s *Subscription) Close() error {
+	if s.l.refuses() {
+		return ErrInHandler
+	}
+	if !s.closed.CompareAndSwap(false, true) {
+		return nil
+	}
+	s.fail(net.ErrClosed)
+	// A Next that is just reading ends first: its cursors go away.
+	for !s.readers.Take() {
+		s.wakeReader()
+		yield()
+	}
+	// What the reader holds just now stays valid: the log keeps the slot, until Next is
+	// called, or for some seconds.
+	s.last.Store(s.current)
+	if s.handler == nil {
+		s.shown.Store(s.got) // otherwise the loop's
+	}
+	owed := false
+	err := s.l.do(func() {
+		if owed = s.l.owedFor(s.mayHave) > 0; !owed {
+			s.stop()
+		}
+	})
+	if owed {
+		s.lingerReplies()
+		err = s.l.do(s.stop)
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}

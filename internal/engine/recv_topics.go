@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"net"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// How a subscription's topics change. The loop changes what the group wants, and
+// handlers with it; readers of streams belong to the goroutine that reads the subscription, so that
+// is told, and follows before it delivers anything more.
+
+// topicChange is what the reader of a subscription has to follow.
+type topicChange struct {
+	id   uint64
+	name string
+	from []feedStart // where a topic that was added begins in the streams followed
+	drop []*feed     // those that do not want the topic any more
+	left []*feed     // of a group in which no topic is wanted any more
+}
+
+// feedStart is where a feed begins to read a topic.
+type feedStart struct {
+	f         *feed
+	seq       uint64
+	whole     bool                          // nothing of the topic was before
+	live      bool                          // it begins without state
+	named     bool                          // by a pattern, since its name is known
+	collision *reliable.TopicCollisionError // the stream has the topic's id by another name
+}
+
+// laterTopic is a topic that a feed wants from a sequence on.
+type laterTopic struct {
+	seq   uint64
+	name  string
+	whole bool // nothing of it was before
+	live  bool // it begins without state
+	named bool // by a pattern, since its name is known
+}
+
+// Add adds topics, from what is published now on. Those it has already change nothing.
+// After an error none was added.
+func (s *Subscription) Add(topics []TopicName) error {
+	ahead, err := s.learnAhead(topics)
+	if err != nil {
+		return err
+	}
+	return s.change(func() error {
+		defer ahead.end()
+		return s.add(topics, From{})
+	})
+}
+
+// Remove removes topics: nothing of those it returns, which are no patterns, is delivered
+// any more.
+func (s *Subscription) Remove(topics []TopicName) (gone []TopicName, err error) {
+	err = s.change(func() (err error) {
+		gone, err = s.remove(topics)
+		return err
+	})
+	return gone, err
+}
+
+func (s *Subscription) change(f func() error) (err error) {
+	if doErr := s.l.do(func() { err = f() }); doErr != nil {
+		return doErr
+	}
+	if s.handler == nil && s.readers.borrow() {
+		s.mu.Lock()
+		s.follows()
+		s.mu.Unlock()
+		s.readers.giveBack()
+	}
+	s.wakeReader()
+	return err
+}
+
+// add runs on the loop. from says where groups begin in which it has nothing yet.
+func (s *Subscription) add(topics []TopicName, from From) error {
+	if s.Err() != nil || s.closed.Load() || s.l.isClosing() {
+		return net.ErrClosed // nothing is delivered any more, or soon
+	}
+	var added []TopicName
+	fresh := make(map[int][]*groupTopic)
+	for _, t := range topics {
+		live := s.from.State && !from.State && !s.topics.want(t.Group, t.Name)
+		if !s.topics.Add(t) {
+			continue
+		}
+		added = append(added, t)
+		g, err := s.l.open(t.Group, s.owner(), from)
+		if err == nil {
+			var news []*groupTopic
+			news, err = g.wantName(s, t)
+			if live {
+				g.beginLive(news)
+			}
+			fresh[t.Group] = append(fresh[t.Group], news...)
+		}
+		if err != nil {
+			s.undo(added)
+			return &TopicError{t.Name, err}
+		}
+	}
+	s.losses.call(s.topics.List())
+	for index, of := range byGroup(added) {
+		g := s.group(index)
+		first := s.topics.in(index) == len(of)
+		switch {
+		case s.handler == nil && first:
+			g.attach(s)
+		case s.handler == nil:
+			for _, t := range fresh[index] {
+				s.extend(g, t, false, func(*feed) bool { return false })
+			}
+		case first && s.events:
+			g.introduce(s)
+		}
+		if first {
+			g.recallRefused(s)
+		}
+		g.tell()
+	}
+	return nil
+}
+
+// undo takes back topics of which the last one cannot be added.
+func (s *Subscription) undo(added []TopicName) {
+	for _, t := range added {
+		s.topics.Remove(t)
+	}
+	for _, t := range added[:len(added)-1] {
+		s.group(t.Group).dropName(s, t, &s.topics)
+	}
+}
+
+// extend makes the reader want one more topic of a group that it follows already, by a pattern
+// where it is named just now. whole says of which feeds nothing of it was before. Loop only.
+func (s *Subscription) extend(g *group, t *groupTopic, named bool, whole func(*feed) bool) {
+	c := topicChange{id: t.id, name: t.name}
+	for _, f := range *s.feeds.Load() {
+		if f.g == g && !f.left {
+			c.from = append(c.from, feedStart{f, f.st.Next(), whole(f), t.live, named, f.st.Collided(c.id)})
+			f.o.log.want(f, c.id)
+		}
+	}
+	s.tellReader(c)
+}
+
+// dropTopic removes a topic from those feeds of a group that which selects. Loop only.
+func (s *Subscription) dropTopic(g *group, t *groupTopic, which func(*feed) bool) {
+	c := topicChange{id: t.id, name: t.name}
+	for _, f := range *s.feeds.Load() {
+		if f.g == g && which(f) {
+			c.drop = append(c.drop, f)
+			f.o.log.unwant(f, c.id)
+		}
+	}
+	s.tellReader(c)
+}
+
+// remove runs on the loop.
+func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) {
+	if s.Err() != nil || s.closed.Load() {
+		return nil, net.ErrClosed
+	}
+	var removed []TopicName
+	for _, t := range topics {
+		if s.topics.Remove(t) {
+			removed = append(removed, t)
+		}
+	}
+	s.losses.call(s.topics.List())
+	for index, topics := range byGroup(removed) {
+		g := s.group(index)
+		for _, t := range topics {
+			for _, t := range g.dropName(s, t, &s.topics) {
+				gone = append(gone, TopicName{Name: t.name, Group: index})
+				if s.handler == nil {
+					s.dropTopic(g, t, func(*feed) bool { return true })
+				}
+			}
+		}
+		if s.handler == nil && s.topics.in(index) == 0 {
+			s.tellReader(topicChange{left: s.leave(g)})
+		}
+		g.tell()
+	}
+	return gone, nil
+}
+
+// leave ends the subscription's feeds of a group's streams; they are given back when
+// the reader has released them. Loop only.
+func (s *Subscription) leave(g *group) (left []*feed) {
+	for _, f := range *s.feeds.Load() {
+		if f.g == g && !f.left {
+			f.left = true
+			left = append(left, f)
+		}
+	}
+	g.detach(s)
+	if len(left) > 0 && !slices.Contains(g.leaving, s) {
+		g.leaving = append(g.leaving, s)
+	}
+	return left
+}
+
+// tendLeaving gives back the feeds of subscriptions that have left the group.
+func (g *group) tendLeaving() {
+	g.leaving = slices.DeleteFunc(g.leaving, func(s *Subscription) bool {
+		s.giveUp(g)
+		return !slices.ContainsFunc(*s.feeds.Load(), func(f *feed) bool { return f.left && f.g == g })
+	})
+}
+
+// byGroup sorts topics by their groups.
+func byGroup(topics []TopicName) map[int][]TopicName {
+	groups := make(map[int][]TopicName)
+	for _, t := range topics {
+		groups[t.Group] = append(groups[t.Group], t)
+	}
+	return groups
+}
+
+// tellReader passes a change on to the reader. Loop only.
+func (s *Subscription) tellReader(c topicChange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changes = append(s.changes, c)
+	s.upSet.Store(true)
+}
+
+// follows makes the readers want what the subscription wants. The reader's own, or of
+// one who has borrowed them; under mu.
+func (s *Subscription) follows() {
+	for _, c := range s.changes {
+		for _, x := range c.from {
+			if x.collision != nil {
+				x.f.collisions = append(x.f.collisions, x.collision)
+			} else {
+				x.f.follow(c.id, laterTopic{x.seq, c.name, x.whole, x.live, x.named})
+			}
+		}
+		for _, f := range c.drop {
+			f.unwant(c.id)
+		}
+		for _, f := range c.left {
+			s.quit(f)
+		}
+	}
+	s.changes = nil
+}
+
+// unwant ends the delivery of a topic.
+func (f *feed) unwant(id uint64) {
+	f.rd.Drop(id)
+	delete(f.later, id)
+}
+
+// follow has the feed want a topic from further on. One that it has to already begins no
+// later for that.
+func (f *feed) follow(id uint64, t laterTopic) {
+	if f.later == nil {
+		f.later = make(map[uint64]laterTopic)
+	}
+	if _, has := f.later[id]; !has {
+		f.later[id] = t
+	}
+}
+
+// begin makes the feed want what begins at sequence seq or before.
+func (f *feed) begin(seq uint64) {
+	for id, t := range f.later {
+		if t.seq > seq {
+			continue
+		}
+		if t.seq > 0 {
+			f.rd.Begun()
+		}
+		f.rd.Want(id, t.name, nil)
+		if t.whole {
+			f.rd.Whole(id)
+		}
+		if t.named {
+			f.rd.NamedLate(id)
+		}
+		if t.live {
+			f.rd.WithoutState(id)
+		}
+		if t.named && f.numbered {
+			f.rd.From(id, f.g.from.Positions.next(f.st.Publisher, f.st.Epoch, id))
+		}
+		delete(f.later, id)
+	}
+}
+
+// quit ends a feed before its stream does. What the reader holds of it stays until the
+// next message is asked for.
+func (s *Subscription) quit(f *feed) {
+	f.rd = reliable.NewReader(1, 0) // which wants nothing
+	f.starting, f.ending, f.collisions, f.later = nil, nil, nil, nil
+	f.finished = true
+	if f != s.current {
+		f.done.Store(true)
+		s.l.wakeBy(0)
+	}
+}

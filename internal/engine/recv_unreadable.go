@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// unreadable passes on why packets that come cannot be opened. Each reason comes once; that clocks differ now and then.
+func (l *Loop) unreadable(err error) {
+	var u *transport.UnreadableError
+	if len(l.siblings.loops) > 1 && errors.As(err, &u) && u.Reason != transport.UnreadableClock && !l.siblings.told.first(unreadableTold{u.Reason, u.Key}) {
+		return
+	}
+	l.tellUnreadable(err)
+}
+
+// tellUnreadable passes it on, whatever other loops have told.
+func (l *Loop) tellUnreadable(err error) {
+	logline.PacketsUnreadable.Log(l.log, "err", err)
+	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
+}
+
+// unreadableTold is a reason that one of several loops has told.
+type unreadableTold struct {
+	reason transport.UnreadableReason
+	key    uint32
+}
+
+// noticeSealed tells once that sealed packets come, where this bus has no keys, of one that a survey hears.
+func (l *Loop) noticeSealed(from transport.Source, p []byte) {
+	if !l.sealedTold && wire.IsSealed(p) {
+		l.sealedTold = true
+		l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: wire.ParseSealed(p).Key, From: peers{l.t}.Address(uint64(from))})
+	}
+}
+
+// watchSealed does the same of those that subscriptions do not get.
+func (g *group) watchSealed() {
+	key, address, some := g.r.TakeSealed()
+	if some && !g.l.sealedTold {
+		g.l.sealedTold = true
+		g.l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: key, From: address})
+	}
+}
+
+// sealStats are those of a transport that seals.
+func (l *Loop) sealStats() (s transport.SealStats) {
+	if t, ok := l.t.(transport.Sealer); ok {
+		s = t.SealStats()
+	}
+	return s
+}

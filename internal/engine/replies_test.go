@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// unroutable is a transport that cannot reply while broken.
+type unroutable struct {
+	transport.Addresser
+	broken *atomic.Bool
+}
+
+func (u unroutable) Reply(p transport.Peer, packet []byte) error {
+	if u.broken.Load() {
+		return fmt.Errorf("udp: sendto: %w", syscall.ENETUNREACH)
+	}
+	return u.Addresser.Reply(p, packet)
+}
+
+// A subscriber whose statuses cannot be sent reports it once, with the publisher's address, the error and
+// the remedy, and reports the end.
+func TestCannotReply(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	var broken atomic.Bool
+	broken.Store(true)
+	var mu sync.Mutex
+	var told []events.Event
+	cfg := Config{Events: func(e events.Event) {
+		if e.Kind == events.CannotReply || e.Kind == events.RepliesAgain {
+			mu.Lock()
+			told = append(told, e)
+			mu.Unlock()
+		}
+	}}
+	tr, err := mem.Open(mem.Config{Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := start(unroutable{tr, &broken}, cfg)
+	t.Cleanup(func() { l.Close(context.Background()) })
+	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, other := newLoop(t, Config{})
+	p, _ := publication(t, other, "x")
+	if err := p.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	await := func(n int) events.Event {
+		t.Helper()
+		for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+			mu.Lock()
+			if len(told) >= n {
+				defer mu.Unlock()
+				return told[n-1]
+			}
+			mu.Unlock()
+		}
+		t.Fatal("no report")
+		panic("unreachable")
+	}
+	e := await(1)
+	address := fmt.Sprintf("mem://%s#", t.Name())
+	if e.Kind != events.CannotReply || !errors.Is(e.Err, syscall.ENETUNREACH) || !strings.HasPrefix(e.Address, address) || e.For < time.Second || e.Behind == 0 {
+		t.Errorf("%+v", e)
+	}
+	if !strings.Contains(e.String(), "add a route to "+address) {
+		t.Errorf("%v", e)
+	}
+	if st, err := l.Stats(); err != nil || st.RepliesFailed == 0 || st.Transport.SendErrors != 0 {
+		t.Errorf("%d replies failed, %d packets are counted as lost by their publisher: %v", st.RepliesFailed, st.Transport.SendErrors, err)
+	}
+	mu.Lock()
+	n := len(told)
+	mu.Unlock()
+	broken.Store(false)
+	for e = await(n + 1); e.Kind == events.CannotReply; e = await(n + 1) {
+		n++
+	}
+	if !strings.HasPrefix(e.Address, address) || e.For < time.Second || !strings.Contains(e.String(), "after ") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Of each peer a report comes after a second, and again at twice as long; what is short is not reported, and
+// no more peers are kept than there may be.
+func TestUnreplied(t *testing.T) {
+	begin := reliable.Instant(time.Hour)
+	at := func(ms int) reliable.Instant { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	var x unreplied
+	var reports []string
+	for ms := 0; ms <= 9000; ms += 100 {
+		for peer := range transport.Peer(2) {
+			if p, report := x.refused(at(ms), peer); report {
+				reports = append(reports, fmt.Sprintf("%d:%v/%d", peer, at(ms).Sub(p.since), p.failed))
+			}
+		}
+	}
+	if got := strings.Join(reports, " "); got != "0:1s/11 1:1s/11 0:2s/21 1:2s/21 0:4s/41 1:4s/41 0:8s/81 1:8s/81" {
+		t.Error(got)
+	}
+	if d, reported := x.sent(at(9100), 0); d != 9100*time.Millisecond || !reported {
+		t.Errorf("the end: %v, %v", d, reported)
+	}
+	if _, reported := x.sent(at(9200), 0); reported {
+		t.Error("the end comes twice")
+	}
+	x.refused(at(9300), 0)
+	if _, reported := x.sent(at(9900), 0); reported {
+		t.Error("the end of what was not reported")
+	}
+	if _, report := x.refused(at(9000+121_000), 1); report {
+		t.Error("two failures minutes apart are reported")
+	}
+	for peer := range transport.Peer(10 * maxUnreplied) {
+		x.refused(at(200_000), peer)
+	}
+	if len(x.peers) > maxUnreplied {
+		t.Errorf("%d peers are kept", len(x.peers))
+	}
+	if x.refused(at(400_000), 1<<20); len(x.peers) != 1 {
+		t.Errorf("%d peers are kept after minutes", len(x.peers))
+	}
+}
+
+// That a peer could not be replied to before the process was stopped, and cannot once it goes on, is no failure for all that time.
+func TestUnrepliedAcrossAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		tr, err := mem.Open(mem.Config{Name: t.Name()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told atomic.Int64
+		l := start(unroutable{tr, &broken}, Config{Wait: WaitPark, Events: func(e events.Event) {
+			if e.Kind == events.CannotReply {
+				told.Add(1)
+			}
+		}})
+		defer l.Close(t.Context())
+		for range 2 {
+			if err := l.do(func() { l.replyTo(1, nil) }); err != nil {
+				t.Fatal(err)
+			}
+			l.freeze(t, 2*time.Minute)
+		}
+		if err := l.do(func() { l.replyTo(1, nil) }); err != nil {
+			t.Fatal(err)
+		}
+		if n := told.Load(); n > 0 {
+			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+// The remedy names the host.
+func TestReplyRemedy(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{
+		syscall.ENETUNREACH: "add a route to 10.0.0.5 ", syscall.EHOSTUNREACH: "add a route to 10.0.0.5 ",
+		syscall.EPERM: "let the firewall of this host pass UDP to 10.0.0.5", syscall.EMSGSIZE: "raise the MTU of the route to 10.0.0.5 ", syscall.EINVAL: "sending to 10.0.0.5",
+	} {
+		if got := replyRemedy(fmt.Errorf("udp: sendto: %w", errno), "10.0.0.5:4711"); !strings.Contains(got, want) {
+			t.Errorf("%v: %q", errno, got)
+		}
+	}
+	for address, want := range map[string]string{"": "to that peer ", "[fe80::1%eth0]:5": "to fe80::1%eth0 ", "[fe80::1]:qp17": "to fe80::1 ", "[::ffff:10.0.0.5]:qp17": "to 10.0.0.5 ", "mem://x#1": "to mem://x#1 "} {
+		if got := replyRemedy(syscall.ENETUNREACH, address); !strings.Contains(got, want) {
+			t.Errorf("%q: %q", address, got)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// When a train that the transport has not taken is tried again, and whether the log is told.
+func TestOutletTriesAgain(t *testing.T) {
+	now := reliable.Instant(time.Second)
+	for _, c := range []struct {
+		err   error
+		after time.Duration
+		tell  bool
+	}{
+		{nil, busyRetry, true}, // a transport that takes half a train without a reason
+		{transport.ErrBusy, busyRetry, false},
+		{fmt.Errorf("ring: %w", transport.ErrBusy), busyRetry, false},
+		{transport.ErrNotReady, readyRetry, false},
+		{syscall.ENETUNREACH, busyRetry, true},
+	} {
+		var o outlet
+		if o.deadline() != reliable.Never {
+			t.Fatal("an idle outlet has a deadline")
+		}
+		if tell := o.refused(now, c.err); tell != c.tell || !o.busy || o.deadline() != now.Add(c.after) {
+			t.Errorf("%v: told %v, again after %v", c.err, tell, o.deadline().Sub(now))
+		}
+	}
+	var o outlet
+	var told []int
+	for i := range 20 {
+		if o.refused(now, syscall.EPERM) {
+			told = append(told, i+1)
+		}
+	}
+	if !slices.Equal(told, []int{1, 2, 4, 8, 16}) {
+		t.Errorf("told of failures %v", told)
+	}
+}

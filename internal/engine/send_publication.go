@@ -1,0 +1,396 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// ErrBackPressure says that a message cannot be taken now: a subscriber is
+// behind, or the rate limit is reached. *BackPressureError says which.
+var ErrBackPressure = errors.New("back pressure")
+
+// BackPressureError is the typed result of TryPublish. It matches
+// ErrBackPressure.
+type BackPressureError struct {
+	Reason        reliable.Reason
+	reliable.Hold       // who holds the publisher up, for ReasonFlow; Receiver 0: not known yet
+	Err           error // why nothing can be sent, if that is so for a second or more; nil: it can
+}
+
+func (e *BackPressureError) Error() string {
+	switch {
+	case e.Receiver != 0:
+		return "back pressure: " + HeldText(e.Hold)
+	case e.Err != nil:
+		return "back pressure: " + e.Err.Error()
+	}
+	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
+}
+
+// Unwrap returns why nothing can be sent, or nil.
+func (e *BackPressureError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, ErrBackPressure) true.
+func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }
+
+// Publication is this process's stream to one group, whatever the number of
+// topics and publishers on it.
+type Publication struct {
+	l           *Loop
+	group       int
+	tag         uint32
+	size        int    // bytes of the longest message that is appended whole
+	passed      int    // loop only: ticks in a row that found mu locked
+	selfDriven  bool   // loop only: its publishers do what is due by themselves, as of the last tick
+	repliesLost uint64 // loop only: as of the last tick, inbox.repliesLost
+
+	mu      sync.Mutex
+	s       *reliable.Sender // under mu, as all below
+	gate    bias.Gate        // who is in it may append to shared, without mu
+	shared  open             // of all publishers without one of their own
+	owned   []*Exclusive     // with one of their own
+	life    lifecycle
+	out     outlet
+	memory  packetMemory
+	waiters waiters
+	seizeAt reliable.Instant // when to look again for an owner to be outside; 0: no need
+	waits   bool             // it is among the open trains; under batcher.mu
+	since   reliable.Instant // it was opened
+	// inquiries are those whose replies are waited for.
+	inquiries map[*Inquiry]struct{}
+	stalls    stalls
+	states    states
+	rhythm    rhythm
+}
+
+// takeShared is take for what is shared; it stays taken until giveShared.
+func (p *Publication) takeShared() {
+	p.gate.Shut()
+	p.shared.take()
+}
+
+func (p *Publication) giveShared() {
+	if p.shared.give(p.life.shut(), p.l.batcher.trains()); p.shared.left.Get() > 0 {
+		p.gate.Open()
+	}
+}
+
+// outgoing are the publications of a bus, and what they share.
+type outgoing struct {
+	byGroup   map[int]*Publication // under Loop.mu
+	list      atomic.Pointer[[]*Publication]
+	batcher   *batcher
+	windows   *windowMemory
+	repliesAt atomic.Int64 // when a publisher has read replies last, which come to one address for all groups
+}
+
+func newOutgoing(t transport.Transport, cfg *Config) outgoing {
+	b := newBatcher(cfg.FlushAfter)
+	if cfg.Signer != nil {
+		b.signs()
+	}
+	return outgoing{byGroup: make(map[int]*Publication), batcher: b, windows: newWindowMemory(t, cfg.WindowsBytes)}
+}
+
+// add is called under Loop.mu.
+func (o *outgoing) add(group int, p *Publication) {
+	o.byGroup[group] = p
+	list := append(slices.Clone(o.publications()), p)
+	o.list.Store(&list)
+}
+
+// publications are those that were opened. The slice is never changed.
+func (o *outgoing) publications() []*Publication {
+	if list := o.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// Publication returns the stream to group, opening it at first use, and joining
+// the group again where that has failed.
+func (l *Loop) Publication(group int) (*Publication, error) {
+	p, err := l.publication(group)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.rejoin()
+}
+
+// known is the publication of a group, or nil. Where one is just being made, whose group
+// is joined by then, known waits for it.
+func (l *Loop) known(group int) *Publication {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.byGroup[group]
+}
+
+func (l *Loop) publication(group int) (*Publication, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shutdown.dead {
+		return nil, l.closedError()
+	}
+	if l.shutdown.begun {
+		return nil, net.ErrClosed
+	}
+	if p := l.byGroup[group]; p != nil {
+		return p, nil
+	}
+	cfg := l.cfg.Sender
+	cfg.Publisher, cfg.Epoch = l.cfg.Publisher, l.cfg.Epoch
+	cfg.GroupTag, cfg.LegTags = reliable.GroupTag(l.t.GroupAddress(group)), l.inbox.legs.tags(group)
+	cfg.PacketSize, cfg.Groups, cfg.Mapping = l.caps.PacketSize, l.caps.Groups, l.cfg.Mapping
+	cfg.MaxTrain, cfg.MaxTrainBytes = l.caps.MaxTrain, l.caps.MaxTrainBytes
+	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked
+	cfg.WindowPackets = floorPow2(max(32, l.cfg.WindowBytes/cfg.PacketSize))
+	cfg.Sink = &senderSink{l, group}
+	cfg.Renew = l.windows.renew
+	mem, err := l.windows.alloc(cfg.LeastBlocks(), cfg.BlockBytes())
+	if err != nil {
+		return nil, fmt.Errorf("packet memory for a publication: %w", err)
+	}
+	s, err := reliable.NewSender(cfg, mem, l.now())
+	if err != nil {
+		l.t.Free(mem)
+		return nil, err
+	}
+	s.SetClock(l.cfg.Clock)
+	tx, err := l.newSender(group)
+	if err != nil {
+		l.t.Free(mem)
+		return nil, fmt.Errorf("joining group %s as a sender: %w", l.t.GroupAddress(group), err)
+	}
+	p := &Publication{
+		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
+		s: s, shared: open{w: s.NewWriter()},
+		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
+		since: l.now(), inquiries: make(map[*Inquiry]struct{}), rhythm: newRhythm(),
+	}
+	s.Grant(p.shared.w)
+	p.out.use(tx)
+	p.out.onReply, p.out.address = p.reply, p.out.replyAddress
+	l.outgoing.add(group, p)
+	l.wakeBy(0)
+	return p, nil
+}
+
+// unjoined ends the publication until somebody else wants it: its group cannot be
+// joined.
+func (p *Publication) unjoined(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.life.fail(err)
+	p.interrupt()
+}
+
+// rejoin joins the group of a publication once more if that has failed.
+func (p *Publication) rejoin() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.life.reopens() {
+		return nil // publishing tells why, if it is closed
+	}
+	p.out.tx.Close()
+	tx, err := p.l.newSender(p.group)
+	if err != nil {
+		return fmt.Errorf("joining group %s as a sender: %w", p.l.t.GroupAddress(p.group), err)
+	}
+	p.out.use(tx)
+	p.life.reopen()
+	p.l.wakeBy(0)
+	return nil
+}
+
+func floorPow2(n int) int {
+	p := 1
+	for p*2 <= n {
+		p *= 2
+	}
+	return p
+}
+
+// Topic returns the publication's topic of that name.
+func (p *Publication) Topic(name string) (*reliable.Topic, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.s.Topics()
+	t, err := p.s.Topic(name)
+	if p.s.Topics() > before {
+		p.l.greets().publishes(t.ID)
+	}
+	return t, err
+}
+
+// Publish sends msg on topic t. It copies msg. With wait it waits for room as
+// long as ctx allows; without, it returns a *BackPressureError.
+func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+	if p.gate.Enter() {
+		left := p.shared.left.Get()
+		ok := left > 0 && p.shared.w.Append(t, msg)
+		if ok {
+			p.shared.left.Set(left - 1)
+		}
+		p.gate.Exit()
+		if ok {
+			return nil
+		}
+	}
+	if err := p.live(ctx); err != nil {
+		return err
+	}
+	now, err := p.publishShared(ctx, t, msg, wait)
+	p.l.sendOverdue(now)
+	return err
+}
+
+// enter takes mu and what is shared. leave gives both back; it is deferred, for what is called in between may be
+// the user's: a context, a Logger, a Trace, a KeyProvider.
+func (p *Publication) enter() {
+	p.mu.Lock()
+	p.takeShared()
+}
+
+func (p *Publication) leave() {
+	p.giveShared()
+	p.mu.Unlock()
+}
+
+// publishShared is publish by the publication's lock.
+func (p *Publication) publishShared(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
+	p.mu.Lock()
+	passed := p.shared.passed()
+	p.takeShared()
+	defer p.leave()
+	p.gate.Used(passed)
+	return p.publish(ctx, &p.shared, t, msg, wait)
+}
+
+// publish appends msg and looks whether to send it. It returns the time, if it has
+// looked. Under mu.
+func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
+	if err := p.append(ctx, o, t, msg, wait); err != nil {
+		return 0, err
+	}
+	o.count++
+	return p.look(o, 1, len(msg)), nil
+}
+
+// publishSome is publish of the first of msgs, and of those behind it that the block has room for. It returns
+// how many that were. Under mu.
+func (p *Publication) publishSome(ctx context.Context, o *open, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
+	n, err := p.appendAll(ctx, o, t, msgs)
+	if err != nil {
+		return 0, 0, err
+	}
+	o.count += uint64(n)
+	return n, p.look(o, uint64(n), n*len(msgs[n-1])), nil // as if all were as long: what counts is about how much
+}
+
+// PublishBatch sends msgs on topic t in order, a block at a time, and returns how many it took.
+func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
+	for done := 0; done < len(msgs); {
+		if err := p.live(ctx); err != nil {
+			return done, err
+		}
+		n, now, err := p.publishSomeShared(ctx, t, msgs[done:])
+		if err != nil {
+			return done, err
+		}
+		p.l.sendOverdue(now)
+		done += n
+	}
+	return len(msgs), nil
+}
+
+// publishSomeShared is publishSome by the publication's lock.
+func (p *Publication) publishSomeShared(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
+	p.enter()
+	defer p.leave()
+	return p.publishSome(ctx, &p.shared, t, msgs)
+}
+
+// appendAll is append of as many of msgs as the block has room for, one at least. Under mu, which
+// it may give up for a while to wait.
+func (p *Publication) appendAll(ctx context.Context, o *open, t *reliable.Topic, msgs [][]byte) (int, error) {
+	if !p.life.shut() && !o.large {
+		if n := o.w.AppendAll(t, msgs); n > 0 {
+			return n, nil
+		}
+	}
+	if err := p.append(ctx, o, t, msgs[0], true); err != nil {
+		return 0, err
+	}
+	return 1, nil
+}
+
+// append writes msg into the open packet. Under mu, which it may give up for a
+// while to wait.
+func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
+	for p.life.shut() || o.large || !o.w.Append(t, msg) {
+		if len(msg) > p.size {
+			return p.appendLarge(ctx, o, t, msg, wait, nil)
+		}
+		if err := p.makeRoom(ctx, o, wait, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendLarge writes msg as fragments, in as many blocks as it takes. Other
+// publishers wait until it is through: fragments are consecutive. It is the request r, if that is not nil.
+func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool, r *reliable.Request) error {
+	if len(msg) > wire.MaxMessage {
+		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
+	}
+	for p.life.shut() || o.large {
+		if err := p.makeRoom(ctx, o, wait, false); err != nil {
+			return err
+		}
+	}
+	// Without wait it is begun only if all of it has room, or if nothing is under
+	// way that it could wait for: then it is larger than the window.
+	if !wait {
+		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + o.w.Begun() - o.w.Assigned()
+		for p.s.Room() < need && p.s.Larger() && p.grow() {
+		}
+		switch {
+		case p.s.Busy(o.w):
+			return p.backPressure(reliable.ReasonOther)
+		case p.s.Room() < need && (o.w.Pending() || !p.s.Drained()):
+			return p.backPressure(reliable.ReasonFlow)
+		}
+	}
+	o.large = true
+	offset := 0
+	defer func() {
+		if offset < len(msg) { // for want of time, or by a panic of the context
+			p.s.Abandon(o.w)
+		}
+		o.large = false
+		p.l.wakeBy(p.deadline()) // others have waited for the end of it
+		p.waiters.signal()
+	}()
+	for offset < len(msg) {
+		next := o.w.AppendRequestFragment(t, msg, offset, r)
+		if next > offset {
+			offset = next
+			continue
+		}
+		if err := p.makeRoom(ctx, o, true, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}

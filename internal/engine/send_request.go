@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+var (
+	// ErrNoResponders says that nobody subscribes to the topic of a request.
+	ErrNoResponders = errors.New("nobody subscribes to the topic")
+	// ErrNobodyLeft says that all who could have replied have, or are gone.
+	ErrNobodyLeft = errors.New("nobody is left to reply")
+)
+
+// requestGrace is how long a request waits for a first subscriber of its topic where its
+// group has only just been published to: subscribers say so within a round trip of the
+// first heartbeat that they hear.
+const requestGrace = 500 * time.Millisecond
+
+// Inquiry is a request whose replies are waited for.
+type Inquiry struct {
+	p     *Publication
+	r     reliable.Request
+	ready chan struct{} // capacity 1
+}
+
+// Request publishes msg on topic t as a request. Close the inquiry when done.
+func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte) (*Inquiry, error) {
+	if p.l.inHandler() {
+		return nil, ErrInHandler
+	}
+	if err := liveContext(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.anySubscriber(ctx, t); err != nil {
+		return nil, err
+	}
+	if err := p.live(ctx); err != nil {
+		return nil, err
+	}
+	q := &Inquiry{p: p, ready: make(chan struct{}, 1)}
+	q.r.Ready = q.wake
+	now, err := p.request(ctx, t, msg, q)
+	p.l.sendOverdue(now)
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// anySubscriber waits for a first subscriber of t while there may be one that is not known yet.
+func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) error {
+	p.mu.Lock()
+	now := p.l.now()
+	known, asked := p.s.Ask(now, t.ID)
+	ran := p.s.Ran(now)
+	p.mu.Unlock()
+	left := requestGrace
+	switch young := requestGrace - ran.Sub(p.since); {
+	case known > 0:
+		return nil
+	case !asked && young <= 0:
+		return ErrNoResponders
+	case !asked:
+		left = young
+	}
+	for stood := now.Sub(ran); ; left = requestGrace {
+		grace, cancel := context.WithTimeout(ctx, left)
+		err := p.WaitReceivers(grace, t.ID, 1)
+		over := err != nil && grace.Err() != nil && ctx.Err() == nil
+		cancel()
+		if !over {
+			return err
+		}
+		before := stood
+		if stood = p.stood(); stood == before {
+			return ErrNoResponders
+		}
+	}
+}
+
+// stood is for how long the publication has not run so far: what its subscribers said meanwhile may lie unread.
+func (p *Publication) stood() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.l.now()
+	return now.Sub(p.s.Ran(now))
+}
+
+// request appends msg and looks whether to send it, as publish does, by the publication's lock.
+func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte, q *Inquiry) (reliable.Instant, error) {
+	p.enter()
+	defer p.leave()
+	o := &p.shared
+	if len(msg) > p.size {
+		if err := p.appendLarge(ctx, o, t, msg, true, &q.r); err != nil {
+			return 0, err
+		}
+	} else {
+		for p.life.shut() || o.large || !o.w.AppendRequest(t, msg, &q.r) {
+			if err := p.makeRoom(ctx, o, true, false); err != nil {
+				return 0, err
+			}
+		}
+	}
+	p.inquiries[q] = struct{}{}
+	o.count++
+	return p.look(o, 1, len(msg)), nil
+}
+
+// wake has Next look again.
+func (q *Inquiry) wake() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for the next reply, as long as ctx allows. It returns ErrNobodyLeft when no
+// other can come.
+func (q *Inquiry) Next(ctx context.Context) (reliable.Reply, error) {
+	if ctx == nil {
+		return reliable.Reply{}, ErrNilContext
+	}
+	for {
+		x, ok, err := q.take()
+		if ok || err != nil {
+			return x, err
+		}
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+			return reliable.Reply{}, contextError(ctx)
+		}
+	}
+}
+
+// take returns a reply if there is one, or why there will be none.
+func (q *Inquiry) take() (x reliable.Reply, ok bool, err error) {
+	p := q.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x, ok = q.r.Take(p.s); ok {
+		return x, true, nil
+	}
+	st := q.r.State(p.s)
+	switch {
+	case p.life.closed != nil:
+		return x, false, p.life.closed
+	case p.life.ending:
+		return x, false, net.ErrClosed
+	case st.Over():
+		return x, false, ErrNobodyLeft
+	}
+	return x, false, nil
+}
+
+// State says who has heard the request.
+func (q *Inquiry) State() reliable.RequestState {
+	q.p.mu.Lock()
+	defer q.p.mu.Unlock()
+	return q.r.State(q.p.s)
+}
+
+// Close ends that replies are waited for.
+func (q *Inquiry) Close() {
+	p := q.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.inquiries, q)
+	q.r.Close(p.s)
+}

@@ -1,0 +1,346 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// How publishers wait: for room, for everything to be sent, for subscribers.
+
+// makeRoom sends what can be sent and, if that gave no room, waits until it is
+// worth trying again. mine says that the caller is the one in the middle of a
+// large message. Under mu, which it gives up while it waits.
+func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) error {
+	if p.life.closed != nil {
+		return p.life.closed
+	}
+	if p.life.ending && !mine {
+		return net.ErrClosed
+	}
+	if !o.large || mine {
+		now := p.l.now()
+		p.l.batcher.sending(now, false, p.held())
+		p.send(now, o, false)
+		if !o.w.Full() {
+			return nil
+		}
+	}
+	if !wait {
+		r := p.s.Blocked()
+		if r == reliable.ReasonNone {
+			r = reliable.ReasonOther
+			if !o.large {
+				r = reliable.ReasonMemory
+			}
+		}
+		return p.backPressure(r)
+	}
+	return p.wait(ctx)
+}
+
+// wait gives up mu until the loop sees a reason to try again.
+func (p *Publication) wait(ctx context.Context) error {
+	if p.l.inHandler() {
+		return p.heldError(ErrInHandler)
+	}
+	err := p.sleep(ctx)
+	if p.life.closed != nil {
+		return p.life.closed
+	}
+	return p.heldError(err)
+}
+
+// sleep gives mu up until the waiters are woken or ctx ends. It has mu again in any case: a context is the
+// user's code, which may panic.
+func (p *Publication) sleep(ctx context.Context) error {
+	room := p.waiters.room
+	p.waiters.n++
+	due := p.deadline()
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.takeShared() // others may have given it
+		p.waiters.n--
+	}()
+	p.l.endRest()
+	p.l.wakeBy(due) // it may have found mu locked
+	select {
+	case <-room:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	}
+}
+
+// waiters are the goroutines that wait until it is worth trying again. Under the
+// publication's lock.
+type waiters struct {
+	n        int
+	answers  int           // that wait for what subscribers say, whether n counts them just now or not
+	room     chan struct{} // closed, and made anew, when they are woken
+	progress uint64        // the sender's, when they were woken last
+}
+
+func newWaiters() waiters { return waiters{room: make(chan struct{})} }
+
+// signal wakes all who wait.
+func (w *waiters) signal() {
+	if w.n > 0 {
+		close(w.room)
+		w.room = make(chan struct{})
+	}
+}
+
+// follow wakes them if the sender has made progress, or with again anyway. It reports whether
+// somebody was woken.
+func (w *waiters) follow(progress uint64, again bool) (woken bool) {
+	if progress == w.progress && !again {
+		return false
+	}
+	w.progress = progress
+	w.signal()
+	return w.n > 0
+}
+
+// Flush sends everything published so far, waiting for room as long as ctx
+// allows. It does not wait for what others publish meanwhile.
+func (p *Publication) Flush(ctx context.Context) error {
+	var few [4]mark
+	marks, marked, lead := few[:0], false, uint64(0)
+	return p.until(ctx, func() bool {
+		if !marked {
+			if marks, marked = p.marks(marks[:0]); !marked {
+				return false
+			}
+		}
+		for _, m := range marks {
+			if m.w.Assigned() < m.begun {
+				return false
+			}
+		}
+		marks = marks[:0]
+		if lead == 0 {
+			lead = p.s.Lead()
+		}
+		return p.s.Transmitted() >= lead
+	})
+}
+
+// mark is how far a writer had come.
+type mark struct {
+	w     *reliable.Writer
+	begun uint64
+}
+
+// marks appends where all writers stand. It reports false when one is just
+// writing. Under mu.
+func (p *Publication) marks(to []mark) ([]mark, bool) {
+	p.takeShared()
+	to = append(to, mark{p.shared.w, p.shared.w.Begun()})
+	for _, x := range p.owned {
+		if !p.seize(x) {
+			return to, false
+		}
+		to = append(to, mark{x.w, x.w.Begun()})
+	}
+	return to, true
+}
+
+// Drain flushes and waits until all present subscribers have everything.
+func (p *Publication) Drain(ctx context.Context) error {
+	anew := true
+	err := p.untilAnswered(ctx, func() bool {
+		if !p.allAssigned() {
+			return false
+		}
+		now := p.l.now()
+		p.s.Hurry(now, anew)
+		anew = false
+		p.transmit(now, false) // to ask costs less than to have the loop do it
+		if due := p.deadline(); due != reliable.Never {
+			p.l.wakeBy(due)
+		}
+		return p.s.Drained()
+	})
+	return p.behind(ctx, err)
+}
+
+// until sends and waits until the condition holds.
+func (p *Publication) until(ctx context.Context, ok func() bool) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if p.life.closed != nil {
+			return p.life.closed
+		}
+		p.sendAll(p.l.now())
+		if ok() {
+			return nil
+		}
+		if err := p.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// untilAnswered is until for a condition that depends on what subscribers say.
+func (p *Publication) untilAnswered(ctx context.Context, ok func() bool) error {
+	p.mu.Lock()
+	p.waiters.answers++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiters.answers--
+	}()
+	return p.until(ctx, ok)
+}
+
+// Delivered is how many messages of t have come to as many subscribers as flow control
+// waits for, or to all where it waits for nobody.
+func (p *Publication) Delivered(t *reliable.Topic) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s.DeliveredOn(t)
+}
+
+// Receivers is how many subscribers of topic are known to be present: processes, not
+// subscriptions. Topic zero counts all of the group. Those that may be ones are asked.
+func (p *Publication) Receivers(topic uint64) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, open := p.s.Ask(p.l.now(), topic); open {
+		p.l.wakeBy(p.deadline())
+	}
+	return p.s.Receivers(topic)
+}
+
+// WaitReceivers waits until n subscribers of topic are present. It returns a
+// *reliable.ConfigMismatchError if none is, and a bus that may subscribe to the topic
+// says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
+func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
+	h := p.l.greets()
+	defer h.await()()
+	defer p.await(topic, n)()
+	before := h.toldSoFar()
+	var apart *reliable.ConfigMismatchError
+	err := p.untilAnswered(ctx, func() bool {
+		there, _ := p.s.Ask(p.l.now(), topic)
+		if apart = nil; there == 0 && n > 0 {
+			apart = h.apartSince(before, topic)
+		}
+		return there >= n || apart != nil
+	})
+	if err == nil && apart != nil {
+		return apart
+	}
+	return err
+}
+
+// end begins the end of the stream and waits until subscribers have all.
+func (p *Publication) end(ctx context.Context) error {
+	// From here on nothing is taken: what came behind the announced end would
+	// be dropped by those who have reached it.
+	p.mu.Lock()
+	p.life.end()
+	p.interrupt()
+	p.mu.Unlock()
+	// What is in the middle of a message goes on to its end.
+	if err := p.until(ctx, p.whole); err != nil {
+		return err
+	}
+	if err := p.Flush(ctx); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.s.End(p.l.now())
+	p.mu.Unlock()
+	p.l.wakeBy(0)
+	return p.Drain(ctx)
+}
+
+// whole reports whether nobody is in the middle of a large message. Under mu.
+func (p *Publication) whole() bool {
+	return !p.shared.large && !slices.ContainsFunc(p.owned, func(x *Exclusive) bool { return x.large })
+}
+
+// kill ends the publication for everybody who uses it.
+func (p *Publication) kill(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.life.close(err)
+	p.interrupt()
+}
+
+// interrupt has everybody look at life: who publishes, and who waits. Under mu.
+func (p *Publication) interrupt() {
+	p.gate.Shut()
+	for _, x := range p.owned {
+		x.lock.Revoke() // so that it looks
+	}
+	p.waiters.signal()
+	for q := range p.inquiries {
+		q.wake()
+	}
+}
+
+// quiesce waits until nobody writes any more, of a publication that was killed.
+func (p *Publication) quiesce() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.owned {
+		for !p.seize(x) {
+			yield() // it is about to leave
+		}
+	}
+}
+
+// free gives the packet memory back, once the transport has ended and reads it
+// no more, and all publications are quiet.
+func (p *Publication) free() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.memory.free(p.l.t)
+}
+
+// linger ends all publications in order.
+func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
+	errs := make(chan error, len(pubs))
+	for _, p := range pubs {
+		go func() { errs <- p.end(ctx) }()
+	}
+	var first error
+	missing := false
+	for range pubs {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	var unsent uint64
+	for _, p := range pubs {
+		missing = missing || p.missed()
+		p.kill(net.ErrClosed)
+		if err := p.states.making.Wait(ctx); first == nil {
+			first = err
+		}
+		unsent += p.unsent()
+		p.out.tx.Close()
+	}
+	switch {
+	case unsent > 0:
+		return &UnsentError{unsent, first}
+	case first != nil && !missing && !errors.Is(first, net.ErrClosed):
+		return fmt.Errorf("closed before every subscriber had confirmed the end; all have everything: %w", first)
+	case first != nil && !errors.Is(first, net.ErrClosed):
+		return fmt.Errorf("closed before every subscriber had everything: %w", first)
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// A transport that fails under those who wait for room: they learn why, and
+// nobody writes into packet memory that is gone.
+func TestFailureUnderWaiters(t *testing.T) {
+	ctx := context.Background()
+	for name, publish := range map[string]func(*Publication, *reliable.Topic) error{
+		"batch": func(p *Publication, topic *reliable.Topic) error {
+			msgs := make([][]byte, 10_000)
+			for i := range msgs {
+				msgs[i] = make([]byte, 1000)
+			}
+			n, err := p.PublishBatch(ctx, topic, msgs)
+			if n == 0 || n == len(msgs) {
+				t.Errorf("%d messages of a batch that failed half way", n)
+			}
+			return err
+		},
+		"large": func(p *Publication, topic *reliable.Topic) error {
+			return p.Publish(ctx, topic, make([]byte, 10<<20), true)
+		},
+		"exclusive": func(p *Publication, topic *reliable.Topic) error {
+			x := ownWriter(t, p, topic)
+			for {
+				if err := x.Publish(ctx, make([]byte, 1000), true); err != nil {
+					return err
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr, l := newLoop(t, Config{WindowBytes: 64 << 10})
+			p, topic := publication(t, l, "x")
+			stalled(t, p, topic)
+			done := make(chan error)
+			go func() { done <- publish(p, topic) }()
+			someoneWaits(p)
+			p.mu.Lock() // so that the loop ends before the waiter goes on
+			tr.fail.Store(true)
+			tr.Wake()
+			time.Sleep(150 * time.Millisecond) // by then a heartbeat is due
+			p.mu.Unlock()
+			if err := <-done; !errors.Is(err, errGone) {
+				t.Errorf("publishing ended with %v", err)
+			}
+			if _, err := l.Publication(1); !errors.Is(err, errGone) {
+				t.Errorf("a publication on a loop that has ended: %v", err)
+			}
+		})
+	}
+}
+
+// Flush waits for what was published before it, not for what comes meanwhile.
+func TestFlushEndsUnderLoad(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, l := newLoop(t, Config{})
+	p, topic := publication(t, l, "x")
+	x := ownWriter(t, p, topic)
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				x.Publish(ctx, make([]byte, 500), true)
+			}
+		}
+	}()
+	for range 100 {
+		if err := p.Publish(ctx, topic, []byte("a"), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p.mu.Lock()
+		p.takeShared()
+		begun, assigned := p.shared.w.Begun(), p.shared.w.Assigned()
+		p.mu.Unlock()
+		if begun != assigned {
+			t.Fatalf("flushed, but %d of %d packets are assigned", assigned, begun)
+		}
+	}
+	close(stop)
+	<-ended
+}
+
+// While somebody waits behind a subscriber that does not read, heartbeats stay
+// on their ladder.
+func TestWaitingIsQuiet(t *testing.T) { synctest.Test(t, testWaitingIsQuiet) }
+
+func testWaitingIsQuiet(t *testing.T) {
+	ctx := context.Background()
+	_, l := newLoop(t, Config{WindowBytes: 64 << 10})
+	p, topic := publication(t, l, "x")
+	stalled(t, p, topic)
+	x := ownWriter(t, p, topic)
+	full, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	for x.Publish(full, make([]byte, 1000), true) == nil {
+	}
+	before, _ := l.Stats()
+	flush, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	if err := x.Flush(flush); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("flushed behind a subscriber that does not read: %v", err)
+	}
+	after, _ := l.Stats()
+	// 100 ms apart once the ladder is climbed; a dozen steps before.
+	if n := after.Publications[0].HeartbeatsSent - before.Publications[0].HeartbeatsSent; n > 40 {
+		t.Errorf("%d heartbeats in half a second of waiting", n)
+	}
+}
+
+// TryPublish of a large message does not begin what it would have to wait for.
+func TestTryLarge(t *testing.T) {
+	ctx := context.Background()
+	_, l := newLoop(t, Config{WindowBytes: 1 << 20})
+	p, topic := publication(t, l, "x")
+	x := ownWriter(t, p, topic)
+	p.mu.Lock()
+	other := p.s.NewWriter()
+	p.s.Grant(other)
+	other.AppendFragment(topic, make([]byte, 100_000), 0) // somebody has begun
+	p.s.Assign(p.l.now(), other, false)
+	p.mu.Unlock()
+	var bp *BackPressureError
+	if err := x.Publish(ctx, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != reliable.ReasonOther {
+		t.Fatalf("a large message beside another's: %v", err)
+	}
+	p.mu.Lock()
+	p.s.Abandon(other)
+	p.mu.Unlock()
+	if err := x.Publish(ctx, make([]byte, 660_000), false); err != nil {
+		t.Errorf("a large message with all room: %v", err)
+	}
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// answering is a transport whose senders read replies themselves: there are
+// none.
+type answering struct{ transport.Transport }
+
+func (t answering) NewSender(group int) (transport.Sender, error) {
+	s, err := t.Transport.NewSender(group)
+	return answeringSender{s}, err
+}
+
+type answeringSender struct{ transport.Sender }
+
+func (answeringSender) ReadReplies(func([]byte)) {}
+func (answeringSender) ReplyAddress() string     { return "" }
+
+// Send takes as long as a system call, so that however slow a test publishes its
+// messages come closer than sends do.
+func (s answeringSender) Send(out *transport.Outbound) (int, error) {
+	for began := time.Now(); time.Since(began) < 30*time.Microsecond; {
+	}
+	return s.Sender.Send(out)
+}
+
+// saturate publishes until the loop is at rest, and lets trains fill. How fast a test
+// publishes depends on the host: the batcher is told of as many sends and full trains
+// as it takes. TestSendRow has what it makes of true ones.
+func saturate(t *testing.T, l *Loop, x *Exclusive) {
+	t.Helper()
+	b := l.batcher
+	for limit := time.Now().Add(time.Minute); ; {
+		b.mu.Lock()
+		b.row.count, b.full = 2*saturatedSends, 2*saturatedSends
+		b.mu.Unlock()
+		for range 100 { // of 4,000 bytes: several full trains, and the last one is open
+			if err := x.Publish(context.Background(), make([]byte, 4000), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l.resting.Load() {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatal("a publisher that does nothing but publish is not saturated")
+		}
+	}
+}
+
+func saturable(t *testing.T) (*Loop, *Publication, *Exclusive) {
+	t.Helper()
+	_, l := newLoopOver(t, Config{FlushAfter: 20 * time.Millisecond}, func(tr transport.Transport) transport.Transport { return answering{tr} })
+	p, topic := publication(t, l, "x")
+	return l, p, ownWriter(t, p, topic)
+}
+
+// saturated reports whether the publisher does what is due by itself at now.
+func saturated(p *Publication, now reliable.Instant) bool {
+	row := p.l.batcher.sends()
+	return p.steers() && row.saturated() && now < row.parked()
+}
+
+// The loop leaves a saturated publisher alone, and sends what is left when it stops.
+func TestSaturated(t *testing.T) {
+	l, p, x := saturable(t)
+	for saturate(t, l, x); ; saturate(t, l, x) {
+		p.mu.Lock()
+		sent := l.batcher.sends().last
+		still, due := saturated(p, sent), p.deadline().Sub(sent)
+		if x.opened != 0 && x.opened < sent {
+			due += sent.Sub(x.opened) // what is open has been since that train began to leave
+		}
+		p.mu.Unlock()
+		if !still {
+			continue // we were held up, and the loop has sent for us
+		}
+		if due < loopPark {
+			t.Errorf("the loop is to look %v after the last train, not once in %v", due, loopPark)
+		}
+		break
+	}
+	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		assigned := p.seize(x) && !x.w.Pending()
+		sent := p.s.Transmitted() == p.s.Lead()
+		p.mu.Unlock()
+		if assigned && sent {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the last messages were not sent")
+		}
+	}
+}
+
+// Who wants something of a loop at rest gets it, and Close ends it.
+func TestRestIsInterrupted(t *testing.T) {
+	l, _, x := saturable(t)
+	for range 3 {
+		saturate(t, l, x)
+		if err := l.do(func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	saturate(t, l, x)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := l.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A publisher that has to wait for a subscriber is not saturated: the loop is there
+// when the subscriber answers.
+func TestBlockedPublisherIsNotSaturated(t *testing.T) {
+	l, p, x := saturable(t)
+	saturate(t, l, x)
+	topic, _ := p.Topic("x")
+	stalled(t, p, topic)
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	var err error
+	for err == nil {
+		err = x.Publish(ctx, make([]byte, 500), true)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	for limit := time.Now().Add(time.Minute); l.resting.Load(); time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("the loop rests although a publisher waits")
+		}
+	}
+}
+
+// Messages that come close behind a send leave at once, as long as they are few and
+// the publisher is mostly idle.
+func TestCloseMessagesLeaveAtOnce(t *testing.T) {
+	_, l := newLoopOver(t, Config{FlushAfter: time.Hour}, func(tr transport.Transport) transport.Transport { return tr })
+	p, topic := publication(t, l, "x")
+	x := ownWriter(t, p, topic)
+	publish := func() (waits bool) {
+		if err := x.Publish(context.Background(), []byte("close"), true); err != nil {
+			t.Fatal(err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.seize(x) && x.w.Pending()
+	}
+	b := l.batcher
+	set := func(interval time.Duration) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.cost, b.interval, b.active = time.Hour, interval, l.now() // from now on all come close
+	}
+	set(0)
+	if !publish() {
+		t.Error("a message that came close did not wait for others, although its publisher is busy")
+	}
+	if err := x.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	set(4 * time.Hour)
+	for i := range maxEarly {
+		if publish() {
+			t.Fatalf("message %d waits for others", i)
+		}
+	}
+	if !publish() {
+		t.Error("more than a few leave at once")
+	}
+}

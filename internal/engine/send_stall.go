@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Who holds a publication up: told as events, in the log, and in the errors of those
+// who wait. docs/protocol.md §8.6, §8.7.
+
+// stalls follows who holds a publication up. Under its lock.
+type stalls struct {
+	holder reliable.Hold // as last seen; Receiver 0: nobody
+	when   lasting
+	since  reliable.Instant // when what was told of began; 0: nothing was
+	untold []events.Event   // loop only: to be told once the lock is given up
+
+	trails trails
+}
+
+// trails follows the member that does not keep up.
+type trails struct {
+	last     reliable.Trailing
+	at       reliable.Instant // when that was found
+	when     lasting
+	unlogged bool // loop only: it is to be logged once the lock is given up
+}
+
+// note takes in the member that does not keep up at now.
+func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
+	if x.last.Receiver == t.Receiver && now.Sub(x.at) < 2*t.For {
+		t.For += x.last.For
+	} else {
+		x.when.over()
+	}
+	x.last, x.at = t, now
+	x.unlogged = x.unlogged || x.when.tell(t.For)
+}
+
+// note takes in who holds the publication up at now, if somebody does. It returns the
+// event to tell, if there is one.
+func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e events.Event, ok bool) {
+	if was := x.holder; was.Receiver != 0 && (!held || h.Receiver != was.Receiver || h.For < was.For) {
+		x.when.over() // it has let something through, or another one holds now
+	}
+	if !held {
+		h = reliable.Hold{}
+	}
+	last := x.holder
+	x.holder = h
+	switch {
+	case held && x.when.tell(h.For):
+		if x.since == 0 {
+			x.since = now.Add(-h.For)
+		}
+		return heldEvent(events.PublisherStalled, h), true
+	case !held && x.since != 0:
+		last.For = now.Sub(x.since)
+		x.since = 0
+		return heldEvent(events.PublisherResumed, last), true
+	}
+	return events.Event{}, false
+}
+
+func heldEvent(kind events.Kind, h reliable.Hold) events.Event {
+	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
+}
+
+// watchMembers collects what is to be told of subscribers, once mu is given up. Loop
+// only, under mu.
+func (p *Publication) watchMembers(now reliable.Instant) {
+	for _, h := range p.s.TakeCame() {
+		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberUp, h))
+	}
+	for _, h := range p.s.TakeLeft() {
+		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberLeft, h))
+	}
+	for _, h := range p.s.TakeSilent() {
+		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberSilent, h))
+	}
+	for _, h := range p.s.TakeReleased() {
+		kind := events.SubscriberReleased
+		if h.Slow {
+			kind = events.SlowSubscriber
+		}
+		p.stalls.untold = append(p.stalls.untold, heldEvent(kind, h))
+	}
+	if t, ok := p.s.TakeTrailing(now); ok {
+		p.stalls.trails.note(p.s.Ran(now), t)
+	}
+	ran := p.s.Ran(now)
+	h, held := p.s.Holder(now)
+	if e, ok := p.stalls.note(ran, h, held); ok {
+		p.stalls.untold = append(p.stalls.untold, e)
+	}
+	if e, ok := p.out.stuck.note(ran, p.s.Lead()-p.s.Transmitted()); ok {
+		p.stalls.untold = append(p.stalls.untold, e)
+	}
+}
+
+// tell tells what watchMembers has collected. Loop only, without mu: who is told may
+// publish.
+func (p *Publication) tell() {
+	if x := &p.stalls.trails; x.unlogged {
+		x.unlogged = false
+		t := &x.last
+		logline.SubscriberTrails.Log(p.l.log, "subscriber", id(t.Receiver), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
+			"for", t.For, "received_packets_per_s", int(t.Received), "published_packets_per_s", int(t.Sent), "behind_packets", t.Behind)
+	}
+	if len(p.stalls.untold) == 0 {
+		return
+	}
+	told := p.stalls.untold
+	p.stalls.untold = nil
+	for _, e := range told {
+		e.Group = p.l.t.GroupAddress(p.group)
+		who := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
+		switch e.Kind {
+		case events.SubscriberUp:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberUp, who...)
+		case events.SubscriberLeft:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberLeft, append(who, "behind_packets", e.Behind)...)
+		case events.SubscriberSilent:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(who, "silent_for", e.For, "behind_packets", e.Behind)...)
+		case events.SubscriberReleased:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberReleased, append(who, "for", e.For, "behind_packets", e.Behind)...)
+		case events.SlowSubscriber:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SlowSubscriber, append(who, "for", e.For, "behind_packets", e.Behind)...)
+		case events.PublisherStalled:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherStalled, append(who, "for", e.For, "behind_packets", e.Behind)...)
+		case events.CannotSend, events.SendsAgain:
+			p.l.sayStuck(p, &e)
+		case events.PublisherResumed:
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherResumed, append(who, "after", e.For)...)
+		}
+		p.l.event(e)
+	}
+}
+
+// FlowError is why a call ended by its context while flow control held the publication
+// up. It matches ErrBackPressure and the context's errors.
+type FlowError struct {
+	reliable.Hold
+	Err error // the context's
+}
+
+func (e *FlowError) Error() string {
+	return fmt.Sprintf("%v: %s", e.Err, HeldText(e.Hold))
+}
+
+// Is makes errors.Is(err, ErrBackPressure) true.
+func (e *FlowError) Is(target error) bool { return target == ErrBackPressure }
+
+// Unwrap returns the context's error.
+func (e *FlowError) Unwrap() error { return e.Err }
+
+// HeldText says who holds a publication up, for how long and how far behind it is, and
+// what to do.
+func HeldText(h reliable.Hold) string {
+	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %d packets behind: have it read, close it, or lower StallLimit",
+		events.Who(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
+}
+
+// heldError makes the end of a context a *FlowError if flow control holds the publication
+// up, and says why if nothing can be sent. Under mu.
+func (p *Publication) heldError(err error) error {
+	var known *FlowError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	now := p.l.now()
+	if h, ok := p.s.Holder(now); ok {
+		return &FlowError{h, err}
+	}
+	if why := p.out.stuck.why(p.s.Ran(now)); why != nil {
+		return fmt.Errorf("%w: %w", err, why)
+	}
+	return err
+}
+
+// live is liveContext for a call that publishes: it says who holds the publisher up.
+func (p *Publication) live(ctx context.Context) error {
+	err := liveContext(ctx)
+	if err == nil || ctx == nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heldError(err)
+}
+
+// behind adds to the error of a call that ended by its context, though nobody holds the
+// publication up, who misses most of what was published.
+func (p *Publication) behind(ctx context.Context, err error) error {
+	var known *FlowError
+	if err == nil || ctx == nil || ctx.Err() == nil || errors.As(err, &known) {
+		return err
+	}
+	var last reliable.MemberState
+	incomplete, all := 0, p.Members(0)
+	for _, m := range all {
+		if m.Behind == 0 || m.Released {
+			continue
+		}
+		if incomplete++; m.Behind > last.Behind {
+			last = m
+		}
+	}
+	if incomplete == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), events.Who(last.ID, last.Name, last.Address), last.Behind)
+}
+
+// missed reports whether a subscriber that is waited for does not have everything, or nothing is known of any.
+func (p *Publication) missed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.s.Unsent() || slices.ContainsFunc(p.s.Members(p.l.now(), 0), func(m reliable.MemberState) bool { return m.Behind > 0 && !m.Released })
+}
+
+// backPressure is the result of a call that does not wait. Under mu.
+func (p *Publication) backPressure(r reliable.Reason) error {
+	e := &BackPressureError{Reason: r}
+	if r == reliable.ReasonFlow {
+		e.Hold, _ = p.s.Holder(p.l.now())
+	} else {
+		e.Err = p.out.stuck.why(p.s.Ran(p.l.now()))
+	}
+	return e
+}
+
+// Members are the subscribers of topic that are present; topic zero is any.
+func (p *Publication) Members(topic uint64) []reliable.MemberState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.s.Ask(p.l.now(), topic)
+	return p.s.Members(p.l.now(), topic)
+}

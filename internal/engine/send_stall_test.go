@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Who holds a publication up is told after a second, at doubling distances, anew when it
+// is another one, and once when nobody does any more.
+func TestStallsAreTold(t *testing.T) {
+	const s = time.Second
+	nobody := reliable.Hold{}
+	by := func(id uint64, d time.Duration) reliable.Hold { return reliable.Hold{Receiver: id, For: d, Behind: 7} }
+	type step struct {
+		at   time.Duration
+		held reliable.Hold
+		want events.Kind
+		who  uint64
+		d    time.Duration
+	}
+	const none = events.Kind(255)
+	for name, steps := range map[string][]step{
+		"short": {{s, by(1, s/2), none, 0, 0}, {2 * s, nobody, none, 0, 0}},
+		"long": {
+			{s, by(1, s), events.PublisherStalled, 1, s}, {1500 * time.Millisecond, by(1, 1500*time.Millisecond), none, 0, 0},
+			{2 * s, by(1, 2*s), events.PublisherStalled, 1, 2 * s}, {3 * s, nobody, events.PublisherResumed, 1, 3 * s}, {4 * s, nobody, none, 0, 0},
+		},
+		"another one": {
+			{s, by(1, s), events.PublisherStalled, 1, s}, {1100 * time.Millisecond, by(2, s/2), none, 0, 0},
+			{1600 * time.Millisecond, by(2, s), events.PublisherStalled, 2, s}, {5 * s, nobody, events.PublisherResumed, 2, 5 * s},
+		},
+		"let something through": {
+			{s, by(1, s), events.PublisherStalled, 1, s}, {2 * s, by(1, s/2), none, 0, 0}, {2500 * time.Millisecond, by(1, s), events.PublisherStalled, 1, s},
+		},
+		"twice": {
+			{s, by(1, s), events.PublisherStalled, 1, s}, {2 * s, nobody, events.PublisherResumed, 1, 2 * s},
+			{9 * s, by(1, s), events.PublisherStalled, 1, s}, {10 * s, nobody, events.PublisherResumed, 1, 2 * s},
+		},
+	} {
+		var x stalls
+		for i, st := range steps {
+			e, ok := x.note(reliable.Instant(time.Hour+st.at), st.held, st.held.Receiver != 0)
+			if ok != (st.want != none) || ok && (e.Kind != st.want || e.Subscriber != st.who || e.For != st.d) {
+				t.Errorf("%s, step %d: %v, %+v", name, i, ok, e)
+			}
+		}
+	}
+}
+
+// A cursor that stands still and holds its stream up is told of; one that reads, or
+// holds nothing up, is not.
+func TestUnreadIsTold(t *testing.T) {
+	const s = time.Second
+	type step struct {
+		at    time.Duration
+		pos   uint64
+		holds bool
+		tell  bool
+	}
+	for name, steps := range map[string][]step{
+		"reads":         {{0, 1, true, false}, {s - 1, 2, true, false}, {2*s - 2, 3, true, false}},
+		"stands still":  {{0, 1, true, false}, {s, 1, true, true}, {2*s - 1, 1, true, false}, {2 * s, 1, true, true}},
+		"holds nothing": {{0, 1, false, false}, {s, 1, false, false}, {9 * s, 1, false, false}},
+		"reads on":      {{0, 1, true, false}, {s, 1, true, true}, {2 * s, 2, true, false}, {3*s - 1, 2, true, false}, {3 * s, 2, true, true}},
+		"had room":      {{0, 1, true, false}, {s / 2, 1, false, false}, {s, 1, true, false}, {2 * s, 1, true, true}},
+	} {
+		var x unread
+		for i, st := range steps {
+			if _, tell := x.note(reliable.Instant(time.Hour+st.at), st.pos, st.holds); tell != st.tell {
+				t.Errorf("%s, step %d: told %v", name, i, tell)
+			}
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// State for those who join: publishers register what makes it, and a publication puts it
+// into its stream when somebody asks. docs/protocol.md §25.
+
+// states are what a publication has of it. Under its lock.
+type states struct {
+	sources []*stateSource
+	s       *reliable.StateSender // nil: nothing was ever registered
+	// Of the round that runs:
+	todo    []*stateSource   // whose state is still to be made
+	made    []madeState      // which is still to be sent
+	making  *Beside          // makes some just now, or has; nil: none does
+	makes   bool             // it has not ended
+	resting reliable.Instant // nothing is done before
+}
+
+// stateSource makes the state of one topic.
+type stateSource struct {
+	t    *reliable.Topic
+	make func(*StateWriter) error
+}
+
+// madeState is a topic's state, or what is left of it.
+type madeState struct {
+	t      *reliable.Topic
+	number uint64 // of the first message that is not in it
+	left   []byte
+	begun  bool // some of it was sent
+	failed bool
+}
+
+const (
+	// stateBatch is how much state is made ahead of what is sent, in bytes, besides that of
+	// one topic.
+	stateBatch = 256 << 10
+	// mostState bounds the state of one topic, in bytes.
+	mostState = 256 << 20
+	// stateRest is how soon to look again where a round waits for room.
+	stateRest = 250 * time.Microsecond
+)
+
+// ErrStateKept says that the state of the topic is made by another publisher.
+var ErrStateKept = errors.New("another publisher of this bus keeps the state of the topic: close that one first")
+
+// ErrStateTooLarge says that a StateWriter takes no more.
+var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", mostState>>20)
+
+// KeepState registers what makes the state of a topic. It is called in a goroutine of its
+// own when somebody waits for the state. drop takes it back.
+func (p *Publication) KeepState(t *reliable.Topic, make func(*StateWriter) error) (drop func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := &p.states
+	if slices.ContainsFunc(x.sources, func(s *stateSource) bool { return s.t == t }) {
+		return nil, ErrStateKept
+	}
+	if x.s == nil {
+		if err := p.takeWriter(); err != nil {
+			return nil, err
+		}
+		if x.s == nil { // takeWriter may give the lock up
+			x.s = p.s.NewState(p.l.now(), func(w *reliable.Writer) bool {
+				p.grant(w)
+				return !w.Full()
+			})
+		}
+	}
+	src := &stateSource{t, make}
+	x.sources = append(x.sources, src)
+	x.s.Keep(true)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		x.sources, x.todo = dropped(x.sources, src), dropped(x.todo, src)
+		x.s.Keep(len(x.sources) > 0)
+	}, nil
+}
+
+// due is when tendState has something to do.
+func (x *states) due() reliable.Instant {
+	if x.s == nil || x.makes {
+		return reliable.Never
+	}
+	d := x.s.Due()
+	if d == reliable.Never && !x.s.Open() {
+		return d
+	}
+	if d == reliable.Never { // it waits for room: statuses bring that
+		d = x.resting
+	}
+	return max(d, x.resting)
+}
+
+// tendState goes on with the round that runs, or begins one that is due. Under mu.
+func (p *Publication) tendState(now reliable.Instant) {
+	x := &p.states
+	// What waits for the rate limit goes when that lets it: else the loop would look
+	// again and again.
+	limited := x.s.Pending() && p.s.Blocked() == reliable.ReasonRate
+	if p.life.shut() || x.makes || now < x.due() && !limited {
+		return
+	}
+	x.resting = now.Add(stateRest)
+	if !x.s.Open() {
+		if !x.s.Begin(now) {
+			return
+		}
+		for _, src := range x.sources {
+			if x.s.Wanted(src.t.ID) {
+				x.todo = append(x.todo, src)
+			}
+		}
+	}
+	for len(x.made) > 0 {
+		m := &x.made[0]
+		var done, begun bool
+		m.left, begun, done = x.s.Put(now, m.t, m.number, m.left, !m.begun, m.failed)
+		if m.begun = begun; !done {
+			x.s.Flush(now, false)
+			return
+		}
+		x.made = x.made[1:]
+	}
+	if len(x.todo) == 0 {
+		if x.s.End(now) {
+			x.made = nil
+		}
+		return
+	}
+	x.s.Flush(now, false)
+	x.makes = true
+	making := &stateMaking{p: p}
+	x.making = p.l.beside(making.run, making.exited)
+}
+
+// stateMaking makes the next states of a round.
+type stateMaking struct {
+	p    *Publication
+	made []madeState
+	at   *stateSource // whose state is being made
+}
+
+func (x *stateMaking) run() {
+	for size := 0; size < stateBatch; {
+		if x.at = x.p.nextSource(); x.at == nil {
+			break
+		}
+		m := x.p.makeState(x.at)
+		size += len(m.left)
+		x.made = append(x.made, m)
+	}
+	x.give()
+}
+
+// exited goes on without the state whose function has ended its goroutine, if one has. It is deferred.
+func (x *stateMaking) exited() {
+	if !exits() {
+		return
+	}
+	logline.StateFailed.Log(x.p.l.log, "topic", x.at.t.Name, "err", &exitedError{"the function that makes it", "this state"})
+	x.made = append(x.made, madeState{t: x.at.t, failed: true})
+	x.give()
+}
+
+// give has the round go on with what was made.
+func (x *stateMaking) give() {
+	p := x.p
+	p.mu.Lock()
+	p.states.makes = false
+	if p.life.closed == nil {
+		p.states.made, p.states.resting = x.made, 0
+	}
+	p.mu.Unlock()
+	p.l.wakeBy(0)
+}
+
+// nextSource takes the next one of the round: publishers that are closed meanwhile take theirs back.
+func (p *Publication) nextSource() *stateSource {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := &p.states
+	if len(x.todo) == 0 || p.life.closed != nil {
+		return nil
+	}
+	src := x.todo[0]
+	x.todo = x.todo[1:]
+	return src
+}
+
+// makeState makes one.
+func (p *Publication) makeState(src *stateSource) madeState {
+	w := &StateWriter{p: p, t: src.t}
+	watch := p.l.watchState(src.t.Name)
+	defer watch.stop()
+	watch.begin()
+	err := src.make(w)
+	watch.end()
+	if err == nil {
+		_, err = w.Begin()
+	}
+	if err == nil {
+		return madeState{t: src.t, number: w.number, left: w.state}
+	}
+	if !errors.Is(err, net.ErrClosed) {
+		logline.StateFailed.Log(p.l.log, "topic", src.t.Name, "err", err)
+	}
+	return madeState{t: src.t, number: w.number, failed: true}
+}
+
+// StateWriter takes the state of a topic. It is for one goroutine, during the call that it
+// is passed to.
+type StateWriter struct {
+	p      *Publication
+	t      *reliable.Topic
+	begun  bool
+	number uint64
+	state  []byte
+}
+
+// Begin says that what is written is the state as of all that was published on the topic
+// until now. It returns the number of the topic's next message. Only the first call does
+// something.
+func (w *StateWriter) Begin() (next uint64, err error) {
+	for !w.begun {
+		w.p.mu.Lock()
+		err := w.p.life.closed
+		if err == nil {
+			w.number, w.begun = w.p.published(w.t)
+		}
+		w.p.mu.Unlock()
+		if err != nil {
+			return 0, err
+		}
+		if !w.begun {
+			time.Sleep(stateRest / 10)
+		}
+	}
+	return w.number, nil
+}
+
+// Write appends a record to the state. It copies it. The first call begins.
+func (w *StateWriter) Write(record []byte) error {
+	if _, err := w.Begin(); err != nil {
+		return err
+	}
+	switch {
+	case len(record) > wire.MaxMessage:
+		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(record), wire.MaxMessage)
+	case len(w.state)+len(record) > mostState:
+		return ErrStateTooLarge
+	}
+	w.state = wire.AppendRecord(w.state, record)
+	return nil
+}
+
+// published is the number that the next message published on t will have. It reports false
+// where that is not known yet: somebody is just writing one, or several write, each into packets
+// of his own, and not all of these have their sequence. Under mu.
+func (p *Publication) published(t *reliable.Topic) (number uint64, ok bool) {
+	p.takeShared()
+	defer p.giveShared()
+	owned := false
+	for _, x := range p.owned {
+		if x.t != t {
+			continue
+		}
+		if owned = true; !p.seize(x) {
+			return 0, false
+		}
+		if x.w.Waiting(t) > 0 {
+			p.send(p.l.now(), &x.open, !x.large)
+		}
+		if x.w.Waiting(t) > 0 {
+			return 0, false
+		}
+	}
+	if owned && p.shared.w.Waiting(t) > 0 {
+		p.send(p.l.now(), &p.shared, !p.shared.large)
+		ok = p.shared.w.Waiting(t) == 0
+		return t.Next(), ok
+	}
+	return t.Next() + p.shared.w.Waiting(t), true
+}

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// UnsentError is why a loop, or a publisher, did not end in order: messages that were taken were never sent.
+type UnsentError struct {
+	Messages uint64
+	Err      error // what kept them from being sent
+}
+
+func (e *UnsentError) Error() string {
+	what := "1 message was"
+	if e.Messages != 1 {
+		what = fmt.Sprintf("%d messages were", e.Messages)
+	}
+	return fmt.Sprintf("%s published and never sent, for lack of time: %v", what, e.Err)
+}
+
+// Unwrap returns what kept them from being sent.
+func (e *UnsentError) Unwrap() error { return e.Err }
+
+// unsent is how many messages of a publication that was killed were taken and never sent. Who asks
+// first counts them, while there is their memory: the bus, or a publisher that closes with it.
+func (p *Publication) unsent() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := &p.life; !x.counted {
+		x.unsent, x.counted = p.countUnsent(), true
+	}
+	return p.life.unsent
+}
+
+// countUnsent counts them. Under mu.
+func (p *Publication) countUnsent() uint64 {
+	p.takeShared()
+	n := p.shared.w.UnsentMessages()
+	if p.memory.own != nil { // else the transport has failed
+		n += p.s.UnsentMessages()
+	}
+	for _, x := range p.owned {
+		for !p.seize(x) {
+			yield() // it is about to leave
+		}
+		n += x.w.UnsentMessages()
+	}
+	return n
+}
+
+// FlushLast is Flush for a publisher that closes: it is no error that the bus has closed meanwhile, but where
+// messages were never sent for that.
+func (p *Publication) FlushLast(ctx context.Context) error { return p.unlessSent(p.Flush(ctx)) }
+
+func (p *Publication) unlessSent(err error) error {
+	if !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	if n := p.unsent(); n > 0 {
+		return &UnsentError{n, err}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// TraceKind says what a Trace is told of. Package pubsub has a function for each.
+type TraceKind uint8
+
+const (
+	TraceSent TraceKind = iota
+	TraceNAKReceived
+	TraceMissing
+	TraceNAKSent
+	TraceRepaired
+	TraceDelivered
+	TraceLost
+)
+
+// Trace is what happened to packets, Packets of them from First on.
+type Trace struct {
+	Kind             TraceKind
+	Group            string
+	Publisher, Epoch uint64
+	Name             string
+	Subscriber       uint64
+	First, Packets   uint64
+	Bytes            int
+	Repair           bool
+	Took             time.Duration
+	Cause            reliable.Cause
+}
+
+// traceLoss is for a bus with Config.Trace. Loop only.
+func (g *group) traceLoss(st *reliable.Stream, e *reliable.LossEvent) {
+	kind := TraceMissing
+	switch e.Step {
+	case reliable.LossAsked:
+		return // LossNAK tells of all at once
+	case reliable.LossNAK:
+		kind = TraceNAKSent
+	case reliable.LossRepaired:
+		kind = TraceRepaired
+	case reliable.LossDelivered:
+		kind = TraceDelivered
+	}
+	g.trace(st, &Trace{Kind: kind, First: e.Seq, Packets: e.Count, Took: e.Took})
+}
+
+func (g *group) trace(st *reliable.Stream, t *Trace) {
+	t.Group, t.Publisher, t.Epoch, t.Name = g.address, st.Publisher, st.Epoch, st.Origin().Name
+	g.l.cfg.Trace(t)
+}
+
+func (x *senderSink) traceSent(t *reliable.SentTrain) {
+	x.trace(&Trace{Kind: TraceSent, First: t.First, Packets: uint64(t.Packets), Bytes: t.Bytes, Repair: t.Repair})
+}
+
+func (x *senderSink) traceAsked(receiver, first, count uint64) {
+	x.trace(&Trace{Kind: TraceNAKReceived, Subscriber: receiver, First: first, Packets: count})
+}
+
+func (x *senderSink) trace(t *Trace) {
+	c := &x.l.cfg
+	t.Group, t.Publisher, t.Epoch, t.Name = x.l.t.GroupAddress(x.group), c.Publisher, c.Epoch, c.Name
+	c.Trace(t)
+}

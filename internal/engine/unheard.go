@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Whether anybody was ever heard. A bus on the wrong interface has no fault of its own: it
+// sends, and nobody answers. That somebody publishes without subscribers, or subscribes before
+// there is a publisher, is the same to it, and no fault at all. So it is told once as a hint,
+// with the interface, by buses that have one.
+
+const (
+	// unheardAfter is how long nobody must have been heard: heartbeats, statuses and searches
+	// come once a second or more often.
+	unheardAfter = 5 * time.Second
+	unheardEvery = time.Second // that the loop looks
+)
+
+// unheard is what the loops of a bus know of it.
+type unheard struct {
+	mu                    sync.Mutex
+	publishes, subscribes lonely
+}
+
+// lonely is one side of a bus. The lock is its owner's.
+type lonely struct {
+	since time.Time // when it was seen first that there is somebody to be heard; zero: there is not
+	told  bool
+}
+
+// note takes in that there is somebody to be heard. It reports whether to tell that nobody was.
+func (x *lonely) note(now time.Time) (d time.Duration, tell bool) {
+	if x.since.IsZero() {
+		x.since = now
+	}
+	d = now.Sub(x.since)
+	tell = !x.told && d >= unheardAfter
+	x.told = x.told || tell
+	return d, tell
+}
+
+// The events that say that somebody was heard, or already why nobody is.
+var (
+	heardSubscriber = []events.Kind{events.SubscriberUp, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
+	heardPublisher  = []events.Kind{events.PublisherUp, events.PublisherRefused, events.PublisherFault, events.TopicCollision, events.BadPackets, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
+)
+
+// happened reports whether an event of one of these kinds was told on any loop.
+func (x *siblings) happened(kinds []events.Kind) bool {
+	return slices.ContainsFunc(x.loops, func(l *Loop) bool {
+		return slices.ContainsFunc(kinds, func(k events.Kind) bool { return l.counters.events[k].Load() > 0 })
+	})
+}
+
+// unheardTimer is when a loop looks. Loop only.
+type unheardTimer struct {
+	at      reliable.Instant
+	waiting bool // for the time to tell
+}
+
+// noteUnheard looks whether it is to be told that nobody is heard, and says when to look again.
+func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
+	x := &l.hellos.unheard
+	if l.cfg.Interface == "" {
+		return reliable.Never
+	}
+	if now >= x.at {
+		x.at = now.Add(unheardEvery)
+		x.waiting = l.lookUnheard(l.start.Add(time.Duration(l.ran(now))))
+	}
+	if x.waiting {
+		return x.at
+	}
+	return reliable.Never
+}
+
+// lookUnheard reports whether there is still something that may have to be told. ran is the time
+// without that in which the loop did not run.
+func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
+	u := &l.siblings.unheard
+	side := func(x *lonely, heard []events.Kind, topics func() []string, line *logline.Line, kind events.Kind) {
+		u.mu.Lock()
+		told := x.told
+		u.mu.Unlock()
+		if told || l.siblings.happened(heard) {
+			return
+		}
+		names := topics()
+		if len(names) == 0 {
+			return
+		}
+		u.mu.Lock()
+		d, tell := x.note(ran)
+		u.mu.Unlock()
+		if !tell {
+			waiting = true
+			return
+		}
+		l.say(line, "topics", shownTopics(names), "interface", l.cfg.Interface, "for", d)
+		l.event(events.Event{Kind: kind, Topics: names[:min(len(names), topicsShown)], Interface: l.cfg.Interface, For: d})
+	}
+	if l == l.siblings.loops[0] { // it says what the bus publishes, too
+		side(&u.publishes, heardSubscriber, l.siblings.offered, &logline.NoSubscriberHeard, events.NoSubscriberHeard)
+	}
+	side(&u.subscribes, heardPublisher, l.subscribed, &logline.NoPublisherHeard, events.NoPublisherHeard)
+	return waiting
+}
+
+// offered are some of the topics that the bus has published on, or would if there were subscribers.
+func (x *siblings) offered() (names []string) {
+	waits := x.loops[0].hellos.waiting.Load() > 0
+	for _, l := range x.loops {
+		for _, p := range l.publications() {
+			p.mu.Lock()
+			if waits || p.s.Stats().MessagesSent > 0 {
+				for _, t := range p.s.TopicsFrom(0, topicsShown+1) {
+					names = append(names, t.Name)
+				}
+			}
+			p.mu.Unlock()
+			if len(names) > topicsShown {
+				return names
+			}
+		}
+	}
+	return names
+}
+
+// subscribed are some of the topics and patterns that are subscribed to. Loop only.
+func (l *Loop) subscribed() (names []string) {
+	for _, g := range l.receiving {
+		for _, t := range g.topics {
+			for _, s := range t.users.List()[:min(t.users.Len(), topicsShown+1)] {
+				for _, n := range s.names() {
+					if !slices.Contains(names, n) {
+						names = append(names, n)
+					}
+				}
+				if len(names) > topicsShown {
+					return names
+				}
+			}
+		}
+	}
+	for _, g := range l.receiving {
+		most := topicsShown + 1
+		for s := range g.patterns.subs {
+			for _, n := range s.names() {
+				if len(names) <= topicsShown && !slices.Contains(names, n) {
+					names = append(names, n)
+				}
+			}
+			if most--; most == 0 {
+				break
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Unheard is for how long nobody was heard who would have been: a subscriber by what the bus
+// publishes, a publisher by its subscriptions. Zero: somebody was, or nobody is wanted.
+func (x *Loops) Unheard() (subscriber, publisher time.Duration) {
+	bus := x.all[0].siblings
+	of := func(side *lonely, heard []events.Kind) time.Duration {
+		bus.unheard.mu.Lock()
+		told, since := side.told, side.since
+		bus.unheard.mu.Unlock()
+		if !told || bus.happened(heard) {
+			return 0
+		}
+		return time.Since(since)
+	}
+	return of(&bus.unheard.publishes, heardSubscriber), of(&bus.unheard.subscribes, heardPublisher)
+}

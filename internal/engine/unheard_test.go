@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// on opens a loop on one of two networks that do not reach each other, and what it logs.
+func on(t *testing.T, network, iface string) (*Loop, *strings.Builder) {
+	t.Helper()
+	tr, err := mem.Open(mem.Config{Name: t.Name() + network})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	l := Open([]transport.Transport{tr}, given(Config{Interface: iface, RecentEvents: 8, Logger: slog.New(slog.NewTextHandler(&out, nil))})).all[0]
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel()
+		l.Close(now)
+	})
+	return l, &out
+}
+
+// quiet is a handler that takes what comes.
+var quiet = handlerFuncs{
+	message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
+	run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, _ int) ([]byte, uint64) {
+		n := len(body) / step
+		return body[n*step:], number + uint64(n)
+	},
+	other: func(*Delivery) {},
+}
+
+func happened(l *Loop, k events.Kind) uint64 { return l.counters.events[k].Load() }
+
+// Whom nobody hears, on the wrong interface say, is told so once as a hint with the interface's
+// name, and who hears nobody too. Those who hear each other are told nothing, nor those who want
+// nobody, or have no interface.
+func TestUnheard(t *testing.T) {
+	for _, c := range []struct {
+		name, pub, sub string // networks
+		iface          string
+		publish, waits bool
+		subscribe      string
+		noSub, noPub   uint64
+	}{
+		{"on different networks", "a", "b", "eth0", true, false, "x", 1, 1},
+		{"waits for a subscriber on another network", "a", "b", "eth0", false, true, "x", 1, 1},
+		{"on one network", "a", "a", "eth0", true, false, "x", 0, 0},
+		{"a pattern, elsewhere", "a", "b", "eth0", true, false, "x.>", 1, 1},
+		{"a publisher that says nothing", "a", "b", "eth0", false, false, "", 0, 0},
+		{"without an interface", "a", "b", "", true, false, "x", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pub, pubLog := on(t, c.pub, c.iface)
+				sub, subLog := on(t, c.sub, c.iface)
+				if c.subscribe != "" {
+					if _, err := sub.Subscribe([]TopicName{named(t, c.subscribe)}, policyAuto, From{}, false, quiet); err != nil {
+						t.Fatal(err)
+					}
+				}
+				p, topic := publication(t, pub, "x")
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if c.publish {
+					if err := p.Publish(ctx, topic, []byte("m"), true); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.waits {
+					go p.WaitReceivers(ctx, topic.ID, 1)
+				}
+				time.Sleep(unheardAfter - unheardEvery)
+				if happened(pub, events.NoSubscriberHeard)+happened(sub, events.NoPublisherHeard) != 0 {
+					t.Error("told too early")
+				}
+				time.Sleep(10 * unheardAfter)
+				synctest.Wait()
+				for _, side := range []struct {
+					l    *Loop
+					log  *strings.Builder
+					kind events.Kind
+					want uint64
+					text string
+				}{
+					{pub, pubLog, events.NoSubscriberHeard, c.noSub, "topics=x interface=eth0"},
+					{sub, subLog, events.NoPublisherHeard, c.noPub, "topics=" + c.subscribe + " interface=eth0"},
+				} {
+					if n := happened(side.l, side.kind); n != side.want {
+						t.Errorf("%v was told %d times, want %d", side.kind, n, side.want)
+					}
+					if n := strings.Count(side.log.String(), side.text); n != int(side.want) {
+						t.Errorf("%d lines have %q, want %d:\n%s", n, side.text, side.want, side.log)
+					}
+				}
+				noSub, _ := (&Loops{pub.siblings.loops}).Unheard()
+				_, noPub := (&Loops{sub.siblings.loops}).Unheard()
+				if noSub > 0 != (c.noSub > 0) || noPub > 0 != (c.noPub > 0) {
+					t.Errorf("it is said that no subscriber is heard for %v, and no publisher for %v", noSub, noPub)
+				}
+			})
+		})
+	}
+}
+
+// Who comes after all is heard, and that is the end of it.
+func TestUnheardIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pub, _ := on(t, "a", "eth0")
+		p, topic := publication(t, pub, "x")
+		if err := p.Publish(t.Context(), topic, []byte("m"), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * unheardAfter)
+		bus := &Loops{pub.siblings.loops}
+		if d, _ := bus.Unheard(); d < unheardAfter {
+			t.Errorf("nobody heard for %v", d)
+		}
+		sub, _ := on(t, "a", "eth0")
+		if _, err := sub.Subscribe([]TopicName{named(t, "x")}, policyAuto, From{}, false, quiet); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * unheardAfter)
+		_, noPub := (&Loops{sub.siblings.loops}).Unheard()
+		if d, _ := bus.Unheard(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
+			t.Errorf("nobody heard for %v and %v, though both hear each other", d, noPub)
+		}
+	})
+}
+
+func named(t *testing.T, name string) TopicName {
+	t.Helper()
+	p, err := pattern.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return TopicName{Name: name, Pattern: p}
+}

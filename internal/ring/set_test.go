@@ -1,0 +1,54 @@
+package ring
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestSetRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var s Set[int]
+	want := make(map[int]bool)
+	for i := range 20_000 {
+		v := random.IntN(60)
+		if random.IntN(2+i/5000) == 0 { // few, and many
+			if s.Add(v) == want[v] {
+				t.Fatalf("Add %d: was there: %v", v, want[v])
+			}
+			want[v] = true
+		} else {
+			if s.Remove(v) != want[v] {
+				t.Fatalf("Remove %d: was there: %v", v, want[v])
+			}
+			delete(want, v)
+		}
+		if s.Len() != len(want) || s.Has(v) != want[v] {
+			t.Fatalf("%d values, %d expected; has %d: %v", s.Len(), len(want), v, s.Has(v))
+		}
+	}
+	got := slices.Clone(s.List())
+	slices.Sort(got)
+	if len(slices.Compact(got)) != len(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The order is that in which values were added, as long as none is removed.
+func TestSetOrder(t *testing.T) {
+	var s Set[int]
+	for i := range 3 * few {
+		s.Add(i)
+	}
+	if !slices.IsSorted(s.List()) {
+		t.Error(s.List())
+	}
+	for i := range 3 * few {
+		if !s.Remove(i) {
+			t.Errorf("%d is not there", i)
+		}
+	}
+	if s.Len() != 0 || s.at != nil {
+		t.Errorf("%d left", s.Len())
+	}
+}

@@ -1,0 +1,37 @@
+//go:build unix
+
+package sys
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
+)
+
+// Without a free descriptor no look-up says that there is no loopback.
+func TestNoDescriptor(t *testing.T) {
+	lo, err := InterfaceByName(LoopbackName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 2 {
+		restore := testenv.FewFiles(t, 0)
+		for name, err := range map[string]error{
+			"ByName":       second(InterfaceByName(lo.Name)),
+			"ByIndex":      second(InterfaceByIndex(lo.Index)),
+			"All":          second(Interfaces()),
+			"Find":         second(FindInterface(lo.Name)),
+			"Find address": second(FindInterface("127.0.0.1")),
+		} {
+			if !errors.Is(err, syscall.EMFILE) || errors.Is(err, ErrNoInterface) {
+				t.Errorf("%d: %s: %v", round, name, err)
+			}
+		}
+		restore()
+		if found, err := InterfaceByIndex(lo.Index); err != nil || found.Name != lo.Name {
+			t.Errorf("afterwards: %v, %v", found, err)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package sys
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// LoopbackName is found by its name and by each address that it has, and by others of its
+// network; what is none is an error that says what to do.
+func TestFind(t *testing.T) {
+	lo, err := net.InterfaceByName(LoopbackName())
+	if err != nil {
+		t.Fatal(err) // every system has one, and all tests of sockets need it
+	}
+	addrs, err := InterfaceAddrs(lo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{lo.Name}
+	for _, a := range addrs {
+		if !a.IsValid() || a.Is4In6() || a.Zone() != "" {
+			t.Errorf("loopback has the address %v", a)
+		}
+		if a.IsLoopback() {
+			names = append(names, a.String())
+		}
+		if a == netip.MustParseAddr("127.0.0.1") {
+			names = append(names, "127.3.2.1", "::ffff:127.0.0.1")
+		}
+	}
+	for _, name := range names {
+		if got, err := FindInterface(name); err != nil || got.Name != lo.Name {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for name, want := range map[string]string{"no-such-interface": "'ip link' lists them", "192.0.2.77": "'ip address' lists them"} {
+		if got, err := FindInterface(name); !errors.Is(err, ErrNoInterface) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// A system that does not answer has not said that there is none.
+func TestUnknown(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EPERM, syscall.EACCES, syscall.ENOBUFS} {
+		err := looked("look", &net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", errno)})
+		if errors.Is(err, ErrNoInterface) || !errors.Is(err, errno) {
+			t.Errorf("%v is %v", errno, err)
+		}
+	}
+	for _, errno := range []syscall.Errno{syscall.ENODEV, syscall.ENXIO} {
+		if err := looked("look", os.NewSyscallError("ioctl", errno)); !errors.Is(err, ErrNoInterface) {
+			t.Errorf("%v is %v", errno, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"name":    second(InterfaceByName("no-such-interface")),
+		"index":   second(InterfaceByIndex(1 << 30)),
+		"index 0": second(InterfaceByIndex(0)),
+	} {
+		if !errors.Is(err, ErrNoInterface) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

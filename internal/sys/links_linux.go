@@ -1,0 +1,146 @@
+package sys
+
+import (
+	"encoding/binary"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// LinkWatch is a socket at which the kernel tells of every change of a network
+// interface or its addresses (rtnetlink(7)). It is read without blocking, by the
+// goroutine that waits for it: so it is a socket of its own, and not one of a netlink
+// library, which have goroutines or block. Messages are taken apart by package syscall.
+// The zero value never tells of a change.
+type LinkWatch struct {
+	fd    int
+	tells bool
+	// buf holds any message: an interface takes some 2 KiB.
+	buf [32 << 10]byte
+}
+
+// LinkChange is one change.
+type LinkChange struct {
+	Kind  LinkChangeKind
+	Index int    // of the interface
+	Flags uint32 // of the interface (IFF_UP …); only of LinkChanged
+}
+
+// LinkChangeKind says what has changed.
+type LinkChangeKind uint8
+
+// The kinds.
+const (
+	LinkOther   LinkChangeKind = iota // nothing that is told here
+	LinkUnknown                       // something was lost, or cannot be read: anything may have changed
+	LinkChanged                       // the interface is new, or its flags or other properties are
+	LinkDeleted
+	LinkAddresses // an address has come, gone or changed
+)
+
+// Open opens the socket. Where the system, a sandbox perhaps, does not tell of changes
+// that is no error; see Tells.
+func (w *LinkWatch) Open() error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return os.NewSyscallError("netlink socket", err)
+	}
+	const groups = 1<<(unix.RTNLGRP_LINK-1) | 1<<(unix.RTNLGRP_IPV4_IFADDR-1) | 1<<(unix.RTNLGRP_IPV6_IFADDR-1)
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
+		unix.Close(fd)
+		return nil
+	}
+	w.fd, w.tells = fd, true
+	return nil
+}
+
+// Tells reports whether changes are told.
+func (w *LinkWatch) Tells() bool { return w.tells }
+
+// AddTo has a Poller name id when there may be changes to read.
+func (w *LinkWatch) AddTo(p *Poller, id int32) error {
+	if !w.tells {
+		return nil
+	}
+	return p.Add(w.fd, id, unix.EPOLLIN)
+}
+
+// Read returns the next changes, at least one, or none when all are read.
+func (w *LinkWatch) Read() []LinkChange {
+	for w.tells {
+		n, err := unix.Read(w.fd, w.buf[:])
+		switch {
+		case err == unix.EINTR:
+		case err == unix.ENOBUFS: // the socket's buffer was full
+			return []LinkChange{{Kind: LinkUnknown}}
+		case err != nil || n == 0: // EAGAIN
+			return nil
+		default:
+			return parseLinkChanges(w.buf[:n])
+		}
+	}
+	return nil
+}
+
+// Discard reads everything away and reports whether there was something.
+func (w *LinkWatch) Discard() (any bool) {
+	for len(w.Read()) > 0 {
+		any = true
+	}
+	return any
+}
+
+// IsGone reports whether there certainly is no interface of an index (netdevice(7),
+// SIOCGIFNAME). That a look at it failed can have other reasons, as that the process
+// has no descriptor left; this needs none.
+func (w *LinkWatch) IsGone(index int) bool {
+	r, err := unix.NewIfreq("")
+	if err != nil || !w.tells {
+		return false
+	}
+	r.SetUint32(uint32(index))
+	err = unix.IoctlIfreq(w.fd, unix.SIOCGIFNAME, r)
+	return err == unix.ENODEV || err == unix.ENXIO
+}
+
+// Close closes it.
+func (w *LinkWatch) Close() {
+	if w.tells {
+		unix.Close(w.fd)
+		w.tells = false
+	}
+}
+
+// parseLinkChanges reads messages (netlink(7)).
+func parseLinkChanges(b []byte) (changes []LinkChange) {
+	messages, err := syscall.ParseNetlinkMessage(b)
+	if err != nil || len(messages) == 0 {
+		return []LinkChange{{Kind: LinkUnknown}}
+	}
+	for _, m := range messages {
+		c := LinkChange{}
+		switch m.Header.Type {
+		case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+			var info unix.IfInfomsg
+			switch _, err := binary.Decode(m.Data, binary.NativeEndian, &info); {
+			case err != nil:
+				c.Kind = LinkUnknown
+			case info.Family != unix.AF_UNSPEC: // about a port of a bridge
+			case m.Header.Type == unix.RTM_DELLINK:
+				c = LinkChange{Kind: LinkDeleted, Index: int(info.Index)}
+			default:
+				c = LinkChange{Kind: LinkChanged, Index: int(info.Index), Flags: info.Flags}
+			}
+		case unix.RTM_NEWADDR, unix.RTM_DELADDR:
+			var info unix.IfAddrmsg
+			if _, err := binary.Decode(m.Data, binary.NativeEndian, &info); err != nil {
+				c.Kind = LinkUnknown
+			} else {
+				c = LinkChange{Kind: LinkAddresses, Index: int(info.Index)}
+			}
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}

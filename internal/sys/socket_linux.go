@@ -1,0 +1,201 @@
+package sys
+
+import (
+	"math"
+	"net/netip"
+	"os"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// OpenUDP makes a UDP socket of IPv4, or of IPv6 only, that does not block.
+func OpenUDP(is6 bool) (fd int, err error) {
+	domain := unix.AF_INET
+	if is6 {
+		domain = unix.AF_INET6
+	}
+	fd, err = unix.Socket(domain, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if is6 {
+		if err := Set(fd, "IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1); err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+	}
+	return fd, nil
+}
+
+// Set sets an integer option of a socket; name is for its error.
+func Set(fd int, name string, level, option, value int) error {
+	return os.NewSyscallError(name, unix.SetsockoptInt(fd, level, option, value))
+}
+
+// Share lets several sockets, here and in other processes, bind the same address.
+func Share(fd int) error { return Set(fd, "SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }
+
+// MaxBuffer is the largest buffer, in bytes, that any process gets (INT_MAX/2: net/core/sock.c, __sock_set_rcvbuf).
+const MaxBuffer = math.MaxInt32 / 2
+
+// SetReceiveBuffer asks for a receive buffer of bytes: beyond the system's limit if
+// this process may, else up to it. What was granted SO_RCVBUF tells, so failure is no
+// error.
+func SetReceiveBuffer(fd, bytes int) { setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, bytes) }
+
+// SetSendBuffer is the same for the send buffer.
+func SetSendBuffer(fd, bytes int) { setBuffer(fd, unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, bytes) }
+
+func setBuffer(fd, force, plain, bytes int) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, bytes) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, plain, bytes)
+	}
+}
+
+// CountDrops has the socket tell how many datagrams it has dropped, with each that it
+// has not (Control.Drops). Best effort, since Linux 2.6.33: without it nobody learns
+// of overflow.
+func CountDrops(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1) }
+
+// memoryInfo is what SO_MEMINFO tells of a socket, since Linux 4.12 (sock_diag(7), include/uapi/linux/sock_diag.h).
+type memoryInfo [9]uint32
+
+// What of it is used here (SK_MEMINFO_*).
+const (
+	infoUnread = 0
+	infoDrops  = 8
+)
+
+func (m *memoryInfo) ask(fd int) bool {
+	size := uint32(unsafe.Sizeof(*m))
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&size)), 0)
+	return errno == 0 && size == uint32(unsafe.Sizeof(*m))
+}
+
+// socketDrops is how many datagrams a socket has dropped.
+func socketDrops(fd int) (uint32, bool) {
+	var m memoryInfo
+	ok := m.ask(fd)
+	return m[infoDrops], ok
+}
+
+// Unread is how many bytes the kernel charges at most for what lies unread in a socket, which are more than the datagrams
+// have. Where it does not say, it is the receive buffer's size.
+func Unread(fd int) int {
+	var m memoryInfo
+	if m.ask(fd) {
+		return int(m[infoUnread])
+	}
+	size, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	return size
+}
+
+// LeastCharge is what the kernel charges at least for a message of so many bytes: struct sk_buff and struct
+// skb_shared_info come on top.
+func LeastCharge(size int) int { return size + 576 }
+
+// TakeTrains lets the kernel put datagrams together to trains (Control.Segment). It
+// reports whether it can, which it does since Linux 5.0.
+func TakeTrains(fd int) bool {
+	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
+}
+
+// SetMulticast sets from which interface and its address multicast goes out, how many
+// hops far, and whether it comes back to this host. In IPv4 and IPv6 alike the sending
+// socket decides the latter (ip(7), ipv6(7)).
+func SetMulticast(fd int, from netip.Addr, ifindex, hops int, loopback bool) error {
+	loop := 0
+	if loopback {
+		loop = 1
+	}
+	if from.Is4() {
+		out := &unix.IPMreqn{Address: from.As4(), Ifindex: int32(ifindex)}
+		if err := unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF, out); err != nil {
+			return os.NewSyscallError("IP_MULTICAST_IF", err)
+		}
+		if err := Set(fd, "IP_MULTICAST_TTL", unix.IPPROTO_IP, unix.IP_MULTICAST_TTL, hops); err != nil {
+			return err
+		}
+		return Set(fd, "IP_MULTICAST_LOOP", unix.IPPROTO_IP, unix.IP_MULTICAST_LOOP, loop)
+	}
+	if err := Set(fd, "IPV6_MULTICAST_IF", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, ifindex); err != nil {
+		return err
+	}
+	if err := Set(fd, "IPV6_MULTICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, hops); err != nil {
+		return err
+	}
+	return Set(fd, "IPV6_MULTICAST_LOOP", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, loop)
+}
+
+// OnlyOwnGroups keeps out what other sockets of this host have joined, be it the same
+// group on another interface.
+//
+// IPv6 compares only the group, not the interface (inet6_mc_check in net/ipv6/mcast.c),
+// so there the socket is also tied to the interface. Both need newer kernels (4.20,
+// 5.7): an error says that more may arrive.
+func OnlyOwnGroups(fd int, is6 bool, ifindex int) error {
+	if !is6 {
+		return Set(fd, "IP_MULTICAST_ALL", unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0)
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0)
+	return Set(fd, "SO_BINDTOIFINDEX", unix.SOL_SOCKET, unix.SO_BINDTOIFINDEX, ifindex)
+}
+
+// Join makes a socket a member of a group on an interface.
+func Join(fd int, group netip.Addr, ifindex int) error {
+	if group.Is4() {
+		return os.NewSyscallError("join "+group.String(), unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
+			&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)}))
+	}
+	return os.NewSyscallError("join "+group.String(), unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
+		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)}))
+}
+
+// Leave ends a membership. It fails only if the membership has gone with its
+// interface.
+func Leave(fd int, group netip.Addr, ifindex int) {
+	if group.Is4() {
+		_ = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_DROP_MEMBERSHIP,
+			&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)})
+		return
+	}
+	_ = unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_LEAVE_GROUP,
+		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
+}
+
+// SetFilter has a socket receive only what a program returns a number of bytes for
+// (socket(7), SO_ATTACH_FILTER).
+func SetFilter(fd int, program []bpf.Instruction) error {
+	raw, err := bpf.Assemble(program)
+	if err != nil {
+		return err
+	}
+	filter := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		filter[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	return os.NewSyscallError("SO_ATTACH_FILTER", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(filter)), Filter: unsafe.SliceData(filter)}))
+}
+
+// Bind gives a socket an address; ifindex is the interface of link-local ones.
+func Bind(fd int, addr netip.AddrPort, ifindex int) error {
+	sa := NewSockaddr(addr, ifindex)
+	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(sa.len))
+	if errno != 0 {
+		return os.NewSyscallError("bind", errno)
+	}
+	return nil
+}
+
+// LocalAddr is the address that a socket is bound to, without the interface.
+func LocalAddr(fd int) (netip.AddrPort, error) {
+	sa := Sockaddr{len: unix.SizeofSockaddrInet6}
+	_, _, errno := unix.Syscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(unsafe.Pointer(&sa.len)))
+	if errno != 0 {
+		return netip.AddrPort{}, os.NewSyscallError("getsockname", errno)
+	}
+	return sa.AddrPort(), nil
+}

@@ -1,0 +1,206 @@
+package sys
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var sleeps = map[string]func(*Waiter, time.Duration) []unix.EpollEvent{
+	"blocked": (*Waiter).Sleep,
+	"parked":  func(w *Waiter, d time.Duration) []unix.EpollEvent { evs, _ := w.Park(d); return evs },
+}
+
+func newWaiter(t *testing.T) *Waiter {
+	t.Helper()
+	w, err := NewWaiter()
+	must(t, err)
+	t.Cleanup(w.Close)
+	return w
+}
+
+// until sleeps until a descriptor is named, without end.
+func until(w *Waiter, sleep func(*Waiter, time.Duration) []unix.EpollEvent, id int32, timeout time.Duration) {
+	for {
+		for _, ev := range sleep(w, timeout) {
+			if ev.Fd == id {
+				return
+			}
+		}
+		timeout = Forever
+	}
+}
+
+// Timeouts come from a timer that is exact where Go's timers are not. Only
+// outcomes are checked: that it rings, also when armed anew, earlier and later.
+func TestTimer(t *testing.T) {
+	for name, sleep := range sleeps {
+		t.Run(name, func(t *testing.T) {
+			w := newWaiter(t)
+			for _, d := range []time.Duration{1, 10 * time.Microsecond, time.Millisecond, 50 * time.Microsecond} {
+				until(w, sleep, idTimer, d)
+				if now := time.Since(w.timer.start); now < w.timer.armed {
+					t.Errorf("a timer of %v rang %v early", d, w.timer.armed-now)
+				}
+			}
+			w.timer.arm(time.Hour)
+			until(w, sleep, idTimer, time.Millisecond) // an earlier one replaces it
+			w.timer.arm(-1)
+			w.timer.arm(0)
+			if now := time.Since(w.timer.start); w.timer.armed > now {
+				t.Error("a timeout that is none has armed the timer")
+			}
+		})
+	}
+}
+
+// Both ways of waiting are ended by a wake, whenever it comes, and allocate
+// nothing. Parked, the goroutine is no thread's: another one runs on the only P.
+func TestSleepAndWake(t *testing.T) {
+	for name, sleep := range sleeps {
+		t.Run(name, func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			w := newWaiter(t)
+			ask := make(chan bool)
+			go func() {
+				for range ask {
+					w.Wake()
+				}
+			}()
+			defer close(ask)
+			if n := testing.AllocsPerRun(200, func() {
+				if w.Begin() {
+					t.Error("woken before anybody was asked to wake")
+				}
+				ask <- true
+				until(w, sleep, idSignal, Forever)
+				w.End()
+			}); n != 0 {
+				t.Errorf("%v allocations a wait", n)
+			}
+		})
+	}
+}
+
+// A wake that comes before the wait is not lost, one that came within it is over, and
+// one that comes after Close does nothing.
+func TestWake(t *testing.T) {
+	w := newWaiter(t)
+	w.Wake()
+	if len(w.Ready()) != 0 {
+		t.Error("a system call was made though nobody waits")
+	}
+	if !w.Begin() {
+		t.Error("the wake before is lost")
+	}
+	w.Wake()
+	w.End()
+	if w.Begin() {
+		t.Error("a wake has ended two waits")
+	}
+	w.End()
+	w.Close()
+	w.Begin()
+	w.Wake()
+	w.Close()
+}
+
+// A socket is named as long as it is not read empty, by its id, and not after Remove;
+// a poller that is watched by another is ready when what it watches is.
+func TestPoller(t *testing.T) {
+	w := newWaiter(t)
+	outer := newWaiter(t)
+	rx, to := open(t, "127.0.0.1")
+	tx, _ := open(t, "127.0.0.1")
+	must(t, w.Poller.Add(rx, 7, unix.EPOLLIN))
+	must(t, outer.Poller.AddPoller(w.Poller, 8))
+	if evs := w.Ready(); len(evs) != 0 {
+		t.Errorf("ready before anything came: %v", evs)
+	}
+	sa := NewSockaddr(to, 1)
+	for range 2 {
+		if errno := SendTo(tx, []byte("x"), &sa); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	in, _ := newBatch(1, 64)
+	for range 2 {
+		until(outer, (*Waiter).Sleep, 8, Forever)
+		until(w, (*Waiter).Sleep, 7, Forever)
+		if n, errno := in.Recv(rx, 1); n != 1 {
+			t.Fatal(errno)
+		}
+	}
+	if evs := w.Ready(); len(evs) != 0 {
+		t.Errorf("ready when it was read empty: %v", evs)
+	}
+	if errno := SendTo(tx, []byte("x"), &sa); errno != 0 {
+		t.Fatal(errno)
+	}
+	w.Poller.Remove(rx)
+	if evs := w.Ready(); len(evs) != 0 {
+		t.Errorf("ready though nobody watches: %v", evs)
+	}
+	// Once, until it is asked for again.
+	must(t, w.Poller.Add(tx, 9, unix.EPOLLOUT|unix.EPOLLONESHOT))
+	if evs := w.Ready(); len(evs) != 1 || evs[0].Fd != 9 {
+		t.Errorf("a socket with room: %v", evs)
+	}
+	if evs := w.Ready(); len(evs) != 0 {
+		t.Errorf("a socket with room, again: %v", evs)
+	}
+	must(t, w.Poller.Rearm(tx, 9, unix.EPOLLOUT|unix.EPOLLONESHOT))
+	if evs := w.Ready(); len(evs) != 1 || evs[0].Fd != 9 {
+		t.Errorf("a socket with room, asked for again: %v", evs)
+	}
+	var evs [1]unix.EpollEvent
+	if got := w.Poller.Block(evs[:], 1); len(got) != 0 {
+		t.Errorf("a timeout of 1 ns: %v", got)
+	}
+	w.Poller.Close()
+	w.Poller.Close()
+	if err := w.Poller.Add(rx, 1, unix.EPOLLIN); err == nil || len(w.Ready()) != 0 {
+		t.Error("a poller that is closed watches")
+	}
+}
+
+// Where a process has many Waiters a goroutine that can run does so before the thread blocks, and what that brings ends the wait. Where it has
+// few, nobody gives way.
+func TestGivesWay(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	before := waiters.Load()
+	w := newWaiter(t)
+	w.processors = int(before) + 10
+	if evs := w.giveWay(); evs != nil {
+		t.Errorf("%d events, where there are few", len(evs))
+	}
+	for waiters.Load() < int64(waitersEach*w.processors) {
+		newWaiter(t)
+	}
+	if evs := w.giveWay(); len(evs) != 0 {
+		t.Errorf("%d events, and nothing has happened", len(evs))
+	}
+	w.Begin()
+	defer w.End()
+	go w.Wake() // which runs on the only P when that is given away
+	if evs := w.giveWay(); len(evs) != 1 {
+		t.Errorf("%d events, where another goroutine wakes it", len(evs))
+	}
+}
+
+// Waiters are counted while they are there.
+func TestWaitersAreCounted(t *testing.T) {
+	before := waiters.Load()
+	w, err := NewWaiter()
+	must(t, err)
+	if n := waiters.Load(); n != before+1 {
+		t.Errorf("%d, want %d", n, before+1)
+	}
+	w.Close()
+	w.Close()
+	if n := waiters.Load(); n != before {
+		t.Errorf("%d are left, want %d", n, before)
+	}
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"cmp"
+	"flag"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag  = flag.Uint64("sim.seed", 0, "run this one seed, with its options and a trace")
+	runsFlag  = flag.Int("sim.runs", 0, "how many seeds to run; default $SIM_RUNS or a few seconds' worth")
+	firstFlag = flag.Uint64("sim.first", 1, "the first of them")
+	traceFlag = flag.Bool("sim.trace", false, "print everything that happens")
+)
+
+// Runs make short-lived memory and keep nothing: collect it seldom.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
+
+// runs is how many seeds TestSeeds runs.
+func runs(t *testing.T) int {
+	n := *runsFlag
+	if s := os.Getenv("SIM_RUNS"); n == 0 && s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatalf("SIM_RUNS: %v", err)
+		}
+	}
+	switch {
+	case n > 0:
+		return n
+	case testing.Short():
+		return 300
+	}
+	return 3000
+}
+
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	if *seedFlag != 0 {
+		o := Draw(*seedFlag)
+		t.Logf("%v", o)
+		if *traceFlag {
+			o.Trace = os.Stdout
+		}
+		r, err := Run(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(r)
+		return
+	}
+	start := time.Now()
+	all, failures := sweep(*firstFlag, runs(t))
+	for _, f := range failures {
+		t.Errorf("go test ./test/sim -run TestSeeds -sim.seed=%d\n%v", f.Options.Seed, f)
+	}
+	if all.Kept == 0 {
+		t.Error("no packet waited where it had arrived")
+	}
+	if all.Receiver.History == 0 {
+		t.Error("nothing was fetched of what was sent before a subscriber came")
+	}
+	if all.Replies == 0 || all.Sender.Recalled == 0 || all.Sender.RepliesDuplicate == 0 {
+		t.Errorf("%d replies came, %d were asked for again, %d packets of them came twice", all.Replies, all.Sender.Recalled, all.Sender.RepliesDuplicate)
+	}
+	if all.Answered == 0 || all.Unsupported == 0 {
+		t.Errorf("%d topics are answered, %d times packets are told that cannot be read", all.Answered, all.Unsupported)
+	}
+	t.Logf("%.0f seeds/s: %v", float64(all.Runs)/time.Since(start).Seconds(), all)
+}
+
+// Seeds that have found a fault, of the core or of the simulator.
+func TestSeedsOfFaults(t *testing.T) {
+	for _, seed := range []uint64{310303, 405827, 424286, 460455, 465072} {
+		if _, err := Run(Draw(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+}
+
+// sweep runs n seeds from first on, on all processors, and returns the first
+// few failures.
+func sweep(first uint64, n int) (*Report, []*Failure) {
+	var (
+		all      Report
+		failures []*Failure
+		mu       sync.Mutex
+		next     atomic.Uint64
+		wg       sync.WaitGroup
+	)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				mu.Lock()
+				enough := i >= uint64(n) || len(failures) >= 3
+				mu.Unlock()
+				if enough {
+					return
+				}
+				r, err := Run(Draw(first + i))
+				mu.Lock()
+				if err != nil {
+					failures = append(failures, err.(*Failure))
+				}
+				all.Add(r)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(failures, func(a, b *Failure) int { return cmp.Compare(a.Options.Seed, b.Options.Seed) })
+	return &all, failures
+}
+
+func TestSimple(t *testing.T) {
+	for _, loss := range []Ratio{0, Percent, 10 * Percent, 30 * Percent} {
+		o := Simple(1, 3, 20000)
+		o.Net.Loss = loss
+		o.Net.Duplicate, o.Net.Reorder, o.Net.ReorderDepth = 2*Percent, 5*Percent, 16
+		if *traceFlag {
+			o.Trace = os.Stdout
+		}
+		r, err := Run(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(r)
+	}
+}
+
+// A pattern that begins beside streams in full flight has every message from there on, and no
+// packet waits for a name before. docs/protocol.md §9.9.
+func TestLatePattern(t *testing.T) {
+	for _, loss := range []Ratio{0, 5 * Percent} {
+		for seed := range uint64(20) {
+			o := Simple(seed, 2, 5000)
+			o.Net.Loss, o.Net.UnicastLoss = loss, loss
+			o.Publishers[0].Topics = 12
+			for i := range o.Subscribers {
+				x := &o.Subscribers[i]
+				if x.InPlace = i == 0; !x.InPlace {
+					x.Readers = []Reader{{Block: true}}
+				}
+				x.Patterns = []Pattern{{At: time.Duration(seed+1) * 150 * time.Microsecond, Text: ">"}}
+				x.Stays[0].After = 1500 * time.Microsecond // topics that were named before have no names here
+			}
+			r := mustRun(t, o)
+			if r.Ahead == 0 || r.Unnamed > 0 || r.Named == 0 {
+				t.Errorf("seed %d: names were learned ahead %d times, %d in all, %d not", seed, r.Ahead, r.Named, r.Unnamed)
+			}
+		}
+	}
+}
