@@ -25,7 +25,6 @@ func TestSimSuite(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"PublishSubscribe", TestPublishSubscribe},
-		{"LossyManySizes", TestLossyManySizes},
 		{"LargeMessages", TestLargeMessages},
 		{"ManyPublishersOneGroup", TestManyPublishersOneGroup},
 		{"TopicsOfOneGroup", TestTopicsOfOneGroup},
