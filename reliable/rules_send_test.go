@@ -25,7 +25,7 @@ func TestRepairBudget(t *testing.T) {
 		rounds  []int // packets repaired in each, as many as go
 	}{
 		{"nothing else is sent", 0, 0, first, false, []int{start, 2 * start, 4 * start, 8 * start}},
-		{"what was repaired before", 0, 0, repeat, false, []int{start, start, start}},
+		{"what was repaired before", 0, 0, repeat, false, []int{start, start / 2, start / 2, start / 3}},
 		{"one in sixteen is asked for again", 0, 1, first, false, []int{start, start, start}},
 		{"a quarter is asked for again", 0, 4, first, false, []int{start, start, start}},
 		{"all is asked for again", 0, start, first, false, []int{start, start, start}},
@@ -94,15 +94,16 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	}
 }
 
-// A round trip is that of the farthest receiver that asks. docs/protocol.md §6.11.
+// A round trip is that of the farthest receiver that asks: it rises at once, and falls by an eighth. docs/protocol.md §6.11.
 func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 	var b repairBudget
 	b.init(0.5, 1472, 1)
 	for _, rtt := range []time.Duration{time.Millisecond, 80 * time.Millisecond, 50 * time.Microsecond} {
 		b.asked(rtt)
 		b.asked(rtt / 2)
+		before := b.rtt
 		b.tick(b.began.Add(b.rtt))
-		if want := max(rtt, minRetry); b.rtt != want {
+		if want := max(rtt, before-before/8); b.rtt != want {
 			t.Errorf("a round trip of %v, want %v", b.rtt, want)
 		}
 		if want := b.window / b.rtt.Seconds(); b.rate != want {

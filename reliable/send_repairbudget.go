@@ -13,7 +13,7 @@ type repairBudget struct {
 	packet      int
 
 	window float64       // bytes a round trip
-	rtt    time.Duration // of the farthest of those that asked
+	rtt    time.Duration // of the farthest of those that asked; it rises at once and falls slowly
 	round  time.Duration // how long the round is
 	held   bool          // flow control lets no data out
 	began  Instant       // the round
@@ -68,7 +68,10 @@ func (b *repairBudget) tick(now Instant) {
 		b.window *= 2
 	}
 	if b.slowest > 0 {
-		b.rtt = max(minRetry, b.slowest)
+		b.rtt = max(minRetry, b.slowest, b.rtt-b.rtt/8)
+	}
+	if b.short && 2*b.repeated > b.repaired { // they fill a queue, or are in vain
+		b.rtt = max(b.rtt, min(2*b.rtt, maxRetry))
 	}
 	b.began = now
 	b.dataBefore, b.lastRepaired = b.data, b.repaired

@@ -73,7 +73,7 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14456, "internal/pattern internal/wire transport"},
+	{"reliable", 14462, "internal/pattern internal/wire transport"},
 
 	// The engine.
 	{"pubsub/events", 375, ""},
