@@ -329,8 +329,8 @@ func (x *Member) unanswered(now upTime) time.Duration {
 // never called they are always handled at once. docs/protocol.md §6.15.
 func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
 
-// RepliesLost says that replies were dropped on this host: that a member was not heard says nothing until it has been asked as
-// often again. docs/protocol.md §8.4.
+// RepliesLost says that replies were dropped on this host, or questions not sent: that a member was not heard says nothing until
+// it has been asked as often again. docs/protocol.md §8.4.
 func (s *Sender) RepliesLost() {
 	for _, x := range s.members.list {
 		x.asked = solicited{}

@@ -73,6 +73,9 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	case trainControl:
 		s.stats.ControlSent += uint64(n)
 		s.stats.ControlUnsent += uint64(o.count - n)
+		if n < o.count { // a heartbeat that never left asks no member
+			s.RepliesLost()
+		}
 		s.unannounce(now, n)
 		s.requests.unsent(s, now, n)
 	case trainRepair:

@@ -225,6 +225,31 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	}
 }
 
+// A publisher whose heartbeats do not leave takes no member for silent. docs/protocol.md §8.4.
+func TestQuestionsNotSentAreNoSilence(t *testing.T) {
+	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
+	b.status(1, 0, 4, 0)
+	b.assign(10)
+	pass := func(sends bool) {
+		for start := b.now; b.now.Sub(start) < 10*time.Second; b.now = max(b.now.Add(time.Millisecond), b.s.Deadline()) {
+			if sends {
+				b.next()
+				continue
+			}
+			var tr transport.Outbound
+			if b.s.Next(b.now, &tr) {
+				b.s.Sent(b.now, 0, b.s.out.posted)
+			}
+		}
+	}
+	if pass(false); b.s.Stats().ReceiversSilent != 0 {
+		t.Fatal("released while no question leaves")
+	}
+	if pass(true); b.s.Stats().ReceiversSilent != 1 {
+		t.Error("not released when it was asked")
+	}
+}
+
 // A publisher that has not read what came to it, or has dropped some of it, takes nobody for silent.
 // docs/protocol.md §6.15, §8.4.
 func TestUnreadRepliesAreNoSilence(t *testing.T) {
