@@ -211,7 +211,11 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 	defer said.Stop()
 	p.waiting.Store(true)
 	defer p.waiting.Store(false)
-	bounded, stop := p.whileItMoves(ctx, func() string { return fmt.Sprint(p.p.Subscribers()) }, func() error {
+	present := 0 // the most at a time: one that comes and goes, again and again, is no progress
+	bounded, stop := p.whileItMoves(ctx, func() int {
+		present = max(present, p.p.Subscribers())
+		return present
+	}, func() error {
 		return fmt.Errorf("gave up, for none has come for %v (-stall-limit says how long); there: %s", p.stall, p.there())
 	})
 	defer stop()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -21,14 +22,15 @@ func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Contex
 		ctx, cancel := context.WithTimeoutCause(ctx, linger, fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger))
 		return ctx, cancel
 	}
-	return p.whileItMoves(ctx, func() string { return progressOf(p.sender().Subscribers) }, func() error {
+	var progress endProgress
+	return p.whileItMoves(ctx, func() int { return progress.of(p.sender().Subscribers) }, func() error {
 		return fmt.Errorf("%w: gave up waiting, for none has come any further for %v; -stall-limit says how long", errLinger, p.stall)
 	})
 }
 
 // whileItMoves ends ctx with cause when what progress returns has not changed for the stall limit, of which time in which
 // the process did not run is no part.
-func (p *pub) whileItMoves(ctx context.Context, progress func() string, cause func() error) (context.Context, func()) {
+func (p *pub) whileItMoves(ctx context.Context, progress func() int, cause func() error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if p.stall == 0 { // to wait for ever was asked for
 		return ctx, func() { cancel(nil) }
@@ -74,14 +76,37 @@ func receiverName(r pubsub.Receiver) string {
 	return name
 }
 
-// progressOf changes when a subscriber has got more, has come or has gone.
-func progressOf(all []pubsub.Receiver) string {
-	slices.SortFunc(all, func(a, b pubsub.Receiver) int { return cmp.Compare(a.ID, b.ID) })
-	var b strings.Builder
-	for _, r := range all {
-		fmt.Fprintf(&b, "%x %d %v\n", r.ID, r.Behind, r.Released)
+// endProgress counts how often subscribers came closer to having everything: one had fewer packets to get than ever, or
+// fewer subscribers than ever are left. One that comes, again and again, is no progress.
+type endProgress struct {
+	behind map[uint64]uint64 // the fewest packets of each
+	left   int               // the fewest
+	steps  int
+}
+
+func (e *endProgress) of(all []pubsub.Receiver) int {
+	if e.behind == nil {
+		e.behind, e.left = make(map[uint64]uint64), math.MaxInt
 	}
-	return b.String()
+	left := 0
+	for _, r := range all {
+		if r.Released {
+			continue
+		}
+		left++
+		before, known := e.behind[r.ID]
+		if known && uint64(r.Behind) < before {
+			e.steps++
+		}
+		if !known || uint64(r.Behind) < before {
+			e.behind[r.ID] = uint64(r.Behind)
+		}
+	}
+	if left < e.left {
+		e.left = left
+		e.steps++
+	}
+	return e.steps
 }
 
 // mostWaitedFor is how many subscribers are named.

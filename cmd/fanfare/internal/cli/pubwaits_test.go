@@ -109,11 +109,11 @@ func TestPubWaitsForWhatItStandsStillIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, still = 5 * time.Second, 7 * time.Second
 		begun, looked := time.Now(), 0
-		ctx, stop := (&pub{slowLimit: slowLimit{stall: limit}}).whileItMoves(t.Context(), func() string {
+		ctx, stop := (&pub{slowLimit: slowLimit{stall: limit}}).whileItMoves(t.Context(), func() int {
 			if looked++; looked == 3 {
 				time.Sleep(still)
 			}
-			return "the same"
+			return 1
 		}, func() error { return errLinger })
 		defer stop()
 		<-ctx.Done()
@@ -144,4 +144,49 @@ func TestPubWaitForFirstIsBounded(t *testing.T) {
 			t.Errorf("exit %d, want %d, and no %q in:\n%s", r.code, exitIncomplete, c.says, r.stderr)
 		}
 	}
+}
+
+// A subscriber that comes and goes, again and again, does not keep pub waiting.
+func TestComingAndGoingIsNoProgress(t *testing.T) {
+	stays := pubsub.Receiver{ID: 1, Behind: 5}
+	var e endProgress
+	steps := e.of([]pubsub.Receiver{stays})
+	for id := range uint64(20) {
+		for _, all := range [][]pubsub.Receiver{{stays, {ID: 2 + id, Behind: 9}}, {stays}, {stays, {ID: 2, Behind: 9}}} {
+			if n := e.of(all); n != steps {
+				t.Fatalf("%d steps, want %d: %+v", n, steps, all)
+			}
+		}
+	}
+	stays.Behind--
+	if n := e.of([]pubsub.Receiver{stays}); n != steps+1 {
+		t.Errorf("%d steps when one has got more, want %d", n, steps+1)
+	}
+	stays.Released = true
+	if n := e.of([]pubsub.Receiver{stays}); n != steps+2 {
+		t.Errorf("%d steps when one is released, want %d", n, steps+2)
+	}
+
+	// Before the first message: once a second another one is there for a moment.
+	url := memURL(t)
+	p := start(t, strings.NewReader("one\n"), "pub", "-t", url, "-wait", "2", "-stall-limit", "1s", "md.x")
+	for again := true; again; {
+		select {
+		case <-p.done:
+			again = false
+			continue
+		default:
+		}
+		bus, err := pubsub.Open(testContext(t), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bus.Handle("md.x", func(pubsub.Message, error) {}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		bus.Close()
+		time.Sleep(100 * time.Millisecond)
+	}
+	p.end(t, exitIncomplete)
 }

@@ -81,11 +81,11 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	stdout := newOutWriter(last, s.e.stdout)
 	defer stdout.close()
 	s.tally.init(s.topics)
-	file, err := s.output(stdout, s.tally.topics.several())
-	if err != nil {
+	if err := s.openPositions(); err != nil { // before the output is emptied
 		return &usageError{err}
 	}
-	if err := s.openPositions(); err != nil {
+	file, err := s.output(stdout, s.tally.topics.several())
+	if err != nil {
 		return &usageError{err}
 	}
 	if text := s.mixed(); text != "" && !s.quiet {

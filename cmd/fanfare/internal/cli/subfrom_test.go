@@ -34,8 +34,15 @@ func TestSubFromIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for from, want := range map[string]string{"1500": "live, window, state, file:FILE", "file:": "needs the name", "file:" + file: "cannot unmarshal", "file:/there/is/none": "/there/is/none"} {
-		sub := start(t, nil, "sub", "-t", memURL(t), "-from", from, "x")
+		out := filepath.Join(t.TempDir(), "out")
+		if err := os.WriteFile(out, []byte("before"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sub := start(t, nil, "sub", "-t", memURL(t), "-o", out, "-from", from, "x")
 		sub.end(t, exitUsage)
+		if kept, err := os.ReadFile(out); err != nil || string(kept) != "before" {
+			t.Errorf("-from %s: the output is %q, %v", from, kept, err)
+		}
 		if text := sub.stderr.String(); !strings.Contains(text, want) {
 			t.Errorf("-from %s: %q", from, text)
 		}
