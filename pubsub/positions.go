@@ -16,13 +16,16 @@ import (
 // Positions is how far a subscriber has come, in each topic of each run of a publisher: numbers of messages belong
 // to a topic, a Publisher and an Epoch. Give Add all that a subscription delivers, keep the Positions with the results, as JSON, and
 // begin with them after a restart: From(positions) delivers each message that follows, once, or a *GapError in its place,
-// whichever publishers were restarted meanwhile.
+// of each run of a publisher that is heard.
 //
 //   - A topic of which there is no position, as of a publisher that was started since, begins with message 0.
 //     What is not held any more is a *GapError. So From(new(Positions)) begins with all that there ever was.
 //   - A publisher of which there is a position, and that is not heard with that epoch for 8 s, has ended or was lost since: a *GapError
 //     with Open says that messages may be lost, for nobody knows. With PublisherEvents Add keeps that, and it is not said again
 //     unless the publisher was heard meanwhile; without, it is said by each subscription that begins with that position.
+//
+// A run that began and ended while no subscription with these positions was there leaves no trace: nothing says that it was. A
+// publisher that waits for its subscribers (WaitSubscribers) does not run without them.
 //
 // There is a position for each topic of each run that something was delivered of, and they become more with each restart of a publisher.
 // With PublisherEvents those of a run that has ended go when the next run of the same Config.Name is heard for the first time.

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,6 +74,35 @@ func TestUnreadIsTold(t *testing.T) {
 		for i, st := range steps {
 			if _, tell := x.note(reliable.Instant(time.Hour+st.at), st.pos, st.holds); tell != st.tell {
 				t.Errorf("%s, step %d: told %v", name, i, tell)
+			}
+		}
+	}
+}
+
+// The log names the member that does not keep up, with what it receives: after 2 s, 4 s, …; another one at once.
+func TestTrailingMemberIsLogged(t *testing.T) {
+	var text bytes.Buffer
+	_, l := newLoop(t, Config{})
+	p := &Publication{l: &Loop{journal: newJournal(slog.New(slog.NewTextHandler(&text, nil)), newClock(), new(presences)), t: l.t}}
+	x := &p.stalls.trails
+	for i, step := range []struct {
+		receiver uint64
+		want     string
+	}{{1, "for=2s"}, {1, "for=4s"}, {1, ""}, {1, "for=8s"}, {2, "for=2s"}} {
+		text.Reset()
+		x.note(reliable.Instant(time.Duration(2*i)*time.Second), reliable.Trailing{
+			Hold:     reliable.Hold{Receiver: step.receiver, Name: "desk", Address: "10.0.0.2:9", For: 2 * time.Second, Behind: 7},
+			Received: 850, Sent: 1700})
+		p.tell()
+		if step.want == "" {
+			if text.Len() > 0 {
+				t.Errorf("step %d: %s", i, &text)
+			}
+			continue
+		}
+		for _, want := range []string{step.want, "level=WARN", "name=desk", "address=10.0.0.2:9", "received_packets_per_s=850", "published_packets_per_s=1700", "behind_packets=7"} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("step %d: no %s in %q", i, want, &text)
 			}
 		}
 	}
