@@ -7,11 +7,13 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // A stream with keys runs while an attacker sends what he likes, and once more beside who sends nothing: the subscriber has
 // everything, exactly (outcome.check), and each is measured beside the undisturbed one.
 func TestAttack(t *testing.T) {
+	testenv.Slow(t)
 	b := newBench(t, "udp")
 	b.Attacker, b.Publishers, b.Seconds = AttackerShares, b.Publishers[:1], 1
 	if err := b.Settings.Check("throughput", b.Contenders); err != nil {
@@ -42,6 +44,7 @@ func TestAttack(t *testing.T) {
 
 // An attacker with a processor for himself leaves the others to publisher and subscribers, in all runs.
 func TestAttackApart(t *testing.T) {
+	testenv.Slow(t)
 	all, err := worker.Processors()
 	attacker, attackerErr := processorsOf(worker.RoleAttack)
 	others, othersErr := processorsOf(worker.RolePublish)
@@ -117,6 +120,7 @@ func TestAttackIsChecked(t *testing.T) {
 
 // With keys and losses both are measured once more without losses: what is kept with keys is told beside what is without.
 func TestSealedLoss(t *testing.T) {
+	testenv.Slow(t)
 	b := newBench(t, "udp")
 	b.Sealed, b.Loss, b.Publishers, b.Baselines = true, 0.01, b.Publishers[:1], nil
 	result, err := b.Run(t.Context(), "throughput")

@@ -6,10 +6,12 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Batches are measured beside single messages, of both kinds of publishers, and beside baselines.
 func TestBatches(t *testing.T) {
+	testenv.Slow(t)
 	for _, p := range []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared} {
 		b := newBench(t, "mem")
 		b.Publishers, b.Batch, b.Seconds, b.CheckAll, b.Baselines = []worker.Publisher{p}, 16, 0.05, true, []string{contenders.Channel}

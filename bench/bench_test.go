@@ -16,6 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // TestMain makes the test's program a worker, too.
@@ -208,6 +209,7 @@ func positive(t *testing.T, m map[string]any, path ...string) {
 
 // The objects that scripts rely on.
 func TestThroughputJSON(t *testing.T) {
+	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "udp")
 	b.Baselines = []string{contenders.Raw, contenders.Naive}
@@ -277,6 +279,7 @@ func TestLatencyJSON(t *testing.T) {
 
 // Every scenario works, with subscribers of all kinds.
 func TestScenarios(t *testing.T) {
+	testenv.Slow(t)
 	b := newBench(t, "mem")
 	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.Channel}
 	b.Rate, b.Subs, b.CheckAll = 2000, 2, true
@@ -306,6 +309,7 @@ func TestScenarios(t *testing.T) {
 // interface, in turns, and the result says whether it reaches the share that was
 // asked for.
 func TestRoCEBesideUDP(t *testing.T) {
+	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "roce")
 	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.UDP}
@@ -385,6 +389,7 @@ func TestTransports(t *testing.T) {
 
 // Raw and the ring by a call a message have the same messages, in the same packets, of any size that fits.
 func TestCalls(t *testing.T) {
+	testenv.Slow(t)
 	onLinux(t)
 	for transport, names := range map[string][]string{"udp": {contenders.Raw, contenders.RawCalls}, "shm": {contenders.Ring, contenders.RingCalls, contenders.RawCalls}} {
 		b := newBench(t, transport)
@@ -419,6 +424,7 @@ func TestCalls(t *testing.T) {
 // A ring in shared memory is beside what goes through it, with every load, whose readers sleep or do not, and messages larger
 // than a block of it; and it leaves nothing.
 func TestRing(t *testing.T) {
+	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "shm")
 	b.Publishers, b.Baselines, b.Subs = b.Publishers[:1], []string{contenders.Ring}, 2
@@ -491,6 +497,7 @@ func longEnough(t *testing.T, b *Bench) (*Result, error) {
 
 // Processes are looked at, each at its socket, also where nothing leaves them.
 func TestTopIsAttached(t *testing.T) {
+	testenv.Slow(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no sockets to look at there")
 	}
@@ -509,6 +516,7 @@ func TestTopIsAttached(t *testing.T) {
 
 // Metrics are read, also of what does not leave its process.
 func TestMetricsAreRead(t *testing.T) {
+	testenv.Slow(t)
 	b := newBench(t, "mem")
 	b.Publishers, b.Metrics, b.Seconds = b.Publishers[:1], "localhost:0", 2
 	result, err := longEnough(t, b)

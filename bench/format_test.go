@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Lines for benchstat: the host, the units with their directions, and for each run a name
@@ -54,6 +55,7 @@ BenchmarkIdle/who=ours/transport=udp/subs=1/loss=0.01-2 1 0.25 pub-cpu-%
 // What is measured can be read by benchstat: no unit stands twice in a line, and none has a
 // space.
 func TestBenchFormatOfRuns(t *testing.T) {
+	testenv.Slow(t)
 	b := newBench(t, "mem")
 	b.Rate, b.Runs, b.Seconds = 2000, 2, 0.05
 	name := regexp.MustCompile(`^Benchmark[A-Z][a-z]+(/[a-z-]+=[^/ ]+)+-[0-9]+$`)

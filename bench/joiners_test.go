@@ -3,11 +3,14 @@ package bench
 import (
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Others join with the publisher's state while a subscriber's latency is measured, or are
 // there all the time: the subscriber has everything, and the table shows it all.
 func TestJoiners(t *testing.T) {
+	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "udp")
 	b.Joiners, b.Publishers, b.Rate, b.Seconds = 3, b.Publishers[:1], 1000, 0.5

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // One of two subscriber processes is stopped while messages are published, under each
@@ -12,6 +13,7 @@ import (
 // stopped says exactly what it lacks (outcome.check), and each is measured beside the same
 // with nobody stopped.
 func TestStoppedSubscribers(t *testing.T) {
+	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "udp")
 	b.Subs, b.Stopped, b.Publishers = 2, 1, b.Publishers[:1]

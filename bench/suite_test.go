@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // A measurement that fails or is called off gives what it has, and says that this is not
 // all.
 func TestIncomplete(t *testing.T) {
+	testenv.Slow(t)
 	b := newBench(t, "mem")
 	b.Seconds, b.Publishers, b.Runs = 0.05, b.Publishers[:1], 2
 

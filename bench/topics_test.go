@@ -8,11 +8,13 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Every shape of a load carries its messages, each topic's in order and all of them,
 // beside one publisher on one topic.
 func TestShapes(t *testing.T) {
+	testenv.Slow(t)
 	shared := []worker.Publisher{worker.PublisherShared}
 	for name, shape := range map[string]func(*Settings){
 		"round":         func(s *Settings) { s.Topics = 20 },

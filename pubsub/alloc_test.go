@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // One message, published, sent, received and delivered, allocates nothing: neither with a
@@ -30,6 +32,7 @@ func TestNoAllocationPerMessage(t *testing.T) {
 
 // Nor does it with any policy for readers that are too slow.
 func TestSlowPoliciesAllocateNothing(t *testing.T) {
+	testenv.Slow(t)
 	for _, p := range []SlowPolicy{SlowBlock, SlowGap, SlowLatest, SlowEvict} {
 		t.Run(fmt.Sprint(p), func(t *testing.T) {
 			url := memURL(t)
@@ -42,6 +45,7 @@ func TestSlowPoliciesAllocateNothing(t *testing.T) {
 // Nor does it by a pattern, from the window on, with a handler in a goroutine of its own, where not
 // all are waited for, or over two legs.
 func TestWaysToSubscribeAllocateNothing(t *testing.T) {
+	testenv.Slow(t)
 	for _, c := range []struct {
 		name  string
 		topic string

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What Publish has taken beside a Close is delivered: nothing is taken behind
 // the announced end.
 func TestPublishBesideClose(t *testing.T) {
+	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		for range 5 {
@@ -69,6 +71,7 @@ func TestPublishBesideClose(t *testing.T) {
 
 // A subscriber that closes under load hears of no gap: it has left.
 func TestCloseOfSubscriberIsNoGap(t *testing.T) {
+	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		pubBus := openBus(t, Config{Linger: -1}, url)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -171,6 +172,7 @@ func TestDictionaries(t *testing.T) {
 
 // Compression allocates nothing either.
 func TestCompressAllocatesNothing(t *testing.T) {
+	testenv.Slow(t)
 	if poolsForget() {
 		t.Skip("with the race detector sync.Pool, from which the codecs take, forgets at random")
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -137,6 +138,7 @@ func TestExclusivePublisherPauses(t *testing.T) {
 // A bus that is closed while exclusive publishers are at work: they learn of it,
 // and nobody writes into memory that is gone.
 func TestCloseUnderExclusivePublishers(t *testing.T) {
+	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
 		for range fewer(20) {
 			bus, err := Config{Logger: quiet, Linger: -1}.Open(t.Context(), url)

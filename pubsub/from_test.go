@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -222,6 +223,7 @@ func TestFromComesAndGoes(t *testing.T) {
 // 50 join over sockets a feed that goes on, at 1 % loss: each has it in order and once from
 // where the window began.
 func TestFiftyJoinsUnderLoss(t *testing.T) {
+	testenv.Slow(t)
 	if testing.Short() {
 		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
 	}

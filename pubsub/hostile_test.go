@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/legs"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -23,6 +24,7 @@ var hostilePackets = flag.Int("hostile", 1_000_000, "hostile `packets` of TestHo
 // publisher, of another key, of a revoked one, of long ago, open ones and garbage. None is believed, and all that was published is delivered once, whole
 // and in order. docs/protocol.md §27.1, §27.6, §27.7.
 func TestHostile(t *testing.T) {
+	testenv.Slow(t)
 	const groups, epochs = 4, 2
 	n := *hostilePackets
 	if testing.Short() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -245,6 +246,7 @@ func BenchmarkInspect(b *testing.B) {
 
 // A bus says of a publisher that is lost for how long it has been, to who reads and to handlers.
 func TestInspectLostPublisher(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()

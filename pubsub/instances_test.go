@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -209,6 +210,7 @@ func TestRollingUpdateRolledBack(t *testing.T) {
 // A bus is killed and started again: its messages and those of the next one are all
 // there, and the first one is told as restarted. With an epoch that is lower, too.
 func TestKilledAndRestarted(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		for _, epochs := range [][]uint64{{1000, 2000}, {4000, 3000}} {
@@ -230,6 +232,7 @@ func TestKilledAndRestarted(t *testing.T) {
 
 // Three at a time, of which each goes another way.
 func TestThreeInstances(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -255,6 +258,7 @@ func TestThreeInstances(t *testing.T) {
 // A name that is given twice is told of: to subscriptions, to the bus, and to the buses
 // that have it, where they subscribe.
 func TestDuplicateName(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	instanceFabrics(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/legs"
@@ -148,6 +149,7 @@ func memLegs(t *testing.T) (*legs.Transport, []*cuttable) {
 // A leg is cut and restored under load, one after the other: there is no gap and nothing
 // comes twice, and events say which leg it was.
 func TestLegIsCutUnderLoad(t *testing.T) {
+	testenv.Slow(t)
 	ctx := testContext(t)
 	x, _ := memLegs(t)
 	pubBus, err := Config{Logger: quiet, Silence: 10 * time.Second}.OpenTransport(x)

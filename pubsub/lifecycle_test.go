@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -107,6 +108,7 @@ func testPublisherRestart(t *testing.T) {
 
 // A publisher that dies is reported lost.
 func TestPublisherLost(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()
@@ -136,6 +138,7 @@ func toDie(t *testing.T, ctx context.Context, name string, sub *Subscription) tr
 
 // A subscriber that dies holds the publisher up only until it is found silent.
 func TestSubscriberKilled(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	name := t.Name()
@@ -181,6 +184,7 @@ func TestSubscriberKilled(t *testing.T) {
 // 32 publishers share a group: each gets through, in order, and the memory of
 // the receive windows stays within its bound.
 func TestManyPublishersOneGroup(t *testing.T) {
+	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		const publishers = 32
@@ -262,6 +266,7 @@ func TestTopicsOfOneGroup(t *testing.T) {
 }
 
 func TestLargeMessages(t *testing.T) {
+	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)

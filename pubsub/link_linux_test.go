@@ -30,6 +30,7 @@ const publisherPipe = "FANFARE_TEST_PUBLISHER"
 // stream goes on each time, and nothing is lost silently: each message comes
 // once, in order, or is named by a gap.
 func TestInterfaceComesAndGoes(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	far := startFar(t, publishOverWire)
 	if far == nil {

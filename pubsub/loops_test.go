@@ -10,10 +10,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // TestLoopsSuite runs the tests of delivery, and of what goes with it, once more with three loops a bus.
 func TestLoopsSuite(t *testing.T) {
+	testenv.Slow(t)
 	was, wasFabrics := defaultLoops, fabrics
 	defer func() { defaultLoops, fabrics = was, wasFabrics }()
 	defaultLoops, fabrics = 3, []testFabric{{"mem", memURL}, {"udp", udpURL}, {"shm", shmURL}}

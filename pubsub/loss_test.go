@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
@@ -32,6 +33,7 @@ func (l *losses) add(err error) {
 
 // Every gap that a reader or a handler is told of is counted under its cause.
 func TestLossIsCounted(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, c := range []struct {
 		name      string

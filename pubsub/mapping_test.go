@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/groupmap"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // tableFile is a file with those lines.
@@ -101,6 +102,7 @@ func TestMappingErrors(t *testing.T) {
 // Buses that map topics differently are told so, with both mappings.
 // docs/protocol.md §14.1, §14.4.
 func TestMappingsDiffer(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	one, other := tableFile(t, "far.> 0-7"), tableFile(t, "far.> 8-15")
 	for _, x := range []struct{ name, there, here, says, does string }{

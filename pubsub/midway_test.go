@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A bus that is closed while somebody publishes a large message ends behind that message: who publishes it was told
 // that it is published.
 func TestCloseInTheMiddleOfAMessage(t *testing.T) {
+	testenv.Slow(t)
 	for _, own := range []bool{false, true} {
 		for range 5 {
 			ctx := testContext(t)

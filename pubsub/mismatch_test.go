@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -136,6 +137,7 @@ func TestGroupsDiffer(t *testing.T) {
 // a restart.
 // docs/protocol.md §14.7.
 func TestNoFalseAlarm(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	url := udpURL(t)

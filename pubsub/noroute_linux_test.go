@@ -17,10 +17,12 @@ import (
 // A subscriber without a route to the publisher reports that its NAKs and statuses cannot be sent: where to, why and
 // what to do, in its log and as an event; and that it is over when the route is there.
 func TestNoRouteToPublisher(t *testing.T) {
+	testenv.Slow(t)
 	noRouteToPublisher(t, "udp://239.20.0.0/24?port=7430&groups=1&iface=", "10.99.0.2:")
 }
 
 func TestNoRouteToPublisherRoCE(t *testing.T) {
+	testenv.Slow(t)
 	noRouteToPublisher(t, "roce://", "[::ffff:10.99.0.2]:")
 }
 

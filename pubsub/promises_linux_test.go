@@ -85,6 +85,7 @@ func (p *promised) link(up bool) {
 
 // TestPromises keeps each promise of the package on each fabric.
 func TestPromises(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	if !testenv.Namespace(t) {
 		return

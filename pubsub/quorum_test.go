@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // One of four subscribers stops. With a quorum of three, or where the three carry the tag
@@ -14,6 +16,7 @@ import (
 // have it; the fourth has an exact gap when it reads on.
 // docs/protocol.md §8.1, §8.11.
 func TestQuorum(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, flow := range []FlowControl{FlowQuorum(3), FlowTagged("book"), FlowQuorum(3).Tagged("book")} {
 		t.Run(strings.NewReplacer(":", "", ",", "").Replace(string(flow)), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -15,6 +16,7 @@ import (
 // by the bus; the others are delivered, and it is, too, when there is room.
 // docs/protocol.md §12.1.
 func TestRefusedPublisherIsTold(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -7,11 +7,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Who replies and closes at once, its bus or its subscription, is waited for: the reply comes, also one that its
 // requester fetches piece by piece, or of which something is lost on the way.
 func TestResponderCloses(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		for _, c := range []struct {

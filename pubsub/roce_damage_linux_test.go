@@ -19,6 +19,7 @@ import (
 // finds it, and the stream is repaired and byte by byte the same. Where the ICRC is
 // compared whole, from a raw socket or on IPv6, the damage does not come so far.
 func TestRoCEDamage(t *testing.T) {
+	testenv.Slow(t)
 	if !testenv.Namespace(t) {
 		return
 	}

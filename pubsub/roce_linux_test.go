@@ -202,6 +202,7 @@ func (p *roceProcess) kill() {
 // requests, to the one that came last. It is killed: the others go on, and
 // nothing is missing.
 func TestRoCEProcessesShareAnAddress(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	if !testenv.Namespace(t) {
 		return
@@ -237,6 +238,7 @@ func TestRoCEProcessesShareAnAddress(t *testing.T) {
 // Two hosts, each a network namespace, with a wire between them and loss on
 // both sides: everything arrives.
 func TestRoCEHosts(t *testing.T) {
+	testenv.Slow(t)
 	if testenv.Namespace(t) {
 		roceHosts(t, "", "10.9.0.1/24", "10.9.0.2/24")
 	}
@@ -245,6 +247,7 @@ func TestRoCEHosts(t *testing.T) {
 // The same over IPv6, where each receiver, with no privilege used, holds each
 // datagram against its whole ICRC.
 func TestRoCEHostsIPv6(t *testing.T) {
+	testenv.Slow(t)
 	if testenv.Namespace(t) {
 		roceHosts(t, "/ff15::20:0/112?check=udp", "fd00:9::1/64", "fd00:9::2/64")
 	}

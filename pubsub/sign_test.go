@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
@@ -305,6 +306,7 @@ func (x *insider) run(n int) {
 // An insider has the group's key and another signing key than the publisher: nothing of what he sends is
 // delivered, and he ends and damages no stream. All that was published arrives. docs/protocol.md §29.6.
 func TestInsider(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for name, seals := range map[string]bool{"sealed": true, "open": false} {
 		t.Run(name, func(t *testing.T) { testInsider(t, seals) })

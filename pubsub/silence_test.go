@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
@@ -87,6 +88,7 @@ func (s sealing) sender(index uint32) []byte {
 // nor by as many made-up senders as are remembered: a live one or one that comes, at a subscriber that is there or
 // one that comes. One that does not sign is heard again a while after one packet. docs/protocol.md §27.6, §27.9, §29.6.
 func TestInsiderSilencesNobody(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, c := range []struct {
 		how   string

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 	"github.com/fanfaremq/fanfare/transport"
@@ -182,6 +183,7 @@ func overflowed(t *testing.T, _ *simnet.Subnet, _ *Bus, subs []*Bus) {
 // Nothing is lost silently, whatever the subnet does: each of three subscribers
 // gets every message in order and once, or is told of a gap in its place.
 func TestSimAdversity(t *testing.T) {
+	testenv.Slow(t)
 	for name, c := range adversities {
 		t.Run(name, c.run)
 	}
@@ -432,6 +434,7 @@ func TestSimPublishBeforeJoined(t *testing.T) {
 // publisher gets it as well as a subscriber, and who listened to the publisher
 // hears that it is lost.
 func TestSimDeviceRemoval(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, removed := range []string{"subscriber", "publisher"} {
 		t.Run(removed, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/simnet"
@@ -20,6 +21,7 @@ import (
 // which something is wrong: order, every message once, large messages, many
 // publishers and topics, ends. What they expect stays the same.
 func TestSimSuite(t *testing.T) {
+	testenv.Slow(t)
 	tests := []struct {
 		name string
 		run  func(*testing.T)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -93,6 +94,7 @@ func TestSlowHandlerIsHeard(t *testing.T) {
 
 // The same in real time, where others take the processor, too.
 func TestSlowHandlerLive(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	if testing.Short() {
 		t.Skip("a slow handler in real time: left out with -short")

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -67,6 +68,7 @@ func (h *heard) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, nam
 // on has one gap, which is exact.
 // docs/protocol.md §8.7.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // stateOf reads the state that a subscription begins with, and the number that follows.
@@ -64,6 +66,7 @@ func TestRetain(t *testing.T) {
 // without state that there is none, and has topics that come later from their first message on.
 // docs/protocol.md §25.9.
 func TestStateOfPattern(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -127,6 +130,7 @@ func TestStateOfPattern(t *testing.T) {
 // Who begins with state and does not get it is told why, and hears what is published from
 // then on.
 func TestNoState(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	broken := errors.New("broken")
@@ -334,6 +338,7 @@ func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context
 // State that is larger than the receive window cannot come, also where nothing is published meanwhile: the error says
 // how large the window is, and what to raise. With that it comes. docs/protocol.md §25.8.
 func TestStateLargerThanTheWindow(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
 	url := memURL(t)

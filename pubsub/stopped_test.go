@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -95,6 +96,7 @@ type stopLine struct {
 // cause of its gaps, also where its publisher has forgotten it meanwhile.
 // docs/protocol.md §8.1, §8.4, §8.9, §8.12.
 func TestStoppedProcess(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	if spec := os.Getenv(stopProcess); spec != "" {
 		stopSubscriber(t, spec)

@@ -15,6 +15,7 @@ import (
 // them, a leg over each. Each end of each wire goes down and comes back under load: a leg that is down and up again is told
 // of, and each message comes once and in order, with no gap.
 func TestOneOfTwoWiresIsCut(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	far := startFar(t, publishOverTwoWires)
 	if far == nil {

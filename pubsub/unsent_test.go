@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A bus that is closed while a subscriber holds it up says how many messages it had taken
 // and never sent: together with those delivered they are all that Publish took.
 func TestCloseCountsUnsentMessages(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for name, open := range map[string]func(b *Bus) (func(context.Context, []byte) error, error){
 		"Publisher": func(b *Bus) (func(context.Context, []byte) error, error) {

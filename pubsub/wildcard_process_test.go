@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // The test of many patterns in processes of their own: the test's binary again, which this
@@ -64,6 +65,7 @@ func (w *wild) take(t *testing.T, m Message, err error) {
 // 10,000 topics on 64 groups, 100 wildcard subscriptions in three processes over UDP: every
 // message reaches exactly its subscribers, and each process joins each of the 64 groups once.
 func TestWildcardProcesses(t *testing.T) {
+	testenv.Slow(t)
 	if spec := os.Getenv(wildProcess); spec != "" {
 		wildSubscriber(t, strings.Fields(spec))
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/feed"
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/test/sim"
 )
 
@@ -46,6 +47,7 @@ func generated(t *testing.T, messages uint64) (all []Messages) {
 // With a dictionary from its first half the second half of real market data, and of the feed,
 // takes at most 0.45 of its bytes on the wire, and a link carries so many more messages.
 func TestMarketData(t *testing.T) {
+	testenv.Slow(t)
 	const packetSize = 1472
 	for name, all := range map[string][]Messages{"real": real(t), "generated": generated(t, 40_000)} {
 		half := len(all) / 2
@@ -130,6 +132,7 @@ func slowLink(t *testing.T, messages []Messages, packetSize int, compression str
 // Over a simulated link of 1 Gb/s real market data, and the feed, go so many times as fast as
 // they take fewer bytes there, with what UDP, IP and Ethernet add to each packet.
 func TestMarketDataOnSlowLink(t *testing.T) {
+	testenv.Slow(t)
 	const packetSize = 1472
 	for _, c := range []struct {
 		name  string

@@ -42,6 +42,7 @@ var complaint = regexp.MustCompile(`(?m)^.*(:ERROR:CONSOLE|:CONSOLE.*(Uncaught|R
 // A browser draws every chart, in the colours of light and dark, as wide as a phone and as
 // a screen.
 func TestInBrowser(t *testing.T) {
+	testenv.Slow(t)
 	dom := open(t, "--dump-dom")
 	if n := strings.Count(dom, "<canvas"); n != 8 {
 		t.Errorf("%d charts are drawn, want 8", n)

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 var floodKey = bytes.Repeat([]byte{0x11}, 32)
@@ -84,6 +86,7 @@ end
 // all groups. What is likely is found behind them, and so is a group, of all that there can be, that was found before them; of others it
 // is said that they were not looked for. docs/protocol.md §27.4.
 func TestTsharkMadeUpSalts(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	const (
 		madeUp   = 300

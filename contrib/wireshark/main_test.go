@@ -285,6 +285,7 @@ func infiniband(bth []byte) []byte {
 // Wireshark has every field of every vector by the same name and with the same value, over UDP,
 // in RoCEv2 and on InfiniBand. docs/protocol.md §2, §21.1.
 func TestTshark(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	all := vectors(t)
 	known := fields()
@@ -341,6 +342,7 @@ func compare(t *testing.T, name string, want, got flat, known map[string]*dissec
 
 // The filters that README.md shows have fields that there are.
 func TestFiltersOfReadme(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
 	if err != nil {
@@ -360,6 +362,7 @@ func TestFiltersOfReadme(t *testing.T) {
 
 // A packet that is cut off anywhere is said to be so, and nothing fails.
 func TestTsharkDamaged(t *testing.T) {
+	testenv.Slow(t)
 	var frames [][]byte
 	var cut []bool
 	for _, v := range vectors(t)[:10] {
@@ -378,6 +381,7 @@ func TestTsharkDamaged(t *testing.T) {
 
 // Of a sealed packet tshark shows the header, and says that it is sealed. docs/protocol.md §27.2.
 func TestTsharkSealed(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	var v struct {
 		Good []struct {
@@ -412,6 +416,7 @@ func TestTsharkSealed(t *testing.T) {
 // With keys, given as such or by a file, tshark shows what is in sealed packets of every type, as it shows them open; with another secret, or to
 // another group than there can be, nothing. docs/protocol.md §27.4.
 func TestTsharkOpened(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	v := testenv.ReadSealedVectors(t)
 	key := v.Keys[0]

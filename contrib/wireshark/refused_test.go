@@ -73,6 +73,7 @@ func (f *frames) add(t *testing.T, before, packet string) {
 // group an address is, nor what the time was, nor what a receiver has taken: such packets are opened, and what it shows of them says so.
 // docs/protocol.md §27.6.
 func TestTsharkRefuses(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	v := testenv.ReadSealedVectors(t)
 	sealedFor := make(map[string]uint32) // index of what is not changed
@@ -140,6 +141,7 @@ func TestTsharkRefuses(t *testing.T) {
 // Of the bad signed packets tshark takes those for no packets that cannot be read. It verifies none of the others: it shows what signs them, as it
 // stands there. docs/protocol.md §29.4, §29.9.
 func TestTsharkBadSigned(t *testing.T) {
+	testenv.Slow(t)
 	v := testenv.ReadSignedVectors(t)
 	trusted := make(map[uint64]bool)
 	for _, k := range v.Keys {

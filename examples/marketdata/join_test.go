@@ -79,6 +79,7 @@ func (f *joinFeed) subscriber(t *testing.T, number int, from pubsub.Start) (*int
 // rate that it reaches by itself: the books of each equal the publisher's at every number
 // that is checked.
 func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
+	testenv.Slow(t)
 	if testing.Short() {
 		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -49,6 +50,7 @@ func specs(t testing.TB) (all []Spec) {
 
 // What is packed is unpacked again, and allocates nothing. docs/protocol.md §26.2.
 func TestPack(t *testing.T) {
+	testenv.Slow(t)
 	dicts := dictionaries(t)
 	u := NewUnpacker(dicts[1:])
 	for _, spec := range specs(t) {

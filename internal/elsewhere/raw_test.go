@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // answeringRaw says text to whoever asks, and the end of it again and again. It does not hang up.
@@ -40,6 +42,7 @@ func answeringRaw(t *testing.T, text, again string) string {
 // Whatever bytes somebody answers, it comes to an error, in time, and with nothing in it that a
 // terminal obeys.
 func TestRawAnswers(t *testing.T) {
+	testenv.Slow(t)
 	const tooLate = "deadline exceeded"
 	for name, c := range map[string]struct{ text, again, want string }{
 		"nothing":                {"", "", tooLate},

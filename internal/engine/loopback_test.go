@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -25,6 +26,7 @@ func (discarding) Send(t *transport.Outbound) (int, error) { return t.Count, nil
 // Where the fabric does not return its packets to a bus, the log says that Loopback is in
 // vain; elsewhere it does not.
 func TestLoopbackOfNoEffect(t *testing.T) {
+	testenv.Slow(t)
 	var all, with atomic.Int64
 	log := slog.New(lines{&all, &with, "does not hear what it publishes"})
 	cfg := Config{Logger: log, Receiver: reliable.ReceiverConfig{Loopback: true}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -18,6 +19,7 @@ import (
 // does it, and all else on the bus waits meanwhile. Work in proportion to the square of it
 // shows in the time that this test takes. docs/protocol.md §12.5.
 func TestPatternOfManyTopics(t *testing.T) {
+	testenv.Slow(t)
 	const topics, each = 40_000, 1000
 	_, there := newLoop(t, Config{})
 	p, topic := publication(t, there, "x")
@@ -89,6 +91,7 @@ func announce(l *Loop, topics, each int) {
 // What is published on more topics than patterns can know is told as that, and not as names that were late: by the gap, to
 // handlers and to readers, and once by the log.
 func TestTooManyTopicsForPatterns(t *testing.T) {
+	testenv.Slow(t)
 	_, there := newLoop(t, Config{})
 	p, topic := publication(t, there, "x")
 	var log strings.Builder

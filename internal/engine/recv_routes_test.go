@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
@@ -17,6 +18,7 @@ import (
 // in order, whichever cursors are parked meanwhile. Those that nobody reads, of topics without messages,
 // hold nobody up.
 func TestManySubscriptionsOfAGroup(t *testing.T) {
+	testenv.Slow(t)
 	const topics, readers, idle, messages = 20, 60, 200, 20_000
 	open := func() *Loop {
 		tr, err := mem.Open(mem.Config{Name: t.Name(), Groups: 1})

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -34,6 +35,7 @@ func (u unroutable) Reply(p transport.Peer, packet []byte) error {
 // A subscriber whose statuses cannot be sent reports it once, with the publisher's address, the error and
 // the remedy, and reports the end.
 func TestCannotReply(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	var broken atomic.Bool
 	broken.Store(true)

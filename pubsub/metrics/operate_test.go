@@ -51,6 +51,7 @@ func document(t *testing.T, name string) string {
 
 // The rules for alerts do what their own tests say, and each has one.
 func TestRules(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	rules, tests := document(t, "alerts.yml"), document(t, "alerts_test.yml")
 	names := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)

@@ -36,7 +36,7 @@ func TestLimits(t *testing.T) {
 		value, limit int
 	}{
 		{"lines of code", sum(m.code), 131_850},
-		{"lines of tests", sum(m.tests), 114_500},
+		{"lines of tests", sum(m.tests), 114_800},
 		{"lines that are not Go", m.notGo, 7564},
 		{"importable names", sum(m.importable), 2064},
 		{"importable names of reliable", m.importable["reliable"], 420},
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		{"fields of structs named Config", m.settings, 296},
 		{"core functions that are passed a large object", m.passed, 125},
 		{"lines over 120 columns, without texts", m.long, 579},
-		{"words of documents", m.words, 122_800},
+		{"words of documents", m.words, 122_900},
 	} {
 		within(t, x.what, x.value, x.limit)
 	}

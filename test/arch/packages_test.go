@@ -21,7 +21,7 @@ var packages = []struct {
 	{"internal/ring", 928, ""},
 	{"internal/slow", 383, ""},
 	{"internal/sys", 1764, ""},
-	{"internal/testenv", 676, ""},
+	{"internal/testenv", 697, ""},
 	{"internal/uplot", 23, ""},
 
 	// RDMA: verbs, and their providers.
@@ -84,7 +84,7 @@ var packages = []struct {
 	{"test/sim", 6721, "internal/compress internal/pattern internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 5397, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 5400, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 573, "pubsub pubsub/events"},
 
 	// Tools.
@@ -107,7 +107,7 @@ var packages = []struct {
 	{"cmd/fanfare/internal/losses", 1682, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2287, "cmd/fanfare/internal/losses internal/inspect pubsub"},
 	{"cmd/fanfare/internal/web", 1053, "cmd/fanfare/internal/losses internal/elsewhere internal/inspect"},
-	{"cmd/fanfare/internal/cli", 11708, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/elsewhere internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/cli", 11737, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/elsewhere internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -24,6 +25,7 @@ func (u unchecked) Capabilities() transport.Capabilities {
 // With a checksum in each packet those that are damaged on the way are as good as lost,
 // in both directions.
 func TestChecksumsGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	loop := engine.Open([]transport.Transport{unchecked{net.transport(t)}}, engine.Config{
@@ -74,6 +76,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 }
 
 func TestChecksumsPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)

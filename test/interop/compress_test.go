@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
@@ -18,6 +19,7 @@ import (
 // What is compressed comes to Python, under loss, with a dictionary and without: messages of
 // one packet and of many. docs/protocol.md §26.1, §26.2, §26.4.
 func TestCompressedGoesToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for name, c := range map[string]struct {
 		codec pubsub.Compression
@@ -64,6 +66,7 @@ func packets(bus *pubsub.Bus) (n int) {
 // Without the dictionary packets are lost, told as gaps and never asked for.
 // docs/protocol.md §26.5.
 func TestPythonLacksTheDictionary(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	net.alike = true
@@ -122,6 +125,7 @@ type compressed struct {
 // literals and table, and each level. What is cut or damaged both refuse, or read the same of
 // it. docs/protocol.md §26.2 to §26.4.
 func TestDecompressors(t *testing.T) {
+	testenv.Slow(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	var all []compressed
 	for _, dict := range [][]byte{nil, plainDictionary(), trainedDictionary(t)} {

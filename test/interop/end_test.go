@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -15,6 +16,7 @@ const singleEnds = 3
 // One heartbeat of the end does not end a stream at Python, and two do; it resumes where it stood.
 // docs/protocol.md §11.5, §11.6.
 func TestForgedEndsGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go"})
 	sub := python(t, ctx, "sub.py", net.args("", "--ends", "0", topics[0])...)
@@ -61,6 +63,7 @@ func TestForgedEndsGoToPython(t *testing.T) {
 
 // And the other way. docs/protocol.md §11.5, §11.6.
 func TestForgedEndsPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{})
 	sub, err := bus.Subscribe(topics[0])

@@ -3,12 +3,14 @@ package interop
 import (
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A subscriber that does not read holds the publisher up, and loses nothing.
 func TestFlowControlPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05", ReceiveWindowBytes: 64 * 1472})
@@ -23,6 +25,7 @@ func TestFlowControlPythonToGo(t *testing.T) {
 
 // A publisher stays within the window of a subscriber that has room for few packets.
 func TestFlowControlGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, flow := range []pubsub.FlowControl{pubsub.FlowMin, pubsub.FlowTagged("book")} {
 		t.Run(string(flow), func(t *testing.T) {
@@ -39,6 +42,7 @@ func TestFlowControlGoToPython(t *testing.T) {
 
 // A publisher with few bytes of repairs a second says with NCFs how long they take.
 func TestSlowRepairsPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)
 	sum := net.toGo(t, ctx, subscription(t, bus), "loss=0.05", 500, "--repair-rate", "30000")

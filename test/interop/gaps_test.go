@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -21,6 +22,7 @@ func (c *checker) gap(topic string, first, count uint64) {
 // A publisher that waits for nobody and keeps few packets loses some for good: each
 // message is either delivered or in a gap that says exactly so.
 func TestGapsGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{FlowControl: pubsub.FlowNone, WindowBytes: 64 << 10})
@@ -39,6 +41,7 @@ func TestGapsGoToPython(t *testing.T) {
 }
 
 func TestGapsPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.3"})
 	sub := subscription(t, bus)

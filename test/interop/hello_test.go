@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -11,6 +12,7 @@ import (
 // Buses with different numbers of groups may never meet in one: they learn of each
 // other by hellos to group 0, and by the answers.
 func TestHelloPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[0]); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -85,6 +86,7 @@ func (n *network) toGo(t *testing.T, ctx context.Context, sub *pubsub.Subscripti
 }
 
 func TestGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
@@ -92,6 +94,7 @@ func TestGoToPython(t *testing.T) {
 }
 
 func TestPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listen(t, ctx)
 	sub := subscription(t, bus)
@@ -110,6 +113,7 @@ func TestPythonToGo(t *testing.T) {
 }
 
 func TestPythonToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	msgs := net.messages(1000)
@@ -121,6 +125,7 @@ func TestPythonToPython(t *testing.T) {
 
 // TestVectors has the codec in Python read and write the packets of docs/vectors.
 func TestVectors(t *testing.T) {
+	testenv.Slow(t)
 	out, err := exec.Command(python3(t), "-B", "vectors.py").CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

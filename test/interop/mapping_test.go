@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -37,6 +38,7 @@ func TestMappings(t *testing.T) {
 
 // Buses that map topics differently tell each other.
 func TestMappingsDiffer(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[1]); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -16,6 +17,7 @@ import (
 // into the stream before their first messages, and tells them when it is asked.
 // docs/protocol.md §9.9, §10.8.
 func TestPatternsOfPython(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listenWith(t, ctx, pubsub.Config{Faults: "loss=0.05,dup=0.02,reorder=0.05"})
 	sub, err := bus.Subscribe("*", pubsub.Topics("md.*.AAPL", "md.>"))
@@ -31,6 +33,7 @@ func TestPatternsOfPython(t *testing.T) {
 
 // One that begins with the window has the messages from before, too.
 func TestPatternFromWindowOfPython(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	first, _ := net.listenWith(t, ctx, pubsub.Config{})
 	live := subscription(t, first)
@@ -65,6 +68,7 @@ func (n *network) patterns(t *testing.T, ctx context.Context, faults string, end
 // Python's patterns have all that Go publishes on topics that match, and nothing else, under loss:
 // from the first message on.
 func TestPatternsToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go", Faults: "loss=0.05"})
@@ -87,6 +91,7 @@ func TestPatternsToPython(t *testing.T) {
 // topics without a name wait. Whether one waits is a matter of chance, for the names may come first: so
 // it is tried again until one did. docs/protocol.md §9.9.
 func TestLatePatternsOfPython(t *testing.T) {
+	testenv.Slow(t)
 	const attempts = 20
 	for range attempts {
 		if waits := latePatterns(t); waits > 0 || t.Failed() {

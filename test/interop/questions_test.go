@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -28,6 +29,7 @@ func crowd() []string {
 // A subscriber in Python of more topics than a status names, and one of patterns, say whether they want a topic.
 // docs/protocol.md §7.10.
 func TestQuestionsToPython(t *testing.T) {
+	testenv.Slow(t)
 	names := crowd()
 	last, none := names[len(names)-1], names[0]
 	for kind, topics := range map[string][]string{"topics": names[1:], "pattern": {"t.*." + last[2:], "*." + last[2:]}} {
@@ -67,6 +69,7 @@ const unmoved = 20
 // A publisher in Python counts a subscriber whose statuses do not name all topics once that wants the topic.
 // docs/protocol.md §7.10.
 func TestQuestionsOfPython(t *testing.T) {
+	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
 	names := crowd()
 	topic := names[len(names)-1]

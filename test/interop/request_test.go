@@ -6,12 +6,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // Requests of the Go side are answered by the Python one, each once, beside loss.
 // docs/protocol.md §24.2, §24.4.
 func TestRequestGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribeFaulty(t, ctx, net, "loss=0.05,dup=0.02,reorder=0.05", streams(), "--echo")

@@ -80,6 +80,7 @@ func goPublisher(t *testing.T, ctx context.Context, net *network) *process {
 // second is about to open its bus when the first is killed: later than 2 s after that
 // the first would be told as lost (docs/protocol.md §11.3).
 func TestRestartGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	sub := subscribe(t, ctx, net, 0)
@@ -129,6 +130,7 @@ func TestRestartGoToPython(t *testing.T) {
 }
 
 func TestRestartPythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listen(t, ctx)

@@ -5,11 +5,13 @@ import (
 	"crypto/ed25519"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // What is signed comes to Python, which verifies nothing, under loss. docs/protocol.md §29.9.
 func TestSignedGoesToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Sign: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -56,6 +57,7 @@ func publishSome(ctx context.Context, pubs map[string]*pubsub.Publisher, msgs []
 // A Python subscriber begins with the state that Go publishers keep, in the middle of what
 // they publish and with loss on both ways. docs/protocol.md §25.2, §25.6.
 func TestStateGoToPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Faults: "loss=0.05"})
@@ -109,6 +111,7 @@ func TestStateGoToPython(t *testing.T) {
 // And the other way: pub.py keeps the last message of each topic, and a Go subscription
 // begins with it, by names and by patterns. docs/protocol.md §25.1, §25.3, §25.4, §25.9.
 func TestStatePythonToGo(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	t.Run("names", func(t *testing.T) { stateToGo(t, topics) })
 	t.Run("patterns", func(t *testing.T) { stateToGo(t, []string{"*", "md.>"}) })

@@ -4,12 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // A survey hears all topics of a Python publisher, on which nothing is published yet.
 // docs/protocol.md §9.10.
 func TestSurveyOfPython(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	pub := python(t, ctx, "pub.py", append(net.args("loss=0.05"), append([]string{"--json", "--name", "python", "--wait", "1"}, topics...)...)...)

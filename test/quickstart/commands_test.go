@@ -67,6 +67,7 @@ const patience = 15 * time.Minute
 
 // The commands do what the pages say: each ends well, and says what it should.
 func TestNamespaceCommands(t *testing.T) {
+	testenv.Slow(t)
 	if !testenv.Namespace(t) {
 		return
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 var (
@@ -26,6 +28,7 @@ var (
 // What is not run, and what stands within a sentence, names commands and flags of fanfare that
 // there are, and tests and their flags that there are. So do the marks that say who runs it.
 func TestNamesInPages(t *testing.T) {
+	testenv.Slow(t)
 	c := &checker{t: t, fanfare: filepath.Join(t.TempDir(), "fanfare"), help: make(map[string]string), tests: testsOf(t)}
 	if out, err := goCommand(t, "build", "-o", c.fanfare, "./cmd/fanfare").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -15,6 +15,7 @@ import (
 // The Go of the pages compiles, as a program or as the inside of a function; programs say what
 // their last comment says. Nothing is in a language that is not checked.
 func TestNamespaceSnippets(t *testing.T) {
+	testenv.Slow(t)
 	if !testenv.Namespace(t) {
 		return
 	}

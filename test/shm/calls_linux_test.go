@@ -22,6 +22,7 @@ const messagesPerCall = 1000
 // Who publishes at full rate over shared memory, and who is subscribed, makes no system call per message. All are counted, of
 // all threads, in the processes that fanfare bench measures, from their beginning to their end. docs/protocol.md §28.8.
 func TestSystemCalls(t *testing.T) {
+	testenv.Slow(t)
 	if testing.Short() { // with the race detector
 		t.Skip("the race detector makes a message take as long as a system call")
 	}

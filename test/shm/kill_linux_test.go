@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -216,6 +217,7 @@ const lonely = 5
 // untold, those that live go on within the release rule, and the next that starts removes what is left.
 // docs/protocol.md §8.4, §28.6, §28.8.
 func TestKilled(t *testing.T) {
+	testenv.Slow(t)
 	kills := howMany(t, 12)
 	dir := scratch(t)
 	k := startKilling(t, "shm://kills?dir="+dir)

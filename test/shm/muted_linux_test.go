@@ -124,6 +124,7 @@ func await(t *testing.T, ctx context.Context, what string, all []*reading, cond 
 // that works. When it does not, whichever side fails and however, the wire brings all that follows: no gap,
 // nothing twice. One that is on the wire alone gets all from there.
 func TestMemoryBringsAllThatIsLocal(t *testing.T) {
+	testenv.Slow(t)
 	for name, kill := range map[string]func(from, to *cuttable){
 		"publisher's leg ends":  func(from, _ *cuttable) { from.Close() },
 		"subscriber's leg ends": func(_, to *cuttable) { to.Close() },

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -15,6 +16,7 @@ import (
 // go on, while a publisher that waits for nobody comes round its window: nothing that they have is
 // written over, and what they have missed is told. docs/protocol.md §28.5.
 func TestStopped(t *testing.T) {
+	testenv.Slow(t)
 	stops := howMany(t, 40)
 	rng := seeded(t)
 	url := "shm://stopped?dir=" + scratch(t)

@@ -23,6 +23,7 @@ import (
 // own, which goes with the process: IPv6 multicast, other interfaces, their
 // choice, an MTU that shrinks, a limit on memberships, interfaces that come and go.
 func TestNamespace(t *testing.T) {
+	testenv.Slow(t)
 	if !testenv.Namespace(t) {
 		return
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Wrong usage of bench: one line that says what to do, and no process started.
@@ -172,6 +174,7 @@ func TestBenchKeepsTheReportBefore(t *testing.T) {
 
 // The commands that scripts rely on, run as they are used.
 func TestBenchProcesses(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	if runtime.GOOS != "linux" {

@@ -11,10 +11,12 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 func TestPubSub(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	itch, _ := records(t, 20_000)
 	for _, c := range []struct {
@@ -278,6 +280,7 @@ func TestPubFaultyStdin(t *testing.T) {
 
 // For any publisher: a gap names what is missing, and the exit code tells.
 func TestSubGaps(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	s := start(t, nil, "sub", "-until", "end", "-t", url, "-json", "x")

@@ -113,6 +113,7 @@ func TestCompletionFish(t *testing.T) {
 
 // zsh completes at a terminal only: one of its own making.
 func TestCompletionZsh(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	path, dir := script(t, "zsh"), shellDir(t)
 	cases := []struct{ line, want string }{

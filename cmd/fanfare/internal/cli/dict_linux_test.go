@@ -14,6 +14,7 @@ import (
 
 // On a full disk no file is left, which would be in the way of the second attempt.
 func TestDictOnAFullDisk(t *testing.T) {
+	testenv.Slow(t)
 	_, lines := dictFile(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/fanfaremq/fanfare/internal/compress"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -101,6 +102,7 @@ func TestDictUsage(t *testing.T) {
 // dict takes no more than -n messages of all files together, reads compressed ones, and takes what is whole of one
 // that is cut off.
 func TestDictFromFiles(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()            // it waits most of the time
 	_, lines := dictFile(t) // 500
 	plain, err := os.ReadFile(lines)
@@ -193,6 +195,7 @@ func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
 // What is compressed in a capture is read with its dictionary; without it tap and dict say which
 // one is missing. docs/protocol.md §26.4, §26.5.
 func TestCaptureOfCompressed(t *testing.T) {
+	testenv.Slow(t)
 	dict, lines := dictFile(t)
 	b, err := os.ReadFile(dict)
 	if err != nil {
@@ -248,6 +251,7 @@ func TestDictOfOtherCaptures(t *testing.T) {
 
 // Without -force a dictionary that publishers and subscribers have is not written over.
 func TestDictForce(t *testing.T) {
+	testenv.Slow(t)
 	dict, lines := dictFile(t)
 	before, err := os.ReadFile(dict)
 	if err != nil {
@@ -270,6 +274,7 @@ func TestDictForce(t *testing.T) {
 // dict learns from what is published, also from what is compressed already, and says which
 // dictionary it lacks for that.
 func TestDictFromTopics(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	dict, lines := dictFile(t)
 	learn := func(listen time.Duration, pubFlags, dictFlags []string) result {

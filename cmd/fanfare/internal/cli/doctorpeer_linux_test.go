@@ -11,6 +11,7 @@ import (
 
 // Two sides on one host, over loopback: as people read it, and as JSON.
 func TestDoctorPeer(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	group := fmt.Sprintf("239.20.255.3:%d", testenv.Port(t))
 	l := start(t, nil, "doctor", "-listen", "-iface", "lo", "-group", group)
@@ -49,6 +50,7 @@ func TestDoctorPeer(t *testing.T) {
 
 // Where nobody answers the finding says what to do.
 func TestDoctorPeerNoAnswer(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", fmt.Sprintf("239.20.255.3:%d", testenv.Port(t)))
 	if r.code != exitIncomplete || !strings.Contains(r.stdout, "nobody answers at 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not fit") {

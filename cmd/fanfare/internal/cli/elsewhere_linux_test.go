@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // otherHost has a subscriber that its web shows at page, as on another host, and a publisher that is
@@ -27,6 +28,7 @@ func otherHost(t *testing.T) (url, page string, pub *process) {
 // top sees the processes of another host through the fanfare web there, and what nobody says of
 // itself on the wire.
 func TestTopOfOtherHosts(t *testing.T) {
+	testenv.Slow(t)
 	programOnly(t)
 	url, page, pub := otherHost(t)
 	pub.stdin.Write([]byte("one\ntwo\n"))
@@ -79,6 +81,7 @@ func (p *process) page(t *testing.T) string {
 
 // web shows what the web of another host says, and who is heard on the wire; it passes on neither.
 func TestWebOfOtherHosts(t *testing.T) {
+	testenv.Slow(t)
 	programOnly(t)
 	url, far, pub := otherHost(t)
 	pub.stdin.Write([]byte("one\n"))

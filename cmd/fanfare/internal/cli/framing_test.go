@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // cut reads everything.
@@ -80,6 +82,7 @@ func TestFramingGolden(t *testing.T) {
 
 // Whatever the pieces that a stream comes in, the messages are the same.
 func TestFramingPieces(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	var text, records strings.Builder
 	lines := 3000
@@ -113,6 +116,7 @@ func TestFramingPieces(t *testing.T) {
 }
 
 func TestFramingFaults(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	full := "\x00\x03abc\x00\x05defgh"
 	for i := 1; i < len(full); i++ {
@@ -186,6 +190,7 @@ func TestFramingDoesNotWait(t *testing.T) {
 }
 
 func TestFramingAllocations(t *testing.T) {
+	testenv.Slow(t)
 	var stream strings.Builder
 	for i := range 2000 {
 		stream.WriteString(join(t, []string{fmt.Sprint("message ", i)}, framingITCH))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -82,6 +83,7 @@ func TestLossOfALossyLink(t *testing.T) {
 
 // A socket that overflowed is named with the line that mends it: here the process slept.
 func TestLossOfAnOverflowedSocket(t *testing.T) {
+	testenv.Slow(t)
 	dir := shown(t)
 	url := loopbackURL(t)
 	sub := spawn(t, "sub", "-t", url+"&rcvbuf=64K", "-json", "md.a")
@@ -113,6 +115,7 @@ func TestLossOfAnOverflowedSocket(t *testing.T) {
 // A subscriber that is stopped does not answer, and its publisher says who it is and that
 // it is not waited for any more.
 func TestLossOfAStoppedSubscriber(t *testing.T) {
+	testenv.Slow(t)
 	dir := shown(t)
 	url := loopbackURL(t)
 	sub := spawn(t, "sub", "-until", "end", "-t", url, "md.a")
@@ -133,6 +136,7 @@ func TestLossOfAStoppedSubscriber(t *testing.T) {
 
 // A publisher that was killed is named, and with -json what the text says.
 func TestLossOfADeadPublisher(t *testing.T) {
+	testenv.Slow(t)
 	dir := shown(t)
 	url := loopbackURL(t)
 	b, err := pubsub.Config{Name: "desk"}.Open(t.Context(), url) // a sub would end

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // ls asks processes of this host at their sockets, beside the wire or instead of it.
 func TestLsHere(t *testing.T) {
+	testenv.Slow(t)
 	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)
@@ -85,6 +87,7 @@ func TestLsHere(t *testing.T) {
 // Processes that do not answer are told, and the exit code says that they are not in the list.
 // One that was killed is none.
 func TestUnanswered(t *testing.T) {
+	testenv.Slow(t)
 	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)

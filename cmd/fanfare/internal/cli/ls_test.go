@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -33,6 +34,7 @@ func publishing(t *testing.T, name, url string, topics ...string) *pubsub.Bus {
 
 // ls lists what is published, by whom and where, and only what matches.
 func TestLs(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	url := memURL(t)
 	publishing(t, "feed-a", url, "md.one", "md.two", "news")
@@ -57,6 +59,7 @@ func TestLs(t *testing.T) {
 }
 
 func TestLsJSON(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	url := memURL(t)
 	publishing(t, "feed-a", url, "md.one", "news")
@@ -111,6 +114,7 @@ func TestLsOfNothing(t *testing.T) {
 // Who takes a place for what ls lists is told how a place is given; a topic that looks like one is
 // listed all the same.
 func TestLsOfAPlace(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	url := memURL(t)
 	publishing(t, "feed", url, "md:1")

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // far is a topic that 16 and 64 groups map differently.
@@ -80,6 +81,7 @@ func TestMismatchIsNoSuccess(t *testing.T) {
 
 // Who asks subscribers that are configured differently is told so, and not that there are none.
 func TestRequestMismatch(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := "mem://" + t.Name()
 	answers := start(t, nil, "reply", "-t", url+"?groups=16", far, "yes")
@@ -95,6 +97,7 @@ func TestRequestMismatch(t *testing.T) {
 }
 
 func TestPingMismatch(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := "mem://" + t.Name()
 	listen := start(t, nil, "ping", "-listen", "-t", url+"?groups=16")

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // patience is the -silence of a publisher none of whose subscribers is to vanish: on a busy host
@@ -17,6 +19,7 @@ import (
 const patience = "20s"
 
 func TestProcesses(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	once := feed(t)
@@ -59,6 +62,7 @@ func TestProcesses(t *testing.T) {
 // Whatever is lost, nothing is lost silently: what came and what the gaps name
 // make up what was published.
 func TestProcessesHeavyLoss(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	once := feed(t)
@@ -151,6 +155,7 @@ func account(t *testing.T, s *process, got, sent [][]byte) {
 // Kill -9 of a subscriber: its neighbour has everything, the publisher says
 // that one has vanished, a new subscriber joins in where the stream is.
 func TestProcessesKillSubscriber(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)
@@ -187,6 +192,7 @@ func TestProcessesKillSubscriber(t *testing.T) {
 // Kill -9 of a publisher: a subscriber says so and ends with 1; one that stays
 // goes on with the next publisher, or with the same one restarted.
 func TestProcessesKillPublisher(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	for _, name := range []string{"", "primary"} {
@@ -225,6 +231,7 @@ func TestProcessesKillPublisher(t *testing.T) {
 
 // A publisher that is back under its name before it was missed.
 func TestProcessesRestartPublisher(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -35,6 +36,7 @@ func TestPubCountsSubscribers(t *testing.T) {
 
 // Who is stopped while a subscriber does not read says that it did not wait for that one.
 func TestPubStoppedWhileHeldUp(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	bus, err := pubsub.Open(t.Context(), url)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/transport"
@@ -125,6 +126,7 @@ func TestPubWaitsForWhatItStandsStillIn(t *testing.T) {
 
 // The wait for the first subscribers has a bound, too, and its end names those that have come.
 func TestPubWaitForFirstIsBounded(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	bus, err := pubsub.Config{Name: "early"}.Open(testContext(t), url)

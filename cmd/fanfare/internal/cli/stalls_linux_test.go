@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // manyLines is a file of 300,000 messages, 24 MB: more than all windows and pipes hold.
@@ -41,6 +43,7 @@ func awaitText(t *testing.T, what string, p *process, texts ...string) {
 // A sub whose output nobody takes holds pub up. Both say so while it lasts; pub goes on
 // without it, and the other sub gets all.
 func TestSubThatNobodyReads(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
@@ -81,6 +84,7 @@ func TestSubThatNobodyReads(t *testing.T) {
 // A subscriber whose process is stopped says nothing: it is released, pub goes on, and
 // who it was is said.
 func TestStoppedSub(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url, in := loopbackURL(t), manyLines(t)
@@ -113,6 +117,7 @@ func TestStoppedSub(t *testing.T) {
 // everything that it knew of: nobody has told it what it missed. pub says how long it was
 // silent and how far behind.
 func TestSubThatIsStopped(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // docs/protocol.md §4.6, §9.8.
@@ -102,6 +104,7 @@ func TestSubFromStateOfPattern(t *testing.T) {
 // What comes of state counts, and goes where messages go: for -idle, for -n with -until, in the
 // summary, and with -json into the file of -o. A reader that conflates begins with it, too.
 func TestSubFromStateCounts(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
@@ -141,6 +144,7 @@ func TestSubFromStateCounts(t *testing.T) {
 // A topic that begins without its state makes sub end with 1, and is counted. One that is heard
 // from its first message on needs none.
 func TestSubFromStateWithout(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\n"), done: make(chan struct{})}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -23,6 +24,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 // A sub whose output nobody takes holds pub up for no moment with -slow latest, gap,
 // evict and conflate, and says what it has left out, or why it has ended.
 func TestSubSlow(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	const n = 30_000
 	lines := strings.Repeat(strings.Repeat("x", 999)+"\n", n)

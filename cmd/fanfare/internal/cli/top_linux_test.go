@@ -16,6 +16,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // terminalPair is a pseudoterminal: pty(7).
@@ -66,6 +67,7 @@ func drawn(out string) string {
 
 // In a terminal the rates of a real publisher and subscriber move, and q ends it.
 func TestTopLive(t *testing.T) {
+	testenv.Slow(t)
 	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)

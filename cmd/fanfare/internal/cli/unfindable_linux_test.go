@@ -5,11 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Who publishes or subscribes over shared memory whose files are removed is told what was removed and what
 // to do, and goes on.
 func TestUnfindableIsSaid(t *testing.T) {
+	testenv.Slow(t)
 	dir, err := os.MkdirTemp("/dev/shm", "fanfare-test-")
 	if err != nil {
 		t.Fatal(err)

@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Who has no key, or another one, hears nothing: that is said at once, and is no good end.
 func TestUnreadableIsSaid(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	dir := t.TempDir()
 	url, ring, other := loopbackURL(t), filepath.Join(dir, "keys"), filepath.Join(dir, "other")
@@ -60,6 +63,7 @@ func TestUnreadableIsSaidOfRequests(t *testing.T) {
 // A host that does not get the new file when keys are rotated is told which key it lacks, and not that the publisher
 // was killed.
 func TestLackingRotatedKey(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	dir := t.TempDir()
 	url, ours, theirs := loopbackURL(t), filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fanfaremq/fanfare/bench"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -36,6 +37,7 @@ func memURL(t *testing.T) string {
 // Wrong usage and wrong input: one line on standard error that says what to
 // do, exit code 2, nothing sent and nothing written.
 func TestWrongUsage(t *testing.T) {
+	testenv.Slow(t)
 	url := memURL(t)
 	witness, err := pubsub.Open(t.Context(), url)
 	if err != nil {

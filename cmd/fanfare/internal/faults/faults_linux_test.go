@@ -247,6 +247,7 @@ func dropped(cause, level string) map[string][]string {
 
 // Each fault is made for real, and named in every view by its own name and no other cause.
 func TestEachFaultIsNamed(t *testing.T) {
+	testenv.Slow(t)
 	for _, f := range faults {
 		for _, v := range views {
 			if len(f.named[v.name]) == 0 {
@@ -316,6 +317,7 @@ func TestWrongInterfaceIsNamed(t *testing.T) {
 // Who publishes on another interface than the one that subscribes does is told so by the bus, and by
 // every command, with both interfaces. Nothing is lost, so that no record of losses has it.
 func TestOtherInterfaceIsNamed(t *testing.T) {
+	testenv.Slow(t)
 	t.Run("on another interface", func(t *testing.T) {
 		if !testenv.Namespace(t) {
 			return

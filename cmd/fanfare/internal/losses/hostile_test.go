@@ -36,6 +36,7 @@ func TestNewsOfHostsAreApart(t *testing.T) {
 // Of processes that have ended nothing is kept, though others do not answer; and of those that do
 // not answer so much and no more, those of this host first.
 func TestNewsAreBounded(t *testing.T) {
+	testenv.Slow(t)
 	record := &inspect.LossRecord{To: noon, Losses: []inspect.Loss{gap(noon, "gone", "md.a", 3)}}
 	n := NewNews([]inspect.Seen{seen(1, record)}, noon)
 	for i := range 10 {

@@ -42,6 +42,7 @@ func TestHostsAreApart(t *testing.T) {
 
 // Whatever a process says within the bounds of an answer, to look at it takes no long time.
 func TestLargeAnswersAreCheap(t *testing.T) {
+	testenv.Slow(t)
 	const many = 60_000
 	b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Groups: []inspect.Group{{Address: "g", Joined: true}}}
 	for i := range many {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -105,6 +106,7 @@ func serve(t *testing.T, addr string, read Read) *Server {
 // What goes on is seen: rates move, a loss appears with the second frame after it at the
 // latest, which is two seconds, and that the server ends and comes again.
 func TestInBrowser(t *testing.T) {
+	testenv.Slow(t)
 	b := startBrowser(t)
 	l := startLoad(t)
 	s := serve(t, "localhost:0", l.read)
@@ -147,6 +149,7 @@ func TestInBrowser(t *testing.T) {
 
 // It fits a phone, and has colours of its own in the dark.
 func TestInBrowserOnPhones(t *testing.T) {
+	testenv.Slow(t)
 	b := startBrowser(t)
 	l := startLoad(t)
 	s := serve(t, "localhost:0", l.read)
@@ -188,6 +191,7 @@ func hostileSnapshot(now time.Time) []inspect.Seen {
 
 // Names from the wire are text, whatever is in them.
 func TestInBrowserHostileNames(t *testing.T) {
+	testenv.Slow(t)
 	b := startBrowser(t)
 	s := serve(t, "localhost:0", func(context.Context) ([]inspect.Seen, error) { return hostileSnapshot(time.Now()), nil })
 	defer s.Close()

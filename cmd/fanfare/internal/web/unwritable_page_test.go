@@ -6,10 +6,12 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // The page says why it has nothing to show, and its script goes on.
 func TestInBrowserUnwritableFrame(t *testing.T) {
+	testenv.Slow(t)
 	b := startBrowser(t)
 	n := uint64(0)
 	s := serve(t, "localhost:0", func(context.Context) ([]inspect.Seen, error) {

@@ -116,6 +116,7 @@ func TestNamespaceNetworks(t *testing.T) {
 
 // Whom nobody answers is told so, and where the listener is busy; nothing is left behind.
 func TestNamespaceNoAnswer(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	if !testenv.Namespace(t) {
 		return
