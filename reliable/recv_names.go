@@ -29,10 +29,10 @@ type names struct {
 	to     Names // nil: nobody asks for them
 	hold   bool  // packets wait for them: there is a pattern
 	known  ring.Map[topicName]
-	byName pattern.Set[uint64] // ids of known, by their names
-	found  []uint64            // by NamesMatching
-	held   map[uint32]int      // of known and refused, those that publishers with each key have named; nil where nothing proves the key
-	trust  TopicTrust          // what names were judged by
+	byName pattern.Topics[uint64] // ids of known, by their names
+	found  []uint64               // by NamesMatching
+	held   map[uint32]int         // of known and refused, those that publishers with each key have named; nil where nothing proves the key
+	trust  TopicTrust             // what names were judged by
 }
 
 type topicName struct {
@@ -110,7 +110,7 @@ func (r *Receiver) Name(id uint64) (name string, ok bool) {
 // slice is valid until the next call.
 func (r *Receiver) NamesMatching(p pattern.Pattern) []uint64 {
 	d := &r.names
-	d.found = d.byName.AppendTopics(d.found[:0], p)
+	d.found = d.byName.Append(d.found[:0], p, func(id uint64) string { return d.known.Get(id).text })
 	return d.found
 }
 
@@ -282,9 +282,7 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 // name makes a name known, which counts as the stream's.
 func (st *Stream) name(id uint64, text string, first bool) {
 	st.r.names.known.Add(id, &topicName{text: text, key: st.signKey()})
-	if p, err := pattern.Parse(text); err == nil {
-		st.r.names.byName.Add(p, id)
-	}
+	st.r.names.byName.Add(text, id)
 	for _, x := range st.r.list {
 		x.removeRefused(id)
 	}
@@ -316,9 +314,7 @@ func (r *Receiver) forgetNames(st *Stream) {
 	st.topics.names.has.All(func(id uint64, t *topicName) {
 		if t.streams--; t.streams == 0 {
 			r.names.known.Remove(id)
-			if p, err := pattern.Parse(t.text); err == nil {
-				r.names.byName.Remove(p, id)
-			}
+			r.names.byName.Remove(t.text, id)
 			r.names.release(t.key)
 			r.names.to.Forgotten(st, id)
 		}

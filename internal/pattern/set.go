@@ -67,12 +67,6 @@ func (s *Set[T]) Append(dst []T, topic string) []T {
 	return s.root.match(dst, topic)
 }
 
-// AppendTopics appends to dst the values whose pattern is a topic that p matches, in no
-// particular order: topics that begin otherwise cost nothing.
-func (s *Set[T]) AppendTopics(dst []T, p Pattern) []T {
-	return s.root.topics(dst, p.text)
-}
-
 func (n *node[T]) next(token string) *node[T] {
 	if token == one {
 		return n.one
@@ -131,36 +125,6 @@ func (n *node[T]) match(dst []T, topic string) []T {
 		default:
 			dst = append(dst, next.end.List()...)
 		}
-	}
-	return dst
-}
-
-func (n *node[T]) topics(dst []T, tokens string) []T {
-	token, tokens, more := strings.Cut(tokens, ".")
-	down := func(next *node[T]) {
-		if more {
-			dst = next.topics(dst, tokens)
-		} else {
-			dst = append(dst, next.end.List()...)
-		}
-	}
-	switch next := n.literal[token]; {
-	case token == rest:
-		return n.all(dst)
-	case token == one:
-		for _, next := range n.literal {
-			down(next)
-		}
-	case next != nil:
-		down(next)
-	}
-	return dst
-}
-
-// all appends the values of all topics that go on behind n.
-func (n *node[T]) all(dst []T) []T {
-	for _, next := range n.literal {
-		dst = next.all(append(dst, next.end.List()...))
 	}
 	return dst
 }

@@ -229,6 +229,17 @@ func FuzzMatch(f *testing.F) {
 			patterns = append(patterns, p)
 		}
 		compare(t, &s, patterns, []string{topic})
+		var topics []string
+		var names Topics[string]
+		for _, text := range []string{topic, other} {
+			if p, err := Parse(text); err == nil && !p.Wild() {
+				names.Add(text, text)
+				topics = append(topics, text)
+			}
+		}
+		for _, p := range patterns {
+			compareTopics(t, &names, p, topics)
+		}
 		if len(patterns) < 2 {
 			return
 		}
@@ -237,28 +248,4 @@ func FuzzMatch(f *testing.F) {
 			t.Errorf("%s and %s, by topic %q: overlap %v, cover %v", p, q, topic, p.Overlaps(q), p.Covers(q))
 		}
 	})
-}
-
-// Topics are found by their pattern.
-func TestSetTopics(t *testing.T) {
-	topics := []string{"a", "b", "a.b", "a.c", "b.b", "a.b.c", "a.b.d", "b.c.c"}
-	var s Set[string]
-	for _, topic := range topics {
-		s.Add(mustParse(t, topic), topic)
-	}
-	for _, text := range []string{"a", "a.b", "*", ">", "a.*", "a.>", "*.b", "*.*", "*.>", "a.*.c", "*.b.*", "*.*.*.>", "c.>", "c"} {
-		p := mustParse(t, text)
-		var want []string
-		for _, topic := range topics {
-			if p.Match(topic) {
-				want = append(want, topic)
-			}
-		}
-		got := s.AppendTopics(nil, p)
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
-	}
 }

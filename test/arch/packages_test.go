@@ -40,7 +40,7 @@ var packages = []struct {
 	{"internal/wire", 2121, ""},
 	{"internal/compress", 406, "internal/wire"},
 	{"internal/dissect", 784, "internal/wire"},
-	{"internal/pattern", 351, "internal/wire"},
+	{"internal/pattern", 415, "internal/wire"},
 
 	// Transports.
 	{"transport", 650, ""},
