@@ -47,6 +47,7 @@ func TestManySubscriptions(t *testing.T) {
 				openAndClose(t, *many, "topic.0%.0d", handler) // all of one topic
 				openAndClose(t, *many/10, "other%d.*", handler)
 				openAndClose(t, *many/10, "*.%d", handler)
+				openAndClose(t, *many/10, "*.%d", reader)
 			})
 		}
 	}

@@ -94,7 +94,10 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 // of these topics. Loop only.
 func (f *feed) first() (topics []uint64) {
 	want := func(id uint64, name string) {
-		if err := f.st.Collided(id); err != nil {
+		switch err := f.st.Collided(id); {
+		case f.rd.Wants(id) || slices.Contains(f.collisions, err):
+			return // several patterns match it
+		case err != nil:
 			f.collisions = append(f.collisions, err)
 			return
 		}
@@ -103,14 +106,15 @@ func (f *feed) first() (topics []uint64) {
 		topics = append(topics, id)
 	}
 	for _, t := range f.s.topics.List() {
-		if t.Group == f.g.index && !t.Pattern.Wild() {
+		switch {
+		case t.Group != f.g.index:
+		case !t.Pattern.Wild():
 			want(reliable.TopicID(t.Name), t.Name)
-		}
-	}
-	if f.wild.Load() {
-		for id, t := range f.g.topics {
-			if !f.rd.Wants(id) && t.users.Has(f.s) {
-				want(id, t.name)
+		default:
+			for _, id := range f.g.r.NamesMatching(t.Pattern) {
+				if t := f.g.topics[id]; t != nil && t.users.Has(f.s) {
+					want(id, t.name)
+				}
 			}
 		}
 	}

@@ -35,8 +35,8 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 131_850},
-		{"lines of tests", sum(m.tests), 114_800},
+		{"lines of code", sum(m.code), 131_904},
+		{"lines of tests", sum(m.tests), 114_500},
 		{"lines that are not Go", m.notGo, 7564},
 		{"importable names", sum(m.importable), 2064},
 		{"importable names of reliable", m.importable["reliable"], 420},

@@ -78,7 +78,7 @@ var packages = []struct {
 	// The engine.
 	{"pubsub/events", 375, ""},
 	{"internal/inspect", 1510, ""},
-	{"internal/engine", 13849, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/engine", 13853, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
 	{"test/sim", 6721, "internal/compress internal/pattern internal/wire reliable transport"},
