@@ -88,11 +88,11 @@ type SenderStats struct {
 	StatusesStale     uint64 // of Statuses: older than another of that receiver, or too old to count
 	ReceiversJoined   uint64 // receivers that came
 	ReceiversLeft     uint64 // receivers that took their leave
-	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left
+	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left, and may want a topic of the bus
 	ReceiversSilent   uint64 // receivers given up because they said nothing
 	ReceiversReleased uint64 // receivers not waited for any more because they held publishers up for too long
 	ReceiversRefused  uint64 // statuses of receivers beyond the limit on them
-	ReceiversLost     uint64 // packets that receivers say they have given up, all together
+	ReceiversLost     uint64 // packets that receivers which may want a topic of the bus say they have given up, all together
 	Requests          uint64 // messages that were requests
 	Replies           uint64 // whole replies to them
 	ReplyPackets      uint64 // packets with replies

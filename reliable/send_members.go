@@ -27,11 +27,13 @@ type Member struct {
 	lagging lagging
 	path    memberPath
 
-	wireName   string
-	addressAt  Instant // when Address was looked up
-	unread     uint32  // packets that it has not read
-	joining    bool    // it fetches what was sent before it came, or waits for state
-	wantsState bool    // it waits for state
+	wireName  string
+	addressAt Instant // when Address was looked up
+	unread    uint32  // packets that it has not read
+	// lostCounted is what of Lost is counted in Stats.
+	lostCounted uint32
+	joining     bool // it fetches what was sent before it came, or waits for state
+	wantsState  bool // it waits for state
 
 	queue   uint8 // of the repairs it asks for
 	heard   upTime
@@ -52,7 +54,8 @@ type memberTopics struct {
 	wantTopics bool
 	tellings   int    // of the topics that its last status still draws
 	answered   uint64 // questions that it has answered, by their bits
-	wanting    uint64 // with yes
+	said       uint64 // the same, also if they are asked again since
+	wanting    uint64 // with yes, last
 }
 
 // members is the publisher's account of its subscribers.
@@ -154,7 +157,6 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		m.Tag = wire.CleanName(st.Tag)
 	}
 	if d := st.Lost - m.Lost; d < 1<<31 {
-		s.stats.ReceiversLost += uint64(d)
 		m.Lost = st.Lost
 	}
 	if x.before(m.last) || x.fromFuture(now) {
@@ -176,9 +178,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		m.last, m.lastAt = x, s.up(now)
 	}
 	m.alive(s.up(now))
-	if m.introduce(now, st, address); fresh {
-		ms.came = tellOf(ms.came, m.hold(0, s.win.next))
-	}
+	m.introduce(now, st, address)
 	m.unread = st.Unread
 	m.joining, m.wantsState = flags&wire.FlagJoining != 0, flags&wire.FlagWantState != 0
 	m.wantTopics = flags&wire.FlagWantTopics != 0
@@ -190,6 +190,10 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		m.MoreTopics = flags&wire.FlagMoreTopics != 0
 		s.members.questions.answers(m, st.Echo, m.wantTopics)
 	}
+	if fresh {
+		ms.came = tellOf(ms.came, s.holdOf(m, 0))
+	}
+	s.countLost(m)
 	if m.wantsState {
 		s.state.asks(now, m.Next)
 	}
@@ -216,11 +220,29 @@ func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flag
 
 // leaves lets a member go that has taken its leave.
 func (s *Sender) leaves(m *Member) {
-	if m.Next < s.win.sent {
+	if _, may := s.wantsOurs(m); may && m.Next < s.win.sent {
 		s.stats.ReceiversBehind++
 	}
-	s.members.left = tellOf(s.members.left, m.hold(0, s.win.next))
+	s.members.left = tellOf(s.members.left, s.holdOf(m, 0))
 	s.removeMember(m)
+}
+
+// holdOf is m's hold, of d, with whether it wants a topic of the stream.
+func (s *Sender) holdOf(m *Member, d time.Duration) Hold {
+	h := m.hold(d, s.win.next)
+	h.Wants, _ = s.wantsOurs(m)
+	return h
+}
+
+// countLost counts what m has given up, unless it wants nothing of the stream as far as is known.
+func (s *Sender) countLost(m *Member) {
+	if m.Lost == m.lostCounted {
+		return
+	}
+	if _, may := s.wantsOurs(m); may {
+		s.stats.ReceiversLost += uint64(m.Lost - m.lostCounted)
+		m.lostCounted = m.Lost
+	}
 }
 
 // admitted carries on with what a status of m admits.
@@ -351,7 +373,7 @@ func (m *members) giveUp(s *Sender, at Instant) {
 		m.former.remember(x)
 		s.stats.ReceiversLeft--
 		s.stats.ReceiversSilent++
-		m.givenUp = append(m.givenUp, x.hold(now.sub(x.heard), s.win.next))
+		m.givenUp = append(m.givenUp, s.holdOf(x, now.sub(x.heard)))
 	}
 }
 

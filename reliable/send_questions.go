@@ -63,6 +63,21 @@ func (m *Member) owes(q *topicQuestions, topic uint64) bool {
 	return !m.listsAll() && !m.lists(topic) && m.answered&q.bit(topic) == 0
 }
 
+// wantsOurs reports whether m has said that it wants a topic of the stream, and whether it may: it has not said no to all.
+func (s *Sender) wantsOurs(m *Member) (known, may bool) {
+	q := &s.members.questions
+	known = slices.ContainsFunc(m.Topics, func(id uint64) bool { return s.topics.byID[id] != nil }) || m.MoreTopics && m.wanting != 0
+	return known, known || !m.listsAll() && (len(s.topics.list) > len(q.list) || m.said != 1<<len(q.list)-1)
+}
+
+// Wanted reports whether a subscriber is there that wants a topic of the stream, or may.
+func (s *Sender) Wanted() bool {
+	return slices.ContainsFunc(s.members.list, func(m *Member) bool {
+		_, may := s.wantsOurs(m)
+		return may
+	})
+}
+
 // bit is the topic's, or none.
 func (q *topicQuestions) bit(topic uint64) uint64 {
 	for i := range q.list {
@@ -149,6 +164,7 @@ func (s *Sender) newQuestion(now Instant, topic uint64) int {
 		for _, m := range s.members.list {
 			m.answered &^= 1 << oldest
 			m.wanting &^= 1 << oldest
+			m.said &^= 1 << oldest
 		}
 	}
 	return oldest
@@ -224,6 +240,7 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 			m.wanting &^= bit
 		}
 		m.answered |= bit
+		m.said |= bit
 		return
 	}
 }

@@ -30,6 +30,7 @@ type Hold struct {
 	For      time.Duration
 	Behind   uint64 // packets that it misses or has not read
 	Slow     bool   // it was released for being Behind by more than SlowLimit, and For is how long
+	Wants    bool   // it is known to want a topic of the stream: of those that came, left or were given up
 }
 
 // waits reports whether flow control waits for m.
@@ -119,7 +120,7 @@ func (x *stall) tell(list []*Member) *Member {
 }
 
 func (m *Member) hold(d time.Duration, lead uint64) Hold {
-	return Hold{m.ID, m.Name, m.Address, d, m.behind(lead), m.membership.slow}
+	return Hold{m.ID, m.Name, m.Address, d, m.behind(lead), m.membership.slow, false}
 }
 
 // behind is how many packets m misses or has not read.

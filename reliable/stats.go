@@ -25,11 +25,11 @@ type SenderStats struct {
 	StatusesStale     uint64 // of them, older than another of that subscriber, or too old to count
 	ReceiversJoined   uint64
 	ReceiversLeft     uint64
-	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left
+	ReceiversBehind   uint64 // of ReceiversLeft: that missed packets when they left, and may want a topic of the stream
 	ReceiversSilent   uint64 // given up because they said nothing
 	ReceiversReleased uint64 // not waited for any more because they held the publisher up for too long
 	ReceiversRefused  uint64 // statuses beyond MaxReceivers
-	ReceiversLost     uint64 // packets that receivers say they have given up, all together
+	ReceiversLost     uint64 // packets that receivers which may want a topic of the stream say they have given up, all together
 	Requests          uint64 // messages that were requests
 	Replies           uint64 // whole replies to them
 	ReplyPackets      uint64 // packets with replies

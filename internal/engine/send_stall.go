@@ -70,7 +70,7 @@ func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e event
 }
 
 func heldEvent(kind events.Kind, h reliable.Hold) events.Event {
-	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind}
+	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind, Relevant: h.Wants}
 }
 
 // watchMembers collects what is to be told of subscribers, once mu is given up. Loop
@@ -121,6 +121,9 @@ func (p *Publication) tell() {
 	p.stalls.untold = nil
 	for _, e := range told {
 		e.Group = p.l.t.GroupAddress(p.group)
+		if e.Relevant {
+			p.l.siblings.unheard.met.Store(true)
+		}
 		who := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {
 		case events.SubscriberUp:

@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -26,6 +27,7 @@ const (
 type unheard struct {
 	mu                    sync.Mutex
 	publishes, subscribes lonely
+	met                   atomic.Bool // a subscriber that wants what the bus publishes came, left or was given up
 }
 
 // lonely is one side of a bus. The lock is its owner's.
@@ -45,9 +47,9 @@ func (x *lonely) note(now time.Time) (d time.Duration, tell bool) {
 	return d, tell
 }
 
-// The events that say that somebody was heard, or already why nobody is.
+// The events that say that a publisher was heard, or already why neither is.
 var (
-	heardSubscriber = []events.Kind{events.SubscriberUp, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
+	whyNoSubscriber = []events.Kind{events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
 	heardPublisher  = []events.Kind{events.PublisherUp, events.PublisherRefused, events.PublisherFault, events.TopicCollision, events.BadPackets, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
 )
 
@@ -57,6 +59,19 @@ func (x *siblings) happened(kinds []events.Kind) bool {
 		return slices.ContainsFunc(kinds, func(k events.Kind) bool { return l.counters.events[k].Load() > 0 })
 	})
 }
+
+// heardSubscriber reports whether a subscriber was heard that wants what the bus publishes, or may, or why none is.
+func (x *siblings) heardSubscriber() bool {
+	return x.unheard.met.Load() || x.happened(whyNoSubscriber) || slices.ContainsFunc(x.loops, func(l *Loop) bool {
+		return slices.ContainsFunc(l.publications(), func(p *Publication) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.s.Wanted()
+		})
+	})
+}
+
+func (x *siblings) heardPublisher() bool { return x.happened(heardPublisher) }
 
 // unheardTimer is when a loop looks. Loop only.
 type unheardTimer struct {
@@ -84,11 +99,11 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 // without that in which the loop did not run.
 func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 	u := &l.siblings.unheard
-	side := func(x *lonely, heard []events.Kind, topics func() []string, line *logline.Line, kind events.Kind) {
+	side := func(x *lonely, heard func() bool, topics func() []string, line *logline.Line, kind events.Kind) {
 		u.mu.Lock()
 		told := x.told
 		u.mu.Unlock()
-		if told || l.siblings.happened(heard) {
+		if told || heard() {
 			return
 		}
 		names := topics()
@@ -106,9 +121,9 @@ func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 		l.event(events.Event{Kind: kind, Topics: names[:min(len(names), topicsShown)], Interface: l.cfg.Interface, For: d})
 	}
 	if l == l.siblings.loops[0] { // it says what the bus publishes, too
-		side(&u.publishes, heardSubscriber, l.siblings.offered, &logline.NoSubscriberHeard, events.NoSubscriberHeard)
+		side(&u.publishes, l.siblings.heardSubscriber, l.siblings.offered, &logline.NoSubscriberHeard, events.NoSubscriberHeard)
 	}
-	side(&u.subscribes, heardPublisher, l.subscribed, &logline.NoPublisherHeard, events.NoPublisherHeard)
+	side(&u.subscribes, l.siblings.heardPublisher, l.subscribed, &logline.NoPublisherHeard, events.NoPublisherHeard)
 	return waiting
 }
 
@@ -169,14 +184,14 @@ func (l *Loop) subscribed() (names []string) {
 // publishes, a publisher by its subscriptions. Zero: somebody was, or nobody is wanted.
 func (x *Loops) Unheard() (subscriber, publisher time.Duration) {
 	bus := x.all[0].siblings
-	of := func(side *lonely, heard []events.Kind) time.Duration {
+	of := func(side *lonely, heard func() bool) time.Duration {
 		bus.unheard.mu.Lock()
 		told, since := side.told, side.since
 		bus.unheard.mu.Unlock()
-		if !told || bus.happened(heard) {
+		if !told || heard() {
 			return 0
 		}
 		return time.Since(since)
 	}
-	return of(&bus.unheard.publishes, heardSubscriber), of(&bus.unheard.subscribes, heardPublisher)
+	return of(&bus.unheard.publishes, bus.heardSubscriber), of(&bus.unheard.subscribes, bus.heardPublisher)
 }

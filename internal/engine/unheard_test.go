@@ -58,6 +58,8 @@ func TestUnheard(t *testing.T) {
 		{"on different networks", "a", "b", "eth0", true, false, "x", 1, 1},
 		{"waits for a subscriber on another network", "a", "b", "eth0", false, true, "x", 1, 1},
 		{"on one network", "a", "a", "eth0", true, false, "x", 0, 0},
+		{"on another topic of the group", "a", "a", "eth0", true, false, "y", 1, 0},
+		{"a pattern of the group", "a", "a", "eth0", true, false, "y.>", 0, 0}, // it was not asked for x, and may want it
 		{"a pattern, elsewhere", "a", "b", "eth0", true, false, "x.>", 1, 1},
 		{"a publisher that says nothing", "a", "b", "eth0", false, false, "", 0, 0},
 		{"without an interface", "a", "b", "", true, false, "x", 0, 0},

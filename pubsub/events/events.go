@@ -240,7 +240,8 @@ type Event struct {
 	Subscriber uint64 // random id, for SubscriberSilent and others of a publisher's subscribers
 	// Relevant says of a publisher that it has announced a topic which is
 	// subscribed here: it announces all its topics when it ends. Others in the
-	// same group are none of ours.
+	// same group are none of ours. Of SubscriberUp, SubscriberLeft and SubscriberSilent it says that
+	// the subscriber is known to want a topic which is published here.
 	Relevant bool
 	// Err is set for GroupFailed, GroupLost, TopicCollision, PublisherRefused,
 	// PublisherFault, ConfigMismatch, ConfigDiffers, DictionaryMissing, SubscriptionEvicted,

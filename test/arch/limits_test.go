@@ -35,16 +35,16 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 131_904},
-		{"lines of tests", sum(m.tests), 114_500},
+		{"lines of code", sum(m.code), 131_990},
+		{"lines of tests", sum(m.tests), 114_900},
 		{"lines that are not Go", m.notGo, 7564},
-		{"importable names", sum(m.importable), 2064},
-		{"importable names of reliable", m.importable["reliable"], 420},
+		{"importable names", sum(m.importable), 2065},
+		{"importable names of reliable", m.importable["reliable"], 421},
 		{"importable names of pubsub", m.importable["pubsub"], 287},
 		{"structs named Config", m.configs, 26},
 		{"fields of structs named Config", m.settings, 296},
 		{"core functions that are passed a large object", m.passed, 125},
-		{"lines over 120 columns, without texts", m.long, 579},
+		{"lines over 120 columns, without texts", m.long, 583},
 		{"words of documents", m.words, 122_900},
 	} {
 		within(t, x.what, x.value, x.limit)
@@ -54,7 +54,7 @@ func TestLimits(t *testing.T) {
 		"nobody":    {514, 245},
 		"told":      {708, 248},
 		"he":        {51, 94},
-		"what goes": {272, 93},
+		"what goes": {273, 93},
 	} {
 		within(t, "lines of comments and texts with "+name, m.inCode[name], x.code)
 		within(t, "words of documents: "+name, m.inDocs[name], x.docs)
@@ -66,7 +66,7 @@ var wide = map[string]size{
 	"reliable.Lister":              {14, 1, 160},
 	"reliable.Reader":              {57, 12, 48},
 	"reliable.Receiver":            {77, 25, 151},
-	"reliable.Sender":              {107, 24, 226},
+	"reliable.Sender":              {111, 24, 226},
 	"reliable.Stream":              {160, 31, 134},
 	"internal/engine.Loop":         {101, 37, 172},
 	"internal/engine.Publication":  {82, 12, 70},

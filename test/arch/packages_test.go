@@ -73,12 +73,12 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14462, "internal/pattern internal/wire transport"},
+	{"reliable", 14498, "internal/pattern internal/wire transport"},
 
 	// The engine.
-	{"pubsub/events", 375, ""},
+	{"pubsub/events", 376, ""},
 	{"internal/inspect", 1510, ""},
-	{"internal/engine", 13853, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/engine", 13871, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
 	{"test/sim", 6721, "internal/compress internal/pattern internal/wire reliable transport"},
@@ -107,7 +107,7 @@ var packages = []struct {
 	{"cmd/fanfare/internal/losses", 1682, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2287, "cmd/fanfare/internal/losses internal/inspect pubsub"},
 	{"cmd/fanfare/internal/web", 1053, "cmd/fanfare/internal/losses internal/elsewhere internal/inspect"},
-	{"cmd/fanfare/internal/cli", 11737, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/elsewhere internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/cli", 11748, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/elsewhere internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.

@@ -129,10 +129,22 @@ func (p *pub) event(e events.Event) {
 				strings.Join(e.Topics, ", "), e.Interface)
 		}
 	}
-	if e.Kind == events.SubscriberUp { // it may go before they are counted the next time
-		p.present.count()
+	there := 0
+	switch e.Kind {
+	case events.SubscriberSilent:
+		if !e.Relevant {
+			return // it wants another topic, and is in the log
+		}
+		fallthrough
+	case events.SubscriberUp, events.SubscriberLeft:
+		there = p.present.count() // it may go before they are counted the next time
 	}
-	word, become := p.audience.event(e)
+	p.becomes(e, there)
+}
+
+// becomes reports an event, and what has become of the audience by it.
+func (p *pub) becomes(e events.Event, there int) {
+	word, become := p.audience.event(e, there)
 	for _, text := range []string{stallLine(e), become} {
 		if text != "" {
 			p.e.console.heard("%s", text)
@@ -234,7 +246,11 @@ func (p *pub) keepCounting() (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				p.present.count()
+				if p.present.count() > 0 && p.audience.alone() { // one by a pattern is known after it has come
+					for _, r := range p.p.Receivers() {
+						p.becomes(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name, Address: r.Address, Relevant: true}, 1)
+					}
+				}
 			case <-done:
 				p.present.count()
 				return

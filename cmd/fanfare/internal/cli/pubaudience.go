@@ -1,19 +1,16 @@
 package cli
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// audience is who hears pub: the subscribers that are there, and those that it has given up as silent and that
-// were not heard again, which count by what they say they have.
+// audience is what becomes of the subscribers of pub's topic: the publisher knows those that are there.
 type audience struct {
 	mu     sync.Mutex
-	here   map[uint64]struct{} // under mu
-	silent map[uint64]struct{} // under mu
-	left   bool                // under mu: somebody was there, and nobody is
+	silent map[uint64]struct{} // under mu: given up as silent, and not heard again; they count by what they say they have
+	left   bool                // under mu: there was one, and there is none
 	over   bool                // under mu: nothing is published any more
 }
 
@@ -24,50 +21,47 @@ const (
 	audienceAgain = "again" // there is one again
 )
 
-// event takes in an event of the bus, and says what has become of the audience, for people and as a word; empty
-// where that is nothing.
-func (a *audience) event(e events.Event) (word, text string) {
+// event takes in an event of the bus when so many subscribers of the topic are there, and says what has become of the
+// audience, for people and as a word; empty where that is nothing. Subscribers of other topics are none of it.
+func (a *audience) event(e events.Event, there int) (word, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	_, silent := a.silent[e.Subscriber]
 	switch e.Kind {
 	case events.SubscriberUp:
-		return a.up(e)
+		if delete(a.silent, e.Subscriber); silent {
+			a.left = false
+			return audienceBack, subscriberText(e) + ", which had vanished, is back: it is waited for again"
+		}
+		if a.left && e.Relevant {
+			a.left = false
+			return audienceAgain, "there is a subscriber again: " + subscriberText(e)
+		}
+		return "", ""
 	case events.SubscriberSilent:
-		a.put(&a.silent, e.Subscriber)
+		if a.silent == nil {
+			a.silent = make(map[uint64]struct{})
+		}
+		if e.Relevant {
+			a.silent[e.Subscriber] = struct{}{}
+		}
 	case events.SubscriberLeft:
 		delete(a.silent, e.Subscriber)
 	default:
 		return "", ""
 	}
-	if _, was := a.here[e.Subscriber]; !was {
-		return "", ""
-	}
-	if delete(a.here, e.Subscriber); len(a.here) > 0 || a.over {
+	if !e.Relevant || silent || there > 0 || a.left || a.over {
 		return "", ""
 	}
 	a.left = true
 	return audienceAlone, "no subscriber is left, the last was " + subscriberText(e) + ": who comes later begins there (-wait, sub -from)"
 }
 
-func (a *audience) up(e events.Event) (word, text string) {
-	_, silent := a.silent[e.Subscriber]
-	delete(a.silent, e.Subscriber)
-	a.put(&a.here, e.Subscriber)
-	again := a.left
-	switch a.left = false; {
-	case silent:
-		return audienceBack, subscriberText(e) + ", which had vanished, is back: it is waited for again"
-	case again:
-		return audienceAgain, fmt.Sprintf("there is a subscriber again: %s", subscriberText(e))
-	}
-	return "", ""
-}
-
-func (a *audience) put(set *map[uint64]struct{}, id uint64) {
-	if *set == nil {
-		*set = make(map[uint64]struct{})
-	}
-	(*set)[id] = struct{}{}
+// alone reports whether there was a subscriber, and there was none when an event said so last.
+func (a *audience) alone() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.left
 }
 
 // end says that nothing is published any more: who goes then is not missed.

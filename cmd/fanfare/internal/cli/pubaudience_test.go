@@ -26,14 +26,17 @@ func TestAudience(t *testing.T) {
 		"at the end":           {{up, 1, "", 0}, {end, 0, "", 0}, {left, 1, "", 0}},
 	} {
 		var out strings.Builder
-		p := pub{e: &env{console: newConsole(&out, "pub")}}
+		p, there := pub{e: &env{console: newConsole(&out, "pub")}}, make(map[uint64]bool)
 		for i, x := range steps {
 			out.Reset()
 			if x.kind == end {
 				p.audience.end()
 				continue
 			}
-			p.event(events.Event{Kind: x.kind, Subscriber: x.subscriber, Name: "s" + string(rune('0'+x.subscriber))})
+			if delete(there, x.subscriber); x.kind == up {
+				there[x.subscriber] = true
+			}
+			p.becomes(events.Event{Kind: x.kind, Subscriber: x.subscriber, Name: "s" + string(rune('0'+x.subscriber)), Relevant: true}, len(there))
 			lines := out.String()
 			if x.kind == silent {
 				_, lines, _ = strings.Cut(lines, "\n") // its own

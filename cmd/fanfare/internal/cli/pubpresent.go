@@ -13,13 +13,14 @@ type present struct {
 	most atomic.Int64                     // that were there
 }
 
-// count takes in how many there are.
-func (x *present) count() {
+// count takes in how many there are, and returns it.
+func (x *present) count() int {
 	of := x.of.Load()
 	if of == nil {
-		return
+		return 0
 	}
 	n := int64(of.Subscribers())
 	for most := x.most.Load(); n > most && !x.most.CompareAndSwap(most, n); most = x.most.Load() {
 	}
+	return int(n)
 }

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/mem"
+)
+
+// mutable is a transport whose bus answers nothing once it is mute, as one whose process was killed.
+type mutable struct {
+	transport.Transport
+	mute atomic.Bool
+}
+
+func (m *mutable) Reply(p transport.Peer, packet []byte) error {
+	if m.mute.Load() {
+		return nil
+	}
+	return m.Transport.Reply(p, packet)
+}
+
+// openOdd opens a bus named odd with a subscription, and one named good with a subscription of md.x.
+func openOdd(t *testing.T, topic string, change func([]byte)) (url string, odd *pubsub.Bus, m *mutable) {
+	t.Helper()
+	name := strings.NewReplacer("/", "-", ",", "").Replace(t.Name())
+	tr, err := mem.Open(mem.Config{Name: name, Groups: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = &mutable{Transport: tr}
+	if odd, err = (pubsub.Config{Name: "odd"}).OpenTransport(stubborn{m, change}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { odd.Close() })
+	if _, err := odd.Handle(topic, func(pubsub.Message, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	url = "mem://" + name + "?groups=1"
+	good, err := pubsub.Config{Name: "good"}.Open(testContext(t), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { good.Close() })
+	if _, err := good.Handle("md.x", func(pubsub.Message, error) {}); err != nil {
+		t.Fatal(err)
+	}
+	return url, odd, m
+}
+
+// The verdict of pub is about subscribers of its topic: what becomes of others of the group changes neither its exit code nor
+// "delivered", and is not reported as if they were missed.
+func TestPubVerdictIsOfItsTopic(t *testing.T) {
+	as := func([]byte) {}
+	stays := func(b []byte) { binary.LittleEndian.PutUint64(b[40:], 0) } // it is at the first packet
+	loses := func(b []byte) { binary.LittleEndian.PutUint32(b[72:], 7) }
+	for _, c := range []struct {
+		name      string
+		topic     string // of odd
+		change    func([]byte)
+		end       string // of odd: "vanishes", "leaves", or it stays
+		code      int
+		delivered bool
+	}{
+		{"vanishes", "md.x", as, "vanishes", exitIncomplete, false},
+		{"vanishes on another topic", "md.y", as, "vanishes", exitOK, true},
+		{"vanishes on a pattern", "md.>", as, "vanishes", exitIncomplete, false},
+		{"vanishes on another pattern", "md.y.>", as, "vanishes", exitOK, true},
+		{"leaves early", "md.x", stays, "leaves", exitOK, false},
+		{"leaves early on another topic", "md.y", stays, "leaves", exitOK, true},
+		{"gives packets up", "md.x", loses, "", exitIncomplete, false},
+		{"gives packets up on a pattern", "md.>", loses, "", exitIncomplete, false},
+		{"gives packets up on another topic", "md.y", loses, "", exitOK, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			url, odd, m := openOdd(t, c.topic, c.change)
+			subscribers := "1"
+			if !c.delivered {
+				subscribers = "2"
+			}
+			stdin, typed := io.Pipe()
+			defer typed.Close()
+			defer odd.Close()
+			p := start(t, stdin, "pub", "-v", "-json", "-t", url, "-wait", subscribers, "-silence", "300ms", "md.x")
+			await(t, "odd", func() bool { return upNamed(p.stderr.String(), "odd") })
+			_, _ = io.WriteString(typed, "one\n") // which is read when those that are waited for are there
+			m.mute.Store(c.end == "vanishes")
+			if c.end == "leaves" {
+				odd.Close()
+				await(t, "its leave", func() bool { return strings.Contains(p.stderr.String(), "subscriber left") })
+			}
+			typed.Close()
+			p.end(t, c.code)
+			lines := strings.Split(strings.TrimSpace(p.stdout.String()), "\n")
+			var sum pubSummary
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil {
+				t.Fatal(err)
+			}
+			if missed := sum.Silent+sum.LeftBehind+sum.GivenUp > 0; sum.Delivered != c.delivered || missed == c.delivered {
+				t.Errorf("delivered %v, want %v: %+v", sum.Delivered, c.delivered, sum)
+			}
+			if c.delivered && (strings.Contains(p.stderr.String(), "fanfare pub: subscriber odd") || strings.Contains(p.stdout.String(), `"silent","subscriber"`)) {
+				t.Errorf("odd is reported:\n%s\n%s", p.stderr.String(), p.stdout.String())
+			}
+		})
+	}
+}
+
+// That no subscriber is left, and that there is one again, is about the topic of pub, by its name or by a pattern.
+func TestPubIsAloneOnItsTopic(t *testing.T) {
+	for _, topic := range []string{"md.x", "md.>"} {
+		t.Run(wire.Quoted(topic), func(t *testing.T) {
+			url := memURL(t) + "?groups=1"
+			open := func(name, topic string) *pubsub.Bus {
+				bus, err := pubsub.Config{Name: name}.Open(testContext(t), url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { bus.Close() })
+				if _, err := bus.Handle(topic, func(pubsub.Message, error) {}); err != nil {
+					t.Fatal(err)
+				}
+				return bus
+			}
+			other, ours := open("other", "md.y"), open("ours", topic)
+			stdin, typed := io.Pipe()
+			defer typed.Close()
+			p := start(t, stdin, "pub", "-v", "-t", url, "-wait", "1", "md.x")
+			await(t, "other", func() bool { return upNamed(p.stderr.String(), "other") })
+			_, _ = io.WriteString(typed, "one\n")
+			says := func(text string) func() bool { return func() bool { return strings.Contains(p.stderr.String(), text) } }
+			ours.Close()
+			await(t, "that none is left", says("no subscriber is left, the last was subscriber ours"))
+			other.Close()
+			open("third", "md.y")
+			await(t, "third", func() bool { return upNamed(p.stderr.String(), "third") })
+			open("fourth", topic)
+			await(t, "that there is one again", says("there is a subscriber again: subscriber fourth"))
+			typed.Close()
+			p.end(t, exitOK)
+			if s := p.stderr.String(); strings.Contains(s, "again: subscriber third") || strings.Count(s, "no subscriber is left") != 1 {
+				t.Errorf("standard error:\n%s", s)
+			}
+		})
+	}
+}
