@@ -73,7 +73,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	case trainControl:
 		s.stats.ControlSent += uint64(n)
 		s.stats.ControlUnsent += uint64(o.count - n)
-		if n < o.count { // a heartbeat that never left asks no member
+		if n == 0 && o.count > 0 { // a heartbeat that never left asks no member
 			s.RepliesLost()
 		}
 		s.unannounce(now, n)
