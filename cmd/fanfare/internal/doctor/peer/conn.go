@@ -78,12 +78,20 @@ func (c *conn) sendRow(p packet, r run, to netip.AddrPort) (sent int) {
 	if r.Row == rowTrain {
 		return c.sendTrains(p, r, to)
 	}
+	// A busy host sleeps longer than it should: the probes that are due go out together, as
+	// many as a train has, so that a row ends before the asker gives up waiting for it.
+	began, together := time.Now(), 0
 	for i := range r.Count {
 		p.Number = r.First + uint32(i)
 		if send(p.append(nil, r.Size), to) == nil {
 			sent++
 		}
-		time.Sleep(probeEvery)
+		if wait := time.Until(began.Add(time.Duration(i+1) * probeEvery)); wait > 0 || together == trainProbes-1 {
+			time.Sleep(max(wait, probeEvery))
+			together = 0
+		} else {
+			together++
+		}
 	}
 	return sent
 }
