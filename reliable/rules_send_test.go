@@ -94,7 +94,7 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	}
 }
 
-// A round trip is that of the farthest receiver that asks: it rises at once, and falls by an eighth. docs/protocol.md §6.11.
+// A round trip is that of the farthest receiver that asks: it rises at once, and falls by half. docs/protocol.md §6.11.
 func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 	var b repairBudget
 	b.init(0.5, 1472, 1)
@@ -103,7 +103,7 @@ func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 		b.asked(rtt / 2)
 		before := b.rtt
 		b.tick(b.began.Add(b.rtt))
-		if want := max(rtt, before-before/8); b.rtt != want {
+		if want := max(rtt, before/2); b.rtt != want {
 			t.Errorf("a round trip of %v, want %v", b.rtt, want)
 		}
 		if want := b.window / b.rtt.Seconds(); b.rate != want {

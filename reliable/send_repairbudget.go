@@ -13,7 +13,7 @@ type repairBudget struct {
 	packet      int
 
 	window float64       // bytes a round trip
-	rtt    time.Duration // of the farthest of those that asked; it rises at once and falls slowly
+	rtt    time.Duration // of the farthest of those that asked; it rises at once and falls by half
 	round  time.Duration // how long the round is
 	held   bool          // flow control lets no data out
 	began  Instant       // the round
@@ -67,11 +67,12 @@ func (b *repairBudget) tick(now Instant) {
 	case b.again+b.repeated == 0 && b.short:
 		b.window *= 2
 	}
+	before := b.rtt
 	if b.slowest > 0 {
-		b.rtt = max(minRetry, b.slowest, b.rtt-b.rtt/8)
+		b.rtt = max(minRetry, b.slowest, b.rtt/2)
 	}
 	if b.short && 2*b.repeated > b.repaired { // they fill a queue, or are in vain
-		b.rtt = max(b.rtt, min(2*b.rtt, maxRetry))
+		b.rtt = max(b.rtt, min(2*before, maxRetry))
 	}
 	b.began = now
 	b.dataBefore, b.lastRepaired = b.data, b.repaired

@@ -57,7 +57,7 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 		{"FlowNone, a queue of one packet", FlowNone, 2, 1500, 0.51, 0.62, 1.2},
 		{"FlowMin", FlowMin, 2, 64 << 10, 0.6, 0.6, 1.45},
 		// More than half is lost at first: only a publisher that paces what it sends repairs less.
-		{"FlowMin, far beyond its rate", FlowMin, 20, 64 << 10, 0.7, 0.7, 1.4},
+		{"FlowMin, far beyond its rate", FlowMin, 20, 64 << 10, 0.75, 0.75, 1.4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Simple(3, 3, 400_000)
@@ -78,7 +78,7 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 				t.Errorf("%d times the publisher said who does not keep up", len(r.trailing))
 			}
 			for _, x := range r.trailing {
-				if most := 1.1 * link / 1472; x.Receiver != r.trailing[0].Receiver || x.Received == 0 || x.Received > most {
+				if most := 1.2 * link / 1472; x.Receiver != r.trailing[0].Receiver || x.Received == 0 || x.Received > most {
 					t.Errorf("%#x is said to receive %.0f of %.0f packets a second, of a link that carries %.0f", x.Receiver, x.Received, x.Sent, most)
 				}
 			}
