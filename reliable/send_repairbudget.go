@@ -93,10 +93,10 @@ func (b *repairBudget) takes(now Instant, e *windowSlot, history bool, most int)
 	}
 	busy := b.busy()
 	switch {
+	case (busy || b.held) && b.earned >= size+keepEarned:
+		b.earned, b.tokens = b.earned-size, max(0, b.tokens-size)
 	case (!busy || history) && b.takeAbove(now, int(e.size), keepWindow):
 		b.earned = max(0, b.earned-size)
-	case busy && b.earned >= size+keepEarned:
-		b.earned, b.tokens = b.earned-size, max(0, b.tokens-size)
 	default:
 		b.short = true
 		return false
