@@ -231,15 +231,12 @@ func Read(ctx context.Context, path string) (*Snapshot, error) {
 	return c.Snapshot(ctx)
 }
 
-// Name is what people call a process: its program and number, and its host where that is another
-// one. One that was only heard has an address in place of a program, and no number.
+// Name is what people call a process: its program and number. One that was only heard has an address
+// in place of a program, and no number.
 func (p *Process) Name() string {
 	name := strings.TrimSuffix(p.Program, ".exe")
 	if p.PID != 0 {
 		name = fmt.Sprintf("%s[%d]", name, p.PID)
-	}
-	if p.At != "" {
-		name += "@" + p.At
 	}
 	return name
 }

@@ -39,8 +39,6 @@ type Process struct {
 	Started time.Time `json:"started"` // as far as known: when its first bus was opened, or before
 	Fanfare string    `json:"fanfare"` // version of the module that it is built with
 	Go      string    `json:"go"`
-	// At is the host that it was read from, where that is another one.
-	At string `json:"at,omitempty"`
 }
 
 // Host is what this host's kernel grants.

@@ -77,7 +77,7 @@ var packages = []struct {
 
 	// The engine.
 	{"pubsub/events", 376, ""},
-	{"internal/inspect", 1510, ""},
+	{"internal/inspect", 1505, ""},
 	{"internal/engine", 13871, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
@@ -88,7 +88,6 @@ var packages = []struct {
 	{"pubsub/metrics", 573, "pubsub pubsub/events"},
 
 	// Tools.
-	{"internal/elsewhere", 464, "internal/inspect"},
 
 	// The bench.
 	{"bench/worker", 2244, ""},
@@ -104,10 +103,10 @@ var packages = []struct {
 	{"cmd/fanfare/internal/doctor", 1131, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
 	{"cmd/fanfare/internal/doctor/peer", 1796, "cmd/fanfare/internal/doctor"},
 	{"cmd/fanfare/internal/tap", 2296, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
-	{"cmd/fanfare/internal/losses", 1682, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
-	{"cmd/fanfare/internal/top", 2287, "cmd/fanfare/internal/losses internal/inspect pubsub"},
-	{"cmd/fanfare/internal/web", 1053, "cmd/fanfare/internal/losses internal/elsewhere internal/inspect"},
-	{"cmd/fanfare/internal/cli", 11748, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/elsewhere internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/losses", 1645, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
+	{"cmd/fanfare/internal/top", 2280, "cmd/fanfare/internal/losses internal/inspect pubsub"},
+	{"cmd/fanfare/internal/web", 1034, "cmd/fanfare/internal/losses internal/inspect"},
+	{"cmd/fanfare/internal/cli", 11730, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/doctor"
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -14,7 +13,7 @@ import (
 func runningBuses(ctx context.Context) (buses []doctor.Bus, silent []string) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	seen, err := elsewhere.ReadHere(ctx)
+	seen, err := inspect.ReadAll(ctx)
 	switch {
 	case errors.Is(err, inspect.ErrOff):
 		return nil, nil // there is no place where processes can be asked

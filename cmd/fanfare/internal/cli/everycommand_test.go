@@ -87,10 +87,10 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"top MISSING", "MISSING"},
 		{"loss MISSING", "MISSING"},
 		{"top 10.0.0.5", "10.0.0.5: no such file or directory: a place is the socket of a process"},
-		{"top localhost", "HOST:PORT of a fanfare web"},
-		{"web https://trade2:9465", "HOST:PORT of a fanfare web"},
-		{"loss trade2", "HOST:PORT of a fanfare web"},
-		{"ls -socket trade2", "HOST:PORT of a fanfare web"},
+		{"top trade2:9465", "run the command there by ssh"},
+		{"web trade2:9465", "run the command there by ssh"},
+		{"loss trade2:9465", "run the command there by ssh"},
+		{"ls -socket trade2:9465", "run the command there by ssh"},
 	} {
 		replace := strings.NewReplacer("URL", memURL(t), "MISSING", missing, "DIR", dir, "FILE", file)
 		refuses(replace.Replace(c.says), strings.Fields(replace.Replace(c.args))...)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -56,7 +55,7 @@ func (l *loss) run(ctx context.Context, e *env) error {
 func (l *loss) read(ctx context.Context) ([]inspect.Seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	return elsewhere.ReadAll(ctx, l.sockets...)
+	return inspect.ReadAll(ctx, l.sockets...)
 }
 
 // verdict is how loss ends.

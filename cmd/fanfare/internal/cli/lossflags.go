@@ -31,7 +31,6 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 			"fanfare loss",
 			"fanfare loss -since 5m",
 			"fanfare loss -follow",
-			"fanfare loss here trade2:9465",
 			"fanfare loss -json | jq -r 'select(.type == \"lost\") | .do'",
 		},
 		exits: []word{{"3", "messages were lost for good, or packets, of which no subscription was told yet"}},

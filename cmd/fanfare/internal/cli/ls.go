@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -35,15 +34,6 @@ type ls struct {
 }
 
 func (l *ls) run(ctx context.Context, e *env) error {
-	err := l.list(ctx, e)
-	if i := slices.IndexFunc(l.patterns, elsewhere.LooksLike); err != nil && i >= 0 && ctx.Err() == nil {
-		return fmt.Errorf("%w; %s was taken for a topic: to ask a process or another host add -socket %[2]s", err, printable(l.patterns[i]))
-	}
-	return err
-}
-
-// list asks and listens.
-func (l *ls) list(ctx context.Context, e *env) error {
 	l.e = e
 	var processes []jsonProcess
 	if l.host {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
@@ -106,25 +105,6 @@ func TestLsOfNothing(t *testing.T) {
 			}
 			if list := objects(t, r.stdout); len(list) != 1 || list[0]["error"] == "" || list[0]["topics"] != 0.0 {
 				t.Errorf("standard output %q", r.stdout)
-			}
-		})
-	}
-}
-
-// Who takes a place for what ls lists is told how a place is given; a topic that looks like one is
-// listed all the same.
-func TestLsOfAPlace(t *testing.T) {
-	testenv.Slow(t)
-	t.Parallel()
-	url := memURL(t)
-	publishing(t, "feed", url, "md:1")
-	var all sync.WaitGroup // at once: each listens for a second
-	defer all.Wait()
-	for topic, want := range map[string]string{"10.0.0.5:9465": "add -socket 10.0.0.5:9465", "/run/x.sock": "add -socket /run/x.sock", "md:1": "", "zz": ""} {
-		all.Go(func() {
-			r := runWith(testContext(t), "", "ls", "-t", url, "-for", "1s", topic)
-			if (r.code == exitOK) != (topic == "md:1") || strings.Contains(r.stderr, "-socket") != (want != "") || !strings.Contains(r.stderr, want) {
-				t.Errorf("%s: %+v", topic, r)
 			}
 		})
 	}

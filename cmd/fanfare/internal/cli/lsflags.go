@@ -16,8 +16,8 @@ publish and subscribe to. Then it listens to the fabric for some seconds, asks t
 publishers that it hears for the names of their topics, and lists those that match,
 also if nothing is published on them just now. It subscribes to nothing: publishers
 do not wait for it. With -t it only listens, with -here or -socket it only asks,
-which is done at once. What stands without a flag is a pattern and no place: another
-host is asked with -socket HOST:PORT.
+which is done at once. What stands without a flag is a pattern: a process to
+ask is named with -socket.
 
 In a pattern the token * stands for any one token, and >, as the last, for one or
 more. Quote it for the shell: 'md.*.AAPL', 'md.>'.
@@ -36,7 +36,6 @@ summary, where ls has listened.
 		examples: []string{
 			"fanfare ls",
 			"fanfare ls -here",
-			"fanfare ls -socket trade2:9465",
 			"fanfare ls -for 10s 'md.>'",
 			"fanfare ls -t udp://239.20.0.0/16?iface=eth0 -json",
 		},
@@ -52,7 +51,7 @@ is known.
 func (l *ls) register(fs *flagSet) {
 	l.registerURL(fs)
 	boolVar(fs, &l.hereOnly, "here", "only the processes of this host")
-	urlsVar(fs, &l.sockets, "socket", nil, "ask at this socket, or at those in this directory, in place of all of yours (a `PATH`, or HOST:PORT of a fanfare web on another host; may be given more than once)")
+	urlsVar(fs, &l.sockets, "socket", nil, "ask at this socket, or at those in this directory, in place of all of yours (a `PATH`; may be given more than once)")
 	durationVar(fs, &l.listen, "for", 3*time.Second, "listen for D (such as 500ms, 10s)")
 	l.registerRest(fs)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
@@ -25,7 +24,6 @@ type jsonProcess struct {
 	PID     int       `json:"pid"`
 	Program string    `json:"program"`
 	Host    string    `json:"host"`
-	At      string    `json:"at,omitempty"` // the host that was asked, where that is another one
 	Fanfare string    `json:"fanfare"`
 	Socket  string    `json:"socket"`
 	Buses   []jsonBus `json:"buses"`
@@ -60,7 +58,7 @@ type jsonSubscription struct {
 func (l *ls) here(ctx context.Context) ([]jsonProcess, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	seen, err := elsewhere.ReadAll(ctx, l.sockets...)
+	seen, err := inspect.ReadAll(ctx, l.sockets...)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +68,7 @@ func (l *ls) here(ctx context.Context) ([]jsonProcess, error) {
 		switch {
 		case x.Err != nil:
 			all = append(all, jsonProcess{Type: "process", Socket: x.Socket, Buses: []jsonBus{}, Error: losses.Unanswered(x.Err)})
-		case x.Snapshot.Process.PID != os.Getpid() || x.Snapshot.Process.At != "":
+		case x.Snapshot.Process.PID != os.Getpid():
 			if p := l.process(x); len(p.Buses) > 0 {
 				all = append(all, p)
 			}
@@ -83,7 +81,7 @@ func (l *ls) here(ctx context.Context) ([]jsonProcess, error) {
 // matches.
 func (l *ls) process(x *inspect.Seen) jsonProcess {
 	s := x.Snapshot
-	p := jsonProcess{Type: "process", PID: s.Process.PID, Program: s.Process.Program, Host: s.Process.Host, At: s.Process.At, Fanfare: s.Process.Fanfare, Socket: x.Socket}
+	p := jsonProcess{Type: "process", PID: s.Process.PID, Program: s.Process.Program, Host: s.Process.Host, Fanfare: s.Process.Fanfare, Socket: x.Socket}
 	for i := range s.Buses {
 		b := &s.Buses[i]
 		out := jsonBus{ID: b.ID, Name: b.Name, URLs: b.URLs, Publishes: []jsonPublished{}, Subscribes: []jsonSubscription{}, Incomplete: b.Incomplete, LeftOut: b.TopicsLeftOut + b.SubscriptionsLeftOut}
@@ -172,7 +170,7 @@ func hereTable(w io.Writer, all []jsonProcess) error {
 			fmt.Fprintln(tab, "PROCESS\tBUS\tDOES\tTOPIC\tMESSAGES\tSUBSCRIBERS\tFABRIC")
 			header = true
 		}
-		id := inspect.Process{PID: p.PID, Program: p.Program, At: p.At}
+		id := inspect.Process{PID: p.PID, Program: p.Program}
 		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", printable(id.Name()), printable(cmp.Or(b.Name, b.ID)), does, printable(topic), messages, peers, printable(strings.Join(b.URLs, " ")))
 	}
 	for i := range all {

@@ -9,21 +9,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// looked is where top and web look: at processes of this host and of others, and on the wire.
+// looked is where top and web look: at processes of this host, and on the wire.
 type looked struct {
-	places []string // sockets, directories and addresses; empty: all processes of this user
+	places []string // sockets and directories; empty: all processes of this user
 	urls   []string // of what is listened to, one a leg; empty: nothing is
 }
 
 // placeHelp says what a place is, for the help of commands that look.
-const placeHelp = `PLACE is the socket of a process, a directory with some, or HOST:PORT, where a fanfare
-web says what the processes of that host do; "here" is all of yours on this host.
-Without it all of yours on this host are asked, and by root those of all users.
+const placeHelp = `PLACE is the socket of a process, or a directory with some. Without it all of yours on
+this host are asked, and by root those of all users.
 `
 
 // registerWire adds the flag that has the command listen.
@@ -37,7 +35,7 @@ func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspec
 	if err := placesExist(l.places); err != nil {
 		return nil, nil, err
 	}
-	ask := func(ctx context.Context) ([]inspect.Seen, error) { return elsewhere.ReadAll(ctx, l.places...) }
+	ask := func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx, l.places...) }
 	if len(l.urls) == 0 {
 		return ask, func() {}, nil
 	}
@@ -86,7 +84,7 @@ func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, bega
 		for i := range s.Snapshot.Buses {
 			b := &s.Snapshot.Buses[i]
 			asked[publisherKey{b.ID, b.Epoch}] = true
-			on := func(group string) { // what comes first is of this host, on which it was heard
+			on := func(group string) {
 				if interfaces[group] == nil {
 					interfaces[group] = b.Fabric.Interfaces
 				}

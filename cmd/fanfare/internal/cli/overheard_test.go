@@ -27,10 +27,6 @@ func TestOverheard(t *testing.T) {
 	asked := []inspect.Seen{{Err: errors.New("deaf")}, {Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: 4}, Buses: []inspect.Bus{{
 		Identity: inspect.Identity{ID: "0000000000000009", Epoch: 3}, Fabric: inspect.Fabric{Interfaces: []string{"eth0"}}, Publications: []inspect.Publication{{Address: group}},
 	}}}}}
-	far := *asked[1].Snapshot // which is on another interface there
-	far.Process.At, far.Buses = "trade2", []inspect.Bus{far.Buses[0]}
-	far.Buses[0].Epoch, far.Buses[0].Fabric.Interfaces = 4, []string{"ens3"}
-	asked = append(asked, inspect.Seen{Snapshot: &far})
 	began, now := time.Unix(1, 0), time.Unix(9, 0)
 	all := overheard(heard, asked, []string{"udp://"}, began, now)
 	if len(all) != 3 {

@@ -3,12 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"time"
 
 	"golang.org/x/term"
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
+	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
 // topRun is the command top.
@@ -37,10 +38,16 @@ func (t *topRun) run(ctx context.Context, e *env) error {
 	return top.Run(ctx, e.stdin, e.stdout, t.o)
 }
 
+// placeAdvice is for those who name what is no place.
+const placeAdvice = "a place is the socket of a process, or a directory with some; for other hosts see their metrics in Prometheus, or run the command there by ssh"
+
 // placesExist says which place that was given cannot be asked, or that no process can be.
 // All commands that ask begin with it.
 func placesExist(places []string) error {
-	err := elsewhere.Check(places)
+	_, err := inspect.List(places...)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usagef("no socket to ask at: %w: %s", err, placeAdvice)
+	}
 	if err != nil && len(places) > 0 {
 		return usagef("no socket to ask at: %w", err)
 	}

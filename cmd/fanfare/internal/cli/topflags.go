@@ -9,7 +9,7 @@ import (
 func topCommand() command {
 	return command{
 		name:    "top",
-		summary: "watch the buses of this host and of others: rates, losses, who is slow",
+		summary: "watch the buses of this host: rates, losses, who is slow",
 		usage:   []string{"fanfare top [flags] [PLACE...]"},
 		about: `It asks every process of yours on this host that has a bus, at its socket, what it
 publishes and subscribes to, and shows rates, losses by their causes, repairs, who is
@@ -34,7 +34,6 @@ docs/operate/inspect.md says what the figures mean.
 			"fanfare top",
 			"fanfare top -view subscribers",
 			"fanfare top -once",
-			"fanfare top here trade2:9465",
 			"fanfare top -t udp://239.20.0.0/16?iface=eth0",
 			"fanfare top -once -json",
 		},

@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/web"
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
-	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
 // webPage serves the page of this host's buses.
@@ -30,8 +28,7 @@ func (w *webPage) run(ctx context.Context, e *env) (err error) {
 		return err // and not a page that says so
 	}
 	defer closeIt()
-	here := func(ctx context.Context) ([]inspect.Seen, error) { return elsewhere.ReadHere(ctx, w.places...) }
-	s, err := web.Serve(w.listen, w.remote, read, here)
+	s, err := web.Serve(w.listen, w.remote, read)
 	var local *web.LocalError
 	switch {
 	case errors.As(err, &local):

@@ -11,19 +11,16 @@ sockets of processes once a second, as fanfare loss does, and changes nothing.
 
 ` + placeHelp + `
 With -t it listens to a fabric, too, and shows who publishes there and was not asked.
-Beside the page it serves what processes say, so that fanfare top, loss, ls and web on
-other hosts can be given its address.
 `,
 		notes: `The page asks nobody who he is. Whoever may connect to the address sees names,
 addresses and rates, and no messages. So it is served to this host only, unless
--remote says that others may see it, too. To see it from elsewhere without that:
-ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.
+-remote says that others may see it, too. To see it from another host without
+that: ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.
 `,
 		examples: []string{
 			"fanfare web",
 			"fanfare web -listen localhost:8080",
 			"fanfare web -listen 10.0.0.5:9465 -remote",
-			"fanfare web here trade2:9465 trade3:9465",
 		},
 		flags: flagsOf(func() *webPage { return new(webPage) }),
 	}

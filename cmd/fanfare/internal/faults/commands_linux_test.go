@@ -127,7 +127,7 @@ func (w *world) fanfareWeb() string {
 // pageURL is where the page of this process's buses is served, for as long as it runs.
 var pageURL = sync.OnceValue(func() string {
 	read := func(ctx context.Context) ([]inspect.Seen, error) { return inspect.ReadAll(ctx) }
-	s, err := web.Serve("localhost:0", false, read, read)
+	s, err := web.Serve("localhost:0", false, read)
 	if err != nil {
 		return ""
 	}

@@ -3,7 +3,6 @@ package losses
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -22,17 +21,12 @@ type hintKey struct{ process, bus, cause, who string }
 // come and go.
 const hintAgain = time.Minute
 
-// Bounds on what is kept of processes that do not answer just now, and of hints that are not there
-// any more: another host may name new ones with each answer.
-const (
-	maxKept       = 4096    // buses
-	maxKeptLosses = 1 << 17 // of all of them
-	maxHints      = 4096
-)
+// maxHints is how many hints are told, and twice as many remembered: a process may name new ones with
+// each answer.
+const maxHints = 4096
 
-// busKey names a bus of a process, on the host where it was read.
+// busKey names a bus of a process.
 type busKey struct {
-	at    string
 	pid   int
 	id    string
 	epoch uint64
@@ -81,7 +75,7 @@ func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 			if b.Losses == nil {
 				continue
 			}
-			k := busKey{p.Process.At, p.Process.PID, b.ID, b.Epoch}
+			k := busKey{p.Process.PID, b.ID, b.Epoch}
 			was := n.buses[k]
 			buses[k] = knownOf(b.Losses, s.Socket)
 			b.Losses = was.news(b.Losses)
@@ -89,7 +83,11 @@ func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 		}
 		fresh = append(fresh, inspect.Seen{Socket: s.Socket, Snapshot: &p})
 	}
-	n.retain(buses, deaf)
+	for k, v := range n.buses { // what is known of those that did not answer this time
+		if buses[k] == nil && deaf[v.socket] {
+			buses[k] = v
+		}
+	}
 	n.buses = buses
 	return n.fresh(Make(fresh, time.Time{}, now).Findings, now)
 }
@@ -100,11 +98,9 @@ func (n *News) fresh(found []Finding, now time.Time) []Finding {
 	hint := func(f *Finding) (k hintKey, ok bool) {
 		return hintKey{f.Process, f.Bus, f.Cause, f.Subscriber + f.Subscription}, f.Kind == Hint
 	}
-	for _, here := range []bool{true, false} { // those of this host have room first
-		for i := range found {
-			if k, ok := hint(&found[i]); ok && here == (found[i].at == "") && len(hints) < maxHints {
-				hints[k] = now
-			}
+	for i := range found {
+		if k, ok := hint(&found[i]); ok && len(hints) < maxHints {
+			hints[k] = now
 		}
 	}
 	found = slices.DeleteFunc(found, func(f Finding) bool {
@@ -120,23 +116,6 @@ func (n *News) fresh(found []Finding, now time.Time) []Finding {
 	}
 	n.hints = hints
 	return found
-}
-
-// retain adds what is known of buses at sockets, or on hosts, that did not answer this time. Those
-// of this host have room first.
-func (n *News) retain(buses map[busKey]*known, deaf map[string]bool) {
-	kept, size := 0, 0
-	for _, here := range []bool{true, false} {
-		for k, v := range n.buses {
-			host, _, _ := strings.Cut(v.socket, " ") // package elsewhere: its address, and the socket there
-			if buses[k] != nil || here != (k.at == "") || !deaf[v.socket] && !deaf[host] {
-				continue
-			}
-			if more := len(v.losses) + len(v.counts); kept < maxKept && size+more <= maxKeptLosses {
-				buses[k], kept, size = v, kept+1, size+more
-			}
-		}
-	}
 }
 
 func knownOf(r *inspect.LossRecord, socket string) *known {

@@ -60,8 +60,7 @@ type Finding struct {
 	Why  string
 	Do   string
 
-	still bool   // the process did not run, at that time
-	at    string // of a hint: the host it was read from, empty: this one
+	still bool // the process did not run, at that time
 }
 
 // Process is one that was looked at.
@@ -139,31 +138,18 @@ func (r *Report) Of(k Kind) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Kind != k })
 }
 
-// Clock is what the clock of the host says where a snapshot was read at now, as far as known: those
-// of other hosts may be apart from this one's, and times in a snapshot are by its own.
-func Clock(s *inspect.Snapshot, now time.Time) time.Time {
-	if s.Process.At == "" || s.Time.IsZero() {
-		return now
-	}
-	return s.Time
-}
-
 // process takes in the snapshot of a process.
 func (r *Report) process(s *inspect.Snapshot) {
 	p := Process{Name: s.Process.Name(), Buses: len(s.Buses), From: r.To}
-	from, ahead := r.From, Clock(s, r.To).Sub(r.To)
-	if !from.IsZero() {
-		from = from.Add(ahead)
-	}
 	for i := range s.Buses {
 		b := &s.Buses[i]
 		if b.Losses == nil {
 			continue
 		}
-		if begun := b.Losses.From.Add(-ahead); begun.Before(p.From) {
-			p.From = begun
+		if b.Losses.From.Before(p.From) {
+			p.From = b.Losses.From
 		}
-		r.bus(&host{p.Name, s.Host.ReceiveBufferMax, from, b})
+		r.bus(&host{p.Name, s.Host.ReceiveBufferMax, r.From, b})
 	}
 	r.buses += p.Buses
 	r.Processes = append(r.Processes, p)
@@ -173,7 +159,7 @@ func (r *Report) process(s *inspect.Snapshot) {
 type host struct {
 	process   string
 	bufferMax int
-	from      time.Time // since when it is looked at what was lost, by its clock
+	from      time.Time // since when it is looked at what was lost
 	*inspect.Bus
 }
 
@@ -187,7 +173,7 @@ func (h *host) evidence(f *Finding, address, err string) Evidence {
 			e.Asked, e.Granted = x.ReceiveAsked, x.ReceiveGranted
 		}
 	}
-	for _, url := range h.URLs[:min(len(h.URLs), transport.MaxLegs)] { // other hosts may say more
+	for _, url := range h.URLs[:min(len(h.URLs), transport.MaxLegs)] { // a process may say more
 		if dir, ok := fabricurl.SharedDir(url); ok && !slices.Contains(e.Shared, dir) {
 			e.Shared = append(e.Shared, dir)
 		}

@@ -128,7 +128,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 		}
 		for i := range x.Snapshot.Buses {
 			b := &x.Snapshot.Buses[i]
-			hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: x.Snapshot.Process.Name(), Bus: cmp.Or(b.Name, b.ID), at: x.Snapshot.Process.At}
+			hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: x.Snapshot.Process.Name(), Bus: cmp.Or(b.Name, b.ID)}
 			for j := range b.Subscriptions {
 				s := &b.Subscriptions[j]
 				state, of := SubscriptionState(s)

@@ -16,7 +16,6 @@ import (
 // wants the other side of the same topics on another interface, it most likely is not.
 type Unheard struct {
 	Process, Bus, BusID string
-	At                  string // host that it was read from, where that is another one
 	PID                 int
 	Epoch               uint64
 	Publishes           bool // otherwise it subscribes
@@ -45,7 +44,7 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 					continue
 				}
 				u := Unheard{
-					Process: s.Snapshot.Process.Name(), At: s.Snapshot.Process.At, PID: s.Snapshot.Process.PID, Epoch: b.Epoch, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
+					Process: s.Snapshot.Process.Name(), PID: s.Snapshot.Process.PID, Epoch: b.Epoch, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
 					Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: time.Duration(seconds * float64(time.Second)),
 				}
 				look.elsewhere(&u, b)
@@ -57,7 +56,7 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 }
 
 // maxCompared is how many groups and patterns are compared to find the other sides of buses. Beyond
-// that they are not looked for: it takes 0.1 s, and hosts may say that they have thousands of buses.
+// that they are not looked for: it takes 0.1 s, and processes may say that they have thousands of buses.
 const maxCompared = 1 << 20
 
 // looker looks for the other sides of buses.
@@ -73,13 +72,12 @@ type sideKey struct {
 	publishes bool
 }
 
-// elsewhere looks for the other side of b on another interface of its host: names of interfaces of
-// several hosts say nothing.
+// elsewhere looks for the other side of b on another interface.
 func (l *looker) elsewhere(u *Unheard, b *inspect.Bus) {
 	groups := make(map[string]bool)
 	addresses(b, u.Publishes, func(address string) bool { groups[address] = true; return false })
 	for _, s := range l.seen {
-		if s.Snapshot == nil || s.Snapshot.Process.At != u.At || s.Snapshot.Process.Heard() {
+		if s.Snapshot == nil || s.Snapshot.Process.Heard() {
 			continue
 		}
 		for i := range s.Snapshot.Buses {
@@ -198,7 +196,7 @@ func (r *Report) unheard(seen []inspect.Seen) {
 	for _, u := range FindUnheard(seen) {
 		r.Findings = append(r.Findings, Finding{
 			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
-			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For, at: u.At, Why: upperFirst(u.Text()) + ".", Do: u.Do(),
+			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For, Why: upperFirst(u.Text()) + ".", Do: u.Do(),
 		})
 	}
 }

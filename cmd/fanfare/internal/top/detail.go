@@ -151,7 +151,7 @@ func (f *Figures) subscriberDetail(x *Subscriber) [][2]string {
 	lines = append(lines, line("publisher", "%s", x.Bus))
 	lines = append(lines, x.lines()...)
 	for _, e := range f.Events {
-		if e.Event.Name == x.Subscriber && e.PID == x.PID && e.key.at == x.key.at {
+		if e.Event.Name == x.Subscriber && e.PID == x.PID {
 			lines = append(lines, line(clock(e.Event.Time), "%s", e.Event.Text))
 		}
 	}

@@ -6,9 +6,8 @@ import (
 
 // What was there in the observation before.
 
-// busKey is what a bus keeps as long as it lives, and the host where it was read.
+// busKey is what a bus keeps as long as it lives.
 type busKey struct {
-	at    string
 	pid   int
 	id    string
 	epoch uint64
@@ -16,7 +15,7 @@ type busKey struct {
 }
 
 func keyOf(s *inspect.Snapshot, b *inspect.Bus) busKey {
-	return busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
+	return busKey{s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
 }
 
 func busesOf(o Observation) map[busKey]*inspect.Bus {

@@ -83,7 +83,7 @@ type Of struct {
 	Bus     string `json:"bus"` // its name, or its id
 	BusID   string `json:"bus_id"`
 
-	key busKey // of several buses with the same name and number of a process, on several hosts
+	key busKey // of several buses with the same name and number of a process, as containers have them
 }
 
 // Host is the host's buffers.
@@ -139,8 +139,7 @@ type Bus struct {
 	TopicsLeftOut        int `json:"topics_left_out,omitempty"`
 	SubscriptionsLeftOut int `json:"subscriptions_left_out,omitempty"`
 
-	seen  *inspect.Bus
-	clock time.Time // of its host, now
+	seen *inspect.Bus
 }
 
 // Topic is a topic that is published.

@@ -15,28 +15,14 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// What another host says of a bus with the id of one of this host's is not shown of that, and does
-// not take its rates.
-func TestHostsAreApart(t *testing.T) {
-	look := func(at string, epoch, sent uint64, unheard float64, when time.Time) inspect.Seen {
-		return inspect.Seen{Snapshot: &inspect.Snapshot{Time: when, Process: inspect.Process{PID: 7, Program: "feed", At: at}, Buses: []inspect.Bus{{
-			Identity: inspect.Identity{ID: "b", Name: "prices", Epoch: epoch}, NoSubscriber: unheard,
-			Topics: []inspect.Topic{{Name: "x", Group: "g", Messages: sent}}, Causes: []inspect.Cause{{Cause: "gone", Gaps: sent, Messages: sent}},
-			Publications: []inspect.Publication{{Address: "g", Counters: inspect.Counters{"messages_sent": sent}, Subscribers: []inspect.Subscriber{{ID: at, Name: "desk" + at}}}},
-		}}}}
+// What one process says it has lost does not hide what another has, however much it is.
+func TestSumsDoNotWrap(t *testing.T) {
+	lost := func(pid int, n uint64) inspect.Seen {
+		return inspect.Seen{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: pid}, Buses: []inspect.Bus{{Causes: []inspect.Cause{{Cause: "gone", Gaps: n, Messages: n}}}}}}
 	}
-	now := time.Unix(1e9, 0)
-	before := Observation{now, []inspect.Seen{look("evil", 1, math.MaxUint64, 0, now)}}
-	f := Between(before, Observation{now.Add(time.Second), []inspect.Seen{look("", 1, 40, 0, now.Add(time.Second)), look("evil", 2, math.MaxUint64, 9, now.Add(time.Second))}})
-	if f.Buses[0].State != stateOK || f.Buses[1].State != stateUnheard || f.Buses[0].SentRate.known() {
-		t.Errorf("%+v", f.Buses)
-	}
+	f := Between(Observation{}, Observation{time.Unix(1e9, 0), []inspect.Seen{lost(7, 40), lost(8, math.MaxUint64)}})
 	if f.Total.Gaps != math.MaxUint64 {
 		t.Errorf("%d gaps", f.Total.Gaps)
-	}
-	rows := f.table(0).rows
-	if s := fmt.Sprint(rows[0].detail()); !strings.Contains(s, "desk") || strings.Contains(s, "evil") || rows[0].key == rows[1].key {
-		t.Errorf("%s, rows %q and %q", s, rows[0].key, rows[1].key)
 	}
 }
 

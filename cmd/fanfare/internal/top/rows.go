@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
@@ -29,7 +28,7 @@ func Between(before, now Observation) *Figures {
 	f.unheard, f.unheardAt = losses.FindUnheard(now.Seen), make(map[unheardKey]*losses.Unheard)
 	for i := range f.unheard {
 		u := &f.unheard[i]
-		f.unheardAt[unheardKey{u.At, u.PID, u.BusID, u.Epoch, u.Publishes}] = u
+		f.unheardAt[unheardKey{u.PID, u.BusID, u.Epoch, u.Publishes}] = u
 	}
 	earlier := busesOf(before)
 	groups := make(map[groupKey]*Group)
@@ -41,13 +40,11 @@ func Between(before, now Observation) *Figures {
 		}
 		if !s.Process.Heard() {
 			f.Total.Processes++
-		}
-		if !s.Process.Heard() && (s.Process.At == "" || f.Host.Name == "") { // this host's, if it has any
-			f.Host.Name, f.Host.ReceiveBufferMax = cmp.Or(s.Process.At, s.Process.Host), s.Host.ReceiveBufferMax
+			f.Host.Name, f.Host.ReceiveBufferMax = s.Process.Host, s.Host.ReceiveBufferMax
 		}
 		for j := range s.Buses {
 			b := &s.Buses[j]
-			x := &pair{clock: losses.Clock(s, now.Time), now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(s, b)}, before: &inspect.Bus{}}
+			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(s, b)}, before: &inspect.Bus{}}
 			if was, ok := earlier[x.of.key]; ok {
 				x.before, x.seconds = was, f.Interval // not by the clock of that process, which may be set
 			}
@@ -72,8 +69,7 @@ func Between(before, now Observation) *Figures {
 type pair struct {
 	of          Of
 	now, before *inspect.Bus
-	clock       time.Time // of its host, now
-	seconds     float64   // between them; 0: the bus was not there before
+	seconds     float64 // between them; 0: the bus was not there before
 }
 
 // rate is how many a second came between the snapshots: not known where a count is missing
@@ -102,7 +98,7 @@ func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	row := Bus{
 		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
-		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(), TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now, clock: x.clock,
+		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(), TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now,
 	}
 	if x.now.Repair.Count > 0 {
 		row.Repair = &x.now.Repair
@@ -215,10 +211,10 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 // addGone adds the subscribers that the bus has given up lately. It returns how many they are, by group.
 func (f *Figures) addGone(x *pair) map[string]int {
 	gone := make(map[string]int)
-	for _, e := range losses.GoneSubscribers(x.now, x.clock) {
+	for _, e := range losses.GoneSubscribers(x.now, f.Time) {
 		gone[e.Group]++
 		f.Subscribers = append(f.Subscribers, Subscriber{
-			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), Address: e.Address, Group: e.Group, Behind: e.Behind, State: losses.Gone, Heard: max(0, x.clock.Sub(e.Time).Seconds()) + e.For,
+			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), Address: e.Address, Group: e.Group, Behind: e.Behind, State: losses.Gone, Heard: max(0, f.Time.Sub(e.Time).Seconds()) + e.For,
 		})
 	}
 	return gone
@@ -256,12 +252,11 @@ func lagsOf(b *inspect.Bus) map[streamKey]int {
 
 // unheardOf is what is known of a bus that publishes, or subscribes, and hears nobody.
 func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
-	return f.unheardAt[unheardKey{of.key.at, of.PID, of.BusID, of.key.epoch, publishes}]
+	return f.unheardAt[unheardKey{of.PID, of.BusID, of.key.epoch, publishes}]
 }
 
 // unheardKey names a losses.Unheard.
 type unheardKey struct {
-	at        string
 	pid       int
 	id        string
 	epoch     uint64
@@ -307,7 +302,7 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 
 func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 	losing := make(map[string]bool) // names of subscriptions that lost messages within the last minute
-	for _, l := range losses.LostLately(x.now, x.clock) {
+	for _, l := range losses.LostLately(x.now, f.Time) {
 		losing[l.Subscription] = true
 	}
 	for i := range x.now.Subscriptions {

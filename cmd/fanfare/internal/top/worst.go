@@ -88,7 +88,7 @@ func (f *Figures) losing() string {
 	var in string
 	for i := range f.Buses {
 		b := &f.Buses[i]
-		if lost := losses.LostLately(b.seen, b.clock); len(lost) > 0 && (in == "" || lost[0].Messages > most.Messages) {
+		if lost := losses.LostLately(b.seen, f.Time); len(lost) > 0 && (in == "" || lost[0].Messages > most.Messages) {
 			most, in = lost[0], b.Process
 		}
 	}

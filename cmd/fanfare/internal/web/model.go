@@ -23,9 +23,8 @@ type totals struct {
 	rtt                                           float64
 }
 
-// busKey names a bus of a process, on the host where it was read.
+// busKey names a bus of a process.
 type busKey struct {
-	at    string
 	pid   int
 	id    string
 	epoch uint64
@@ -37,12 +36,6 @@ type before struct {
 	event  uint64
 	socket string // that it was read at
 }
-
-// Bounds on what is kept of processes that do not answer just now. Those of this host have room first.
-const (
-	maxKept        = 4096    // buses
-	maxKeptBuckets = 1 << 20 // of their histograms
-)
 
 // model makes frames of what processes say. One goroutine uses it.
 type model struct {
@@ -132,7 +125,7 @@ func (f *Frame) noteUnheard(all []losses.Unheard) {
 }
 
 // keep adds to buses those that could not be asked this time: all where nobody could be, and
-// otherwise those at sockets, or on hosts, that did not answer.
+// otherwise those at sockets that did not answer.
 func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
 	deaf := make(map[string]bool)
 	for i := range seen {
@@ -140,16 +133,9 @@ func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
 			deaf[seen[i].Socket] = true
 		}
 	}
-	kept, buckets := 0, 0
-	for _, here := range []bool{true, false} {
-		for k, b := range m.buses {
-			host, _, _ := strings.Cut(b.socket, " ") // package elsewhere: its address, and the socket there
-			if _, ok := buses[k]; ok || here != (k.at == "") || err == nil && !deaf[b.socket] && !deaf[host] {
-				continue
-			}
-			if n := len(b.repairs) + len(b.deliveries); kept < maxKept && buckets+n <= maxKeptBuckets {
-				buses[k], kept, buckets = b, kept+1, buckets+n
-			}
+	for k, b := range m.buses {
+		if _, ok := buses[k]; !ok && (err != nil || deaf[b.socket]) {
+			buses[k] = b
 		}
 	}
 }
@@ -162,9 +148,8 @@ func (m *model) unread(s *inspect.Seen) process {
 // bus takes in one bus, and adds to sum what it has counted since it was seen last.
 func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
 	s := of.Snapshot
-	k := busKey{s.Process.At, s.Process.PID, b.ID, b.Epoch}
+	k := busKey{s.Process.PID, b.ID, b.Epoch}
 	old, had := m.buses[k]
-	clock := losses.Clock(s, at)
 	t := totalsOf(b)
 	x := bus{Name: cmp.Or(b.Name, b.ID), URL: strings.Join(b.URLs, " + "), Note: cmp.Or(b.Ended, b.Incomplete)}
 	for i := range b.Subscriptions {
@@ -178,7 +163,7 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	if b.Incomplete != "" && had { // it lacks counters
 		t = old.totals
 	}
-	if had || !m.first && b.Since.After(clock.Add(m.at.Sub(at))) { // otherwise all that it ever did would be of this second
+	if had || !m.first && b.Since.After(m.at) { // otherwise all that it ever did would be of this second
 		grown := t.since(&old.totals)
 		sum.add(&grown)
 		if seconds > 0 {
@@ -193,7 +178,7 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 			f.Events = append(f.Events, event{e.Time.UnixMilli(), e.Kind, e.Text, where})
 		}
 	}
-	f.Slow = append(f.Slow, slowOf(b, where, clock)...)
+	f.Slow = append(f.Slow, slowOf(b, where, at)...)
 	buses[k] = now
 	return x
 }

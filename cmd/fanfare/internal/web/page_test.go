@@ -96,7 +96,7 @@ func (l *load) lose(t *testing.T) {
 
 func serve(t *testing.T, addr string, read Read) *Server {
 	t.Helper()
-	s, err := Serve(addr, false, read, read)
+	s, err := Serve(addr, false, read)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ func memberName(s *inspect.Snapshot, b *inspect.Bus) string {
 
 func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
 	gone := make(map[string]uint64) // messages that were lost lately, by group; of many losses only sums are known, without one
-	for _, x := range losses.LostLately(b, losses.Clock(of, now)) {
+	for _, x := range losses.LostLately(b, now) {
 		gone[x.Group] = inspect.Plus(gone[x.Group], x.Messages)
 	}
 	for i := range b.Publications {

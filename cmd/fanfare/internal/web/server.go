@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/elsewhere"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/uplot"
 )
@@ -41,7 +40,6 @@ type Server struct {
 	http   *http.Server
 	hub    *hub
 	read   Read
-	here   Read // what other hosts are told
 	cancel context.CancelFunc
 	served chan error
 	polled chan struct{} // closed when the goroutine that reads has ended
@@ -55,10 +53,9 @@ func (e *LocalError) Error() string {
 }
 
 // Serve listens at addr, a TCP address such as "localhost:9465", and serves the page of
-// what read says, and for programs on other hosts what here says: of that what is of this host
-// only (elsewhere.ReadHere), for two servers that read each other would never end. Unless remote, addr must be of the loopback interface: otherwise it is
-// a *LocalError. The caller closes the server.
-func Serve(addr string, remote bool, read, here Read) (*Server, error) {
+// what read says. Unless remote, addr must be of the loopback interface: otherwise it is a
+// *LocalError. The caller closes the server.
+func Serve(addr string, remote bool, read Read) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("the page cannot be served at %q: %w", addr, err)
@@ -75,7 +72,7 @@ func Serve(addr string, remote bool, read, here Read) (*Server, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		addr: l.Addr().String(), hosts: hostsOf(addr, remote), hub: newHub(hex.EncodeToString(id[:])), read: read, here: here, cancel: cancel,
+		addr: l.Addr().String(), hosts: hostsOf(addr, remote), hub: newHub(hex.EncodeToString(id[:])), read: read, cancel: cancel,
 		served: make(chan error, 1), polled: make(chan struct{}),
 	}
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
@@ -142,7 +139,7 @@ func (s *Server) poll(ctx context.Context) {
 }
 
 // policy is what a browser lets the page do: scripts and styles of this server, and events
-// from it. Nothing from elsewhere, and no page may have it in a frame.
+// from it. Nothing from another server, and no page may have it in a frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // handler is all that is served.
@@ -168,7 +165,6 @@ func (s *Server) handler() http.Handler {
 	file("/map.js", "text/javascript", embedded("map.js"))
 	file("/app.js", "text/javascript", embedded("app.js"))
 	mux.HandleFunc("GET /events", s.hub.serve)
-	mux.Handle("GET "+elsewhere.Path, elsewhere.Handler(s.here))
 	return s.guard(mux)
 }
 

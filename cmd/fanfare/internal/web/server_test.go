@@ -28,7 +28,7 @@ func TestServeLocally(t *testing.T) {
 		{"localhost:0", false, false}, {"127.0.0.1:0", false, false}, {"127.0.0.2:0", false, runtime.GOOS != "linux"},
 		{":0", false, true}, {"0.0.0.0:0", false, true}, {":0", true, false},
 	} {
-		s, err := Serve(c.addr, c.remote, readNothing, readNothing)
+		s, err := Serve(c.addr, c.remote, readNothing)
 		var local *LocalError
 		if errors.As(err, &local) != c.local && (err == nil || c.local) {
 			t.Errorf("%s, remote %v: %v", c.addr, c.remote, err)
@@ -37,7 +37,7 @@ func TestServeLocally(t *testing.T) {
 			s.Close()
 		}
 	}
-	if _, err := Serve("nowhere", false, readNothing, readNothing); err == nil || !strings.Contains(err.Error(), "nowhere") {
+	if _, err := Serve("nowhere", false, readNothing); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("an address without a port: %v", err)
 	}
 }
