@@ -19,10 +19,10 @@ func protectedSteps() []aimsStep {
 	}
 	return []aimsStep{
 		{"throughput", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
-			j.least("64 bytes with keys, of without", p.Ratio(keySealed).Value, 0.6, "", Short(p.Rate(keySealed))+perS)
+			j.least("64 bytes with keys, of without", p.Ratio(keySealed).Value, 0.45, "", Short(p.Rate(keySealed))+perS)
 		}},
 		{"throughput", func(s *Settings) { s.Sealed, s.Size, s.Baselines = true, 1024, nil }, func(j *judge, p *Point) {
-			j.least("1 KiB with keys, of without", p.Ratio(keySealed).Value, 0.55, "", Short(p.Value(keySealed, "bytes_per_s"))+"B/s")
+			j.least("1 KiB with keys, of without", p.Ratio(keySealed).Value, 0.45, "", Short(p.Value(keySealed, "bytes_per_s"))+"B/s")
 		}},
 		{"throughput", func(s *Settings) { s.Sealed, s.Loss, s.Baselines = true, 0.01, nil }, sealedLoss},
 		{"throughput", func(s *Settings) {

@@ -44,7 +44,6 @@ var packages = []struct {
 
 	// Transports.
 	{"transport", 650, ""},
-	{"transport/internal/gcm", 164, ""},
 	{"transport/internal/grace", 53, ""},
 	{"transport/internal/lend", 52, ""},
 	{"transport/internal/round", 16, ""},
@@ -61,7 +60,7 @@ var packages = []struct {
 	{"transport/transporttest", 2231, "transport"},
 	{"transport/legs", 1165, "transport transport/internal/..."},
 	{"transport/mem", 730, "transport transport/internal/..."},
-	{"transport/sealed", 2071, "transport transport/internal/..."},
+	{"transport/sealed", 2073, "transport transport/internal/..."},
 	{"transport/shm", 3491, "transport transport/internal/..."},
 	{"transport/ud", 3524, "rdma transport transport/internal/..."},
 	{"transport/udp", 3203, "transport transport/internal/..."},

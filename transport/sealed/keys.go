@@ -12,8 +12,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/fanfaremq/fanfare/transport/internal/gcm"
 )
 
 // KeyID names a key. It is in clear in each packet.
@@ -198,7 +196,11 @@ func (k *key) derive(salt []byte, index uint32) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gcm.New(secret)
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
 }
 
 // Provider gives the keys as they are now. It is asked for each train, by several goroutines

@@ -227,7 +227,7 @@ func (o *opener) verify(k *known, p []byte) bool {
 	return err == nil
 }
 
-// maxCandidates bounds opener.candidates: some 2 KiB each.
+// maxCandidates bounds opener.candidates: some 1 KiB each.
 const maxCandidates = 1024
 
 // trials bounds how many senders that are not known are looked at, and are no candidates: each

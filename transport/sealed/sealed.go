@@ -38,7 +38,7 @@ type Config struct {
 	// under way: packets that state another time than this host's by more are refused. Default DefaultSkew.
 	Skew time.Duration
 	// MaxSenders bounds the senders that are known at a time, each one publisher in one
-	// group, and again as many of replies: some 4 KiB each, and 2 KiB more for each leg but the first. It counts for each key by
+	// group, and again as many of replies: some 3 KiB each, and 2 KiB more for each leg but the first. It counts for each key by
 	// itself, so that there is room for all when keys are rotated, and each host has a share. Default 16384.
 	MaxSenders int
 	// Proven says that the user of the transport finds by itself who made each packet to a group, and which came before, and calls
