@@ -21,16 +21,6 @@ import (
 //go:embed reader.lua
 var reader []byte
 
-// ciphers are what it takes of cryptography.
-//
-//go:embed cipher.lua
-var ciphers []byte
-
-// opened is what opens sealed packets, if keys are given.
-//
-//go:embed opened.lua
-var opened []byte
-
 func main() {
 	if err := os.WriteFile("fanfare.lua", generate(), 0o644); err != nil {
 		log.Fatal(err)
@@ -50,10 +40,6 @@ func generate() []byte {
 	}
 	writePart(&b, dissect.Packed, done)
 	fmt.Fprintf(&b, "\nlocal VERSION, HELLO = %d, %d\n\n", wire.Version, wire.TypeHello)
-	b.Write(ciphers)
-	b.WriteByte('\n')
-	b.Write(opened)
-	b.WriteByte('\n')
 	b.Write(reader)
 	return b.Bytes()
 }

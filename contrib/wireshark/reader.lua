@@ -3,7 +3,6 @@
 local fanfare = Proto("fanfare", "Fanfare reliable multicast")
 local malformed = ProtoExpert.new("fanfare.malformed", "Fanfare: cut off or malformed", expert.group.MALFORMED, expert.severity.ERROR)
 fanfare.experts = { malformed }
-fanfare.prefs.keys = Pref.string("Keys", "", "a file of keys as fanfare key makes it, or ID:SECRET in hexadecimal: sealed packets that verify are opened with them")
 
 local registered = {}
 
@@ -47,7 +46,7 @@ for part_name, part in pairs(parts) do
   end
 end
 
--- What a sealed packet shows to all: docs/protocol.md §27.2. The rest takes a key.
+-- The header of a sealed packet: docs/protocol.md §27.2. The rest takes a key: fanfare tap opens it.
 local sealed = {
   { name = "version", at = 2, field = register(ProtoField.uint8("fanfare.sealed.version", "version")) },
   { name = "counter", at = 4, field = register(ProtoField.uint32("fanfare.sealed.counter", "counter", base.DEC, nil, nil, "one more for each packet of the salt")) },
@@ -59,8 +58,6 @@ local sealed = {
   { name = "packet", at = 40, field = register(ProtoField.bytes("fanfare.sealed.packet", "packet", base.NONE, "encrypted")) },
   { name = "tag", size = 16, field = register(ProtoField.bytes("fanfare.sealed.tag", "tag", base.NONE, "proves that a member sent the packet")) },
 }
-local sealed_index = register(ProtoField.uint32("fanfare.sealed.index", "index", base.DEC, { [0xffffffff] = "unicast" }, nil, "group that it was sealed for, as its mark says"))
-local sealed_refused = register(ProtoField.string("fanfare.sealed.refused", "refused", "why it is not opened with the keys that are given"))
 local SEALED_HEADER, SEALED_TAG = 40, 16
 
 -- What stands before a signed packet: docs/protocol.md §29.2. Nothing of it is verified here.
@@ -224,15 +221,13 @@ local function is_sealed(tvb)
   return tvb:len() > SEALED_HEADER + SEALED_TAG and tvb(0, 2):string() == "Fs"
 end
 
-local read_packet
-
 local function read_sealed(tvb, pinfo, tree)
   local stop = tvb:len() - SEALED_TAG
   local top = tree:add(fanfare, tvb())
   pinfo.cols.protocol = "Fanfare"
   local info = string.format("sealed with key 0x%08x", tvb(8, 4):le_uint())
   pinfo.cols.info = info
-  top:append_text(", " .. info)
+  top:append_text(", " .. info .. ": fanfare tap -r FILE -keys KEYS opens it")
   for _, f in ipairs(sealed) do
     if f.name == "version" then
       top:add(f.field, tvb(f.at, 1))
@@ -247,18 +242,6 @@ local function read_sealed(tvb, pinfo, tree)
     end
     if f.name == "version" and tvb(2, 1):uint() ~= 1 then break end
   end
-  local packet, index = open_sealed(fanfare.prefs.keys, tvb():bytes():raw())
-  if not packet then
-    local why = index
-    if why then top:add(sealed_refused, why):set_generated() end
-    top:append_text(": " .. (why or "the preference fanfare.keys, or fanfare tap -r FILE -keys KEYS, shows what is in it"))
-    return
-  end
-  top:add(sealed_index, index):set_generated()
-  local bytes = ByteArray.new()
-  bytes:set_size(#packet)
-  for i = 1, #packet do bytes:set_index(i - 1, packet:byte(i)) end
-  read_packet(bytes:tvb("opened with key"), pinfo, tree)
 end
 
 local function is_packet(tvb)
@@ -276,6 +259,8 @@ local function signed_head(tvb)
   if tvb:len() < head + parts.header.len then return nil end
   return head
 end
+
+local read_packet
 
 local function read_signed(tvb, head, pinfo, tree)
   local top = tree:add(fanfare, tvb(0, head))
@@ -370,8 +355,6 @@ local function heuristic(tvb, pinfo, tree)
   fanfare.dissector(tvb, pinfo, tree)
   return true
 end
-
-function fanfare.init() forget_sealed() end
 
 fanfare:register_heuristic("udp", heuristic)
 

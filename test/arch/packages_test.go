@@ -119,5 +119,5 @@ var packages = []struct {
 	// The rest.
 	{"contrib/envelope", 126, ""},
 	{"docs/pictures", 398, ""},
-	{"contrib/wireshark", 136, "internal/dissect internal/wire"},
+	{"contrib/wireshark", 122, "internal/dissect internal/wire"},
 }
