@@ -76,9 +76,6 @@ type LegStats struct {
 	// Silent is how many streams, each one publisher in one group, are not heard by it
 	// at present, while another leg brings them.
 	Silent int
-	// Muted is how many streams it need not bring at present: a leg within this host, such as
-	// shm://, brings them, and their data is kept out of this one.
-	Muted int
 	// Falls counts how often a stream fell silent on it while another leg brought it.
 	Falls uint64
 	// Packets is how many it brought, and Copies how many of them another leg had brought
@@ -197,7 +194,7 @@ func publicStats(now time.Time, st *engine.Stats) Stats {
 	for i := range st.Legs {
 		x := &st.Legs[i]
 		s.Legs = append(s.Legs, LegStats{
-			URL: x.Name, Up: x.Up, Unsent: x.Unsent, Transport: x.Stats, Silent: x.Silent, Muted: x.Muted, Falls: x.Falls, Packets: x.Packets, Copies: x.Copies,
+			URL: x.Name, Up: x.Up, Unsent: x.Unsent, Transport: x.Stats, Silent: x.Silent, Falls: x.Falls, Packets: x.Packets, Copies: x.Copies,
 			Lost: x.Lost, Filled: x.Filled, Late: x.Late, Duplicates: x.Duplicates, Repairs: x.Repairs, Skew: x.Skew,
 		})
 	}

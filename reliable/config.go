@@ -225,8 +225,6 @@ type ReceiverConfig struct {
 	GroupTag uint32
 	// LegTags are the group's tags on each leg, where it has several: at most MaxLegs.
 	LegTags []uint32
-	// Muting keeps out of other legs what those within this host bring.
-	Muting Muting
 	// Own is the publisher id whose streams are our own and are not received, and
 	// OwnEpoch the epoch in which we use it.
 	Own, OwnEpoch uint64

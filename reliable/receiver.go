@@ -56,7 +56,6 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 		return nil, err
 	}
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
-	cfg.Muting.Local = cfg.Muting.of(len(cfg.LegTags))
 	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, outside: outside{sink: sink, peers: peers, runs: new(Running)}, instances: newInstances(), tombstones: formerStreams(), due: Never}
 	if n := len(cfg.LegTags); n > 1 {
 		r.legs = make([]LegStats, n)

@@ -95,7 +95,6 @@ func (r *Receiver) remove(st *Stream) {
 	}
 	r.cfg.Buffer.leave(&st.report.share)
 	r.tombstones.remember(st.key(), formerStream{evicted: !st.life.finished, next: st.high})
-	st.unmute(WishNone)
 	for _, p := range st.path.peers() {
 		r.peers.Forget(p)
 	}

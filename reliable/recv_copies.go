@@ -17,7 +17,6 @@ type LegStats struct {
 	Repairs    uint64 // repairs that came by it
 	Falls      uint64 // times that a stream fell silent on it while another leg brought it
 	Silent     int    // streams that are silent on it
-	Muted      int    // streams whose data it need not bring, since a leg within this host does
 	// Skew is how far it is behind the leg that is first, smoothed: the largest of all
 	// streams.
 	Skew time.Duration
@@ -39,9 +38,6 @@ func (r *Receiver) LegStats() []LegStats {
 			if s.Skew = max(s.Skew, l.skew.known()); l.silent && !st.life.down {
 				s.Silent++
 			}
-			if l.muted() {
-				s.Muted++
-			}
 		}
 	}
 	return all
@@ -58,7 +54,6 @@ func (s *LegStats) Add(o *LegStats) {
 	s.Repairs += o.Repairs
 	s.Falls += o.Falls
 	s.Silent += o.Silent
-	s.Muted += o.Muted
 	s.Skew = max(s.Skew, o.Skew)
 }
 
@@ -140,9 +135,6 @@ func (st *Stream) heardBy(now Instant) {
 		st.r.sink.Leg(st, LegEvent{Leg: st.r.leg, For: st.r.up(now).sub(l.heard)})
 	}
 	l.heard, l.missed = st.r.up(now), 0
-	if x := st.path.legs; x.mute.doubts > 0 && st.r.local(st.r.leg) {
-		x.mute.doubts = 0
-	}
 }
 
 // passed schedules NAKs for missing packets which all legs that are waited for have passed: none
@@ -194,7 +186,6 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 	st.heardBy(now)
 	x.comes(now, st.r.leg, hb.Lead)
 	st.passed(now)
-	st.proven(hb.SentAt)
 	if fresh {
 		for i, tag := range st.r.cfg.LegTags {
 			x.of[i].absent = !publishes(st.path.tag, &hb.Legs, tag)

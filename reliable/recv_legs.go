@@ -16,8 +16,7 @@ const MaxLegs = wire.MaxLegs
 //   - until when a packet that one leg lost is waited for: until every other leg has passed it
 //     (passed), or has not come that far within its skew (overdue);
 //   - which leg has fallen silent while another brings the stream (silences);
-//   - by which leg replies go (way);
-//   - which legs need not bring data (muting).
+//   - by which leg replies go (way).
 //
 // docs/protocol.md §23. Streams of a receiver with one leg have none.
 type streamLegs struct {
@@ -29,7 +28,6 @@ type streamLegs struct {
 	how    arrival // of the packet that is being handled
 	lead   int     // the leg by which the newest heartbeat came first
 	stats  []LegStats
-	mute   muting
 }
 
 // streamLeg is one of them.
@@ -51,10 +49,6 @@ type streamLeg struct {
 	missed int    // new heartbeats that others have brought since
 	silent bool
 	absent bool // the publisher is not on it
-
-	wish    Wish // what is to become of the stream's data there
-	resumes bool // it was muted, and has brought none since
-	deaf    bool // it cannot be muted
 
 	peer  uint32 // replies go there
 	known bool   // there is a peer
@@ -102,9 +96,6 @@ func (x *streamLegs) brought(now Instant, leg int, seq uint64, first bool) arriv
 	if !first {
 		s.Copies++
 	}
-	if l.resumes { // what came meanwhile was kept out
-		l.resumes, l.end = false, max(l.end, seq)
-	}
 	if seq < l.end {
 		s.Late++
 		s.Lost -= min(s.Lost, 1)
@@ -122,14 +113,9 @@ func (x *streamLegs) brought(now Instant, leg int, seq uint64, first bool) arriv
 	return inTurn
 }
 
-// comes notes that a leg is at seq: what it has not brought before is lost there, if it was to
-// bring it.
+// comes notes that a leg is at seq: what it has not brought before is lost there.
 func (x *streamLegs) comes(now Instant, leg int, seq uint64) {
 	l := &x.of[leg]
-	if l.muted() || l.resumes {
-		l.end = max(l.end, seq)
-		return
-	}
 	if seq > l.end {
 		x.stats[leg].Lost += seq - l.end
 		l.end = seq

@@ -37,9 +37,6 @@ func (x *liveness) gone() bool { return x.down && x.ended && !x.finished && x.do
 
 // heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
-	if st.path.legs != nil && st.muted(now, from, hb.SentAt) {
-		return
-	}
 	fresh := st.clock.fresh(now, hb.SentAt)
 	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
 		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
@@ -137,9 +134,7 @@ func (st *Stream) follow(from uint64) {
 	to, known := &st.path.peer, true
 	if x := st.path.legs; x != nil {
 		l := &x.of[st.r.leg]
-		if to, known, l.known = &l.peer, l.known, true; known && peer != *to {
-			x.wishes(st, st.r.leg, WishNone)
-		}
+		to, known, l.known = &l.peer, l.known, true
 	}
 	if known {
 		st.r.peers.Forget(*to)
@@ -197,7 +192,6 @@ func (st *Stream) finishNow(now Instant) {
 func (st *Stream) close(now Instant) {
 	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, st.r.up(now), now
 	st.plain.known = false // data beyond the end takes the long way
-	st.unmute(WishNone)
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
 	st.deliverEnd(CauseNone)
@@ -262,7 +256,6 @@ func (st *Stream) lose(now Instant) {
 		return // that was the end of it
 	}
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), cause
-	st.unmute(WishNone)
 	st.report.at = Never
 	if st.win.state.waits() {
 		st.advance(now) // without state
@@ -299,7 +292,6 @@ func (st *Stream) over() bool {
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), CauseNone
-	st.unmute(WishNone)
 	st.report.at = Never
 	st.advance(now)
 }

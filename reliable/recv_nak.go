@@ -140,7 +140,6 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	for seq := first; seq < end; seq++ {
 		e := st.win.entries.at(seq)
 		st.nak.again = st.nak.again || e.tries > 0
-		st.asksAgain(now, e)
 		if e.tries == 0 && !(st.win.history.open && seq < st.win.history.end) {
 			st.loss(LossAsked, seq, 1, st.r.up(now).sub(e.since), 0)
 		}

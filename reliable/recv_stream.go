@@ -313,7 +313,6 @@ func (st *Stream) advance(now Instant) {
 			return
 		}
 		if e.state == entryGone {
-			st.gaveUp(e.cause)
 			st.skip(st.goneRun(), e.cause)
 			continue
 		}

@@ -22,8 +22,6 @@ type Leg struct {
 	Name string // for people, such as the URL it was opened by
 	// Up: all groups that are joined are joined on it, and it takes what is sent.
 	Up bool
-	// Local: its fabric is within this host.
-	Local bool
 	// Unsent counts packets that went out on other legs and that this one did not take.
 	Unsent uint64
 	Stats  Stats // its own

@@ -353,6 +353,4 @@ type Capabilities struct {
 	Checked bool
 	// ReadOnly says that received packets lie where others read them, too: to write there is a fault.
 	ReadOnly bool
-	// Local says that all endpoints of the fabric are on this host.
-	Local bool
 }

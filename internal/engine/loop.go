@@ -138,7 +138,7 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 		cfg: cfg, t: t, caps: caps, siblings: bus, clock: newClock(), sleeper: newSleeper(t.Wake),
 		outgoing: newOutgoing(t, &cfg), shutdown: shutdown{done: make(chan struct{})},
 		groupList: newGroupList(caps.Groups),
-		inbox:     inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16))), legs: newLegs(t), muted: newMuted(t, cfg.Trust != nil)},
+		inbox:     inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16))), legs: newLegs(t)},
 		ctl:       make([]byte, 0, wire.MaxPacket),
 		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait},
 	}

@@ -16,7 +16,6 @@ type inbox struct {
 	batch  *transport.Batch
 	at     batchIndex
 	legs   legs             // by which it came
-	muted  muted            // what is kept out of some of them
 	proofs proofs           // that publishers sent it
 	began  reliable.Instant // when the transport began to read what it is reading (transport.Batch.More)
 	read   reliable.Instant // all that came before has been handled

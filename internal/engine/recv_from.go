@@ -80,9 +80,6 @@ func (l *Loop) find(index int, owner *Subscription) *group {
 func (g *group) config() reliable.ReceiverConfig {
 	c := g.l.cfg.Receiver
 	c.GroupTag, c.LegTags = reliable.GroupTag(g.address), g.l.inbox.legs.tags(g.index)
-	if g.l.inbox.muted.t != nil {
-		c.Muting = reliable.Muting{Local: g.l.inbox.legs.local(), Mute: g.mute}
-	}
 	if g.owner != nil { // to publishers it is a receiver like any other
 		c.ID = c.Rand.Uint64() | 1
 		c.FromWindow, c.FromState = g.from.Window, g.from.State

@@ -77,19 +77,6 @@ func PutDataHeader(b []byte, h Header, packetSize int) {
 	binary.LittleEndian.PutUint32(b[44:], 0)
 }
 
-// DataHead is how the data packets of a stream begin, repairs among them: where mask has a bit,
-// with that of value. docs/protocol.md §2.6.
-func DataHead(publisher, epoch uint64) (value, mask [HeaderLen]byte) {
-	h := Header{Type: TypeData, Publisher: publisher, Epoch: epoch}
-	h.Put(value[:])
-	for _, part := range [][]byte{mask[:4], mask[16:]} { // but flags, codec, tag and checksum
-		for i := range part {
-			part[i] = 0xff
-		}
-	}
-	return value, mask
-}
-
 // Begins reports whether b, which has HeaderLen bytes or more, begins with head. It is compared in words: so many
 // bytes take a call else.
 func Begins(b []byte, head *[HeaderLen]byte) bool {

@@ -469,37 +469,3 @@ func TestPutOverDirt(t *testing.T) {
 		t.Errorf("fragment run is put as\n%swant\n%s", hex.Dump(b), hex.Dump(want))
 	}
 }
-
-// DataHead is of all data packets of one stream, repairs and compressed ones among them, and of no other packet.
-func TestDataHead(t *testing.T) {
-	value, mask := DataHead(7, 9)
-	has := func(b []byte) bool {
-		for i := range mask {
-			if b[i]&mask[i] != value[i]&mask[i] {
-				return false
-			}
-		}
-		return true
-	}
-	head := Header{GroupTag: 3, Publisher: 7, Epoch: 9}
-	for _, c := range []struct {
-		change func(b []byte)
-		want   bool
-	}{
-		{func([]byte) {}, true},
-		{func(b []byte) { SetFlags(b, FlagRepair|FlagChecksum) }, true},
-		{func(b []byte) { b[5], b[12] = 1, 0xaa }, true}, // codec, checksum
-		{func(b []byte) { b[8] = 4 }, true},              // another leg's tag
-		{func(b []byte) { b[3] = byte(TypeHeartbeat) }, false},
-		{func(b []byte) { b[16] = 8 }, false},
-		{func(b []byte) { b[31] = 1 }, false},
-		{func(b []byte) { b[2] = Version + 1 }, false},
-	} {
-		b := make([]byte, 64)
-		PutDataHeader(b, head, 512)
-		c.change(b)
-		if has(b) != c.want {
-			t.Errorf("%x: not %v", b[:HeaderLen], c.want)
-		}
-	}
-}

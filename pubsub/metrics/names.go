@@ -104,7 +104,6 @@ var legMetrics = []metric[pubsub.LegStats]{
 	counter("leg_unsent_packets", "Packets that went out on other legs while this one took none.", func(s *pubsub.LegStats) float64 { return float64(s.Unsent) }, "leg"),
 	counter("leg_falls", "Times that a stream fell silent on the leg while another brought it.", func(s *pubsub.LegStats) float64 { return float64(s.Falls) }, "leg"),
 	gauge("leg_silent_streams", "Streams that are not heard by the leg at present, while another brings them.", func(s *pubsub.LegStats) float64 { return float64(s.Silent) }, "leg"),
-	gauge("leg_muted_streams", "Streams whose data is kept out of the leg at present, since one within this host brings it.", func(s *pubsub.LegStats) float64 { return float64(s.Muted) }, "leg"),
 	gauge("leg_up", "Whether the fabric has all groups of the leg joined and takes what is sent: 1 or 0.", func(s *pubsub.LegStats) float64 { return boolean(s.Up) }, "leg"),
 	gauge("leg_skew_seconds", "How far the leg is behind the one that is first, smoothed.", func(s *pubsub.LegStats) float64 { return s.Skew.Seconds() }, "leg"),
 }

@@ -36,7 +36,7 @@ func TestLimits(t *testing.T) {
 		value, limit int
 	}{
 		{"lines of code", sum(m.code), 131_371},
-		{"lines of tests", sum(m.tests), 114_121},
+		{"lines of tests", sum(m.tests), 112_731},
 		{"lines that are not Go", m.notGo, 6380},
 		{"importable names", sum(m.importable), 2065},
 		{"importable names of reliable", m.importable["reliable"], 421},
@@ -45,7 +45,7 @@ func TestLimits(t *testing.T) {
 		{"fields of structs named Config", m.settings, 296},
 		{"core functions that are passed a large object", m.passed, 125},
 		{"lines over 120 columns, without texts", m.long, 580},
-		{"words of documents", m.words, 122_267},
+		{"words of documents", m.words, 120_533},
 	} {
 		within(t, x.what, x.value, x.limit)
 	}
@@ -63,15 +63,15 @@ func TestLimits(t *testing.T) {
 
 // wide are the types of the core that exceed what is wanted, with their size today.
 var wide = map[string]size{
-	"reliable.Lister":              {14, 1, 160},
+	"reliable.Lister":              {14, 1, 158},
 	"reliable.Reader":              {57, 12, 48},
-	"reliable.Receiver":            {77, 25, 151},
+	"reliable.Receiver":            {76, 24, 149},
 	"reliable.Sender":              {111, 24, 226},
-	"reliable.Stream":              {160, 31, 134},
-	"internal/engine.Loop":         {101, 37, 172},
+	"reliable.Stream":              {154, 30, 134},
+	"internal/engine.Loop":         {101, 37, 170},
 	"internal/engine.Publication":  {82, 12, 70},
 	"internal/engine.Subscription": {64, 20, 36},
-	"internal/engine.group":        {71, 23, 42},
+	"internal/engine.group":        {70, 22, 42},
 	"transport/ud.Transport":       {72, 15, 140},
 }
 

@@ -20,7 +20,7 @@ var packages = []struct {
 	{"internal/prefetch", 27, ""},
 	{"internal/ring", 928, ""},
 	{"internal/slow", 383, ""},
-	{"internal/sys", 1764, ""},
+	{"internal/sys", 1582, ""},
 	{"internal/testenv", 697, ""},
 	{"internal/uplot", 23, ""},
 
@@ -43,7 +43,7 @@ var packages = []struct {
 	{"internal/pattern", 415, "internal/wire"},
 
 	// Transports.
-	{"transport", 650, ""},
+	{"transport", 627, ""},
 	{"transport/internal/grace", 53, ""},
 	{"transport/internal/lend", 52, ""},
 	{"transport/internal/round", 16, ""},
@@ -57,13 +57,13 @@ var packages = []struct {
 	{"transport/internal/staging", 67, "transport"},
 	{"transport/internal/tally", 86, "transport"},
 	{"transport/internal/train", 112, "transport"},
-	{"transport/transporttest", 2231, "transport"},
-	{"transport/legs", 1165, "transport transport/internal/..."},
+	{"transport/transporttest", 2113, "transport"},
+	{"transport/legs", 1131, "transport transport/internal/..."},
 	{"transport/mem", 730, "transport transport/internal/..."},
 	{"transport/sealed", 2073, "transport transport/internal/..."},
 	{"transport/shm", 3491, "transport transport/internal/..."},
 	{"transport/ud", 3524, "rdma transport transport/internal/..."},
-	{"transport/udp", 3203, "transport transport/internal/..."},
+	{"transport/udp", 3062, "transport transport/internal/..."},
 	{"transport/rocenet", 314, "rdma/roce transport transport/internal/... transport/ud"},
 	{"transport/sealed/hostile", 170, "transport transport/mem transport/sealed"},
 	{"transport/sealed/keyring", 874, "transport/sealed"},
@@ -72,7 +72,7 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14498, "internal/pattern internal/wire transport"},
+	{"reliable", 14259, "internal/pattern internal/wire transport"},
 
 	// The engine.
 	{"pubsub/events", 376, ""},
@@ -80,7 +80,7 @@ var packages = []struct {
 	{"internal/engine", 13871, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
-	{"test/sim", 6721, "internal/compress internal/pattern internal/wire reliable transport"},
+	{"test/sim", 6629, "internal/compress internal/pattern internal/wire reliable transport"},
 
 	// The API.
 	{"pubsub", 5400, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},

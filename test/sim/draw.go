@@ -124,7 +124,7 @@ func Draw(seed uint64) Options {
 			o.Publishers[i].Pad = pick(d, packetSize, packetSize, 64)
 		}
 	}
-	d.local(&o)
+	d.noData(&o)
 	d.questions(&o)
 	d.unreadable(&o)
 	return o

@@ -31,6 +31,23 @@ func (d drawer) legs(o *Options) {
 	}
 }
 
+// noData has a leg bring no data for a while, as shared memory does when it is full.
+func (d drawer) noData(o *Options) {
+	if o.Second == nil || !d.chance(50) {
+		return
+	}
+	leg := d.between(1, 2)
+	if d.chance(50) {
+		o.Cuts = append(o.Cuts, Cut{
+			At: d.time(100*time.Microsecond, o.Faults), For: d.time(time.Millisecond, 3*time.Second), Leg: leg,
+			Publisher: -1, Subscribers: 1<<len(o.Subscribers) - 1, Data: true, Down: true,
+		})
+	}
+}
+
+// isData reports whether a packet is one of data.
+func isData(b []byte) bool { return len(b) > 3 && wire.Type(b[3]) == wire.TypeData }
+
 // openSecond makes the second network, if there is one.
 func (s *sim) openSecond() {
 	if s.o.Second == nil {

@@ -53,6 +53,19 @@ func TestLegIsCut(t *testing.T) {
 	}
 }
 
+// A leg brings heartbeats and no data for two seconds, as shared memory does when it is full: the other one brings all, also of a
+// publisher that waits for nobody and has a small window. docs/protocol.md §23.4.
+func TestLegBringsNoData(t *testing.T) {
+	o := twoLegs(100_000)
+	p := &o.Publishers[0]
+	p.Gap, p.Flow, p.Window = time.Millisecond, FlowNone, 16 // 5 s
+	o.Cuts = []Cut{{At: time.Second, For: 2 * time.Second, Leg: 2, Publisher: -1, Subscribers: 3, Down: true, Data: true}}
+	r := mustRun(t, o)
+	if r.Messages != 2*100_000 || r.Receiver.Lost > 0 || r.Asked > 0 || r.LegsDown > 0 {
+		t.Errorf("%d messages, %d packets lost, %d asked for, %d legs told silent", r.Messages, r.Receiver.Lost, r.Asked, r.LegsDown)
+	}
+}
+
 // Who is only on the second leg hears a publisher on both, and misses nothing that the
 // publisher waits for. docs/protocol.md §23.8.
 func TestOnlyTheSecondLeg(t *testing.T) {

@@ -26,7 +26,6 @@ type Options struct {
 	Seed        uint64
 	Net         Net
 	Second      *Net // of the second leg, which carries the same; nil: there is one leg
-	Local       int  // 1 or 2: that leg is within the host; 0: none is
 	Publishers  []Publisher
 	Subscribers []Subscriber
 	Cuts        []Cut
@@ -317,7 +316,7 @@ func (o Options) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed=%d checksum=%v faults=%v drain=%v net=%+v", o.Seed, o.Checksum, o.Faults, o.Drain, o.Net)
 	if o.Second != nil {
-		fmt.Fprintf(&b, "\n  second leg: %+v, local: %d", *o.Second, o.Local)
+		fmt.Fprintf(&b, "\n  second leg: %+v", *o.Second)
 	}
 	for i, p := range o.Publishers {
 		fmt.Fprintf(&b, "\n  publisher %d: %+v", i, p)

@@ -1,13 +1,10 @@
 package sim
 
-import "github.com/fanfaremq/fanfare/reliable"
-
 // means are the peers that a subscriber's receiver answers, and the memory that it has.
 type means struct {
 	peers   []peer
 	memory  int // bytes allocated
 	windows [][]byte
-	wishes  map[stream]reliable.Wish
 }
 
 func (s *subscriber) Retain(from uint64) (uint32, bool) {

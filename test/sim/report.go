@@ -78,8 +78,6 @@ type LegCounts struct {
 	AskedEarly uint64 // of these, those that a leg did not lose
 	LegsDown   uint64 // times that a leg was told to be silent
 	LegsBack   uint64 // and not to be any more
-	Muted      uint64 // times that a leg was muted for a stream
-	KeptOut    uint64 // packets that were kept out of muted legs
 }
 
 func (r *Report) delivered(d time.Duration, bytes int, live bool) {

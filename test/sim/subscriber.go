@@ -71,7 +71,7 @@ func (s *subscriber) begin() {
 		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		History: reliable.History{FromWindow: s.o.FromWindow, Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
-		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng), Muting: s.muting(),
+		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -134,9 +134,6 @@ func (s *subscriber) leave(how Stop) {
 	if s.loans.out != 0 {
 		s.sim.fail("subscriber %d: %d packets were not given back", s.number, s.loans.out)
 	}
-	if len(s.wishes) > 0 {
-		s.sim.fail("subscriber %d: wishes %v are left", s.number, s.wishes)
-	}
 	for _, p := range s.peers {
 		if p.refs != 0 {
 			s.sim.fail("subscriber %d: peer %d has %d references left", s.number, p.from, p.refs)
@@ -162,10 +159,6 @@ func (s *subscriber) arrive(p *packet) {
 		if s.r != nil && s.on(p.leg()) {
 			s.sim.net.count.Overflowed++
 		}
-		s.sim.pool.drop(p)
-		return
-	}
-	if s.keepsOut(p) {
 		s.sim.pool.drop(p)
 		return
 	}

@@ -60,9 +60,8 @@ var _ transport.Addresser = (*Transport)(nil)
 // leg is one of the transports.
 type leg struct {
 	transport.Transport
-	name  string
-	local bool
-	up    atomic.Bool // see transport.Leg
+	name string
+	up   atomic.Bool // see transport.Leg
 
 	unsent atomic.Uint64 // packets that others took and this one did not
 	stuck  atomic.Int32  // senders that it has not taken anything of for a while
@@ -100,7 +99,7 @@ func New(legs []transport.Transport, names []string) (*Transport, error) {
 		if first, n := legs[0].Capabilities().Groups, l.Capabilities().Groups; n != first {
 			return nil, fmt.Errorf("%s has %d groups and %s %d: give all legs the same number (groups= in the URL)", names[0], first, names[i], n)
 		}
-		x := &leg{Transport: l, name: names[i], local: l.Capabilities().Local, trains: make([]transport.Train, t.caps.Batch)}
+		x := &leg{Transport: l, name: names[i], trains: make([]transport.Train, t.caps.Batch)}
 		x.batch.Events = make([]transport.Event, 0, 16)
 		if p, ok := l.(transport.Pollable); ok && p.WaitDescriptor() >= 0 {
 			x.poll = p
@@ -128,7 +127,7 @@ func least(legs []transport.Transport) transport.Capabilities {
 		c.GroupsTogether, c.SendersApart = c.GroupsTogether || o.GroupsTogether, c.SendersApart && o.SendersApart
 		c.EqualTrains, c.GSO, c.GRO = c.EqualTrains && o.EqualTrains, c.GSO && o.GSO, c.GRO && o.GRO
 		c.Checked, c.PeersUnchecked = c.Checked && o.Checked, c.PeersUnchecked || o.PeersUnchecked
-		c.ReadOnly, c.Local = c.ReadOnly || o.ReadOnly, c.Local && o.Local
+		c.ReadOnly = c.ReadOnly || o.ReadOnly
 	}
 	c.Name = strings.Join(names, "+")
 	return c
@@ -154,7 +153,7 @@ func (t *Transport) LegAddress(leg, group int) string { return t.legs[leg].Group
 func (t *Transport) Legs() []transport.Leg {
 	all := make([]transport.Leg, len(t.legs))
 	for i, l := range t.legs {
-		all[i] = transport.Leg{Name: l.name, Up: l.up.Load(), Local: l.local, Unsent: l.unsent.Load(), Stats: l.Stats()}
+		all[i] = transport.Leg{Name: l.name, Up: l.up.Load(), Unsent: l.unsent.Load(), Stats: l.Stats()}
 	}
 	return all
 }

@@ -76,7 +76,7 @@ func Open(cfg Config) (*Transport, error) {
 		caps: transport.Capabilities{
 			Name: "mem", Groups: cfg.Groups, MaxPacket: cfg.MaxPacket, PacketSize: cfg.PacketSize,
 			MaxTrain: maxTrain, MaxTrainBytes: slotBytes, Batch: batch, LendMax: cfg.LendMax,
-			ReceiveCapacity: cfg.QueueTrains, GroupsTogether: true, EqualTrains: true, Checked: true, Local: true,
+			ReceiveCapacity: cfg.QueueTrains, GroupsTogether: true, EqualTrains: true, Checked: true,
 		},
 		peers:   peers.New[uint64, *Transport](cfg.Peers),
 		senders: make(map[*Sender]struct{}),

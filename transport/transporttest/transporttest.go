@@ -75,8 +75,6 @@ func Run(t *testing.T, open func(t *testing.T) Fabric) {
 		{"Addresses", testAddresses},
 		{"RetainAndForget", testRetainAndForget},
 		{"PeerLimit", testPeerLimit},
-		// mute.go
-		{"Mute", testMute},
 		// rounds.go
 		{"Rounds", testRounds},
 		// memory.go

@@ -263,8 +263,8 @@ func endWhileAway(f *comeAndGo) {
 	before := files(f.t)
 	end(f.rx)
 	end(f.tx)
-	// Each: its unicast socket, epoll, eventfd, timerfd, the watch and the namespace's counters.
-	if after := files(f.t); before-after != 12 {
+	// Each: its unicast socket, epoll, eventfd, timerfd and the watch.
+	if after := files(f.t); before-after != 10 {
 		f.t.Errorf("%d files were open before, %d after", before, after)
 	}
 	testenv.LinkUp(f.t, coming)

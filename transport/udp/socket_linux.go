@@ -22,7 +22,6 @@ type socket struct {
 	ready bool // is in Transport.ready
 	share share
 	drops sys.Drops
-	mutes bool // it keeps something out, which it counts among its drops
 }
 
 // openUnicast makes the socket to send from and to get replies at.

@@ -34,7 +34,6 @@ type Transport struct {
 	repliesLost bool
 	flood       flood
 	peers       *peers.Table[netip.AddrPort, sys.Sockaddr]
-	muted       muted
 	watch       sys.LinkWatch
 	lost        bool // Lost has been told, and not yet Joined
 
@@ -87,7 +86,6 @@ func (t *Transport) open(cfg Config) (err error) {
 	if err = t.watch.AddTo(t.waiter.Poller, markLink); err != nil {
 		return err
 	}
-	t.muted.init(l.addr.Is6())
 	if t.recv, err = newReceiver(batch + t.cfg.LendMax); err != nil {
 		return fmt.Errorf("udp: receive memory: %w", err)
 	}
@@ -146,7 +144,6 @@ func (t *Transport) enter(group int, l *link) bool {
 		return false
 	}
 	t.groups[group] = s
-	t.muted.attach(s)
 	return true
 }
 
@@ -215,7 +212,6 @@ func (t *Transport) teardown() {
 		t.waiter.Close()
 	}
 	t.watch.Close()
-	t.muted.close()
 	if t.recv != nil {
 		t.recv.close()
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // markLink is the id of the watch of interfaces, beside group numbers and
@@ -84,7 +86,6 @@ func (t *Transport) askForDrops(now time.Time) {
 		t.askSocket(s)
 	}
 	t.askSocket(t.unicast)
-	t.sortDrops(now)
 }
 
 func (t *Transport) askSocket(s *socket) {
@@ -93,6 +94,12 @@ func (t *Transport) askSocket(s *socket) {
 			t.dropped(s, n)
 		}
 	}
+}
+
+// dropped notes that a socket has dropped datagrams.
+func (t *Transport) dropped(s *socket, n uint64) {
+	t.repliesLost = t.repliesLost || s.group == transport.Unicast
+	t.received.Overflow.Add(n)
 }
 
 // EndWait implements transport.Pollable.
