@@ -57,7 +57,7 @@ var variants = append([]variant{
 	{string(worker.PublisherShared), func(s *Settings) bool { return slices.Contains(s.Publishers[1:], worker.PublisherShared) },
 		func(_ *Settings, w *worker.Spec) { w.Publisher = worker.PublisherShared }},
 	{keyOne, func(s *Settings) bool { return s.Many() }, func(_ *Settings, w *worker.Spec) {
-		w.Topics, w.Goroutines, w.Buses, w.Loops, w.Slow, w.Split, w.Extra = 1, 1, 1, 1, 0, false, min(w.Extra, fewExtra)
+		w.Topics, w.Goroutines, w.Buses, w.Slow, w.Split, w.Extra = 1, 1, 1, 0, false, min(w.Extra, fewExtra)
 	}},
 	{keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }},
 	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},

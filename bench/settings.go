@@ -100,7 +100,7 @@ func Defaults(transport string) Settings {
 			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
 		},
 		Publishers: []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared},
-		Shape:      Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1, Loops: 1},
+		Shape:      Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
 	}
 }
 

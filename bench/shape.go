@@ -16,14 +16,13 @@ type Shape worker.Shape
 // Many reports whether there is more than one of anything, so that one of each is
 // measured beside it.
 func (s *Shape) Many() bool {
-	return s.Topics > 1 || s.Goroutines > 1 || s.Buses > 1 || s.Loops > 1 || s.Extra > 0
+	return s.Topics > 1 || s.Goroutines > 1 || s.Buses > 1 || s.Extra > 0
 }
 
 // Limits of a shape.
 const (
 	maxTopics     = 100_000
 	maxGoroutines = 64
-	maxLoops      = 64 // pubsub.Config.Loops
 	maxBuses      = 64 // pubsub.Config.MaxPublishers, by default
 	maxBatch      = 1024
 	// maxExclusive is how many exclusive publishers there may be, each with 128 KiB of
@@ -41,8 +40,6 @@ func (s *Settings) checkShape() error {
 		return fmt.Errorf("-goroutines %d must be from 1 to %d", s.Goroutines, maxGoroutines)
 	case s.Buses < 1 || s.Buses > maxBuses:
 		return fmt.Errorf("-pubs %d must be from 1 to %d", s.Buses, maxBuses)
-	case s.Loops < 1 || s.Loops > maxLoops:
-		return fmt.Errorf("-loops %d must be from 1 to %d", s.Loops, maxLoops)
 	case s.Slow < 0 || s.Slow >= s.Buses && s.Slow > 0:
 		return fmt.Errorf("-slow %d must be less than -pubs %d: the others are what is measured", s.Slow, s.Buses)
 	case s.Extra < 0 || s.Extra > maxTopics:
@@ -106,9 +103,6 @@ func (s *Shape) text() string {
 	if s.Buses > 1 {
 		parts = append(parts, fmt.Sprintf("%d publishers", s.Buses))
 	}
-	if s.Loops > 1 {
-		parts = append(parts, fmt.Sprintf("%d loops a bus", s.Loops))
-	}
 	if s.Slow > 0 {
 		parts = append(parts, fmt.Sprintf("%d of them slow", s.Slow))
 	}
@@ -124,7 +118,7 @@ func (s *Shape) flags() (list []string) {
 		flag string
 		val  int
 		from int // the least that is not the default
-	}{{"-topics", s.Topics, 2}, {"-goroutines", s.Goroutines, 2}, {"-pubs", s.Buses, 2}, {"-loops", s.Loops, 2}, {"-slow", s.Slow, 1}, {"-extra-subscriptions", s.Extra, 1}} {
+	}{{"-topics", s.Topics, 2}, {"-goroutines", s.Goroutines, 2}, {"-pubs", s.Buses, 2}, {"-slow", s.Slow, 1}, {"-extra-subscriptions", s.Extra, 1}} {
 		if f.val >= f.from {
 			list = append(list, fmt.Sprintf("%s %d", f.flag, f.val))
 		}

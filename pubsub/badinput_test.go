@@ -26,7 +26,7 @@ func TestBadInputOnTheGroup(t *testing.T) {
 		}
 	}
 
-	id, epoch := pubBus.loops.Publisher()
+	id, epoch := pubBus.loop.Publisher()
 	tag := reliable.GroupTag(group)
 	rng := rand.New(rand.NewPCG(1, 2))
 	header := wire.Header{GroupTag: tag, Publisher: id, Epoch: epoch}

@@ -17,10 +17,10 @@ import (
 // safe for concurrent use. Close it when done.
 type Bus struct {
 	cfg    Config
-	loops  *engine.Loops
+	loop   *engine.Loop
 	groups *groupmap.Map
 	losses *lossrecord.Record
-	counts sampled
+	drops  dropNotes // loop only
 
 	mu   sync.Mutex
 	subs map[*Subscription]struct{} // under mu: those not closed
@@ -44,7 +44,7 @@ func ParsePublisherID(s string) (PublisherID, error) {
 
 // ID is the identity under which this bus publishes.
 func (b *Bus) ID() PublisherID {
-	id, _ := b.loops.Publisher()
+	id, _ := b.loop.Publisher()
 	return PublisherID(id)
 }
 
@@ -91,7 +91,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	// One of the library's own: ctx is the caller's code, and asked before anything is begun.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := b.loops.Close(ctx)
+	err := b.loop.Close(ctx)
 	if errors.Is(err, ErrInHandler) {
 		return failed("close", "", err)
 	}
@@ -100,7 +100,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	subs := b.subs
 	b.subs = nil
 	b.mu.Unlock()
-	if !b.loops.Ended() {
+	if !b.loop.Ended() {
 		go endAll(ctx, subs) // it waits for the loop
 	} else if stuck := endAll(ctx, subs); err == nil {
 		err = stuck

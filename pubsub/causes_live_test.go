@@ -24,7 +24,7 @@ func TestWhereLostIsTold(t *testing.T) {
 				c.url = udpURL(t) + "&rcvbuf=16K"
 			}
 			ctx := testContext(t)
-			a, b := openBus(t, Config{FlowControl: FlowNone, Loops: 1}, c.url), openBus(t, Config{Faults: c.faults, Loops: 1}, c.url)
+			a, b := openBus(t, Config{FlowControl: FlowNone}, c.url), openBus(t, Config{Faults: c.faults}, c.url)
 			p := publisher(t, a, "x")
 			asleep, awake := make(chan bool), make(chan bool)
 			sub, err := b.Handle("x", func(m Message, _ error) {

@@ -22,7 +22,6 @@ const (
 	mostTime    = 24 * time.Hour
 	mostFlush   = time.Second
 	mostBehind  = 1 << 30 // packets
-	mostLoops   = 64
 )
 
 // check says what is wrong with a configuration whose defaults are filled in: which
@@ -39,7 +38,6 @@ func (c *Config) check() error {
 		{"Tag", c.Tag, c.Tag == "" || isTag(c.Tag), fmt.Sprintf("at most %d bytes of text that prints, without white space and commas", wire.MaxTag)},
 		{"Clock", c.Clock, isClock(c.Clock), clockForm},
 		{"FlowControl", c.FlowControl, c.FlowControl.strategy() != nil, flowForms},
-		{"Loops", c.Loops, within(c.Loops, 1, mostLoops), fmt.Sprintf("from 1 to %d, or 0 for the default", mostLoops)},
 		{"Pad", c.Pad, within(c.Pad, 0, wire.MaxPacket), fmt.Sprintf("from 1, which is none, to %d bytes, or 0 for the default", wire.MaxPacket)},
 		{"Rate", c.Rate, within(c.Rate, 0, mostRate), fmt.Sprintf("from 0, which is no limit, to %d bytes/s", int64(mostRate))},
 		{"RepairShare", c.RepairShare, within(c.RepairShare, math.SmallestNonzeroFloat64, mostShare), fmt.Sprintf("above 0, or 0 for the default, and at most %d", mostShare)},

@@ -39,14 +39,6 @@ type Config struct {
 	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, FlowQuorum(n), or
 	// one of these among the subscribers with a tag, FlowTagged. Default FlowMin.
 	FlowControl FlowControl
-	// Loops is how many loops the bus has: goroutines that send what time and subscribers ask for, and
-	// receive. Each has sockets, packet memory and timers of its own, and a share of the fabric's
-	// groups: group g is with loop g modulo Loops. More than one pay where one processor cannot take what
-	// comes in several groups, or where several goroutines publish on topics of several groups. Order is
-	// promised for each topic and publisher, so nothing of it changes. The handler of one subscription is called
-	// once at a time, those of several by several goroutines. OpenTransport takes one loop.
-	// The option loops=N of a URL says the same: leave one of them out. At most 64. Default 1.
-	Loops int
 	// Pad is what packets with messages or replies are padded to a multiple of, in bytes, but to full ones at
 	// most. Who sees sealed packets learns no more of the sizes of messages than that. It takes bandwidth where
 	// messages come one by one, and nothing where they fill packets. Packets of a bus with Compress are not
@@ -100,8 +92,8 @@ type Config struct {
 	WindowBytes int
 	// PublishMemoryBytes bounds the memory for repairs of all groups published to
 	// together, beyond some 450 KiB that each may take anyway. Groups share it:
-	// where one lacks memory those that have more than an equal share give back. Each of several
-	// Loops has an equal part. Default 24 MiB for each loop, or WindowBytes if that is more.
+	// where one lacks memory those that have more than an equal share give back. Default 24 MiB, or
+	// WindowBytes if that is more.
 	PublishMemoryBytes int
 	// FlushAfter is the longest time that a message waits for others to share
 	// its packet when messages come fast. Default 50 µs. Where a bus sends full trains,
@@ -186,9 +178,6 @@ type Config struct {
 	packs packs
 }
 
-// defaultLoops is the default of Config.Loops: others than 1 are of tests.
-var defaultLoops = 1
-
 // Inspect says whether a bus can be looked at.
 type Inspect string
 
@@ -227,9 +216,8 @@ func (c *Config) setDefaults() error {
 	c.Silence = cmp.Or(c.Silence, time.Second)
 	c.StallLimit = cmp.Or(c.StallLimit, 30*time.Second)
 	c.SlowFor = cmp.Or(c.SlowFor, 5*time.Second)
-	c.Loops = cmp.Or(c.Loops, defaultLoops)
 	c.WindowBytes = cmp.Or(c.WindowBytes, 8<<20)
-	c.PublishMemoryBytes = cmp.Or(c.PublishMemoryBytes, c.Loops*max(24<<20, c.WindowBytes))
+	c.PublishMemoryBytes = cmp.Or(c.PublishMemoryBytes, max(24<<20, c.WindowBytes))
 	c.FlushAfter = cmp.Or(c.FlushAfter, 50*time.Microsecond)
 	c.Linger = cmp.Or(c.Linger, 5*time.Second)
 	c.RecoveryDeadline = cmp.Or(c.RecoveryDeadline, 2*time.Second)

@@ -25,7 +25,6 @@ var configFields = map[string]struct{ bad, good []any }{
 	"SlowFor":            {times(mostTime), []any{time.Duration(0), time.Duration(1), mostTime}},
 	"Compress":           {[]any{Compression("lz4"), Compression("s2:fast"), Compression("zstd:"), Compression("none:1")}, []any{Compression(""), Compression("none"), CompressS2, CompressZstd, Compression("s2:better"), Compression("zstd:fastest")}},
 	"Dictionaries":       {nil, []any{[][]byte(nil), [][]byte{[]byte("sixteen bytes or")}}}, // and TestDictionaries
-	"Loops":              {[]any{-1, 65, math.MaxInt, math.MinInt}, []any{0, 1, 2, 16}},
 	"Pad":                {[]any{-1, 65508, math.MaxInt, math.MinInt}, []any{0, 1, 2, 1472, 65507}},
 	"Rate":               {[]any{int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(mostRate + 1)}, []any{int64(0), int64(1), int64(mostRate)}},
 	"RepairShare":        {[]any{-0.1, 10.1, math.NaN(), math.Inf(1), math.Inf(-1), -math.SmallestNonzeroFloat64}, []any{0.0, 0.01, 10.0}},

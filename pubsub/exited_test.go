@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -14,33 +13,29 @@ import (
 
 // A handler that ends the bus's goroutine, as t.FailNow does, ends the bus, and all who use it are told.
 func TestHandlerExits(t *testing.T) {
-	for loops := 1; loops <= 2; loops++ {
-		t.Run(fmt.Sprint(loops, " loops"), func(t *testing.T) {
-			ctx := testContext(t)
-			url := memURL(t)
-			var log logLines
-			bus := openBus(t, Config{Loops: loops, Logger: slog.New(slog.NewTextHandler(&log, nil))}, url)
-			pubBus := openBus(t, Config{Linger: -1}, url)
-			topics := sameGroup(bus, 2)
-			handled, err := bus.Handle(topics[0], func(Message, error) { runtime.Goexit() }, Topics("in.another.group"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			other, own := subscribe(t, bus, topics[1]), publisher(t, bus, topics[1])
-			pub := publisher(t, pubBus, topics[0])
-			wait(t, ctx, pub, 1)
-			publish(t, ctx, pub, "x")
-			<-handled.Done()
-			_, readErr := other.Next(ctx)
-			for what, err := range map[string]error{"Err": handled.Err(), "Next of another": readErr, "Publish": own.Publish(ctx, nil), "Shutdown": bus.Shutdown(ctx)} {
-				if err == nil || !strings.Contains(err.Error(), "a handler of topic "+topics[0]+" has ended its goroutine, and the bus with it: have it return") {
-					t.Errorf("%s: %v", what, err)
-				}
-			}
-			if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), `handler="a handler of topic `+topics[0]) {
-				t.Errorf("log:\n%s", &log)
-			}
-		})
+	ctx := testContext(t)
+	url := memURL(t)
+	var log logLines
+	bus := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, url)
+	pubBus := openBus(t, Config{Linger: -1}, url)
+	topics := sameGroup(bus, 2)
+	handled, err := bus.Handle(topics[0], func(Message, error) { runtime.Goexit() }, Topics("in.another.group"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, own := subscribe(t, bus, topics[1]), publisher(t, bus, topics[1])
+	pub := publisher(t, pubBus, topics[0])
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "x")
+	<-handled.Done()
+	_, readErr := other.Next(ctx)
+	for what, err := range map[string]error{"Err": handled.Err(), "Next of another": readErr, "Publish": own.Publish(ctx, nil), "Shutdown": bus.Shutdown(ctx)} {
+		if err == nil || !strings.Contains(err.Error(), "a handler of topic "+topics[0]+" has ended its goroutine, and the bus with it: have it return") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), `handler="a handler of topic `+topics[0]) {
+		t.Errorf("log:\n%s", &log)
 	}
 }
 
@@ -71,35 +66,33 @@ func TestHandlerBesideExits(t *testing.T) {
 			return b.Handle("x", func(Message, error) {}, Topics("y"), Conflate(key))
 		}},
 	} {
-		for loops := 1; loops <= 2; loops++ {
-			t.Run(fmt.Sprintf("%s, %d loops", name, loops), func(t *testing.T) {
-				ctx := testContext(t)
-				url := memURL(t)
-				var log logLines
-				bus := openBus(t, Config{Loops: loops, Logger: slog.New(slog.NewTextHandler(&log, nil))}, url)
-				pubBus := openBus(t, Config{}, url)
-				sub, err := c.subscribe(bus)
-				if err != nil {
-					t.Fatal(err)
-				}
-				other, pub := subscribe(t, bus, "x"), publisher(t, pubBus, "x")
-				wait(t, ctx, pub, 1)
-				publish(t, ctx, pub, "0")
-				<-sub.Done()
-				if err := sub.Err(); err == nil || !strings.Contains(err.Error(), c.what+" of topic x y has ended its goroutine, and its subscription with it") {
-					t.Error(err)
-				}
-				publish(t, ctx, pub, "1")
-				want(t, ctx, other, "0")
-				want(t, ctx, other, "1")
-				if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
-					t.Errorf("log:\n%s", &log)
-				}
-				if err := sub.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t)
+			url := memURL(t)
+			var log logLines
+			bus := openBus(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, url)
+			pubBus := openBus(t, Config{}, url)
+			sub, err := c.subscribe(bus)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, pub := subscribe(t, bus, "x"), publisher(t, pubBus, "x")
+			wait(t, ctx, pub, 1)
+			publish(t, ctx, pub, "0")
+			<-sub.Done()
+			if err := sub.Err(); err == nil || !strings.Contains(err.Error(), c.what+" of topic x y has ended its goroutine, and its subscription with it") {
+				t.Error(err)
+			}
+			publish(t, ctx, pub, "1")
+			want(t, ctx, other, "0")
+			want(t, ctx, other, "1")
+			if n := strings.Count(log.String(), "level=ERROR"); n != 1 {
+				t.Errorf("log:\n%s", &log)
+			}
+			if err := sub.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

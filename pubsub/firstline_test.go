@@ -30,7 +30,7 @@ func TestFirstLineSaysThatGroupsAreOpen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var out bytes.Buffer
 			urls := strings.Fields(c.url)
-			b, err := Config{Keys: c.keys, Loops: 1, Logger: slog.New(slog.NewTextHandler(&out, nil))}.Open(testContext(t), urls[0], urls[1:]...)
+			b, err := Config{Keys: c.keys, Logger: slog.New(slog.NewTextHandler(&out, nil))}.Open(testContext(t), urls[0], urls[1:]...)
 			if err != nil {
 				t.Fatal(err)
 			}

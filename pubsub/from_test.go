@@ -282,7 +282,7 @@ func TestFiftyJoinsUnderLoss(t *testing.T) {
 
 // positionOf are positions of which the only one is message n of a bus's topic.
 func positionOf(b *Bus, topic string, n uint64) *Positions {
-	_, epoch := b.loops.Publisher()
+	_, epoch := b.loop.Publisher()
 	p := new(Positions)
 	p.set(place{publisherRun{b.ID(), epoch}, topic}, position{next: n})
 	return p

@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
@@ -18,9 +17,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
-
-// The whole suite runs over several loops a bus with -loops 3.
-func init() { flag.IntVar(&defaultLoops, "loops", 1, "loops of each bus") }
 
 // testTimeout bounds what would otherwise hang, also on a host that is ten times too busy.
 const testTimeout = 5 * time.Minute

@@ -20,14 +20,14 @@ type view struct{ b *Bus }
 func (v view) Inspect(ctx context.Context) inspect.Bus {
 	b := v.b
 	subs := b.shownSubscriptions()
-	at := make([]engine.LookAt, 0, len(subs))
+	at := make([]*engine.Subscription, 0, len(subs))
 	for _, s := range subs[:min(len(subs), inspect.MaxSubscriptions)] {
-		at = append(at, engine.LookAt{Subscription: s.s, Newest: s.newest})
+		at = append(at, s.s)
 	}
-	look := b.loops.Look(ctx, at, engine.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
+	look := b.loop.Look(ctx, at, engine.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
 	st := publicStats(time.Now(), &look.Stats)
 	x := inspect.Bus{
-		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loops.EndedErr()),
+		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loop.EndedErr()),
 		Fabric:   b.shownFabric(&st),
 		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(&st), Repair: shownLatency(st.Repair, &look.Stats.Distributions.Repair), Delivery: shownLatency(st.Delivery, &look.Stats.Distributions.Delivery), Losses: b.shownLossRecord(),
 		TopicsLeftOut: look.TopicsLeft, SubscriptionsLeftOut: len(subs) - len(at),
@@ -37,7 +37,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		x.Incomplete = errorText(look.Err)
 	}
 	x.Counters.Add("", &st)
-	subscriber, publisher := b.loops.Unheard()
+	subscriber, publisher := b.loop.Unheard()
 	x.NoSubscriber, x.NoPublisher = subscriber.Seconds(), publisher.Seconds()
 	for _, e := range st.Events {
 		if e.Count > 0 {
@@ -54,6 +54,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		x.Topics = append(x.Topics, inspect.Topic{Name: t.Name, Group: t.Group, Messages: t.Messages, Subscribers: t.Subscribers})
 	}
 	for i := range look.Subscriptions {
+		subs[i].newest.Count(&look.Subscriptions[i].SubscriptionStats)
 		x.Subscriptions = append(x.Subscriptions, subs[i].shown(&look.Subscriptions[i]))
 	}
 	for i := range st.Legs {
@@ -69,7 +70,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 func (v view) Events(after uint64) []inspect.Event {
 	id := v.b.ID().String()
 	var all []inspect.Event
-	for _, r := range v.b.loops.RecentEvents(after) {
+	for _, r := range v.b.loop.RecentEvents(after) {
 		e := publicEvent(r.Event)
 		x := inspect.Event{
 			Sequence: r.Sequence, Time: r.Time, Bus: id, Kind: e.Kind.Label(), Text: e.String(), Group: e.Group, Name: e.Name, Address: e.Address,
@@ -84,7 +85,7 @@ func (v view) Events(after uint64) []inspect.Event {
 }
 
 func (b *Bus) identity() inspect.Identity {
-	_, epoch := b.loops.Publisher()
+	_, epoch := b.loop.Publisher()
 	return inspect.Identity{ID: b.ID().String(), Epoch: epoch, Name: b.cfg.Name, Tag: b.cfg.Tag, ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 

@@ -54,7 +54,7 @@ func startInstance(t *testing.T, ctx context.Context, url string, epoch uint64) 
 }
 
 func (i *instance) epoch() uint64 {
-	_, epoch := i.b.loops.Publisher()
+	_, epoch := i.b.loop.Publisher()
 	return epoch
 }
 

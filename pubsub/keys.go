@@ -3,7 +3,6 @@ package pubsub
 import (
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
@@ -68,17 +67,17 @@ func (c *Config) pad(files busFiles) int {
 }
 
 // seal seals what a bus sends and receives, if it has keys. files are those that its URLs name.
-// ts are of one bus; they are ended where that fails.
-func (c *Config) seal(ts []transport.Transport, files busFiles) ([]transport.Transport, error) {
+// t is ended where that fails.
+func (c *Config) seal(t transport.Transport, files busFiles) (transport.Transport, error) {
 	file := files.keys
 	sc := sealed.Config{Keys: c.Keys, Proven: c.Trust != nil || files.trust != ""}
-	fail := func(err error) ([]transport.Transport, error) {
-		endTransports(ts)
+	fail := func(err error) (transport.Transport, error) {
+		endTransport(t)
 		return nil, err
 	}
 	switch {
 	case file == "" && c.Keys == nil:
-		return ts, nil
+		return t, nil
 	case file != "" && c.Keys != nil:
 		return fail(errors.New("keys= in the URL, and Config.Keys: leave one out"))
 	case file != "":
@@ -86,24 +85,14 @@ func (c *Config) seal(ts []transport.Transport, files busFiles) ([]transport.Tra
 		if err != nil {
 			return fail(err)
 		}
-		var ended atomic.Int64
-		sc.Keys, sc.Closed = ring, func() {
-			if ended.Add(1) == int64(len(ts)) {
-				ring.Close()
-			}
-		}
+		sc.Keys, sc.Closed = ring, func() { ring.Close() }
 	}
-	for i, t := range ts {
-		s, err := sealed.New(t, sc)
-		if err != nil {
-			if sc.Closed != nil {
-				for range len(ts) - i {
-					sc.Closed()
-				}
-			}
-			return fail(err)
+	s, err := sealed.New(t, sc)
+	if err != nil {
+		if sc.Closed != nil {
+			sc.Closed()
 		}
-		ts[i] = s
+		return fail(err)
 	}
 	use, ok := KeyID(0), false
 	if set := sc.Keys.Keys(); set != nil {
@@ -114,7 +103,7 @@ func (c *Config) seal(ts []transport.Transport, files busFiles) ([]transport.Tra
 	} else {
 		logline.GroupsSealed.Log(c.Logger, "key", use.String())
 	}
-	return ts, nil
+	return s, nil
 }
 
 // sealOverhead is what sealing takes of each packet of t, in bytes.

@@ -205,7 +205,7 @@ func TestRotationWithoutGap(t *testing.T) {
 	url := udpURL(t)
 	lossy := "loss=0.01,seed=7"
 	pubBus := openBus(t, Config{Keys: &pubKeys, Faults: lossy}, url)
-	subBus := openBus(t, Config{Keys: &subKeys, Faults: lossy, Loops: 1}, url) // its seed is of one loop
+	subBus := openBus(t, Config{Keys: &subKeys, Faults: lossy}, url)
 	sub := subscribe(t, subBus, "x")
 	pub := publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)

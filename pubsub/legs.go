@@ -81,9 +81,9 @@ type openedFabric struct {
 	since      time.Time
 }
 
-// openFabrics opens the transport of a loop: of several URLs one over all, its legs. Faults
-// befall each leg by itself. first says that it is the first loop, which warns of limits for all.
-func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config, first bool) (transport.Transport, openedFabric, error) {
+// openFabrics opens the transport of a bus: of several URLs one over all, its legs. Faults
+// befall each leg by itself.
+func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport, openedFabric, error) {
 	var all []transport.Transport
 	opened := openedFabric{local: true}
 	fail := func(err error) (transport.Transport, openedFabric, error) {
@@ -100,9 +100,7 @@ func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config, fir
 		}
 		if t, ok := t.(*udp.Transport); ok {
 			limits := t.SocketLimits()
-			if first {
-				warnLimits(c.Logger, limits)
-			}
+			warnLimits(c.Logger, limits)
 			opened.buffers = append(opened.buffers, inspect.Buffers(limits))
 		}
 		if t, ok := t.(interface{ Interface() string }); ok && !f.Local() {
@@ -124,31 +122,6 @@ func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config, fir
 	return t, opened, nil
 }
 
-// loops takes how many loops the bus has from URLs, of which one says so, or all that do agree.
-func (c *Config) loops(list []*fabricurl.Fabric) error {
-	given := ""
-	for _, f := range list {
-		n, err := strconv.Atoi(cmp.Or(f.Loops, "1"))
-		switch {
-		case f.Loops == "":
-			continue
-		case err != nil || n < 1 || n > mostLoops:
-			return &URLError{f.String(), fmt.Errorf("loops=%s must be a number from 1 to %d", f.Loops, mostLoops)}
-		case given != "" && given != f.Loops:
-			return &URLError{f.String(), fmt.Errorf("loops=%s, and loops=%s in the URL of another leg: each loop has all legs", f.Loops, given)}
-		case c.Loops != 0 && given == "":
-			return &URLError{f.String(), fmt.Errorf("loops=%s in the URL, and Config.Loops is %d: leave one out", f.Loops, c.Loops)}
-		}
-		given, c.Loops = f.Loops, n
-	}
-	for _, f := range list {
-		if c.Loops > 1 && f.OnePort() {
-			return &URLError{f.String(), fmt.Errorf("uport= is one port, and each of %d loops has one of its own: leave it out", c.Loops)}
-		}
-	}
-	return nil
-}
-
 // padding takes what packets are padded to from URLs, of which one says so, or all that do agree.
 func (c *Config) padding(list []*fabricurl.Fabric) error {
 	given := ""
@@ -167,29 +140,6 @@ func (c *Config) padding(list []*fabricurl.Fabric) error {
 		given, c.Pad = f.Pad, n
 	}
 	return nil
-}
-
-// openLoops opens the transport of each loop.
-func (c *Config) openLoops(list []*fabricurl.Fabric, faults faulty.Config) (ts []transport.Transport, opened openedFabric, err error) {
-	for loop := range c.Loops {
-		t, of, err := c.openFabrics(list, faults, loop == 0)
-		if err != nil {
-			endTransports(ts)
-			return nil, opened, err
-		}
-		faults.Seed += uint64(len(list))
-		if loop == 0 {
-			opened = of
-		}
-		ts = append(ts, t)
-	}
-	return ts, opened, nil
-}
-
-func endTransports(ts []transport.Transport) {
-	for _, t := range ts {
-		endTransport(t)
-	}
 }
 
 // endTransport closes a transport that no bus runs on.

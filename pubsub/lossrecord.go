@@ -1,7 +1,6 @@
 package pubsub
 
 import (
-	"sync"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
@@ -106,7 +105,7 @@ type LossWay struct {
 // Losses says what this bus lost in the last hour, and what it could repair. It may be
 // called after Close, too.
 func (b *Bus) Losses() LossRecord {
-	b.loops.SampleNow()
+	b.loop.SampleNow()
 	now := time.Now()
 	return publicLossRecord(now, b.losses.Snapshot(now))
 }
@@ -117,33 +116,8 @@ func labelOf(c reliable.Cause) string { return Cause(c).Label() }
 // CauseCount. Behind those of all causes come figures of all.
 const figuresOfCause = 4
 
-// sampled is what loops have counted, as of the last sample of each.
-type sampled struct {
-	mu    sync.Mutex
-	of    []lossSample // under mu: by loop
-	drops dropNotes    // under mu: of all
-}
-
-type lossSample struct {
-	counts []uint64
-	ways   []lossrecord.Way
-}
-
-// take takes in what a loop has counted, and returns what all have. Under mu.
-func (x *sampled) take(loop int, s lossSample) (all lossSample) {
-	x.of[loop] = s
-	all.counts = make([]uint64, len(s.counts))
-	for _, s := range x.of {
-		for i, n := range s.counts {
-			all.counts[i] += n
-		}
-		all.ways = append(all.ways, s.ways...)
-	}
-	return all
-}
-
-// sampleLosses puts all counters of a loop into the record, and says what is to be told of drops.
-func (b *Bus) sampleLosses(loop int, st *engine.Stats) (tell []engine.Dropped) {
+// sampleLosses puts all counters into the record, and returns the drops that are to be reported. Loop only.
+func (b *Bus) sampleLosses(st *engine.Stats) (tell []engine.Dropped) {
 	now := time.Now()
 	s := publicStats(now, st)
 	counts := make([]uint64, 0, figuresOfCause*len(causes)+3)
@@ -171,13 +145,11 @@ func (b *Bus) sampleLosses(loop int, st *engine.Stats) (tell []engine.Dropped) {
 			})
 		}
 	}
-	b.counts.mu.Lock()
-	defer b.counts.mu.Unlock()
-	all := b.counts.take(loop, lossSample{append(counts, missing, repaired, late), ways})
+	counts = append(counts, missing, repaired, late)
 	for i := range causes {
-		tell = b.counts.drops.note(tell, &causes[i], all.counts[figuresOfCause*i])
+		tell = b.drops.note(tell, &causes[i], counts[figuresOfCause*i])
 	}
-	b.losses.Sample(now, all.counts, all.ways)
+	b.losses.Sample(now, counts, ways)
 	return tell
 }
 

@@ -33,7 +33,7 @@ func (p *onTopic) make(b *Bus, topic string) (err error) {
 	if err := CheckTopic(topic); err != nil {
 		return err
 	}
-	if p.p, err = b.loops.Publication(b.Group(topic)); err == nil {
+	if p.p, err = b.loop.Publication(b.Group(topic)); err == nil {
 		p.topic, err = p.p.Topic(topic)
 	}
 	p.open.Store(err == nil)

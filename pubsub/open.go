@@ -53,8 +53,8 @@ import (
 // publishes is signed with the key of a file (Config.Sign), and with trust=FILE it hears only
 // publishers that a file trusts, each on the topics that it may publish (Config.Trust).
 //
-// With loops=N the groups are divided among N loops of the bus, each with sockets of its own
-// (Config.Loops). That is this bus's own affair: others need not have as many.
+// A bus has one loop, a goroutine that receives and calls handlers: one core bounds it. For more open several
+// buses, and divide the topics among them.
 //
 // A bus joins the groups of the topics that it subscribes to, and no others. What comes
 // in them beside is counted: GroupStats.UnwantedBytes.
@@ -70,7 +70,7 @@ import (
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
 // out on every leg, and of each packet the first copy counts. What one leg loses another
 // brings; only what all have lost is asked for again. A leg that fails is an Event of kind
-// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust=, loops= and pad= need stand in one
+// events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust= and pad= need stand in one
 // URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg,
 // whichever it is, hear each other by that; where not all are the same an event
 // events.ConfigDiffers, which is harmless, says so.
@@ -90,7 +90,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 	if err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(c.loops(fabrics), c.padding(fabrics), c.clocks(fabrics)); err != nil {
+	if err := cmp.Or(c.padding(fabrics), c.clocks(fabrics)); err != nil {
 		return nil, err
 	}
 	if err := c.setDefaults(); err != nil {
@@ -103,17 +103,17 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 		}
 	}
 	open := c.isOpen(files.keys, allClosed(fabrics))
-	ts, opened, err := c.openLoops(fabrics, faults)
+	t, opened, err := c.openFabrics(fabrics, faults)
 	if err != nil {
 		return nil, err
 	}
 	opened.open = open
-	if ts, err = c.seal(ts, files); err != nil {
+	if t, err = c.seal(t, files); err != nil {
 		return nil, &URLError{rawURL, err}
 	}
-	b, err := c.open(ts, strategy, opened, files)
+	b, err := c.open(t, strategy, opened, files)
 	if err != nil {
-		endTransports(ts)
+		endTransport(t)
 		if of, ok := err.(configError); ok {
 			return nil, failed("open", rawURL, of.error)
 		}
@@ -141,29 +141,23 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 	if t == nil {
 		return nil, failed("open", "", errors.New("the transport is nil"))
 	}
-	if c.Loops = cmp.Or(c.Loops, 1); c.Loops > 1 {
-		return nil, &ConfigError{Field: "Loops", Value: fmt.Sprint(c.Loops), Must: "1 with OpenTransport: each loop needs a transport of its own, which Open makes"}
-	}
 	if err := c.setDefaults(); err != nil {
 		return nil, err
 	}
 	fabric := openedFabric{local: true, open: c.isOpen("", slices.Contains([]string{"mem", "shm"}, t.Capabilities().Name))} // of all others something may leave the host
-	ts, err := c.seal([]transport.Transport{t}, busFiles{})
+	t, err := c.seal(t, busFiles{})
 	if err != nil {
 		return nil, failed("open", "", err)
 	}
-	b, err := c.open(ts, groupmap.Strategy{}, fabric, busFiles{})
+	b, err := c.open(t, groupmap.Strategy{}, fabric, busFiles{})
 	return b, failed("open", "", err)
 }
 
-func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric openedFabric, files busFiles) (*Bus, error) {
-	caps := ts[0].Capabilities()
+func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFabric, files busFiles) (*Bus, error) {
+	caps := t.Capabilities()
 	if caps.PacketSize < wire.MinPacket {
-		seal := sealOverhead(ts[0])
+		seal := sealOverhead(t)
 		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize+seal, wire.MinPacket+seal)
-	}
-	if len(ts) > caps.Groups {
-		return nil, fmt.Errorf("%d loops are more than the fabric's groups, which are %d: a loop without groups has nothing to do", len(ts), caps.Groups)
 	}
 	groups, err := s.Over(caps.Groups)
 	if err != nil {
@@ -203,15 +197,15 @@ func (c Config) open(ts []transport.Transport, s groupmap.Strategy, fabric opene
 	if shown {
 		dc.RecentEvents = inspect.MaxEvents
 	}
-	b.losses, b.counts.of = lossrecord.New(time.Now()), make([]lossSample, len(ts))
+	b.losses = lossrecord.New(time.Now())
 	dc.Losses, dc.CauseLabel, dc.Sample = b.losses, labelOf, b.sampleLosses
-	if err := c.sign(&dc, ts[0], files); err != nil {
+	if err := c.sign(&dc, t, files); err != nil {
 		if files.sign == "" && files.trust == "" {
 			err = configError{err}
 		}
 		return nil, err
 	}
-	b.loops, b.hide = engine.Open(ts, dc), func() {}
+	b.loop, b.hide = engine.Open(t, dc), func() {}
 	if shown {
 		b.hide = inspect.Register(view{b}, c.Logger)
 	}

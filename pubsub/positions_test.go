@@ -272,7 +272,7 @@ func TestResumeAcrossRestarts(t *testing.T) {
 }
 
 func (f *feed) instance() [2]uint64 {
-	id, epoch := f.b.loops.Publisher()
+	id, epoch := f.b.loop.Publisher()
 	return [2]uint64{id, epoch}
 }
 
@@ -497,7 +497,7 @@ func TestResumeFetchesWhatIsMissing(t *testing.T) {
 		}
 		for _, topics := range [][]string{{"md.x"}, {"md.x", "md.silent", "md.none"}, {"md.*"}} {
 			kept := positionOf(bus, "md.x", before-missing)
-			_, epoch := bus.loops.Publisher()
+			_, epoch := bus.loop.Publisher()
 			kept.set(place{publisherRun{bus.ID(), epoch}, "md.silent"}, position{next: 1})
 			there := openBus(t, Config{Wait: WaitPark}, "mem://fetch")
 			s := subscribe(t, there, topics[0], Topics(topics[1:]...), From(kept))

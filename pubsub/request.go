@@ -132,7 +132,6 @@ func (m Message) IsRequest() bool { return engine.AskedOf(m.from) != nil }
 // request has one reply of each bus, whichever of its subscriptions sends it: another one is
 // ErrAnswered. A message that is no request is ErrNoRequest. Where the requester has
 // ended, or has fallen silent, the error is ErrRequesterGone; that it waits no more is not known.
-// On a bus with several Loops a handler may hear nil instead where another loop has taken the request.
 //
 // The reply is kept for the requester to ask for again: for 10 s, all replies in a group
 // up to 32 MiB. Closing the subscription or the bus waits a moment for that (Bus.Close).

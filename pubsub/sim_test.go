@@ -197,7 +197,7 @@ type watched struct {
 
 func watch(t *testing.T, url string) *watched {
 	w := &watched{lost: make(chan struct{}, 1024), back: make(chan struct{}, 1024)}
-	w.Bus = openBus(t, Config{Loops: 1, OnEvent: func(e events.Event) {
+	w.Bus = openBus(t, Config{OnEvent: func(e events.Event) {
 		switch e.Kind {
 		case events.GroupLost:
 			w.lost <- struct{}{}
@@ -275,7 +275,7 @@ func (c adversity) run(t *testing.T) {
 	}
 	pubHost, subHost := subnet.Host(0), subnet.Host(1)
 	if c.crowd {
-		loud := publisher(t, openBus(t, Config{FlowControl: FlowNone, Loops: 1}, strings.ReplaceAll(url, "rq=16", "rq=4096")), "noise")
+		loud := publisher(t, openBus(t, Config{FlowControl: FlowNone}, strings.ReplaceAll(url, "rq=16", "rq=4096")), "noise")
 		defer wg.Wait()
 		wg.Go(func() {
 			for range 2000 {
@@ -440,8 +440,8 @@ func TestSimDeviceRemoval(t *testing.T) {
 		t.Run(removed, func(t *testing.T) {
 			ctx := testContext(t)
 			lost := make(chan events.Event, 16)
-			pubBus := openBus(t, Config{Loops: 1}, simURL(t)) // each loop would be a host
-			subBus := openBus(t, Config{Loops: 1, OnEvent: func(e events.Event) {
+			pubBus := openBus(t, Config{}, simURL(t))
+			subBus := openBus(t, Config{OnEvent: func(e events.Event) {
 				if e.Kind == events.PublisherLost {
 					lost <- e
 				}

@@ -316,7 +316,7 @@ func TestHandlerBeside(t *testing.T) {
 }
 
 // A handler with a goroutine of its own, and the key of Conflate, that take seconds are named while they run, and when they have
-// returned, on a bus of one loop and of several; its loops go on meanwhile.
+// returned; its bus goes on meanwhile.
 func TestSlowBeside(t *testing.T) {
 	for name, subscribe := range map[string]func(*Bus, func()) (*Subscription, error){
 		"handler": func(b *Bus, take func()) (*Subscription, error) {
@@ -329,45 +329,43 @@ func TestSlowBeside(t *testing.T) {
 			return b.Handle("x", func(Message, error) { take() }, Topics("y"), Conflate(nil))
 		},
 	} {
-		for loops := 1; loops <= 2; loops++ {
-			t.Run(fmt.Sprintf("%s, %d loops", name, loops), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					ctx := testContext(t)
-					url := memURL(t)
-					var told heard
-					subBus, pubBus := openBus(t, Config{Loops: loops, Wait: WaitPark, OnEvent: told.event}, url), openBus(t, Config{Wait: WaitPark}, url)
-					var running atomic.Int64
-					sub, err := subscribe(subBus, func() {
-						if running.Add(1) == 1 {
-							time.Sleep(3500 * time.Millisecond)
-						}
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					pub := publisher(t, pubBus, "x")
-					wait(t, ctx, pub, 1)
-					numbered(t, ctx, pub, 0, 2, 100)
-					time.Sleep(2500 * time.Millisecond)
-					synctest.Wait()
-					slow := told.of(events.HandlerSlow)
-					if len(slow) != 2 || slow[0].For != time.Second || slow[1].For != 2*time.Second || !slices.Equal(slow[1].Topics, []string{"x", "y"}) {
-						t.Errorf("told while it runs: %v", slow)
-					}
-					if _, err := subBus.Subscribe("z"); err != nil {
-						t.Errorf("Subscribe meanwhile: %v", err)
-					}
-					time.Sleep(2 * time.Second)
-					synctest.Wait()
-					if all := told.of(events.HandlerReturned); len(all) != 1 || all[0].For < 3*time.Second {
-						t.Errorf("told when it has returned: %v", all)
-					}
-					if err := sub.Close(); err != nil {
-						t.Error(err)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := testContext(t)
+				url := memURL(t)
+				var told heard
+				subBus, pubBus := openBus(t, Config{Wait: WaitPark, OnEvent: told.event}, url), openBus(t, Config{Wait: WaitPark}, url)
+				var running atomic.Int64
+				sub, err := subscribe(subBus, func() {
+					if running.Add(1) == 1 {
+						time.Sleep(3500 * time.Millisecond)
 					}
 				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				pub := publisher(t, pubBus, "x")
+				wait(t, ctx, pub, 1)
+				numbered(t, ctx, pub, 0, 2, 100)
+				time.Sleep(2500 * time.Millisecond)
+				synctest.Wait()
+				slow := told.of(events.HandlerSlow)
+				if len(slow) != 2 || slow[0].For != time.Second || slow[1].For != 2*time.Second || !slices.Equal(slow[1].Topics, []string{"x", "y"}) {
+					t.Errorf("told while it runs: %v", slow)
+				}
+				if _, err := subBus.Subscribe("z"); err != nil {
+					t.Errorf("Subscribe meanwhile: %v", err)
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if all := told.of(events.HandlerReturned); len(all) != 1 || all[0].For < 3*time.Second {
+					t.Errorf("told when it has returned: %v", all)
+				}
+				if err := sub.Close(); err != nil {
+					t.Error(err)
+				}
 			})
-		}
+		})
 	}
 }
 

@@ -22,7 +22,7 @@ func TestAddWhileStateComes(t *testing.T) {
 func addWhileStateComes(t *testing.T, retained, handled bool) {
 	ctx := testContext(t)
 	url := memURL(t) + "?groups=1" // all in one stream
-	bus := openBus(t, Config{Loops: 1}, url)
+	bus := openBus(t, Config{}, url)
 	x, y := publisher(t, bus, "x"), publisher(t, bus, "y")
 	if retained {
 		if err := y.Retain(); err != nil {
@@ -38,7 +38,7 @@ func addWhileStateComes(t *testing.T, retained, handled bool) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s, next := begunWithState(t, ctx, openBus(t, Config{Loops: 1}, url), handled)
+	s, next := begunWithState(t, ctx, openBus(t, Config{}, url), handled)
 	<-made // the round has begun, for who wants x
 	if err := s.Add("y"); err != nil {
 		t.Fatal(err)

@@ -173,10 +173,9 @@ type PublicationStats struct {
 	SenderStats
 }
 
-// Stats takes a snapshot. On a closed bus it holds what is left. Called in a handler, or OnEvent, of a bus with
-// several Loops it is without Groups and Legs of the other loops.
+// Stats takes a snapshot. On a closed bus it holds what is left.
 func (b *Bus) Stats() Stats {
-	st, _ := b.loops.Stats()
+	st, _ := b.loop.Stats()
 	return publicStats(time.Now(), &st)
 }
 

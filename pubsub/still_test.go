@@ -20,7 +20,7 @@ func TestStandingStillIsNobodysSilence(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		url := memURL(t)
-		sub := openBus(t, Config{Logger: quiet, Wait: WaitPark, Loops: 1}, url) // a second one waits for the handler, of which synctest knows nothing
+		sub := openBus(t, Config{Logger: quiet, Wait: WaitPark}, url)
 		const publishers, messages, still = 3, 2000, 3 * time.Second
 		var got [publishers]atomic.Int64
 		stood := 0

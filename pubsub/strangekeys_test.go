@@ -17,27 +17,20 @@ import (
 )
 
 // Who makes keys fills neither the log nor memory: of 64 that are not trusted it is told one by one, and then once that
-// there are more, by all loops of a bus together, and all packets are counted. A trusted publisher is heard meanwhile. When
+// there are more, and all packets are counted. A trusted publisher is heard meanwhile. When
 // the trust changes it begins anew. docs/protocol.md §29.8.
 func TestStrangeKeys(t *testing.T) {
-	for _, loops := range []int{1, 3} {
-		t.Run(fmt.Sprintf("%d loops", loops), func(t *testing.T) { testStrangeKeys(t, loops) })
-	}
-}
-
-const (
-	strangeGroups = 6
-	strangeKeys   = 500
-)
-
-func testStrangeKeys(t *testing.T, loops int) {
+	const (
+		strangeGroups = 6
+		strangeKeys   = 500
+	)
 	ctx := testContext(t)
 	key, name := signingKey(t), strings.TrimPrefix(memURL(t), "mem://")
 	url := fmt.Sprintf("mem://%s?groups=%d", name, strangeGroups)
 	var one, many atomic.Int64
 	log := new(operatorLog)
 	trusted := trust(t, trustLine(">", key))
-	subBus := openBus(t, Config{Trust: trusted, Loops: loops, Logger: slog.New(log), OnEvent: func(e events.Event) {
+	subBus := openBus(t, Config{Trust: trusted, Logger: slog.New(log), OnEvent: func(e events.Event) {
 		var err *UnreadableError
 		if !errors.As(e.Err, &err) {
 			return

@@ -95,8 +95,8 @@ func PublisherEvents() SubscribeOption {
 // Messages or Next, in one goroutine.
 type Subscription struct {
 	bus    *Bus
-	s      engine.Subscribed
-	one    *engine.Subscription // s, if it is read as it is: by no handler beside it, not conflated, of one loop
+	s      *engine.Subscription
+	one    *engine.Subscription // s, if it is read as it is: by no handler beside it, not conflated
 	d      engine.Delivery
 	topic  string // the first one
 	from   Start
@@ -197,7 +197,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if handler != nil && !beside {
 		called = inPlace(handler)
 	}
-	s, err := b.loops.Subscribe(topics, policy, o.from.from(b, o.events).From, o.events, called)
+	s, err := b.loop.Subscribe(topics, policy, o.from.from(b, o.events).From, o.events, called)
 	if err != nil {
 		return nil, subscribeError(topic, err)
 	}
@@ -213,7 +213,7 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		sub.beside = s.Beside(call)
 	}
 	if sub.beside == nil && sub.newest == nil {
-		sub.one, _ = s.(*engine.Subscription)
+		sub.one = s
 	}
 	b.add(sub)
 	return sub, nil
@@ -284,10 +284,8 @@ func (s *Subscription) next(ctx context.Context) error {
 		return engine.ErrHandled
 	case s.newest != nil:
 		return s.newest.Next(ctx, &s.d)
-	case s.s == nil:
-		return errNotMade
 	}
-	return s.s.(*engine.Joint).Next(ctx, &s.d)
+	return errNotMade
 }
 
 // NextBatch waits for the next message as Next does, and takes with it those that
@@ -322,12 +320,7 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		n = i
 		return body, number
 	}
-	var err error
-	if s.one != nil {
-		err = s.one.NextBatch(ctx, &s.d, more)
-	} else {
-		err = s.s.(*engine.Joint).NextBatch(ctx, &s.d, more)
-	}
+	err := s.one.NextBatch(ctx, &s.d, more)
 	if err != nil {
 		return 0, s.failed("read", err)
 	}

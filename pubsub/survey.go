@@ -69,7 +69,7 @@ type TopicPublisher struct {
 // nothing: nothing is delivered, publishers do not count it among their subscribers, and
 // wait for it never. It is safe for concurrent use.
 type Survey struct {
-	s        *engine.Surveys
+	s        *engine.Survey
 	patterns []pattern.Pattern
 	closed   atomic.Bool
 }
@@ -99,7 +99,7 @@ func (b *Bus) Survey(patterns ...string) (*Survey, error) {
 	}
 	slices.Sort(groups)
 	var err error
-	if s.s, err = b.loops.Survey(slices.Compact(groups)); err != nil {
+	if s.s, err = b.loop.Survey(slices.Compact(groups)); err != nil {
 		return nil, failed("list topics", "", err)
 	}
 	return s, nil

@@ -39,10 +39,9 @@ func TestFilesAreRemoved(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, c := range []struct {
-		name  string
-		keys  bool
-		loops int
-	}{{"bare", false, 0}, {"sealed", true, 0}, {"two loops", false, 2}} {
+		name string
+		keys bool
+	}{{"bare", false}, {"sealed", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
 			url, remove := removableURL(t)
@@ -50,8 +49,8 @@ func TestFilesAreRemoved(t *testing.T) {
 				url = withKeys(url, keyFile(t, newKey(t)))
 			}
 			told, pubTold, log := &heard{}, &heard{}, &logLines{}
-			pubBus := openBus(t, Config{OnEvent: pubTold.event, Loops: c.loops}, url)
-			subBus := openBus(t, Config{OnEvent: told.event, Loops: c.loops, Logger: slog.New(slog.NewTextHandler(log, nil))}, url)
+			pubBus := openBus(t, Config{OnEvent: pubTold.event}, url)
+			subBus := openBus(t, Config{OnEvent: told.event, Logger: slog.New(slog.NewTextHandler(log, nil))}, url)
 			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 			wait(t, ctx, p, 1)
 			publish(t, ctx, p, "before")
@@ -62,7 +61,7 @@ func TestFilesAreRemoved(t *testing.T) {
 					t.Errorf("event %v", e)
 				}
 			}
-			newPub, newSub := openBus(t, Config{Loops: c.loops}, url), openBus(t, Config{Loops: c.loops}, url)
+			newPub, newSub := openBus(t, Config{}, url), openBus(t, Config{}, url)
 			q, r := publisher(t, newPub, "a.b"), subscribe(t, newSub, "a.b")
 			wait(t, ctx, q, 1)
 			for range 10 {
@@ -114,7 +113,7 @@ func TestFilesOfALegAreRemoved(t *testing.T) {
 		publish(t, ctx, q, "new")
 		want(t, ctx, s, "new")
 	}
-	for kind, n := range map[events.Kind]int{events.LegDown: defaultLoops, events.LegBack: 0, events.Unfindable: 0} {
+	for kind, n := range map[events.Kind]int{events.LegDown: 1, events.LegBack: 0, events.Unfindable: 0} {
 		if all := told.of(kind); len(all) > n || kind == events.LegDown && len(all) == 0 {
 			t.Errorf("%q is told %d times: %v", kind, len(all), all)
 		}

@@ -14,7 +14,7 @@ var errNotMade = errors.New("it is a zero value: use the one that Open, or a met
 
 // opened is why the bus cannot be used.
 func (b *Bus) opened() error {
-	if b == nil || b.loops == nil {
+	if b == nil || b.loop == nil {
 		return errNotMade
 	}
 	return nil

@@ -28,7 +28,7 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 	f := &r.Spec.Flow
 	cfg := pubsub.Config{
 		FlowControl: pubsub.FlowControl(f.Control), SlowBehind: f.SlowBehind, SlowFor: f.SlowFor, Rate: f.Rate,
-		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime, Loops: r.Spec.Loops,
+		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	cfg.Compress = pubsub.Compression(r.Spec.Compress)

@@ -149,7 +149,6 @@ type Shape struct {
 	Goroutines int   `json:"goroutines"`          // that publish on each bus, sharing its publishers
 	Buses      int   `json:"pubs"`                // that publish, in one process
 	Slow       int   `json:"slow"`                // of them, that publish SlowRate messages a second
-	Loops      int   `json:"loops,omitempty"`     // of each bus; 0: its default
 	Split      bool  `json:"split"`               // each subscriber takes its share of the topics
 	Extra      int   `json:"extra_subscriptions"` // to other topics on each subscriber's bus
 }

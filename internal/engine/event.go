@@ -7,7 +7,7 @@ import (
 
 func (l *Loop) event(e events.Event) {
 	l.counters.events[e.Kind].Add(1)
-	l.siblings.recent.add(e, l.cfg.RecentEvents)
+	l.recent.add(e, l.cfg.RecentEvents)
 	l.recordEvent(&e)
 	if l.cfg.Events == nil {
 		return

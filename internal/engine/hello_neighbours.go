@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -99,9 +98,7 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 	if err.Harmless() {
 		e.Kind = events.ConfigDiffers
 	}
-	if len(l.siblings.loops) == 1 || l.siblings.told.first(mismatchTold{err.Publisher, err.Epoch, relevant, fmt.Sprint(err.Differences)}) {
-		l.tellMismatch(err, e)
-	}
+	l.tellMismatch(err, e)
 	told := make(map[*Subscription]bool)
 	for _, g := range l.receiving {
 		if g.suppressed {
@@ -120,13 +117,6 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 			}
 		}
 	}
-}
-
-// mismatchTold is of which bus was told that it is configured differently.
-type mismatchTold struct {
-	publisher, epoch uint64
-	relevant         bool
-	differences      string
 }
 
 // tellMismatch tells the log and the bus.
@@ -155,11 +145,9 @@ func (h *hellos) Unheard(err *reliable.ConfigMismatchError, filter *wire.TopicFi
 	if h.waiting.Load() == 0 {
 		return
 	}
-	for _, l := range h.l.siblings.loops {
-		for _, p := range l.publications() {
-			p.mu.Lock()
-			p.waiters.signal()
-			p.mu.Unlock()
-		}
+	for _, p := range h.l.publications() {
+		p.mu.Lock()
+		p.waiters.signal()
+		p.mu.Unlock()
 	}
 }

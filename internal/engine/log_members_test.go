@@ -14,7 +14,7 @@ import (
 // when the last is back.
 func TestMembershipsAreLoggedOnceABus(t *testing.T) {
 	var text strings.Builder
-	l := newJournal(slog.New(slog.NewTextHandler(&text, nil)), newClock(), new(presences))
+	l := newJournal(slog.New(slog.NewTextHandler(&text, nil)), newClock())
 	for range 2 {
 		text.Reset()
 		for i := range 16 {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"sync"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -13,11 +12,8 @@ import (
 // says it once a peer: the first group's line at its level, the others' for debugging.
 
 // presences knows of which publishers the log has said that they are up, or why they
-// are down.
-type presences struct {
-	mu sync.Mutex // several loops of a bus have groups
-	of map[instance]*presence
-}
+// are down. Loop only.
+type presences struct{ of map[instance]*presence }
 
 // instance is one start of a publisher.
 type instance struct{ publisher, epoch uint64 }
@@ -31,8 +27,6 @@ type presence struct {
 // came notes that a publisher is up in one more group. It reports whether the log has
 // not said so.
 func (p *presences) came(publisher, epoch uint64) (say bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	key := instance{publisher, epoch}
 	x := p.of[key]
 	if x == nil {
@@ -51,8 +45,6 @@ func (p *presences) came(publisher, epoch uint64) (say bool) {
 // went notes that a publisher is down in one of its groups. It reports whether the log
 // has not said so, for that cause.
 func (p *presences) went(publisher, epoch uint64, cause reliable.Cause) (say bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	key := instance{publisher, epoch}
 	x := p.of[key]
 	if x == nil {

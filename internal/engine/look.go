@@ -62,7 +62,7 @@ type loopLook struct {
 
 // Look takes a look. Unlike Stats it waits for the loop, which a handler may hold up, no
 // longer than ctx, and interrupts it once, however many subscriptions there are. It is not
-// called by handlers. A subscription may be nil, which has nothing here.
+// called by handlers.
 func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) Look {
 	x := Look{Stats: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
 	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
@@ -73,10 +73,6 @@ func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) 
 	}
 	for _, s := range subs {
 		var st SubscriptionLook
-		if s == nil {
-			x.Subscriptions = append(x.Subscriptions, st)
-			continue
-		}
 		if err == nil {
 			st = told.subs[s]
 		}
@@ -117,9 +113,6 @@ func (l *Loop) tell(x *loopLook, subs []*Subscription, names int) {
 	x.groups, x.legs = l.groupStats(), l.legStats()
 	l.sampleOf(l.now(), x.groups, x.legs)
 	for _, s := range subs {
-		if s == nil {
-			continue
-		}
 		var st SubscriptionLook
 		s.look(&st.SubscriptionStats)
 		all := s.names()

@@ -66,14 +66,13 @@ type Config struct {
 	// packets are taken, and for which topics; nil: all are.
 	Signer *signed.Signer
 	Trust  signed.Provider
-	// Stopped is called when all loops have ended. May be nil.
+	// Stopped is called when the loop has ended. May be nil.
 	Stopped func()
 	// Losses gets what is lost, of a cause as CauseLabel calls it, and Sample all counters
-	// every few seconds that there is anything to do: by each loop, whose number it gets. Either may be nil.
+	// every few seconds that there is anything to do. Either may be nil.
 	Losses     *lossrecord.Record
 	CauseLabel func(reliable.Cause) string
-	Sample     func(loop int, st *Stats) []Dropped
-	loop       int // its number
+	Sample     func(*Stats) []Dropped
 }
 
 func (c *Config) stopped() {
@@ -98,7 +97,9 @@ type Loop struct {
 	counters counters
 	watchdog watchdog
 	looks    looks
-	siblings *siblings
+	besides  besides
+	recent   recentEvents
+	unheard  unheard
 
 	// Loop only:
 	groupList // what it receives
@@ -114,8 +115,8 @@ type Loop struct {
 	budget  budget
 }
 
-// makeLoop makes one more loop of a bus over t, which it owns from then on. It does not run yet.
-func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
+// Open starts a loop over t, which it owns from then on.
+func Open(t transport.Transport, cfg Config) *Loop {
 	var seed [24]byte
 	rand.Read(seed[:]) // it never fails
 	random := func(i int) uint64 { return binary.LittleEndian.Uint64(seed[8*i:]) }
@@ -135,7 +136,7 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 	cfg.Receiver.Buffer = reliable.NewReceiveBuffer(max(1, caps.ReceiveCapacity), caps.GroupsTogether, caps.SendersApart)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
-		cfg: cfg, t: t, caps: caps, siblings: bus, clock: newClock(), sleeper: newSleeper(t.Wake),
+		cfg: cfg, t: t, caps: caps, clock: newClock(), sleeper: newSleeper(t.Wake),
 		outgoing: newOutgoing(t, &cfg), shutdown: shutdown{done: make(chan struct{})},
 		groupList: newGroupList(caps.Groups),
 		inbox:     inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16))), legs: newLegs(t)},
@@ -143,7 +144,7 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait},
 	}
 	l.batcher.elsewhere = elsewhereOf(l.clock)
-	l.journal = newJournal(cfg.Logger, l.clock, &bus.presences)
+	l.journal = newJournal(cfg.Logger, l.clock)
 	l.replies.init(t)
 	l.inbox.proofs.init(cfg.Trust, t)
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
@@ -152,7 +153,8 @@ func makeLoop(t transport.Transport, cfg Config, bus *siblings) {
 	l.counters.times = newDistributions()
 	l.watchdog.l = l
 	l.processors = runtime.GOMAXPROCS(0)
-	bus.add(l)
+	go l.run()
+	return l
 }
 
 // Capabilities are the transport's, of what is published.

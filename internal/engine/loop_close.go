@@ -20,11 +20,11 @@ type shutdown struct {
 
 // refuses reports whether the caller cannot wait for the bus to end something: it is in a
 // handler of it.
-func (l *Loop) refuses() bool { return l.inHandler() || l.siblings.besides.within() }
+func (l *Loop) refuses() bool { return l.watchdog.within() || l.besides.within() }
 
 // Close ends publications and subscriptions and stops the loop. Publications
 // linger until their subscribers have everything, and replies until nobody asks for them any more, or
-// ctx ends; nothing ends before those of all loops of the bus have, which are closed with it. It returns what
+// ctx ends. It returns what
 // kept it from ending in order: the end of ctx, too, if a handler does not return
 // for lastWait longer. Then the loop ends when it does.
 func (l *Loop) Close(ctx context.Context) error {
@@ -49,8 +49,6 @@ func (l *Loop) Close(ctx context.Context) error {
 	}
 	l.post(func() { l.hellos.ends(l.now()) }) // it fails only where the loop has ended
 	err := l.linger(ctx, pubs)
-	l.siblings.lingering.Done()
-	l.siblings.lingering.Wait()
 	l.post(l.suppress) // requests that come from here on would have to be waited for, too
 	l.lingerReplies(ctx, func(uint64) bool { return true })
 	go l.end()

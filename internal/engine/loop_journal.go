@@ -26,18 +26,19 @@ type journal struct {
 	refused     logLimiter // on publishers that are not heard: for subscriptions, too
 	failed      logLimiter // on groups that cannot be joined
 	losing      lossNotes
-	presences   *presences // of publishers, of all loops of the bus
-	repeats     repeats    // of peers
-	namesakes   uint64     // other buses with our id
+	presences   presences             // of publishers
+	repeats     repeats               // of peers
+	namesakes   uint64                // other buses with our id
+	duplicates  map[instancePair]bool // that were reported: of maxDuplicates at most
 	memberships memberships
 	unreplied   unreplied
 	sealedTold  bool         // that sealed packets come, and there are no keys
 	stuck       *Publication // the first of those that can send nothing, which was said; nil: there is none
 }
 
-func newJournal(log *slog.Logger, c clock, p *presences) journal {
+func newJournal(log *slog.Logger, c clock) journal {
 	return journal{
-		log: log, clock: c, presences: p,
+		log: log, clock: c, duplicates: make(map[instancePair]bool),
 		notes: newLogLimiter(linesAtOnce), refused: newLogLimiter(linesAtOnce), failed: newLogLimiter(failuresAtOnce),
 		losing: newLossNotes(), memberships: memberships{away: make(map[membership]bool)},
 	}

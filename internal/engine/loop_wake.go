@@ -99,7 +99,7 @@ func (l *Loop) giveWay() bool {
 // do runs f on the loop and waits for it. It returns net.ErrClosed when the
 // loop has ended, and ErrInHandler where it would wait for its caller.
 func (l *Loop) do(f func()) error {
-	if l.inHandler() {
+	if l.watchdog.within() {
 		return ErrInHandler
 	}
 	finished := make(chan struct{})

@@ -225,7 +225,7 @@ func (s *Subscription) other(d *Delivery) {
 func (w *watchdog) tell(e events.Event, topic string) {
 	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	w.l.counters.events[e.Kind].Add(1)
-	w.l.siblings.recent.add(e, w.l.cfg.RecentEvents)
+	w.l.recent.add(e, w.l.cfg.RecentEvents)
 	if !w.telling.TryLock() {
 		return
 	}

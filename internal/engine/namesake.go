@@ -8,8 +8,11 @@ import (
 
 // Several buses with one publisher id: docs/protocol.md §3.7.
 
-// instancePair is two of them, of which is told once a bus and not once a group.
+// instancePair is two of them: reported once, not once a group.
 type instancePair struct{ publisher, later, earlier uint64 }
+
+// maxDuplicates bounds the pairs that are remembered: beyond, one may be reported again.
+const maxDuplicates = 256
 
 // namesake warns when a publisher that came up has our own id.
 func (l *Loop) namesake(st *reliable.Stream) {
@@ -32,16 +35,21 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	e.Address, e.OtherEpoch = st.Origin().Address, g.l.cfg.Epoch
 	if other != nil {
 		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
-	} else if !g.l.publishes() {
+	} else if len(g.l.publications()) == 0 {
 		return // of the two only the other one publishes
 	}
 	g.announce(e)
 	for _, s := range g.subs.List() {
 		s.notify(e)
 	}
-	if !g.l.siblings.told.first(instancePair{st.Publisher, e.Epoch, e.OtherEpoch}) {
+	pair, known := instancePair{st.Publisher, e.Epoch, e.OtherEpoch}, g.l.duplicates
+	if known[pair] {
 		return
 	}
+	if len(known) >= maxDuplicates {
+		clear(known)
+	}
+	known[pair] = true
 	g.l.event(e)
 	g.l.say(&logline.DuplicateName,
 		"name", e.Name, "publisher", e.Publisher.String(), "epoch", e.Epoch, "address", e.Address, "other_epoch", e.OtherEpoch, "other_address", e.OtherAddress)

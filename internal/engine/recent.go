@@ -42,7 +42,7 @@ func (x *recentEvents) add(e events.Event, most int) {
 // RecentEvents are the newest events with a Sequence above after, the oldest first, as far
 // as they are remembered (Config.RecentEvents).
 func (l *Loop) RecentEvents(after uint64) []RecentEvent {
-	x := &l.siblings.recent
+	x := &l.recent
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	n := uint64(len(x.list))

@@ -42,7 +42,7 @@ func (l *Loop) sampleOf(now reliable.Instant, groups []GroupStats, legs []LegSta
 	st := l.sharedStats()
 	st.Groups, st.Legs = groups, legs
 	// Not told now: a handler may have asked for the record, or OnEvent itself.
-	l.counters.sampling.untold = append(l.counters.sampling.untold, l.cfg.Sample(l.cfg.loop, &st)...)
+	l.counters.sampling.untold = append(l.counters.sampling.untold, l.cfg.Sample(&st)...)
 }
 
 // Dropped is what a bus tells of packets that were dropped, or lost on the way.

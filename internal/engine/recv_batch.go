@@ -82,7 +82,7 @@ func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 // trains handles what is unread of the batch. It reports false when handlers took
 // so long that other things come first.
 func (l *Loop) trains(now reliable.Instant) bool {
-	l.inbox.proofs.begin(&l.siblings.refused)
+	l.inbox.proofs.begin()
 	for l.inbox.unread() {
 		if !l.train(now, &l.inbox.batch.Trains[l.inbox.at.train]) {
 			return false

@@ -31,10 +31,10 @@ type besides struct {
 // beside runs f. It defers exited, for f calls what may end the goroutine.
 func (l *Loop) beside(f, exited func()) *Beside {
 	b := &Beside{done: make(chan struct{})}
-	l.siblings.besides.add(b)
+	l.besides.add(b)
 	go func() {
 		defer close(b.done)
-		defer l.siblings.besides.remove(b)
+		defer l.besides.remove(b)
 		defer exited()
 		b.goroutine.Store(gid.Self())
 		f()

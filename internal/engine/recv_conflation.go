@@ -23,7 +23,6 @@ type ConflationKey func(buf []byte, from *reliable.Origin, t *reliable.Track, nu
 // which slow.Auto makes depend on whether there was room.
 type Conflation struct {
 	s     *Subscription
-	joint *Joint // s is the first part of it; nil: s is whole
 	key   ConflationKey
 	drain *Beside
 
@@ -61,12 +60,8 @@ const conflationBatch = 64
 
 // Conflate starts to read the subscription. Nobody else reads it.
 func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
-	return conflate(s, nil, key, limits)
-}
-
-func conflate(s *Subscription, joint *Joint, key ConflationKey, limits slow.Limits) *Conflation {
 	c := &Conflation{
-		s: s, joint: joint, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
+		s: s, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
 		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.watch = s.watchBeside(&logline.KeySlow, "Conflate's key ")
@@ -115,12 +110,7 @@ func (c *Conflation) fetch() error {
 		}
 		return body, number
 	}
-	var err error
-	if c.joint != nil {
-		err = c.joint.NextBatch(context.Background(), &c.d, more)
-	} else {
-		err = c.s.NextBatch(context.Background(), &c.d, more)
-	}
+	err := c.s.NextBatch(context.Background(), &c.d, more)
 	if err != nil || !c.d.message() {
 		c.batch = c.batch[:0]
 		return err
@@ -199,7 +189,7 @@ func (c *Conflation) isGone(t *reliable.Track) bool {
 // ended first. Under mu, which it gives up while it waits.
 func (c *Conflation) waitRoom() bool {
 	c.full = true
-	c.tellLoops()
+	c.tellLoop()
 	c.tellReader()
 	c.mu.Unlock()
 	defer c.mu.Lock()
@@ -211,8 +201,8 @@ func (c *Conflation) waitRoom() bool {
 	}
 }
 
-// tellLoops lets them know when it has become crowded, or is not any more. Under mu.
-func (c *Conflation) tellLoops() {
+// tellLoop lets the loop know when it has become crowded, or is not any more. Under mu.
+func (c *Conflation) tellLoop() {
 	crowded := c.store.Crowded()
 	if crowded == c.s.crowded.Load() {
 		return
@@ -221,13 +211,7 @@ func (c *Conflation) tellLoops() {
 	if !crowded {
 		return // early enough when the next packets come (feed.tend)
 	}
-	parts := []*Subscription{c.s}
-	if c.joint != nil {
-		parts = c.joint.all()
-	}
-	for _, p := range parts {
-		_ = p.l.post(p.unblock) // it fails where the loop has ended
-	}
+	_ = c.s.l.post(c.s.unblock) // it fails where the loop has ended
 }
 
 // unblock lets those go on that are held up by feeds which do not block any more. Loop only.
@@ -281,7 +265,7 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 		if ok, err := c.take(d, n, more); ok || err != nil {
 			return err
 		}
-		if c.s.l.inHandler() {
+		if c.s.l.watchdog.within() {
 			return ErrInHandler
 		}
 		if ctx == nil {
@@ -368,23 +352,21 @@ func (c *Conflation) madeRoom() {
 		c.full = false
 		token(c.room)
 	}
-	c.tellLoops()
+	c.tellLoop()
 }
 
 // Stats is Subscription.Stats, with what was delivered to the reader.
 func (c *Conflation) Stats() SubscriptionStats {
-	var st SubscriptionStats
-	if c.joint != nil {
-		st = c.joint.Stats()
-	} else {
-		st = c.s.Stats()
-	}
-	c.count(&st)
+	st := c.s.Stats()
+	c.Count(&st)
 	return st
 }
 
-// count adds what the conflation knows.
-func (c *Conflation) count(st *SubscriptionStats) {
+// Count adds what the conflation knows. A nil *Conflation knows nothing.
+func (c *Conflation) Count(st *SubscriptionStats) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st.Messages, st.Replaced, st.Waiting = c.messages, c.store.Replaced(), c.store.Waiting()

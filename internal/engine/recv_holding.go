@@ -89,12 +89,7 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, wh
 }
 
 // names are the subscription's topics and patterns.
-func (s *Subscription) names() []string {
-	if s.joint != nil {
-		return *s.joint.names.Load()
-	}
-	return s.topics.names()
-}
+func (s *Subscription) names() []string { return s.topics.names() }
 
 // unread follows a cursor that holds its stream up. Loop only.
 type unread struct {

@@ -11,9 +11,10 @@ import (
 // the trust changes. Keys that are not trusted can be made up: of these maxStrange are told, and then once that there
 // are more. All packets are counted (signed.Stats).
 type refusedNotes struct {
-	told    map[refusedKey]bool
-	strange int  // keys in told that are not trusted
-	many    bool // it is told that there are more
+	mu      sync.Mutex
+	told    map[refusedKey]bool // under mu
+	strange int                 // under mu: keys in told that are not trusted
+	many    bool                // under mu: it is told that there are more
 }
 
 // refusedKey is a reason, and the key that packets name.
@@ -32,6 +33,8 @@ var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
 
 // tell notes a packet, and returns what is to be told of it: 0 for nothing.
 func (n *refusedNotes) tell(k refusedKey) transport.UnreadableReason {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	reason := reasonOf[k.verdict]
 	if reason == 0 || n.told[k] {
 		return 0
@@ -55,29 +58,8 @@ func (n *refusedNotes) tell(k refusedKey) transport.UnreadableReason {
 
 // forget begins anew: others are trusted than before.
 func (n *refusedNotes) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	clear(n.told)
 	n.strange, n.many = 0, false
-}
-
-// sharedRefused is the refusedNotes of a bus of several loops. A loop asks its own first.
-type sharedRefused struct {
-	mu    sync.Mutex
-	set   *signed.Trust // under mu: that was used when it was begun
-	notes refusedNotes  // under mu
-}
-
-func (s *sharedRefused) tell(k refusedKey) transport.UnreadableReason {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.notes.tell(k)
-}
-
-// use begins anew, if no other loop has for that trust.
-func (s *sharedRefused) use(set *signed.Trust) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.set != set {
-		s.set = set
-		s.notes.forget()
-	}
 }

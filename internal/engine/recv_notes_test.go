@@ -44,19 +44,3 @@ func TestRefusedNotes(t *testing.T) {
 		n.forget() // the trust has changed
 	}
 }
-
-// Loops of one bus tell it once together, and begin anew with the first of them that sees the new trust.
-func TestSharedRefused(t *testing.T) {
-	var s sharedRefused
-	k := refusedKey{signed.Untrusted, 7}
-	a, b := new(signed.Trust), new(signed.Trust)
-	for i, step := range []struct {
-		use  *signed.Trust
-		want bool
-	}{{a, true}, {a, false}, {b, true}, {b, false}, {nil, true}} {
-		s.use(step.use)
-		if got := s.tell(k) != 0; got != step.want {
-			t.Errorf("step %d: told %v", i, got)
-		}
-	}
-}

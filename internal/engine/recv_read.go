@@ -114,7 +114,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 			s.sleep.Store(false)
 			return nil
 		}
-		if s.l.inHandler() {
+		if s.l.watchdog.within() {
 			s.sleep.Store(false)
 			return ErrInHandler
 		}

@@ -37,7 +37,7 @@ func AskedOf(from *reliable.Origin) *Asked {
 }
 
 // Respond replies with data, which it copies. Any goroutine may call it, a handler too. It does not wait for the
-// requester. In a handler of another loop it does not hear that the requester has gone.
+// requester. In OnEvent of HandlerSlow it does not report that the requester has gone.
 func (a *Asked) Respond(data []byte) error {
 	if a == nil {
 		return ErrNoRequest
@@ -60,7 +60,7 @@ func (a *Asked) Respond(data []byte) error {
 	switch {
 	case l.onLoop():
 		err = respond()
-	case l.inHandler(): // of another loop, for which this one may be waiting
+	case l.watchdog.within(): // in OnEvent of HandlerSlow, while the loop is in a handler
 		if err = reliable.CheckReply(data); err == nil {
 			err = l.post(func() { _ = respond() })
 		}

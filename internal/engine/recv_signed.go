@@ -19,7 +19,7 @@ type proofs struct {
 	v       *signed.Verifier      // nil: all is taken
 	seals   transport.Prover      // nil: nothing is sealed
 	replies *signed.ReplyVerifier // for any goroutine; nil: all are taken
-	notes   refusedNotes          // what this loop has told its bus
+	notes   refusedNotes
 	refused [signed.NumVerdicts]atomic.Uint64
 	streams atomic.Uint64
 }
@@ -35,13 +35,12 @@ func (x *proofs) init(trust signed.Provider, t transport.Transport) {
 func (x *proofs) wanted() bool { return x.v != nil }
 
 // begin is called before a batch.
-func (x *proofs) begin(shared *sharedRefused) {
+func (x *proofs) begin() {
 	if x.v == nil {
 		return
 	}
 	if x.v.Begin(time.Now()) {
 		x.notes.forget()
-		shared.use(x.v.Trust())
 	}
 	x.streams.Store(uint64(x.v.Streams()))
 }
@@ -69,8 +68,8 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 		return true
 	}
 	x.refused[v].Add(1)
-	if k := (refusedKey{v, key}); x.notes.tell(k) != 0 {
-		l.tellRefused(k, tr.From)
+	if reason := x.notes.tell(refusedKey{v, key}); reason != 0 {
+		l.tellRefused(reason, key, tr.From)
 	}
 	return false
 }
@@ -88,12 +87,12 @@ func (s *senderSink) Replied(x *reliable.GivenReply) bool {
 		return true
 	}
 	p.refused[v].Add(1)
-	if reason := l.siblings.refused.tell(refusedKey{v, key}); reason != 0 {
+	if reason := p.notes.tell(refusedKey{v, key}); reason != 0 {
 		err := &transport.UnreadableError{Reason: reason, Key: uint32(key)}
 		if reason == transport.UnreadableManyUntrusted {
 			err.Key = 0
 		}
-		_ = l.post(func() { l.tellUnreadable(err) }) // a bus that has ended tells nothing
+		_ = l.post(func() { l.unreadable(err) }) // a bus that has ended tells nothing
 	}
 	return false
 }
@@ -120,17 +119,13 @@ func (l *Loop) own(p []byte) bool {
 	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
 }
 
-// tellRefused tells why packets are refused, if no other loop of the bus has.
-func (l *Loop) tellRefused(k refusedKey, from transport.Source) {
-	reason := l.siblings.refused.tell(k)
-	if reason == 0 {
-		return
-	}
-	err := &transport.UnreadableError{Reason: reason, Key: uint32(k.key), From: l.hellos.address(from)}
+// tellRefused reports why packets are refused.
+func (l *Loop) tellRefused(reason transport.UnreadableReason, key signed.KeyID, from transport.Source) {
+	err := &transport.UnreadableError{Reason: reason, Key: uint32(key), From: l.hellos.address(from)}
 	if reason == transport.UnreadableManyUntrusted {
 		err.Key = 0
 	}
-	l.tellUnreadable(err)
+	l.unreadable(err)
 }
 
 // trust makes a reader deliver only what its publisher may publish.

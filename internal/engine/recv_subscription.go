@@ -59,7 +59,6 @@ type Subscription struct {
 
 	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
 	rouse
-	joint *Joint // that it is a part of; nil: it is whole
 
 	mu         sync.Mutex
 	up         deliveries    // under mu: of publishers, to be delivered next
@@ -83,18 +82,16 @@ type Subscription struct {
 // rouse is how the reader is woken.
 type rouse struct {
 	sleep atomic.Bool   // it is about to wait
-	wake  chan struct{} // capacity 1; one for all parts of a Joint
-	_     [32]byte      // so that subscriptions share no cache line (TestLoopsShareNoLine)
+	wake  chan struct{} // capacity 1
+	_     [32]byte      // so that subscriptions share no cache line (TestBusesShareNoLine)
 }
 
 // terms are where a subscription begins, and what becomes of it when it is read slowly.
 type terms struct {
 	policy  Policy
 	from    From
-	crowded *atomic.Bool // its conflation is, if it has one; of all parts of a Joint
+	crowded atomic.Bool // its conflation is, if it has one
 }
-
-func newTerms(policy Policy, from From) terms { return terms{policy, from, new(atomic.Bool)} }
 
 // blocks reports whether it holds the stream's publisher up where it has not read.
 func (t *terms) blocks(st *reliable.Stream) bool { return t.policy.Blocks(st.Free(), t.crowded.Load()) }
@@ -118,33 +115,26 @@ type Handler interface {
 // Subscribe starts a subscription. With a handler the loop calls it; without,
 // use Next.
 func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler Handler) (*Subscription, error) {
-	s := l.newSubscription(newTerms(policy, from), events, handler, make(chan struct{}, 1))
-	if err := s.start(topics); err != nil {
+	s := &Subscription{
+		l: l, terms: terms{policy: policy, from: from}, events: events, handler: handler,
+		rouse: rouse{wake: make(chan struct{}, 1)}, ended: make(chan struct{}),
+	}
+	s.self[0] = s
+	s.feeds.Store(new([]*feed))
+	ahead, err := s.learnAhead(topics)
+	if err != nil {
+		return nil, err
+	}
+	if doErr := l.do(func() {
+		err = s.add(topics, from)
+		ahead.end()
+	}); doErr != nil {
+		return nil, doErr
+	}
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (l *Loop) newSubscription(t terms, events bool, handler Handler, wake chan struct{}) *Subscription {
-	s := &Subscription{l: l, terms: t, events: events, handler: handler, rouse: rouse{wake: wake}, ended: make(chan struct{})}
-	s.self[0] = s
-	s.feeds.Store(new([]*feed))
-	return s
-}
-
-// start begins with topics.
-func (s *Subscription) start(topics []TopicName) (err error) {
-	ahead, err := s.learnAhead(topics)
-	if err != nil {
-		return err
-	}
-	if doErr := s.l.do(func() {
-		err = s.add(topics, s.from)
-		ahead.end()
-	}); doErr != nil {
-		return doErr
-	}
-	return err
 }
 
 // TopicError says of which topic a subscription failed, and why.
@@ -227,23 +217,14 @@ func (s *Subscription) suppress() {
 	s.fail(net.ErrClosed)
 }
 
-// fail ends the subscription with an error: all of it, where it is a part.
+// fail ends the subscription with an error, unless it has ended.
 func (s *Subscription) fail(err error) {
-	if s.end(err) && s.joint != nil {
-		s.joint.failed(s, err)
-	}
-}
-
-// end notes why the subscription has ended. It reports whether it had not.
-func (s *Subscription) end(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return false
+	if s.err == nil {
+		s.err = err
+		close(s.ended)
 	}
-	s.err = err
-	close(s.ended)
-	return true
 }
 
 // Err is why the subscription ended, nil while it runs.

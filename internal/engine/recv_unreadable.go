@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"errors"
-
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -11,23 +9,8 @@ import (
 
 // unreadable passes on why packets that come cannot be opened. Each reason comes once; that clocks differ now and then.
 func (l *Loop) unreadable(err error) {
-	var u *transport.UnreadableError
-	if len(l.siblings.loops) > 1 && errors.As(err, &u) && u.Reason != transport.UnreadableClock && !l.siblings.told.first(unreadableTold{u.Reason, u.Key}) {
-		return
-	}
-	l.tellUnreadable(err)
-}
-
-// tellUnreadable passes it on, whatever other loops have told.
-func (l *Loop) tellUnreadable(err error) {
 	logline.PacketsUnreadable.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
-}
-
-// unreadableTold is a reason that one of several loops has told.
-type unreadableTold struct {
-	reason transport.UnreadableReason
-	key    uint32
 }
 
 // noticeSealed tells once that sealed packets come, where this bus has no keys, of one that a survey hears.

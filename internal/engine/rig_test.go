@@ -62,9 +62,7 @@ func newLoopOver(t testing.TB, cfg Config, around func(transport.Transport) tran
 }
 
 // start makes a loop of its own.
-func start(t transport.Transport, cfg Config) *Loop {
-	return Open([]transport.Transport{t}, given(cfg)).all[0]
-}
+func start(t transport.Transport, cfg Config) *Loop { return Open(t, given(cfg)) }
 
 // given fills in what most tests do not care about. A loaded host may take its time with
 // repairs and statuses.

@@ -14,7 +14,7 @@ func (p *Publication) await(topic uint64, n int) (done func()) {
 	if known, _ := p.s.Ask(p.l.now(), topic); known >= n {
 		return func() {}
 	}
-	p.s.Await(p.l.now(), time.Duration(p.l.greets().waiting.Load())*awaitEach)
+	p.s.Await(p.l.now(), time.Duration(p.l.hellos.waiting.Load())*awaitEach)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()

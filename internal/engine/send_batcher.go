@@ -71,7 +71,7 @@ type batcher struct {
 	wait     time.Duration    // how long trains wait that are filled at once, by what they held
 	row      sendRow
 	elsewhere
-	_ [8]byte // so that several loops' share no cache line (TestLoopsShareNoLine)
+	_ [8]byte // so that those of several buses share no cache line (TestBusesShareNoLine)
 }
 
 // waiting is a publication with an open train, whose first message came at since.

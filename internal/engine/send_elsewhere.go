@@ -9,7 +9,7 @@ import (
 )
 
 // elsewhere tells a batcher how long the publisher that asks it has paused, where it has not: it has sent by others of the process
-// meanwhile, those of the bus's other loops, and of other buses. Who publishes by several in turn is not idle at one while it sends by
+// meanwhile, those of other buses. Who publishes by several in turn is not idle at one while it sends by
 // another. If each took the other's sends for pauses, each message would leave by itself for good.
 type elsewhere struct {
 	zero time.Duration // of the loop's clock, since epoch

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Who publishes by several loops or buses in turn, in a tight loop, is busy at each of them: its messages wait for each other. Where
+// Who publishes by several buses in turn, in a tight loop, is busy at each of them: its messages wait for each other. Where
 // it makes a pause they leave at once, before each message and before a row of one for each.
 func TestBatchersOfOneGoroutine(t *testing.T) {
 	for _, cost := range []time.Duration{time.Microsecond, 7 * time.Microsecond} {

@@ -227,7 +227,7 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	before := p.s.Topics()
 	t, err := p.s.Topic(name)
 	if p.s.Topics() > before {
-		p.l.greets().publishes(t.ID)
+		p.l.hellos.publishes(t.ID)
 	}
 	return t, err
 }

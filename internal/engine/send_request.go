@@ -30,7 +30,7 @@ type Inquiry struct {
 
 // Request publishes msg on topic t as a request. Close the inquiry when done.
 func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte) (*Inquiry, error) {
-	if p.l.inHandler() {
+	if p.l.watchdog.within() {
 		return nil, ErrInHandler
 	}
 	if err := liveContext(ctx); err != nil {

@@ -45,7 +45,7 @@ func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) er
 
 // wait gives up mu until the loop sees a reason to try again.
 func (p *Publication) wait(ctx context.Context) error {
-	if p.l.inHandler() {
+	if p.l.watchdog.within() {
 		return p.heldError(ErrInHandler)
 	}
 	err := p.sleep(ctx)
@@ -227,7 +227,7 @@ func (p *Publication) Receivers(topic uint64) int {
 // *reliable.ConfigMismatchError if none is, and a bus that may subscribe to the topic
 // says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
-	h := p.l.greets()
+	h := p.l.hellos
 	defer h.await()()
 	defer p.await(topic, n)()
 	before := h.toldSoFar()

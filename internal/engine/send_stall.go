@@ -122,7 +122,7 @@ func (p *Publication) tell() {
 	for _, e := range told {
 		e.Group = p.l.t.GroupAddress(p.group)
 		if e.Relevant {
-			p.l.siblings.unheard.met.Store(true)
+			p.l.unheard.met.Store(true)
 		}
 		who := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {

@@ -83,7 +83,7 @@ func TestUnreadIsTold(t *testing.T) {
 func TestTrailingMemberIsLogged(t *testing.T) {
 	var text bytes.Buffer
 	_, l := newLoop(t, Config{})
-	p := &Publication{l: &Loop{journal: newJournal(slog.New(slog.NewTextHandler(&text, nil)), newClock(), new(presences)), t: l.t}}
+	p := &Publication{l: &Loop{journal: newJournal(slog.New(slog.NewTextHandler(&text, nil)), newClock()), t: l.t}}
 	x := &p.stalls.trails
 	for i, step := range []struct {
 		receiver uint64

@@ -131,9 +131,6 @@ func (l *Loop) sharedStats() Stats {
 		Sign:                l.inbox.proofs.stats(),
 		RefusedMessages:     l.counters.refused.Load(),
 	}
-	if l.cfg.loop > 0 { // these are of the port that all loops have, and the first tells them
-		st.Transport.PKeyViolations, st.Transport.QKeyViolations, st.Transport.Unclaimed = 0, 0, 0
-	}
 	for kind := range events.Kinds {
 		st.Events = append(st.Events, events.Count{Kind: kind, Count: l.counters.events[kind].Load()})
 	}

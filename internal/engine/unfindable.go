@@ -5,15 +5,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// unfindableTold is that one of several loops has told it.
-type unfindableTold struct{}
-
-// unfindable passes on that who comes does not find this bus any more. Its loops have an endpoint each, but most
-// likely one fate, and what is to be done about it is the same.
+// unfindable reports that new processes can no longer discover this bus.
 func (l *Loop) unfindable(err error) {
-	if len(l.siblings.loops) > 1 && !l.siblings.told.first(unfindableTold{}) {
-		return
-	}
 	logline.Unfindable.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.Unfindable, Err: err})
 }

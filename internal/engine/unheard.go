@@ -23,7 +23,7 @@ const (
 	unheardEvery = time.Second // that the loop looks
 )
 
-// unheard is what the loops of a bus know of it.
+// unheard is what the loop knows of it.
 type unheard struct {
 	mu                    sync.Mutex
 	publishes, subscribes lonely
@@ -53,25 +53,21 @@ var (
 	heardPublisher  = []events.Kind{events.PublisherUp, events.PublisherRefused, events.PublisherFault, events.TopicCollision, events.BadPackets, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
 )
 
-// happened reports whether an event of one of these kinds was told on any loop.
-func (x *siblings) happened(kinds []events.Kind) bool {
-	return slices.ContainsFunc(x.loops, func(l *Loop) bool {
-		return slices.ContainsFunc(kinds, func(k events.Kind) bool { return l.counters.events[k].Load() > 0 })
-	})
+// happened reports whether an event of one of these kinds was emitted.
+func (l *Loop) happened(kinds []events.Kind) bool {
+	return slices.ContainsFunc(kinds, func(k events.Kind) bool { return l.counters.events[k].Load() > 0 })
 }
 
 // heardSubscriber reports whether a subscriber was heard that wants what the bus publishes, or may, or why none is.
-func (x *siblings) heardSubscriber() bool {
-	return x.unheard.met.Load() || x.happened(whyNoSubscriber) || slices.ContainsFunc(x.loops, func(l *Loop) bool {
-		return slices.ContainsFunc(l.publications(), func(p *Publication) bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.s.Wanted()
-		})
+func (l *Loop) heardSubscriber() bool {
+	return l.unheard.met.Load() || l.happened(whyNoSubscriber) || slices.ContainsFunc(l.publications(), func(p *Publication) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.s.Wanted()
 	})
 }
 
-func (x *siblings) heardPublisher() bool { return x.happened(heardPublisher) }
+func (l *Loop) heardPublisher() bool { return l.happened(heardPublisher) }
 
 // unheardTimer is when a loop looks. Loop only.
 type unheardTimer struct {
@@ -98,7 +94,7 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 // lookUnheard reports whether there is still something that may have to be told. ran is the time
 // without that in which the loop did not run.
 func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
-	u := &l.siblings.unheard
+	u := &l.unheard
 	side := func(x *lonely, heard func() bool, topics func() []string, line *logline.Line, kind events.Kind) {
 		u.mu.Lock()
 		told := x.told
@@ -120,28 +116,24 @@ func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 		l.say(line, "topics", shownTopics(names), "interface", l.cfg.Interface, "for", d)
 		l.event(events.Event{Kind: kind, Topics: names[:min(len(names), topicsShown)], Interface: l.cfg.Interface, For: d})
 	}
-	if l == l.siblings.loops[0] { // it says what the bus publishes, too
-		side(&u.publishes, l.siblings.heardSubscriber, l.siblings.offered, &logline.NoSubscriberHeard, events.NoSubscriberHeard)
-	}
-	side(&u.subscribes, l.siblings.heardPublisher, l.subscribed, &logline.NoPublisherHeard, events.NoPublisherHeard)
+	side(&u.publishes, l.heardSubscriber, l.offered, &logline.NoSubscriberHeard, events.NoSubscriberHeard)
+	side(&u.subscribes, l.heardPublisher, l.subscribed, &logline.NoPublisherHeard, events.NoPublisherHeard)
 	return waiting
 }
 
 // offered are some of the topics that the bus has published on, or would if there were subscribers.
-func (x *siblings) offered() (names []string) {
-	waits := x.loops[0].hellos.waiting.Load() > 0
-	for _, l := range x.loops {
-		for _, p := range l.publications() {
-			p.mu.Lock()
-			if waits || p.s.Stats().MessagesSent > 0 {
-				for _, t := range p.s.TopicsFrom(0, topicsShown+1) {
-					names = append(names, t.Name)
-				}
+func (l *Loop) offered() (names []string) {
+	waits := l.hellos.waiting.Load() > 0
+	for _, p := range l.publications() {
+		p.mu.Lock()
+		if waits || p.s.Stats().MessagesSent > 0 {
+			for _, t := range p.s.TopicsFrom(0, topicsShown+1) {
+				names = append(names, t.Name)
 			}
-			p.mu.Unlock()
-			if len(names) > topicsShown {
-				return names
-			}
+		}
+		p.mu.Unlock()
+		if len(names) > topicsShown {
+			return names
 		}
 	}
 	return names
@@ -182,16 +174,16 @@ func (l *Loop) subscribed() (names []string) {
 
 // Unheard is for how long nobody was heard who would have been: a subscriber by what the bus
 // publishes, a publisher by its subscriptions. Zero: somebody was, or nobody is wanted.
-func (x *Loops) Unheard() (subscriber, publisher time.Duration) {
-	bus := x.all[0].siblings
+func (l *Loop) Unheard() (subscriber, publisher time.Duration) {
+	u := &l.unheard
 	of := func(side *lonely, heard func() bool) time.Duration {
-		bus.unheard.mu.Lock()
+		u.mu.Lock()
 		told, since := side.told, side.since
-		bus.unheard.mu.Unlock()
+		u.mu.Unlock()
 		if !told || heard() {
 			return 0
 		}
 		return time.Since(since)
 	}
-	return of(&bus.unheard.publishes, bus.heardSubscriber), of(&bus.unheard.subscribes, bus.heardPublisher)
+	return of(&u.publishes, l.heardSubscriber), of(&u.subscribes, l.heardPublisher)
 }

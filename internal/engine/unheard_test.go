@@ -11,7 +11,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
-	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
@@ -23,7 +22,7 @@ func on(t *testing.T, network, iface string) (*Loop, *strings.Builder) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	l := Open([]transport.Transport{tr}, given(Config{Interface: iface, RecentEvents: 8, Logger: slog.New(slog.NewTextHandler(&out, nil))})).all[0]
+	l := start(tr, Config{Interface: iface, RecentEvents: 8, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	t.Cleanup(func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -107,8 +106,8 @@ func TestUnheard(t *testing.T) {
 						t.Errorf("%d lines have %q, want %d:\n%s", n, side.text, side.want, side.log)
 					}
 				}
-				noSub, _ := (&Loops{pub.siblings.loops}).Unheard()
-				_, noPub := (&Loops{sub.siblings.loops}).Unheard()
+				noSub, _ := pub.Unheard()
+				_, noPub := sub.Unheard()
 				if noSub > 0 != (c.noSub > 0) || noPub > 0 != (c.noPub > 0) {
 					t.Errorf("it is said that no subscriber is heard for %v, and no publisher for %v", noSub, noPub)
 				}
@@ -126,8 +125,7 @@ func TestUnheardIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * unheardAfter)
-		bus := &Loops{pub.siblings.loops}
-		if d, _ := bus.Unheard(); d < unheardAfter {
+		if d, _ := pub.Unheard(); d < unheardAfter {
 			t.Errorf("nobody heard for %v", d)
 		}
 		sub, _ := on(t, "a", "eth0")
@@ -135,8 +133,8 @@ func TestUnheardIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * unheardAfter)
-		_, noPub := (&Loops{sub.siblings.loops}).Unheard()
-		if d, _ := bus.Unheard(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
+		_, noPub := sub.Unheard()
+		if d, _ := pub.Unheard(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
 			t.Errorf("nobody heard for %v and %v, though both hear each other", d, noPub)
 		}
 	})

@@ -110,8 +110,6 @@ type Fabric struct {
 	// Sign and Trust are the options sign= and trust= of the URL, files of package
 	// transport/signed; empty where they are not given.
 	Sign, Trust string
-	// Loops is the option loops= of the URL, how many loops a bus has; empty where it is not given.
-	Loops string
 	// Pad is the option pad= of the URL, what packets are padded to a multiple of; empty where it is not given.
 	Pad string
 	// Clock is the option clock= of the URL, what the host's clock agrees with; empty where it is not given.
@@ -130,6 +128,9 @@ func Parse(rawURL string) (*Fabric, error) {
 	if f.scheme.transport == nil {
 		return nil, f.error(fmt.Errorf("no transport is called %q: use udp://, shm://, rdma://, roce://, mem:// or sim://", f.url.Scheme))
 	}
+	if f.url.Query().Has("loops") {
+		return nil, f.error(errors.New("a bus has one loop, and loops= is no option any more: open several buses, one for each processor that is to take a share of the topics"))
+	}
 	f.own = f.url
 	for _, o := range f.options() {
 		if f.own, *o.value, err = takeOption(f.own, o.key, o.empty); err != nil {
@@ -137,12 +138,6 @@ func Parse(rawURL string) (*Fabric, error) {
 		}
 	}
 	return f, nil
-}
-
-// OnePort reports whether the URL says which port an endpoint has, so that there can be one only.
-func (f *Fabric) OnePort() bool {
-	port := f.own.Query().Get("uport")
-	return port != "" && port != "0"
 }
 
 // Local reports whether the fabric is within this process, where no other one can reach it.

@@ -19,7 +19,6 @@ func (f *Fabric) options() []busOption {
 		{"keys", &f.Keys, "file: leave it out for open groups"},
 		{"sign", &f.Sign, "file: leave it out for a bus that does not sign"},
 		{"trust", &f.Trust, "file: leave it out to hear all publishers"},
-		{"loops", &f.Loops, "number: leave it out for one loop"},
 		{"pad", &f.Pad, "number: leave it out for the default"},
 		{"clock", &f.Clock, "clock: leave it out for this host's own"},
 	}

@@ -28,6 +28,8 @@ func TestMapping(t *testing.T) {
 		"mem://x?map":                "names no mapping",
 		"mem://x?map=hash&a=1&map=b": "mem://x?map=hash&a=1&map=b: option map is given more than once",
 		"mem://x?map=%z":             "invalid URL escape",
+		"mem://x?loops=2":            "open several buses",
+		"udp://?loops=":              "open several buses",
 	} {
 		if _, err := Parse(raw); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", raw, err, want)
@@ -35,10 +37,10 @@ func TestMapping(t *testing.T) {
 	}
 	// A device has no topics.
 	for raw, known := range map[string]string{
-		"mem://x?nope=1":   "known are clock, groups, keys, lend, loops, map, maxpacket, pad, peers, queue, sign, size, trust",
-		"udp://?nope=1":    "loop, loops, map, pad, peers",
+		"mem://x?nope=1":   "known are clock, groups, keys, lend, map, maxpacket, pad, peers, queue, sign, size, trust",
+		"udp://?nope=1":    "loop, map, pad, peers",
 		"sim://x?nope=1":   "map",
-		"roce://lo?nope=1": "gso, keys, loops, map, pad, peers",
+		"roce://lo?nope=1": "gso, keys, map, pad, peers",
 	} {
 		f, err := Parse(raw)
 		if err != nil {

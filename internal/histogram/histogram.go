@@ -127,12 +127,6 @@ func (h *Histogram) Snapshot() Snapshot {
 	return x
 }
 
-// Add adds what another histogram of the same scale has counted.
-func (x *Snapshot) Add(o *Snapshot) {
-	x.Count, x.Zero, x.Sum, x.Max = x.Count+o.Count, x.Zero+o.Zero, x.Sum+o.Sum, max(x.Max, o.Max)
-	x.Buckets = Sum(x.Buckets, o.Buckets)
-}
-
 // All are the buckets, and before them what is too small for one as the bucket below.
 func (x *Snapshot) All() []Bucket {
 	if x.Zero == 0 {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// datapath are the packages that messages go through. What they have once in a process all loops of all buses share.
+// datapath are the packages that messages go through. What they have once in a process all buses share.
 var datapath = []string{
 	"pubsub", "reliable", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
 	"internal/engine", "internal/bias", "internal/gid", "internal/ring", "internal/sys", "internal/prefetch",
 }
 
-// processWide are the variables of these packages, beside errors. Tables are only read. docs/decisions/55-loops.md: what loops share.
+// processWide are the variables of these packages, beside errors. Tables are only read.
 var processWide = map[string][]string{
 	"tables": {
 		"internal/engine.heardPublisher", "internal/engine.whyNoSubscriber", "internal/engine.lossEvents", "internal/engine.reasonOf",
@@ -25,12 +25,12 @@ var processWide = map[string][]string{
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
 		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock", "internal/bias.unfenced",
 	},
-	"set by tests alone": {"internal/bias.Rest", "internal/bias.biases", "pubsub.defaultLoops"},
+	"set by tests alone": {"internal/bias.Rest", "internal/bias.biases"},
 	"a cache line for each goroutine that publishes, without a lock": {"internal/engine.activities"},
 	"taken when an endpoint opens or closes, or begins to wait":      {"transport/mem.registry", "internal/sys.waiters"},
 }
 
-// What all loops of a process share has a reason to be shared: a lock among it would be one that messages of all buses meet at.
+// What all buses of a process share has a reason to be shared: a lock among it would be one that messages of all buses meet at.
 func TestProcessWide(t *testing.T) {
 	var known, seen []string
 	for _, names := range processWide {
@@ -55,7 +55,7 @@ func TestProcessWide(t *testing.T) {
 				}
 				name = pkg + "." + name
 				if seen = append(seen, name); !slices.Contains(known, name) {
-					t.Errorf("%s has %s, which all loops of a process share: put it where it belongs, or name it in processWide with the reason", path, name)
+					t.Errorf("%s has %s, which all buses of a process share: put it where it belongs, or name it in processWide with the reason", path, name)
 				}
 			}
 		}

@@ -77,13 +77,13 @@ var packages = []struct {
 	// The engine.
 	{"pubsub/events", 376, ""},
 	{"internal/inspect", 1505, ""},
-	{"internal/engine", 13871, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/engine", 12906, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
 	{"test/sim", 6629, "internal/compress internal/pattern internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 5400, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 5283, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 573, "pubsub pubsub/events"},
 
 	// Tools.
@@ -100,7 +100,7 @@ var packages = []struct {
 	{"cmd/fanfare/internal/faults", 4, ""},
 	{"cmd/fanfare/internal/shellword", 15, ""},
 	{"cmd/fanfare/internal/doctor", 1131, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
-	{"cmd/fanfare/internal/doctor/peer", 1796, "cmd/fanfare/internal/doctor"},
+	{"cmd/fanfare/internal/doctor/peer", 1804, "cmd/fanfare/internal/doctor"},
 	{"cmd/fanfare/internal/tap", 2296, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
 	{"cmd/fanfare/internal/losses", 1645, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2280, "cmd/fanfare/internal/losses internal/inspect pubsub"},

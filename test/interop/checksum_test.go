@@ -28,7 +28,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
-	loop := engine.Open([]transport.Transport{unchecked{net.transport(t)}}, engine.Config{
+	loop := engine.Open(unchecked{net.transport(t)}, engine.Config{
 		Sender:      reliable.SenderConfig{Silence: testTimeout, RepairShare: 0.5},
 		WindowBytes: 8 << 20, WindowsBytes: 24 << 20, FlushAfter: 50 * time.Microsecond, Logger: slog.New(slog.DiscardHandler),
 	})

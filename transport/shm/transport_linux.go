@@ -149,7 +149,7 @@ func (t *Transport) appear(h *hall, id uint64) error {
 		return err
 	}
 	if n >= lanes {
-		return fmt.Errorf("%s has %d endpoints, which is the limit: each bus is one, and each loop of a bus with several (loops= in the URL, Config.Loops): have fewer, or another NAME in the URL", h.path, n)
+		return fmt.Errorf("%s has %d endpoints, which is the limit: each bus is one: have fewer, or another NAME in the URL", h.path, n)
 	}
 	if t.own, err = h.makeFile(id, t.cfg.QueueTrains+t.cfg.LendMax+batch); err != nil {
 		return err

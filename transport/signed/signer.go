@@ -40,13 +40,6 @@ func NewSigner(key ed25519.PrivateKey, random io.Reader, now func() time.Time) (
 	return &Signer{key: key, random: random, now: now, counters: make(map[int]*atomic.Uint64), memory: make(map[*Sender][]byte)}, nil
 }
 
-// Another returns a Signer with the same key, for what the bus sends from another transport to other
-// groups.
-func (s *Signer) Another() *Signer {
-	x, _ := NewSigner(s.key, s.random, s.now) // the key was good
-	return x
-}
-
 // treeBytes is how much is signed at once where packets are large, in bytes: there is enough of it then to
 // make up for a signature.
 const treeBytes = 192 << 10

@@ -105,9 +105,6 @@ func (v *Verifier) Begin(now time.Time) (changed bool) {
 	return changed
 }
 
-// Trust is what Begin has found.
-func (v *Verifier) Trust() *Trust { return v.set }
-
 // Streams is how many streams are remembered.
 func (v *Verifier) Streams() int { return len(v.streams.all) }
 

@@ -30,7 +30,6 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput",
 			"fanfare bench throughput -topics 1000 -target 0.7",
 			"fanfare bench throughput -topics 1000 -order zipf",
-			"fanfare bench throughput -topics 16 -goroutines 4 -loops 2",
 			"fanfare bench throughput -topics 1000 -subs 4 -split",
 			"fanfare bench throughput -pubs 32 -slow 1",
 			"fanfare bench throughput -topics 1000 -wildcard",
@@ -104,7 +103,6 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 		word{string(worker.OrderRound), "one message on each in turn"},
 		word{string(worker.OrderZipf), "drawn, few topics have most"},
 		word{string(worker.OrderBursts), "runs of 10 to 100 messages on one topic"})
-	intVar(fs, &b.Loops, "loops", b.Loops, "`N` loops a bus, which share its groups: topics go through them. The \"one\" beside it has one")
 	boolVar(fs, &b.Split, "split", "each subscriber takes its share of the topics: with -subs 4 a quarter. Its rate counts for all messages")
 	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "`N` goroutines publish, sharing the bus and its publishers")
 	intVar(fs, &b.Buses, "pubs", b.Buses, "`N` buses publish, in one process")

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strconv"
 
 	"github.com/fanfaremq/fanfare/internal/metricserver"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -69,7 +68,6 @@ func (fs *flagSet) isSet(name string) (set bool) {
 // common are the flags that all commands have.
 type common struct {
 	urls    []string // of the fabric, one a leg
-	loops   int      // of pub and sub
 	faults  string
 	metrics string
 	json    bool
@@ -97,19 +95,6 @@ func (c *common) registerURL(fs *flagSet) {
 		"Given more than once, each URL is a leg that carries the same, and what one loses another brings: -t udp://?iface=eth0 -t udp://?iface=eth1")
 }
 
-// registerLoops adds the flag of commands that may have much to do.
-func (c *common) registerLoops(fs *flagSet) {
-	parse := func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err == nil && n < 1 {
-			err = strconv.ErrRange
-		}
-		return n, err
-	}
-	valueVar(fs, &c.loops, "loops", 1, "share the groups out to `N` loops, goroutines with sockets of their own, for as many processors; "+
-		"loops=N in the URL does the same", parse, "a whole number, 1 or more")
-}
-
 // registerRest adds the flags that come last in help.
 func (c *common) registerRest(fs *flagSet) {
 	stringVar(fs, &c.faults, "faults", "", "drop, duplicate, reorder and delay what is received here, data and control, for tests; a `LIST` such as\n"+
@@ -133,7 +118,7 @@ func (c *common) check() error {
 // and the default are said otherwise than there.
 var flagOf = map[string]struct{ name, must string }{
 	"Name": {name: "-name"}, "Tag": {name: "-tag"}, "FlowControl": {name: "-flow"}, "Compress": {name: "-compress"}, "Dictionaries": {name: "-dict"},
-	"SlowBehind": {name: "-slow-behind"}, "Silence": {"-silence", "above 0, and at most 24h0m0s"}, "Loops": {"-loops", "from 1 to 64"},
+	"SlowBehind": {name: "-slow-behind"}, "Silence": {"-silence", "above 0, and at most 24h0m0s"},
 	"StallLimit": {"-stall-limit", "at most 24h0m0s, or 0, which waits for ever"}, "SlowFor": {"-slow-for", "above 0, and at most 24h0m0s"},
 }
 
@@ -145,9 +130,6 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 		h.level = slog.LevelDebug
 	}
 	cfg.Faults, cfg.Logger = c.faults, slog.New(h)
-	if c.loops != 1 { // which is the default, also of the URL
-		cfg.Loops = c.loops
-	}
 	if bus, err = cfg.Open(ctx, c.urls[0], c.urls[1:]...); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, nil, nil, cause

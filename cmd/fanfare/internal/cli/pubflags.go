@@ -62,7 +62,6 @@ func (p *pub) register(fs *flagSet) {
 	boolVar(fs, &p.retain, "retain", "keep the last message for subscribers that come later and ask for it (sub -from state)")
 	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Two at the same time are both heard, "+
 		"and told of after 5 s")
-	p.registerLoops(fs)
 	p.registerRest(fs)
 }
 

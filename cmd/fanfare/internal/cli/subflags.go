@@ -96,7 +96,6 @@ func (s *sub) register(fs *flagSet) {
 	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
 	dictVar(fs, &s.dicts, "Publishers with -dict need it here; given more than once, each may compress with another")
 	stringVar(fs, &s.name, "name", "", "the subscriber's `NAME` in the logs, events and tables of publishers; default: host and process")
-	s.registerLoops(fs)
 	s.registerRest(fs)
 }
 

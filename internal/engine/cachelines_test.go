@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// Data that one bus writes for messages shares no cache line with that of another bus: the
+// allocator puts objects one behind the other, and only those of some sizes begin with a line.
+func TestBusesShareNoLine(t *testing.T) {
+	for name, size := range map[string]uintptr{
+		"Loop": unsafe.Sizeof(Loop{}), "Publication": unsafe.Sizeof(Publication{}), "Exclusive": unsafe.Sizeof(Exclusive{}), "batcher": unsafe.Sizeof(batcher{}), "activity": unsafe.Sizeof(activity{}),
+		"group": unsafe.Sizeof(group{}), "feed": unsafe.Sizeof(feed{}), "Subscription": unsafe.Sizeof(Subscription{}),
+		"Sender": unsafe.Sizeof(reliable.Sender{}), "Writer": unsafe.Sizeof(reliable.Writer{}), "Receiver": unsafe.Sizeof(reliable.Receiver{}), "Stream": unsafe.Sizeof(reliable.Stream{}),
+	} {
+		if allocated := cap(append([]byte(nil), make([]byte, size)...)); allocated%64 != 0 {
+			t.Errorf("a %s of %d bytes takes %d, so that it can share a cache line with the next one: pad it", name, size, allocated)
+		}
+	}
+}
