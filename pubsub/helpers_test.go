@@ -49,7 +49,8 @@ type testFabric struct {
 
 // eachFabric runs a test in process, over UDP multicast and RoCEv2 on loopback, over shared
 // memory and over a simulated InfiniBand subnet, each on a fabric of its own, at the same time. With -short, as
-// under the race detector, which sees nothing of mapped memory (docs/testing.md), shared memory is left out.
+// under the race detector, shared memory is left out, for it sees nothing of mapped memory (docs/testing.md), and RoCEv2, which
+// has transport/rocenet in common with its own tests.
 func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	eachFabricInTurn(t, func(t *testing.T, url string) {
@@ -62,7 +63,7 @@ func eachFabric(t *testing.T, f func(t *testing.T, url string)) {
 func eachFabricInTurn(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	for _, fabric := range fabrics {
-		if fabric.name == "shm" && testing.Short() {
+		if testing.Short() && (fabric.name == "shm" || fabric.name == "roce") {
 			continue
 		}
 		t.Run(fabric.name, func(t *testing.T) { f(t, fabric.url(t)) })

@@ -65,26 +65,40 @@ func (o *output) String() string {
 // patience bounds all waiting of one page.
 const patience = 15 * time.Minute
 
-// The commands do what the pages say: each ends well, and says what it should.
+// installed is set to the directory that the command is in, in processes that run a page.
+const installed = "FANFARE_QUICKSTART_BIN"
+
+// The commands do what the pages say: each ends well, and says what it should. Each page has a network of its own.
 func TestNamespaceCommands(t *testing.T) {
 	testenv.Slow(t)
-	if !testenv.Namespace(t) {
-		return
-	}
-	testenv.AddVeth(t, "eth0", "eth1", 0)
-	testenv.AddAddr(t, "eth0", "10.0.0.2/24")
-	testenv.LinkUp(t, "eth0")
-	testenv.LinkUp(t, "eth1")
-	// Other processes of this host, and of other tests, are not looked at.
-	t.Setenv("FANFARE_INSPECT", filepath.Join(t.TempDir(), "inspect"))
-	bin := t.TempDir()
-	t.Setenv("GOBIN", bin)
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	if out, err := goCommand(t, "install", "./cmd/fanfare").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if os.Getenv(installed) == "" {
+		os.Setenv(installed, t.TempDir())
+		t.Cleanup(func() { os.Unsetenv(installed) })
+		install := goCommand(t, "install", "./cmd/fanfare")
+		install.Env = append(os.Environ(), "GOBIN="+os.Getenv(installed))
+		if out, err := install.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	for _, file := range pages(t) {
-		runPage(t, file)
+		if !slices.ContainsFunc(blocksOf(read(t, file)), runs) {
+			continue
+		}
+		t.Run(strings.ReplaceAll(filepath.Base(file), ".", "_"), func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			if !testenv.Namespace(t) {
+				return
+			}
+			testenv.AddVeth(t, "eth0", "eth1", 0)
+			testenv.AddAddr(t, "eth0", "10.0.0.2/24")
+			testenv.LinkUp(t, "eth0")
+			testenv.LinkUp(t, "eth1")
+			// Other processes of this host, and of other tests, are not looked at.
+			os.Setenv("FANFARE_INSPECT", filepath.Join(t.TempDir(), "inspect"))
+			os.Setenv("GOBIN", os.Getenv(installed))
+			os.Setenv("PATH", os.Getenv(installed)+":"+os.Getenv("PATH"))
+			runPage(t, file)
+		})
 	}
 }
 
@@ -94,6 +108,11 @@ func goCommand(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// runs reports whether the block is of commands that are run.
+func runs(b block) bool {
+	return !b.output && b.unrun == "" && slices.ContainsFunc(b.lines, func(line string) bool { return bare(line) != "" })
+}
+
 // runPage runs the commands of a page in their order, in a directory of its own.
 func runPage(t *testing.T, file string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -101,7 +120,7 @@ func runPage(t *testing.T, file string) {
 	r := &runner{t: t, ctx: ctx, file: file, dir: t.TempDir()}
 	defer r.end()
 	for _, b := range blocksOf(read(t, file)) {
-		if b.output || b.unrun != "" {
+		if !runs(b) {
 			continue
 		}
 		for _, line := range b.lines {
