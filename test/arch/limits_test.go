@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 129_123},
+		{"lines of code", sum(m.code), 129_124},
 		{"lines of tests", sum(m.tests), 112_731},
 		{"lines that are not Go", m.notGo, 6380},
 		{"importable names", sum(m.importable), 2065},
