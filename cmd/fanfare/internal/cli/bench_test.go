@@ -198,8 +198,8 @@ func TestBenchProcesses(t *testing.T) {
 			t.Errorf("%s is %v, want a number", key, got[key])
 		}
 	}
-	if p.stderr.String() != "" {
-		t.Errorf("standard error %q", p.stderr.String())
+	if s := said(&p.stderr); s != "" {
+		t.Errorf("standard error %q", s)
 	}
 	page, err := os.ReadFile(html)
 	if err != nil || !strings.Contains(string(page), "<!doctype html>") || !strings.Contains(string(page), "default-src 'none'") {

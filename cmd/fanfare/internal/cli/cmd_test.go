@@ -58,10 +58,10 @@ func TestPubSub(t *testing.T) {
 					if toStdout.stdout.String() != want {
 						t.Error("standard output differs from what was published")
 					}
-					if s := toFile.stderr.String(); strings.Count(s, "\n") != 1 || !strings.Contains(s, "message") {
+					if s := said(&toFile.stderr); strings.Count(s, "\n") != 1 || !strings.Contains(s, "message") {
 						t.Errorf("standard error is not one summary: %q", s)
 					}
-					if s := toStdout.stderr.String(); s != "" {
+					if s := said(&toStdout.stderr); s != "" {
 						t.Errorf("-q wrote %q", s)
 					}
 				})
@@ -273,8 +273,8 @@ func TestPubFaultyStdin(t *testing.T) {
 	if got := s.stdout.String(); got != "\x00\x03abc" {
 		t.Errorf("got %q", got)
 	}
-	if want := "fanfare pub: standard input: message 2, at byte 5, is cut off: it should have 5 bytes, and 1 are there (published before it: 1 message)\n"; p.stderr.String() != want {
-		t.Errorf("standard error %q, want %q", p.stderr.String(), want)
+	if want := "fanfare pub: standard input: message 2, at byte 5, is cut off: it should have 5 bytes, and 1 are there (published before it: 1 message)\n"; said(&p.stderr) != want {
+		t.Errorf("standard error %q, want %q", said(&p.stderr), want)
 	}
 }
 

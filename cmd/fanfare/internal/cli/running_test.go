@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,11 @@ func (r *running) end(t *testing.T, code int) {
 		t.Errorf("exit code %d, want %d; standard error:\n%s", r.code, code, r.stderr.String())
 	}
 }
+
+// said is what a command has written to standard error, without reports that the host gave it no time.
+func said(stderr *syncBuffer) string { return standstill.ReplaceAllString(stderr.String(), "") }
+
+var standstill = regexp.MustCompile(`(?m)^fanfare [a-z]+: this process did not run for .*\n`)
 
 // await polls until cond holds.
 func await(t *testing.T, what string, cond func() bool) {
