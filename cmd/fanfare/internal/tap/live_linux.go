@@ -43,6 +43,7 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 		h.Close()
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	time.Sleep(time.Millisecond) // a frame that has passed before the filter gets its time when it is put into the ring
 	c := newCapture(&ring{h: h, since: time.Now()}, groups)
 	c.close = func() error { h.Close(); return nil }
 	c.again = func(err error) bool { return errors.Is(err, afpacket.ErrTimeout) }
