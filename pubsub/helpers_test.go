@@ -32,7 +32,7 @@ func testContext(t *testing.T) context.Context {
 // as much there, and what it could see of one it has seen of the first thousand.
 func fewer(n int) int {
 	if testing.Short() {
-		return n / 4
+		return max(n/4, 1)
 	}
 	return n
 }

@@ -26,6 +26,9 @@ func TestConformance(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		name := fmt.Sprintf("roce lo check=%v", check)
 		t.Run(name, func(t *testing.T) {
+			if check == CheckFull {
+				testenv.Slow(t) // on a wire it runs
+			}
 			if check == CheckFull && !rawAllowed() {
 				testenv.Skip(t, "CAP_NET_RAW is missing")
 			}

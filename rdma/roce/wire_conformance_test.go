@@ -49,6 +49,9 @@ func TestConformanceOnWire(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		name := fmt.Sprintf("roce on a wire check=%v", check)
 		t.Run(name, func(t *testing.T) {
+			if check == CheckUDP {
+				testenv.Slow(t) // on loopback it runs
+			}
 			if check == CheckFull && !rawAllowed() {
 				testenv.Skip(t, "CAP_NET_RAW is missing")
 			}

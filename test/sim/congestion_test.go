@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // A repair is not sent again before the one before can have arrived and be missed: on long ways, on those
@@ -60,6 +63,9 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 		{"FlowMin, far beyond its rate", FlowMin, 20, 64 << 10, 0.8, 0.8, 1.4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if strings.Contains(c.name, "queue") {
+				testenv.Slow(t)
+			}
 			o := Simple(3, 3, 400_000)
 			p := &o.Publishers[0]
 			p.Flow, p.Rate, p.Window, p.Gap = c.flow, c.times*link, 2048, 100*time.Microsecond

@@ -80,7 +80,7 @@ func TestNonceTwiceIsFoundInRuns(t *testing.T) {
 func nonceIsFoundTwice(t *testing.T, spoil func(*keys)) {
 	t.Helper()
 	found := 0
-	for seed := uint64(1); seed <= 20; seed++ {
+	for seed := uint64(1); seed <= 20 && found == 0; seed++ {
 		var told error
 		o := drawSealed(seed, func(err error) { told = err })
 		spoil(o.Sealing.(*keys))
@@ -92,7 +92,6 @@ func nonceIsFoundTwice(t *testing.T, spoil func(*keys)) {
 	if found == 0 {
 		t.Error("no run of 20 finds it")
 	}
-	t.Logf("%d of 20 runs find it", found)
 }
 
 // One nonce for two packets is found, under one key; under another key, and for a packet that is sent again, it is none.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -125,6 +126,9 @@ func TestUnfindable(t *testing.T) {
 		for _, parked := range []bool{false, true} {
 			name := what + map[bool]string{false: ", polled", true: ", parked"}[parked]
 			t.Run(name, func(t *testing.T) {
+				if !parked {
+					testenv.Slow(t)
+				}
 				a, b, s := pair(t, Config{})
 				defer os.RemoveAll(a.cfg.Dir) // what was renamed nobody removes
 				a.findable.apart, b.findable.apart = time.Microsecond, time.Microsecond

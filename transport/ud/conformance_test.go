@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
@@ -18,6 +19,9 @@ func TestConformance(t *testing.T) {
 	for _, flavor := range []fabric.Flavor{fabric.InfiniBand, fabric.RoCE} {
 		for _, wrapped := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v,faulty=%v", flavor, wrapped), func(t *testing.T) {
+				if wrapped {
+					testenv.Slow(t)
+				}
 				transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 					f := fabric.New(fabric.Config{Flavor: flavor, Live: true})
 					t.Cleanup(func() { f.Close() }) // after the endpoints' ends
