@@ -127,6 +127,28 @@ func TestSenderThatDidNotRun(t *testing.T) {
 	}
 }
 
+// A sender that stops again and again still releases a member that never answers: the time in which it runs counts,
+// however short it is between two stops, if it has asked ten times since the last one. docs/protocol.md §8.4.
+func TestSilentMemberOfASenderThatStops(t *testing.T) {
+	const silence, runs, stops = 5 * time.Second, 2 * time.Second, 3 * time.Second
+	b := newBench(t, func(c *SenderConfig) { c.Silence = silence })
+	b.status(1, 0, 4, 0)
+	b.assign(8) // it has room for four
+	ran := time.Duration(0)
+	for ; ran < 2*silence && b.s.Stats().ReceiversSilent == 0; ran += runs {
+		for end := b.now.Add(runs); b.now < end; {
+			b.s.Runs(b.now)
+			b.next()
+			b.s.Rests(b.s.Deadline())
+			b.now = max(b.s.Deadline(), b.now+1)
+		}
+		b.now = b.now.Add(stops)
+	}
+	if b.s.Stats().ReceiversSilent != 1 || ran < silence {
+		t.Errorf("after %v in which it ran %d members are released", ran, b.s.Stats().ReceiversSilent)
+	}
+}
+
 // A repair that lay unread while the receiver did not run says nothing of the round trip.
 func TestNoRoundTripAcrossAStandstill(t *testing.T) {
 	r, runs := newReceiver(t, new(log), nil), new(Running)

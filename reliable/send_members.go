@@ -43,7 +43,7 @@ type Member struct {
 	namedAt Instant     // by a heartbeat, last
 }
 
-// solicited is how often a member was asked for a sign of life, and since when.
+// solicited is how often a member was asked for a sign of life since replies were lost last, and since when.
 type solicited struct {
 	times int
 	since upTime
@@ -324,7 +324,7 @@ func (m *members) silent(now upTime, every time.Duration) bool {
 // solicited notes that all members were asked for a sign of life.
 func (m *members) solicited(now upTime) {
 	for _, x := range m.list {
-		if x.asked.times == 0 {
+		if x.asked == (solicited{}) {
 			x.asked.since = now
 		}
 		x.asked.times++
@@ -355,7 +355,7 @@ func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
 // it has been asked as often again. docs/protocol.md §8.4.
 func (s *Sender) RepliesLost() {
 	for _, x := range s.members.list {
-		x.asked = solicited{}
+		x.asked.times = 0
 	}
 }
 
