@@ -110,6 +110,10 @@ const (
 	// for them.
 	nameRetry = 20 * time.Millisecond
 
+	// overtakes is how many new packets sent after a repair may arrive before it: trains of repairs and of data change
+	// places on a host. A repair that more have overtaken is lost.
+	overtakes = 64
+
 	// maxBackoff bounds the advertised back-off window in round trips, and
 	// maxBackoffTime in time.
 	maxBackoff     = 32

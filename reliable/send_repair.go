@@ -87,6 +87,11 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	m, queue, hold := s.asker(now, n.Receiver)
+	known := min(n.End, s.win.sent)
+	if m != nil {
+		known = max(known, m.path.end)
+		m.path.end = known
+	}
 	joining := queue == 1<<joinersQueue
 	pays := queue == 1<<strangersQueue && !s.members.full()
 	r := &s.repairs
@@ -116,7 +121,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		for seq := first; seq < end; seq++ {
 			e := s.win.at(seq)
 			waits, first := e.queues != 0, e.repairedAt == 0
-			recent := !waits && !first && now.Sub(e.repairedAt) < hold
+			recent := !waits && !first && now.Sub(e.repairedAt) < hold && known < e.lead+overtakes
 			if pays && !recent && e.queues&queue == 0 && !r.strangers.take(now, int(e.size)) {
 				s.stats.NAKPackets += end - seq
 				s.stats.NAKRefused += end - seq

@@ -36,6 +36,47 @@ func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
 	}
 }
 
+// A repair that later packets have overtaken is lost: it is sent again, however long a round trip may take.
+// docs/protocol.md §6.6.
+func TestOvertakenRepairIsSentAgain(t *testing.T) {
+	const lead = 12 // when packet 5 is repaired for receiver 1
+	for _, c := range []struct {
+		what      string
+		receiver  uint64 // that asks for another one, too
+		asked     uint64
+		separate  bool // in a NAK before
+		overtaken bool
+	}{
+		{"too few came behind it", 1, lead + overtakes - 2, false, false},
+		{"enough came behind it", 1, lead + overtakes - 1, false, true},
+		{"they came behind it, and one of them is asked for before", 1, lead + overtakes - 1, true, true},
+		{"they came to another receiver", 2, lead + overtakes - 1, true, false},
+	} {
+		b := newBench(t, func(c *SenderConfig) { c.WindowPackets = 1024 })
+		b.status(1, 0, 1<<20, 0)
+		b.status(2, 0, 1<<20, 0)
+		b.publish(lead)
+		b.nak(1, [2]uint64{5, 1})
+		if ps := of(wire.TypeData, b.next()); len(ps) != 1 {
+			t.Fatalf("%d repairs", len(ps))
+		}
+		b.publish(2 * overtakes)
+		if c.separate {
+			b.nak(c.receiver, [2]uint64{c.asked, 1})
+			b.nak(1, [2]uint64{5, 1})
+		} else {
+			b.nak(1, [2]uint64{5, 1}, [2]uint64{c.asked, 1})
+		}
+		repaired := false
+		for _, p := range of(wire.TypeData, b.next()) {
+			repaired = repaired || p.seq() == 5
+		}
+		if repaired != c.overtaken {
+			t.Errorf("%s: repaired again: %v", c.what, repaired)
+		}
+	}
+}
+
 // docs/protocol.md §6.7.
 func TestGoneIsAnsweredAtOnce(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })

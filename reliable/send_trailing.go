@@ -26,7 +26,8 @@ const (
 // memberPath is what a publisher knows of the way to a member.
 type memberPath struct {
 	rtt   rttEstimator
-	asked int // packets, since trailing.since
+	asked int    // packets, since trailing.since
+	end   uint64 // of what it has asked for: the latest packet, plus one
 	next  uint64
 	lost  uint32
 }

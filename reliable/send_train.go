@@ -80,7 +80,8 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.requests.unsent(s, now, n)
 	case trainRepair:
 		for _, seq := range o.seqs[:n] {
-			s.win.at(seq).repairedAt = max(now, 1)
+			e := s.win.at(seq)
+			e.repairedAt, e.lead = max(now, 1), s.win.sent
 		}
 		for _, seq := range o.seqs[n:o.count] {
 			s.repairs.again(s, seq)

@@ -23,6 +23,7 @@ type windowSlot struct {
 	size       uint16
 	queues     uint32  // in which a repair of it waits, as bits
 	repairedAt Instant // last repair, zero if none
+	lead       uint64  // at the last repair
 }
 
 // at is where packet seq of the window lies.

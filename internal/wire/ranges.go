@@ -42,6 +42,7 @@ type Ranges struct {
 	Reason   Reason
 	Wait     time.Duration
 	Count    int
+	End      uint64 // of the last range
 	at       uint64
 	b        []byte
 }
@@ -125,6 +126,7 @@ func ParseRanges(b []byte) (Ranges, error) {
 			return Ranges{}, err
 		}
 	}
+	r.End = check.at
 	return r, nil
 }
 
