@@ -1,8 +1,7 @@
 // Package logline has the lines that a bus and its transports write into their log: the text,
-// the level and the names of the attributes of each, which do not change from one version to
-// the next without a note in CHANGELOG.md. Who writes a line takes it from here, and
-// docs/operate/logs.md is written from here: so what an operator searches for, or makes alerts
-// of, is what there is.
+// the level and the names of the attributes of each. Operators search for them and make alerts
+// of them, so they stay the same from one version to the next. docs/operate/logs.md is
+// generated from this package.
 package logline
 
 import (
