@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
 
-// This file, intake.go and state.go are all that the example has to do with Fanfare.
+// This file, state.go and receiver.take are all that the example has to do with Fanfare.
 
 // loopbackURL is a fabric that only this run of the example uses: the loopback
 // interface, with a time-to-live that takes no packet off this host, and a
@@ -55,8 +55,10 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	if j.Config.Join > 0 {
 		p.joins = newJoinable(j, publishers)
 	}
-	if err := p.prepare(src, j.Plan.Total); err != nil {
-		return err
+	if j.Config.Rate == 0 && p.joins == nil { // subscribers that join need the books as they are now
+		if src, err = p.record(src, j.Plan.Total, maxRecorded); err != nil {
+			return err
+		}
 	}
 	for i, topic := range j.Plan.Topics {
 		if publishers[i], err = bus.Publisher(topic); err != nil {
@@ -81,7 +83,6 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 		return err
 	}
 	if err := p.run(ctx, src, func(s *publisherState) error {
-		s.Repairs = repairsSent(bus)
 		return emit(event{Kind: kindProgress, Publisher: s})
 	}); err != nil {
 		return err
@@ -91,12 +92,10 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 			return fmt.Errorf("waiting for subscribers to have everything: %w", err)
 		}
 	}
-	state := p.done()
-	state.Repairs = repairsSent(bus)
 	if err := bus.Shutdown(ctx); err != nil {
 		return err
 	}
-	return emit(event{Kind: kindDone, Publisher: state})
+	return emit(event{Kind: kindDone, Publisher: p.done()})
 }
 
 // runSubscriber is the role of a subscriber: it takes all topics in until they
@@ -115,24 +114,44 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	for _, t := range topics {
 		groups[bus.Group(t)] = true
 	}
-	in := newIntake(topics, len(groups), j.Config.Rate > 0)
+	r := newReceiver(topics, len(groups))
 	options := []pubsub.SubscribeOption{pubsub.Topics(topics[1:]...), pubsub.PublisherEvents()}
 	if j.Join {
 		options = append(options, pubsub.From(pubsub.State))
 	}
-	if _, err := bus.Handle(topics[0], in.take, options...); err != nil {
+	// In a handler no message waits for another goroutine to wake up.
+	clock := newClock(j.Config.Rate > 0)
+	over, ended := false, make(chan error, 1)
+	if _, err := bus.Handle(topics[0], func(msg pubsub.Message, err error) {
+		if over {
+			return
+		}
+		now := clock.time()
+		over, err = r.take(msg, err, now)
+		if !over && r.meter.due(now) {
+			s := r.progress(now)
+			s.Repairs = repairsReceived(bus)
+			err = emit(event{Kind: kindProgress, Subscriber: s})
+			over = err != nil
+		}
+		if over {
+			ended <- err
+		}
+	}, options...); err != nil {
 		return err
 	}
 	if err := emit(event{Kind: kindReady}); err != nil {
 		return err
 	}
-	if err := in.wait(ctx, func(s *subscriberState) error {
-		s.Repairs = repairsReceived(bus)
-		return emit(event{Kind: kindProgress, Subscriber: s})
-	}); err != nil {
-		return err
+	select {
+	case err := <-ended:
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	state := in.r.done(time.Now())
+	state := r.done(time.Now())
 	state.Repairs = repairsReceived(bus)
 	// Close reports to the publisher what has arrived, so that its own end
 	// need not wait for us.
@@ -142,7 +161,7 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	return emit(event{Kind: kindDone, Subscriber: state})
 }
 
-// faultsOf is what befalls a subscriber's packets: not the same packets at each
+// faultsOf is what a subscriber's network does: other packets are lost at each
 // of them.
 func faultsOf(j job) string {
 	if j.Config.Faults == "" {
@@ -154,13 +173,6 @@ func faultsOf(j job) string {
 	}
 	f.Seed += uint64(j.Index)
 	return f.String()
-}
-
-func repairsSent(bus *pubsub.Bus) (n uint64) {
-	for _, p := range bus.Stats().Publications {
-		n += p.RepairsSent
-	}
-	return n
 }
 
 func repairsReceived(bus *pubsub.Bus) (n uint64) {

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/feed"
@@ -19,7 +18,7 @@ const (
 	defaultUnpaced     = 3_000_000 // messages, without a limit
 	defaultRate        = 60_000    // messages per second
 	defaultSubscribers = 3
-	defaultJoin        = 3
+	joining            = 3 // with -join
 )
 
 // Limits of a run. They keep a slip of the finger from taking the machine
@@ -32,43 +31,15 @@ const (
 
 // config is what the flags say.
 type config struct {
-	File        string  `json:"file"`     // "" for a generated feed
-	Symbols     int     `json:"symbols"`  // of a file: the busiest, 0 for all
-	Messages    uint64  `json:"messages"` // of a file: the first, 0 for all
-	Rate        float64 `json:"rate"`     // messages per second, 0 for no limit
-	Subscribers int     `json:"subscribers"`
-	Join        int     `json:"join"`       // more subscribers, which come when the feed is in flight
-	Goroutines  bool    `json:"goroutines"` // in place of processes
-	Faults      string  `json:"faults"`     // what each subscriber's network does, "" for nothing
-	Seed        uint64  `json:"seed"`       // of the generated feed
-	URL         string  `json:"url"`        // of the bus
-}
-
-// joins is the flag -join: alone it is defaultJoin, and -join=N another number.
-type joins struct{ n *int }
-
-// IsBoolFlag lets package flag take it without a value.
-func (joins) IsBoolFlag() bool { return true }
-
-func (j joins) String() string {
-	if j.n == nil || *j.n == 0 {
-		return ""
-	}
-	return strconv.Itoa(*j.n)
-}
-
-// Set takes a number, or what package flag gives for a flag without a value.
-func (j joins) Set(text string) error {
-	if text == "true" {
-		*j.n = defaultJoin
-		return nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		return errors.New("want -join, or -join=N with N of 1 or more")
-	}
-	*j.n = n
-	return nil
+	File        string  // "" for a generated feed
+	Symbols     int     // of a file: the busiest, 0 for all
+	Messages    uint64  // of a file: the first, 0 for all
+	Rate        float64 // messages per second, 0 for no limit
+	Subscribers int
+	Join        int    // more subscribers, which come when the feed is in flight
+	Faults      string // what each subscriber's network does, "" for nothing
+	Seed        uint64 // of the generated feed
+	URL         string // of the bus
 }
 
 // feed is the configuration of the generator.
@@ -111,8 +82,6 @@ Examples:
         publisher's books, and goes on with the next message
     go run ./examples/marketdata -file 12302019.NASDAQ_ITCH50.gz -messages 2000000 -symbols 100
         the 100 busiest symbols of the first two million messages of a real day
-    go run ./examples/marketdata -goroutines -subscribers 8 -rate 0
-        in one process, as fast as it goes
 
 Exit status: 0 if all books are equal, 1 if they are not or the run failed,
 2 if a flag or the file is not usable; then nothing was sent.
@@ -132,8 +101,7 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 	fs.Uint64Var(&c.Messages, "messages", 0, fmt.Sprintf("generate `N` book messages (default %d, with -rate 0 %d); of a file read the first N (default all)", defaultMessages, defaultUnpaced))
 	fs.Float64Var(&c.Rate, "rate", defaultRate, "publish `R` messages a second on average; 0 for as fast as possible")
 	fs.IntVar(&c.Subscribers, "subscribers", defaultSubscribers, "start `N` subscribers")
-	fs.Var(joins{&c.Join}, "join", fmt.Sprintf("start more subscribers while the feed is in full flight: -join for %d, -join=N for N. They begin with the publisher's books (From(State)); all books are compared again and again on the way", defaultJoin))
-	fs.BoolVar(&c.Goroutines, "goroutines", false, "run publisher and subscribers as goroutines of one process instead of processes")
+	join := fs.Bool("join", false, fmt.Sprintf("start %d more subscribers while the feed is in full flight. They begin with the publisher's books (From(State)); all books are compared again and again on the way", joining))
 	fs.StringVar(&c.Faults, "faults", "", "disturb what each subscriber receives by `LIST`: loss=P,dup=P,reorder=P,burst=N,delay=D,jitter=D,seed=N")
 	fs.Uint64Var(&c.Seed, "seed", 1, "generate the feed from seed `N`")
 	err := fs.Parse(args)
@@ -146,6 +114,9 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 	}
 	if err != nil {
 		return c, err
+	}
+	if *join {
+		c.Join = joining
 	}
 	if fs.NArg() > 0 {
 		return c, fmt.Errorf("unexpected argument %q (a file is given with -file)", fs.Arg(0))
@@ -184,7 +155,7 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 		return c, fmt.Errorf("-subscribers: %d is not within 1 and %d", c.Subscribers, maxSubscribers)
 	}
 	if c.Subscribers+c.Join > maxSubscribers {
-		return c, fmt.Errorf("-join: %d and -subscribers %d are more than %d", c.Join, c.Subscribers, maxSubscribers)
+		return c, fmt.Errorf("-join: %d more than -subscribers %d are more than %d in all", c.Join, c.Subscribers, maxSubscribers)
 	}
 	if _, err := faulty.Parse(c.Faults); err != nil {
 		return c, fmt.Errorf("-%w", err) // "faults: …" is how it begins

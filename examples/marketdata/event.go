@@ -7,15 +7,14 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/report"
 )
 
-// job is what the parent tells a role to do: the first line of a child's
-// standard input, in JSON. Nothing follows it; the end of the input tells the
-// child to stop.
+// job is what a role has to do: the first line of a child's standard input, in
+// JSON. Nothing follows it; the end of the input stops the child.
 type job struct {
-	Role   string `json:"role"`
-	Config config `json:"config"`
-	Plan   *plan  `json:"plan"`
-	Index  int    `json:"index"` // of the subscriber, from 1
-	Join   bool   `json:"join"`  // it comes when the feed is in flight
+	Role   string
+	Config config
+	Plan   *plan
+	Index  int  // of the subscriber, from 1
+	Join   bool // it comes when the feed is in flight
 }
 
 // The roles.
@@ -24,13 +23,13 @@ const (
 	roleSubscriber = "subscriber"
 )
 
-// event is what a role tells the parent: a line of a child's standard output,
-// in JSON.
+// event is what a role reports to the parent: a line of a child's standard
+// output, in JSON.
 type event struct {
-	Kind       string           `json:"event"`
-	Error      string           `json:"error,omitempty"` // of kind failed
-	Publisher  *publisherState  `json:"publisher,omitempty"`
-	Subscriber *subscriberState `json:"subscriber,omitempty"`
+	Kind       string
+	Error      string           `json:",omitempty"` // of kind failed
+	Publisher  *publisherState  `json:",omitempty"`
+	Subscriber *subscriberState `json:",omitempty"`
 }
 
 // The kinds of events.
@@ -43,33 +42,54 @@ const (
 
 // publisherState is how far the publisher has come.
 type publisherState struct {
-	Published uint64      `json:"published"` // messages, ends of topics not counted
-	Rate      float64     `json:"rate"`      // messages per second, of late
-	Digest    book.Digest `json:"digest"`    // of its own books; valid when done
-	Repairs   uint64      `json:"repairs"`   // packets sent again
-	Orders    int         `json:"orders"`
-	Unknown   uint64      `json:"unknown"`
+	Published uint64      // messages, ends of topics not counted
+	Rate      float64     // messages per second, of late
+	Digest    book.Digest // of its own books; valid when done
+	Orders    int
+	Unknown   uint64 // messages about orders that the feed did not add
 }
 
 // subscriberState is how far a subscriber has come.
 type subscriberState struct {
-	Messages uint64             `json:"messages"` // received, ends of topics not counted
-	Rate     float64            `json:"rate"`     // messages per second, of late
-	Latency  report.Percentiles `json:"latency"`  // since the start
-	Gaps     uint64             `json:"gaps"`     // gap events
-	Lost     uint64             `json:"lost"`     // messages in them
+	report.Subscriber
 	// Took is the time from when the first message was sent to when the last one had
 	// come; valid when done.
-	Took    time.Duration `json:"took"`
-	Repairs uint64        `json:"repairs"` // packets that came after a request
+	Took time.Duration
 	// Disorder counts messages that came twice, out of order, or that are
 	// missing without a gap event. It is 0, or the library is broken.
-	Disorder uint64       `json:"disorder"`
-	Before   uint64       `json:"before"` // messages that were in the books which it began with
-	Checks   uint64       `json:"checks"` // of a book beside the publisher's on the way
-	Differ   uint64       `json:"differ"` // of them that found a difference
-	Digest   book.Digest  `json:"digest"` // valid when done
-	Orders   int          `json:"orders"`
-	Unknown  uint64       `json:"unknown"`
-	Top      []report.Row `json:"top,omitempty"` // the busiest symbols
+	Disorder uint64
+	Before   uint64       // messages that were in the books which it began with
+	Checks   uint64       // of a book beside the publisher's on the way
+	Differ   uint64       // of them that found a difference
+	Digest   book.Digest  // valid when done
+	Top      []report.Row // the busiest symbols
+}
+
+// progressEvery is how often a role reports how far it has come.
+const progressEvery = 200 * time.Millisecond
+
+// meter measures a rate from one report to the next.
+type meter struct {
+	at   time.Time // of the latest report
+	from uint64    // the count then
+}
+
+// due reports whether it is time for a report.
+func (m *meter) due(now time.Time) bool { return now.Sub(m.at) >= progressEvery }
+
+// rate is what the count has grown by since the report before, a second.
+func (m *meter) rate(now time.Time, count uint64) (rate float64) {
+	if !m.at.IsZero() {
+		rate = mean(count-m.from, now.Sub(m.at))
+	}
+	m.at, m.from = now, count
+	return rate
+}
+
+// mean is messages a second; 0 if it is not known how long they took.
+func mean(messages uint64, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	return float64(messages) / took.Seconds()
 }

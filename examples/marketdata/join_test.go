@@ -60,19 +60,31 @@ func newJoinFeed(t *testing.T, cfg config) *joinFeed {
 	return f
 }
 
-// subscriber is one of the feed's, from now on or with its state.
-func (f *joinFeed) subscriber(t *testing.T, number int, from pubsub.Start) (*intake, *pubsub.Bus) {
+// subscriber is one of the feed's, from now on or with its state: until its topics have ended, or it has seen enough.
+func (f *joinFeed) subscriber(t *testing.T, number int, from pubsub.Start, enough uint64) (r *receiver, wait func() error) {
 	t.Helper()
 	bus, err := pubsub.Config{Logger: quiet(), Faults: fmt.Sprint("loss=0.01,seed=", number), RecoveryDeadline: patience}.Open(t.Context(), f.cfg.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { bus.Close() })
-	in := newIntake(f.plan.Topics, 1<<30, f.cfg.Rate > 0)
-	if _, err := bus.Handle(f.plan.Topics[0], in.take, pubsub.Topics(f.plan.Topics[1:]...), pubsub.From(from)); err != nil {
+	sub, err := bus.Subscribe(f.plan.Topics[0], pubsub.Topics(f.plan.Topics[1:]...), pubsub.From(from))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return in, bus
+	r = newReceiver(f.plan.Topics, 1<<30)
+	ended := make(chan error, 1)
+	go func() {
+		defer bus.Close()
+		for msg, err := range sub.Messages(t.Context()) {
+			if over, err := r.take(msg, err, time.Now()); over || r.state.Checks >= enough {
+				ended <- err
+				return
+			}
+		}
+		ended <- t.Context().Err()
+	}()
+	return r, func() error { return <-ended }
 }
 
 // 50 join over sockets, ten at a time and at 1 % loss, a feed in the middle, at half of the
@@ -89,7 +101,7 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 	url := func() string { return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&groups=4&port=%d", testenv.Port(t)) }
 
 	full := newJoinFeed(t, config{Symbols: 20, Messages: 200_000, Subscribers: 1, URL: url()})
-	in, there := full.subscriber(t, 1, pubsub.Live)
+	r, wait := full.subscriber(t, 1, pubsub.Live, 1<<60)
 	for _, p := range full.pub.joins.publishers { // else it begins with the first packet that is not lost
 		if err := p.WaitSubscribers(t.Context(), 1); err != nil {
 			t.Fatal(err)
@@ -99,11 +111,10 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 	if err := full.pub.run(t.Context(), full.src, func(*publisherState) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	<-in.over
+	err := wait()
 	rate := float64(full.plan.Total) / time.Since(began).Seconds()
-	there.Close()
-	if s := in.r.done(time.Now()); in.err != nil || s.Digest != full.pub.done().Digest || s.Checks == 0 || s.Differ > 0 {
-		t.Fatalf("at full rate: %v, %+v", in.err, s)
+	if s := r.done(time.Now()); err != nil || s.Digest != full.pub.done().Digest || s.Checks == 0 || s.Differ > 0 {
+		t.Fatalf("at full rate: %v, %+v", err, s)
 	}
 
 	half := newJoinFeed(t, config{Symbols: 20, Messages: 1 << 40, Rate: rate / 2, Subscribers: 1, URL: url()})
@@ -116,19 +127,13 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		for i := first; i < first+joinAtOnce; i++ {
-			in, bus := half.subscriber(t, i+1, pubsub.State)
+			r, wait := half.subscriber(t, i+1, pubsub.State, joinChecks)
 			all.Go(func() {
-				err := in.wait(t.Context(), func(s *subscriberState) error {
-					if s.Checks >= joinChecks {
-						return errEnough
-					}
-					return nil
-				})
-				bus.Close() // no handler runs behind it
+				err := wait()
 				mu.Lock()
 				defer mu.Unlock()
-				checks, before = checks+in.r.state.Checks, before+in.r.state.Before
-				if s := in.r.state; !errors.Is(err, errEnough) || s.Differ > 0 || s.Disorder > 0 || s.Lost > 0 {
+				checks, before = checks+r.state.Checks, before+r.state.Before
+				if s := r.state; err != nil || s.Differ > 0 || s.Disorder > 0 || s.Lost > 0 {
 					t.Errorf("subscriber %d: %v: %d of %d books differ, %d out of order, %d lost", i+1, err, s.Differ, s.Checks, s.Disorder, s.Lost)
 				}
 			})
@@ -143,5 +148,3 @@ func TestFiftyJoinBooksAtHalfOfFullRate(t *testing.T) {
 	t.Logf("full rate %.0f messages/s; %.0f/s while %d joined, each behind %d messages in the mean; books compared %d times",
 		rate, float64(published)/time.Since(began).Seconds(), joinTests, before/joinTests, checks)
 }
-
-var errEnough = errors.New("it has seen enough")

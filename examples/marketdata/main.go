@@ -12,9 +12,9 @@
 //   - feed generates the messages, itch reads and writes them
 //   - plan.go: which topics there are, and which message goes to which
 //   - recording.go, publisher.go and bus.go publish them
-//   - bus.go, intake.go and receiver.go receive them
+//   - bus.go and receiver.go receive them
 //   - book makes books of them
-//   - state.go: who joins with -join begins with the publisher's books
+//   - state.go: subscribers that join with -join begin with the publisher's books
 //   - run.go compares the books
 package main
 
@@ -67,9 +67,6 @@ func mainWith(ctx context.Context, args []string, stdout, stderr io.Writer, prin
 	}
 	introduce(stdout, cfg, plan)
 	r := &run{cfg: cfg, plan: plan, start: runProcess, printer: printer, out: stdout}
-	if cfg.Goroutines {
-		r.start = runGoroutine
-	}
 	if err := r.do(ctx); err != nil {
 		return fail(exitRun, err)
 	}
@@ -82,10 +79,6 @@ func introduce(w io.Writer, cfg config, p *plan) {
 	if cfg.File != "" {
 		from = cfg.File
 	}
-	kind := "processes"
-	if cfg.Goroutines {
-		kind = "goroutines"
-	}
 	fmt.Fprintf(w, "%d messages on %d topics from %s\n", p.Total, len(p.Topics), from)
 	if p.Unnamed > 0 {
 		fmt.Fprintf(w, "%d of the topics are called by stock locate: no message of the file names their symbol\n", p.Unnamed)
@@ -94,7 +87,7 @@ func introduce(w io.Writer, cfg config, p *plan) {
 	if cfg.Subscribers == 1 {
 		plural = ""
 	}
-	fmt.Fprintf(w, "1 publisher, %d subscriber%s as %s, %s\n", cfg.Subscribers, plural, kind, cfg.URL)
+	fmt.Fprintf(w, "1 publisher, %d subscriber%s as processes, %s\n", cfg.Subscribers, plural, cfg.URL)
 	if cfg.Rate > 0 {
 		fmt.Fprintf(w, "paced at %s messages a second on average: -rate 0 publishes as fast as it goes\n", report.Count(cfg.Rate))
 	} else {

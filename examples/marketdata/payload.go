@@ -18,8 +18,9 @@ import (
 //
 // Sent is taken right before Publish, so that a latency covers everything:
 // waiting for a slow subscriber, the wait for a full train, the network, and
-// repair. In a run without a limit some messages share it (sparseClock). It is wall-clock time because processes share no other clock in Go;
-// all of them run on one machine here.
+// repair. In a run without a limit some messages share it
+// (sparseClock). It is wall-clock time because processes share no other clock
+// in Go; all of them run on one machine here.
 //
 // The number counts the messages of the topic from 0. The library promises
 // each of them once and in order; the number is how the example checks it
@@ -33,7 +34,7 @@ import (
 //	| checkType, byte | stock locate, 2 bytes | digest, 32 bytes |
 //	+-----------------+-----------------------+------------------+
 //
-// The state of a topic (state.go) is for who joins.
+// The state of a topic (state.go) is for subscribers that join.
 const prefixLen = 16
 
 // checkType is the first byte of a check, and checkLen how long one is.

@@ -39,12 +39,12 @@ func topicOf(symbol string) string {
 // plan is what will be published: it is made before anything is sent, so that
 // subscribers can subscribe and a damaged file is found out in time.
 type plan struct {
-	Topics []string       `json:"topics"`
-	Locate map[uint16]int `json:"locate"` // stock locate → index in Topics; others are left out
-	Total  uint64         `json:"total"`  // messages of those topics
+	Topics []string
+	Locate map[uint16]int // stock locate → index in Topics; others are left out
+	Total  uint64         // messages of those topics
 	// Unnamed is the number of topics whose symbol no message of a file names:
 	// they are called by their stock locate.
-	Unnamed int `json:"unnamed"`
+	Unnamed int
 
 	index map[string]int // topic → index in Topics, while the plan is made
 }
@@ -118,14 +118,19 @@ func (s *generated) next() ([]byte, int, time.Duration, error) {
 
 func (s *generated) close() error { return nil }
 
-// itchFile is an open ITCH file.
+// itchFile is an ITCH file as a source: its messages are due at equal
+// distances, or at once where no rate is set.
 type itchFile struct {
-	file *os.File
-	r    *itch.Reader
-	left uint64 // messages still to be read, over all topics
+	file  *os.File
+	r     *itch.Reader
+	left  uint64       // messages still to be read, over all topics
+	m     itch.Message // the latest
+	plan  *plan        // nil while it is made
+	every time.Duration
+	sent  int64
 }
 
-func openITCH(cfg config) (*itchFile, error) {
+func openFile(cfg config, p *plan) (*itchFile, error) {
 	f, err := os.Open(cfg.File)
 	if err != nil {
 		return nil, err
@@ -140,28 +145,40 @@ func openITCH(cfg config) (*itchFile, error) {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", cfg.File, err)
 	}
-	left := cfg.Messages
-	if left == 0 {
-		left = 1<<64 - 1
+	s := &itchFile{file: f, r: r, left: cmp.Or(cfg.Messages, 1<<64-1), plan: p}
+	if cfg.Rate > 0 {
+		s.every = time.Duration(float64(time.Second) / cfg.Rate)
 	}
-	return &itchFile{f, r, left}, nil
+	return s, nil
 }
 
-// next returns the next message and its header.
-func (f *itchFile) next() ([]byte, itch.Header, error) {
+// read returns the next message, and reads it into f.m.
+func (f *itchFile) read() ([]byte, error) {
 	if f.left == 0 {
-		return nil, itch.Header{}, io.EOF
+		return nil, io.EOF
 	}
 	f.left--
 	msg, err := f.r.Next()
-	if err != nil {
-		if err != io.EOF {
-			err = fmt.Errorf("%s: %w", f.file.Name(), err)
-		}
-		return nil, itch.Header{}, err
+	if err == nil {
+		err = f.m.Parse(msg)
 	}
-	h, err := itch.ParseHeader(msg)
-	return msg, h, err
+	if err != nil && err != io.EOF {
+		err = fmt.Errorf("%s: %w", f.file.Name(), err)
+	}
+	return msg, err
+}
+
+func (f *itchFile) next() ([]byte, int, time.Duration, error) {
+	for {
+		msg, err := f.read()
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		if topic, ok := f.plan.Locate[f.m.Locate]; ok { // else not one of the busiest symbols
+			f.sent++
+			return msg, topic, time.Duration(f.sent-1) * f.every, nil
+		}
+	}
 }
 
 func (f *itchFile) close() error { return errors.Join(f.r.Close(), f.file.Close()) }
@@ -170,7 +187,7 @@ func (f *itchFile) close() error { return errors.Join(f.r.Close(), f.file.Close(
 // stock locate stands for, even if the first message that names it comes late,
 // and which symbols are the busiest.
 func planFile(cfg config) (*plan, error) {
-	f, err := openITCH(cfg)
+	f, err := openFile(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -182,24 +199,21 @@ func planFile(cfg config) (*plan, error) {
 	}
 	stocks := map[uint16]*stock{}
 	for {
-		msg, h, err := f.next()
+		_, err := f.read()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		s := stocks[h.Locate]
+		s := stocks[f.m.Locate]
 		if s == nil {
-			s = &stock{locate: h.Locate}
-			stocks[h.Locate] = s
+			s = &stock{locate: f.m.Locate}
+			stocks[s.locate] = s
 		}
 		s.messages++
-		if s.symbol == "" {
-			// Check has passed, so there is no error.
-			if symbol, named, _ := itch.Stock(msg); named && h.Locate != 0 {
-				s.symbol = symbol.String()
-			}
+		if s.symbol == "" && f.m.Stock != (itch.Symbol{}) && s.locate != 0 {
+			s.symbol = f.m.Stock.String()
 		}
 	}
 	if len(stocks) == 0 {
@@ -233,41 +247,4 @@ func planFile(cfg config) (*plan, error) {
 		p.Total += s.messages
 	}
 	return p, nil
-}
-
-// fileSource is a feed from a file: its messages are due at equal distances,
-// or at once where no rate is set.
-type fileSource struct {
-	*itchFile
-	plan  *plan
-	every time.Duration
-	sent  int64
-}
-
-func openFile(cfg config, p *plan) (source, error) {
-	f, err := openITCH(cfg)
-	if err != nil {
-		return nil, err
-	}
-	s := &fileSource{itchFile: f, plan: p}
-	if cfg.Rate > 0 {
-		s.every = time.Duration(float64(time.Second) / cfg.Rate)
-	}
-	return s, nil
-}
-
-func (s *fileSource) next() ([]byte, int, time.Duration, error) {
-	for {
-		msg, h, err := s.itchFile.next()
-		if err != nil {
-			return nil, 0, 0, err
-		}
-		topic, ok := s.plan.Locate[h.Locate]
-		if !ok {
-			continue // not one of the busiest symbols
-		}
-		due := time.Duration(s.sent) * s.every
-		s.sent++
-		return msg, topic, due, nil
-	}
 }

@@ -48,12 +48,12 @@ func drain(t testing.TB, cfg config, p *plan) []uint64 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := itch.ParseHeader(msg)
-		if err != nil {
+		var m itch.Message
+		if err := m.Parse(msg); err != nil {
 			t.Fatal(err)
 		}
-		if p.Locate[h.Locate] != topic || due < last {
-			t.Fatalf("locate %d goes to topic %d, due at %v after %v", h.Locate, topic, due, last)
+		if p.Locate[m.Locate] != topic || due < last {
+			t.Fatalf("locate %d goes to topic %d, due at %v after %v", m.Locate, topic, due, last)
 		}
 		last = due
 		counts[topic]++
@@ -121,12 +121,15 @@ func TestPlanFile(t *testing.T) {
 // before the first that names it; locates that share a symbol share a topic.
 func TestPlanLearnsSymbols(t *testing.T) {
 	var file []byte
-	frame := func(m interface{ Append([]byte) []byte }) { file = itch.AppendFrame(file, m.Append(nil)) }
-	frame(&itch.OrderDelete{Header: itch.Header{Locate: 7}, Ref: 1})
-	frame(&itch.AddOrder{Header: itch.Header{Locate: 7}, Side: itch.Buy, Stock: itch.MakeSymbol("BRK.B")})
-	frame(&itch.StockDirectory{Header: itch.Header{Locate: 9}, Stock: itch.MakeSymbol("BRK.B")})
-	frame(&itch.OrderDelete{Header: itch.Header{Locate: 8}, Ref: 1})
-	frame(&itch.SystemEvent{Event: itch.EventEndOfMessages})
+	for _, m := range []itch.Message{
+		{Type: itch.TypeOrderDelete, Locate: 7, Ref: 1},
+		{Type: itch.TypeAddOrder, Locate: 7, Side: itch.Buy, Stock: itch.MakeSymbol("BRK.B")},
+		{Type: itch.TypeStockDirectory, Locate: 9, Stock: itch.MakeSymbol("BRK.B")},
+		{Type: itch.TypeOrderDelete, Locate: 8, Ref: 1},
+		{Type: itch.TypeSystemEvent, Event: itch.EventEndOfMessages},
+	} {
+		file = itch.AppendFrame(file, m.Append(nil))
+	}
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
 	w.Write(file)
@@ -192,16 +195,16 @@ func TestPlanBadField(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for {
-		at := r.Offset()
+	for at := 0; ; {
 		msg, err := r.Next()
 		if err != nil {
 			t.Fatal("the sample has no order: ", err)
 		}
 		if itch.Type(msg[0]) != itch.TypeAddOrder {
+			at += 2 + len(msg) // behind the length
 			continue
 		}
-		b[at+2+19] = 'x' // behind the length
+		b[at+2+19] = 'x'
 		path := writeFile(t, "side", b)
 		if _, err := planFile(config{File: path}); !errors.Is(err, itch.ErrSide) || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s: offset %d ", path, at)) {
 			t.Errorf("%v, want ErrSide at offset %d", err, at)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,7 @@ import (
 // example.
 const childArg = "child"
 
-// stopGrace is how long a child may take to end once it was told to, before it
+// stopGrace is how long a child may take to end after it is asked to, before it
 // is killed.
 const stopGrace = 2 * time.Second
 
@@ -31,27 +30,12 @@ type tagged struct {
 	event
 }
 
-// last reports whether a role that has sent e will send nothing more.
-func (e event) last() bool { return e.Kind == kindDone || e.Kind == kindFailed }
-
 // name is what a role is called in messages to the user.
 func (j job) name() string {
 	if j.Role == roleSubscriber {
 		return fmt.Sprintf("subscriber %d", j.Index)
 	}
 	return j.Role
-}
-
-// runGoroutine is the starter that runs a role in this process.
-func runGoroutine(ctx context.Context, j job, events chan<- tagged) error {
-	return runJob(ctx, j, func(e event) error {
-		select {
-		case events <- tagged{j, e}:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
 }
 
 // runProcess is the starter that runs a role as a process of its own: this
@@ -82,7 +66,7 @@ func runProcess(ctx context.Context, j job, events chan<- tagged) error {
 		readErr = forward(ctx, j, stdout, events)
 	}
 	if readErr != nil {
-		stdin.Close() // a child that talks nonsense, or to nobody, must not go on
+		stdin.Close() // a child whose output is not read must not go on
 	}
 	waitErr := cmd.Wait()
 	if errors.Is(readErr, errSilent) && waitErr != nil {
@@ -92,30 +76,26 @@ func runProcess(ctx context.Context, j job, events chan<- tagged) error {
 }
 
 // errSilent says that a child's output has ended before its last event.
-var errSilent = errors.New("ended without a word")
+var errSilent = errors.New("ended without a last event")
 
 // forward sends on what a child writes, until its last event.
 func forward(ctx context.Context, j job, stdout io.Reader, events chan<- tagged) error {
-	lines := bufio.NewScanner(stdout)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for in := json.NewDecoder(stdout); ; {
 		e := tagged{job: j}
-		if err := json.Unmarshal(lines.Bytes(), &e.event); err != nil {
-			return fmt.Errorf("%q: %w", lines.Text(), err)
+		if err := in.Decode(&e.event); err == io.EOF {
+			return errSilent
+		} else if err != nil {
+			return err
 		}
 		select {
 		case events <- e:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if e.last() {
+		if e.Kind == kindDone || e.Kind == kindFailed {
 			return nil
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return err
-	}
-	return errSilent
 }
 
 // runChild is the main function of a child process.
@@ -123,28 +103,23 @@ func runChild(stdin io.Reader, stdout, stderr io.Writer) int {
 	// An interrupt from the terminal goes to all processes; the parent is the
 	// one to stop the others.
 	signal.Ignore(os.Interrupt)
-	in := bufio.NewReader(stdin)
-	line, err := in.ReadBytes('\n')
 	var j job
-	if err == nil {
-		err = json.Unmarshal(line, &j)
-	}
-	if err != nil {
+	if err := json.NewDecoder(stdin).Decode(&j); err != nil {
 		fmt.Fprintf(stderr, "marketdata: this is how the program starts its own subscribers, not you: %v\n", err)
-		return 2
+		return exitUsage
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	// This goroutine ends with the input, at the latest with the process.
 	go func() {
-		io.Copy(io.Discard, in)
+		io.Copy(io.Discard, stdin)
 		cancel()
 	}()
 	out := json.NewEncoder(stdout)
 	if err := runJob(ctx, j, func(e event) error { return out.Encode(e) }); err != nil {
-		return 1
+		return exitRun
 	}
-	return 0
+	return exitOK
 }
 
 // runJob runs a role. It emits what happens, at the end a last event.

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
+	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
-
-// progressEvery is how often a role tells how far it has come.
-const progressEvery = 200 * time.Millisecond
 
 // outlet is where the messages of one topic go: a *pubsub.Publisher.
 type outlet interface {
@@ -21,18 +19,17 @@ type outlet interface {
 // subscribers must end with. It knows nothing of the network and is for one
 // goroutine.
 type publisher struct {
-	outlets  []outlet // by index in the plan's topics
-	number   []uint64 // of the next message of each
-	paced    bool     // messages wait until they are due
-	recorded *recording
-	books    *book.Set
-	clock    sparseClock
-	state    publisherState
-	buf      []byte
-	joins    *joinable // who may join on the way; nil: nobody
-
-	rateSince time.Time // of state.Rate
-	rateFrom  uint64    // messages then
+	outlets []outlet // by index in the plan's topics
+	number  []uint64 // of the next message of each
+	paced   bool     // messages wait until they are due
+	books   *book.Set
+	booked  uint64       // messages that are in the books before they are published
+	msg     itch.Message // the latest that was applied
+	clock   sparseClock
+	state   publisherState
+	buf     []byte
+	joins   *joinable // nil: no subscribers join on the way
+	meter   meter     // of state.Rate
 }
 
 func newPublisher(outlets []outlet, paced bool) *publisher {
@@ -45,29 +42,12 @@ func newPublisher(outlets []outlet, paced bool) *publisher {
 	}
 }
 
-// prepare does before a run without a limit what it can of its work.
-func (p *publisher) prepare(src source, total uint64) (err error) {
-	if !p.paced && p.joins == nil { // who joins needs the books as they are now
-		p.recorded, err = record(src, total, recordMost, p.books.Apply)
-	}
-	return err
-}
-
-// next returns the next message, and whether it is in the books.
-func (p *publisher) next(src source) (msg []byte, topic int, due time.Duration, applied bool, err error) {
-	if msg, topic = p.recorded.next(); msg != nil {
-		return msg, topic, 0, true, nil
-	}
-	msg, topic, due, err = src.next()
-	return msg, topic, due, false, err
-}
-
 // run publishes all of src and the ends of the topics. It calls report several
 // times a second.
 func (p *publisher) run(ctx context.Context, src source, report func(*publisherState) error) error {
 	start := time.Now()
 	for {
-		msg, topic, due, applied, err := p.next(src)
+		msg, topic, due, err := src.next()
 		if err == io.EOF {
 			break
 		}
@@ -85,11 +65,11 @@ func (p *publisher) run(ctx context.Context, src source, report func(*publisherS
 				now = time.Now()
 			}
 		}
-		if err := p.send(ctx, topic, now, msg, applied); err != nil {
+		if err := p.send(ctx, topic, now, msg); err != nil {
 			return err
 		}
 		p.state.Published++
-		if now.Sub(p.rateSince) >= progressEvery || p.joins.due(p.state.Published) {
+		if p.meter.due(now) || p.joins.due(p.state.Published) {
 			if err := report(p.progress(now)); err != nil {
 				return err
 			}
@@ -112,20 +92,29 @@ func (p *publisher) run(ctx context.Context, src source, report func(*publisherS
 }
 
 // send brings a message into the books, if it is not there yet, and publishes it.
-func (p *publisher) send(ctx context.Context, topic int, now time.Time, msg []byte, applied bool) error {
+func (p *publisher) send(ctx context.Context, topic int, now time.Time, msg []byte) error {
 	if p.joins != nil {
 		p.joins.mu.Lock()
 		defer p.joins.mu.Unlock()
 	}
-	if !applied {
-		if err := p.books.Apply(msg); err != nil {
+	if p.state.Published >= p.booked {
+		if err := p.apply(msg); err != nil {
 			return err
 		}
 	}
 	if err := p.publish(ctx, topic, now, msg); err != nil || p.joins == nil {
 		return err
 	}
-	return p.check(ctx, topic, now, msg)
+	return p.check(ctx, topic, now)
+}
+
+// apply brings a message into the books.
+func (p *publisher) apply(msg []byte) error {
+	err := p.msg.Parse(msg)
+	if err == nil {
+		p.books.Apply(&p.msg)
+	}
+	return err
 }
 
 // publish sends one message, or the end of a topic.
@@ -140,10 +129,7 @@ func (p *publisher) publish(ctx context.Context, topic int, now time.Time, msg [
 
 // progress brings the state up to date for a report.
 func (p *publisher) progress(now time.Time) *publisherState {
-	if dt := now.Sub(p.rateSince); !p.rateSince.IsZero() && dt > 0 {
-		p.state.Rate = float64(p.state.Published-p.rateFrom) / dt.Seconds()
-	}
-	p.rateSince, p.rateFrom = now, p.state.Published
+	p.state.Rate = p.meter.rate(now, p.state.Published)
 	state := p.state
 	return &state
 }
@@ -159,19 +145,13 @@ func (p *publisher) done() *publisherState {
 
 // sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	if d < 5*time.Millisecond {
 		time.Sleep(d) // too short to be worth a channel
-		return nil
+		return ctx.Err()
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
+	case <-time.After(d):
 	}
+	return ctx.Err()
 }

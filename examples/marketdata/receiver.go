@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,26 +11,30 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 	"github.com/fanfaremq/fanfare/examples/marketdata/report"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // topRows is how many symbols a report shows.
 const topRows = 8
 
 // receiver is what a subscriber makes of the messages it gets: books, and a
-// record of whether each message came once and in order. It knows nothing of
-// the network and is for one goroutine.
+// record of whether each message came once and in order. It is for one
+// goroutine.
 type receiver struct {
 	topics  []topicState
 	index   map[string]int // by name
 	locates []int          // topic by stock locate, as it was last seen: faster than index
 	open    int            // topics that have not ended
 	books   *book.Set
+	msg     itch.Message // the latest
 	latency *report.Latencies
 	state   subscriberState
+	meter   meter     // of state.Rate
+	first   time.Time // when the first message was sent
 
-	rateSince time.Time // of state.Rate
-	rateFrom  uint64    // messages then
-	first     time.Time // when the first message was sent
+	groups int             // a publisher ends group by group
+	ended  map[string]bool // of groups
 }
 
 // topicState is one topic of a receiver.
@@ -42,19 +47,58 @@ type topicState struct {
 	ended  bool
 }
 
-func newReceiver(topics []string) *receiver {
+func newReceiver(topics []string, groups int) *receiver {
 	r := &receiver{
 		topics:  make([]topicState, len(topics)),
 		index:   make(map[string]int, len(topics)),
 		open:    len(topics),
 		books:   book.NewSet(),
 		latency: report.NewLatencies(),
+		groups:  groups,
+		ended:   map[string]bool{},
 	}
 	for i, name := range topics {
 		r.topics[i].name = name
 		r.index[name] = i
 	}
 	return r
+}
+
+// take takes in what a subscription yields. It reports whether nothing more is
+// to come: all topics have ended, or all groups of the publisher.
+func (r *receiver) take(msg pubsub.Message, err error, now time.Time) (over bool, _ error) {
+	switch {
+	case err != nil:
+		err = r.event(err)
+	case msg.IsState():
+		err = r.begin(msg.Topic, msg.Data, msg.IsStateEnd())
+	default:
+		err = r.message(msg.Topic, msg.Data, now)
+	}
+	if over = err != nil || r.open == 0 || len(r.ended) == r.groups; over && r.state.Messages > 0 {
+		r.state.Took = now.Sub(r.first)
+	}
+	return over, err
+}
+
+// event takes in what came in place of a message. It returns errors that end
+// the subscription.
+func (r *receiver) event(err error) error {
+	var gap *pubsub.GapError
+	var publisher *pubsub.PublisherEvent
+	switch {
+	case errors.As(err, &gap):
+		// Not the end: the stream goes on, and the digests will differ.
+		r.gap(gap.Topic, gap.Count)
+		return nil
+	case !errors.As(err, &publisher):
+	case publisher.Kind == events.PublisherUp:
+		return nil
+	case publisher.Kind == events.PublisherEnded:
+		r.ended[publisher.Group] = true
+		return nil
+	}
+	return err
 }
 
 // message takes one message in. The error means that it was not published by
@@ -64,14 +108,14 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
-	var h itch.Header // of the end of a topic, nothing
-	check, digest, isCheck := parseCheck(msg)
+	locate, digest, isCheck := parseCheck(msg)
 	if len(msg) > 0 && !isCheck {
-		if h, err = itch.ParseHeader(msg); err != nil {
+		if err := r.msg.Parse(msg); err != nil {
 			return fmt.Errorf("topic %s: %w", topic, err)
 		}
+		locate = r.msg.Locate
 	}
-	t := r.topic(topic, max(h.Locate, check))
+	t := r.topic(topic, locate)
 	if t == nil {
 		return fmt.Errorf("message on topic %q, which was not subscribed to", topic)
 	}
@@ -90,7 +134,7 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 		return nil
 	}
 	if isCheck {
-		r.check(check, digest)
+		r.check(locate, digest)
 		return nil
 	}
 	if r.state.Messages == 0 {
@@ -98,11 +142,9 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 	}
 	r.latency.Record(now.Sub(sent))
 	r.state.Messages++
-	t.locate = h.Locate
+	t.locate = locate
 	t.got++
-	if err := r.books.Apply(msg); err != nil {
-		return fmt.Errorf("topic %s: %w", topic, err)
-	}
+	r.books.Apply(&r.msg)
 	return nil
 }
 
@@ -123,7 +165,7 @@ func (r *receiver) topic(name string, locate uint16) *topicState {
 	return &r.topics[*guess]
 }
 
-// gap takes a gap event in: messages of a topic are lost for good.
+// gap takes a gap event in: messages of a topic are lost permanently.
 func (r *receiver) gap(topic string, count uint64) {
 	r.state.Gaps++
 	r.state.Lost += count
@@ -132,28 +174,13 @@ func (r *receiver) gap(topic string, count uint64) {
 	}
 }
 
-// complete reports whether all topics have ended.
-func (r *receiver) complete() bool { return r.open == 0 }
-
 // progress brings the state up to date for a report.
 func (r *receiver) progress(now time.Time) *subscriberState {
-	if dt := now.Sub(r.rateSince); !r.rateSince.IsZero() && dt > 0 {
-		r.state.Rate = float64(r.state.Messages-r.rateFrom) / dt.Seconds()
-	}
-	r.rateSince, r.rateFrom = now, r.state.Messages
+	r.state.Rate = r.meter.rate(now, r.state.Messages)
 	r.state.Latency = r.latency.Percentiles()
-	stats, orders := r.books.Stats()
-	r.state.Orders, r.state.Unknown = orders, stats.Unknown
 	r.state.Top = r.top()
 	state := r.state
 	return &state
-}
-
-// finish takes note of when the last message has come.
-func (r *receiver) finish(now time.Time) {
-	if r.state.Messages > 0 {
-		r.state.Took = now.Sub(r.first)
-	}
 }
 
 // done is the last progress, with the digest.

@@ -8,42 +8,43 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// recording is the beginning of a feed, made before anything is published: to generate
-// messages, to decompress them and to build books costs more than to publish them, and a
-// run without a limit should show what publishing takes.
+// recording is a source whose first messages were made before anything is
+// published: to generate messages, to decompress them and to build books costs
+// more than to publish them, and a run without a limit should show what
+// publishing takes.
 //
 // In memory a message is
 //
 //	topic's index, 4 bytes | length, 1 byte | ITCH message
 type recording struct {
-	bytes []byte
-	at    int
+	source // of what follows
+	bytes  []byte
 }
 
 const (
-	// recordMost bounds a recording, in bytes: three and a half million messages. What
-	// follows is made as it is published.
-	recordMost     = 128 << 20
+	// maxRecorded bounds a recording, in bytes: three and a half million messages.
+	maxRecorded    = 128 << 20
 	recordOverhead = 5
-	// recordMean is about what a message takes.
-	recordMean = 36
+	// meanRecorded is about what a message takes.
+	meanRecorded = 36
 )
 
-// record records what most bytes hold of src, and passes each message to apply. total is
-// how many there will be.
-func record(src source, total, most uint64, apply func(msg []byte) error) (*recording, error) {
-	rec := &recording{bytes: make([]byte, 0, min(total, most/recordMean)*recordMean)}
+// record records what most bytes hold of src, which has total messages, and
+// brings it into the books.
+func (p *publisher) record(src source, total, most uint64) (source, error) {
+	rec := &recording{src, make([]byte, 0, min(total, most/meanRecorded)*meanRecorded)}
 	for uint64(len(rec.bytes)+recordOverhead+itch.MaxMessage) <= most {
 		msg, topic, _, err := src.next()
 		if err == io.EOF {
 			break
 		}
 		if err == nil {
-			err = apply(msg)
+			err = p.apply(msg)
 		}
 		if err != nil {
 			return nil, err
 		}
+		p.booked++
 		rec.bytes = binary.LittleEndian.AppendUint32(rec.bytes, uint32(topic))
 		rec.bytes = append(rec.bytes, byte(len(msg))) // itch.MaxMessage fits
 		rec.bytes = append(rec.bytes, msg...)
@@ -51,19 +52,18 @@ func record(src source, total, most uint64, apply func(msg []byte) error) (*reco
 	return rec, nil
 }
 
-// next returns the next message and its topic; at the end it returns nothing.
-func (r *recording) next() (msg []byte, topic int) {
-	if r == nil || r.at == len(r.bytes) {
-		return nil, 0
+func (r *recording) next() (msg []byte, topic int, due time.Duration, err error) {
+	if len(r.bytes) == 0 {
+		return r.source.next()
 	}
-	b := r.bytes[r.at:]
-	n := recordOverhead + int(b[recordOverhead-1])
-	r.at += n
-	return b[recordOverhead:n], int(binary.LittleEndian.Uint32(b))
+	n := recordOverhead + int(r.bytes[recordOverhead-1])
+	msg, topic = r.bytes[recordOverhead:n], int(binary.LittleEndian.Uint32(r.bytes))
+	r.bytes = r.bytes[n:]
+	return msg, topic, 0, nil
 }
 
-// sparseClock tells the time, which takes as long to ask for as a message to publish. It asks
-// again once in a number of calls.
+// sparseClock returns the time, and asks for it once in a number of calls: to ask takes as
+// long as to publish a message.
 type sparseClock struct {
 	every int
 	left  int

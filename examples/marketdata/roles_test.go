@@ -112,9 +112,9 @@ func TestPublisherToReceiver(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, order := range [][]sent{all, shuffle(all, len(p.Topics), rand.New(rand.NewPCG(seed, 0)))} {
-		r := newReceiver(p.Topics)
+		r := newReceiver(p.Topics, 1)
 		for i, s := range order {
-			if r.complete() {
+			if r.open == 0 {
 				t.Fatalf("complete after %d of %d", i, len(order))
 			}
 			if err := r.message(p.Topics[s.topic], s.payload, time.Now()); err != nil {
@@ -122,8 +122,7 @@ func TestPublisherToReceiver(t *testing.T) {
 			}
 		}
 		got := r.done(time.Now())
-		if !r.complete() || got.Digest != want.Digest || got.Messages != want.Published || got.Orders != want.Orders ||
-			got.Disorder != 0 || got.Unknown != 0 || got.Latency.Count != int64(got.Messages) {
+		if r.open != 0 || got.Digest != want.Digest || got.Messages != want.Published || got.Disorder != 0 || got.Latency.P50 <= 0 {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
 		if len(got.Top) != 5 || got.Top[0].Symbol != "AAPL" || got.Top[0].Messages < got.Top[1].Messages {
@@ -164,7 +163,7 @@ func TestReceiverFindsDisorder(t *testing.T) {
 		"wrong count":     {without, i, 2, 1, 2, false},
 		"gap out of thin": {all, i, 1, 1, 1, true},
 	} {
-		r := newReceiver(p.Topics)
+		r := newReceiver(p.Topics, 1)
 		for n, s := range c.order {
 			if n == c.gapAt {
 				r.gap(p.Topics[0], c.gap)
@@ -174,7 +173,7 @@ func TestReceiverFindsDisorder(t *testing.T) {
 			}
 		}
 		got := r.done(time.Now())
-		if got.Disorder != c.disorder || got.Lost != c.lost || (got.Digest == want.Digest) != c.equal || !r.complete() {
+		if got.Disorder != c.disorder || got.Lost != c.lost || (got.Digest == want.Digest) != c.equal || r.open != 0 {
 			t.Errorf("%s: disorder %d, lost %d, equal %v, want %d, %d, %v", name,
 				got.Disorder, got.Lost, got.Digest == want.Digest, c.disorder, c.lost, c.equal)
 		}
@@ -182,7 +181,7 @@ func TestReceiverFindsDisorder(t *testing.T) {
 }
 
 func TestReceiverRefuses(t *testing.T) {
-	r := newReceiver([]string{"a"})
+	r := newReceiver([]string{"a"}, 1)
 	now := time.Now()
 	for name, err := range map[string]error{
 		"other topic": r.message("b", appendPayload(nil, now, 0, nil), now),
@@ -196,19 +195,18 @@ func TestReceiverRefuses(t *testing.T) {
 }
 
 func TestReceiverNoAllocations(t *testing.T) {
-	in := newIntake([]string{"a"}, 1, false)
-	in.r.rateSince = time.Now().Add(time.Hour) // no report
+	r := newReceiver([]string{"a"}, 1)
 	now := time.Now()
-	add := (&itch.AddOrder{Header: itch.Header{Locate: 1}, Ref: 1, Side: itch.Buy, Shares: 1, Price: 1}).Append(nil)
-	del := (&itch.OrderDelete{Header: itch.Header{Locate: 1}, Ref: 1}).Append(nil)
+	add := (&itch.Message{Type: itch.TypeAddOrder, Locate: 1, Ref: 1, Side: itch.Buy, Shares: 1, Price: 1}).Append(nil)
+	del := (&itch.Message{Type: itch.TypeOrderDelete, Locate: 1, Ref: 1}).Append(nil)
 	var buf []byte
 	var n uint64
 	if a := testing.AllocsPerRun(1000, func() {
 		for _, m := range [][]byte{add, del} {
 			buf = appendPayload(buf[:0], now, n, m)
 			n++
-			if in.take(pubsub.Message{Topic: "a", Data: buf}, nil); in.closed {
-				t.Fatal(in.err)
+			if over, err := r.take(pubsub.Message{Topic: "a", Data: buf}, nil, now); over {
+				t.Fatal(err)
 			}
 		}
 	}); a != 0 {
@@ -220,7 +218,7 @@ func TestReceiverNoAllocations(t *testing.T) {
 func TestRecording(t *testing.T) {
 	cfg, p := small(t)
 	want, digest := published(t, cfg, p)
-	for most, whole := range map[uint64]bool{recordMost: true, 20_000: false, 1: false} {
+	for most, whole := range map[uint64]bool{maxRecorded: true, 20_000: false, 1: false} {
 		src, err := openSource(cfg, p)
 		if err != nil {
 			t.Fatal(err)
@@ -231,29 +229,25 @@ func TestRecording(t *testing.T) {
 			outlets = append(outlets, logOutlet{&l, topic})
 		}
 		pub := newPublisher(outlets, false)
-		if pub.recorded, err = record(src, p.Total, most, pub.books.Apply); err != nil {
+		recorded, err := pub.record(src, p.Total, most)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if _, _, _, err := src.next(); (err == io.EOF) != whole && most != 1 {
 			t.Errorf("%d bytes hold all of it: %t, want %t", most, err == io.EOF, whole)
 		}
-		if uint64(cap(pub.recorded.bytes)) > 2*most {
-			t.Errorf("%d bytes are taken, of %d", cap(pub.recorded.bytes), most)
+		if b := recorded.(*recording).bytes; uint64(cap(b)) > 2*most {
+			t.Errorf("%d bytes are taken, of %d", cap(b), most)
 		}
 		// The source has gone one further: begin again behind what is recorded.
-		recorded := 0
-		for again := *pub.recorded; ; recorded++ {
-			if msg, _ := again.next(); msg == nil {
-				break
-			}
-		}
 		if src, err = openSource(cfg, p); err != nil {
 			t.Fatal(err)
 		}
-		for range recorded {
+		for range pub.booked {
 			src.next()
 		}
-		if err := pub.run(t.Context(), src, func(*publisherState) error { return nil }); err != nil {
+		recorded.(*recording).source = src
+		if err := pub.run(t.Context(), recorded, func(*publisherState) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		same := slices.EqualFunc(l.all, want, func(a, b sent) bool {
@@ -281,46 +275,36 @@ func TestSparseClock(t *testing.T) {
 	})
 }
 
-// An intake ends with its topics, with all groups of the publisher, or with an error, and
-// takes nothing in any more.
-func TestIntake(t *testing.T) {
-	end := func(topic string) func(*intake) {
-		return func(in *intake) {
-			in.take(pubsub.Message{Topic: topic, Data: appendPayload(nil, time.Now(), 0, nil)}, nil)
-		}
+// A receiver is done with its topics, with all groups of the publisher, or with an error.
+func TestReceiverEnds(t *testing.T) {
+	type yielded struct {
+		msg pubsub.Message
+		err error
 	}
-	event := func(kind events.Kind, group string) func(*intake) {
-		return func(in *intake) {
-			in.take(pubsub.Message{}, &pubsub.PublisherEvent{Kind: kind, Group: group})
-		}
+	end := func(topic string) yielded {
+		return yielded{msg: pubsub.Message{Topic: topic, Data: appendPayload(nil, time.Now(), 0, nil)}}
 	}
-	gap := func(in *intake) { in.take(pubsub.Message{}, &pubsub.GapError{Topic: "a", Count: 3}) }
+	event := func(kind events.Kind, group string) yielded {
+		return yielded{err: &pubsub.PublisherEvent{Kind: kind, Group: group}}
+	}
+	gap := yielded{err: &pubsub.GapError{Topic: "a", Count: 3}}
 	for name, c := range map[string]struct {
-		steps []func(*intake)
-		over  bool
+		steps []yielded
+		over  bool // with the last step, and not before
 		err   bool
 	}{
-		"nothing":        {nil, false, false},
-		"one topic":      {[]func(*intake){end("a"), gap}, false, false},
-		"both topics":    {[]func(*intake){end("a"), end("b")}, true, false},
-		"one group":      {[]func(*intake){event(events.PublisherUp, "x"), event(events.PublisherEnded, "x"), event(events.PublisherEnded, "x")}, false, false},
-		"both groups":    {[]func(*intake){event(events.PublisherEnded, "x"), event(events.PublisherEnded, "y")}, true, false},
-		"lost":           {[]func(*intake){event(events.PublisherLost, "x"), end("a"), end("b")}, true, true},
-		"a strange one":  {[]func(*intake){end("c"), end("a")}, true, true},
-		"after the last": {[]func(*intake){end("a"), end("b"), event(events.PublisherLost, "x"), gap}, true, false},
+		"one topic":     {[]yielded{end("a"), gap}, false, false},
+		"both topics":   {[]yielded{end("a"), end("b")}, true, false},
+		"one group":     {[]yielded{event(events.PublisherUp, "x"), event(events.PublisherEnded, "x"), event(events.PublisherEnded, "x")}, false, false},
+		"both groups":   {[]yielded{event(events.PublisherEnded, "x"), event(events.PublisherEnded, "y")}, true, false},
+		"lost":          {[]yielded{end("a"), event(events.PublisherLost, "x")}, true, true},
+		"a strange one": {[]yielded{end("c")}, true, true},
 	} {
-		in := newIntake([]string{"a", "b"}, 2, true)
-		for _, step := range c.steps {
-			step(in)
-		}
-		select {
-		case <-in.over:
-			if err := in.wait(t.Context(), func(*subscriberState) error { return nil }); !c.over || (err != nil) != c.err {
-				t.Errorf("%s: over, %v", name, err)
-			}
-		default:
-			if c.over {
-				t.Errorf("%s: is not over", name)
+		r := newReceiver([]string{"a", "b"}, 2)
+		for i, s := range c.steps {
+			over, err := r.take(s.msg, s.err, time.Now())
+			if last := i == len(c.steps)-1; over != (c.over && last) || (err != nil) != (c.err && last) {
+				t.Errorf("%s: step %d: over %t, %v", name, i, over, err)
 			}
 		}
 	}
@@ -356,7 +340,7 @@ func TestPublisherStops(t *testing.T) {
 		outlets = append(outlets, logOutlet{&l, topic})
 	}
 	if err := newPublisher(outlets, false).run(t.Context(), open(), func(*publisherState) error { return errBroken }); !errors.Is(err, errBroken) {
-		t.Errorf("nobody to report to: %v", err)
+		t.Errorf("a report that fails: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -367,7 +351,7 @@ func TestPublisherStops(t *testing.T) {
 
 // A receiver refuses what is no state, and finds a book that differs from the publisher's.
 func TestReceiverJoins(t *testing.T) {
-	r := newReceiver([]string{"a"})
+	r := newReceiver([]string{"a"}, 1)
 	now := time.Now()
 	for name, err := range map[string]error{
 		"other topic": r.begin("b", nil, true),
@@ -378,8 +362,8 @@ func TestReceiverJoins(t *testing.T) {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	add := (&itch.AddOrder{Header: itch.Header{Locate: 1}, Ref: 1, Side: itch.Buy, Shares: 1, Price: 1}).Append(nil)
-	other := newReceiver([]string{"a"})
+	add := (&itch.Message{Type: itch.TypeAddOrder, Locate: 1, Ref: 1, Side: itch.Buy, Shares: 1, Price: 1}).Append(nil)
+	other := newReceiver([]string{"a"}, 1)
 	if err := other.message("a", appendPayload(nil, now, 0, add), now); err != nil {
 		t.Fatal(err)
 	}

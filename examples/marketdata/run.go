@@ -134,12 +134,7 @@ func (r *run) event(ctx context.Context, e tagged) error {
 	case kindReady:
 		if e.job.Role == rolePublisher {
 			r.started = time.Now()
-			break
-		}
-		if e.job.Join {
-			break
-		}
-		if r.ready++; r.ready == r.cfg.Subscribers {
+		} else if r.ready++; r.ready == r.cfg.Subscribers { // those that join come later
 			r.begin(ctx, job{Role: rolePublisher, Config: r.cfg, Plan: r.plan})
 		}
 	case kindDone:
@@ -159,16 +154,8 @@ func (r *run) frame(now time.Time) *report.Frame {
 		Rate:      r.publisher.Rate,
 		Top:       r.subscribers[0].Top,
 	}
-	for i, s := range r.subscribers {
-		f.Subscribers = append(f.Subscribers, report.Subscriber{
-			Name:     fmt.Sprint(i + 1),
-			Messages: s.Messages,
-			Rate:     s.Rate,
-			Latency:  s.Latency,
-			Gaps:     s.Gaps,
-			Lost:     s.Lost,
-			Repairs:  s.Repairs,
-		})
+	for _, s := range r.subscribers {
+		f.Subscribers = append(f.Subscribers, s.Subscriber)
 	}
 	return f
 }
@@ -187,14 +174,6 @@ func (r *run) total(now time.Time) *report.Frame {
 	}
 	f.Rate = mean(f.Published, f.Elapsed)
 	return f
-}
-
-// mean is messages a second; 0 if it is not known how long they took.
-func mean(messages uint64, took time.Duration) float64 {
-	if took <= 0 {
-		return 0
-	}
-	return float64(messages) / took.Seconds()
 }
 
 // rate says how fast the messages came through to the slowest subscriber, and whether

@@ -54,7 +54,7 @@ func newRun(start starter, out *bytes.Buffer) *run {
 }
 
 func TestVerdict(t *testing.T) {
-	good := subscriberState{Messages: 10, Digest: book.Digest{1}}
+	good := subscriberState{Subscriber: report.Subscriber{Messages: 10}, Digest: book.Digest{1}}
 	for name, c := range map[string]struct {
 		second  func(*subscriberState)
 		wantErr string
@@ -99,7 +99,8 @@ func TestRate(t *testing.T) {
 		var out bytes.Buffer
 		r := newRun(nil, &out)
 		r.cfg.Rate = rate
-		r.subscribers = []subscriberState{{Messages: 4_000_000, Took: time.Second}, {Messages: 4_000_000, Took: 2 * time.Second}}
+		r.subscribers = []subscriberState{{Took: time.Second}, {Took: 2 * time.Second}}
+		r.subscribers[0].Messages, r.subscribers[1].Messages = 4_000_000, 4_000_000
 		if r.rate(); strings.TrimSpace(out.String()) != want {
 			t.Errorf("%q, want %q", out.String(), want)
 		}
@@ -162,10 +163,10 @@ func TestForward(t *testing.T) {
 		want string
 		n    int
 	}{
-		"to the last":  {`{"event":"ready"}` + "\n" + `{"event":"done"}` + "\n" + "more", "", 2},
-		"nothing":      {"", "ended without a word", 0},
-		"half":         {`{"event":"ready"}` + "\n", "ended without a word", 1},
-		"not an event": {"Hello\n", `"Hello": invalid character`, 0},
+		"to the last":  {`{"Kind":"ready"}` + "\n" + `{"Kind":"done"}` + "\n" + "more", "", 2},
+		"nothing":      {"", "ended without a last event", 0},
+		"half":         {`{"Kind":"ready"}` + "\n", "ended without a last event", 1},
+		"not an event": {"Hello\n", "invalid character", 0},
 	} {
 		events := make(chan tagged, 10)
 		err := forward(t.Context(), job{}, strings.NewReader(c.in), events)
@@ -188,7 +189,7 @@ func TestBadCommandLine(t *testing.T) {
 	for _, args := range [][]string{
 		{"-nosuch"}, {"file.itch"}, {"-symbols", "0"}, {"-symbols", "-1"}, {"-symbols", "1000000"}, {"-symbols", "x"},
 		{"-messages", "0"}, {"-messages", "-5"}, {"-rate", "-1"}, {"-rate", "NaN"}, {"-rate", "1"}, {"-rate", "1e12"},
-		{"-subscribers", "0"}, {"-subscribers", "65"}, {"-file", ""}, {"-join=0"}, {"-join=x"}, {"-join=62"}, {"-file", "/nonexistent"}, {"-file", t.TempDir()},
+		{"-subscribers", "0"}, {"-subscribers", "65"}, {"-file", ""}, {"-join=x"}, {"-join", "-subscribers", "62"}, {"-file", "/nonexistent"}, {"-file", t.TempDir()},
 		{"-file", cut}, {"-file", sampleFile, "-seed", "3"}, {"-file", "itch/itch.go"},
 		{"-faults", "loss"}, {"-faults", "loss=2"}, {"-faults", "nosuch=1"},
 	} {
@@ -220,6 +221,12 @@ func TestStrayChild(t *testing.T) {
 	if status != exitUsage || stdout.Len() > 0 || strings.Count(stderr.String(), "\n") != 1 {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout.String(), stderr.String())
 	}
+}
+
+// runGoroutine is the starter that runs a role in this process.
+func runGoroutine(ctx context.Context, j job, events chan<- tagged) error {
+	role := func(j job, emit func(event) error) error { return runJob(ctx, j, emit) }
+	return scripted(role, role)(ctx, j, events)
 }
 
 // endToEnd runs the example and returns what it prints.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
-	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -70,15 +69,11 @@ func (j *joinable) wait(ctx context.Context) error {
 }
 
 // check publishes a check now and then, behind a message.
-func (p *publisher) check(ctx context.Context, topic int, now time.Time, msg []byte) error {
+func (p *publisher) check(ctx context.Context, topic int, now time.Time) error {
 	if p.number[topic]%checkEvery != 0 {
 		return nil
 	}
-	h, err := itch.ParseHeader(msg)
-	if err != nil {
-		return err
-	}
-	return p.publish(ctx, topic, now, appendCheck(nil, h.Locate, p.books.Book(h.Locate).Digest()))
+	return p.publish(ctx, topic, now, appendCheck(nil, p.msg.Locate, p.books.Book(p.msg.Locate).Digest()))
 }
 
 // writeState writes the state of a topic.

@@ -38,21 +38,21 @@ func TestLimits(t *testing.T) {
 		{"lines of code", sum(m.code), 129_124},
 		{"lines of tests", sum(m.tests), 112_731},
 		{"lines that are not Go", m.notGo, 6380},
-		{"importable names", sum(m.importable), 2065},
+		{"importable names", sum(m.importable), 1996},
 		{"importable names of reliable", m.importable["reliable"], 421},
 		{"importable names of pubsub", m.importable["pubsub"], 287},
 		{"structs named Config", m.configs, 26},
 		{"fields of structs named Config", m.settings, 296},
 		{"core functions that are passed a large object", m.passed, 125},
 		{"lines over 120 columns, without texts", m.long, 569},
-		{"words of documents", m.words, 99_190},
+		{"words of documents", m.words, 99_240},
 	} {
 		within(t, x.what, x.value, x.limit)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
 		"who":       {827, 413},
 		"nobody":    {512, 208},
-		"told":      {691, 164},
+		"told":      {680, 164},
 		"he":        {51, 94},
 		"what goes": {270, 78},
 	} {

@@ -12,11 +12,7 @@
 // does.
 package book
 
-import (
-	"slices"
-
-	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
-)
+import "github.com/fanfaremq/fanfare/examples/marketdata/itch"
 
 // Order is one displayed order.
 type Order struct {
@@ -44,14 +40,9 @@ type Stats struct {
 	Empty     uint64 // adds and replaces of no shares
 }
 
-// add sums two counts.
-func (s *Stats) add(o Stats) {
-	s.Messages += o.Messages
-	s.Executed += o.Executed
-	s.Unknown += o.Unknown
-	s.Duplicate += o.Duplicate
-	s.Excess += o.Excess
-	s.Empty += o.Empty
+// fields are the counters, in the order of a book's state.
+func (s *Stats) fields() [6]*uint64 {
+	return [...]*uint64{&s.Messages, &s.Executed, &s.Unknown, &s.Duplicate, &s.Excess, &s.Empty}
 }
 
 // Book is the order book of one stock. It is for one goroutine.
@@ -71,9 +62,31 @@ func New() *Book {
 	}
 }
 
-// Add puts a new order into the book.
-func (b *Book) Add(ref uint64, s itch.Side, price itch.Price, shares uint32) {
-	if shares == 0 {
+// Apply applies one message. Types that leave the book alone are counted and
+// otherwise ignored. Nothing is allocated but room for more orders and levels.
+func (b *Book) Apply(m *itch.Message) {
+	b.stats.Messages++
+	switch m.Type {
+	case itch.TypeAddOrder, itch.TypeAddOrderMPID:
+		b.add(m.Ref, Order{m.Price, m.Shares, m.Side})
+	case itch.TypeOrderExecuted, itch.TypeOrderExecutedPrice:
+		// Whatever the price of the execution: the shares leave the order's level.
+		b.stats.Executed += uint64(b.reduce(m.Ref, m.Shares))
+	case itch.TypeOrderCancel:
+		b.reduce(m.Ref, m.Shares)
+	case itch.TypeOrderDelete:
+		b.remove(m.Ref)
+	case itch.TypeOrderReplace:
+		// The side is that of the old order: if that is unknown, so is the side.
+		if o, ok := b.remove(m.Ref); ok {
+			b.add(m.NewRef, Order{m.Price, m.Shares, o.Side})
+		}
+	}
+}
+
+// add puts a new order into the book.
+func (b *Book) add(ref uint64, o Order) {
+	if o.Shares == 0 {
 		b.stats.Empty++
 		return
 	}
@@ -81,19 +94,8 @@ func (b *Book) Add(ref uint64, s itch.Side, price itch.Price, shares uint32) {
 		b.stats.Duplicate++
 		return
 	}
-	b.orders[ref] = Order{price, shares, s}
-	b.side(s).add(price, shares)
-}
-
-// Execute takes shares that were traded off an order. The price of the
-// execution is of no interest to the book: the shares leave the order's level.
-func (b *Book) Execute(ref uint64, shares uint32) {
-	b.stats.Executed += uint64(b.reduce(ref, shares))
-}
-
-// Cancel takes shares that its owner withdrew off an order.
-func (b *Book) Cancel(ref uint64, shares uint32) {
-	b.reduce(ref, shares)
+	b.orders[ref] = o
+	b.side(o.Side).add(o.Price, o.Shares)
 }
 
 // reduce takes shares off an order, and the order out of the book when none
@@ -119,13 +121,8 @@ func (b *Book) reduce(ref uint64, shares uint32) uint32 {
 	return shares
 }
 
-// Delete takes an order out of the book.
-func (b *Book) Delete(ref uint64) {
-	b.take(ref)
-}
-
-// take is Delete that returns what it took.
-func (b *Book) take(ref uint64) (Order, bool) {
+// remove takes an order out of the book, and returns it.
+func (b *Book) remove(ref uint64) (Order, bool) {
 	o, ok := b.orders[ref]
 	if !ok {
 		b.stats.Unknown++
@@ -134,14 +131,6 @@ func (b *Book) take(ref uint64) (Order, bool) {
 	b.side(o.Side).remove(o.Price, o.Shares, true)
 	delete(b.orders, ref)
 	return o, true
-}
-
-// Replace puts a new order in the place of an old one, on the same side. If
-// the old one is unknown so is the side, and the book stays as it is.
-func (b *Book) Replace(oldRef, newRef uint64, price itch.Price, shares uint32) {
-	if o, ok := b.take(oldRef); ok {
-		b.Add(newRef, o.Side, price, shares)
-	}
 }
 
 func (b *Book) side(s itch.Side) *side {
@@ -155,19 +144,6 @@ func (b *Book) side(s itch.Side) *side {
 // an empty side.
 func (b *Book) Top() (bid, ask Level) {
 	return b.bids.best(), b.asks.best()
-}
-
-// Depth returns the levels of a side, best first. It allocates.
-func (b *Book) Depth(s itch.Side) []Level {
-	levels := slices.Clone(b.side(s).levels)
-	slices.Reverse(levels)
-	return levels
-}
-
-// Order returns the order with a reference, if the book holds it.
-func (b *Book) Order(ref uint64) (Order, bool) {
-	o, ok := b.orders[ref]
-	return o, ok
 }
 
 // Len returns the number of orders in the book.

@@ -3,6 +3,7 @@ package book
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
@@ -59,47 +60,26 @@ func (o *oracle) reduce(ref uint64, shares uint32) uint32 {
 	return shares
 }
 
-func (o *oracle) apply(t *testing.T, msg []byte) {
+func (o *oracle) apply(m *itch.Message) {
 	o.stats.Messages++
-	var err error
-	switch itch.Type(msg[0]) {
+	switch m.Type {
 	case 'A', 'F':
-		var m itch.AddOrder
-		err = m.Parse(msg)
 		o.add(m.Ref, m.Side, m.Price, m.Shares)
-	case 'E':
-		var m itch.OrderExecuted
-		err = m.Parse(msg)
-		o.stats.Executed += uint64(o.reduce(m.Ref, m.Shares))
-	case 'C':
-		var m itch.OrderExecutedPrice
-		err = m.Parse(msg)
+	case 'E', 'C':
 		o.stats.Executed += uint64(o.reduce(m.Ref, m.Shares))
 	case 'X':
-		var m itch.OrderCancel
-		err = m.Parse(msg)
 		o.reduce(m.Ref, m.Shares)
-	case 'D':
-		var m itch.OrderDelete
-		err = m.Parse(msg)
-		if i := o.find(m.Ref); i >= 0 {
-			o.drop(i)
-		} else {
+	case 'D', 'U':
+		i := o.find(m.Ref)
+		if i < 0 {
 			o.stats.Unknown++
+			break
 		}
-	case 'U':
-		var m itch.OrderReplace
-		err = m.Parse(msg)
-		if i := o.find(m.OldRef); i >= 0 {
-			s := o.orders[i].Side
-			o.drop(i)
+		s := o.orders[i].Side
+		o.drop(i)
+		if m.Type == 'U' {
 			o.add(m.NewRef, s, m.Price, m.Shares)
-		} else {
-			o.stats.Unknown++
 		}
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -133,7 +113,7 @@ func compare(t *testing.T, b *Book, o *oracle) {
 		t.Fatalf("%+v and %d orders, want %+v and %d", b.Stats(), b.Len(), o.stats, len(o.orders))
 	}
 	for i, ref := range o.refs {
-		if got, ok := b.Order(ref); !ok || got != o.orders[i] {
+		if got, ok := b.orders[ref]; !ok || got != o.orders[i] {
 			t.Fatalf("order %d: %+v, %v, want %+v", ref, got, ok, o.orders[i])
 		}
 	}
@@ -143,7 +123,8 @@ func compare(t *testing.T, b *Book, o *oracle) {
 		top  Level
 	}{{itch.Buy, bid}, {itch.Sell, ask}} {
 		want := o.depth(c.side)
-		if got := b.Depth(c.side); !reflect.DeepEqual(got, want) && len(got)+len(want) > 0 {
+		got := slices.Clone(b.side(c.side).levels)
+		if slices.Reverse(got); !reflect.DeepEqual(got, want) && len(got)+len(want) > 0 {
 			t.Fatalf("%v: depth %v, want %v", c.side, got, want)
 		}
 		var best Level
@@ -161,40 +142,12 @@ func compare(t *testing.T, b *Book, o *oracle) {
 // beyond.
 type messages struct{ rnd *rand.Rand }
 
-func (g messages) next() []byte {
-	ref := func() uint64 { return g.rnd.Uint64N(40) }
-	shares := uint32(g.rnd.IntN(5)) // 0 too
-	price := itch.Price(10000 + 100*g.rnd.IntN(8))
-	h := itch.Header{Locate: uint16(1 + g.rnd.IntN(3))}
-	switch g.rnd.IntN(10) {
-	case 0, 1, 2:
-		side := itch.Buy
-		if g.rnd.IntN(2) == 0 {
-			side = itch.Sell
-		}
-		m := itch.AddOrder{Header: h, Ref: ref(), Side: side, Shares: shares, Price: price}
-		if g.rnd.IntN(4) == 0 {
-			m.Type = itch.TypeAddOrderMPID
-		}
-		return m.Append(nil)
-	case 3:
-		m := itch.OrderExecuted{Header: h, Ref: ref(), Shares: shares}
-		return m.Append(nil)
-	case 4:
-		m := itch.OrderExecutedPrice{Header: h, Ref: ref(), Shares: shares, Price: price + 50, Printable: 'Y'}
-		return m.Append(nil)
-	case 5:
-		m := itch.OrderCancel{Header: h, Ref: ref(), Shares: shares}
-		return m.Append(nil)
-	case 6:
-		m := itch.OrderDelete{Header: h, Ref: ref()}
-		return m.Append(nil)
-	case 7:
-		m := itch.Trade{Header: h, Side: itch.Buy, Shares: shares, Price: price}
-		return m.Append(nil)
-	default:
-		m := itch.OrderReplace{Header: h, OldRef: ref(), NewRef: ref(), Shares: shares, Price: price}
-		return m.Append(nil)
+func (g messages) next() *itch.Message {
+	return &itch.Message{
+		Type: itch.Type("AAFECXDPUU"[g.rnd.IntN(10)]), Locate: uint16(1 + g.rnd.IntN(3)), Side: itch.Side("BS"[g.rnd.IntN(2)]),
+		Ref: g.rnd.Uint64N(40), NewRef: g.rnd.Uint64N(40),
+		Shares: uint32(g.rnd.IntN(5)), // 0 too
+		Price:  itch.Price(10000 + 100*g.rnd.IntN(8)),
 	}
 }
 

@@ -1,6 +1,8 @@
 package book
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"iter"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
@@ -15,14 +17,8 @@ type Set struct {
 func NewSet() *Set { return &Set{} }
 
 // Apply applies a message to the book of its stock locate, which it makes if
-// there is none. See Book.Apply.
-func (s *Set) Apply(msg []byte) error {
-	h, err := itch.ParseHeader(msg)
-	if err != nil {
-		return err
-	}
-	return s.at(h.Locate).Apply(msg)
-}
+// there is none.
+func (s *Set) Apply(m *itch.Message) { s.at(m.Locate).Apply(m) }
 
 // at returns the book of a stock locate, and makes it if there is none.
 func (s *Set) at(locate uint16) *Book {
@@ -63,8 +59,20 @@ func (s *Set) All() iter.Seq2[uint16, *Book] {
 // Stats returns the sum of the counters of all books, and of their orders.
 func (s *Set) Stats() (sum Stats, orders int) {
 	for _, b := range s.All() {
-		sum.add(b.stats)
+		for i, n := range b.stats.fields() {
+			*sum.fields()[i] += *n
+		}
 		orders += b.Len()
 	}
 	return sum, orders
+}
+
+// Digest covers the digests of all books and their stock locates.
+func (s *Set) Digest() Digest {
+	var p []byte
+	for locate, b := range s.All() {
+		d := b.Digest()
+		p = append(binary.BigEndian.AppendUint16(p, locate), d[:]...)
+	}
+	return sha256.Sum256(p)
 }

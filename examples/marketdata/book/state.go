@@ -1,15 +1,42 @@
 package book
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
+// Digest stands for the whole state of a book, or of a set of books.
+type Digest [sha256.Size]byte
+
+// String returns the digest in hexadecimal.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// Digest covers every order, every level and every counter. It sorts all
+// orders: take it at the end, or now and then.
+func (b *Book) Digest() Digest {
+	p := b.AppendState(nil)
+	// The levels follow from the orders; a book whose levels have gone wrong
+	// must not pass for an equal one.
+	for _, s := range []*side{&b.bids, &b.asks} {
+		p = binary.BigEndian.AppendUint64(p, uint64(len(s.levels)))
+		for _, l := range s.levels {
+			p = binary.BigEndian.AppendUint32(p, uint32(l.Price))
+			p = binary.BigEndian.AppendUint32(p, l.Orders)
+			p = binary.BigEndian.AppendUint64(p, l.Shares)
+		}
+	}
+	return sha256.Sum256(p)
+}
+
 // A book as bytes, big-endian:
 //
-//	counters of Stats, 8 bytes each | orders
+//	counters of Stats, 8 bytes each | orders, by their references
 //
 // and an order
 //
@@ -19,12 +46,14 @@ const (
 	stateOrder    = 17
 )
 
-// AppendState appends all of the book to p, for ParseState.
+// AppendState appends all of the book to p, for ParseState. It does not depend
+// on the way the book came to be.
 func (b *Book) AppendState(p []byte) []byte {
 	for _, n := range b.stats.fields() {
 		p = binary.BigEndian.AppendUint64(p, *n)
 	}
-	for ref, o := range b.orders {
+	for _, ref := range slices.Sorted(maps.Keys(b.orders)) {
+		o := b.orders[ref]
 		p = binary.BigEndian.AppendUint64(p, ref)
 		p = binary.BigEndian.AppendUint32(p, uint32(o.Price))
 		p = binary.BigEndian.AppendUint32(p, o.Shares)
@@ -48,16 +77,11 @@ func ParseState(p []byte) (*Book, error) {
 		if side != itch.Buy && side != itch.Sell {
 			return nil, fmt.Errorf("state of a book: order %d is on side %q", ref, p[16])
 		}
-		b.Add(ref, side, itch.Price(binary.BigEndian.Uint32(p[8:])), binary.BigEndian.Uint32(p[12:]))
+		b.add(ref, Order{itch.Price(binary.BigEndian.Uint32(p[8:])), binary.BigEndian.Uint32(p[12:]), side})
 	}
 	if b.stats != (Stats{}) {
 		return nil, fmt.Errorf("state of a book: %d orders twice, %d of no shares", b.stats.Duplicate, b.stats.Empty)
 	}
 	b.stats = stats
 	return b, nil
-}
-
-// fields are the counters, in the order of a state.
-func (s *Stats) fields() [6]*uint64 {
-	return [...]*uint64{&s.Messages, &s.Executed, &s.Unknown, &s.Duplicate, &s.Excess, &s.Empty}
 }

@@ -33,32 +33,12 @@ const (
 	minLive = 4
 )
 
-// Config says what to generate. The zero value of each field means its
-// default.
+// Config says what to generate.
 type Config struct {
-	Symbols  int     // number of symbols, 1 … MaxSymbols; default 50
-	Messages uint64  // number of book messages; default 500 000
-	Rate     float64 // mean of book messages per second of feed time; default 60 000
+	Symbols  int     // number of symbols, 1 … MaxSymbols
+	Messages uint64  // number of book messages
+	Rate     float64 // mean of book messages per second of feed time, at most 1e9
 	Seed     uint64  // any value, 0 too, is a seed
-}
-
-func (c Config) withDefaults() (Config, error) {
-	if c.Symbols == 0 {
-		c.Symbols = 50
-	}
-	if c.Messages == 0 {
-		c.Messages = 500_000
-	}
-	if c.Rate == 0 {
-		c.Rate = 60_000
-	}
-	if c.Symbols < 0 || c.Symbols > MaxSymbols {
-		return c, fmt.Errorf("feed: %d symbols, want 1 to %d", c.Symbols, MaxSymbols)
-	}
-	if !(c.Rate > 0 && c.Rate <= 1e9) {
-		return c, fmt.Errorf("feed: %v messages a second, want more than 0 and at most 1e9", c.Rate)
-	}
-	return c, nil
 }
 
 // Message is one message of the feed.
@@ -75,10 +55,10 @@ type Generator struct {
 	zipf    *rand.Zipf
 	bursts  bursts
 	stocks  []stock // by stock locate - 1
-	buf     []byte
-	step    uint64 // index of the next message
+	msg     Message // the latest
+	step    uint64  // index of the next message
 	now     time.Duration
-	last    int    // index of the stock of the latest book message
+	last    int    // index of the stock of the latest message about one
 	nextRef uint64 // next order reference
 	match   uint64 // next match number
 }
@@ -88,9 +68,11 @@ const startOfDay = 9*time.Hour + 30*time.Minute
 
 // New returns a generator at the start of its day.
 func New(cfg Config) (*Generator, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
+	if cfg.Symbols < 1 || cfg.Symbols > MaxSymbols {
+		return nil, fmt.Errorf("feed: %d symbols, want 1 to %d", cfg.Symbols, MaxSymbols)
+	}
+	if !(cfg.Rate > 0 && cfg.Rate <= 1e9) {
+		return nil, fmt.Errorf("feed: %v messages a second, want more than 0 and at most 1e9", cfg.Rate)
 	}
 	rnd := rand.New(rand.NewPCG(cfg.Seed, 0x66616e66617265))
 	g := &Generator{
@@ -98,7 +80,7 @@ func New(cfg Config) (*Generator, error) {
 		rnd:     rnd,
 		bursts:  newBursts(cfg.Rate),
 		stocks:  make([]stock, cfg.Symbols),
-		buf:     make([]byte, 0, itch.MaxMessage),
+		msg:     Message{Bytes: make([]byte, 0, itch.MaxMessage)},
 		nextRef: 1000,
 		match:   50_000,
 	}
@@ -136,56 +118,44 @@ func (g *Generator) Next() (Message, bool) {
 	g.step++
 	switch {
 	case i == 0:
-		return g.event(itch.EventStartOfMessages), true
+		g.event(itch.EventStartOfMessages)
 	case i <= symbols:
-		return g.directory(int(i - 1)), true
+		g.last = int(i - 1)
+		g.emit(itch.Message{Type: itch.TypeStockDirectory, Stock: g.stocks[g.last].symbol, Listing: listing})
 	case i == symbols+1:
-		return g.event(itch.EventStartOfMarketHours), true
+		g.last = 0 // the market opens with the busiest
+		g.event(itch.EventStartOfMarketHours)
 	case i <= symbols+1+messages:
 		g.now += g.bursts.next(g.rnd)
-		return g.order(), true
+		g.order()
 	case i == symbols+messages+2:
-		return g.event(itch.EventEndOfMarketHours), true
+		g.event(itch.EventEndOfMarketHours)
 	case i == symbols+messages+3:
-		return g.event(itch.EventEndOfMessages), true
+		g.event(itch.EventEndOfMessages)
+	default:
+		g.step-- // stay at the end
+		return Message{}, false
 	}
-	g.step-- // stay at the end
-	return Message{}, false
+	return g.msg, true
 }
 
-// header is the header of a message about the stock with an index.
-func (g *Generator) header(index int) itch.Header {
-	return itch.Header{Locate: uint16(index + 1), Timestamp: startOfDay + g.now}
+// listing is what the directory has of each stock beside its symbol (ITCH,
+// section 4.2.1): common stock (C) of the Nasdaq Global Select Market (Q) in
+// lots of 100, for tests (T): nobody should trade on this.
+var listing = [20]byte([]byte("QN\x00\x00\x00\x64NCZ TNN1N\x00\x00\x00\x00N"))
+
+// event makes a system event, which concerns no single symbol.
+func (g *Generator) event(code byte) {
+	g.make(itch.Message{Type: itch.TypeSystemEvent, Event: code})
 }
 
-func (g *Generator) event(code byte) Message {
-	m := itch.SystemEvent{Header: itch.Header{Timestamp: startOfDay + g.now}, Event: code}
-	g.buf = m.Append(g.buf[:0])
-	return Message{Bytes: g.buf, At: g.now}
+// emit makes a message about the stock of g.last.
+func (g *Generator) emit(m itch.Message) {
+	m.Locate = uint16(g.last + 1)
+	g.make(m)
 }
 
-func (g *Generator) directory(index int) Message {
-	m := itch.StockDirectory{
-		Header:             g.header(index),
-		Stock:              g.stocks[index].symbol,
-		MarketCategory:     'Q', // Nasdaq Global Select Market
-		FinancialStatus:    'N',
-		RoundLotSize:       100,
-		RoundLotsOnly:      'N',
-		Classification:     'C', // common stock
-		SubType:            [2]byte{'Z', ' '},
-		Authenticity:       'T', // test: nobody should trade on this
-		ShortSaleThreshold: 'N',
-		IPO:                'N',
-		LULDTier:           '1',
-		ETP:                'N',
-		Inverse:            'N',
-	}
-	g.buf = m.Append(g.buf[:0])
-	return g.message(index)
-}
-
-// message wraps what is in g.buf.
-func (g *Generator) message(index int) Message {
-	return Message{Bytes: g.buf, Locate: uint16(index + 1), At: g.now}
+func (g *Generator) make(m itch.Message) {
+	m.Timestamp = startOfDay + g.now
+	g.msg = Message{m.Append(g.msg.Bytes[:0]), m.Locate, g.now}
 }

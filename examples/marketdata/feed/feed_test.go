@@ -48,9 +48,9 @@ func TestDayIsConsistent(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, cfg := range []Config{
-		{Symbols: 1, Messages: 20_000, Seed: seed},
-		{Symbols: 3, Messages: 100, Seed: seed},
-		{Symbols: 60, Messages: 200_000, Seed: seed},
+		{Symbols: 1, Messages: 20_000, Rate: 60_000, Seed: seed},
+		{Symbols: 3, Messages: 100, Rate: 60_000, Seed: seed},
+		{Symbols: 60, Messages: 200_000, Rate: 60_000, Seed: seed},
 	} {
 		g := generator(t, cfg)
 		set := book.NewSet()
@@ -63,32 +63,28 @@ func TestDayIsConsistent(t *testing.T) {
 			if !ok {
 				break
 			}
-			h, err := itch.ParseHeader(m.Bytes)
-			if err != nil {
+			var h itch.Message
+			if err := h.Parse(m.Bytes); err != nil {
 				t.Fatal(err)
 			}
-			if err := set.Apply(m.Bytes); err != nil {
-				t.Fatal(err)
-			}
+			set.Apply(&h)
 			count[h.Type]++
 			if h.Locate != m.Locate || h.Timestamp-startOfDay != m.At || m.At < last {
 				t.Fatalf("%v: locate %d and %d, time %v and %v after %v", h.Type, h.Locate, m.Locate, h.Timestamp, m.At, last)
 			}
 			last = m.At
-			var event itch.SystemEvent
-			if event.Parse(m.Bytes) == nil {
-				events = append(events, event.Event)
+			if h.Type == itch.TypeSystemEvent {
+				events = append(events, h.Event)
 				continue
 			}
-			stock, named, _ := itch.Stock(m.Bytes)
 			switch {
 			case h.Type == itch.TypeStockDirectory:
 				if len(events) != 1 {
 					t.Errorf("directory message after events %s", events)
 				}
-				stocks[h.Locate] = stock
-			case stocks[h.Locate] == (itch.Symbol{}) || named && stock != stocks[h.Locate]:
-				t.Fatalf("%v about stock %d %q, the directory has %q", h.Type, h.Locate, stock, stocks[h.Locate])
+				stocks[h.Locate] = h.Stock
+			case stocks[h.Locate] == (itch.Symbol{}) || h.Stock != (itch.Symbol{}) && h.Stock != stocks[h.Locate]:
+				t.Fatalf("%v about stock %d %q, the directory has %q", h.Type, h.Locate, h.Stock, stocks[h.Locate])
 			}
 			if g.Symbol(m.Locate) != stocks[h.Locate].String() {
 				t.Fatalf("symbol %q, the directory has %q", g.Symbol(m.Locate), stocks[h.Locate])
@@ -138,7 +134,7 @@ func TestDayIsConsistent(t *testing.T) {
 }
 
 func TestDeterministic(t *testing.T) {
-	cfg := Config{Symbols: 20, Messages: 20_000, Seed: 1}
+	cfg := Config{Symbols: 20, Messages: 20_000, Rate: 60_000, Seed: 1}
 	one, _ := all(t, cfg)
 	two, _ := all(t, cfg)
 	if !bytes.Equal(one, two) {
@@ -153,7 +149,7 @@ func TestDeterministic(t *testing.T) {
 // The first of 50 symbols must be much busier than the last, and none silent
 // for a whole day.
 func TestActivityIsZipf(t *testing.T) {
-	_, locates := all(t, Config{Symbols: 50, Messages: 200_000, Seed: 3})
+	_, locates := all(t, Config{Symbols: 50, Messages: 200_000, Rate: 60_000, Seed: 3})
 	count := make([]int, 51)
 	for _, l := range locates {
 		count[l]++
@@ -173,7 +169,7 @@ func TestActivityIsZipf(t *testing.T) {
 // for which variance and mean are equal.
 func TestBursts(t *testing.T) {
 	const rate = 50_000
-	g := generator(t, Config{Messages: 1_000_000, Rate: rate, Seed: 4})
+	g := generator(t, Config{Symbols: 50, Messages: 1_000_000, Rate: rate, Seed: 4})
 	const window = 10 * time.Millisecond
 	var counts []float64
 	var end time.Duration
@@ -206,14 +202,15 @@ func TestBursts(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for _, cfg := range []Config{
-		{Symbols: -1}, {Symbols: MaxSymbols + 1}, {Rate: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)},
+		{Rate: 1}, {Symbols: -1, Rate: 1}, {Symbols: MaxSymbols + 1, Rate: 1},
+		{Symbols: 1}, {Symbols: 1, Rate: -1}, {Symbols: 1, Rate: math.NaN()}, {Symbols: 1, Rate: math.Inf(1)},
 	} {
 		if _, err := New(cfg); err == nil {
 			t.Errorf("%+v was accepted", cfg)
 		}
 	}
-	if g := generator(t, Config{}); g.Symbols() != 50 || g.Total() != 500_054 {
-		t.Errorf("defaults: %d symbols, %d messages", g.Symbols(), g.Total())
+	if g := generator(t, Config{Symbols: 50, Messages: 500_000, Rate: 60_000}); g.Symbols() != 50 || g.Total() != 500_054 {
+		t.Errorf("%d symbols, %d messages", g.Symbols(), g.Total())
 	}
 }
 
@@ -226,21 +223,21 @@ func TestSymbolNames(t *testing.T) {
 		}
 		seen[name] = true
 	}
-	g := generator(t, Config{Symbols: 2})
+	g := generator(t, Config{Symbols: 2, Rate: 1})
 	if g.Symbol(0) != "" || g.Symbol(1) != "AAPL" || g.Symbol(3) != "" {
 		t.Errorf("symbols %q %q %q", g.Symbol(0), g.Symbol(1), g.Symbol(3))
 	}
 }
 
 func TestNextNoAllocations(t *testing.T) {
-	g := generator(t, Config{Symbols: 10})
+	g := generator(t, Config{Symbols: 10, Messages: 1 << 20, Rate: 60_000})
 	if n := testing.AllocsPerRun(10_000, func() { g.Next() }); n != 0 {
 		t.Errorf("%v allocations a message", n)
 	}
 }
 
 func BenchmarkNext(b *testing.B) {
-	g := generator(b, Config{Messages: math.MaxUint32})
+	g := generator(b, Config{Symbols: 50, Messages: math.MaxUint32, Rate: 60_000})
 	b.ReportAllocs()
 	for b.Loop() {
 		g.Next()

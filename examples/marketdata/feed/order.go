@@ -26,7 +26,7 @@ const sameStock = 350
 const attributed = 120
 
 // order makes one book message.
-func (g *Generator) order() Message {
+func (g *Generator) order() {
 	if g.rnd.IntN(1000) >= sameStock {
 		g.last = int(g.zipf.Uint64())
 	}
@@ -45,17 +45,16 @@ func (g *Generator) order() Message {
 	case what < shareDelete+shareReplace:
 		g.replace(s, side)
 	case what < shareDelete+shareReplace+shareExecute:
-		g.execute(s, side, s.best(side))
+		g.execute(s, side, s.best(side), itch.TypeOrderExecuted)
 	case what < shareDelete+shareReplace+shareExecute+shareCancel:
 		g.cancel(orders)
 	case what < shareDelete+shareReplace+shareExecute+shareCancel+shareHiddenTrade:
 		g.hiddenTrade(s)
 	case what < shareDelete+shareReplace+shareExecute+shareCancel+shareHiddenTrade+shareExecutePrice:
-		g.executePrice(s, side, s.best(side))
+		g.execute(s, side, s.best(side), itch.TypeOrderExecutedPrice)
 	default:
 		g.add(s, side)
 	}
-	return g.message(g.last)
 }
 
 // walk moves the middle of the market up or down by a tick, one time in ten.
@@ -98,96 +97,76 @@ func (g *Generator) nextMatch() uint64 {
 	return g.match
 }
 
-// add adds an order; one that would cross the book trades instead, as at the
-// exchange.
+// place draws the price of an order. One that would cross the book trades
+// instead, as at the exchange; then ok is false.
+func (g *Generator) place(s *stock, side itch.Side) (price int, ok bool) {
+	price = g.price(s, side)
+	at, crosses := s.crosses(side, price)
+	if crosses {
+		g.execute(s, opposite(side), at, itch.TypeOrderExecuted)
+	}
+	return price, !crosses
+}
+
+// add adds an order.
 func (g *Generator) add(s *stock, side itch.Side) {
-	price := g.price(s, side)
-	if at, ok := s.crosses(side, price); ok {
-		g.execute(s, opposite(side), at)
+	price, ok := g.place(s, side)
+	if !ok {
 		return
 	}
 	o := order{g.reference(), price, g.shares()}
 	orders := s.side(side)
 	*orders = append(*orders, o)
-	m := itch.AddOrder{
-		Header: g.header(g.last),
-		Ref:    o.ref,
-		Side:   side,
-		Shares: o.shares,
-		Stock:  s.symbol,
-		Price:  itch.Price(price * tick),
-	}
+	m := itch.Message{Type: itch.TypeAddOrder, Ref: o.ref, Side: side, Shares: o.shares, Stock: s.symbol}
+	m.Price = itch.Price(o.price * tick)
 	if g.rnd.IntN(1000) < attributed {
-		m.Type = itch.TypeAddOrderMPID
-		m.MPID = [4]byte{'F', 'A', 'N', 'F'}
+		m.Type, m.MPID = itch.TypeAddOrderMPID, [4]byte{'F', 'A', 'N', 'F'}
 	}
-	g.buf = m.Append(g.buf[:0])
+	g.emit(m)
 }
 
 // delete takes any order of a side out of the book.
 func (g *Generator) delete(orders *[]order) {
 	at := g.rnd.IntN(len(*orders))
-	m := itch.OrderDelete{Header: g.header(g.last), Ref: (*orders)[at].ref}
+	g.emit(itch.Message{Type: itch.TypeOrderDelete, Ref: (*orders)[at].ref})
 	removeAt(orders, at)
-	g.buf = m.Append(g.buf[:0])
 }
 
-// replace gives any order of a side a new price and size; a price that would
-// cross the book trades instead.
+// replace gives any order of a side a new price and size.
 func (g *Generator) replace(s *stock, side itch.Side) {
-	price := g.price(s, side)
-	if at, ok := s.crosses(side, price); ok {
-		g.execute(s, opposite(side), at)
+	price, ok := g.place(s, side)
+	if !ok {
 		return
 	}
 	orders := *s.side(side)
-	at := g.rnd.IntN(len(orders))
+	old := &orders[g.rnd.IntN(len(orders))]
 	o := order{g.reference(), price, g.shares()}
-	m := itch.OrderReplace{
-		Header: g.header(g.last),
-		OldRef: orders[at].ref,
-		NewRef: o.ref,
-		Shares: o.shares,
-		Price:  itch.Price(price * tick),
-	}
-	orders[at] = o
-	g.buf = m.Append(g.buf[:0])
+	m := itch.Message{Type: itch.TypeOrderReplace, Ref: old.ref, NewRef: o.ref, Shares: o.shares}
+	m.Price = itch.Price(o.price * tick)
+	g.emit(m)
+	*old = o
 }
 
 // cancel takes a part of any order of a side; an order of one share is deleted
 // instead, as a cancel must leave something.
 func (g *Generator) cancel(orders *[]order) {
-	at := g.rnd.IntN(len(*orders))
-	o := &(*orders)[at]
+	o := &(*orders)[g.rnd.IntN(len(*orders))]
 	if o.shares == 1 {
 		g.delete(orders)
 		return
 	}
-	m := itch.OrderCancel{Header: g.header(g.last), Ref: o.ref, Shares: 1 + g.rnd.Uint32N(o.shares-1)}
-	o.shares -= m.Shares
-	g.buf = m.Append(g.buf[:0])
+	shares := 1 + g.rnd.Uint32N(o.shares-1)
+	o.shares -= shares
+	g.emit(itch.Message{Type: itch.TypeOrderCancel, Ref: o.ref, Shares: shares})
 }
 
 // execute trades with the order at an index, half of the time with all of it.
-func (g *Generator) execute(s *stock, side itch.Side, at int) {
-	ref, shares := g.fill(s, side, at)
-	m := itch.OrderExecuted{Header: g.header(g.last), Ref: ref, Shares: shares, Match: g.nextMatch()}
-	g.buf = m.Append(g.buf[:0])
-}
-
-// executePrice is execute at a price one tick better for the other party.
-func (g *Generator) executePrice(s *stock, side itch.Side, at int) {
-	price := (*s.side(side))[at].price
-	ref, shares := g.fill(s, side, at)
-	m := itch.OrderExecutedPrice{
-		Header:    g.header(g.last),
-		Ref:       ref,
-		Shares:    shares,
-		Match:     g.nextMatch(),
-		Printable: 'Y',
-		Price:     itch.Price((price + 1) * tick),
-	}
-	g.buf = m.Append(g.buf[:0])
+// Executions with a price are one tick better for the other party.
+func (g *Generator) execute(s *stock, side itch.Side, at int, t itch.Type) {
+	m := itch.Message{Type: t, Printable: 'Y', Price: itch.Price(((*s.side(side))[at].price + 1) * tick)}
+	m.Ref, m.Shares = g.fill(s, side, at)
+	m.Match = g.nextMatch()
+	g.emit(m)
 }
 
 // fill takes shares off the order at an index, and the order out when none are
@@ -208,13 +187,7 @@ func (g *Generator) fill(s *stock, side itch.Side, at int) (ref uint64, shares u
 // hiddenTrade is a trade in the middle of the market with an order that was
 // never displayed.
 func (g *Generator) hiddenTrade(s *stock) {
-	m := itch.Trade{
-		Header: g.header(g.last),
-		Side:   itch.Buy,
-		Shares: g.shares(),
-		Stock:  s.symbol,
-		Price:  itch.Price(s.mid * tick),
-		Match:  g.nextMatch(),
-	}
-	g.buf = m.Append(g.buf[:0])
+	m := itch.Message{Type: itch.TypeTrade, Side: itch.Buy, Shares: g.shares(), Stock: s.symbol}
+	m.Price, m.Match = itch.Price(s.mid*tick), g.nextMatch()
+	g.emit(m)
 }

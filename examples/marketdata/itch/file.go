@@ -2,6 +2,7 @@ package itch
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 }
 
 // isGzip reports whether b begins as RFC 1952, section 2.3.1 says.
-func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
+func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte{0x1f, 0x8b}) }
 
 // isZstd reports whether b begins with a frame of RFC 8878, section 3.1: a
 // Zstandard frame, or the skippable frame that parallel compressors put first.
@@ -100,12 +101,11 @@ func isZstd(b []byte) bool {
 // Next returns the next message, which is valid until the following call. At
 // the end it returns io.EOF; a damaged file gives a *FrameError. A known type
 // whose length is not exactly its own counts as damage.
-func (r *Reader) Next() ([]byte, error) {
+func (r *Reader) Next() (msg []byte, err error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	msg, err := r.next()
-	if err != nil {
+	if msg, err = r.next(); err != nil {
 		if err != io.EOF {
 			err = &FrameError{Offset: r.offset, Index: r.index, Err: err}
 		}
@@ -126,16 +126,14 @@ func (r *Reader) next() ([]byte, error) {
 		return nil, truncated(err, n, frameLen)
 	}
 	length := int(binary.BigEndian.Uint16(head))
-	if length == 0 {
-		if _, err := r.src.ReadByte(); err != io.EOF {
-			if err == nil {
-				err = ErrTrailing
-			}
-			return nil, err
+	switch {
+	case length == 0:
+		_, err := r.src.ReadByte()
+		if err == nil {
+			err = ErrTrailing
 		}
-		return nil, io.EOF
-	}
-	if length > MaxMessage {
+		return nil, err
+	case length > MaxMessage:
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrOversize, length, MaxMessage)
 	}
 	msg := r.buf[:length]
@@ -154,9 +152,6 @@ func truncated(err error, got, want int) error {
 	return err
 }
 
-// Offset is where the next message begins, in bytes of the decompressed file.
-func (r *Reader) Offset() int64 { return r.offset }
-
 // Close ends the decompression. It does not close what NewReader was given.
 func (r *Reader) Close() error {
 	if r.err == nil {
@@ -165,12 +160,7 @@ func (r *Reader) Close() error {
 	return r.close()
 }
 
-// AppendFrame appends msg in BinaryFILE framing. It panics if msg is longer
-// than a Reader would take.
+// AppendFrame appends msg, of MaxMessage bytes at most, in BinaryFILE framing.
 func AppendFrame(b, msg []byte) []byte {
-	if len(msg) > MaxMessage {
-		panic(fmt.Sprintf("itch: a message of %d bytes", len(msg)))
-	}
-	b = binary.BigEndian.AppendUint16(b, uint16(len(msg)))
-	return append(b, msg...)
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(msg))), msg...)
 }

@@ -66,8 +66,10 @@ func TestSample(t *testing.T) {
 	if !bytes.Equal(again, file) {
 		t.Error("framed again it is not the same file")
 	}
-	first, _ := ParseHeader(all[0])
-	last, _ := ParseHeader(all[len(all)-1])
+	var first, last Message
+	if err := errors.Join(first.Parse(all[0]), last.Parse(all[len(all)-1])); err != nil {
+		t.Fatal(err)
+	}
 	if d := last.Timestamp - first.Timestamp; d <= 0 {
 		t.Errorf("the sample spans %v", d)
 	}

@@ -15,48 +15,32 @@
 // day; an order reference names an order for that day, over all symbols; a
 // price has four implied decimal places (1234500 is $123.45).
 //
-// Parse methods keep no reference to the bytes they read and allocate
-// nothing; Append methods allocate only when the slice they append to must
-// grow. Section numbers are those of the edition in force in 2019, the year of
-// the sample in testdata.
+// Section numbers are those of the edition in force in 2019, the year of the
+// sample in testdata.
 package itch
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
+	"strings"
 )
 
 // Type is the first byte of a message.
 type Type byte
 
-// The message types of TotalView-ITCH 5.0. Those with a Parse method in this
-// package carry its name.
+// The message types that this package has fields of.
 const (
-	TypeSystemEvent         Type = 'S' // 4.1, SystemEvent
-	TypeStockDirectory      Type = 'R' // 4.2.1, StockDirectory
-	TypeTradingAction       Type = 'H' // 4.2.2
-	TypeRegSHO              Type = 'Y' // 4.2.3
-	TypeParticipantPosition Type = 'L' // 4.2.4
-	TypeMWCBDecline         Type = 'V' // 4.2.5.1
-	TypeMWCBStatus          Type = 'W' // 4.2.5.2
-	TypeIPOQuoting          Type = 'K' // 4.2.6
-	TypeLULDCollar          Type = 'J' // 4.2.7
-	TypeOperationalHalt     Type = 'h' // 4.2.8
-	TypeAddOrder            Type = 'A' // 4.3.1, AddOrder
-	TypeAddOrderMPID        Type = 'F' // 4.3.2, AddOrder
-	TypeOrderExecuted       Type = 'E' // 4.4.1, OrderExecuted
-	TypeOrderExecutedPrice  Type = 'C' // 4.4.2, OrderExecutedPrice
-	TypeOrderCancel         Type = 'X' // 4.4.3, OrderCancel
-	TypeOrderDelete         Type = 'D' // 4.4.4, OrderDelete
-	TypeOrderReplace        Type = 'U' // 4.4.5, OrderReplace
-	TypeTrade               Type = 'P' // 4.5.1, Trade
-	TypeCrossTrade          Type = 'Q' // 4.5.2
-	TypeBrokenTrade         Type = 'B' // 4.5.3
-	TypeImbalance           Type = 'I' // 4.6
-	TypeRetailInterest      Type = 'N' // 4.7
+	TypeSystemEvent        Type = 'S'
+	TypeStockDirectory     Type = 'R'
+	TypeAddOrder           Type = 'A'
+	TypeAddOrderMPID       Type = 'F' // names the market participant
+	TypeOrderExecuted      Type = 'E'
+	TypeOrderExecutedPrice Type = 'C' // at another price than the order's, as in a cross
+	TypeOrderCancel        Type = 'X' // of a part of an order
+	TypeOrderDelete        Type = 'D'
+	TypeOrderReplace       Type = 'U' // on the same side of the same stock
+	TypeTrade              Type = 'P' // with an order that was not displayed
 )
 
 func (t Type) String() string { return strconv.QuoteRune(rune(t)) }
@@ -64,43 +48,37 @@ func (t Type) String() string { return strconv.QuoteRune(rune(t)) }
 // headerLen is the length in bytes of what all messages begin with.
 const headerLen = 11
 
-// lengths holds the exact length in bytes of each message type, 0 for types
-// that this package has never heard of.
-var lengths = [256]uint8{
-	TypeSystemEvent:         12,
-	TypeStockDirectory:      39,
-	TypeTradingAction:       25,
-	TypeRegSHO:              20,
-	TypeParticipantPosition: 26,
-	TypeMWCBDecline:         35,
-	TypeMWCBStatus:          12,
-	TypeIPOQuoting:          28,
-	TypeLULDCollar:          35,
-	TypeOperationalHalt:     21,
-	TypeAddOrder:            36,
-	TypeAddOrderMPID:        40,
-	TypeOrderExecuted:       31,
-	TypeOrderExecutedPrice:  36,
-	TypeOrderCancel:         23,
-	TypeOrderDelete:         19,
-	TypeOrderReplace:        35,
-	TypeTrade:               44,
-	TypeCrossTrade:          40,
-	TypeBrokenTrade:         19,
-	TypeImbalance:           50,
-	TypeRetailInterest:      20,
+// types has of each type the exact length in bytes, 0 for types that this
+// package does not know, and the offset of the stock, 0 for none.
+var types = [256]struct{ len, stock uint8 }{
+	TypeSystemEvent:        {12, 0},  // section 4.1
+	TypeStockDirectory:     {39, 11}, // 4.2.1
+	'H':                    {25, 11}, // 4.2.2, trading action
+	'Y':                    {20, 11}, // 4.2.3, short sale restriction
+	'L':                    {26, 15}, // 4.2.4, participant position
+	'V':                    {35, 0},  // 4.2.5.1, levels of the market-wide circuit breaker
+	'W':                    {12, 0},  // 4.2.5.2, its status
+	'K':                    {28, 11}, // 4.2.6, quoting period of a new stock
+	'J':                    {35, 11}, // 4.2.7, collar of an auction
+	'h':                    {21, 11}, // 4.2.8, operational halt
+	TypeAddOrder:           {36, 24}, // 4.3.1
+	TypeAddOrderMPID:       {40, 24}, // 4.3.2
+	TypeOrderExecuted:      {31, 0},  // 4.4.1
+	TypeOrderExecutedPrice: {36, 0},  // 4.4.2
+	TypeOrderCancel:        {23, 0},  // 4.4.3
+	TypeOrderDelete:        {19, 0},  // 4.4.4
+	TypeOrderReplace:       {35, 0},  // 4.4.5
+	TypeTrade:              {44, 24}, // 4.5.1
+	'Q':                    {40, 19}, // 4.5.2, cross trade
+	'B':                    {19, 0},  // 4.5.3, broken trade
+	'I':                    {50, 28}, // 4.6, imbalance before an auction
+	'N':                    {20, 11}, // 4.7, retail interest
 }
-
-// Len returns the exact length in bytes of a message of type t, or 0 if the
-// type is unknown.
-func (t Type) Len() int { return int(lengths[t]) }
 
 // Errors of parsing; match with errors.Is.
 var (
 	// ErrLength says that a message does not have the length of its type.
 	ErrLength = errors.New("wrong message length")
-	// ErrType says that a message has another type than the one asked for.
-	ErrType = errors.New("wrong message type")
 	// ErrSide says that the buy/sell indicator is neither 'B' nor 'S'.
 	ErrSide = errors.New("buy/sell indicator is neither B nor S")
 )
@@ -113,7 +91,7 @@ func Check(msg []byte) error {
 		return fmt.Errorf("itch: %w: empty message", ErrLength)
 	}
 	t := Type(msg[0])
-	if want := t.Len(); want != 0 && len(msg) != want {
+	if want := int(types[t].len); want != 0 && len(msg) != want {
 		return fmt.Errorf("itch: %w: %d bytes for type %v, want %d", ErrLength, len(msg), t, want)
 	}
 	if len(msg) < headerLen {
@@ -121,58 +99,15 @@ func Check(msg []byte) error {
 	}
 	switch t {
 	case TypeAddOrder, TypeAddOrderMPID, TypeTrade:
-		return Side(msg[sideAt]).check()
+		if s := Side(msg[sideAt]); s != Buy && s != Sell {
+			return fmt.Errorf("itch: %w: %#02x", ErrSide, byte(s))
+		}
 	}
 	return nil
 }
 
 // sideAt is the offset of the buy/sell indicator in bytes, in all messages that have one.
 const sideAt = 19
-
-// expect is Check for a message that must have type t, of known length.
-func expect(msg []byte, t Type) error {
-	if err := Check(msg); err != nil || Type(msg[0]) == t {
-		return err
-	}
-	return fmt.Errorf("itch: %w: got %v, want %v", ErrType, Type(msg[0]), t)
-}
-
-// Header is what all messages begin with.
-type Header struct {
-	Type      Type
-	Locate    uint16        // stock locate; 0 where a message concerns no single symbol
-	Tracking  uint16        // Nasdaq's own tracking number
-	Timestamp time.Duration // since midnight, New York; 48 bits of nanoseconds on the wire
-}
-
-// ParseHeader reads the header of any message, whatever its type: this is
-// how types without a struct of their own pass through.
-func ParseHeader(msg []byte) (Header, error) {
-	if err := Check(msg); err != nil {
-		return Header{}, err
-	}
-	return header(msg), nil
-}
-
-// header reads the first headerLen bytes, which the caller has made sure of.
-func header(b []byte) Header {
-	return Header{
-		Type:      Type(b[0]),
-		Locate:    binary.BigEndian.Uint16(b[1:]),
-		Tracking:  binary.BigEndian.Uint16(b[3:]),
-		Timestamp: time.Duration(uint64(binary.BigEndian.Uint16(b[5:]))<<32 | uint64(binary.BigEndian.Uint32(b[7:]))),
-	}
-}
-
-// append appends the header with type t, which the callers know better than
-// the caller that filled in the struct.
-func (h Header) append(b []byte, t Type) []byte {
-	b = append(b, byte(t))
-	b = binary.BigEndian.AppendUint16(b, h.Locate)
-	b = binary.BigEndian.AppendUint16(b, h.Tracking)
-	b = binary.BigEndian.AppendUint16(b, uint16(h.Timestamp>>32))
-	return binary.BigEndian.AppendUint32(b, uint32(h.Timestamp))
-}
 
 // Symbol is a stock symbol, padded with spaces on the right.
 type Symbol [8]byte
@@ -185,13 +120,7 @@ func MakeSymbol(s string) Symbol {
 }
 
 // String returns the symbol without its padding.
-func (y Symbol) String() string {
-	n := len(y)
-	for n > 0 && y[n-1] == ' ' {
-		n--
-	}
-	return string(y[:n])
-}
+func (y Symbol) String() string { return strings.TrimRight(string(y[:]), " ") }
 
 // Price is in units of 1/10000 dollar (specification, section 3: Price(4)).
 type Price uint32
@@ -209,12 +138,3 @@ const (
 	Buy  Side = 'B'
 	Sell Side = 'S'
 )
-
-func (s Side) String() string { return string(rune(s)) }
-
-func (s Side) check() error {
-	if s != Buy && s != Sell {
-		return fmt.Errorf("itch: %w: %#02x", ErrSide, byte(s))
-	}
-	return nil
-}

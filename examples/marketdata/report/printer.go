@@ -29,23 +29,17 @@ func New(f *os.File) *Printer {
 	if !term.IsTerminal(fd) || os.Getenv("TERM") == "dumb" {
 		return NewPlain(f)
 	}
-	return NewTerminal(f, func() (int, int) {
+	return &Printer{w: f, size: func() (int, int) {
 		width, height, err := term.GetSize(fd)
 		if err != nil || width <= 0 || height <= 0 {
 			return 80, 24
 		}
 		return width, height
-	})
+	}}
 }
 
 // NewPlain returns a printer that writes one line a frame.
 func NewPlain(w io.Writer) *Printer { return &Printer{w: w} }
-
-// NewTerminal returns a printer that redraws a table in place on a terminal
-// with a size.
-func NewTerminal(w io.Writer, size func() (width, height int)) *Printer {
-	return &Printer{w: w, size: size}
-}
 
 // Live reports whether frames are redrawn in place, so that they may come
 // often.
@@ -107,11 +101,7 @@ func (p *Printer) write(b []byte) {
 // Line is a frame in one line, without its newline.
 func Line(f *Frame) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%5.1fs published %d", f.Elapsed.Seconds(), f.Published)
-	if f.Total > 0 {
-		fmt.Fprintf(&b, " of %d", f.Total)
-	}
-	fmt.Fprintf(&b, " (%s/s)", Count(f.Rate))
+	fmt.Fprintf(&b, "%5.1fs published %d of %d (%s/s)", f.Elapsed.Seconds(), f.Published, f.Total, Count(f.Rate))
 	if len(f.Subscribers) > 0 {
 		least, worst := f.Subscribers[0].Messages, Percentiles{}
 		var gaps, repairs uint64
@@ -136,11 +126,8 @@ func Line(f *Frame) string {
 // symbols, then the subscribers.
 func Table(f *Frame) string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%.1f s   published %d", f.Elapsed.Seconds(), f.Published)
-	if f.Total > 0 {
-		fmt.Fprintf(&b, " of %d (%.0f %%)", f.Total, 100*float64(f.Published)/float64(f.Total))
-	}
-	fmt.Fprintf(&b, "   %s messages/s\n", Count(f.Rate))
+	fmt.Fprintf(&b, "%.1f s   published %d of %d (%.0f %%)   %s messages/s\n",
+		f.Elapsed.Seconds(), f.Published, f.Total, 100*float64(f.Published)/float64(f.Total), Count(f.Rate))
 
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(f.Top) > 0 {
@@ -153,9 +140,9 @@ func Table(f *Frame) string {
 	if len(f.Subscribers) > 0 {
 		// Within 80 columns, the most important ones first.
 		fmt.Fprintln(t, "\nsubscriber\tmessages\trate/s\trepairs\tgaps\tlost\tp50\tp99\tp99.9\tmax\t")
-		for _, s := range f.Subscribers {
+		for i, s := range f.Subscribers {
 			l := s.Latency
-			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", s.Name, s.Messages, Count(s.Rate),
+			fmt.Fprintf(t, "%d\t%d\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t\n", i+1, s.Messages, Count(s.Rate),
 				s.Repairs, s.Gaps, s.Lost,
 				Duration(l.P50), Duration(l.P99), Duration(l.P999), Duration(l.Max))
 		}
@@ -189,16 +176,19 @@ func Duration(d time.Duration) string {
 		return "-"
 	case d < time.Microsecond:
 		return fmt.Sprintf("%d ns", d)
-	case d < 100*time.Microsecond:
-		return fmt.Sprintf("%.1f µs", float64(d)/1e3)
 	case d < time.Millisecond:
-		return fmt.Sprintf("%.0f µs", float64(d)/1e3)
-	case d < 100*time.Millisecond:
-		return fmt.Sprintf("%.1f ms", float64(d)/1e6)
+		return digits(float64(d)/1e3) + " µs"
 	case d < time.Second:
-		return fmt.Sprintf("%.0f ms", float64(d)/1e6)
+		return digits(float64(d)/1e6) + " ms"
 	}
 	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+func digits(x float64) string {
+	if x < 100 {
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
 }
 
 // Count is a number in thousands or millions where that is shorter.
