@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -307,11 +306,11 @@ func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (ui
 	if err := m.parseGroup(false); err != nil {
 		return 0, err
 	}
-	m.report = newMckeyReport(m, &env{stdout: io.Discard})
 	if host.Peer == nil {
 		peer := *host
 		host.Peer = &peer // this host itself
 	}
-	err = m.sides(ctx, host)
-	return m.report.received(), err
+	err = m.transfer(ctx, host)
+	got, _ := m.sides[0].counts()
+	return got, err
 }

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -13,9 +17,7 @@ import (
 
 // mckey is the counterpart of rdma-core's mckey(1): it joins an RDMA multicast
 // group and sends to it, or receives from it. The two can be mixed on a network.
-//
-// mckeyside.go joins and leaves, mckeydata.go sends and receives, and
-// mckeyreport.go says what happened.
+// mckeyside.go has its connections.
 type mckey struct {
 	url               string
 	groupText, mgid   string
@@ -30,7 +32,10 @@ type mckey struct {
 
 	sim         bool // the URL names a simulated subnet
 	group, bind rdma.Addr
-	report      *mckeyReport
+	sides       []*mckeySide // the receiver, the sender, or both
+
+	mu  sync.Mutex // guards what follows, and the counts of messages
+	out io.Writer
 }
 
 // Defaults of mckey(1), and what it does not have: limits to waiting.
@@ -43,6 +48,8 @@ const (
 	mckeyMaxConns = 64
 	// mckeyMaxCount times all pairs of connections is still a number.
 	mckeyMaxCount = 1 << 48
+	// mckeyListed bounds the messages of a connection that are listed.
+	mckeyListed = 20
 )
 
 // Exit codes of mckey beside those of all commands.
@@ -52,20 +59,137 @@ const (
 	exitNoDevice = 5
 )
 
-// exitError ends a command with a code of its own.
-type exitError struct {
-	code int
-	err  error
+func mckeyCommand() command {
+	return command{
+		name:    "mckey",
+		summary: "join an RDMA multicast group, and send or receive: test an RDMA fabric",
+		usage: []string{
+			"fanfare mckey -t URL [flags]        receive",
+			"fanfare mckey -t URL -s [flags]     send",
+			"fanfare mckey -t sim:// [flags]     both, on a simulated subnet",
+		},
+		about: `It is the counterpart of rdma-core's mckey, which can be the other side. The
+receiver ends when it has as many messages as -C says on each connection. Start it
+first: UD multicast does not repeat what nobody heard.
+`,
+		notes: `Each connection tells of the join what RDMA CM's event says (MGID, MLID, Q_Key,
+QPN), and of the first 20 messages length, immediate, and QPN and GID they came
+from. A sender puts its QPN into the immediate, as the original does.
+`,
+		examples: []string{
+			"fanfare mckey -t sim://",
+			"fanfare mckey -t 'sim://?flavor=roce' -o -C 100 -json",
+			"fanfare mckey -t roce://eth0 -m 239.1.2.3",
+			"fanfare mckey -t roce://eth0 -m 239.1.2.3 -s -o",
+		},
+		exits: []word{
+			{"3", "the group was not joined, or its membership was lost"},
+			{"4", "messages came that have another length than -S says, or whose immediate is not the QPN they came from"},
+			{"5", "no such device, or no RDMA on this host"},
+		},
+		exitNotes: `It is 0 for a receiver when all came, and 1 when some were missing at the end of
+-timeout. A sender's 0 says that all were sent, not that anybody heard them.
+`,
+		flags: flagsOf(func() *mckey { return new(mckey) }),
+	}
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
+func (m *mckey) register(fs *flagSet) {
+	stringVar(fs, &m.url, "t", "", "the fabric by its `URL`.\n"+
+		"sim:// simulates two hosts on an InfiniBand subnet in this process (options flavor=roce, mtu, switches, latency=5us, "+
+		"loss=0.1, dup, reorder, seed=1, sendonly=off, mlids).\n"+
+		"roce://eth0 is RoCEv2 over plain sockets, rdma://mlx5_0 is rdma-core (in programs built with -tags rdma). A device is named "+
+		"by itself, its interface or its address; without a name: the first active")
+	stringVar(fs, &m.groupText, "m", mckeyGroup, "IP address of the `GROUP`")
+	stringVar(fs, &m.mgid, "M", "", "the group by its `MGID`, as it is (InfiniBand only); 0: a new one that the subnet manager makes up, "+
+		"and that is printed. The original wants -b with it; here -t names the port already")
+	stringVar(fs, &m.bindText, "b", "", "IP `ADDRESS` of this host to use, instead of the first of the device")
+	boolVar(fs, &m.send, "s", "send, and do not receive")
+	boolVar(fs, &m.sendOnly, "o", "join as send-only full member: can be heard, never hears")
+	intVar(fs, &m.connections, "c", 1, "`N` connections: queue pairs that join the group, at most 64 and what the device attaches to "+
+		"a group (Soft-RoCE: 56)")
+	countVar(fs, &m.count, "C", mckeyCount, "`COUNT` messages to send on each connection, or to wait for on each")
+	intVar(fs, &m.size, "S", mckeySize, "`BYTES` in a message, at most the port's MTU")
+	rateVar(fs, &m.rate, "rate", "send at most `N` messages a second on each connection; 0, the default: no limit. A receiver holds up "+
+		"to 1024 in its queue")
+	durationVar(fs, &m.timeout, "timeout", mckeyTimeout, "how long to wait for all joins, and then as long again for all messages, after -settle")
+	durationVar(fs, &m.settling, "settle", mckeySettling, "how long to wait from the join to the first message sent, while switches learn of "+
+		"members; on sim:// 0 unless given")
+	boolVar(fs, &m.json, "json", "results as JSON objects on standard output")
+	boolVar(fs, &m.quiet, "q", "nothing on standard output but what -json writes")
+}
 
-// schemesWithout lists URL schemes for people.
-func schemesWithout(not string) string {
+func (m *mckey) check(fs *flagSet, operands []string) error {
+	scheme, _, _ := strings.Cut(m.url, ":")
+	m.sim = strings.EqualFold(scheme, "sim")
+	switch {
+	case len(operands) > 0:
+		return usagef("mckey takes no arguments: %q is too many", operands[0])
+	case m.url == "":
+		return usagef("name the fabric with -t: sim:// simulates one in this process, others are %s", mckeyOtherSchemes())
+	case fs.isSet("m") && fs.isSet("M"):
+		return usagef("-m and -M both name the group: give one of them")
+	case m.connections < 1 || m.connections > mckeyMaxConns:
+		return usagef("-c %d must be from 1 to %d", m.connections, mckeyMaxConns)
+	case m.count < 1:
+		return usagef("-C 0 is no message: it must be 1 or more")
+	case m.count > mckeyMaxCount:
+		return usagef("-C %d is too many: it must be at most %d", m.count, uint64(mckeyMaxCount))
+	case m.size < 0 || m.size > 4096:
+		return usagef("-S %d must be from 0 to 4096 bytes, the largest RDMA MTU", m.size)
+	case m.timeout <= 0:
+		return usagef("-timeout %v must be more than 0", m.timeout)
+	case m.settling < 0:
+		return usagef("-settle %v must not be negative", m.settling)
+	case m.sim && m.send:
+		return usagef("-s is for networks: on sim:// both sides run in this process")
+	case m.sim && m.bindText != "":
+		return usagef("-b is for networks: hosts on sim:// have addresses of their own")
+	case m.sendOnly && !m.send && !m.sim:
+		return usagef("-o is how a sender joins: give -s too")
+	}
+	if m.sim && !fs.isSet("settle") {
+		m.settling = 0 // its switches know of a join when its event comes
+	}
+	if err := m.parseGroup(fs.isSet("M")); err != nil {
+		return err
+	}
+	if m.bindText != "" {
+		a, err := rdma.ParseAddr(m.bindText)
+		if err != nil || a.IP.IsMulticast() || a.IsWildcard() {
+			return usagef("-b %q must be an IP address of this host", m.bindText)
+		}
+		m.bind = a
+	}
+	return nil
+}
+
+func (m *mckey) parseGroup(unmapped bool) error {
+	if !unmapped {
+		ip, err := netip.ParseAddr(m.groupText)
+		if err != nil || !ip.Unmap().IsMulticast() {
+			return usagef("-m %q must be a multicast address such as %s", m.groupText, mckeyGroup)
+		}
+		m.group = rdma.IPAddr(ip)
+		return nil
+	}
+	if m.mgid == "0" {
+		m.group = rdma.IBAddr(rdma.GID{})
+		return nil
+	}
+	gid, err := rdma.ParseGID(m.mgid)
+	if err != nil || !gid.IsMulticast() {
+		return usagef("-M %q must be an MGID such as ff12:4001:ffff::f01:203, or 0 for one that the subnet manager makes up", m.mgid)
+	}
+	m.group = rdma.IBAddr(gid)
+	return nil
+}
+
+// mckeyOtherSchemes lists the URL schemes of networks, for people.
+func mckeyOtherSchemes() string {
 	var list []string
 	for _, s := range fabricurl.RDMASchemes() {
-		if s != not {
+		if s != "sim" {
 			list = append(list, s+"://DEVICE")
 		}
 	}
@@ -73,86 +197,144 @@ func schemesWithout(not string) string {
 }
 
 func (m *mckey) run(ctx context.Context, e *env) error {
-	m.report = newMckeyReport(m, e)
+	m.out = e.stdout
 	host, err := fabricurl.OpenHost(m.url)
-	var ue *fabricurl.Error
 	switch {
-	case errors.As(err, &ue):
+	case errors.As(err, new(*fabricurl.Error)):
 		return &usageError{err}
 	case err != nil:
 		err = &exitError{exitNoDevice, err}
 	default:
 		defer host.Close()
-		err = m.sides(ctx, host)
+		err = m.transfer(ctx, host)
 	}
-	if sum := m.report.summarize(err); err == nil {
-		err = sum
+	return cmp.Or(err, m.summarize(err))
+}
+
+// transfer joins, sends and receives as what this process is: the sender, the receiver, or both.
+func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) {
+	rx, tx := &mckeySide{m: m, role: roleReceiver, host: host, expect: m.count}, &mckeySide{m: m, role: roleSender, host: host}
+	switch {
+	case host.Peer != nil:
+		tx.host = host.Peer
+		rx.expect *= uint64(m.connections) // each receiving connection hears all sending ones
+		m.sides = []*mckeySide{rx, tx}
+	case m.send:
+		m.sides = []*mckeySide{tx}
+	default:
+		m.sides = []*mckeySide{rx}
 	}
+	group := m.group
+	var transfers []func(context.Context) error
+	for _, s := range m.sides {
+		defer func() { err = cmp.Or(err, s.close()) }()
+		if group, err = s.join(ctx, group); err != nil {
+			return err
+		}
+		transfers = append(transfers, s.transfer)
+	}
+	return together(ctx, transfers...)
+}
+
+// together runs all until the first error, which ends the others and is returned.
+func together(ctx context.Context, all ...func(context.Context) error) (first error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make(chan error, len(all))
+	for _, f := range all {
+		go func() { errs <- f(ctx) }()
+	}
+	for range all {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+			cancel()
+		}
+	}
+	return first
+}
+
+// mckeyJoin is what RDMA CM's event says of a join (type "join").
+type mckeyJoin struct {
+	Type       string `json:"type"`
+	Role       string `json:"role"`
+	Connection int    `json:"connection"`
+	Device     string `json:"device"`
+	Port       uint8  `json:"port"`
+	LinkLayer  string `json:"link_layer"`
+	LocalQPN   string `json:"local_qpn"`
+	Member     string `json:"member"`
+	DGID       string `json:"dgid"`
+	MLID       string `json:"mlid"`
+	QPN        string `json:"qpn"`
+	QKey       string `json:"qkey"`
+	SL         uint8  `json:"sl"`
+	SGIDIndex  int    `json:"sgid_index"`
+	HopLimit   uint8  `json:"hop_limit"`
+}
+
+// mckeyMessage is a received message (type "message").
+type mckeyMessage struct {
+	Type       string `json:"type"`
+	Role       string `json:"role"` // the receiver's
+	Connection int    `json:"connection"`
+	Number     uint64 `json:"number"` // from 1
+	Bytes      int    `json:"bytes"`
+	Immediate  string `json:"immediate,omitempty"`
+	SourceQPN  string `json:"source_qpn"`
+	SourceGID  string `json:"source_gid,omitempty"`
+	AsExpected bool   `json:"as_expected"` // it has the length of -S and its sender's QPN as immediate
+}
+
+// mckeySummary is the result (type "summary"). Counts are sums over all
+// connections.
+type mckeySummary struct {
+	Type     string `json:"type"`
+	Role     string `json:"role"` // of this process
+	Sent     uint64 `json:"sent"`
+	Received uint64 `json:"received"`
+	Expected uint64 `json:"expected"` // to receive
+	Strange  uint64 `json:"strange"`
+	Complete bool   `json:"complete"`
+	Error    string `json:"error,omitempty"`
+}
+
+// write writes one form or the other.
+func (m *mckey) write(v any, format string, args ...any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.json:
+		return newJSONLines(m.out).write(v)
+	case m.quiet:
+		return nil
+	}
+	_, err := fmt.Fprintf(m.out, format, args...)
 	return err
 }
 
-// sides runs what this process is: the sender, the receiver, or both.
-func (m *mckey) sides(ctx context.Context, host *fabricurl.Host) (err error) {
-	end := func(s *mckeySide) {
-		if cerr := s.close(); err == nil {
-			err = cerr
+// summarize writes the result, err being why it ended early.
+func (m *mckey) summarize(err error) error {
+	s := mckeySummary{Type: "summary", Role: roleReceiver, Complete: err == nil}
+	if m.sim {
+		s.Role = "both"
+	} else if m.send {
+		s.Role = roleSender
+	}
+	if err != nil {
+		s.Error = err.Error()
+	}
+	text := ""
+	for _, side := range m.sides {
+		n, strange := side.counts()
+		switch s.Strange += strange; {
+		case !side.joined:
+		case side.role == roleSender:
+			s.Sent = n
+			text += fmt.Sprintf("sender: %s of %d bytes sent\n", count(n, "message"), m.size)
+		default:
+			s.Received, s.Expected = n, side.expect*uint64(len(side.conns))
+			text += fmt.Sprintf("receiver: %d of %s received\n", n, count(s.Expected, "message"))
 		}
 	}
-	if host.Peer == nil {
-		role := roleReceiver
-		if m.send {
-			role = roleSender
-		}
-		s := &mckeySide{m: m, role: role, host: host, expect: m.count}
-		defer end(s)
-		if err := s.join(ctx, m.group); err != nil {
-			return err
-		}
-		return s.transfer(ctx)
-	}
-	// Each receiving connection hears all sending ones.
-	rx := &mckeySide{m: m, role: roleReceiver, host: host, expect: m.count * uint64(m.connections)}
-	defer end(rx)
-	if err := rx.join(ctx, m.group); err != nil {
-		return err
-	}
-	tx := &mckeySide{m: m, role: roleSender, host: host.Peer}
-	defer end(tx)
-	if err := tx.join(ctx, rx.senderGroup(m.group)); err != nil {
-		return err
-	}
-	var wg sync.WaitGroup
-	var sendErr error
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	wg.Go(func() {
-		if sendErr = tx.transfer(ctx); sendErr != nil {
-			cancel(sendErr)
-		}
-	})
-	recvErr := rx.transfer(ctx)
-	if recvErr != nil {
-		cancel(recvErr)
-	}
-	wg.Wait()
-	if sendErr != nil {
-		return sendErr
-	}
-	return recvErr
-}
-
-var errMckeyTimeout = errors.New("time is up")
-
-// withTimeout bounds a step by -timeout.
-func (m *mckey) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, m.timeout, errMckeyTimeout)
-}
-
-// noGroup is err with exit code 3, unless the context ended for another reason
-// than -timeout.
-func noGroup(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && cause != errMckeyTimeout {
-		return cause
-	}
-	return &exitError{exitNoGroup, err}
+	return m.write(&s, "%s", text)
 }

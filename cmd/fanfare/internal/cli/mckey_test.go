@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -159,7 +160,7 @@ func TestMckeyAttachLimit(t *testing.T) {
 	} {
 		s := mckeySideOf(t, c.role, host, 1, 10)
 		s.m.connections, s.m.sendOnly = c.conns, c.sendOnly
-		err := s.join(t.Context(), s.m.group)
+		_, err := s.join(t.Context(), s.m.group)
 		var ue *usageError
 		if (err == nil) != c.ok || !c.ok && (!errors.As(err, &ue) || !strings.Contains(err.Error(), "-c 3 is too many for device sim0: it attaches at most 2")) {
 			t.Errorf("%+v: %v", c, err)
@@ -174,8 +175,7 @@ func TestMckeyAttachLimit(t *testing.T) {
 func mckeySideOf(t *testing.T, role string, host *fabricurl.Host, expect uint64, size int) *mckeySide {
 	t.Helper()
 	m := &mckey{size: size, count: expect, connections: 1, timeout: time.Minute}
-	var out strings.Builder
-	m.report = newMckeyReport(m, &env{stdout: &out})
+	m.out = io.Discard
 	if err := m.parseGroup(false); err == nil {
 		t.Fatal("no group is a group")
 	}
@@ -203,7 +203,7 @@ func TestMckeyStrangeMessages(t *testing.T) {
 		defer host.Close()
 		rx, tx := mckeySideOf(t, roleReceiver, host, 5, 100), mckeySideOf(t, roleSender, host.Peer, 5, 99)
 		for _, s := range []*mckeySide{rx, tx} {
-			if err := s.join(t.Context(), s.m.group); err != nil {
+			if _, err := s.join(t.Context(), s.m.group); err != nil {
 				t.Fatal(err)
 			}
 			defer s.close()
@@ -243,7 +243,7 @@ func TestMckeyReceiverEnds(t *testing.T) {
 				rx := mckeySideOf(t, roleReceiver, host, 5, 100)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				if err := rx.join(ctx, rx.m.group); err != nil {
+				if _, err := rx.join(ctx, rx.m.group); err != nil {
 					t.Fatal(err)
 				}
 				errs := make(chan error)
