@@ -82,77 +82,35 @@ func (l *loss) show(e *env, r *losses.Report) error {
 	}
 	lines := newJSONLines(e.stdout)
 	for i := range r.Findings {
-		if err := lines.write(lossAsJSON(&r.Findings[i])); err != nil {
+		if err := lines.write(&r.Findings[i]); err != nil {
 			return err
 		}
 	}
 	return lines.write(lossSummaryOf(r))
 }
 
-// jsonFinding is one finding of loss.
-type jsonFinding struct {
-	Type         losses.Kind `json:"type"` // lost, event or dropped
-	Cause        string      `json:"cause"`
-	First        time.Time   `json:"first"`
-	Last         time.Time   `json:"last"`
-	Process      string      `json:"process"`
-	Bus          string      `json:"bus"`
-	Publisher    string      `json:"publisher,omitempty"`
-	Subscriber   string      `json:"subscriber,omitempty"`
-	Subscription string      `json:"subscription,omitempty"`
-	Topics       []string    `json:"topics,omitempty"`
-	OtherTopics  int         `json:"other_topics,omitempty"`
-	Group        string      `json:"group,omitempty"`
-	Leg          string      `json:"leg,omitempty"`
-	For          float64     `json:"for_s,omitempty"`          // of events
-	Behind       uint64      `json:"behind_packets,omitempty"` // of events
-	Times        uint64      `json:"times,omitempty"`          // gaps or events
-	Messages     uint64      `json:"messages,omitempty"`       // as far as known
-	Unknown      uint64      `json:"gaps_unknown,omitempty"`
-	Packets      uint64      `json:"packets,omitempty"` // of dropped
-	Ways         []string    `json:"ways,omitempty"`    // where they came from
-	Why          string      `json:"why"`
-	Do           string      `json:"do"`
-}
-
-func lossAsJSON(f *losses.Finding) *jsonFinding {
-	return &jsonFinding{
-		f.Kind, f.Cause, f.First, f.Last, f.Process, f.Bus, f.Publisher, f.Subscriber, f.Subscription, f.Topics, f.OtherTopics, f.Group, f.Leg, f.For.Seconds(), f.Behind,
-		f.Times, f.Messages, f.Unknown, f.Packets, f.Ways, f.Why, f.Do,
-	}
-}
-
 // lossSummary is the last object of loss.
 type lossSummary struct {
-	Type      string            `json:"type"` // "summary"
-	From      time.Time         `json:"from"`
-	To        time.Time         `json:"to"`
-	Gaps      uint64            `json:"gaps"`
-	Messages  uint64            `json:"messages"` // lost for good, as far as known
-	Unknown   uint64            `json:"gaps_unknown"`
-	Missing   uint64            `json:"packets_missing"`
-	Repaired  uint64            `json:"packets_repaired"`
-	Late      uint64            `json:"packets_late"`
-	Lost      uint64            `json:"packets_lost"`
-	Processes []jsonLossProcess `json:"processes"`
-	Unread    []string          `json:"unread"` // sockets that could not be read, and why
-}
-
-type jsonLossProcess struct {
-	Process string    `json:"process"`
-	Buses   int       `json:"buses"`
-	From    time.Time `json:"from"` // it knows what was lost from then on
+	Type      string           `json:"type"` // "summary"
+	From      time.Time        `json:"from"`
+	To        time.Time        `json:"to"`
+	Gaps      uint64           `json:"gaps"`
+	Messages  uint64           `json:"messages"` // lost for good, as far as known
+	Unknown   uint64           `json:"gaps_unknown"`
+	Missing   uint64           `json:"packets_missing"`
+	Repaired  uint64           `json:"packets_repaired"`
+	Late      uint64           `json:"packets_late"`
+	Lost      uint64           `json:"packets_lost"`
+	Processes []losses.Process `json:"processes"`
+	Unread    []string         `json:"unread"` // sockets that could not be read, and why
 }
 
 func lossSummaryOf(r *losses.Report) *lossSummary {
 	gaps, messages, unknown := r.Messages()
-	s := &lossSummary{
-		"summary", r.From, r.To, gaps, messages, unknown, r.Repairs.Missing, r.Repairs.Repaired, r.Repairs.Late, r.Repairs.Lost, []jsonLossProcess{}, append([]string{}, r.Unread...),
+	return &lossSummary{
+		"summary", r.From, r.To, gaps, messages, unknown, r.Repairs.Missing, r.Repairs.Repaired, r.Repairs.Late, r.Repairs.Lost,
+		append([]losses.Process{}, r.Processes...), append([]string{}, r.Unread...),
 	}
-	for _, p := range r.Processes {
-		s.Processes = append(s.Processes, jsonLossProcess{p.Name, p.Buses, p.From})
-	}
-	return s
 }
 
 // goOn tells what is lost from now on.
@@ -191,7 +149,7 @@ func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
 // tell writes one finding as it happens.
 func (l *loss) tell(e *env, f *losses.Finding) error {
 	if l.json {
-		return newJSONLines(e.stdout).write(lossAsJSON(f))
+		return newJSONLines(e.stdout).write(f)
 	}
 	_, err := fmt.Fprintln(e.stdout, printable(f.Line()))
 	return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
@@ -72,7 +71,7 @@ func (h *Hearing) Silenced() bool {
 func (h *Hearing) Text(s *inspect.Subscription) string {
 	switch {
 	case h.Of != nil:
-		text := fmt.Sprintf("publisher %s of %s was lost %s ago", cmp.Or(h.Of.Name, h.Of.Publisher), SubscriptionName(s), span(time.Duration(h.Of.LostFor*float64(time.Second))))
+		text := fmt.Sprintf("publisher %s of %s was lost %s ago", cmp.Or(h.Of.Name, h.Of.Publisher), SubscriptionName(s), span(seconds(h.Of.LostFor)))
 		if h.Peers == 0 {
 			text += ", and no other is heard"
 		}

@@ -34,40 +34,48 @@ const (
 // Finding is losses of one cause in one bus: those of a publisher to a subscription, or
 // what happened to one subscriber.
 type Finding struct {
-	Kind        Kind
-	Cause       string // label of a cause or an event
-	First, Last time.Time
-	Process     string // program and number
-	Bus         string // its name, or its id
+	Kind    Kind      `json:"type"`
+	Cause   string    `json:"cause"` // label of a cause or an event
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+	Process string    `json:"process"` // program and number
+	Bus     string    `json:"bus"`     // its name, or its id
 	// Publisher and Subscriber are name, id and address, as far as known.
-	Publisher, Subscriber string
+	Publisher  string `json:"publisher,omitempty"`
+	Subscriber string `json:"subscriber,omitempty"`
 	// Subscription is the topics of the one that lost them, and Topics are those that lost
 	// messages: the first few. OtherTopics is how many more there are at least.
-	Subscription string
-	Topics       []string
-	OtherTopics  int
-	Group, Leg   string
+	Subscription string   `json:"subscription,omitempty"`
+	Topics       []string `json:"topics,omitempty"`
+	OtherTopics  int      `json:"other_topics,omitempty"`
+	Group        string   `json:"group,omitempty"`
+	Leg          string   `json:"leg,omitempty"`
 	// For is how long an event lasted, and Behind how many packets who it is about was behind,
 	// when it happened last; 0: not known.
-	For    time.Duration
-	Behind uint64
+	For    float64 `json:"for_s,omitempty"`
+	Behind uint64  `json:"behind_packets,omitempty"`
 	// Times is how many gaps or events they are, Messages how many messages were lost, as
 	// far as known, and Unknown in how many gaps that cannot be known.
-	Times, Messages, Unknown uint64
-	Packets                  uint64 // of Dropped
+	Times    uint64 `json:"times,omitempty"`
+	Messages uint64 `json:"messages,omitempty"`
+	Unknown  uint64 `json:"gaps_unknown,omitempty"`
+	Packets  uint64 `json:"packets,omitempty"` // of Dropped
 	// Ways are where missing packets came from: of Dropped with cause fabric.
-	Ways []string
-	Why  string
-	Do   string
+	Ways []string `json:"ways,omitempty"`
+	Why  string   `json:"why"`
+	Do   string   `json:"do"`
 
 	still bool // the process did not run, at that time
 }
 
+// seconds is a time that inspect has as a number.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 // Process is one that was looked at.
 type Process struct {
-	Name  string
-	Buses int
-	From  time.Time // the record of its oldest bus begins here
+	Name  string    `json:"process"`
+	Buses int       `json:"buses"`
+	From  time.Time `json:"from"` // the record of its oldest bus begins here
 }
 
 // Repairs are packets that were missing in one bus.
@@ -225,9 +233,9 @@ func stoodStill(of []Finding) {
 		for j := range of {
 			f := &of[j]
 			here := f.Kind == Lost || f.Cause == "socket_overflow" || f.Cause == "receive_queue_empty"
-			if here && !f.still && !f.Last.Before(s.First.Add(-s.For)) && f.First.Before(s.Last.Add(time.Minute)) {
+			if here && !f.still && !f.Last.Before(s.First.Add(-seconds(s.For))) && f.First.Before(s.Last.Add(time.Minute)) {
 				f.still = true
-				f.Do = fmt.Sprintf("See first why this process did not run for %v up to %s: that may be all of it. ", s.For.Round(100*time.Millisecond), s.Last.Local().Format("15:04:05")) + f.Do
+				f.Do = fmt.Sprintf("See first why this process did not run for %v up to %s: that may be all of it. ", seconds(s.For).Round(100*time.Millisecond), s.Last.Local().Format("15:04:05")) + f.Do
 			}
 		}
 	}
@@ -276,7 +284,7 @@ func (f *Finding) take(x *inspect.Loss) {
 		f.Last = x.Last
 	}
 	if x.Event {
-		f.For, f.Behind = time.Duration(x.For*float64(time.Second)), x.Behind
+		f.For, f.Behind = x.For, x.Behind
 	}
 	f.Times += x.Times
 	f.Messages += x.Messages
@@ -296,7 +304,7 @@ func (h *host) older(o *inspect.OlderLosses) Finding {
 	f := Finding{
 		Kind: Lost, Cause: o.Cause, First: o.First, Last: o.Last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Times: o.Times, Messages: o.Messages, Why: Why(o.Cause),
 	}
-	if table[o.Cause].why != "" && infos()[o.Cause].Label == "" {
+	if table[o.Cause].why != "" && Causes()[o.Cause].Label == "" {
 		f.Kind = Happened
 	}
 	f.Do = Do(o.Cause, h.evidence(&f, "", ""))

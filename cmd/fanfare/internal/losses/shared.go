@@ -11,7 +11,7 @@ import (
 // moreShared is how to have more shared memory, in the directories of the bus.
 func moreShared(e *Evidence) string {
 	if len(e.Shared) == 0 {
-		return infos()["no_memory"].Remedy
+		return Causes()["no_memory"].Remedy
 	}
 	more := "mount -o remount,size=1G " + sharedDirs(e, "")
 	if len(e.Shared) > 1 {

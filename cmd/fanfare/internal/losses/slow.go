@@ -89,7 +89,7 @@ func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 		}
 	}
 	for _, x := range b.Losses.Older {
-		if _, isCause := infos()[x.Cause]; isCause && now.Sub(x.Last) < lostLately {
+		if _, isCause := Causes()[x.Cause]; isCause && now.Sub(x.Last) < lostLately {
 			lost = append(lost, inspect.Loss{First: x.First, Last: x.Last, Cause: x.Cause, Times: x.Times, Messages: x.Messages})
 		}
 	}

@@ -165,7 +165,7 @@ func (f *Finding) happened() (s string) {
 		}
 	}
 	part(f.Times > 1, "%d times", f.Times)
-	part(f.For > 0, "for %v", f.For.Round(100*time.Millisecond))
+	part(f.For > 0, "for %v", seconds(f.For).Round(100*time.Millisecond))
 	part(f.Behind > 0 && f.Subscriber != "", "%s behind", plural(f.Behind, "packet", "packets"))
 	return s
 }

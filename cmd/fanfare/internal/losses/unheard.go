@@ -36,16 +36,16 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 		for i := range s.Snapshot.Buses {
 			b := &s.Snapshot.Buses[i]
 			for _, publishes := range []bool{true, false} {
-				seconds := b.NoPublisher
+				silent := b.NoPublisher
 				if publishes {
-					seconds = b.NoSubscriber
+					silent = b.NoSubscriber
 				}
-				if seconds == 0 {
+				if silent == 0 {
 					continue
 				}
 				u := Unheard{
 					Process: s.Snapshot.Process.Name(), PID: s.Snapshot.Process.PID, Epoch: b.Epoch, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
-					Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: time.Duration(seconds * float64(time.Second)),
+					Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: seconds(silent),
 				}
 				look.elsewhere(&u, b)
 				all = append(all, u)
@@ -196,7 +196,7 @@ func (r *Report) unheard(seen []inspect.Seen) {
 	for _, u := range FindUnheard(seen) {
 		r.Findings = append(r.Findings, Finding{
 			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
-			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For, Why: upperFirst(u.Text()) + ".", Do: u.Do(),
+			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For.Seconds(), Why: upperFirst(u.Text()) + ".", Do: u.Do(),
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
-	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // What is said of one row, when it is chosen.
@@ -79,7 +79,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 		lines = append(lines, line("ended", "%s", x.Ended))
 	}
 	for _, c := range x.Causes {
-		lines = append(lines, line("lost", "%s in %s: %s. %s", count(c.Messages, "message"), count(c.Gaps, "gap"), c.Cause, causeOf(c.Cause).Remedy))
+		lines = append(lines, line("lost", "%s in %s: %s. %s", count(c.Messages, "message"), count(c.Gaps, "gap"), c.Cause, losses.Causes()[c.Cause].Remedy))
 	}
 	for _, p := range x.seen.Publishers {
 		what := fmt.Sprintf("%s behind (group %s)", count(p.Lag, "packet"), p.Group)
@@ -89,7 +89,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 		if p.LostFor > 0 {
 			what += ", lost " + duration(p.LostFor) + " ago"
 		}
-		lines = append(lines, line("  from "+printable(orText(p.Name, p.Publisher)), "%s", what))
+		lines = append(lines, line("  from "+printable(cmp.Or(p.Name, p.Publisher)), "%s", what))
 	}
 	return lines
 }
@@ -103,13 +103,6 @@ func (x *Subscription) hears() string {
 		return x.hearing.State + "; " + x.hearing.Why
 	}
 	return x.hearing.State
-}
-
-func orText(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func (f *Figures) streamDetail(x *Stream) [][2]string {
@@ -174,7 +167,7 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 }
 
 func (f *Figures) lossDetail(x *Loss) [][2]string {
-	c := causeOf(x.Cause.Cause)
+	c := losses.Causes()[x.Cause.Cause]
 	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
 	lines = append(lines, line("dropped", "%s, %s a second", count(x.Dropped, "packet"), rate(x.Rate).text), line("given up", "%s", count(x.Lost, "packet")),
 		line("lost", "%s, as far as known, in %s", count(x.Messages, "message"), count(x.Gaps, "gap")))
@@ -183,18 +176,6 @@ func (f *Figures) lossDetail(x *Loss) [][2]string {
 	}
 	return lines
 }
-
-// causeOf is what is known of a cause.
-func causeOf(label string) pubsub.CauseInfo {
-	for _, c := range causes {
-		if c.Label == label {
-			return c
-		}
-	}
-	return pubsub.CauseInfo{Label: label}
-}
-
-var causes = pubsub.Causes()
 
 func (f *Figures) busDetail(x *Bus) [][2]string {
 	lines := append(x.lines(), line("state", "%s %s", x.State, x.Problem), line("open for", "%s", duration(f.Time.Sub(x.Since).Seconds())))

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ func (s *Screen) Text() string {
 		w.lines(strings.Split(strings.TrimSpace(helpText), "\n"))
 	case s.figures == nil:
 		w.line(bold, "fanfare top")
-		w.wrap(orText(s.failure, "looking …"))
+		w.wrap(cmp.Or(s.failure, "looking …"))
 	default:
 		s.header(&w)
 		s.tabs(&w)
@@ -98,7 +99,7 @@ func (s *Screen) Text() string {
 func (s *Screen) header(w *writer) {
 	f := s.figures
 	t := &f.Total
-	title := fmt.Sprintf("fanfare top · %s · %s, %s · %s", orText(printable(f.Host.Name), "this host"), count(t.Processes, "process"), count(len(f.Buses), "bus"), clock(f.Time))
+	title := fmt.Sprintf("fanfare top · %s · %s, %s · %s", cmp.Or(printable(f.Host.Name), "this host"), count(t.Processes, "process"), count(len(f.Buses), "bus"), clock(f.Time))
 	if s.paused {
 		title += " · PAUSED"
 	}
@@ -319,9 +320,4 @@ fanfare top: keys
 interval; all other figures count since a bus was opened.
 `
 
-func count[T int | int64 | uint64](n T, noun string) string {
-	if strings.HasSuffix(noun, "s") && n != 1 {
-		noun += "e"
-	}
-	return plural.N(n, noun)
-}
+func count[T int | int64 | uint64](n T, noun string) string { return plural.N(n, noun) }
