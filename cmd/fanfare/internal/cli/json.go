@@ -18,25 +18,27 @@ func newJSONLines(w io.Writer) *jsonLines {
 
 func (j *jsonLines) write(v any) error { return j.enc.Encode(v) }
 
-// jsonMessage is a message of sub -json. Exactly one of Data and DataBase64 is
-// there: the first if the message is valid UTF-8.
+// jsonMessage is a message of sub -json.
 type jsonMessage struct {
-	Type       string  `json:"type"` // "message"
-	Topic      string  `json:"topic"`
-	Number     uint64  `json:"number"`
-	Publisher  string  `json:"publisher"`
+	Type      string `json:"type"` // "message"
+	Topic     string `json:"topic"`
+	Number    uint64 `json:"number"`
+	Publisher string `json:"publisher"`
+	jsonData
+}
+
+// jsonData is what a message holds: the first if that is valid UTF-8, otherwise the second.
+type jsonData struct {
 	Data       *string `json:"data,omitempty"`
 	DataBase64 []byte  `json:"data_base64,omitempty"`
 }
 
-func (m *jsonMessage) set(data []byte) {
-	m.Data, m.DataBase64 = nil, nil
+func dataAsJSON(data []byte) jsonData {
 	if utf8.Valid(data) {
 		s := string(data)
-		m.Data = &s
-		return
+		return jsonData{Data: &s}
 	}
-	m.DataBase64 = data
+	return jsonData{DataBase64: data}
 }
 
 // jsonGap is a gap, by itself (type "gap") and in the summary of sub.

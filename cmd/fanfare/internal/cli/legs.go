@@ -39,15 +39,11 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 		if l.Packets > 0 || l.Lost > 0 {
 			brought = fmt.Sprintf("%s brought, %d lost, of them %d filled by another leg", count(l.Packets, "packet"), l.Lost, l.Filled)
 		}
-		unsent := some(l.Unsent, "packet")
-		if unsent != "" {
-			unsent += " not sent by it"
-		}
 		falls := some(l.Falls, "time")
 		if falls != "" {
 			falls = "silent " + falls
 		}
-		if text := list(up, brought, falls, unsent); text != "" {
+		if text := list(up, brought, falls, someThat(l.Unsent, "packet", "not sent by it")); text != "" {
 			e.console.line("leg %d, %s: %s", i+1, l.URL, text)
 		}
 	}

@@ -14,20 +14,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// slowLimit is how far behind a subscriber may stay, and how long it may say nothing, or hold the publisher up.
-type slowLimit struct {
-	silence    time.Duration
-	slowBehind int // 0: no limit
-	slowFor    time.Duration
-	stall      time.Duration // 0: no limit
-}
-
-// lacking is who may lack messages.
-type lacking struct {
-	audience audience
-	apart    atomic.Bool // somebody who may subscribe to the topic cannot hear it
-}
-
 // pub's life: look at everything that can be looked at before anything is
 // sent, wait for subscribers, publish, linger until they have everything.
 type pub struct {
@@ -40,11 +26,13 @@ type pub struct {
 	flow    pubsub.FlowControl
 	linger  time.Duration // negative: no limit
 
-	slowLimit
-	lacking
-
-	name   string
-	retain bool
+	// How long a subscriber may say nothing, how far behind it may stay, and how long it may hold pub up.
+	silence    time.Duration
+	slowBehind int // 0: no limit
+	slowFor    time.Duration
+	stall      time.Duration // 0: no limit
+	name       string
+	retain     bool
 	packFlags
 
 	e     *env
@@ -55,6 +43,8 @@ type pub struct {
 
 	messages, bytes atomic.Uint64
 	present         present
+	audience        audience
+	apart           atomic.Bool // somebody who may subscribe to the topic cannot hear it
 	waiting         atomic.Bool // for the first subscribers
 	written         sync.Mutex  // held while JSON is written
 	began           time.Time   // the first message was due
@@ -150,16 +140,21 @@ func (p *pub) becomes(e events.Event, there int) {
 			p.e.console.heard("%s", text)
 		}
 	}
+	for _, j := range []*jsonStall{asStall(stallWords[e.Kind], e), asStall(word, e)} {
+		if j != nil {
+			p.emit(j) // the summary's error will tell
+		}
+	}
+}
+
+// emit writes an object, with -json.
+func (p *pub) emit(v any) error {
 	if !p.json {
-		return
+		return nil
 	}
 	p.written.Lock()
 	defer p.written.Unlock()
-	for _, j := range []*jsonStall{asStall(e), audienceJSON(word, e)} {
-		if j != nil {
-			newJSONLines(p.e.stdout).write(j) // the summary's error will tell
-		}
-	}
+	return newJSONLines(p.e.stdout).write(v)
 }
 
 // mismatch reports a bus that is configured differently. Who waits in vain ends with
@@ -172,10 +167,8 @@ func (p *pub) mismatch(e events.Event) {
 	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.present.most.Load() == 0) {
 		p.e.console.line("%v", m)
 	}
-	if p.json && errors.As(e.Err, &m) {
-		p.written.Lock()
-		defer p.written.Unlock()
-		newJSONLines(p.e.stdout).write(mismatchAsJSON(m, e.Relevant)) // the summary's error will tell
+	if errors.As(e.Err, &m) {
+		p.emit(mismatchAsJSON(m, e.Relevant)) // the summary's error will tell
 	}
 }
 

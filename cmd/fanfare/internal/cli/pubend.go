@@ -54,12 +54,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		p.e.console.line("%s", p.line(&sum))
 		p.sayLegs(p.e, sum.Legs)
 	}
-	if p.json {
-		p.written.Lock()
-		defer p.written.Unlock()
-		err = cmp.Or(err, newJSONLines(p.e.stdout).write(&sum))
-	}
-	return err
+	return cmp.Or(err, p.emit(&sum))
 }
 
 // end closes the bus, which gives subscribers time to get what they lack.

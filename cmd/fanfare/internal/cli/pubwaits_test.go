@@ -110,7 +110,7 @@ func TestPubWaitsForWhatItStandsStillIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, still = 5 * time.Second, 7 * time.Second
 		begun, looked := time.Now(), 0
-		ctx, stop := (&pub{slowLimit: slowLimit{stall: limit}}).whileItMoves(t.Context(), func() int {
+		ctx, stop := (&pub{stall: limit}).whileItMoves(t.Context(), func() int {
 			if looked++; looked == 3 {
 				time.Sleep(still)
 			}

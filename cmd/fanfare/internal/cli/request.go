@@ -30,14 +30,13 @@ type request struct {
 
 // jsonReply is a reply of request -json.
 type jsonReply struct {
-	Type       string  `json:"type"` // "reply"
-	Responder  string  `json:"responder"`
-	Name       string  `json:"name,omitempty"`
-	Address    string  `json:"address,omitempty"`
-	Tag        string  `json:"tag,omitempty"`
-	Data       *string `json:"data,omitempty"` // or:
-	DataBase64 []byte  `json:"data_base64,omitempty"`
-	After      float64 `json:"after_us"`
+	Type      string `json:"type"` // "reply"
+	Responder string `json:"responder"`
+	Name      string `json:"name,omitempty"`
+	Address   string `json:"address,omitempty"`
+	Tag       string `json:"tag,omitempty"`
+	jsonData
+	After float64 `json:"after_us"`
 }
 
 // requestSummary is the result of request.
@@ -145,7 +144,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 	err = r.ask(timed, bus, msg, func(x *pubsub.Reply) error {
 		sum.Replies++
 		if r.json {
-			return lines.write(asReply(x))
+			return lines.write(&jsonReply{"reply", fmt.Sprintf("%016x", x.Responder), x.Name, x.Address, x.Tag, dataAsJSON(x.Data), micro(x.After)})
 		}
 		text := x.Data
 		if !bytes.HasSuffix(text, []byte("\n")) { // what a command of reply -exec writes mostly has one
@@ -193,13 +192,4 @@ func (r *request) ask(ctx context.Context, bus *pubsub.Bus, msg []byte, each fun
 		}
 	}
 	return nil
-}
-
-func asReply(x *pubsub.Reply) *jsonReply {
-	var m jsonMessage
-	m.set(x.Data)
-	return &jsonReply{
-		Type: "reply", Responder: fmt.Sprintf("%016x", x.Responder), Name: x.Name, Address: x.Address, Tag: x.Tag,
-		Data: m.Data, DataBase64: m.DataBase64, After: micro(x.After),
-	}
 }

@@ -30,24 +30,11 @@ var stallWords = map[events.Kind]string{
 	events.StoodStill: "stood_still", events.SubscriptionNotRead: "not_read", events.HoldsPublishersUp: "holds_up", events.ReleasedByPublisher: "released",
 }
 
-// asStall is an event as JSON, or nil where it is another one.
-func asStall(e events.Event) *jsonStall {
-	word, ok := stallWords[e.Kind]
-	if !ok {
-		return nil
-	}
-	return newStall(word, e)
-}
-
-// audienceJSON is what has become of pub's audience by an event, or nil where that is nothing.
-func audienceJSON(word string, e events.Event) *jsonStall {
+// asStall is an event as JSON, or nil without a word for it.
+func asStall(word string, e events.Event) *jsonStall {
 	if word == "" {
 		return nil
 	}
-	return newStall(word, e)
-}
-
-func newStall(word string, e events.Event) *jsonStall {
 	j := &jsonStall{Type: "stall", Event: word, Topics: e.Topics, Seconds: e.For.Seconds(), Behind: e.Behind}
 	switch {
 	case e.Kind == events.StoodStill:

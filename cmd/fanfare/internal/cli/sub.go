@@ -154,7 +154,7 @@ func (s *sub) told(e events.Event) {
 	}
 	if text := stallLine(e); text != "" {
 		s.e.console.heard("%s", text)
-		s.stalls.put(asStall(e))
+		s.stalls.put(asStall(stallWords[e.Kind], e))
 	}
 }
 

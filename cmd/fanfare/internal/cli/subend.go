@@ -174,36 +174,18 @@ func received(st *pubsub.Stats) jsonReceived {
 
 // line is the summary for people.
 func (s *sub) line(sum *subSummary) string {
-	text := took(count(sum.Messages, "message"), s.tally.last.Sub(s.tally.first), sum.Messages, sum.Bytes)
-	repaired := some(sum.Repaired, "packet")
-	if repaired != "" {
-		repaired += fmt.Sprintf(" repaired (p50 %s, p99 %s)", duration(sum.RepairP50), duration(sum.RepairP99))
-	}
-	lost := some(sum.Lost, "message")
-	if lost != "" {
-		lost += " lost"
-	}
-	overflow := some(sum.Overflow, "datagram")
-	if overflow != "" {
-		overflow += s.dropper()
-	}
-	replaced := some(sum.Replaced, "message")
-	if replaced != "" {
-		replaced += " replaced by newer ones"
-	}
-	refused := some(sum.Untrusted, "message")
-	if refused != "" {
-		refused += " refused (publishers that are not trusted with them)"
-	}
-	state := some(sum.Records, "record")
-	if state != "" {
-		state += " of state"
-	}
-	stateless := some(uint64(sum.NoState), "topic")
-	if stateless != "" {
-		stateless += " without state"
-	}
-	return list(text, state, replaced, repaired, some(sum.Duplicates, "duplicate"), overflow, some(sum.Damaged, "damaged packet"), count(sum.GapCount, "gap"), lost, stateless, refused)
+	return list(
+		took(count(sum.Messages, "message"), s.tally.last.Sub(s.tally.first), sum.Messages, sum.Bytes),
+		someThat(sum.Records, "record", "of state"),
+		someThat(sum.Replaced, "message", "replaced by newer ones"),
+		someThat(sum.Repaired, "packet", fmt.Sprintf("repaired (p50 %s, p99 %s)", duration(sum.RepairP50), duration(sum.RepairP99))),
+		some(sum.Duplicates, "duplicate"),
+		someThat(sum.Overflow, "datagram", s.dropper()),
+		some(sum.Damaged, "damaged packet"),
+		count(sum.GapCount, "gap"),
+		someThat(sum.Lost, "message", "lost"),
+		someThat(uint64(sum.NoState), "topic", "without state"),
+		someThat(sum.Untrusted, "message", "refused (publishers that are not trusted with them)"))
 }
 
 // dropper says who has dropped what the receive queue had no room for, and which queue that is.
@@ -216,11 +198,11 @@ func (s *sub) dropper() string {
 	}
 	switch shared {
 	case 0:
-		return " dropped by this host, whose receive queue was full"
+		return "dropped by this host, whose receive queue was full"
 	case len(s.urls):
-		return " dropped by publishers, since their queue to this process was full (queue= in the URL)"
+		return "dropped by publishers, since their queue to this process was full (queue= in the URL)"
 	}
-	return " dropped, since the receive queue was full"
+	return "dropped, since the receive queue was full"
 }
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }

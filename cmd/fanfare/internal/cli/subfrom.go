@@ -96,11 +96,7 @@ func (s *sub) stateRecord(m *pubsub.Message) error {
 		return s.emit(&jsonState{Type: "state_end", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()})
 	}
 	if s.json && s.out == "" {
-		out := jsonState{Type: "state", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()}
-		var data jsonMessage
-		data.set(m.Data)
-		out.Data, out.DataBase64 = data.Data, data.DataBase64
-		if err := s.emit(&out); err != nil {
+		if err := s.emit(&jsonState{Type: "state", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String(), jsonData: dataAsJSON(m.Data)}); err != nil {
 			return err
 		}
 	} else if err := s.sink.write(m); err != nil {
@@ -122,11 +118,10 @@ func (s *sub) noState(err *pubsub.StateError) error {
 
 // jsonState is a record of a topic's state, its end, or that there is none.
 type jsonState struct {
-	Type       string  `json:"type"`
-	Topic      string  `json:"topic"`
-	Next       uint64  `json:"next"` // number of the first message that is not in the state
-	Publisher  string  `json:"publisher"`
-	Data       *string `json:"data,omitempty"`
-	DataBase64 []byte  `json:"data_base64,omitempty"`
-	Cause      string  `json:"cause,omitempty"`
+	Type      string `json:"type"`
+	Topic     string `json:"topic"`
+	Next      uint64 `json:"next"` // number of the first message that is not in the state
+	Publisher string `json:"publisher"`
+	jsonData
+	Cause string `json:"cause,omitempty"`
 }

@@ -71,7 +71,7 @@ func newJSONSink(w io.Writer) *jsonSink {
 
 func (j *jsonSink) write(m *pubsub.Message) error {
 	j.msg.Topic, j.msg.Number, j.msg.Publisher = m.Topic, m.Number, m.Publisher().String()
-	j.msg.set(m.Data)
+	j.msg.jsonData = dataAsJSON(m.Data)
 	return outputError(j.lines.write(&j.msg))
 }
 

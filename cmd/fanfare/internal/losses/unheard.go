@@ -173,20 +173,15 @@ func (u *Unheard) Text() string {
 
 // Do says what to do about it.
 func (u *Unheard) Do() string {
-	shared := strings.HasPrefix(u.Interface, "/") // memory, by its directory, in which others of this user are
-	if shared {
-		other := "publisher"
-		if u.Publishes {
-			other = "subscriber"
-		}
-		return fmt.Sprintf("Nothing, if there is no %s yet. If another user runs it, give both the same group= in their URLs; a container must have %s of this host, too.", other, u.Interface)
-	}
-	if u.Elsewhere != "" {
-		return fmt.Sprintf("Give both the same interface: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.Elsewhere)
-	}
 	other := "publisher"
 	if u.Publishes {
 		other = "subscriber"
+	}
+	switch {
+	case strings.HasPrefix(u.Interface, "/"): // memory, by its directory, in which others of this user are
+		return fmt.Sprintf("Nothing, if there is no %s yet. If another user runs it, give both the same group= in their URLs; a container must have %s of this host, too.", other, u.Interface)
+	case u.Elsewhere != "":
+		return fmt.Sprintf("Give both the same interface: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.Elsewhere)
 	}
 	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", other, u.Interface)
 }
