@@ -1,10 +1,10 @@
 // Package cli is the command line of Fanfare: its commands as functions that
 // tests can call.
 //
-// A file holds a command (pub.go, sub.go, ping.go), its help and flags
-// (pubflags.go), or a concern of all: flags.go and values.go read the command line,
-// help.go and completion.go write help and completion from the flags, framing.go
-// cuts streams into messages and joins them again, source.go is where pub reads,
+// A file holds a command (ping.go, pub.go with pubflags.go), or a concern of all:
+// flags.go and values.go read the command line, help.go and completion.go write help
+// and completion from the flags, framing.go cuts streams into messages and joins them
+// again, source.go is where pub reads, fabric.go says what a bus tells of its fabric,
 // console.go writes to standard error, meter.go shows progress.
 package cli
 

@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"strings"
+	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 )
@@ -124,4 +128,126 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 		return err
 	}
 	return s.common.check()
+}
+
+// slowWord is what -slow takes.
+type slowWord string
+
+const (
+	slowAuto   slowWord = "auto"
+	slowBlock  slowWord = "block"
+	slowGap    slowWord = "gap"
+	slowLatest slowWord = "latest"
+	slowEvict  slowWord = "evict"
+	// slowConflate is Conflate, with each topic as one key.
+	slowConflate slowWord = "conflate"
+)
+
+// slowOptions are those of -slow and -behind.
+func (s *sub) slowOptions() []pubsub.SubscribeOption {
+	if s.slow == slowConflate {
+		return []pubsub.SubscribeOption{pubsub.Conflate(nil)}
+	}
+	options := []pubsub.SubscribeOption{pubsub.SlowConsumer(map[slowWord]pubsub.SlowPolicy{
+		slowAuto: pubsub.SlowAuto, slowBlock: pubsub.SlowBlock, slowGap: pubsub.SlowGap, slowLatest: pubsub.SlowLatest, slowEvict: pubsub.SlowEvict,
+	}[s.slow])}
+	if s.behind > 0 {
+		options = append(options, pubsub.MaxBehind(int(s.behind)))
+	}
+	return options
+}
+
+// replaced is how many messages -slow conflate has left out for newer ones.
+func (s *sub) replaced() uint64 {
+	if s.s == nil {
+		return 0
+	}
+	return s.s.Stats().Replaced
+}
+
+// jsonEvicted is how far behind a sub was that was evicted.
+type jsonEvicted struct {
+	Publisher string  `json:"publisher"`
+	Epoch     uint64  `json:"epoch"`
+	Group     string  `json:"group"`
+	Behind    uint64  `json:"behind_packets"`
+	Allowed   uint64  `json:"allowed_packets"`
+	Seconds   float64 `json:"seconds"`
+}
+
+// evicted is err for the summary, if it is that the subscription was evicted.
+func evicted(err error) *jsonEvicted {
+	var e *pubsub.EvictedError
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return &jsonEvicted{e.Publisher.String(), e.Epoch, e.Group, e.Behind, e.Allowed, e.For.Seconds()}
+}
+
+// evictedText is why -slow evict ended sub, in the words of the command line.
+func evictedText(e *jsonEvicted) error {
+	return fmt.Errorf("-slow evict: %s behind publisher %s, %d allowed, and behind for %s: take what it writes faster, or allow more with -behind",
+		count(e.Behind, "packet"), e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
+}
+
+// untilWord is the value of sub's -until: a time, or the end of all publishers.
+type untilWord struct {
+	after time.Duration // 0: no limit
+	end   bool
+}
+
+func parseUntil(text string) (untilWord, error) {
+	if text == "end" {
+		return untilWord{end: true}, nil
+	}
+	d, err := time.ParseDuration(text)
+	return untilWord{after: d}, err
+}
+
+func (u untilWord) String() string {
+	switch {
+	case u.end:
+		return "end"
+	case u.after == 0:
+		return ""
+	}
+	return u.after.String()
+}
+
+// noPublisherAfter is long enough for the announcements of publishers that are there.
+const noPublisherAfter = 5 * time.Second
+
+// reportNoPublisher reports after noPublisherAfter that no publisher of the topics was detected. The
+// returned function ends the wait.
+func (s *sub) reportNoPublisher() (stop func()) {
+	if s.quiet {
+		return func() {}
+	}
+	timer := time.AfterFunc(noPublisherAfter, func() {
+		if !s.detected() {
+			s.e.console.line("no publisher of %s detected for %v: is one running, with the same -t? fanfare doctor checks this host, and its -peer the network",
+				s.topicsText(), noPublisherAfter)
+		}
+	})
+	return func() { timer.Stop() }
+}
+
+// detected reports whether a publisher of the topics is or was there.
+func (s *sub) detected() bool {
+	if s.tally.shown.messages.Load() > 0 || s.tally.shown.gapCount.Load() > 0 {
+		return true
+	}
+	for _, p := range s.s.Stats().Publishers {
+		if p.Relevant {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sub) topicsText() string {
+	if len(s.topics) > 3 {
+		return "these " + count(len(s.topics), "topic")
+	}
+	return strings.Join(s.topics, ", ")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/tap"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/transport/sealed"
+	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
+	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
 // tapSummary is the result of tap.
@@ -111,4 +115,92 @@ func (s *tapStream) write(b *strings.Builder) {
 	fmt.Fprintf(b, "     %d missing: %d repaired, %d late, %d gone, %d open; %s, %d of them for others; %s\n", s.Missing, s.Repaired, s.Late, s.Gone, s.Open,
 		count(s.Repairs, "repair"), s.Unneeded, count(s.Duplicates, "duplicate"))
 	fmt.Fprintf(b, "     %s, of %s seen: %s for %s, statuses: %d, %s, %d gone\n", count(s.Receivers, "receiver"), "those", count(s.NAKs, "NAK"), count(s.NAKPackets, "packet"), s.Statuses, count(s.NCFs, "NCF"), s.Gones)
+}
+
+// keysFile is the keyring that sealed packets are opened with: that of -keys, or of the URL.
+func (r *tapRun) keysFile() (string, error) {
+	switch {
+	case r.keys != "" && r.fabric.Keys != "":
+		return "", usagef("keys= of -t, and -keys: leave one out")
+	case r.keys != "":
+		return r.keys, nil
+	}
+	return r.fabric.Keys, nil
+}
+
+// readKeys has sealed packets opened, if there is a keyring.
+func (r *tapRun) readKeys() error {
+	file, err := r.keysFile()
+	if err != nil || file == "" {
+		return err
+	}
+	list, err := keyring.Read(file)
+	if err != nil {
+		return err
+	}
+	set, err := sealed.NewKeyset(list)
+	if err != nil {
+		return err
+	}
+	r.obs.Unseal(sealed.NewReader(set))
+	return nil
+}
+
+// appendSealedText says that a packet was sealed, and what its header shows where there is no more.
+func appendSealedText(b []byte, x *tap.Sealed) []byte {
+	switch {
+	case x == nil:
+		return b
+	case x.Err == nil:
+		return fmt.Appendf(b, " sealed=0x%08x", x.Key)
+	}
+	return fmt.Appendf(b, " bytes=%d sealed=0x%08x sender=%x counter=%d time=%s unopened=%q", x.Bytes, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err.Error())
+}
+
+// jsonSealed is what a sealed packet shows without a key.
+type jsonSealed struct {
+	Key      string    `json:"key"`
+	Sender   string    `json:"sender"`
+	Counter  uint32    `json:"counter"`
+	Time     time.Time `json:"time"`
+	Unopened string    `json:"unopened,omitempty"` // why
+}
+
+func appendSealedJSON(b []byte, x *tap.Sealed) []byte {
+	if x == nil {
+		return b
+	}
+	o := jsonSealed{Key: sealed.KeyID(x.Key).String(), Sender: fmt.Sprintf("%x", x.Salt), Counter: x.Counter, Time: x.At()}
+	if x.Err != nil {
+		o.Unopened = x.Err.Error()
+	}
+	text, _ := json.Marshal(o) // it is always possible
+	return append(append(b, `,"sealed":`...), text...)
+}
+
+// appendSignedText says that a packet is signed, and with which key.
+func appendSignedText(b []byte, x *tap.Signed) []byte {
+	if x == nil || x.Err != nil {
+		return b
+	}
+	return fmt.Appendf(b, " signed=%v train=%d node=%d", signed.KeyID(x.Key()), x.Counter, x.Node)
+}
+
+// jsonSigned is what a packet says of its signature.
+type jsonSigned struct {
+	Key     string    `json:"key"`
+	Time    time.Time `json:"time"`
+	Counter uint64    `json:"counter"`
+	Node    uint8     `json:"node"`
+	Packets int       `json:"packets"` // of the train, at most
+}
+
+func appendSignedJSON(b []byte, x *tap.Signed) []byte {
+	if x == nil || x.Err != nil {
+		return b
+	}
+	text, _ := json.Marshal(jsonSigned{
+		Key: signed.KeyID(x.Key()).String(), Time: time.Unix(int64(x.Time), 0).UTC(), Counter: x.Counter, Node: x.Node, Packets: 1 << x.Depth(),
+	}) // it is always possible
+	return append(append(b, `,"signed":`...), text...)
 }

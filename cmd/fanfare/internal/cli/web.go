@@ -49,3 +49,45 @@ func (w *webPage) run(ctx context.Context, e *env) (err error) {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
+
+func webCommand() command {
+	return command{
+		name:    "web",
+		summary: "show what goes on at the buses of this host on a web page, live",
+		usage:   []string{"fanfare web [flags] [PLACE...]"},
+		about: `It serves one page: rates, losses and the time to repair, who sends to whom, who is
+slow, what was lost and what to do about it, and events as they come. It reads the
+sockets of processes once a second, as fanfare loss does, and changes nothing.
+
+` + placeHelp + `
+With -t it listens to a fabric, too, and shows who publishes there and was not asked.
+`,
+		notes: `The page asks nobody who he is. Whoever may connect to the address sees names,
+addresses and rates, and no messages. So it is served to this host only, unless
+-remote says that others may see it, too. To see it from another host without
+that: ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.
+`,
+		examples: []string{
+			"fanfare web",
+			"fanfare web -listen localhost:8080",
+			"fanfare web -listen 10.0.0.5:9465 -remote",
+		},
+		flags: flagsOf(func() *webPage { return new(webPage) }),
+	}
+}
+
+func (w *webPage) register(fs *flagSet) {
+	stringVar(fs, &w.listen, "listen", "localhost:9465", "serve the page at the TCP address `ADDR`; port 0 is any that is free")
+	w.registerWire(fs)
+	boolVar(fs, &w.remote, "remote", "let other hosts see the page, too")
+	boolVar(fs, &w.json, "json", "the address as a JSON object on standard output")
+	boolVar(fs, &w.quiet, "q", "nothing on standard error but failures")
+}
+
+func (w *webPage) check(_ *flagSet, operands []string) error {
+	if w.listen == "" {
+		return usagef("-listen is empty: give an address such as localhost:9465")
+	}
+	w.places = operands
+	return nil
+}

@@ -6,12 +6,10 @@
 // Files by what they look at:
 //
 //	rdma.go      RDMA devices, ports, GIDs, IPoIB, the devices' limits
-//	kernel.go    modules, RoCE's UDP port, libraries, limits on locked memory
+//	kernel.go    modules, RoCE's UDP port, libraries, limits on locked memory and socket buffers
 //	network.go   interfaces, routes, IGMP, filters
 //	environment.go   containers and clouds
-//	buffers.go   limits on socket buffers
 //	shared.go    memory for shm://, and whose the directories there are
-//	facts.go     where the facts of this host come from
 package doctor
 
 import (
@@ -19,10 +17,13 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/verbs"
 )
 
 // Level of a finding.
@@ -145,4 +146,22 @@ func (c *check) list(dir string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+// ThisHost gathers the facts of this host. The buffers that are asked for, and
+// the interface that udp:// takes, are for the caller to fill in.
+func ThisHost() (*Facts, error) {
+	f := &Facts{Root: os.DirFS("/"), Addrs: map[string][]netip.Addr{}, MemlockBytes: memlockLimit(), Filters: nftables}
+	links, err := sys.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	f.Links = append([]net.Interface{}, links...)
+	for _, l := range links {
+		if f.Addrs[l.Name], err = sys.InterfaceAddrs(&l); err != nil {
+			return nil, err
+		}
+	}
+	f.Verbs, f.VerbsErr = verbs.Open()
+	return f, nil
 }

@@ -5,13 +5,17 @@ package losses
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"text/template"
 	"time"
 
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/shellword"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
 // Evidence is what is known of a loss beside its cause, for advice to be definite. Texts
@@ -194,3 +198,55 @@ func Do(label string, e Evidence) string {
 	}
 	return cmp.Or(Causes()[label].Remedy, "Use the fanfare that the process was built with: it knows this cause.")
 }
+
+// moreShared is how to have more shared memory, in the directories of the bus.
+func moreShared(e *Evidence) string {
+	if len(e.Shared) == 0 {
+		return Causes()["no_memory"].Remedy
+	}
+	more := "mount -o remount,size=1G " + sharedDirs(e, "")
+	if len(e.Shared) > 1 {
+		more = "mount -o remount,size=1G for each"
+	}
+	if slices.Contains(e.Shared, shm.DefaultDir) {
+		more += "; docker run --shm-size=1g"
+	}
+	return "See what takes the memory (df -h " + sharedDirs(e, "") + "; du -sh " + sharedDirs(e, "/*") + "). Give it more (" + more + "), or use another place (dir= in the URL of all who are to meet). A subscriber that has stopped keeps some, too."
+}
+
+// sharedDirs are the directories of the bus's shared memory as words of a shell, each with behind at its end.
+func sharedDirs(e *Evidence, behind string) string {
+	if len(e.Shared) == 0 {
+		return "of the directory of shared memory: dir= in the URL, else /dev/shm"
+	}
+	words := make([]string, len(e.Shared))
+	for i, dir := range e.Shared {
+		words[i] = shellword.Of(dir) + behind
+	}
+	return strings.Join(words, " ")
+}
+
+// readable is how packets come to be opened again. A keyring is in vain where a signature is not trusted, and where a
+// bus's own keys have expired nobody else is to be looked for.
+func readable(e *Evidence) string {
+	process, from := cmp.Or(e.Process, "this process"), cmp.Or(e.Address, "the address in the log")
+	reason := said(e.Err, "the log says why they do not open")
+	says := func(text string) bool { return strings.Contains(e.Err, text) } // no address has a space
+	switch {
+	case e.Err == "":
+		return "Give all buses of these groups the same keyring (keys= in the URL), with a key that is valid now (fanfare key show), and " + process +
+			" a file of trust= with the lines of all publishers that sign; or find who sends from " + from + ": " + reason + "."
+	case e.Err == expired:
+		return "Add a key that is valid now to the keyring of " + process + ", which sends nothing until then (fanfare key rotate -in 0s), and give that file to all buses of these groups: " + reason + "."
+	case says(" 5 minutes"):
+		return "Set the clocks of both hosts, or find who plays back old packets from " + from + ": " + reason + "."
+	case says("another version of"):
+		return "Run the same version of Fanfare on both sides, or find who sends from " + from + ": " + reason + "."
+	case says("not signed") || says("signing key"):
+		return "Give the file of trust= of " + process + " the line of that publisher (fanfare key sign-show), or that publisher a signing key that is in it (sign= in the URL), or find who sends from " + from + ": " + reason + "."
+	}
+	return "Give all buses of these groups the same keyring (keys= in the URL), or find who sends from " + from + ": " + reason + "."
+}
+
+// expired is what a bus says that has no valid key.
+var expired = (&transport.UnreadableError{Reason: transport.UnreadableNoKey}).Error()

@@ -2,12 +2,264 @@ package tap
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/bits"
 	"time"
 )
+
+// pcapngReader reads the newer of the two formats. A file has sections, a section interfaces, and
+// either may differ in how it is written. What is in blocks that hold no frames is left out,
+// however long: memory stays bounded.
+// https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html
+type pcapngReader struct {
+	r          *bufio.Reader
+	order      binary.ByteOrder // of the section
+	known      bool             // the section's version
+	interfaces []captureInterface
+	buf        []byte // of the block
+}
+
+// captureInterface is how frames of an interface are to be read.
+type captureInterface struct {
+	link      linkType
+	snap      uint32 // bytes that are recorded of a frame at most; 0: all
+	perSecond uint64 // units of a timestamp; 0: more than can be counted
+	offset    int64  // of timestamps, in seconds
+}
+
+// Types of blocks (§4) and options (§4.2).
+const (
+	blockSection   = 0x0a0d0d0a
+	blockInterface = 1
+	blockPacket    = 2
+	blockSimple    = 3
+	blockEnhanced  = 6
+
+	optionEnd        = 0
+	optionResolution = 9
+	optionOffset     = 14
+
+	byteOrderMagic = 0x1a2b3c4d
+	blockAround    = 12 // type and length before, length behind
+
+	maxBlock      = maxFrame + 1<<16
+	maxInterfaces = 4096 // of a section
+)
+
+func newPcapng(r *bufio.Reader) (*pcapngReader, error) {
+	p := &pcapngReader{r: r, order: binary.LittleEndian, buf: make([]byte, maxBlock)}
+	_, body, err := p.block() // a section: by its type it was told
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errCutHeader
+	}
+	if err == nil {
+		err = p.section(body)
+	}
+	if err == nil && !p.known {
+		err = errVersion
+	}
+	return p, err
+}
+
+func (p *pcapngReader) next() (frame, error) {
+	for {
+		kind, body, err := p.block()
+		if err != nil {
+			return frame{}, err
+		}
+		switch {
+		case kind == blockSection:
+			if err = p.section(body); err == nil && !p.known {
+				return frame{left: errVersion}, nil
+			}
+		case !p.known:
+		case kind == blockInterface:
+			err = p.describe(body)
+		default:
+			f, ok, err := p.frame(kind, body)
+			if ok || err != nil {
+				return f, err
+			}
+		}
+		if err != nil {
+			return frame{}, err
+		}
+	}
+}
+
+// block reads a block, and returns what is in it where that matters.
+func (p *pcapngReader) block() (kind uint32, body []byte, err error) {
+	begin, err := p.r.Peek(blockAround)
+	if len(begin) == 0 && err != nil {
+		return 0, nil, err // io.EOF between two blocks
+	}
+	if err != nil {
+		return 0, nil, cutShort(err)
+	}
+	if kind = p.order.Uint32(begin); kind == blockSection { // reads the same either way
+		if p.order = binary.ByteOrder(binary.LittleEndian); p.order.Uint32(begin[8:]) != byteOrderMagic {
+			p.order = binary.BigEndian
+		}
+		if p.order.Uint32(begin[8:]) != byteOrderMagic {
+			return 0, nil, errors.New("a section without a byte order")
+		}
+	}
+	length := p.order.Uint32(begin[4:])
+	if length < blockAround || length&3 != 0 {
+		return 0, nil, fmt.Errorf("a block of %d bytes", length)
+	}
+	switch kind {
+	case blockSection, blockInterface, blockPacket, blockSimple, blockEnhanced:
+		if length > maxBlock {
+			return 0, nil, fmt.Errorf("a block of %d bytes, which is more than any frame takes", length)
+		}
+	default:
+		if _, err := io.CopyN(io.Discard, p.r, int64(length)-4); err != nil {
+			return 0, nil, cutShort(err)
+		}
+		return kind, nil, p.end(length, p.buf[:4])
+	}
+	b := p.buf[:length]
+	if _, err := io.ReadFull(p.r, b[:length-4]); err != nil {
+		return 0, nil, cutShort(err)
+	}
+	return kind, b[8 : length-4], p.end(length, b[length-4:])
+}
+
+// end reads the length behind a block into b, which has to be the one before it.
+func (p *pcapngReader) end(length uint32, b []byte) error {
+	if _, err := io.ReadFull(p.r, b); err != nil {
+		return cutShort(err)
+	}
+	if behind := p.order.Uint32(b); behind != length {
+		return fmt.Errorf("a block of %d bytes that ends as one of %d", length, behind)
+	}
+	return nil
+}
+
+var (
+	errShortBlock = errors.New("a block that is too short for what it is")
+	errVersion    = errors.New("a section of another version of pcapng than 1")
+)
+
+// section begins one. One of another version is left out: §4.1.
+func (p *pcapngReader) section(b []byte) error {
+	if len(b) < 16 {
+		return errShortBlock
+	}
+	p.known = p.order.Uint16(b[4:]) == 1
+	p.interfaces = p.interfaces[:0]
+	return nil
+}
+
+// describe takes note of an interface: §4.2.
+func (p *pcapngReader) describe(b []byte) error {
+	if len(b) < 8 {
+		return errShortBlock
+	}
+	if len(p.interfaces) == maxInterfaces {
+		return fmt.Errorf("more than %d interfaces", maxInterfaces)
+	}
+	i := captureInterface{link: linkType(p.order.Uint16(b)), snap: p.order.Uint32(b[4:]), perSecond: 1e6}
+	for b = b[8:]; len(b) >= 4 && p.order.Uint16(b) != optionEnd; {
+		code, n := p.order.Uint16(b), int(p.order.Uint16(b[2:]))
+		if b = b[4:]; n > len(b) {
+			return errors.New("an option that is longer than its block")
+		}
+		switch {
+		case code == optionResolution && n == 1:
+			i.perSecond = perSecond(b[0])
+		case code == optionOffset && n == 8:
+			i.offset = int64(p.order.Uint64(b))
+		}
+		b = b[min((n+3)&^3, len(b)):]
+	}
+	p.interfaces = append(p.interfaces, i)
+	return nil
+}
+
+// perSecond is how many units of a resolution make a second; 0 if they cannot be counted.
+// §4.2: a power of ten, or with the highest bit set of two.
+func perSecond(resolution byte) uint64 {
+	if e := resolution &^ 0x80; resolution != e {
+		return 1 << e
+	}
+	n := uint64(1)
+	for range resolution {
+		if n > math.MaxUint64/10 {
+			return 0
+		}
+		n *= 10
+	}
+	return n
+}
+
+// time is what a timestamp says, and zero if that is no time: of a resolution that cannot be counted, or
+// beyond year 9999, as where a writer counts nanoseconds and does not say so (RFC 3339 has no later ones).
+func (i *captureInterface) time(ts uint64) time.Time {
+	if i.perSecond == 0 {
+		return time.Time{}
+	}
+	const last = 253402300799 // 9999-12-31T23:59:59Z
+	s := ts / i.perSecond
+	if s > last || i.offset < -last || i.offset > last || int64(s)+i.offset < 0 || int64(s)+i.offset > last {
+		return time.Time{}
+	}
+	hi, lo := bits.Mul64(ts%i.perSecond, 1e9)
+	nanos, _ := bits.Div64(hi, lo, i.perSecond)
+	return time.Unix(int64(s)+i.offset, int64(nanos))
+}
+
+// frame returns the frame that a block holds, if it holds one: §4.3, §4.4, and appendix A for
+// the obsolete kind.
+func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error) {
+	var number, have uint32
+	var ts uint64
+	switch kind {
+	case blockEnhanced, blockPacket:
+		if len(b) < 20 {
+			return frame{}, false, errShortBlock
+		}
+		number = p.order.Uint32(b)
+		if kind == blockPacket {
+			number = uint32(p.order.Uint16(b)) // and how many were dropped
+		}
+		ts = uint64(p.order.Uint32(b[4:]))<<32 | uint64(p.order.Uint32(b[8:]))
+		have, b = p.order.Uint32(b[12:]), b[20:]
+	case blockSimple:
+		if len(b) < 4 {
+			return frame{}, false, errShortBlock
+		}
+		have, b = p.order.Uint32(b), b[4:]
+	default:
+		return frame{}, false, nil
+	}
+	if uint64(number) >= uint64(len(p.interfaces)) {
+		return frame{}, false, fmt.Errorf("a frame of interface %d, which the capture does not describe", number)
+	}
+	i := &p.interfaces[number]
+	f.link = i.link
+	if kind == blockSimple {
+		if have = min(have, uint32(len(b))); i.snap > 0 {
+			have = min(have, i.snap)
+		}
+	} else {
+		f.at = i.time(ts)
+	}
+	if uint64(have) > uint64(len(b)) {
+		return frame{}, false, fmt.Errorf("a frame with a capture length of %d bytes in a block that has room for %d", have, len(b))
+	}
+	f.data = b[:have:have]
+	return f, true, nil
+}
+
+// isPcapng reports whether a file begins as one.
+func isPcapng(begin []byte) bool { return bytes.HasPrefix(begin, []byte{0x0a, 0x0d, 0x0d, 0x0a}) }
 
 // pcapReader reads the older of the two formats:
 // https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html

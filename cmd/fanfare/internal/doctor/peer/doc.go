@@ -5,13 +5,11 @@
 // listener what came of them; it has the listener send probes, and counts those that come.
 // What unicast of the same direction does is the measure for multicast.
 //
-//	packet.go     the packets
-//	tally.go      what came of a row of probes
+//	packet.go     the packets, and what came of a row of them
 //	listener.go   who answers: its sessions and limits, without a socket
 //	listen.go     the listener on its sockets
 //	asker.go      who asks: the order of the tests
 //	tests.go      the tests
-//	size.go       the search for the largest packet
 //	verdict.go    what the results mean, as findings
 //	igmp.go       queries of IGMP
 //	conn*.go      sockets

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/transport"
+)
+
+// jsonLeg is what one leg did, where the fabric was given by several URLs.
+type jsonLeg struct {
+	URL              string  `json:"url"`
+	Up               bool    `json:"up"`
+	Packets          uint64  `json:"packets"` // that it brought
+	Copies           uint64  `json:"copies"`  // of them, those that another had brought
+	Lost             uint64  `json:"lost"`
+	Filled           uint64  `json:"filled"` // of those lost, by another
+	Falls            uint64  `json:"falls"`  // times that it fell silent while another was heard
+	Unsent           uint64  `json:"unsent"` // packets that went out on others only
+	SkewMicroseconds float64 `json:"skew_us"`
+}
+
+func legsOf(st *pubsub.Stats) (all []jsonLeg) {
+	for _, l := range st.Legs {
+		all = append(all, jsonLeg{l.URL, l.Up, l.Packets, l.Copies, l.Lost, l.Filled, l.Falls, l.Unsent, micro(l.Skew)})
+	}
+	return all
+}
+
+// sayLegs says what each leg did.
+func (c *common) sayLegs(e *env, legs []jsonLeg) {
+	for i, l := range legs {
+		up := ""
+		if !l.Up {
+			up = "down"
+		}
+		brought := ""
+		if l.Packets > 0 || l.Lost > 0 {
+			brought = fmt.Sprintf("%s brought, %d lost, of them %d filled by another leg", count(l.Packets, "packet"), l.Lost, l.Filled)
+		}
+		falls := some(l.Falls, "time")
+		if falls != "" {
+			falls = "silent " + falls
+		}
+		if text := list(up, brought, falls, someThat(l.Unsent, "packet", "not sent by it")); text != "" {
+			e.console.line("leg %d, %s: %s", i+1, l.URL, text)
+		}
+	}
+}
+
+// fabricEvent says that a leg or a group is down, or back, that nothing can be sent, that packets cannot
+// be opened, and that who comes does not find this bus any more.
+func (c *common) fabricEvent(e *env, ev events.Event) {
+	c.unreadable.event(e, ev)
+	switch ev.Kind {
+	case events.LegDown, events.LegBack:
+		e.console.line("%v", ev)
+	case events.Unfindable:
+		e.console.line("%v", ev.Err)
+	case events.GroupLost, events.GroupBack:
+		if text := c.memberships.event(ev, time.Now()); text != "" {
+			e.console.line("%s", text)
+		}
+	case events.CannotSend:
+		e.console.line("nothing could be sent for %v, %s waiting: %v", ev.For.Round(10*time.Millisecond), count(ev.Behind, "packet"), ev.Err)
+	case events.SendsAgain:
+		e.console.line("sending again, after %v", ev.For.Round(10*time.Millisecond))
+	}
+}
+
+// memberships follows the groups that a bus has lost. An interface that goes takes all of them with
+// it: the first is said, and when all are back.
+type memberships struct {
+	mu    sync.Mutex
+	away  map[string]int // times that a group is: for who publishes in it, and for who subscribes
+	since time.Time      // the first was lost
+	most  int            // groups
+}
+
+// event is the line to write of an event at now, empty where there is none.
+func (m *memberships) event(e events.Event, now time.Time) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case events.GroupLost:
+		first := len(m.away) == 0
+		if first {
+			m.away, m.since, m.most = make(map[string]int), now, 0
+		}
+		m.away[e.Group]++
+		m.most = max(m.most, len(m.away))
+		if first {
+			return fmt.Sprintf("group %s is lost: %v: nothing comes or goes by it until it is joined again", e.Group, e.Err)
+		}
+	case events.GroupBack:
+		if m.away[e.Group] == 0 {
+			break
+		}
+		if m.away[e.Group]--; m.away[e.Group] > 0 {
+			break
+		}
+		if delete(m.away, e.Group); len(m.away) > 0 {
+			break
+		}
+		d := now.Sub(m.since).Round(10 * time.Millisecond)
+		if m.most == 1 {
+			return fmt.Sprintf("group %s is joined again, after %v", e.Group, d)
+		}
+		return fmt.Sprintf("all %d groups are joined again, after %v", m.most, d)
+	}
+	return ""
+}
+
+// unreadable is why a command's bus cannot open packets that come: as of the first of them.
+type unreadable struct {
+	first atomic.Pointer[pubsub.UnreadableError]
+	clock atomic.Uint64 // the publisher that was lost because the times of its heartbeats did not grow
+}
+
+// event says so when it is told.
+func (u *unreadable) event(e *env, ev events.Event) {
+	var err *pubsub.UnreadableError
+	if ev.Kind == events.PacketsUnreadable && errors.As(ev.Err, &err) {
+		u.first.CompareAndSwap(nil, err)
+		e.console.heard("%v", err)
+	}
+	var fault *pubsub.FaultError
+	if ev.Kind == events.PublisherFault && errors.As(ev.Err, &fault) && fault.Fault == pubsub.FaultClock {
+		u.clock.Store(uint64(fault.Publisher))
+	}
+}
+
+// lost says why a publisher may have been lost.
+func (u *unreadable) lost(publisher pubsub.PublisherID) string {
+	if u.clock.Load() == uint64(publisher) {
+		return "heartbeats of it come, but their times do not grow: its clock stands still or goes back, or old ones are played back"
+	}
+	err := u.first.Load()
+	if err == nil {
+		return "it was killed, or cut off"
+	}
+	switch err.Reason {
+	case transport.UnreadableKey, transport.UnreadableExpired:
+		return fmt.Sprintf("it may be sealing with key %v now, which is not here, or not valid", pubsub.KeyID(err.Key))
+	}
+	return "it was killed or cut off, or is one of those whose packets cannot be opened"
+}
+
+// instead is the error of a command that has heard nothing else, nil if that is not why.
+func (u *unreadable) instead(heard string) error {
+	if err := u.first.Load(); err != nil {
+		return &exitError{exitMismatch, fmt.Errorf("%s: %w", heard, err)}
+	}
+	return nil
+}
+
+// Another process that is configured differently: what pub, sub and ping make of it.
+
+// exitMismatch is the exit code of who waited for what cannot come, because the other
+// side is configured differently.
+const exitMismatch = 3
+
+var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or, where it is whose packets are waited for, other keys); " +
+	"the line says how"}
+
+// jsonMismatch is a bus that is configured differently.
+type jsonMismatch struct {
+	Type        string           `json:"type"` // "mismatch"
+	Publisher   string           `json:"publisher"`
+	Name        string           `json:"name"`
+	Address     string           `json:"address"`
+	Relevant    bool             `json:"relevant"` // it may publish our topics, or subscribe to them
+	Differences []jsonDifference `json:"differences"`
+}
+
+type jsonDifference struct {
+	Field    pubsub.ConfigField `json:"field"`
+	Ours     string             `json:"ours"`
+	Theirs   string             `json:"theirs"`
+	Harmless bool               `json:"harmless"`
+	Do       string             `json:"do,omitempty"`
+}
+
+func mismatchAsJSON(m *pubsub.ConfigMismatchError, relevant bool) *jsonMismatch {
+	out := &jsonMismatch{Type: "mismatch", Publisher: m.Publisher.String(), Name: m.Name, Address: m.Address, Relevant: relevant}
+	for _, d := range m.Differences {
+		out.Differences = append(out.Differences, jsonDifference{d.Field, d.Ours, d.Theirs, d.Harmless, d.Advice})
+	}
+	return out
+}
+
+// apart returns the mismatch of an event that keeps the two sides apart, or nil.
+func apart(e events.Event) *pubsub.ConfigMismatchError {
+	var m *pubsub.ConfigMismatchError
+	if errors.As(e.Err, &m) && !m.Harmless() {
+		return m
+	}
+	return nil
+}
+
+// cannotCome makes a mismatch the reason why a command has waited in vain, with an exit
+// code of its own. Other errors stay as they are.
+func cannotCome(err error) error {
+	var m *pubsub.ConfigMismatchError
+	if errors.As(err, &m) {
+		return &exitError{exitMismatch, err}
+	}
+	return err
+}
+
+// ownWords are the warnings of a bus that a command says in its own words, as events or at the end.
+// What is not here is written as it comes.
+type ownWords map[string]bool
+
+// What commands say in their own words: all that have a bus, by fabricEvent, and some beside.
+var (
+	fabricWords = owned(nil,
+		&logline.PacketsUnreadable, &logline.LegDown, &logline.LegSilent, &logline.Unfindable, &logline.GroupLost, &logline.CannotSend,
+		&logline.HandlerSlow, &logline.HandlerReturned) // of events: it waits for the output, which takes no more
+	mismatchWords = owned(fabricWords, &logline.Mismatch) // ping, request, ls
+	pubWords      = owned(mismatchWords, &logline.StoodStill,
+		&logline.SubscriberSilent, &logline.SubscriberReleased, &logline.SlowSubscriber, &logline.PublisherStalled, &logline.PublisherResumed)
+	subWords = owned(mismatchWords, &logline.StoodStill,
+		&logline.PublisherLost, &logline.PublisherRefused, &logline.PublisherFault, &logline.DuplicateName, &logline.TopicRefused, &logline.PacketsLost,
+		&logline.SubscriptionNotRead, &logline.SubscriptionEvicted,
+		&logline.HoldsByReading, &logline.HoldsByHandling, &logline.HoldsByLoss, &logline.ReleasedForReading, &logline.ReleasedForHandling, &logline.ReleasedForLoss)
+	replyWords = owned(fabricWords, &logline.PublisherRefused, &logline.PacketsLost) // it complains of them, as of gaps
+	dictWords  = owned(fabricWords, &logline.PacketsLost)                            // it takes samples
+)
+
+func owned(base ownWords, lines ...*logline.Line) ownWords {
+	own := make(ownWords)
+	for text := range base {
+		own[text] = true
+	}
+	for _, l := range lines {
+		own[l.Text] = true
+	}
+	return own
+}
