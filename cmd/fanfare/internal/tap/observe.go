@@ -1,8 +1,10 @@
 package tap
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -319,18 +321,8 @@ func (s *Stream) receiver(id uint64) {
 }
 
 // ReasonList is Reasons, the most frequent first.
-func (o *Observer) ReasonList() (list []string) {
-	for r := range o.Reasons {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b string) int {
-		if d := int(o.Reasons[b]) - int(o.Reasons[a]); d != 0 {
-			return d
-		}
-		if a < b {
-			return -1
-		}
-		return 1
+func (o *Observer) ReasonList() []string {
+	return slices.SortedFunc(maps.Keys(o.Reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(o.Reasons[b], o.Reasons[a]), cmp.Compare(a, b))
 	})
-	return list
 }

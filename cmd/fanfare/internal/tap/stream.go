@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"slices"
 	"time"
 )
 
@@ -94,30 +95,31 @@ type span struct {
 	of         *gap
 }
 
-// fill takes seq out of what is missing, and returns its gap; nil if it is not missing.
-func (s *Stream) fill(seq uint64) *gap {
-	for i, x := range s.spans {
-		if seq < x.first || seq >= x.end {
-			continue
-		}
-		rest := make([]span, 0, 2)
-		if seq > x.first {
-			rest = append(rest, span{x.first, seq, x.of})
-		}
-		if seq+1 < x.end {
-			rest = append(rest, span{seq + 1, x.end, x.of})
-		}
-		s.replace(i, rest)
-		x.of.left--
-		s.Open--
-		return x.of
+// cut takes [lo, hi) out of span i, and returns how many spans are left of it.
+func (s *Stream) cut(i int, lo, hi uint64) int {
+	x, rest := s.spans[i], []span(nil)
+	if x.first < lo {
+		rest = append(rest, span{x.first, lo, x.of})
 	}
-	return nil
+	if hi < x.end {
+		rest = append(rest, span{hi, x.end, x.of})
+	}
+	s.spans = slices.Replace(s.spans, i, i+1, rest...)
+	x.of.left -= hi - lo
+	s.Open -= hi - lo
+	return len(rest)
 }
 
-func (s *Stream) replace(i int, rest []span) {
-	s.spans = append(s.spans[:i], append(rest, s.spans[i+1:]...)...)
+// fill takes seq out of what is missing, and returns its gap; nil if it is not missing.
+func (s *Stream) fill(seq uint64) *gap {
+	i := slices.IndexFunc(s.spans, func(x span) bool { return seq >= x.first && seq < x.end })
+	if i < 0 {
+		return nil
+	}
+	of := s.spans[i].of
+	s.cut(i, seq, seq+1)
 	s.bound()
+	return of
 }
 
 // bound forgets the oldest of too many gaps: they stay open.
@@ -136,19 +138,9 @@ func (s *Stream) give(first, end uint64) (n uint64) {
 			i++
 			continue
 		}
-		var rest []span
-		if x.first < lo {
-			rest = append(rest, span{x.first, lo, x.of})
-		}
-		if hi < x.end {
-			rest = append(rest, span{hi, x.end, x.of})
-		}
-		s.spans = append(s.spans[:i], append(rest, s.spans[i+1:]...)...)
-		x.of.left -= hi - lo
+		i += s.cut(i, lo, hi)
 		n += hi - lo
-		i += len(rest)
 	}
-	s.Open -= n
 	s.Gone += n
 	s.bound()
 	return n
