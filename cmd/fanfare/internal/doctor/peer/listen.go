@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"crypto/rand"
+	"net"
 	"net/netip"
 	"os"
 	"sync"
@@ -54,24 +55,17 @@ func (l *Listener) Run(ctx context.Context) {
 			}
 		})
 	})
-	readers.Go(func() {
-		receive(l.conn.multi, func(b []byte, a arrival, from netip.AddrPort) {
+	hear := func(from *net.UDPConn, heard func(packet, arrival, netip.AddrPort, time.Time)) {
+		receive(from, func(b []byte, a arrival, from netip.AddrPort) {
 			if p, err := parse(b); err == nil {
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				l.r.heard(p, a, from, time.Now())
+				heard(p, a, from, time.Now())
 			}
 		})
-	})
-	readers.Go(func() {
-		receive(l.conn.publishes, func(b []byte, a arrival, from netip.AddrPort) {
-			if p, err := parse(b); err == nil {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				l.r.heardReply(p, a, from, time.Now())
-			}
-		})
-	})
+	}
+	readers.Go(func() { hear(l.conn.multi, l.r.heard) })
+	readers.Go(func() { hear(l.conn.publishes, l.r.heardReply) })
 	<-ctx.Done()
 	l.conn.close()
 	readers.Wait()

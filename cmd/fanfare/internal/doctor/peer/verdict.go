@@ -119,21 +119,18 @@ func (v *verdict) replies(way string, d *Direction, publisher string) {
 
 // blocked names what may stop multicast where unicast passes.
 func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
-	look := fmt.Sprintf("tcpdump -ni %s 'igmp or dst %s'   # on the receiving side; and there: nft list ruleset; iptables -S", receiver.Interface, v.host())
-	text := "multicast does not pass %s: none of %d probes to %s came, and %d of %d by unicast did"
+	text := fmt.Sprintf("multicast does not pass %s: none of %d probes to %s came, and %d of %d by unicast did", way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent)
 	switch n := hops(d); {
 	case n > 0 && v.TTL <= n:
-		v.add("multicast", doctor.Fail, fmt.Sprintf("fanfare doctor -ttl %d ...; then ttl=%d in the URL", n+1, n+1), text+": %d routers are between, and multicast goes out with a TTL of %d. They have to route multicast, too (PIM)",
-			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, n, v.TTL)
+		v.add("multicast", doctor.Fail, fmt.Sprintf("fanfare doctor -ttl %d ...; then ttl=%d in the URL", n+1, n+1), "%s: %d routers are between, and multicast goes out with a TTL of %d. They have to route multicast, too (PIM)", text, n, v.TTL)
 	case n > 0:
-		v.add("multicast", doctor.Fail, "ip mroute show   # on the routers", text+": %d routers are between, which have to route multicast (PIM)",
-			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, n)
+		v.add("multicast", doctor.Fail, "ip mroute show   # on the routers", "%s: %d routers are between, which have to route multicast (PIM)", text, n)
 	case v.surroundings() != "":
-		v.add("multicast", doctor.Fail, "fanfare doctor   # on both sides, says what to use instead", text+": %s",
-			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, v.surroundings())
+		v.add("multicast", doctor.Fail, "fanfare doctor   # on both sides, says what to use instead", "%s: %s", text, v.surroundings())
 	default:
-		v.add("multicast", doctor.Fail, look, text+". A switch that snoops IGMP and has lost %s as a member, one that blocks unknown multicast, a wireless access point or a packet filter does this",
-			way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent, who)
+		host, _, _ := strings.Cut(v.Group, ":")
+		v.add("multicast", doctor.Fail, fmt.Sprintf("tcpdump -ni %s 'igmp or dst %s'   # on the receiving side; and there: nft list ruleset; iptables -S", receiver.Interface, host),
+			"%s. A switch that snoops IGMP and has lost %s as a member, one that blocks unknown multicast, a wireless access point or a packet filter does this", text, who)
 	}
 }
 
@@ -151,16 +148,6 @@ func (v *verdict) surroundings() string {
 		sides = append(sides, "the peer: "+e)
 	}
 	return strings.Join(sides, "; ")
-}
-
-// host is the group without its port.
-func (v *verdict) host() string {
-	for i := range v.Group {
-		if v.Group[i] == ':' {
-			return v.Group[:i]
-		}
-	}
-	return v.Group
 }
 
 // damage names loss, copies and reordering.
