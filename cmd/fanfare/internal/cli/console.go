@@ -7,15 +7,15 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 	"golang.org/x/time/rate"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
 // console writes lines to standard error and, on a terminal, one status line
@@ -91,25 +91,7 @@ func (c *console) limited(l *limiter, format string, args []any) {
 	c.line(format, args...)
 }
 
-// printable is text with what does not print, such as an escape sequence that a
-// terminal would obey, written as in a Go string.
-func printable(text string) string {
-	if strings.IndexFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(text) {
-		return text
-	}
-	var b strings.Builder
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		if r == utf8.RuneError && n == 1 || !strconv.IsPrint(r) {
-			quoted := strconv.Quote(text[:n])
-			b.WriteString(quoted[1 : len(quoted)-1])
-		} else {
-			b.WriteString(text[:n])
-		}
-		text = text[n:]
-	}
-	return b.String()
-}
+func printable(text string) string { return losses.Printable(text) }
 
 // status replaces the status line. Without a terminal it does nothing.
 func (c *console) status(text string) {

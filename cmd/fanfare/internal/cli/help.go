@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
 // Help is written here, from the table of commands and from their flags.
@@ -176,8 +177,7 @@ func describeValue(f *flag.Flag) string {
 	if explained {
 		return ":\n" + strings.Join(list, "\n")
 	}
-	last := len(list) - 1
-	return ": " + strings.Join(list[:last], ", ") + " or " + list[last]
+	return ": " + wordsOr(list)
 }
 
 // writeItem writes text beside left, from a column on, in lines of helpWidth.
@@ -187,23 +187,9 @@ func writeItem(b *strings.Builder, left string, column int, text string) {
 		left = ""
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		at := 0
-		for _, w := range strings.Fields(line) {
-			n := utf8.RuneCountInString(w)
-			if at > 0 && at+1+n > helpWidth-column {
-				b.WriteByte('\n')
-				left, at = "", 0
-			}
-			if at == 0 {
-				fmt.Fprintf(b, "%-*s", column, left)
-			} else {
-				b.WriteByte(' ')
-				at++
-			}
-			b.WriteString(w)
-			at += n
+		for _, part := range losses.Wrap(line, helpWidth-column) {
+			b.WriteString(strings.TrimRight(fmt.Sprintf("%-*s%s", column, left, part), " ") + "\n")
+			left = ""
 		}
-		b.WriteByte('\n')
-		left = ""
 	}
 }

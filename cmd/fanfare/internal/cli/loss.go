@@ -79,7 +79,7 @@ func (l *loss) show(e *env, r *losses.Report) error {
 		if l.quiet && len(r.Findings) == 0 && r.Repairs.Lost == 0 || len(r.Processes)+len(r.Unread) == 0 {
 			return nil
 		}
-		return r.WriteText(e.stdout, printable)
+		return r.WriteText(e.stdout)
 	}
 	lines := newJSONLines(e.stdout)
 	for i := range r.Findings {

@@ -158,7 +158,7 @@ func TestReport(t *testing.T) {
 		{"lossy, the last minute", []inspect.Seen{seen(1, lossy)}, at(-1, 0), []string{"Nothing was lost for good in the last 60 s, in 1 process."}, []string{"slow_consumer", "fabric"}},
 	} {
 		var b strings.Builder
-		if err := Make(c.seen, c.since, noon).WriteText(&b, func(s string) string { return s }); err != nil {
+		if err := Make(c.seen, c.since, noon).WriteText(&b); err != nil {
 			t.Fatal(err)
 		}
 		text := strings.Join(strings.Fields(b.String()), " ")

@@ -3,6 +3,7 @@ package losses
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -11,10 +12,9 @@ import (
 // width is how wide texts are, in columns.
 const width = 100
 
-// WriteText writes the report for people, with times in the zone of now. clean makes texts from the wire fit
-// to be shown.
-func (r *Report) WriteText(w io.Writer, clean func(string) string) error {
-	t := &text{clean: clean, zone: r.To.Location()}
+// WriteText writes the report for people, with times in the zone of now.
+func (r *Report) WriteText(w io.Writer) error {
+	t := &text{zone: r.To.Location()}
 	for _, part := range []struct {
 		kind  Kind
 		title string
@@ -94,13 +94,12 @@ func (r *Report) Coverage() (lines []string) {
 
 // text is what is being written.
 type text struct {
-	b     strings.Builder
-	clean func(string) string
-	zone  *time.Location
+	b    strings.Builder
+	zone *time.Location
 }
 
 func (t *text) line(format string, args ...any) {
-	t.b.WriteString(strings.TrimRight(t.clean(fmt.Sprintf(format, args...)), " ") + "\n")
+	t.b.WriteString(strings.TrimRight(Printable(fmt.Sprintf(format, args...)), " ") + "\n")
 }
 
 func (t *text) finding(f *Finding) {
@@ -176,22 +175,48 @@ func (t *text) row(name, value string) {
 		return
 	}
 	const indent = 11
-	at := indent
-	line := fmt.Sprintf("    %-*s", indent-4, name)
-	for word := range strings.FieldsSeq(t.clean(value)) {
-		n := utf8.RuneCountInString(word)
-		if at > indent && at+1+n > width {
-			t.line("%s", line)
-			line, at = strings.Repeat(" ", indent), indent
-		}
-		if at > indent {
-			line += " "
-			at++
-		}
-		line += word
-		at += n
+	left := "    " + name
+	for _, part := range Wrap(Printable(value), width-indent) {
+		t.line("%-*s%s", indent, left, part)
+		left = ""
 	}
-	t.line("%s", line)
+}
+
+// Wrap is a text in lines of so many columns, as far as each character takes one.
+func Wrap(text string, columns int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// Printable is text with what does not print, such as an escape sequence that a
+// terminal would obey, written as in a Go string: names come from other hosts.
+func Printable(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		if r == utf8.RuneError && n == 1 || !strconv.IsPrint(r) {
+			quoted := strconv.Quote(text[:n])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteString(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String()
 }
 
 func plural[T int | uint64](n T, one, many string) string {

@@ -3,10 +3,11 @@ package top
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
 // si is a number in three or four digits, with its unit.
@@ -75,15 +76,7 @@ func microText(us float64) string {
 
 func clock(t time.Time) string { return t.Format("15:04:05") }
 
-// printable is text with what does not print written as in a Go string: names come from
-// other hosts, and a terminal would obey an escape sequence in them.
-func printable(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) < 0 && utf8.ValidString(s) {
-		return s
-	}
-	quoted := strconv.Quote(s)
-	return quoted[1 : len(quoted)-1]
-}
+func printable(s string) string { return losses.Printable(s) }
 
 // width is how many columns of a terminal a text takes, as far as each character takes one.
 func width(s string) int { return utf8.RuneCountInString(s) }

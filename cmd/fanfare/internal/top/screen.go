@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
@@ -270,7 +271,7 @@ func detailLines(detail [][2]string, columns int) (lines []string) {
 	}
 	for _, l := range detail {
 		name := fit(l[0], left, false)
-		for _, part := range wrapped(l[1], max(20, columns-left-2)) {
+		for _, part := range losses.Wrap(l[1], max(20, columns-left-2)) {
 			lines = append(lines, strings.TrimRight(name+"  "+part, " "))
 			name = strings.Repeat(" ", left)
 		}
@@ -361,24 +362,7 @@ func (w *writer) lines(all []string) {
 }
 
 // wrap adds a text in as many lines as it takes.
-func (w *writer) wrap(text string) { w.lines(wrapped(text, w.width)) }
-
-// wrapped is a text in lines of so many columns.
-func wrapped(text string, columns int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case width(line)+1+width(word) > columns:
-			lines = append(lines, line)
-			line = word
-		default:
-			line += " " + word
-		}
-	}
-	return append(lines, line)
-}
+func (w *writer) wrap(text string) { w.lines(losses.Wrap(text, w.width)) }
 
 // fill adds empty lines, up to n, or takes away those that are too many.
 func (w *writer) fill(n int) {
