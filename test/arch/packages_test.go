@@ -99,13 +99,13 @@ var packages = []struct {
 	// The command.
 	{"cmd/fanfare/internal/faults", 4, ""},
 	{"cmd/fanfare/internal/shellword", 15, ""},
-	{"cmd/fanfare/internal/doctor", 1131, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
-	{"cmd/fanfare/internal/doctor/peer", 1804, "cmd/fanfare/internal/doctor"},
-	{"cmd/fanfare/internal/tap", 2296, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
-	{"cmd/fanfare/internal/losses", 1645, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
-	{"cmd/fanfare/internal/top", 2280, "cmd/fanfare/internal/losses internal/inspect pubsub"},
+	{"cmd/fanfare/internal/doctor", 1115, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
+	{"cmd/fanfare/internal/doctor/peer", 1770, "cmd/fanfare/internal/doctor"},
+	{"cmd/fanfare/internal/tap", 2260, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
+	{"cmd/fanfare/internal/losses", 1601, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
+	{"cmd/fanfare/internal/top", 2222, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 1034, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 11730, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/cli", 11235, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.

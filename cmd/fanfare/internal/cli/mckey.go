@@ -213,7 +213,8 @@ func (m *mckey) run(ctx context.Context, e *env) error {
 
 // transfer joins, sends and receives as what this process is: the sender, the receiver, or both.
 func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) {
-	rx, tx := &mckeySide{m: m, role: roleReceiver, host: host, expect: m.count}, &mckeySide{m: m, role: roleSender, host: host}
+	rx := &mckeySide{m: m, role: roleReceiver, host: host, expect: m.count}
+	tx := &mckeySide{m: m, role: roleSender, host: host}
 	switch {
 	case host.Peer != nil:
 		tx.host = host.Peer

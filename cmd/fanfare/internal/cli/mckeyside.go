@@ -336,7 +336,10 @@ func (c *mckeyConn) sendAll(ctx context.Context) error {
 	for i := range c.mem {
 		c.mem[i] = byte(i)
 	}
-	wr := rdma.SendWR{SG: []rdma.SGE{{Buf: c.mem[:m.size], LKey: c.mr.LKey()}}, Opcode: rdma.OpSendWithImm, AH: c.ah, QPN: c.ud.QPN, QKey: c.ud.QKey}
+	wr := rdma.SendWR{
+		SG: []rdma.SGE{{Buf: c.mem[:m.size], LKey: c.mr.LKey()}}, Opcode: rdma.OpSendWithImm,
+		AH: c.ah, QPN: c.ud.QPN, QKey: c.ud.QKey,
+	}
 	binary.BigEndian.PutUint32(wr.Imm[:], uint32(c.qp.QPN()))
 	wcs := make([]rdma.WorkCompletion, 2)
 	due := schedule{perSecond: m.rate}
@@ -409,7 +412,8 @@ func (c *mckeyConn) receiveAll(ctx context.Context) error {
 // message takes one message.
 func (c *mckeyConn) message(wc *rdma.WorkCompletion) error {
 	c.messages++
-	r := mckeyMessage{Type: "message", Role: c.side.role, Connection: c.index, Number: c.messages, SourceQPN: wc.SrcQPN.String(), Bytes: max(0, int(wc.ByteLen)-rdma.GRHBytes)}
+	r := mckeyMessage{Type: "message", Role: c.side.role, Connection: c.index, Number: c.messages, SourceQPN: wc.SrcQPN.String()}
+	r.Bytes = max(0, int(wc.ByteLen)-rdma.GRHBytes)
 	immediate, note := "none", " (not as expected)"
 	if wc.Flags&rdma.WCWithImm != 0 {
 		imm := rdma.QPN(binary.BigEndian.Uint32(wc.Imm[:]))
