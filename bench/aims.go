@@ -63,7 +63,7 @@ func (b *Bench) aims(ctx context.Context, r *Result) error {
 	for i, step := range steps {
 		one := *b
 		one.MTU, one.Size, one.Subs = Defaults("udp").MTU, 64, 1
-		one.Publishers, one.Baselines = b.Publishers[:1], []string{contenders.Raw}
+		one.Baselines = []string{contenders.Raw}
 		step.settings(&one.Settings)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
 		if err := r.add(ctx, &one, step.scenario); err != nil {
@@ -85,7 +85,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 	}
 	steps := []aimsStep{
 		{"throughput", func(s *Settings) {
-			s.Publishers, s.Baselines = []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared}, []string{contenders.Raw, contenders.RawCalls, contenders.Naive}
+			s.Baselines = []string{contenders.Raw, contenders.RawCalls, contenders.Naive}
 			s.Batch = aimedBatch
 		}, (*judge).full},
 		{"throughput", func(s *Settings) { s.Size = 1024 }, func(j *judge, p *Point) {
@@ -152,7 +152,7 @@ func (j *judge) full(p *Point) {
 	j.least("64 bytes, of raw", p.Ratio("raw").Value, 0.7, "", "raw "+p.rawText()+p.callsText(contenders.Raw, contenders.RawCalls))
 	j.least("64 bytes in batches, of raw", p.Ratio(keyBatches+"_raw").Value, 0.7, "", Short(p.Rate(keyBatches))+perS)
 	j.least("64 bytes", j.ours, 55e6, perS, "raw "+p.rawText())
-	j.least("concurrent publisher, of raw", p.Ratio(string(worker.PublisherShared)+"_raw").Value, 0.3, "", "")
+	j.least("concurrent publisher, of raw", p.Ratio("raw").Value, 0.3, "", "")
 	j.least("64 bytes, of naive", p.Ratio("naive").Value, 200, "", fmt.Sprintf("raw %.0f", ratio(p.Rate("raw"), p.Rate("naive"))))
 	j.most("allocations a message", p.Value(keyOurs, "allocs_per_msg"), 0, "", "")
 	j.most("publisher's memory", p.Value(keyOurs, "publisher_rss_bytes")/mebibyte, 64, "MiB", "")

@@ -46,7 +46,7 @@ func TestAimsCommands(t *testing.T) {
 // Several subscribers are measured beside one, and several legs beside the first, in turn.
 func TestBesideOne(t *testing.T) {
 	b := newBench(t, "mem")
-	b.Publishers, b.Seconds, b.Baselines = b.Publishers[:1], 0.05, nil
+	b.Seconds, b.Baselines = 0.05, nil
 	b.Subs, b.Alone, b.URL, b.Legs = 3, true, "mem://TestBesideOne", []string{"mem://TestBesideOne2"}
 	result, err := b.Run(t.Context(), "throughput")
 	if err != nil {
@@ -70,7 +70,7 @@ func TestManyShapes(t *testing.T) {
 	for _, shape := range manyShapes() {
 		text := shape.text()
 		s := Defaults("udp")
-		s.Shape, s.Publishers = shape, []worker.Publisher{worker.PublisherShared}
+		s.Shape = shape
 		if err := s.Check("throughput", contenders.All()); err != nil || seen[text] || !shape.Many() {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -18,7 +18,7 @@ func manySteps() []aimsStep {
 	fewer := func(shape func(*Settings)) func(*Settings) {
 		return func(s *Settings) {
 			s.Runs = min(s.Runs, manyRuns)
-			s.Publishers, s.Baselines = []worker.Publisher{worker.PublisherShared}, nil
+			s.Baselines = nil
 			shape(s)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func TestAttack(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "udp")
-	b.Attacker, b.Publishers, b.Seconds = AttackerShares, b.Publishers[:1], 1
+	b.Attacker, b.Seconds = AttackerShares, 1
 	if err := b.Settings.Check("throughput", b.Contenders); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestAttackApart(t *testing.T) {
 	attacker, attackerErr := processorsOf(worker.RoleAttack)
 	others, othersErr := processorsOf(worker.RolePublish)
 	b := newBench(t, "udp")
-	b.Attacker, b.Publishers, b.Seconds = AttackerApart, b.Publishers[:1], 1
+	b.Attacker, b.Seconds = AttackerApart, 1
 	checked := b.Settings.Check("throughput", b.Contenders)
 	if err != nil || len(all) < 2 {
 		for _, err := range []error{attackerErr, othersErr, checked} {
@@ -122,7 +122,7 @@ func TestAttackIsChecked(t *testing.T) {
 func TestSealedLoss(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "udp")
-	b.Sealed, b.Loss, b.Publishers, b.Baselines = true, 0.01, b.Publishers[:1], nil
+	b.Sealed, b.Loss, b.Baselines = true, 0.01, nil
 	result, err := b.Run(t.Context(), "throughput")
 	if err != nil {
 		t.Fatal(err)

@@ -5,33 +5,30 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
-	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// Batches are measured beside single messages, of both kinds of publishers, and beside baselines.
+// Batches are measured beside single messages, and beside baselines.
 func TestBatches(t *testing.T) {
 	testenv.Slow(t)
-	for _, p := range []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared} {
-		b := newBench(t, "mem")
-		b.Publishers, b.Batch, b.Seconds, b.CheckAll, b.Baselines = []worker.Publisher{p}, 16, 0.05, true, []string{contenders.Channel}
-		result, err := b.Run(t.Context(), "throughput")
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := decoded(t, result)
-		for _, key := range []string{keyOurs, keyBatches} {
-			positive(t, m, key, "msgs_per_s", "median")
-		}
-		for _, ratio := range []string{"ratio_batches", "ratio_batches_channel"} {
-			positive(t, m, ratio)
-		}
+	b := newBench(t, "mem")
+	b.Batch, b.Seconds, b.CheckAll, b.Baselines = 16, 0.05, true, []string{contenders.Channel}
+	result, err := b.Run(t.Context(), "throughput")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decoded(t, result)
+	for _, key := range []string{keyOurs, keyBatches} {
+		positive(t, m, key, "msgs_per_s", "median")
+	}
+	for _, ratio := range []string{"ratio_batches", "ratio_batches_channel"} {
+		positive(t, m, ratio)
 	}
 	for want, change := range map[string]func(*Settings){
 		"-batch 12 must be a power of two": func(s *Settings) { s.Batch = 12 },
 		"-batch -1 must be":                func(s *Settings) { s.Batch = -1 },
 		"-batch 2048 must be":              func(s *Settings) { s.Batch = 2048 },
-		"leave -topics":                    func(s *Settings) { s.Batch, s.Topics, s.Publishers = 2, 3, []worker.Publisher{worker.PublisherShared} },
+		"leave -topics":                    func(s *Settings) { s.Batch, s.Topics = 2, 3 },
 	} {
 		s := Defaults("mem")
 		change(&s)

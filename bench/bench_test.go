@@ -220,14 +220,14 @@ func TestThroughputJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := decoded(t, result)
-	for _, who := range []string{"ours", "shared", "metrics", "raw", "naive"} {
+	for _, who := range []string{"ours", "metrics", "raw", "naive"} {
 		for _, what := range []string{"msgs_per_s", "bytes_per_s", "cpu_s_per_mmsg"} {
 			for _, of := range []string{"min", "median", "max"} {
 				positive(t, m, who, what, of)
 			}
 		}
 	}
-	for _, key := range []string{"ratio_raw", "ratio_naive", "ratio_metrics", "ratio_shared_raw"} {
+	for _, key := range []string{"ratio_raw", "ratio_naive", "ratio_metrics"} {
 		positive(t, m, key)
 		positive(t, m, key+"_spread", "median")
 	}
@@ -254,7 +254,6 @@ func TestThroughputJSON(t *testing.T) {
 func TestLatencyJSON(t *testing.T) {
 	onLinux(t)
 	b := newBench(t, "udp")
-	b.Publishers = b.Publishers[:1]
 	b.Baselines = []string{contenders.Raw}
 	b.Rate, b.Loss = 5000, 0.01
 	result, err := b.Run(t.Context(), "latency")
@@ -281,7 +280,7 @@ func TestLatencyJSON(t *testing.T) {
 func TestScenarios(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "mem")
-	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.Channel}
+	b.Baselines = []string{contenders.Channel}
 	b.Rate, b.Subs, b.CheckAll = 2000, 2, true
 	for _, scenario := range []string{"throughput", "latency", "burst", "idle"} {
 		for _, receive := range []worker.Receive{worker.ReceiveHandle, worker.ReceiveMessages, worker.ReceiveNext, worker.ReceiveBatch} {
@@ -312,7 +311,7 @@ func TestRoCEBesideUDP(t *testing.T) {
 	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "roce")
-	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.UDP}
+	b.Baselines = []string{contenders.UDP}
 	b.MTU, b.Size, b.Runs = 2048, 1024, 2
 	for _, all := range b.contestants() {
 		s, err := b.spec(all, worker.LoadFull)
@@ -347,7 +346,7 @@ func TestBesidePacketsInMemory(t *testing.T) {
 		"mem": {keyOurs: "mem://", contenders.Raw: "1472"},
 	} {
 		b := newBench(t, transport)
-		b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.Raw}
+		b.Baselines = []string{contenders.Raw}
 		if transport == "shm" {
 			b.Baselines = append(b.Baselines, contenders.UDP)
 		}
@@ -366,7 +365,7 @@ func TestBesidePacketsInMemory(t *testing.T) {
 		}
 	}
 	b := newBench(t, "shm")
-	b.Publishers, b.Baselines = b.Publishers[:1], []string{contenders.UDP}
+	b.Baselines = []string{contenders.UDP}
 	b.Runs, b.Seconds, b.MTU = 1, 0.05, 1472
 	for _, c := range b.contestants() {
 		if c.key == keyUDPFrames {
@@ -393,7 +392,7 @@ func TestCalls(t *testing.T) {
 	onLinux(t)
 	for transport, names := range map[string][]string{"udp": {contenders.Raw, contenders.RawCalls}, "shm": {contenders.Ring, contenders.RingCalls, contenders.RawCalls}} {
 		b := newBench(t, transport)
-		b.Publishers, b.Baselines = b.Publishers[:1], names
+		b.Baselines = names
 		for _, size := range []int{24, 64, 1000, contenders.MaxRawCalls(b.socketMTU())} {
 			b.Size = size
 			packed := make(map[string]float64)
@@ -427,7 +426,7 @@ func TestRing(t *testing.T) {
 	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "shm")
-	b.Publishers, b.Baselines, b.Subs = b.Publishers[:1], []string{contenders.Ring}, 2
+	b.Baselines, b.Subs = []string{contenders.Ring}, 2
 	for _, size := range []int{64, 200_000} {
 		b.Size = size
 		for _, load := range []worker.Load{worker.LoadFull, worker.LoadPaced} {
@@ -453,7 +452,7 @@ func TestRing(t *testing.T) {
 
 func TestSubscribersTogether(t *testing.T) {
 	b := newBench(t, "udp")
-	b.Publishers, b.Subs = b.Publishers[:1], 3
+	b.Subs = 3
 	for _, together := range []bool{false, true} {
 		b.Together = together
 		o, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull)
@@ -469,7 +468,7 @@ func TestSubscribersTogether(t *testing.T) {
 // Small bursts count, but for those of the first tenth of a run.
 func TestSmallBursts(t *testing.T) {
 	b := newBench(t, "mem")
-	b.Publishers, b.Burst, b.Seconds = b.Publishers[:1], 3, 0.2
+	b.Burst, b.Seconds = 3, 0.2
 	result, err := b.Run(t.Context(), "burst")
 	if err != nil {
 		t.Fatal(err)
@@ -503,7 +502,7 @@ func TestTopIsAttached(t *testing.T) {
 	}
 	t.Setenv(inspect.Variable, filepath.Join(t.TempDir(), "fanfare"))
 	b := newBench(t, "mem")
-	b.Publishers, b.Top, b.Seconds = b.Publishers[:1], true, 2
+	b.Top, b.Seconds = true, 2
 	result, err := longEnough(t, b)
 	if err != nil {
 		t.Fatal(err)
@@ -518,7 +517,7 @@ func TestTopIsAttached(t *testing.T) {
 func TestMetricsAreRead(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "mem")
-	b.Publishers, b.Metrics, b.Seconds = b.Publishers[:1], "localhost:0", 2
+	b.Metrics, b.Seconds = "localhost:0", 2
 	result, err := longEnough(t, b)
 	if err != nil {
 		t.Fatal(err)

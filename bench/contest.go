@@ -54,8 +54,6 @@ const (
 // when each takes part, and what it does otherwise.
 var variants = append([]variant{
 	{keyOurs, func(*Settings) bool { return true }, func(*Settings, *worker.Spec) {}},
-	{string(worker.PublisherShared), func(s *Settings) bool { return slices.Contains(s.Publishers[1:], worker.PublisherShared) },
-		func(_ *Settings, w *worker.Spec) { w.Publisher = worker.PublisherShared }},
 	{keyOne, func(s *Settings) bool { return s.Many() }, func(_ *Settings, w *worker.Spec) {
 		w.Topics, w.Goroutines, w.Buses, w.Slow, w.Split, w.Extra = 1, 1, 1, 0, false, min(w.Extra, fewExtra)
 	}},
@@ -239,8 +237,8 @@ func (p *Point) addRatio(name string, a, b Row) {
 	p.Rows = append(p.Rows, newRow("", "ratio_"+name, "", asRatio, ratios(a.Runs, b.Runs)))
 }
 
-// rateRatios divides messages a second: those of ours, and those of the concurrent publisher and of
-// batches by the baselines.
+// rateRatios divides messages a second: those of ours, and those of batches by the
+// baselines.
 func (p *Point) rateRatios(baselines []string) {
 	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
 	for _, key := range p.Keys() {
@@ -251,10 +249,8 @@ func (p *Point) rateRatios(baselines []string) {
 		default:
 			p.addRatio(key, rate(x.of), rate(x.by))
 		}
-		for _, way := range []string{string(worker.PublisherShared), keyBatches} {
-			if slices.Contains(baselines, key) && rate(way).Has() {
-				p.addRatio(way+"_"+key, rate(way), rate(key))
-			}
+		if slices.Contains(baselines, key) && rate(keyBatches).Has() {
+			p.addRatio(keyBatches+"_"+key, rate(keyBatches), rate(key))
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-
-	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // What is compressed is measured beside the same that is not: with its bytes on the wire,
@@ -13,7 +11,7 @@ import (
 func TestCompressed(t *testing.T) {
 	for name, dict := range map[string][]byte{"": nil, "with dictionary": bytes.Repeat([]byte("what packets have in common"), 10)} {
 		b := newBench(t, "mem")
-		b.Publishers, b.Size, b.Seconds, b.CheckAll = []worker.Publisher{worker.PublisherExclusive}, 1000, 0.05, true
+		b.Size, b.Seconds, b.CheckAll = 1000, 0.05, true
 		b.Compress, b.Dictionary = "s2", dict
 		if err := b.Settings.Check("throughput", b.Contenders); err != nil {
 			t.Fatal(err)

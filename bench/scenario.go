@@ -168,9 +168,7 @@ func (b *Bench) all(ctx context.Context, r *Result) error {
 	sweep := b.Settings
 	sweep.Runs = min(b.Runs, sweepRuns)
 	sweep.Seconds = min(b.Seconds, sweepSeconds)
-	sweep.Publishers = b.Publishers[:1]
 	single := b.Settings
-	single.Publishers = b.Publishers[:1]
 	// One packet a message tells nothing new at each of many points, and cannot
 	// hold the rate of latency on most machines.
 	single.Baselines = slices.DeleteFunc(slices.Clone(b.Baselines), func(name string) bool { return name == contenders.Naive })
@@ -188,7 +186,7 @@ func (b *Bench) all(ctx context.Context, r *Result) error {
 	steps := []step{{"throughput", b.Settings}, {"throughput", large}}
 	for _, shape := range manyShapes() {
 		many := sweep
-		many.Publishers, many.Shape = []worker.Publisher{worker.PublisherShared}, shape
+		many.Shape = shape
 		steps = append(steps, step{"throughput", many})
 	}
 	steps = append(steps, []step{

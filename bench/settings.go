@@ -31,8 +31,6 @@ type Settings struct {
 	Runs     int     `json:"runs"`
 	// Baselines are names of contenders.
 	Baselines []string `json:"baselines"`
-	// Publishers: the first is "ours", others are reported beside it.
-	Publishers []worker.Publisher `json:"publishers"`
 	Shape
 	// Batch measures once more with so many messages a call, a power of two.
 	Batch int `json:"batch,omitempty"`
@@ -99,8 +97,7 @@ func Defaults(transport string) Settings {
 			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
 			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
 		},
-		Publishers: []worker.Publisher{worker.PublisherExclusive, worker.PublisherShared},
-		Shape:      Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
+		Shape: Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
 	}
 }
 

@@ -43,8 +43,6 @@ func TestSettingsCheck(t *testing.T) {
 		"subscribers can":      func(s *Settings) { s.Topics, s.Buses = 100_000, 64 },
 		"give -subs too":       func(s *Settings) { s.Topics, s.Split = 8, true },
 		"at least 4":           func(s *Settings) { s.Subs, s.Split = 4, true },
-		"for one goroutine":    func(s *Settings) { s.Goroutines = 2 },
-		"256 at most":          func(s *Settings) { s.Topics = 257 },
 		"in throughput only":   func(s *Settings) { s.Topics, s.Baselines = 8, []string{"raw"} },
 		"naive does not support -topics": func(s *Settings) {
 			s.Topics, s.Baselines = 8, []string{"naive"}
@@ -119,11 +117,11 @@ func TestSpread(t *testing.T) {
 // Results show ours first, its variants, the baselines, and others by name.
 func TestOrderOfContestants(t *testing.T) {
 	runs := make(map[string][]*outcome)
-	for _, key := range []string{"zmq", "naive", "ours", "metrics", "nats", "udp", "raw", "one", "shared"} {
+	for _, key := range []string{"zmq", "naive", "ours", "metrics", "nats", "udp", "raw", "one"} {
 		runs[key] = []*outcome{{}}
 	}
 	p := (&Bench{}).point("", fullMetrics, runs, nil)
-	if got := strings.Join(p.Keys(), " "); got != "ours shared one metrics raw naive udp nats zmq" {
+	if got := strings.Join(p.Keys(), " "); got != "ours one metrics raw naive udp nats zmq" {
 		t.Error(got)
 	}
 	for key, want := range map[string]bool{"ours": true, "lossless": true, "raw": false, "udp": false, "nats": false} {

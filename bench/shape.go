@@ -25,9 +25,6 @@ const (
 	maxGoroutines = 64
 	maxBuses      = 64 // pubsub.Config.MaxPublishers, by default
 	maxBatch      = 1024
-	// maxExclusive is how many exclusive publishers there may be, each with 128 KiB of
-	// packet memory.
-	maxExclusive = 256
 )
 
 func (s *Settings) checkShape() error {
@@ -54,11 +51,6 @@ func (s *Settings) checkShape() error {
 		return fmt.Errorf("-batch %d must be a power of two up to %d", s.Batch, maxBatch)
 	case s.Batch > 0 && s.Many():
 		return errors.New("-batch is of one publisher on one topic: leave -topics and the like out")
-	case !slices.Contains(s.Publishers, worker.PublisherExclusive):
-	case s.Goroutines > 1:
-		return errors.New("-publisher exclusive is for one goroutine: with -goroutines it must be shared")
-	case s.Topics*s.Buses > maxExclusive:
-		return fmt.Errorf("-publisher exclusive takes 128 KiB of packet memory each: -topics by -pubs may be %d at most", maxExclusive)
 	}
 	return nil
 }

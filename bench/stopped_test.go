@@ -16,7 +16,7 @@ func TestStoppedSubscribers(t *testing.T) {
 	testenv.Slow(t)
 	onLinux(t)
 	b := newBench(t, "udp")
-	b.Subs, b.Stopped, b.Publishers = 2, 1, b.Publishers[:1]
+	b.Subs, b.Stopped = 2, 1
 	if err := b.Settings.Check("throughput", b.Contenders); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 func TestIncomplete(t *testing.T) {
 	testenv.Slow(t)
 	b := newBench(t, "mem")
-	b.Seconds, b.Publishers, b.Runs = 0.05, b.Publishers[:1], 2
+	b.Seconds, b.Runs = 0.05, 2
 
 	b.Baselines = []string{"swaps"}
 	result, err := b.Run(t.Context(), "throughput")
@@ -121,7 +121,7 @@ func TestSizeSweep(t *testing.T) {
 		}
 	}
 	b := newBench(t, "mem")
-	b.Baselines, b.Publishers, b.Seconds = nil, b.Publishers[:1], 0.05
+	b.Baselines, b.Seconds = nil, 0.05
 	b.MTUs = []int{4096}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	b.Progress = func(what string) {
@@ -137,7 +137,7 @@ func TestSizeSweep(t *testing.T) {
 
 func TestSweep(t *testing.T) {
 	b := newBench(t, "mem")
-	b.Publishers, b.Seconds = b.Publishers[:1], 0.05
+	b.Seconds = 0.05
 	sweep := &Result{Head: Head{Scenario: "loss"}}
 	if err := b.sweep(t.Context(), sweep, []Settings{b.Settings, func() Settings { s := b.Settings; s.Loss = 0.05; return s }()}); err != nil {
 		t.Fatal(err)

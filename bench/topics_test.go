@@ -15,12 +15,10 @@ import (
 // beside one publisher on one topic.
 func TestShapes(t *testing.T) {
 	testenv.Slow(t)
-	shared := []worker.Publisher{worker.PublisherShared}
 	for name, shape := range map[string]func(*Settings){
 		"round":         func(s *Settings) { s.Topics = 20 },
 		"zipf":          func(s *Settings) { s.Topics, s.Order = 20, worker.OrderZipf },
 		"bursts":        func(s *Settings) { s.Topics, s.Order = 20, worker.OrderBursts },
-		"exclusive":     func(s *Settings) { s.Topics, s.Publishers = 4, []worker.Publisher{worker.PublisherExclusive} },
 		"goroutines":    func(s *Settings) { s.Topics, s.Goroutines = 3, 3 },
 		"publishers":    func(s *Settings) { s.Buses = 3 },
 		"slow":          func(s *Settings) { s.Buses, s.Slow, s.Topics = 3, 1, 4 },
@@ -34,7 +32,7 @@ func TestShapes(t *testing.T) {
 		"wildcard": func(s *Settings) { s.Topics, s.Wildcard = 5, true },
 	} {
 		b := newBench(t, "mem")
-		b.Publishers, b.Seconds, b.CheckAll = shared, 0.05, true
+		b.Seconds, b.CheckAll = 0.05, true
 		shape(&b.Settings)
 		if err := b.Settings.Check("throughput", b.Contenders); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -67,7 +65,7 @@ func TestShapes(t *testing.T) {
 func TestRawTopics(t *testing.T) {
 	onLinux(t)
 	b := newBench(t, "udp")
-	b.Publishers, b.Topics, b.Baselines = []worker.Publisher{worker.PublisherShared}, 40, []string{"raw"}
+	b.Topics, b.Baselines = 40, []string{"raw"}
 	result, err := b.Run(t.Context(), "throughput")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +77,7 @@ func TestRawTopics(t *testing.T) {
 // Over processes, and of single messages: late by topics beside one.
 func TestTopicsOfProcesses(t *testing.T) {
 	b := newBench(t, "udp")
-	b.Publishers, b.Topics, b.Subs, b.Split = []worker.Publisher{worker.PublisherShared}, 40, 2, true
+	b.Topics, b.Subs, b.Split = 40, 2, true
 	o, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +86,7 @@ func TestTopicsOfProcesses(t *testing.T) {
 		t.Errorf("%d and %d of %d messages came, want %d and %d", o.subs[0].Messages, o.subs[1].Messages, o.pub.Messages, o.due(0), o.due(1))
 	}
 	b = newBench(t, "mem")
-	b.Publishers, b.Topics, b.Rate, b.Seconds = b.Publishers[:1], 10, 2000, 0.2
+	b.Topics, b.Rate, b.Seconds = 10, 2000, 0.2
 	result, err := b.Run(t.Context(), "latency")
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +101,7 @@ func TestTopicsOfProcesses(t *testing.T) {
 // A target without a baseline is a share of one of each.
 func TestTargetOfOne(t *testing.T) {
 	s := Defaults("udp")
-	s.Publishers, s.Topics, s.Target = []worker.Publisher{worker.PublisherShared}, 8, 0.7
+	s.Topics, s.Target = 8, 0.7
 	if err := s.Check("throughput", contenders.All()); err != nil {
 		t.Error(err)
 	}
@@ -146,7 +144,6 @@ func TestTopicsAreCounted(t *testing.T) {
 func TestShapeFlags(t *testing.T) {
 	s := Defaults("udp")
 	s.Shape = Shape{Topics: 16, Order: worker.OrderZipf, Goroutines: 4, Buses: 32, Slow: 1, Split: true, Extra: 10}
-	s.Publishers = []worker.Publisher{worker.PublisherShared}
 	if got := s.command("throughput"); got != "fanfare bench throughput -topics 16 -order zipf -goroutines 4 -pubs 32 -slow 1 -extra-subscriptions 10 -split" {
 		t.Error(got)
 	}
@@ -160,7 +157,7 @@ func TestShapeFlags(t *testing.T) {
 func TestRawOne(t *testing.T) {
 	onLinux(t)
 	b := newBench(t, "udp")
-	b.Runs, b.Topics, b.Publishers, b.Baselines = 1, 100, []worker.Publisher{worker.PublisherShared}, []string{contenders.Raw}
+	b.Runs, b.Topics, b.Baselines = 1, 100, []string{contenders.Raw}
 	result, err := longEnough(t, b)
 	if err != nil {
 		t.Fatal(err)

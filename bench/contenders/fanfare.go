@@ -72,27 +72,7 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	defer stop()
-	if r.Spec.Publisher == worker.PublisherShared {
-		p, err := bus.Publisher(r.Spec.Topic)
-		if err != nil {
-			return err
-		}
-		if r.Spec.Batch > 0 {
-			return publish(ctx, r, bus, p, batches(r, p))
-		}
-		return publish(ctx, r, bus, p, func(ctx context.Context, src *worker.Source) error {
-			end, chunk := r.Deadline(), r.Chunk()
-			for r.Lap() < end && ctx.Err() == nil {
-				for range chunk {
-					if err := p.Publish(ctx, src.Next()); err != nil {
-						return err
-					}
-				}
-			}
-			return p.Publish(ctx, src.Last())
-		})
-	}
-	p, err := bus.ExclusivePublisher(r.Spec.Topic)
+	p, err := bus.Publisher(r.Spec.Topic)
 	if err != nil {
 		return err
 	}
@@ -112,18 +92,8 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 	})
 }
 
-// publisher is what both kinds of publishers have.
-type publisher interface {
-	Publish(ctx context.Context, msg []byte) error
-	PublishBatch(ctx context.Context, msgs [][]byte) (int, error)
-	Flush(ctx context.Context) error
-	WaitSubscribers(ctx context.Context, n int) error
-	Receivers() []pubsub.Receiver
-	State(write func(*pubsub.StateWriter) error) error
-}
-
 // batches publishes a full load by PublishBatch.
-func batches(r *worker.Run, p publisher) func(context.Context, *worker.Source) error {
+func batches(r *worker.Run, p *pubsub.Publisher) func(context.Context, *worker.Source) error {
 	return func(ctx context.Context, src *worker.Source) error {
 		end, chunk := r.Deadline(), max(r.Chunk()/r.Spec.Batch, 1)
 		for r.Lap() < end && ctx.Err() == nil {
@@ -137,9 +107,8 @@ func batches(r *worker.Run, p publisher) func(context.Context, *worker.Source) e
 	}
 }
 
-// publish publishes the load; full publishes the full one, with calls of the
-// publisher's own type.
-func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p publisher, full func(context.Context, *worker.Source) error) error {
+// publish publishes the load; full publishes the full one.
+func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p *pubsub.Publisher, full func(context.Context, *worker.Source) error) error {
 	one, err := keepState(r, p, func(msg []byte) error { return p.Publish(ctx, msg) })
 	if err != nil {
 		return err
@@ -187,7 +156,7 @@ func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p publisher, f
 
 // awaitStopped waits until the subscribers that were stopped are there again and have what
 // there is to have, for at most lingerTime: they would hear of a publisher that is gone.
-func awaitStopped(ctx context.Context, r *worker.Run, p publisher) {
+func awaitStopped(ctx context.Context, r *worker.Run, p *pubsub.Publisher) {
 	if r.Spec.Flow.Stopped == 0 {
 		return
 	}

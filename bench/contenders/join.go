@@ -19,7 +19,7 @@ const (
 
 // keepState lets others join p on the way, if the run has such. What it returns takes the
 // place of publish.
-func keepState(r *worker.Run, p publisher, publish func([]byte) error) (func([]byte) error, error) {
+func keepState(r *worker.Run, p *pubsub.Publisher, publish func([]byte) error) (func([]byte) error, error) {
 	if r.Spec.Joins.Subs == 0 {
 		return publish, nil
 	}

@@ -13,8 +13,8 @@ import (
 // publishing is one bus that publishes on many topics, or beside others.
 type publishing struct {
 	bus    *pubsub.Bus
-	topics []publisher
-	groups []publisher // one of each group, which flushes it; all, if they are exclusive
+	topics []*pubsub.Publisher
+	groups []*pubsub.Publisher // one of each group, which flushes it
 }
 
 // publishMany publishes on many topics, from several goroutines, on several buses.
@@ -61,18 +61,12 @@ func newPublishing(r *worker.Run, bus *pubsub.Bus) (*publishing, error) {
 	p := &publishing{bus: bus}
 	seen := make(map[int]bool)
 	for _, name := range r.Spec.TopicNames() {
-		var one publisher
-		var err error
-		if r.Spec.Publisher == worker.PublisherShared {
-			one, err = bus.Publisher(name)
-		} else {
-			one, err = bus.ExclusivePublisher(name)
-		}
+		one, err := bus.Publisher(name)
 		if err != nil {
 			return nil, err
 		}
 		p.topics = append(p.topics, one)
-		if g := bus.Group(name); !seen[g] || r.Spec.Publisher != worker.PublisherShared {
+		if g := bus.Group(name); !seen[g] {
 			seen[g] = true
 			p.groups = append(p.groups, one)
 		}
@@ -143,10 +137,12 @@ func (p *publishing) publish(ctx context.Context, r *worker.Run, src *worker.Top
 	if slow {
 		chunk = 1
 	}
-	some := p.batch(ctx, src)
 	for worker.Now() < end && ctx.Err() == nil {
-		if err := some(chunk); err != nil {
-			return err
+		for range chunk {
+			topic, msg := src.Next()
+			if err := p.topics[topic].Publish(ctx, msg); err != nil {
+				return err
+			}
 		}
 		if slow {
 			time.Sleep(time.Second / worker.SlowRate)
@@ -157,41 +153,6 @@ func (p *publishing) publish(ctx context.Context, r *worker.Run, src *worker.Top
 		return err
 	}
 	return context.Cause(ctx)
-}
-
-// batch returns what publishes the next n messages, by calls of the publishers' own type.
-func (p *publishing) batch(ctx context.Context, src *worker.TopicSource) func(n int) error {
-	if own := typed[*pubsub.ExclusivePublisher](p.topics); own != nil {
-		return func(n int) error {
-			for range n {
-				topic, msg := src.Next()
-				if err := own[topic].Publish(ctx, msg); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
-	shared := typed[*pubsub.Publisher](p.topics)
-	return func(n int) error {
-		for range n {
-			topic, msg := src.Next()
-			if err := shared[topic].Publish(ctx, msg); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// typed are the publishers as what they are; nil if they are of another type.
-func typed[P publisher](all []publisher) (list []P) {
-	for _, p := range all {
-		if t, ok := p.(P); ok {
-			list = append(list, t)
-		}
-	}
-	return list
 }
 
 // each calls f for 0 to n-1, all at once, and returns the first error.

@@ -173,10 +173,6 @@ func (p *peers) check(fs *flag.FlagSet) error {
 	if p.MTU == 0 {
 		p.MTU = bench.Defaults(p.Transport).MTU
 	}
-	p.Publishers = p.Publishers[:1]
-	if p.Many() {
-		p.Publishers = []worker.Publisher{worker.PublisherShared}
-	}
 	if p.json {
 		p.format = bench.FormatJSON
 	}

@@ -63,7 +63,7 @@ func TestPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &bench.Bench{Settings: bench.Defaults("udp"), Exe: exe, Contenders: all()}
-	b.Publishers, b.Baselines = b.Publishers[:1], names
+	b.Baselines = names
 	b.Runs, b.Seconds, b.Rate, b.CheckAll = 1, 0.1, 1000, true
 	for _, scenario := range []string{"throughput", "latency"} {
 		result, err := b.Run(t.Context(), scenario)
@@ -93,7 +93,7 @@ func TestTopics(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &bench.Bench{Settings: bench.Defaults("udp"), Exe: exe, Contenders: all()}
-	b.Publishers, b.Baselines = []worker.Publisher{worker.PublisherShared}, []string{"nats"}
+	b.Baselines = []string{"nats"}
 	b.Runs, b.Seconds, b.Rate, b.CheckAll, b.Topics = 1, 0.1, 1000, true, 100
 	for _, order := range worker.Orders() {
 		b.Order = order

@@ -215,7 +215,7 @@ func TestIncomplete(t *testing.T) {
 func TestCurvesDiffer(t *testing.T) {
 	s := sweep("sizes")
 	for i := range s.Points {
-		s.Points[i].Rows = append(s.Points[i].Rows, slices.Concat(rates("shared", 1e6), rates("channel", 2e6))...)
+		s.Points[i].Rows = append(s.Points[i].Rows, slices.Concat(rates("batches", 1e6), rates("channel", 2e6))...)
 	}
 	seen := make(map[[2]int]string)
 	for _, l := range sizeCharts(s)[0].Lines {

@@ -64,15 +64,6 @@ const (
 	AttackSpin    Attack = "spin"    // it takes as much of a processor, and sends nothing
 )
 
-// Publisher is which of Fanfare's publishers is measured.
-type Publisher string
-
-// Publishers.
-const (
-	PublisherExclusive Publisher = "exclusive"
-	PublisherShared    Publisher = "shared"
-)
-
 // Spec is all that a worker is told.
 type Spec struct {
 	Role      Role     `json:"role"`
@@ -85,11 +76,10 @@ type Spec struct {
 	Sockets
 	Load Load `json:"load"`
 	Traffic
-	Here      int       `json:"here"`  // subscribers that a RoleSubscribe worker holds
-	Index     int       `json:"index"` // of a worker's first subscriber
-	Publisher Publisher `json:"publisher"`
-	Batch     int       `json:"batch,omitempty"` // messages that it publishes in a call, a power of two; 0: one, by Publish
-	Faults    string    `json:"faults"`          // on what subscribers receive, as pubsub.Config.Faults
+	Here   int    `json:"here"`            // subscribers that a RoleSubscribe worker holds
+	Index  int    `json:"index"`           // of a worker's first subscriber
+	Batch  int    `json:"batch,omitempty"` // messages that the publisher publishes in a call, a power of two; 0: one, by Publish
+	Faults string `json:"faults"`          // on what subscribers receive, as pubsub.Config.Faults
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape

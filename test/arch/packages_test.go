@@ -92,7 +92,7 @@ var packages = []struct {
 	{"bench/worker", 2244, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
 	{"bench/requests", 305, "pubsub"},
-	{"bench/contenders", 2475, "bench/worker internal/fabricurl pubsub pubsub/events pubsub/metrics transport transport/sealed/hostile"},
+	{"bench/contenders", 2405, "bench/worker internal/fabricurl pubsub pubsub/events pubsub/metrics transport transport/sealed/hostile"},
 	{"bench", 4073, "bench/contenders bench/worker internal/compress internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 431, "bench"},
 

@@ -25,7 +25,6 @@ type benchmark struct {
 	html    string
 	quiet   bool
 	verify  checkMode
-	publish string
 	compare string
 
 	packFlags
@@ -80,7 +79,6 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	if err := b.pack(); err != nil {
 		return err
 	}
-	b.choosePublishers()
 	b.chooseBaselines()
 	if err := b.checkMeaning(fs); err != nil {
 		return err
@@ -142,22 +140,6 @@ func (b *benchmark) checkOutputs() error {
 		l.Close()
 	}
 	return nil
-}
-
-// choosePublishers: the first is "ours". Where rates are compared both are
-// measured unless one is asked for; on many topics the one that shares packet memory is.
-func (b *benchmark) choosePublishers() {
-	switch b.publish {
-	case "auto":
-		b.Publishers = []worker.Publisher{worker.PublisherExclusive}
-		if b.Many() {
-			b.Publishers = []worker.Publisher{worker.PublisherShared}
-		} else if b.Stopped == 0 && b.Attacker == bench.AttackerNone && slices.Contains([]string{"throughput", "all", "aims"}, b.scenario) {
-			b.Publishers = append(b.Publishers, worker.PublisherShared)
-		}
-	default:
-		b.Publishers = []worker.Publisher{worker.Publisher(b.publish)}
-	}
 }
 
 // chooseBaselines: those that the settings suit, unless some are asked for.

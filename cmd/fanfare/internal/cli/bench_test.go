@@ -83,8 +83,6 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench throughput -topics 8 -baseline raw -size 1421", "1420 bytes at most"},
 		{"bench latency -topics 8 -baseline raw", "in throughput only"},
 		{"bench throughput -pubs 8 -baseline naive", "naive does not support -pubs"},
-		{"bench throughput -goroutines 4 -publisher exclusive", "must be shared"},
-		{"bench throughput -topics 1000 -publisher exclusive", "128 KiB"},
 		{"bench latency -pubs 8", "-pubs would change nothing in latency"},
 		{"bench fanout -topics 8", "-topics is of throughput and latency alone"},
 		{"bench aims -split", "-split is of throughput and latency alone"},
@@ -111,7 +109,6 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench latency -joiners -5", "-joiners -5 must be from 1"},
 		{"bench latency -transport sim -joiners 5", "process of their own"},
 		{"bench latency -topics 4 -joiners 5", "one publisher on one topic"},
-		{"bench throughput -publisher both", "auto, exclusive, shared"},
 		{"bench throughput -receive never", "handle, messages, next, batch"},
 		{"bench latency -wait long", "adaptive, park, spin"},
 		{"bench latency -publisher-wait slow", "spin, park"},
@@ -240,7 +237,7 @@ func TestBenchProcesses(t *testing.T) {
 	if err := json.Unmarshal([]byte(p.stdout.String()), &got); err != nil {
 		t.Fatalf("%v in %s; standard error %s", err, p.stdout.String(), p.stderr.String())
 	}
-	lost := got["lost"].(float64) + got["shared"].(map[string]any)["lost"].(float64)
+	lost := got["lost"].(float64)
 	if code := p.cmd.ProcessState.ExitCode(); (code == exitIncomplete) != (lost > 0) || strings.Contains(p.stderr.String(), "lost for good") != (lost > 0) {
 		t.Errorf("%v messages are lost: exit code %d, standard error %q", lost, code, p.stderr.String())
 	}

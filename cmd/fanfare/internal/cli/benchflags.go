@@ -129,10 +129,6 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		"like only udp knows, and of -topics, in throughput, raw: beside it, as raw-one, raw on one topic")
 	numberVar(fs, &b.Target, "target", 0, "say PASS or MISSED: whether throughput reaches `SHARE`, such as 0.6, of each baseline's, or of "+
 		"\"one\" (-topics), by the median ratio of neighbouring runs. MISSED is exit code 1")
-	choiceVar(fs, &b.publish, "publisher", "how to publish",
-		word{"auto", "exclusive, and in throughput and all shared beside it; with -topics and the like shared"},
-		word{string(worker.PublisherExclusive), "an ExclusivePublisher, with packets of its own"},
-		word{string(worker.PublisherShared), "a Publisher, which goroutines share"})
 	choiceVar(fs, &b.Receive, "receive", "who takes the messages",
 		word{string(worker.ReceiveHandle), "a handler, which the bus calls"},
 		word{string(worker.ReceiveMessages), "a goroutine, which ranges over Messages"},
@@ -235,7 +231,7 @@ var meaningless = map[string][]string{
 	"idle":       {"size", "check", "baseline", "metrics", "top", "rate", "burst", "every", "publisher-wait", "target"},
 	"all":        {"target"},
 	"aims": {
-		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "publisher", "receive", "wait", "publisher-wait", "rate", "burst", "every", "metrics", "top",
+		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "receive", "wait", "publisher-wait", "rate", "burst", "every", "metrics", "top",
 	},
 }
 
