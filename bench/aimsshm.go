@@ -22,9 +22,9 @@ func sharedSteps() []aimsStep {
 	}
 	var one float64 // messages a second to one handler
 	return []aimsStep{
-		{"throughput", shared(func(s *Settings) { s.Batch = aimedBatch }, contenders.Ring, contenders.RingCalls, contenders.UDP, contenders.Raw), func(j *judge, p *Point) {
+		{"throughput", shared(func(s *Settings) { s.Batch = aimedBatch }, contenders.Ring, contenders.UDP, contenders.Raw), func(j *judge, p *Point) {
 			one = p.Rate(keyOurs)
-			j.least("shared memory, of a ring", p.Ratio(contenders.Ring).Value, 0.6, "", Short(one)+perS+", ring "+Short(p.Rate(contenders.Ring))+perS+p.callsText(contenders.Ring, contenders.RingCalls))
+			j.least("shared memory, of a ring", p.Ratio(contenders.Ring).Value, 0.6, "", Short(one)+perS+", ring "+Short(p.Rate(contenders.Ring))+perS)
 			j.least("shared memory in batches, of a ring", p.Ratio(keyBatches+"_"+contenders.Ring).Value, 0.6, "", Short(p.Rate(keyBatches))+perS)
 			j.least("shared memory, of UDP", p.Ratio(keyUDPFrames).Value, 2, "", Short(p.Rate(keyUDPFrames))+perS)
 			j.least("shared memory, of UDP in packets as large", p.Ratio(contenders.UDP).Value, 2, "", Short(p.Rate(contenders.UDP))+perS)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -382,40 +381,6 @@ func TestTransports(t *testing.T) {
 		b := newBench(t, transport)
 		if _, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull); err != nil {
 			t.Errorf("%s: %v", transport, err)
-		}
-	}
-}
-
-// Raw and the ring by a call a message have the same messages, in the same packets, of any size that fits.
-func TestCalls(t *testing.T) {
-	testenv.Slow(t)
-	onLinux(t)
-	for transport, names := range map[string][]string{"udp": {contenders.Raw, contenders.RawCalls}, "shm": {contenders.Ring, contenders.RingCalls, contenders.RawCalls}} {
-		b := newBench(t, transport)
-		b.Baselines = names
-		for _, size := range []int{24, 64, 1000, contenders.MaxRawCalls(b.socketMTU())} {
-			b.Size = size
-			packed := make(map[string]float64)
-			for _, c := range b.contestants()[1:] {
-				if err := b.CheckBaseline("throughput", c.key, contenders.All()); err != nil {
-					t.Fatal(err)
-				}
-				o, err := b.run(t.Context(), c, worker.LoadFull)
-				if err != nil {
-					t.Errorf("%s, %s, %d bytes: %v", transport, c.key, size, err)
-					continue
-				}
-				if packets := o.pub.Figures["packets"]; packets > 0 {
-					packed[c.key] = math.Round(float64(o.pub.Messages) / packets)
-				}
-			}
-			if packed[contenders.Raw] != packed[contenders.RawCalls] && transport == "udp" {
-				t.Errorf("%d bytes: messages in a packet: %v", size, packed)
-			}
-		}
-		b.Size = contenders.MaxRawCalls(b.socketMTU()) + 1
-		if err := b.CheckBaseline("throughput", contenders.RawCalls, contenders.All()); err == nil {
-			t.Errorf("%s: %d bytes do not fit in a datagram of %d, and are taken", transport, b.Size, b.socketMTU())
 		}
 	}
 }

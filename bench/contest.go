@@ -67,7 +67,6 @@ var variants = append([]variant{
 	{keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }},
 	{keyAlone, func(s *Settings) bool { return s.Alone }, func(_ *Settings, w *worker.Spec) { w.Subs, w.Here = 1, min(w.Here, 1) }},
 	{keyOneLeg, func(s *Settings) bool { return len(s.Legs) > 0 }, func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
-	packedVariant,
 }, slices.Concat(stoppedVariants(), joinVariants(), attackVariants())...)
 
 // variant is Fanfare, or a baseline, set somewhat differently.
@@ -93,7 +92,7 @@ func rateRatioOf(key string) rateRatio {
 		return rateRatio{keySealed, key, "sealed"}
 	case keyRawOne:
 		return rateRatio{contenders.Raw, key, "raw"}
-	case keyWildcard, keyBatches, keyCompressed, keySealed, keySigned:
+	case keyWildcard, keyBatches, keySealed, keySigned:
 		return rateRatio{key, keyOurs, "of ours"}
 	}
 	if of, stopped := pairOf(key); stopped {
@@ -169,9 +168,6 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 		of := fullMetrics
 		if b.Stopped > 0 {
 			of = slices.Concat(of, stoppedMetrics)
-		}
-		if b.packed() {
-			of = slices.Concat(of, packedMetrics)
 		}
 		if b.Attacker != AttackerNone {
 			of = slices.Concat(of, attackMetrics)

@@ -57,7 +57,7 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	if b.Profile != "" {
 		s.Profile = filepath.Join(b.Profile, c.key)
 	}
-	if c.contender == contenders.Raw || c.contender == contenders.RawCalls {
+	if c.contender == contenders.Raw {
 		s.MTU = b.socketMTU()
 	}
 	if c.tweak != nil {

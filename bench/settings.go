@@ -39,11 +39,6 @@ type Settings struct {
 	Target float64 `json:"target,omitempty"`
 	// Wildcard measures once more with subscribers that take all topics by the pattern ">".
 	Wildcard bool `json:"wildcard,omitempty"`
-	// Compress measures once more with a publisher that compresses, as pubsub.Config has it,
-	// and perhaps with a dictionary, whose name Check fills in.
-	Compress       string `json:"compress,omitempty"`
-	Dictionary     []byte `json:"-"`
-	DictionaryName string `json:"dictionary,omitempty"`
 	// Sealed measures once more with keys.
 	Sealed bool `json:"sealed,omitempty"`
 	// Signed measures once more with a publisher that signs, and subscribers that trust its key.
@@ -196,7 +191,7 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	if err := s.checkShape(); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkStopped(), s.checkJoiners(), s.checkPacking(), s.checkAttack()); err != nil {
+	if err := cmp.Or(s.checkStopped(), s.checkJoiners(), s.checkAttack()); err != nil {
 		return err
 	}
 	for _, b := range s.Baselines {
@@ -244,21 +239,15 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
 	case name == contenders.Naive && s.InProcess():
 		return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
-	case (name == contenders.Raw || name == contenders.RawCalls) && s.Transport == "sim":
+	case name == contenders.Raw && s.Transport == "sim":
 		return fmt.Errorf("baseline %s says what the machine can do over UDP, beside udp, shm, roce and mem", name)
 	case (name == contenders.Raw || name == contenders.Naive) && s.Together && s.Subs > 1:
 		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
-	case (name == contenders.RawCalls || name == contenders.RingCalls) && scenario != "throughput":
-		return fmt.Errorf("baseline %s is for throughput", name)
-	case name == contenders.RawCalls && (s.Together && s.Subs > 1 || s.Topics > 1 || s.Size > contenders.MaxRawCalls(s.socketMTU())):
-		return fmt.Errorf("baseline %s is for one topic, a process for each subscriber, and messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawCalls(s.socketMTU()), s.socketMTU())
-	case name == contenders.RingCalls && s.Size > contenders.MaxRingPaced:
-		return fmt.Errorf("baseline %s is for messages of %d bytes at most, not of %d", name, contenders.MaxRingPaced, s.Size)
 	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
 		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
 	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.socketMTU())):
 		return fmt.Errorf("baseline %s goes through many topics in throughput only, with messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawTopical(s.socketMTU()), s.socketMTU())
-	case (name == contenders.Ring || name == contenders.RingCalls) && (s.Transport != "shm" || s.Together && s.Subs > 1 || s.Topics > 1):
+	case name == contenders.Ring && (s.Transport != "shm" || s.Together && s.Subs > 1 || s.Topics > 1):
 		return fmt.Errorf("baseline %s is for -transport shm, one topic, and a process for each subscriber", name)
 	case name == contenders.Ring && paced && s.Size > contenders.MaxRingPaced:
 		return fmt.Errorf("baseline %s has a slot a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRingPaced, s.Size)

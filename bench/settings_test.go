@@ -25,8 +25,6 @@ func TestSettingsCheck(t *testing.T) {
 		"between processes":    func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"naive"} },
 		"over UDP, beside":     func(s *Settings) { *s = Defaults("sim"); s.Baselines = []string{"raw"} },
 		"one topic, and":       func(s *Settings) { s.Baselines = []string{"ring"} },
-		"raw-calls is for":     func(s *Settings) { s.Baselines = []string{"raw-calls"} },
-		"ring-calls is for":    func(s *Settings) { s.Baselines = []string{"ring-calls"} },
 		"a slot a message":     func(s *Settings) { *s = Defaults("shm"); s.Size = 1 << 16; s.Baselines = []string{"ring"} },
 		"not of 100":           func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
 		"other transports":     func(s *Settings) { s.Baselines = []string{"udp"} },

@@ -151,8 +151,6 @@ func (r *Result) Tables(page bool) []Table {
 			head, columns = "flow control", stoppedColumns
 		case p.Settings.Attacker != AttackerNone:
 			columns = attackColumns
-		case p.Settings.packed():
-			columns = packedColumns
 		}
 		t := tableOf(head, columns, page)
 		t.Rows = p.cells(columns, page)

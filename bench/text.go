@@ -61,9 +61,6 @@ func (r *Result) Lead() string {
 	loss := fmt.Sprintf("loss %g %%, %s", 100*s.Loss, r.duration())
 	switch r.Scenario {
 	case "throughput":
-		if s.packed() {
-			loss = "compressed: " + s.packedText() + ", " + loss
-		}
 		return fmt.Sprintf("%d bytes, MTU %d, %s%s", s.Size, s.MTU, s.cast(), loss)
 	case "latency":
 		return fmt.Sprintf("%d bytes, %s messages/s, %swait %s, %s", s.Size, Short(s.Rate), s.cast(), s.Wait, loss)

@@ -16,10 +16,6 @@ const (
 	Naive   = "naive"
 	Channel = "channel"
 	Ring    = "ring"
-	// RawCalls and RingCalls are those with a call a message on both sides: what an interface by the message
-	// can do at most. They are for full load.
-	RawCalls  = "raw-calls"
-	RingCalls = "ring-calls"
 	// UDP is Fanfare over plain UDP, beside Fanfare over another fabric.
 	UDP = "udp"
 )
@@ -38,9 +34,6 @@ const rawTopical = 52
 // MaxRawTopical is the largest message of Raw's where there are many topics, in bytes.
 func MaxRawTopical(mtu int) int { return mtu - rawTopical }
 
-// MaxRawCalls is the largest message of RawCalls', which has whole messages in datagrams, in bytes.
-func MaxRawCalls(mtu int) int { return mtu - 36 }
-
 // Baseline is what Fanfare is compared with.
 type Baseline struct {
 	Name string
@@ -51,11 +44,9 @@ type Baseline struct {
 // Baselines are those of this package, in the order in which results show them.
 var Baselines = []Baseline{
 	{Raw, "trains of datagrams sent and parsed through GSO and GRO, unreliable: what the machine can do over UDP; beside shm and mem datagrams of 1472 bytes", func() worker.Contender { return raw{} }},
-	{RawCalls, "the same with a call a message on both sides: what an interface by the message can do (throughput)", func() worker.Contender { return raw{calls: true} }},
 	{Naive, fmt.Sprintf("net.UDPConn, a datagram a message, up to %d bytes", MaxDatagram), func() worker.Contender { return naive{} }},
 	{Channel, "a buffered Go channel (mem, sim)", func() worker.Contender { return newChannel() }},
 	{Ring, "a ring in shared memory, one writer and many readers, messages written and parsed in place, no protocol: what memory can do (shm)", func() worker.Contender { return ring{} }},
-	{RingCalls, "the same with a call a message on both sides (throughput, shm)", func() worker.Contender { return ring{calls: true} }},
 	{UDP, "Fanfare over plain UDP, beside another transport; beside shm, in throughput, also with packets of 1472 bytes, as udp-frames", func() worker.Contender { return fanfare{} }},
 }
 

@@ -31,10 +31,6 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
-	cfg.Compress = pubsub.Compression(r.Spec.Compress)
-	if len(r.Spec.Dictionary) > 0 {
-		cfg.Dictionaries = [][]byte{r.Spec.Dictionary}
-	}
 	if r.Spec.Sealed {
 		keys, err := pubsub.NewKeySet(sealingKey())
 		if err != nil {

@@ -16,7 +16,6 @@ func publisherFigures(r *worker.Run, buses ...*pubsub.Bus) {
 		st := bus.Stats()
 		for _, x := range st.Publications {
 			sums["packets"] += float64(x.PacketsSent)
-			sums["wire_bytes"] += float64(x.BytesSent)
 			sums["repairs"] += float64(x.RepairsSent)
 			sums["naks"] += float64(x.NAKs)
 			sums["flow_blocked"] += float64(x.FlowBlocked)

@@ -25,7 +25,7 @@ import (
 // followed by messages, each behind its length (4 bytes). A message that is
 // larger than a datagram is sent in pieces of kind rawPiece, each behind its
 // own length, the message's, and where in the message it begins.
-type raw struct{ calls bool } // by a call a message on both sides: RawCalls
+type raw struct{}
 
 const (
 	rawHeader = 32
@@ -53,7 +53,7 @@ const (
 var _ = [1]struct{}{}[MaxDatagram-rawHeader-rawLength-MaxRawPaced]
 
 // Publish implements worker.Contender.
-func (x raw) Publish(ctx context.Context, r *worker.Run) error {
+func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (x raw) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	defer unix.Close(fd)
 	if r.Spec.Load == worker.LoadFull {
-		return publishTrains(ctx, r, fd, g, newRawWriter(r, x.calls))
+		return publishTrains(ctx, r, fd, g, newRawWriter(r))
 	}
 	// Not under load each message is a datagram of its own.
 	if r.Spec.Size > MaxRawPaced {
@@ -220,18 +220,14 @@ func (t *rawTrainSender) send(train []byte) error {
 type rawWriter struct {
 	src    *worker.Source
 	topics *rawTopicWriter // in place of src where there are many
-	calls  *callWriter     // writes what src makes; nil: src does
 	size   int
 	seq    uint64
 	msg    []byte // of which pieces remain
 	at     int    // where they begin
 }
 
-func newRawWriter(r *worker.Run, calls bool) *rawWriter {
+func newRawWriter(r *worker.Run) *rawWriter {
 	w := &rawWriter{size: r.Spec.Size}
-	if calls {
-		w.calls = &callWriter{}
-	}
 	if r.Spec.Many() {
 		w.topics = &rawTopicWriter{r.TopicSource(0), rawTopics(r.Spec.TopicNames())}
 	} else {
@@ -275,12 +271,9 @@ func (w *rawWriter) packet(p []byte) {
 	}
 	binary.LittleEndian.PutUint64(p[8:], rawWhole)
 	off := rawHeader
-	switch {
-	case w.topics != nil:
+	if w.topics != nil {
 		off += w.topics.fill(p[rawHeader:], w.size)
-	case w.calls != nil:
-		off += w.calls.fill(p[rawHeader:], w.src, w.size)
-	default:
+	} else {
 		off += w.src.Fill(p[rawHeader:])
 	}
 	if off+rawLength <= len(p) {

@@ -10,7 +10,7 @@ import (
 )
 
 // raw needs UDP GSO and GRO as Linux has them.
-type raw struct{ calls bool }
+type raw struct{}
 
 var errNoRaw = errors.New("raw: this baseline is for Linux, whose UDP GSO and GRO it uses: leave it out of -baseline")
 

@@ -17,7 +17,7 @@ import (
 )
 
 // Subscribe implements worker.Contender.
-func (x raw) Subscribe(ctx context.Context, r *worker.Run) error {
+func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
 	if err != nil {
 		return err
@@ -31,9 +31,6 @@ func (x raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	defer unix.Close(fd)
 	in := newRawBatch(fd)
 	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
-	if x.calls {
-		p.handler = handlerOf(p.v.Check)
-	}
 	if r.Spec.Many() {
 		p.topics = newRawTopicParser(r, p.v)
 	}
@@ -152,7 +149,6 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 type rawParser struct {
 	v       *worker.Receiver
 	topics  *rawTopicParser // where there are many
-	handler func([]byte)    // called with each message; nil: they are taken in place
 	plain   bool            // messages have no time stamp
 	size    int
 	packets uint64
@@ -183,10 +179,6 @@ func (p *rawParser) train(b []byte, seg int) {
 		}
 		if binary.LittleEndian.Uint64(d[8:]) == rawPiece {
 			p.piece(d)
-			continue
-		}
-		if p.handler != nil {
-			p.handle(d)
 			continue
 		}
 		for off := rawHeader; off+rawLength <= len(d); {

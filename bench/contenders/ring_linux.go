@@ -25,7 +25,7 @@ import (
 //	written | readers | readers that sleep | cursor of each reader, a line each | slots, each a length and a block
 //
 // A block is what raw has in a datagram.
-type ring struct{ calls bool } // by a call a message on both sides: RingCalls
+type ring struct{}
 
 const (
 	ringSlots   = 32 // 2 MiB, which caches hold
@@ -122,7 +122,7 @@ func ringSleep(mem []byte, next uint64) {
 }
 
 // Publish implements worker.Contender.
-func (x ring) Publish(ctx context.Context, r *worker.Run) error {
+func (ring) Publish(ctx context.Context, r *worker.Run) error {
 	mem, path, err := openRing(r.Spec.Address)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (x ring) Publish(ctx context.Context, r *worker.Run) error {
 		r.End(sent)
 		return err
 	}
-	fill := newRawWriter(r, x.calls)
+	fill := newRawWriter(r)
 	for end := r.Deadline(); w.next&15 != 0 || worker.Now() < end && ctx.Err() == nil; {
 		b, err := w.block(ctx)
 		if err != nil {
@@ -168,7 +168,7 @@ func (x ring) Publish(ctx context.Context, r *worker.Run) error {
 }
 
 // Subscribe implements worker.Contender.
-func (x ring) Subscribe(ctx context.Context, r *worker.Run) error {
+func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
 	mem, path, err := openRing(r.Spec.Address)
 	if err != nil {
 		return err
@@ -181,9 +181,6 @@ func (x ring) Subscribe(ctx context.Context, r *worker.Run) error {
 	}
 	written, cursor := ringWord(mem, 0), ringWord(mem, ringCursors+me)
 	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
-	if x.calls {
-		p.handler = handlerOf(p.v.Check)
-	}
 	r.Ready("")
 	next, over, park := uint64(0), false, r.Spec.Wait == worker.WaitPark
 	for looks := 1; !p.v.Check.Done(); looks++ {

@@ -10,7 +10,7 @@ import (
 )
 
 // ring needs shared memory as Linux has it.
-type ring struct{ calls bool }
+type ring struct{}
 
 // MaxRingPaced is the largest message of Ring's where each has a slot of its own, in bytes.
 const MaxRingPaced = 65500

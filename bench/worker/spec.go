@@ -85,9 +85,8 @@ type Spec struct {
 	Shape
 	Wildcard bool `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
 	Protection
-	Flow  Flow  `json:"flow,omitzero"`
-	Joins Joins `json:"joins,omitzero"`
-	Packing
+	Flow     Flow   `json:"flow,omitzero"`
+	Joins    Joins  `json:"joins,omitzero"`
 	Seed     uint64 `json:"seed"`                // of Order
 	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
 	LookedAt bool   `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
@@ -150,12 +149,6 @@ type Flow struct {
 	SlowFor    time.Duration `json:"slow_for_ns,omitempty"`
 	Rate       int64         `json:"rate,omitempty"`    // bytes a second on the wire, 0: no limit
 	Stopped    int           `json:"stopped,omitempty"` // of the subscriber processes, from Begin to End
-}
-
-// Packing is how Fanfare's publisher compresses.
-type Packing struct {
-	Compress   string `json:"compress,omitempty"` // as pubsub.Config has it; empty: not at all
-	Dictionary []byte `json:"dictionary,omitempty"`
 }
 
 // Joins are subscribers beside those that are measured, in a worker of RoleJoin.

@@ -89,11 +89,11 @@ var packages = []struct {
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 2244, ""},
+	{"bench/worker", 2226, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
 	{"bench/requests", 305, "pubsub"},
-	{"bench/contenders", 2405, "bench/worker internal/fabricurl pubsub pubsub/events pubsub/metrics transport transport/sealed/hostile"},
-	{"bench", 4073, "bench/contenders bench/worker internal/compress internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/contenders", 2312, "bench/worker internal/fabricurl pubsub pubsub/events pubsub/metrics transport transport/sealed/hostile"},
+	{"bench", 3959, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 431, "bench"},
 
 	// The command.

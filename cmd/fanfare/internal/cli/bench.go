@@ -13,7 +13,6 @@ import (
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
 	"github.com/fanfaremq/fanfare/bench/worker"
-	"github.com/fanfaremq/fanfare/pubsub"
 )
 
 // benchmark is the command bench: it reads the flags; package bench measures.
@@ -27,7 +26,6 @@ type benchmark struct {
 	verify  checkMode
 	compare string
 
-	packFlags
 	attack, attackApart bool // Settings.Attacker
 	requests            int  // in request
 	allReplies          bool // in request
@@ -76,9 +74,6 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	if err := b.adopt(fs); err != nil {
 		return err
 	}
-	if err := b.pack(); err != nil {
-		return err
-	}
 	b.chooseBaselines()
 	if err := b.checkMeaning(fs); err != nil {
 		return err
@@ -96,23 +91,6 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 		return usagef("-html needs the name of a file; -json writes to standard output")
 	}
 	return b.checkOutputs()
-}
-
-// pack has compression measured as the flags say.
-func (b *benchmark) pack() error {
-	all, err := readDictionaries(b.dicts)
-	switch {
-	case err != nil:
-		return err
-	case len(all) > 1:
-		return usagef("-dict: a publisher compresses with one dictionary: give one")
-	case len(all) == 1:
-		b.Dictionary = all[0]
-	}
-	if b.compress != pubsub.CompressNone {
-		b.Compress = string(b.compress)
-	}
-	return nil
 }
 
 // checkOutputs makes sure that profiles and metrics can be written.

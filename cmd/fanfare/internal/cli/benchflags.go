@@ -38,7 +38,6 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench loss -keys",
 			"fanfare bench throughput -attack",
 			"fanfare bench throughput -subs 4 -stopped 1",
-			"fanfare bench throughput -compress zstd -baseline none",
 			"fanfare bench latency -topics 1000 -rate 50000",
 			"fanfare bench latency -rate 5000 -joiners 20",
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
@@ -150,9 +149,6 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at as fanfare top does, and whose metrics are read with -metrics, in such windows")
 	intVar(fs, &b.Batch, "batch", 0, "measure once more with `N` messages a call (PublishBatch), a power of two: the ratio says what that gains. Of throughput alone")
 	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
-	compressVar(fs, &b.compress, "measure once more with a publisher that compresses, with bytes on the wire and time of both sides for a message. Messages differ in 16 "+
-		"bytes of number and check and are alike in the rest: fanfare dict says what becomes of yours. Of throughput alone")
-	dictVar(fs, &b.dicts, "Both sides have it")
 	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
 	boolVar(fs, &b.attack, "attack", "measure with keys while somebody without them sends hostile packets as fast as a core can: played back, changed, of other groups, keys and times (attacked), "+
@@ -255,7 +251,7 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "stopped" && b.scenario != "throughput":
 			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
-		case (f.Name == "compress" || f.Name == "dict" || f.Name == "batch" || strings.HasPrefix(f.Name, "attack")) && b.scenario != "throughput":
+		case (f.Name == "batch" || strings.HasPrefix(f.Name, "attack")) && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "joiners" && b.scenario != "latency":
 			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)

@@ -82,7 +82,6 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"key new FILE", "never overwritten: name another file"},
 		{"key new MISSING/x", "no such file"},
 		{"bench throughput -html MISSING/x -transport mem", "no such file"},
-		{"bench throughput -compress zstd -dict MISSING", "MISSING: no such file"},
 		{"web MISSING", "MISSING"},
 		{"top MISSING", "MISSING"},
 		{"loss MISSING", "MISSING"},
