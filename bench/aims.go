@@ -106,7 +106,6 @@ func (b *Bench) aimsSteps() []aimsStep {
 		}},
 		{"throughput", func(s *Settings) {
 			s.Metrics, s.Top, s.Baselines = "localhost:0", true, nil
-			s.Runs, s.Seconds = min(s.Runs, watchedRuns), watchedTimes*s.Seconds
 		}, func(j *judge, p *Point) {
 			j.least("with metrics, of without", p.Ratio(keyMetrics).Value, 0.98, "", "")
 			j.least("with metrics and top, of without", p.Ratio(keyTop).Value, 0.98, "", "")
@@ -136,7 +135,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.most("idle subscriber", p.Value("", "subscriber_cpu_percent"), 0.5, percent, "")
 		}},
 	}
-	return append(slices.Concat(steps, protectedSteps(), largeSteps(), manySteps(), joinSteps(), stoppedSteps(), sharedSteps()), aimsStep{
+	return append(slices.Concat(steps, protectedSteps(), largeSteps(), manySteps(), stoppedSteps(), sharedSteps()), aimsStep{
 		"throughput", func(s *Settings) { s.Runs, s.Seconds, s.Baselines = 1, 10, nil }, func(j *judge, p *Point) {
 			j.most("longest GC pause in 10 s", p.Value(keyOurs, "gc_pause_max_us"), 1000, "µs", fmt.Sprintf("%.0f cycles", p.Value(keyOurs, "gc_cycles")))
 		},
@@ -199,15 +198,8 @@ func (s *Settings) command(scenario string) string {
 	}
 	add(s.Rate != 0 && s.Rate != d.Rate, "-rate %g", s.Rate)
 	add(s.Stopped != 0, "-stopped %d", s.Stopped)
-	add(s.Joiners != 0, "-joiners %d", s.Joiners)
 	if s.Sealed {
 		text += " -keys"
-	}
-	switch {
-	case s.Attacker == AttackerApart:
-		text += " -attack-apart"
-	case s.Attacker == AttackerShares:
-		text += " -attack"
 	}
 	if s.Signed {
 		text += " -sign"

@@ -58,7 +58,6 @@ func manySteps() []aimsStep {
 		step("1,000 topics to four subscribers by quarters, of one to four", shareOfTopics, func(s *Settings) { s.Topics, s.Subs, s.Split = 1000, 4, true }),
 		step("8 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 8 }),
 		step("32 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 32 }),
-		step("32 publishers, one of them slow, of one", shareOfPublishers, func(s *Settings) { s.Buses, s.Slow = 32, 1 }),
 		step("64 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 64 }),
 		step("10,000 subscriptions, of ten", shareOfSubscriptions, func(s *Settings) { s.Extra = 10_000 }),
 		late,

@@ -2,20 +2,12 @@ package bench
 
 import "fmt"
 
-// Aims for packets that are sealed or signed, and for a stream under attack.
+// Aims for packets that are sealed or signed.
 
 func protectedSteps() []aimsStep {
 	sealedLoss := func(j *judge, p *Point) {
 		plain, sealed := p.Ratio("lossless").Value, p.Ratio(keySealedLossless).Value
 		j.least("1 % loss with keys: kept, of what is kept without", ratio(sealed, plain), 0.95, "", fmt.Sprintf("kept %.2f, without keys %.2f", sealed, plain))
-	}
-	attack := func(j *judge, p *Point) {
-		j.least("under attack, of undisturbed", p.Ratio(keyAttacked).Value, 0.5, "", fmt.Sprintf("%s hostile packets/s; beside who takes a core and sends nothing %.2f",
-			Short(p.Value(keyAttacked, "hostile_per_s")), p.Ratio(keySpun).Value))
-	}
-	apart := func(j *judge, p *Point) {
-		j.least("under attack from a processor of its own, of undisturbed on the others", p.Ratio(keyAttacked).Value, 0.5, "", fmt.Sprintf("%s hostile packets/s; undisturbed %s/s",
-			Short(p.Value(keyAttacked, "hostile_per_s")), Short(p.Rate(keySealed))))
 	}
 	return []aimsStep{
 		{"throughput", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
@@ -25,12 +17,6 @@ func protectedSteps() []aimsStep {
 			j.least("1 KiB with keys, of without", p.Ratio(keySealed).Value, 0.45, "", Short(p.Value(keySealed, "bytes_per_s"))+"B/s")
 		}},
 		{"throughput", func(s *Settings) { s.Sealed, s.Loss, s.Baselines = true, 0.01, nil }, sealedLoss},
-		{"throughput", func(s *Settings) {
-			s.Attacker, s.Baselines, s.Seconds = AttackerShares, nil, max(s.Seconds, attackSeconds)
-		}, attack},
-		{"throughput", func(s *Settings) {
-			s.Attacker, s.Baselines, s.Seconds = AttackerApart, nil, max(s.Seconds, attackSeconds)
-		}, apart},
 		{"latency", func(s *Settings) { s.Sealed, s.Baselines = true, nil }, func(j *judge, p *Point) {
 			with, without := p.Value(keySealed, "p50_us"), p.Value(keyOurs, "p50_us")
 			j.most("p50 with keys, beyond without", with-without, 3, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))

@@ -103,7 +103,7 @@ func TestLiarsAreFound(t *testing.T) {
 		"repeats": "message 100 came again",
 		"spoils":  "message 128 has the wrong content",
 	} {
-		o, err := b.run(t.Context(), contestant{how, how, nil}, worker.LoadFull)
+		o, err := b.run(t.Context(), contestant{key: how, contender: how}, worker.LoadFull)
 		switch {
 		case says == "" && err != nil:
 			t.Errorf("%s: %v", how, err)
@@ -152,7 +152,7 @@ func TestCalledOff(t *testing.T) {
 	off := errors.New("called off")
 	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(off) })
 	defer timer.Stop()
-	if _, err := b.run(ctx, contestant{"hangs", "hangs", nil}, worker.LoadFull); !errors.Is(err, off) {
+	if _, err := b.run(ctx, contestant{key: "hangs", contender: "hangs"}, worker.LoadFull); !errors.Is(err, off) {
 		t.Errorf("called off: %v", err)
 	}
 	for range 6000 {
@@ -473,7 +473,8 @@ func TestTopIsAttached(t *testing.T) {
 		t.Fatal(err)
 	}
 	positive(t, decoded(t, result), "ratio_top")
-	if err := look(newTurns(worker.Now(), time.Millisecond))(); err == nil || !strings.Contains(err.Error(), "no snapshot could be read") {
+	o := outcome{spec: worker.Spec{LookedAt: true}}
+	if err := o.watch()(); err == nil || !strings.Contains(err.Error(), "no snapshot could be read") {
 		t.Errorf("processes that cannot be looked at: %v", err)
 	}
 }
@@ -488,8 +489,8 @@ func TestMetricsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	positive(t, decoded(t, result), "ratio_metrics")
-	stop := scrape(newTurns(worker.Now(), time.Millisecond), &worker.Process{Metrics: []string{"localhost:1"}})
-	if err := stop(); err == nil {
+	o := outcome{spec: worker.Spec{Metrics: "localhost:0"}}
+	if err := o.watch(&worker.Process{Metrics: []string{"localhost:1"}})(); err == nil {
 		t.Error("metrics that cannot be read are no error")
 	}
 }

@@ -12,11 +12,15 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// contestant is one of those that take turns.
+// contestant is one of those that take turns: Fanfare, or a baseline, as set or somewhat differently.
 type contestant struct {
 	key       string // in results
 	contender string
-	tweak     func(*worker.Spec) // nil: none
+	when      func(*Settings) bool // it takes part; nil: always
+	tweak     func(*Settings, *worker.Spec)
+	// of and by are whose rates are divided for its ratio, and note what is said of that: empty
+	// where it is ours by it.
+	of, by, note string
 }
 
 const (
@@ -50,72 +54,59 @@ const (
 	fewExtra = 10
 )
 
-// variants are Fanfare over the transport that was set, in the order that results have:
-// when each takes part, and what it does otherwise.
-var variants = append([]variant{
-	{keyOurs, func(*Settings) bool { return true }, func(*Settings, *worker.Spec) {}},
-	{keyOne, func(s *Settings) bool { return s.Many() }, func(_ *Settings, w *worker.Spec) {
-		w.Topics, w.Goroutines, w.Buses, w.Slow, w.Split, w.Extra = 1, 1, 1, 0, false, min(w.Extra, fewExtra)
+// variants are Fanfare over the transport that was set, in the order that results have.
+var variants = append([]contestant{
+	{key: keyOurs},
+	{key: keyOne, when: func(s *Settings) bool { return s.Many() }, tweak: func(_ *Settings, w *worker.Spec) {
+		w.Topics, w.Goroutines, w.Buses, w.Split, w.Extra = 1, 1, 1, false, min(w.Extra, fewExtra)
 	}},
-	{keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }},
-	{"lossless", func(s *Settings) bool { return s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
-	{keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }},
-	{keySealed, func(s *Settings) bool { return s.Sealed || s.Attacker != AttackerNone }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }},
-	{keySealedLossless, func(s *Settings) bool { return s.Sealed && s.Loss > 0 }, func(_ *Settings, w *worker.Spec) { w.Sealed, w.Faults = true, "" }},
-	{keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }},
-	{keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }},
-	{keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }},
-	{keyAlone, func(s *Settings) bool { return s.Alone }, func(_ *Settings, w *worker.Spec) { w.Subs, w.Here = 1, min(w.Here, 1) }},
-	{keyOneLeg, func(s *Settings) bool { return len(s.Legs) > 0 }, func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
-}, slices.Concat(stoppedVariants(), joinVariants(), attackVariants())...)
+	ofOurs(keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }),
+	{key: "lossless", when: func(s *Settings) bool { return s.Loss > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
+	ofOurs(keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }),
+	ofOurs(keySealed, func(s *Settings) bool { return s.Sealed }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }),
+	{key: keySealedLossless, of: keySealed, by: keySealedLossless, note: "sealed", when: func(s *Settings) bool { return s.Sealed && s.Loss > 0 },
+		tweak: func(_ *Settings, w *worker.Spec) { w.Sealed, w.Faults = true, "" }},
+	ofOurs(keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }),
+	ofOurs(keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }),
+	ofOurs(keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }),
+	{key: keyAlone, when: func(s *Settings) bool { return s.Alone }, tweak: func(_ *Settings, w *worker.Spec) { w.Subs, w.Here = 1, min(w.Here, 1) }},
+	{key: keyOneLeg, when: func(s *Settings) bool { return len(s.Legs) > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
+}, stoppedVariants()...)
 
-// variant is Fanfare, or a baseline, set somewhat differently.
-type variant struct {
-	key   string
-	when  func(*Settings) bool
-	tweak func(*Settings, *worker.Spec)
+// ofOurs is a variant whose rate is divided by ours.
+func ofOurs(key string, when func(*Settings) bool, tweak func(*Settings, *worker.Spec)) contestant {
+	return contestant{key: key, when: when, tweak: tweak, of: key, by: keyOurs, note: "of ours"}
 }
 
 // baselineVariants are those of baselines, by name: they stand behind it in results.
-var baselineVariants = map[string][]variant{
-	contenders.Raw: {{keyRawOne, func(s *Settings) bool { return s.Topics > 1 }, func(_ *Settings, w *worker.Spec) { w.Topics = 1 }}},
-	contenders.UDP: {{keyUDPFrames, func(s *Settings) bool { return s.MTU != s.socketMTU() }, func(s *Settings, w *worker.Spec) { s.overUDP(w, s.socketMTU()) }}},
+var baselineVariants = map[string]contestant{
+	contenders.Raw: {key: keyRawOne, of: contenders.Raw, by: keyRawOne, note: "raw", when: func(s *Settings) bool { return s.Topics > 1 },
+		tweak: func(_ *Settings, w *worker.Spec) { w.Topics = 1 }},
+	contenders.UDP: {key: keyUDPFrames, when: func(s *Settings) bool { return s.MTU != s.socketMTU() },
+		tweak: func(s *Settings, w *worker.Spec) { s.overUDP(w, s.socketMTU()) }},
 }
 
-// rateRatio is what rates are divided for a contestant's ratio, and what is said of that where it is not ours by it.
-type rateRatio struct{ of, by, note string }
-
-// rateRatioOf is that of a contestant: ours by it, unless it is another way of ours, or of a baseline.
-func rateRatioOf(key string) rateRatio {
-	switch key {
-	case keySealedLossless:
-		return rateRatio{keySealed, key, "sealed"}
-	case keyRawOne:
-		return rateRatio{contenders.Raw, key, "raw"}
-	case keyWildcard, keyBatches, keySealed, keySigned:
-		return rateRatio{key, keyOurs, "of ours"}
+// ratioOf says whose rates are divided for the ratio of a contestant, and what is said of that.
+func ratioOf(key string) contestant {
+	for _, c := range append(slices.Clone(variants), baselineVariants[contenders.Raw]) {
+		if c.key == key && c.of != "" {
+			return c
+		}
 	}
-	if of, stopped := pairOf(key); stopped {
-		return rateRatio{key, of, ""}
-	}
-	return rateRatio{keyOurs, key, ""}
+	return contestant{of: keyOurs, by: key}
 }
 
 // rank is where a contestant stands in results: a variant, or behind them a baseline; peers
 // are the last.
 func rank(key string) int {
-	for i, v := range variants {
-		if v.key == key {
-			return i
-		}
+	if i := slices.IndexFunc(variants, func(c contestant) bool { return c.key == key }); i >= 0 {
+		return i
 	}
-	of := func(b contenders.Baseline) bool {
-		return b.Name == key || slices.ContainsFunc(baselineVariants[b.Name], func(v variant) bool { return v.key == key })
+	i := slices.IndexFunc(contenders.Baselines, func(b contenders.Baseline) bool { return b.Name == key || baselineVariants[b.Name].key == key })
+	if i < 0 {
+		i = len(contenders.Baselines)
 	}
-	if i := slices.IndexFunc(contenders.Baselines, of); i >= 0 {
-		return len(variants) + i
-	}
-	return len(variants) + len(contenders.Baselines)
+	return len(variants) + i
 }
 
 // IsOurs reports whether a contestant is Fanfare over the transport that was set.
@@ -128,22 +119,22 @@ func isFanfare(key string) bool {
 
 // contestants are Fanfare, its variants and the baselines.
 func (b *Bench) contestants() (all []contestant) {
-	all = b.those(variants, contenders.Fanfare)
+	add := func(c contestant, contender string) {
+		if c.contender = contender; c.when == nil || c.when(&b.Settings) {
+			all = append(all, c)
+		}
+	}
+	for _, c := range variants {
+		add(c, contenders.Fanfare)
+	}
 	for _, name := range b.Baselines {
 		c := contestant{key: name, contender: name}
 		if name == contenders.UDP {
-			c.tweak = func(w *worker.Spec) { b.overUDP(w, b.MTU) }
+			c.tweak = func(s *Settings, w *worker.Spec) { s.overUDP(w, s.MTU) }
 		}
-		all = append(append(all, c), b.those(baselineVariants[name], name)...)
-	}
-	return all
-}
-
-// those are the variants of a contender that take part.
-func (b *Bench) those(list []variant, contender string) (all []contestant) {
-	for _, v := range list {
-		if v.when(&b.Settings) {
-			all = append(all, contestant{v.key, contender, func(w *worker.Spec) { v.tweak(&b.Settings, w) }})
+		all = append(all, c)
+		if other, ok := baselineVariants[name]; ok {
+			add(other, name)
 		}
 	}
 	return all
@@ -169,29 +160,14 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 		if b.Stopped > 0 {
 			of = slices.Concat(of, stoppedMetrics)
 		}
-		if b.Attacker != AttackerNone {
-			of = slices.Concat(of, attackMetrics)
-		}
-		if b.Metrics != "" || b.Top {
-			of = slices.Concat(of, watchedMetrics)
-		}
 		p := b.point("", of, runs, nil)
-		if p.rateRatios(b.Baselines); b.Attacker != AttackerNone {
-			p.attackRatios()
-		}
+		p.rateRatios(b.Baselines)
 		r.Points = append(r.Points, p)
 	case worker.LoadIdle:
 		r.Points = append(r.Points, Point{Settings: b.Settings, Rows: rows("", idleMetrics, runs[keyOurs])})
 	default:
-		of := lateMetrics
-		if b.Joiners > 0 {
-			of = slices.Concat(of, joinMetrics)
-		}
-		p := b.point("", of, runs, func(o *outcome) *hdrhistogram.Histogram { return o.late })
+		p := b.point("", lateMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.late })
 		p.lateRatios()
-		if b.Joiners > 0 {
-			p.joinRatios()
-		}
 		if r.Points = append(r.Points, p); load == worker.LoadBurst {
 			r.Points = append(r.Points, b.point("bursts", burstMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.burst }))
 		}
@@ -238,11 +214,7 @@ func (p *Point) addRatio(name string, a, b Row) {
 func (p *Point) rateRatios(baselines []string) {
 	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
 	for _, key := range p.Keys() {
-		switch x := rateRatioOf(key); key {
-		case keyOurs, keyAttacked, keySpun: // none, or attackRatios
-		case keyMetrics, keyTop:
-			p.Rows = append(p.Rows, newRow("", "ratio_"+key, "", asRatio, p.Row(key, "watched").Runs))
-		default:
+		if x := ratioOf(key); key != keyOurs {
 			p.addRatio(key, rate(x.of), rate(x.by))
 		}
 		if slices.Contains(baselines, key) && rate(keyBatches).Has() {
@@ -254,7 +226,7 @@ func (p *Point) rateRatios(baselines []string) {
 func (p *Point) lateRatios() {
 	for _, key := range p.Keys() {
 		for _, q := range quantiles {
-			if key != keyOurs && key != keyJoins && key != keyStay {
+			if key != keyOurs {
 				p.addRatio(q.key+"_"+key, p.Row(keyOurs, q.key+"_us"), p.Row(key, q.key+"_us"))
 			}
 		}

@@ -61,7 +61,7 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 		s.MTU = b.socketMTU()
 	}
 	if c.tweak != nil {
-		c.tweak(&s)
+		c.tweak(&b.Settings, &s)
 	}
 	b.limit(c.key, &s)
 	return s, nil
@@ -149,13 +149,6 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 	start := func(role worker.Role, index int) (*worker.Process, error) {
 		s := o.spec
 		s.Role, s.Index = role, index
-		if b.Attacker == AttackerApart {
-			of, err := processorsOf(role)
-			if err != nil {
-				return nil, err
-			}
-			s.Processors = of
-		}
 		p, err := worker.Start(b.Exe, s)
 		if err != nil {
 			return nil, err
@@ -197,18 +190,12 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 	if err := pub.Ready(ctx); err != nil {
 		return err
 	}
-	var beside *worker.Process
-	if role := o.spec.Beside(); role != "" {
-		if beside, err = start(role, 0); err != nil {
-			return err
-		}
-	}
 	stop := o.watch(append([]*worker.Process{pub}, subs...)...)
-	err = o.collect(ctx, pub, subs, beside)
+	err = o.collect(ctx, pub, subs)
 	return cmp.Or(err, stop())
 }
 
-func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process, beside *worker.Process) error {
+func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process) error {
 	last := subs[len(subs)-o.spec.Flow.Stopped:]
 	pub.OnPhase = func(now worker.Phase) error {
 		var errs []error
@@ -235,13 +222,6 @@ func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*work
 			return err
 		}
 		o.subs = append(o.subs, reports...)
-	}
-	if beside != nil {
-		beside.Stop()
-		if reports, err = beside.Reports(ctx); err != nil {
-			return err
-		}
-		o.beside = reports[0]
 	}
 	n := len(o.subs) - o.spec.Flow.Stopped
 	o.subs, o.stopped = o.subs[:n:n], o.subs[n:]

@@ -152,7 +152,6 @@ func manyShapes() (list []Shape) {
 		func(s *Shape) { s.Topics, s.Order = 1000, worker.OrderBursts },
 		func(s *Shape) { s.Buses = 8 },
 		func(s *Shape) { s.Buses = 32 },
-		func(s *Shape) { s.Buses, s.Slow = 32, 1 },
 		func(s *Shape) { s.Buses = 64 },
 		func(s *Shape) { s.Extra = 10_000 },
 	} {

@@ -7,126 +7,66 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// lookEvery is how often metrics are read where they are served, far more often than
-// Prometheus would, and snapshots, as fanfare top does.
-const lookEvery = time.Second
+const (
+	// lookEvery is how often metrics are read where they are served, far more often than
+	// Prometheus would, and snapshots, as fanfare top does; lookTimeout how long that may take.
+	lookEvery   = time.Second
+	lookTimeout = 10 * time.Second
+)
 
-// lookTimeout is how long one page, or one round of snapshots, may take.
-const lookTimeout = 10 * time.Second
-
-// watch reads metrics and snapshots of workers in turns, as their specification says, until stop.
+// watch reads metrics and snapshots of workers at once, and then each second, as their
+// specification says, until stop. It is an error that none could be read.
 func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 	if !o.spec.Watched() {
 		return func() error { return nil }
 	}
-	if o.turns = always(worker.Now()); o.spec.Load == worker.LoadFull {
-		o.turns = newTurns(worker.Now(), time.Duration(o.spec.Seconds*float64(time.Second)))
-	}
-	stopScrape, stopLook := scrape(o.turns, all...), func() error { return nil }
-	if o.spec.LookedAt {
-		stopLook = look(o.turns, all...)
-	}
-	return func() error { return errors.Join(stopScrape(), stopLook()) }
-}
-
-// scrape reads the metrics of workers as Prometheus does, until stop, which
-// waits until it has ended. It is an error that metrics are served and not one page could
-// be read.
-func scrape(t turns, all ...*worker.Process) (stop func() error) {
-	var from []string
-	for _, p := range all {
-		for _, address := range p.Metrics {
-			from = append(from, "http://"+address+"/metrics")
-		}
-	}
-	if len(from) == 0 {
-		return func() error { return nil }
-	}
 	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}
-	end := poll(t, "metrics are served, and none could be read", func(ctx context.Context) (pages int, failed error) {
-		for _, url := range from {
-			if err := read(ctx, client, url); err == nil {
-				pages++
-			} else if failed == nil {
-				failed = err
-			}
-		}
-		return pages, failed
-	})
-	return func() error {
-		defer client.CloseIdleConnections()
-		return end()
-	}
-}
-
-// look reads snapshots of all processes of this host, as fanfare top does, until stop. It is
-// an error that none of the workers' could be read.
-func look(t turns, workers ...*worker.Process) (stop func() error) {
-	return poll(t, "workers have sockets, and no snapshot could be read", func(ctx context.Context) (snapshots int, failed error) {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-		defer cancel()
-		seen, err := inspect.ReadAll(ctx)
-		for _, x := range seen {
-			if x.Snapshot == nil {
-				err = cmp.Or(err, x.Err)
-				continue
-			}
-			for _, p := range workers {
-				if x.Snapshot.Process.PID == p.PID() {
-					snapshots++
+	pages, snapshots, failed := 0, 0, errOver
+	look := func() {
+		for _, p := range all {
+			for _, address := range p.Metrics {
+				if err := read(client, "http://"+address+"/metrics"); err == nil {
+					pages++
+				} else {
+					failed = err
 				}
 			}
 		}
-		return snapshots, err
-	})
-}
-
-// poll calls f at once, while what it reads is sure to be there, and then every second while it is the turn, until stop,
-// which waits until it has ended and returns what if f has read nothing.
-func poll(t turns, what string, f func(context.Context) (read int, err error)) (stop func() error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	quit, done := make(chan struct{}), make(chan struct{})
-	var all atomic.Int64
-	var failed error
-	look := func() {
-		n, err := f(ctx)
-		if all.Add(int64(n)); err != nil && failed == nil {
-			failed = err
+		if o.spec.LookedAt {
+			n, err := snapshotsOf(all)
+			if snapshots += n; err != nil {
+				failed = err
+			}
 		}
 	}
+	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		look()
-		last := int64(0)
-		timer := time.NewTimer(t.wait(worker.Now(), last))
-		defer timer.Stop()
 		for {
+			look()
 			select {
-			case <-timer.C:
+			case <-time.After(lookEvery):
 			case <-quit:
 				return
 			}
-			last = worker.Now()
-			look()
-			timer.Reset(max(0, t.wait(worker.Now(), last)))
 		}
 	}()
 	return func() error {
 		close(quit)
-		if all.Load() > 0 {
-			cancel()
-		} // else the first is under way still: a run may be shorter than it takes
 		<-done
-		cancel()
-		if all.Load() == 0 {
-			return fmt.Errorf("%s: %w", what, cmp.Or(failed, errOver))
+		client.CloseIdleConnections()
+		switch {
+		case o.spec.Metrics != "" && pages == 0:
+			return fmt.Errorf("metrics are served, and none could be read: %w", failed)
+		case o.spec.LookedAt && snapshots == 0:
+			return fmt.Errorf("workers have sockets, and no snapshot could be read: %w", failed)
 		}
 		return nil // a worker that has just ended is no fault
 	}
@@ -135,13 +75,24 @@ func poll(t turns, what string, f func(context.Context) (read int, err error)) (
 // errOver is why nothing could be read where nothing else failed.
 var errOver = errors.New("they were gone before: measure for longer (-seconds)")
 
-// read reads one page.
-func read(ctx context.Context, client *http.Client, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
+// snapshotsOf reads snapshots of all processes of this host, and returns how many are workers'.
+func snapshotsOf(workers []*worker.Process) (n int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	seen, err := inspect.ReadAll(ctx)
+	for _, x := range seen {
+		if x.Snapshot == nil {
+			err = cmp.Or(err, x.Err)
+		} else if slices.ContainsFunc(workers, func(p *worker.Process) bool { return p.PID() == x.Snapshot.Process.PID }) {
+			n++
+		}
 	}
-	resp, err := client.Do(req)
+	return n, err
+}
+
+// read reads one page.
+func read(client *http.Client, url string) error {
+	resp, err := client.Get(url)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -48,9 +47,9 @@ type Settings struct {
 	// made.
 	Profile string `json:"profile,omitempty"`
 	// Metrics is where to serve metrics, in a contest with "ours", which then
-	// does not; empty: nowhere. They are read in every second window of a run (turns).
+	// does not; empty: nowhere. They are read each second.
 	Metrics string `json:"metrics,omitempty"`
-	// Top measures once more with processes that are looked at in such windows, as fanfare top
+	// Top measures once more with processes that are looked at each second, as fanfare top
 	// does, and whose metrics are read if Metrics is set. "ours" has no sockets for that.
 	Top bool `json:"top,omitempty"`
 }
@@ -60,12 +59,6 @@ type Others struct {
 	// Stopped goes through the strategies of flow control, each with and without so many of
 	// the subscribers stopped (SIGSTOP) while messages are published.
 	Stopped int `json:"stopped,omitempty"`
-	// Joiners measures once more while so many subscribers join with the publisher's state,
-	// all at once, again and again, and once more while they are there and stay.
-	Joiners int `json:"joiners,omitempty"`
-	// Attacker measures with keys while somebody without them sends hostile packets as fast as he can, and once more while
-	// somebody takes as much of a processor and sends nothing.
-	Attacker Attacker `json:"attacker,omitempty"`
 	// Alone measures once more with one subscriber.
 	Alone bool `json:"alone,omitempty"`
 }
@@ -170,8 +163,8 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	}
 	if s.URL != "" {
 		u, err := url.Parse(s.URL)
-		if err == nil && (s.Sealed || s.Attacker != AttackerNone) && u.Query().Has("keys") {
-			return fmt.Errorf("-t %q has keys already: leave -keys and -attack out", s.URL)
+		if err == nil && s.Sealed && u.Query().Has("keys") {
+			return fmt.Errorf("-t %q has keys already: leave -keys out", s.URL)
 		}
 		if err == nil && s.Signed && (u.Query().Has("sign") || u.Query().Has("trust")) {
 			return fmt.Errorf("-t %q has sign or trust already: leave -sign out", s.URL)
@@ -191,7 +184,7 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	if err := s.checkShape(); err != nil {
 		return err
 	}
-	if err := cmp.Or(s.checkStopped(), s.checkJoiners(), s.checkAttack()); err != nil {
+	if err := s.checkStopped(); err != nil {
 		return err
 	}
 	for _, b := range s.Baselines {

@@ -36,7 +36,6 @@ func TestSettingsCheck(t *testing.T) {
 		"round, zipf, bursts":  func(s *Settings) { s.Order = "random" },
 		"-goroutines 0":        func(s *Settings) { s.Goroutines = 0 },
 		"-pubs 65":             func(s *Settings) { s.Buses = 65 },
-		"less than -pubs 2":    func(s *Settings) { s.Buses, s.Slow = 2, 2 },
 		"-extra-subscriptions": func(s *Settings) { s.Extra = -1 },
 		"subscribers can":      func(s *Settings) { s.Topics, s.Buses = 100_000, 64 },
 		"give -subs too":       func(s *Settings) { s.Topics, s.Split = 8, true },

@@ -37,8 +37,6 @@ func (s *Settings) checkShape() error {
 		return fmt.Errorf("-goroutines %d must be from 1 to %d", s.Goroutines, maxGoroutines)
 	case s.Buses < 1 || s.Buses > maxBuses:
 		return fmt.Errorf("-pubs %d must be from 1 to %d", s.Buses, maxBuses)
-	case s.Slow < 0 || s.Slow >= s.Buses && s.Slow > 0:
-		return fmt.Errorf("-slow %d must be less than -pubs %d: the others are what is measured", s.Slow, s.Buses)
 	case s.Extra < 0 || s.Extra > maxTopics:
 		return fmt.Errorf("-extra-subscriptions %d must be from 0 to %d", s.Extra, maxTopics)
 	case s.Topics*s.Goroutines*s.Buses > worker.MaxSeries:
@@ -95,9 +93,6 @@ func (s *Shape) text() string {
 	if s.Buses > 1 {
 		parts = append(parts, fmt.Sprintf("%d publishers", s.Buses))
 	}
-	if s.Slow > 0 {
-		parts = append(parts, fmt.Sprintf("%d of them slow", s.Slow))
-	}
 	if s.Extra > 0 {
 		parts = append(parts, fmt.Sprintf("%d subscriptions to other topics", s.Extra))
 	}
@@ -110,7 +105,7 @@ func (s *Shape) flags() (list []string) {
 		flag string
 		val  int
 		from int // the least that is not the default
-	}{{"-topics", s.Topics, 2}, {"-goroutines", s.Goroutines, 2}, {"-pubs", s.Buses, 2}, {"-slow", s.Slow, 1}, {"-extra-subscriptions", s.Extra, 1}} {
+	}{{"-topics", s.Topics, 2}, {"-goroutines", s.Goroutines, 2}, {"-pubs", s.Buses, 2}, {"-extra-subscriptions", s.Extra, 1}} {
 		if f.val >= f.from {
 			list = append(list, fmt.Sprintf("%s %d", f.flag, f.val))
 		}

@@ -43,30 +43,24 @@ const (
 	limitedShare  = 0.25
 )
 
-// pairOf is the contestant that one with stopped subscribers is measured beside.
-func pairOf(key string) (of string, ok bool) {
-	of, ok = strings.CutSuffix(key, stoppedSuffix)
-	if of == strategies[0].key {
-		of = keyOurs
-	}
-	return of, ok
-}
-
 // mayLose reports whether a contestant leaves its slowest subscribers behind on purpose.
 func mayLose(key string) bool { return key == keyQuorum }
 
 // stoppedVariants are two of each strategy, one with stopped subscribers.
-func stoppedVariants() (all []variant) {
+func stoppedVariants() (all []contestant) {
 	for i, st := range strategies {
 		set := func(s *Settings, w *worker.Spec, stopped int) {
 			w.Flow = st.flow(s.Subs - s.Stopped)
 			w.Flow.Stopped = stopped
 		}
 		when := func(s *Settings) bool { return s.Stopped > 0 }
+		by := keyOurs // with nobody stopped
 		if i > 0 {
-			all = append(all, variant{st.key, when, func(s *Settings, w *worker.Spec) { set(s, w, 0) }})
+			by = st.key
+			all = append(all, contestant{key: st.key, when: when, tweak: func(s *Settings, w *worker.Spec) { set(s, w, 0) }})
 		}
-		all = append(all, variant{st.key + stoppedSuffix, when, func(s *Settings, w *worker.Spec) { set(s, w, s.Stopped) }})
+		key := st.key + stoppedSuffix
+		all = append(all, contestant{key: key, when: when, tweak: func(s *Settings, w *worker.Spec) { set(s, w, s.Stopped) }, of: key, by: by})
 	}
 	return all
 }

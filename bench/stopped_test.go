@@ -29,8 +29,8 @@ func TestStoppedSubscribers(t *testing.T) {
 		key := st.key + stoppedSuffix
 		positive(t, m, key, "msgs_per_s", "median")
 		positive(t, m, "ratio_"+key)
-		if of, ok := pairOf(key); !ok || !result.Contest().Row(of, "msgs_per_s").Has() {
-			t.Errorf("%s is measured beside %q", key, of)
+		if by := ratioOf(key).by; !result.Contest().Row(by, "msgs_per_s").Has() {
+			t.Errorf("%s is measured beside %q", key, by)
 		}
 	}
 	// With the quorum the one that is stopped may be ahead of the other before it is.

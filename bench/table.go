@@ -105,12 +105,10 @@ func mean(r Row) string {
 }
 
 func oursIs(p *Point, who string) string {
-	r, note := p.Ratio(who), rateRatioOf(who).note
+	r, note := p.Ratio(who), ratioOf(who).note
 	switch {
 	case !r.Has():
 		return ""
-	case who == keyMetrics, who == keyTop:
-		return fmt.Sprintf("(%.3f of the time between)", r.Median)
 	case strings.HasPrefix(note, "of "):
 		return fmt.Sprintf("(%.2f %s)", r.Median, note)
 	case note != "":
@@ -143,14 +141,10 @@ func (r *Result) Tables(page bool) []Table {
 		switch {
 		case p.Name != "":
 			head, columns = "whole bursts late, µs", lateColumns
-		case r.Scenario == "latency" && p.Settings.Joiners > 0:
-			head, columns = "late, µs", joinColumns
 		case r.Scenario != "throughput":
 			head, columns = "late, µs", lateColumns
 		case p.Settings.Stopped > 0:
 			head, columns = "flow control", stoppedColumns
-		case p.Settings.Attacker != AttackerNone:
-			columns = attackColumns
 		}
 		t := tableOf(head, columns, page)
 		t.Rows = p.cells(columns, page)

@@ -105,15 +105,6 @@ func (s *Settings) audience() string {
 	if s.Split {
 		text += " with a share of the topics each"
 	}
-	if s.Joiners > 0 {
-		text += fmt.Sprintf(", %d more that stay or join where it says so", s.Joiners)
-	}
-	if s.Attacker != AttackerNone {
-		text += ", one attacker where it says so"
-		if s.Attacker == AttackerApart {
-			text += " and has a processor for himself"
-		}
-	}
 	if s.Stopped > 0 {
 		text += fmt.Sprintf(", %d of them stopped where it says so", s.Stopped)
 	}

@@ -21,7 +21,6 @@ func TestShapes(t *testing.T) {
 		"bursts":        func(s *Settings) { s.Topics, s.Order = 20, worker.OrderBursts },
 		"goroutines":    func(s *Settings) { s.Topics, s.Goroutines = 3, 3 },
 		"publishers":    func(s *Settings) { s.Buses = 3 },
-		"slow":          func(s *Settings) { s.Buses, s.Slow, s.Topics = 3, 1, 4 },
 		"shares":        func(s *Settings) { s.Topics, s.Subs, s.Split = 8, 2, true },
 		"subscriptions": func(s *Settings) { s.Extra = 20 },
 		"all, read": func(s *Settings) {
@@ -143,8 +142,8 @@ func TestTopicsAreCounted(t *testing.T) {
 
 func TestShapeFlags(t *testing.T) {
 	s := Defaults("udp")
-	s.Shape = Shape{Topics: 16, Order: worker.OrderZipf, Goroutines: 4, Buses: 32, Slow: 1, Split: true, Extra: 10}
-	if got := s.command("throughput"); got != "fanfare bench throughput -topics 16 -order zipf -goroutines 4 -pubs 32 -slow 1 -extra-subscriptions 10 -split" {
+	s.Shape = Shape{Topics: 16, Order: worker.OrderZipf, Goroutines: 4, Buses: 32, Split: true, Extra: 10}
+	if got := s.command("throughput"); got != "fanfare bench throughput -topics 16 -order zipf -goroutines 4 -pubs 32 -extra-subscriptions 10 -split" {
 		t.Error(got)
 	}
 	s.Shape = Defaults("udp").Shape

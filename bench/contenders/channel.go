@@ -96,7 +96,7 @@ func subscribeChannels[T any](ctx context.Context, r *worker.Run, c *channel) er
 func publishChannels[T any](ctx context.Context, r *worker.Run, chans []chan T) error {
 	defer closeAll(chans)
 	var val T
-	send := func(msg []byte) error {
+	send := func(_ int, msg []byte) error {
 		copy(arrayBytes(&val), msg)
 		for _, ch := range chans {
 			ch <- val

@@ -3,18 +3,22 @@ package contenders
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/metricserver"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
 
-// fanfare is Fanfare. No knob of the bus is touched but, where that is asked for,
-// how subscribers wait.
+// fanfare is Fanfare. Settings of the bus are as users have them, but for those that the
+// specification names.
 type fanfare struct{}
 
 // Topical implements worker.Topical.
@@ -28,11 +32,11 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 	f := &r.Spec.Flow
 	cfg := pubsub.Config{
 		FlowControl: pubsub.FlowControl(f.Control), SlowBehind: f.SlowBehind, SlowFor: f.SlowFor, Rate: f.Rate,
-		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime,
+		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime, Inspect: pubsub.InspectOff,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
-	if r.Spec.Sealed {
-		keys, err := pubsub.NewKeySet(sealingKey())
+	if r.Spec.Sealed { // by a key that is no secret, and protects nothing
+		keys, err := pubsub.NewKeySet(pubsub.Key{ID: 1, Secret: sha256.Sum256([]byte("fanfare bench"))})
 		if err != nil {
 			return nil, err
 		}
@@ -46,162 +50,237 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 		}
 		cfg.Trust = pubsub.StaticTrust(trusted)
 	}
-	cfg.Inspect = pubsub.InspectOff
 	if r.Spec.LookedAt {
 		cfg.Inspect = pubsub.InspectOn
 	}
 	return cfg.Open(ctx, r.Spec.URL, r.Spec.Legs...)
 }
 
+// serveMetrics serves the bus's metrics where the specification says so, until stop.
+func serveMetrics(r *worker.Run, bus *pubsub.Bus) (stop func(), err error) {
+	if r.Spec.Metrics == "" {
+		return func() {}, nil
+	}
+	s, err := metricserver.Serve(r.Spec.Metrics, metrics.NewCollector(bus))
+	if err != nil {
+		return nil, err
+	}
+	r.MetricsAddress = s.Addr()
+	return func() { s.Close() }, nil
+}
+
+// publishing is one bus that publishes, with a publisher for each topic.
+type publishing struct {
+	bus    *pubsub.Bus
+	topics []*pubsub.Publisher
+	groups []*pubsub.Publisher // one of each group, which flushes it
+}
+
 // Publish implements worker.Contender.
 func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
-	if r.Spec.Many() {
-		return publishMany(ctx, r)
+	var all []*publishing
+	defer func() {
+		for _, p := range all {
+			p.bus.Close()
+		}
+	}()
+	for range max(r.Spec.Buses, 1) {
+		p, err := newPublishing(ctx, r)
+		if err != nil {
+			return err
+		}
+		all = append(all, p)
 	}
-	bus, err := openBus(ctx, r, "", "")
-	if err != nil {
-		return err
-	}
-	defer bus.Close()
-	stop, err := serveMetrics(r, bus)
+	stop, err := serveMetrics(r, all[0].bus)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	p, err := bus.Publisher(r.Spec.Topic)
-	if err != nil {
-		return err
-	}
-	if r.Spec.Batch > 0 {
-		return publish(ctx, r, bus, p, batches(r, p))
-	}
-	return publish(ctx, r, bus, p, func(ctx context.Context, src *worker.Source) error {
-		end, chunk := r.Deadline(), r.Chunk()
-		for r.Lap() < end && ctx.Err() == nil {
-			for range chunk {
-				if err := p.Publish(ctx, src.Next()); err != nil {
-					return err
-				}
-			}
-		}
-		return p.Publish(ctx, src.Last())
-	})
-}
-
-// batches publishes a full load by PublishBatch.
-func batches(r *worker.Run, p *pubsub.Publisher) func(context.Context, *worker.Source) error {
-	return func(ctx context.Context, src *worker.Source) error {
-		end, chunk := r.Deadline(), max(r.Chunk()/r.Spec.Batch, 1)
-		for r.Lap() < end && ctx.Err() == nil {
-			for range chunk {
-				if _, err := p.PublishBatch(ctx, src.Batch()); err != nil {
-					return err
-				}
-			}
-		}
-		return p.Publish(ctx, src.Last())
-	}
-}
-
-// publish publishes the load; full publishes the full one.
-func publish(ctx context.Context, r *worker.Run, bus *pubsub.Bus, p *pubsub.Publisher, full func(context.Context, *worker.Source) error) error {
-	one, err := keepState(r, p, func(msg []byte) error { return p.Publish(ctx, msg) })
-	if err != nil {
-		return err
-	}
 	r.Ready("")
-	buses := r.Spec.Subs
-	if r.Spec.Joins.Stay {
-		buses += r.Spec.Joins.Subs
-	}
-	if r.Spec.Here > 0 || r.Spec.Role == worker.RoleBoth {
-		buses = 1 // one bus holds them all
-	}
-	if err := p.WaitSubscribers(ctx, buses); err != nil {
+	if err := each(len(all), func(i int) error { return all[i].wait(ctx, r) }); err != nil {
 		return fmt.Errorf("waiting for subscribers: %w", err)
 	}
 	if r.Spec.Load == worker.LoadIdle {
-		if err := r.Idle(ctx); err != nil {
-			return err
-		}
-		return bus.Close()
-	}
-	r.Begin()
-	var sent uint64
-	if r.Spec.Load == worker.LoadFull {
-		src := r.Source()
-		err = full(ctx, src)
-		sent = src.Sent()
+		err = r.Idle(ctx)
 	} else {
-		sent, err = r.Pump(ctx, one, func() error { return p.Flush(ctx) })
+		r.Begin()
+		var sent uint64
+		sent, err = publishLoad(ctx, r, all)
+		r.End(sent)
+		publisherFigures(r, all)
 	}
-	if err == nil {
-		err = p.Flush(ctx)
-	}
-	r.End(sent)
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	publisherFigures(r, bus)
-	awaitStopped(ctx, r, p)
-	return bus.Close()
+	all[0].awaitStopped(ctx, r)
+	// They linger until the subscribers have everything.
+	return each(len(all), func(i int) error { return all[i].bus.Close() })
+}
+
+func newPublishing(ctx context.Context, r *worker.Run) (*publishing, error) {
+	bus, err := openBus(ctx, r, "", "")
+	if err != nil {
+		return nil, err
+	}
+	p := &publishing{bus: bus}
+	seen := make(map[int]bool)
+	for _, name := range r.Spec.TopicNames() {
+		one, err := bus.Publisher(name)
+		if err != nil {
+			bus.Close()
+			return nil, err
+		}
+		p.topics = append(p.topics, one)
+		if g := bus.Group(name); !seen[g] {
+			seen[g] = true
+			p.groups = append(p.groups, one)
+		}
+	}
+	return p, nil
+}
+
+// wait waits for the subscribers of every topic.
+func (p *publishing) wait(ctx context.Context, r *worker.Run) error {
+	want := r.Spec.Subs
+	if r.Spec.Split || r.Spec.Here > 0 || r.Spec.Role == worker.RoleBoth {
+		want = 1 // one bus takes the topic
+	}
+	// Groups one beside the other: the first topic of each takes a while.
+	if err := each(len(p.groups), func(i int) error { return p.groups[i].WaitSubscribers(ctx, want) }); err != nil {
+		return err
+	}
+	for _, t := range p.topics {
+		if err := t.WaitSubscribers(ctx, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *publishing) flush(ctx context.Context) error {
+	for _, g := range p.groups {
+		if err := g.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishLoad publishes the load and returns how many messages that were.
+func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) (uint64, error) {
+	p := all[0] // with other loads than a full one there is no other
+	switch {
+	case r.Spec.Load != worker.LoadFull:
+		return r.Pump(ctx, func(topic int, msg []byte) error { return p.topics[topic].Publish(ctx, msg) }, func() error { return p.flush(ctx) })
+	case !r.Spec.Many():
+		src := r.Source()
+		err := publishOne(ctx, r, p.topics[0], src)
+		if err == nil {
+			err = p.flush(ctx)
+		}
+		return src.Sent(), err
+	}
+	perBus := max(r.Spec.Goroutines, 1)
+	sources := make([]*worker.TopicSource, r.Spec.Sources())
+	for i := range sources {
+		sources[i] = r.TopicSource(i)
+	}
+	err := each(len(sources), func(i int) error { return all[i/perBus].publish(ctx, r, sources[i]) })
+	var sent uint64
+	for _, src := range sources {
+		r.Published(src)
+		sent += src.Sent()
+	}
+	return sent, err
+}
+
+// publishOne publishes a full load on one topic, in batches where they are asked for.
+func publishOne(ctx context.Context, r *worker.Run, p *pubsub.Publisher, src *worker.Source) error {
+	end, chunk := r.Deadline(), max(r.Chunk()/max(r.Spec.Batch, 1), 1)
+	for r.Lap() < end && ctx.Err() == nil {
+		if r.Spec.Batch > 0 {
+			for range chunk {
+				if _, err := p.PublishBatch(ctx, src.Batch()); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		for range chunk {
+			if err := p.Publish(ctx, src.Next()); err != nil {
+				return err
+			}
+		}
+	}
+	return p.Publish(ctx, src.Last())
+}
+
+// publish is one goroutine's part of a full load on many topics, or beside others.
+func (p *publishing) publish(ctx context.Context, r *worker.Run, src *worker.TopicSource) error {
+	for end, chunk := r.Deadline(), r.Chunk(); worker.Now() < end && ctx.Err() == nil; {
+		for range chunk {
+			topic, msg := src.Next()
+			if err := p.topics[topic].Publish(ctx, msg); err != nil {
+				return err
+			}
+		}
+	}
+	topic, msg := src.Last()
+	if err := p.topics[topic].Publish(ctx, msg); err != nil {
+		return err
+	}
+	return p.flush(ctx)
 }
 
 // awaitStopped waits until the subscribers that were stopped are there again and have what
-// there is to have, for at most lingerTime: they would hear of a publisher that is gone.
-func awaitStopped(ctx context.Context, r *worker.Run, p *pubsub.Publisher) {
-	if r.Spec.Flow.Stopped == 0 {
-		return
-	}
+// there is to have, for at most lingerTime: they would meet no publisher any more.
+func (p *publishing) awaitStopped(ctx context.Context, r *worker.Run) {
 	there := func() bool {
-		all := p.Receivers()
+		all := p.topics[0].Receivers()
 		return len(all) >= r.Spec.Subs && !slices.ContainsFunc(all, func(s pubsub.Receiver) bool { return s.Behind > 0 || s.Released })
 	}
-	for end := time.Now().Add(lingerTime); !there() && time.Now().Before(end) && ctx.Err() == nil; {
+	for end := time.Now().Add(lingerTime); r.Spec.Flow.Stopped > 0 && !there() && time.Now().Before(end) && ctx.Err() == nil; {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// Subscribe implements worker.Contender.
-func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
-	bus, err := openBus(ctx, r, r.Spec.Wait, r.Spec.Faults)
-	if err != nil {
-		return err
+// publisherFigures reports what buses have counted that publish, all together.
+func publisherFigures(r *worker.Run, all []*publishing) {
+	sums := make(map[string]float64)
+	for _, p := range all {
+		st := p.bus.Stats()
+		for _, x := range st.Publications {
+			sums["packets"] += float64(x.PacketsSent)
+			sums["repairs"] += float64(x.RepairsSent)
+			sums["naks"] += float64(x.NAKs)
+			sums["flow_blocked"] += float64(x.FlowBlocked)
+			sums["memory_bytes"] += float64(x.MemoryBytes)
+			sums["rtt_us"] = max(sums["rtt_us"], float64(x.RTT)/1e3)
+		}
+		sums["groups"] += float64(len(st.Publications))
+		sums["send_calls"] += float64(st.Transport.SendCalls)
 	}
-	defer bus.Close()
-	stop, err := serveMetrics(r, bus)
-	if err != nil {
-		return err
+	if d := r.Longest(); d > 0 { // a full load of one goroutine on one topic
+		sums["longest_chunk_us"] = float64(d) / 1e3
 	}
-	defer stop()
-	stopExtra, err := subscribeExtra(ctx, r, bus)
-	if err != nil {
-		return err
+	r.Figures(sums)
+}
+
+// each calls f for 0 to n-1, all at once, and returns the first error.
+func each(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = f(i) })
 	}
-	defer stopExtra()
-	// wait returns when the subscriber's publishers have ended.
-	var waits []func(context.Context) error
-	for range max(r.Spec.Here, 1) {
-		wait, err := subscribe(ctx, r, bus)
+	all.Wait()
+	for _, err := range errs {
 		if err != nil {
 			return err
 		}
-		waits = append(waits, wait)
 	}
-	r.Ready("")
-	if r.Spec.Load == worker.LoadIdle {
-		if err := r.Idle(ctx); err != nil {
-			return err
-		}
-	}
-	for _, wait := range waits {
-		if err := wait(ctx); err != nil {
-			return err
-		}
-	}
-	subscriberFigures(r, bus)
 	return nil
 }

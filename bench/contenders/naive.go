@@ -46,7 +46,7 @@ func (naive) Publish(ctx context.Context, r *worker.Run) error {
 	r.Ready("")
 	to := net.UDPAddrFromAddrPort(g.addr)
 	r.Begin()
-	sent, err := r.Pump(ctx, func(msg []byte) error {
+	sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
 		_, err := c.WriteTo(msg, to)
 		return err
 	}, nil)
@@ -84,7 +84,7 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	v := r.Receiver(true)
 	r.Ready("")
 	b := make([]byte, 1<<16)
-	for !v.Check.Done() {
+	for !v.Done() {
 		n, _, err := c.ReadFrom(b)
 		var timeout net.Error
 		if errors.As(err, &timeout) && timeout.Timeout() {

@@ -77,7 +77,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
 	seq := uint64(0)
 	r.Begin()
-	sent, err := r.Pump(ctx, func(msg []byte) error {
+	sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
 		binary.LittleEndian.PutUint64(b, seq)
 		seq++
 		binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))

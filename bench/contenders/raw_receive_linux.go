@@ -30,7 +30,7 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	}
 	defer unix.Close(fd)
 	in := newRawBatch(fd)
-	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
+	p := &rawParser{v: r.Receiver(true), size: r.Spec.Size}
 	if r.Spec.Many() {
 		p.topics = newRawTopicParser(r, p.v)
 	}
@@ -149,7 +149,6 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 type rawParser struct {
 	v       *worker.Receiver
 	topics  *rawTopicParser // where there are many
-	plain   bool            // messages have no time stamp
 	size    int
 	packets uint64
 	next    uint64 // sequence of the datagram that is awaited
@@ -158,7 +157,7 @@ type rawParser struct {
 }
 
 func (p *rawParser) train(b []byte, seg int) {
-	check := p.v.Check
+	check := p.v.Plain()
 	for len(b) > 0 {
 		d := b
 		if seg < len(d) {
@@ -187,7 +186,7 @@ func (p *rawParser) train(b []byte, seg int) {
 			if n == 0 || off+n > len(d) {
 				break
 			}
-			if p.plain {
+			if check != nil {
 				check.Message(d[off : off+n])
 			} else {
 				p.v.Message(d[off : off+n])
@@ -208,7 +207,7 @@ func (p *rawParser) piece(d []byte) {
 	at := int(binary.LittleEndian.Uint32(d[rawHeader+8:]))
 	d = d[rawHeader+rawFields:]
 	if n > len(d) || total != p.size {
-		p.v.Check.Bad(fmt.Sprintf("a piece of %d bytes of a message of %d", n, total))
+		p.v.Bad(fmt.Sprintf("a piece of %d bytes of a message of %d", n, total))
 		return
 	}
 	if at == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -12,37 +11,57 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// subscribe subscribes one subscriber, in the way that the specification asks for. What
-// it returns waits until all publishers have ended.
-func subscribe(ctx context.Context, r *worker.Run, bus *pubsub.Bus) (func(context.Context) error, error) {
-	in := newIncoming(r, bus)
-	take := in.take(r.Spec.Receive)
-	if take == nil {
-		return in.handle(bus)
-	}
-	sub, err := bus.Subscribe(in.topics[0], in.options()...)
+// Subscribe implements worker.Contender.
+func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
+	bus, err := openBus(ctx, r, r.Spec.Wait, r.Spec.Faults)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	done := make(chan struct{})
-	go func() { // ends with the publishers or ctx
-		defer close(done)
-		for {
-			if err := take(ctx, sub); ctx.Err() != nil || !in.deliver(err) {
-				return
-			}
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer bus.Close()
+	stop, err := serveMetrics(r, bus)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for i := range r.Spec.Extra {
+		if err := subscribeExtra(ctx, r, bus, i, &readers); err != nil {
+			return err
 		}
-	}()
-	return func(ctx context.Context) error { return await(ctx, done) }, nil
+	}
+	var all []*incoming
+	for range max(r.Spec.Here, 1) {
+		in := newIncoming(r, bus)
+		if err := in.subscribe(ctx, r.Spec.Receive, bus); err != nil {
+			return err
+		}
+		all = append(all, in)
+	}
+	r.Ready("")
+	if r.Spec.Load == worker.LoadIdle {
+		if err := r.Idle(ctx); err != nil {
+			return err
+		}
+	}
+	for _, in := range all {
+		select {
+		case <-in.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	subscriberFigures(r, bus)
+	return nil
 }
 
 // incoming is one subscriber's messages and the ends of its publishers.
 type incoming struct {
 	*worker.Receiver
-	plain  bool     // messages are checked, and nothing else
 	topics []string // that it takes
 	ends   int      // of publishers, each in each group of the topics
 	ended  map[ending]bool
+	done   chan struct{} // closed when all publishers have ended
 }
 
 // ending is the end of a publisher in a group.
@@ -52,7 +71,7 @@ type ending struct {
 }
 
 func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
-	in := &incoming{Receiver: r.Receiver(false), plain: r.Spec.Load == worker.LoadFull, ended: make(map[ending]bool)}
+	in := &incoming{Receiver: r.Receiver(false), ended: make(map[ending]bool), done: make(chan struct{})}
 	groups := make(map[int]bool)
 	for _, name := range in.Names() {
 		in.topics = append(in.topics, name)
@@ -65,172 +84,140 @@ func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
 	return in
 }
 
-func (in *incoming) options() []pubsub.SubscribeOption {
-	return []pubsub.SubscribeOption{pubsub.Topics(in.topics[1:]...), pubsub.PublisherEvents()}
-}
-
-// deliver takes what came in place of a message. It reports whether more is to come.
-func (in *incoming) deliver(err error) bool {
-	var gap *pubsub.GapError
-	var event *pubsub.PublisherEvent
-	switch {
-	case errors.As(err, &gap):
-		in.Gap(gap.Topic, gap.First, gap.Count)
-		return true
-	case errors.As(err, &event) && event.Kind == events.PublisherUp:
-		return true
-	case errors.As(err, &event) && event.Kind == events.PublisherEnded:
-		in.ended[ending{event.Publisher, event.Group}] = true
-		return len(in.ended) < in.ends
-	}
-	in.Bad(err.Error())
-	return false
-}
-
-// handle takes messages where the bus has them.
-func (in *incoming) handle(bus *pubsub.Bus) (func(context.Context) error, error) {
-	done := make(chan struct{})
-	end := sync.OnceFunc(func() { close(done) })
-	other := func(m pubsub.Message, err error) {
-		switch {
-		case err == nil:
-			in.On(m.Topic, m.Data)
-		case !in.deliver(err):
-			end()
-		}
-	}
-	handler := other
-	if check := in.Check; in.plain && check != nil {
-		handler = func(m pubsub.Message, err error) {
-			if err != nil {
-				other(m, err)
-				return
+// subscribe subscribes in the way that is asked for.
+func (in *incoming) subscribe(ctx context.Context, receive worker.Receive, bus *pubsub.Bus) error {
+	options := []pubsub.SubscribeOption{pubsub.Topics(in.topics[1:]...), pubsub.PublisherEvents()}
+	if receive == worker.ReceiveHandle {
+		handler := in.take
+		if check := in.Plain(); check != nil {
+			handler = func(m pubsub.Message, err error) {
+				if err != nil {
+					in.take(m, err)
+					return
+				}
+				check.Message(m.Data)
 			}
-			check.Message(m.Data)
 		}
+		_, err := bus.Handle(in.topics[0], handler, options...)
+		return err
 	}
-	if topics := in.Receiver.Topics; in.plain && topics != nil {
-		handler = func(m pubsub.Message, err error) {
-			if err != nil {
-				other(m, err)
-				return
-			}
-			topics.Message(m.Topic, m.Data)
-		}
+	sub, err := bus.Subscribe(in.topics[0], options...)
+	if err != nil {
+		return err
 	}
-	_, err := bus.Handle(in.topics[0], handler, in.options()...)
-	return func(ctx context.Context) error { return await(ctx, done) }, err
-}
-
-// take is how a goroutine takes messages, until something comes in place of one. It is nil where the bus calls a handler.
-func (in *incoming) take(receive worker.Receive) func(context.Context, *pubsub.Subscription) error {
-	switch receive {
-	case worker.ReceiveMessages:
-		return in.messages
-	case worker.ReceiveNext:
-		return in.next
-	case worker.ReceiveBatch:
-		return in.nextBatch
-	}
+	go in.read(ctx, receive, sub) // ends with the publishers or ctx
 	return nil
 }
 
-// messages ranges over messages. It returns what came in place of one.
-func (in *incoming) messages(ctx context.Context, sub *pubsub.Subscription) error {
-	check := in.Check
-	plain := in.plain && check != nil
-	for m, err := range sub.Messages(ctx) {
-		switch {
-		case err != nil:
-			return err
-		case plain:
-			check.Message(m.Data)
-		default:
-			in.On(m.Topic, m.Data)
+// take takes a message, or what came in place of one.
+func (in *incoming) take(m pubsub.Message, err error) {
+	var gap *pubsub.GapError
+	var event *pubsub.PublisherEvent
+	switch {
+	case err == nil:
+		in.On(m.Topic, m.Data)
+	case errors.As(err, &gap):
+		in.Gap(gap.Topic, gap.First, gap.Count)
+	case errors.As(err, &event) && event.Kind == events.PublisherUp:
+	case errors.As(err, &event) && event.Kind == events.PublisherEnded:
+		if in.ended[ending{event.Publisher, event.Group}] = true; len(in.ended) == in.ends {
+			in.end()
 		}
+	default:
+		in.Bad(err.Error())
+		in.end()
 	}
-	return context.Cause(ctx)
 }
 
-// next takes messages one by one. It returns what came in place of one.
-func (in *incoming) next(ctx context.Context, sub *pubsub.Subscription) error {
-	check := in.Check
-	for plain := in.plain && check != nil; ; {
-		m, err := sub.Next(ctx)
-		switch {
-		case err != nil:
-			return err
-		case plain:
-			check.Message(m.Data)
-		default:
-			in.On(m.Topic, m.Data)
-		}
+// end ends what is still open.
+func (in *incoming) end() {
+	if !in.over() {
+		close(in.done)
+	}
+}
+
+func (in *incoming) over() bool {
+	select {
+	case <-in.done:
+		return true
+	default:
+		return false
 	}
 }
 
 // batchSize is how many messages NextBatch may take at once.
 const batchSize = 256
 
-// nextBatch takes messages by the batch. It returns what came in place of one.
-func (in *incoming) nextBatch(ctx context.Context, sub *pubsub.Subscription) error {
-	check, msgs := in.Check, make([]pubsub.Message, batchSize)
-	for plain := in.plain && check != nil; ; {
-		n, err := sub.NextBatch(ctx, msgs)
-		switch {
-		case err != nil:
-			return err
-		case plain:
-			for i := range msgs[:n] {
-				check.Message(msgs[i].Data)
-			}
-		default:
-			for i := range msgs[:n] {
-				in.On(msgs[i].Topic, msgs[i].Data)
-			}
-		}
-	}
-}
-
-func await(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// subscribeExtra makes the subscriptions to other topics, on which nothing is published.
-// Those that are read have a goroutine each. Call what it returns at the end: it closes
-// the bus and waits for them.
-func subscribeExtra(ctx context.Context, r *worker.Run, bus *pubsub.Bus) (stop func(), err error) {
-	var readers sync.WaitGroup
-	stop = func() {
-		bus.Close()
-		readers.Wait()
-	}
-	read := slices.Contains([]worker.Receive{worker.ReceiveMessages, worker.ReceiveNext, worker.ReceiveBatch}, r.Spec.Receive)
-	for i := range r.Spec.Extra {
-		topic := fmt.Sprintf("%s.extra.%d", r.Spec.Topic, i)
-		if !read {
-			if _, err := bus.Handle(topic, func(pubsub.Message, error) {}); err != nil {
-				stop()
-				return nil, err
-			}
-			continue
-		}
-		sub, err := bus.Subscribe(topic)
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		readers.Go(func() {
-			for {
-				if _, err := sub.Next(ctx); err != nil && !errors.Is(err, pubsub.ErrGap) {
+// read reads messages in a goroutine of its own.
+func (in *incoming) read(ctx context.Context, receive worker.Receive, sub *pubsub.Subscription) {
+	msgs := make([]pubsub.Message, batchSize)
+	for ctx.Err() == nil && !in.over() {
+		var err error
+		switch receive {
+		case worker.ReceiveMessages:
+			for m, err := range sub.Messages(ctx) {
+				if err == nil {
+					in.On(m.Topic, m.Data)
+				} else if in.take(m, err); ctx.Err() != nil || in.over() {
 					return
 				}
 			}
-		})
+		case worker.ReceiveNext:
+			var m pubsub.Message
+			for err == nil {
+				if m, err = sub.Next(ctx); err == nil {
+					in.On(m.Topic, m.Data)
+				}
+			}
+		case worker.ReceiveBatch:
+			var n int
+			for err == nil {
+				n, err = sub.NextBatch(ctx, msgs)
+				for i := range msgs[:n] {
+					in.On(msgs[i].Topic, msgs[i].Data)
+				}
+			}
+		}
+		if ctx.Err() == nil && err != nil {
+			in.take(pubsub.Message{}, err)
+		}
 	}
-	return stop, nil
+}
+
+// subscribeExtra makes the i-th subscription to other topics, on which nothing is published.
+// Where messages are read it has a goroutine, which ends with the bus.
+func subscribeExtra(ctx context.Context, r *worker.Run, bus *pubsub.Bus, i int, readers *sync.WaitGroup) error {
+	topic := fmt.Sprintf("%s.extra.%d", r.Spec.Topic, i)
+	if r.Spec.Receive == worker.ReceiveHandle {
+		_, err := bus.Handle(topic, func(pubsub.Message, error) {})
+		return err
+	}
+	sub, err := bus.Subscribe(topic)
+	if err != nil {
+		return err
+	}
+	readers.Go(func() {
+		for err == nil || errors.Is(err, pubsub.ErrGap) {
+			_, err = sub.Next(ctx)
+		}
+	})
+	return nil
+}
+
+// subscriberFigures reports what a bus has counted that subscribes.
+func subscriberFigures(r *worker.Run, bus *pubsub.Bus) {
+	st := bus.Stats()
+	sums := map[string]float64{"overflow": float64(st.Transport.ReceiveOverflow), "receive_calls": float64(st.Transport.ReceiveCalls)}
+	for _, g := range st.Groups {
+		sums["packets"] += float64(g.Packets)
+		sums["missing"] += float64(g.Missing)
+		sums["repaired"] += float64(g.Repaired)
+		sums["naks"] += float64(g.NAKs)
+		sums["duplicates"] += float64(g.Duplicates)
+	}
+	if st.Repair.Count > 0 {
+		sums["repair_p50_us"] = float64(st.Repair.P50) / 1e3
+		sums["repair_p99_us"] = float64(st.Repair.P99) / 1e3
+	}
+	r.Figures(sums)
 }

@@ -133,7 +133,7 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 	r.Ready("")
 	r.Begin()
 	if r.Spec.Load != worker.LoadFull {
-		sent, err := r.Pump(ctx, func(msg []byte) error {
+		sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
 			b, err := w.block(ctx)
 			if err != nil {
 				return err
@@ -180,10 +180,10 @@ func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
 		return errors.New("ring: too many readers")
 	}
 	written, cursor := ringWord(mem, 0), ringWord(mem, ringCursors+me)
-	p := &rawParser{v: r.Receiver(true), plain: r.Spec.Load == worker.LoadFull, size: r.Spec.Size}
+	p := &rawParser{v: r.Receiver(true), size: r.Spec.Size}
 	r.Ready("")
 	next, over, park := uint64(0), false, r.Spec.Wait == worker.WaitPark
-	for looks := 1; !p.v.Check.Done(); looks++ {
+	for looks := 1; !p.v.Done(); looks++ {
 		if written.Load() == next {
 			if over || ctx.Err() != nil {
 				break

@@ -58,12 +58,7 @@ func (natsPeer) Publish(ctx context.Context, r *worker.Run) error {
 	subjects := r.Spec.TopicNames()
 	r.Ready("")
 	r.Begin()
-	var sent uint64
-	if r.Spec.Many() {
-		sent, err = r.PumpTopics(ctx, func(topic int, msg []byte) error { return c.Publish(subjects[topic], msg) }, c.Flush)
-	} else {
-		sent, err = r.Pump(ctx, func(msg []byte) error { return c.Publish(r.Spec.Topic, msg) }, c.Flush)
-	}
+	sent, err := r.Pump(ctx, func(topic int, msg []byte) error { return c.Publish(subjects[topic], msg) }, c.Flush)
 	r.End(sent)
 	return err
 }

@@ -28,8 +28,8 @@ func BenchmarkCheck(b *testing.B) {
 		c.Message(all[i*64 : i*64+64])
 		i++
 	}
-	if c.rest.bad > 0 {
-		b.Fatal(c.rest.fault)
+	if c.bad > 0 {
+		b.Fatal(c.fault)
 	}
 }
 
@@ -48,12 +48,12 @@ func BenchmarkTopicSource(b *testing.B) {
 func BenchmarkTopics(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
 	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
-	c := newTopicCheck(&spec, 0, false, false, func() {})
+	c := newTopicCheck(&spec, spec.taken(0), false, false, func() {})
 	for b.Loop() {
 		topic, msg := s.Next()
-		c.Message(names[topic], msg)
+		c.On(names[topic], msg)
 	}
-	if c.rest.bad > 0 {
-		b.Fatal(c.rest.fault)
+	if c.bad > 0 {
+		b.Fatal(c.fault)
 	}
 }

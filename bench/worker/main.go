@@ -117,18 +117,6 @@ func run(ctx context.Context, spec Spec, c Contender, stopped chan struct{}, say
 		err = c.Publish(ctx, r)
 	case RoleSubscribe:
 		err = c.Subscribe(ctx, r)
-	case RoleJoin:
-		j, ok := c.(Joiner)
-		if !ok {
-			return nil, fmt.Errorf("nobody can join contender %s on the way", spec.Contender)
-		}
-		err = j.Join(ctx, r)
-	case RoleAttack:
-		a, ok := c.(Attacker)
-		if !ok {
-			return nil, fmt.Errorf("nobody can attack contender %s", spec.Contender)
-		}
-		err = a.Attack(ctx, r)
 	case RoleBoth:
 		return runBoth(ctx, spec, c, say)
 	case RoleBroker:

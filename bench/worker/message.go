@@ -135,13 +135,13 @@ func (s *Source) Fill(p []byte) int {
 func (s *Source) Last() []byte {
 	b := s.Next()
 	binary.LittleEndian.PutUint64(b, s.next-1) // after Fill it is not there yet
-	s.markLast(b)
+	markLast(b)
 	return b
 }
 
-// markLast marks the message that Next returned.
-func (s *Source) markLast(b []byte) {
-	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(s.next-1)^lastMark)
+// markLast marks a message as the last one of its source.
+func markLast(b []byte) {
+	binary.LittleEndian.PutUint64(b[len(b)-tailBytes:], tail(binary.LittleEndian.Uint64(b))^lastMark)
 }
 
 func (s *Source) take() (int, []byte) { return 0, s.Next() }
@@ -162,10 +162,10 @@ type Check struct {
 	tail  uint64 // of next
 	size  int
 	every uint64 // a mask: the content of numbers with none of these bits is checked
-	rest  checkRest
+	checkRest
 }
 
-// checkRest is what is touched seldom.
+// checkRest is what all checks have, and touch seldom.
 type checkRest struct {
 	filler  []byte
 	stamped bool
@@ -181,19 +181,21 @@ type checkRest struct {
 	endAt      uint64
 	markAt     uint64 // how many will have come at the next mark
 	last       bool   // the last message has come
-	progress   progress
 }
 
 // NewCheck returns a check for messages of size bytes. Where stamped is set they
 // hold when they were due. A lossy stream may lack messages. first is called
 // when the first message comes.
 func NewCheck(size int, stamped, lossy, all bool, first func()) *Check {
-	c := &Check{size: size, every: sampled, tail: tail(0), rest: checkRest{filler: filler(size), stamped: stamped, lossy: lossy, first: first}}
+	c := &Check{size: size, every: sampled, tail: tail(0), checkRest: checkRest{filler: filler(size), stamped: stamped, lossy: lossy, first: first}}
 	if all {
 		c.every = 0
 	}
 	return c
 }
+
+// On is Message.
+func (c *Check) On(_ string, b []byte) { c.Message(b) }
 
 // Message checks the next message.
 func (c *Check) Message(b []byte) {
@@ -208,34 +210,34 @@ func (c *Check) Message(b []byte) {
 
 func (c *Check) slow(b []byte) {
 	defer func() { c.tail = tail(c.next) }()
-	if c.rest.start == 0 {
-		c.rest.first()
-		c.rest.start = Now()
+	if c.start == 0 {
+		c.first()
+		c.start = Now()
 	}
 	if len(b) != c.size {
-		c.rest.fail(fmt.Sprintf("message %d has %d bytes, not %d", c.next, len(b), c.size))
+		c.Bad(fmt.Sprintf("message %d has %d bytes, not %d", c.next, len(b), c.size))
 		c.next++
 		return
 	}
 	n := binary.LittleEndian.Uint64(b)
 	switch {
 	case n < c.next:
-		c.rest.fail(fmt.Sprintf("message %d came again, or after message %d", n, c.next-1))
+		c.Bad(fmt.Sprintf("message %d came again, or after message %d", n, c.next-1))
 		return
-	case n > c.next && !c.rest.lossy:
-		c.rest.fail(fmt.Sprintf("message %d came in place of message %d", n, c.next))
+	case n > c.next && !c.lossy:
+		c.Bad(fmt.Sprintf("message %d came in place of message %d", n, c.next))
 	case n > c.next:
-		c.rest.missing += n - c.next
-		c.rest.gaps++
+		c.missing += n - c.next
+		c.gaps++
 	}
 	c.next = n + 1
-	last, ok := c.rest.content(b, n)
+	last, ok := c.content(b, n)
 	if !ok {
-		c.rest.fail(fmt.Sprintf("message %d has the wrong content", n))
+		c.Bad(fmt.Sprintf("message %d has the wrong content", n))
 		return
 	}
-	c.rest.last = last
-	c.rest.mark(c.Received(), last)
+	c.last = last
+	c.mark(c.Received(), last)
 }
 
 // content reports whether the message with number n holds what it was given, and whether
@@ -254,12 +256,11 @@ func (r *checkRest) mark(received uint64, last bool) {
 	if received >= r.markAt || last {
 		r.end, r.endAt = Now(), received
 		r.markAt = received + markEvery
-		r.progress.mark(r.end, received)
 	}
 }
 
-// fail counts a fault.
-func (r *checkRest) fail(what string) {
+// Bad counts something that must not be.
+func (r *checkRest) Bad(what string) {
 	r.bad++
 	if r.fault == "" {
 		r.fault = what
@@ -270,32 +271,31 @@ func (r *checkRest) fail(what string) {
 func (r *checkRest) report(rep *Report) {
 	rep.Start, rep.End, rep.Timed = r.start, r.end, r.endAt
 	rep.Lost, rep.Gaps, rep.Bad, rep.Fault = r.missing, r.gaps, r.bad, r.fault
-	rep.Progress = r.progress.all
 }
-
-// Bad counts something else that must not be.
-func (c *Check) Bad(what string) { c.rest.fail(what) }
 
 // Gap takes note that count messages from number first on are known to be
 // lost.
-func (c *Check) Gap(first, count uint64) {
+func (c *Check) Gap(_ string, first, count uint64) {
 	if first != c.next {
-		c.rest.fail(fmt.Sprintf("a gap from message %d on came in place of message %d", first, c.next))
+		c.Bad(fmt.Sprintf("a gap from message %d on came in place of message %d", first, c.next))
 	}
-	c.rest.gaps++
-	c.rest.missing += count
+	c.gaps++
+	c.missing += count
 	c.next = max(c.next, first+count)
 	c.tail = tail(c.next)
 }
 
 // Done reports whether the last message has come.
-func (c *Check) Done() bool { return c.rest.last }
+func (c *Check) Done() bool { return c.last }
 
 // Received is how many messages came.
-func (c *Check) Received() uint64 { return c.next - c.rest.missing }
+func (c *Check) Received() uint64 { return c.next - c.missing }
+
+// count is how many messages there were so far, with those that are missing.
+func (c *Check) count() uint64 { return c.next }
 
 // report writes the check's part of a report.
 func (c *Check) report(r *Report) {
-	c.rest.report(r)
+	c.checkRest.report(r)
 	r.Messages = c.Received()
 }

@@ -104,7 +104,7 @@ func TestCheckLossy(t *testing.T) {
 	if r.Bad > 0 || r.Lost != 11 || r.Gaps != 2 || r.Messages != 289 || !c.Done() {
 		t.Errorf("%+v, done %t", r, c.Done())
 	}
-	if c.Message(all[5]); c.rest.bad != 1 {
+	if c.Message(all[5]); c.bad != 1 {
 		t.Error("a message that came again is taken")
 	}
 }
@@ -116,7 +116,7 @@ func TestCheckGap(t *testing.T) {
 	for _, m := range all[:70] {
 		c.Message(m)
 	}
-	c.Gap(70, 10)
+	c.Gap("", 70, 10)
 	for _, m := range all[80:] {
 		c.Message(m)
 	}
@@ -124,7 +124,7 @@ func TestCheckGap(t *testing.T) {
 	if c.report(&r); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
 		t.Errorf("%+v", r)
 	}
-	if c.Gap(7, 1); c.rest.bad != 1 {
+	if c.Gap("", 7, 1); c.bad != 1 {
 		t.Error("a gap at the wrong number is taken")
 	}
 }
@@ -151,8 +151,8 @@ func TestBatchesAreTaken(t *testing.T) {
 			}
 		}
 		c.Message(s.Last())
-		if n := uint64(20*batch + 1); c.Received() != n || s.Sent() != n || !c.Done() || c.rest.bad > 0 {
-			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.Received(), s.Sent(), c.Done(), c.rest.fault)
+		if n := uint64(20*batch + 1); c.Received() != n || s.Sent() != n || !c.Done() || c.bad > 0 {
+			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.Received(), s.Sent(), c.Done(), c.fault)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func Start(exe string, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := startOn(p.cmd, spec.Processors); err != nil {
+	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	go p.read(out)

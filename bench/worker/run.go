@@ -30,20 +30,6 @@ type Broker interface {
 	Serve(ctx context.Context, r *Run) error
 }
 
-// Joiner is a Contender whose subscribers can join on the way.
-type Joiner interface {
-	Contender
-	// Join calls Ready, and lets Spec.Joins.Subs subscribers come and go until Stopped.
-	Join(ctx context.Context, r *Run) error
-}
-
-// Attacker is a Contender whose fabric can be attacked.
-type Attacker interface {
-	Contender
-	// Attack calls Ready, and does what Spec.Attack says until Stopped.
-	Attack(ctx context.Context, r *Run) error
-}
-
 // Topical is a Contender that can go through many topics (Spec.Topics).
 type Topical interface {
 	Contender
@@ -167,14 +153,11 @@ func (r *Run) Published(s *TopicSource) {
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {
-	v := &Receiver{burst: uint64(r.Spec.Burst), topic: r.Spec.Topic}
+	v := &Receiver{burst: uint64(r.Spec.Burst), names: r.Spec.taken(r.Spec.Index + len(r.receivers))}
 	if r.Spec.Many() {
-		v.Topics = newTopicCheck(&r.Spec, r.Spec.Index+len(r.receivers), r.stampsMessages(), lossy, r.start)
+		v.checker = newTopicCheck(&r.Spec, v.names, r.stampsMessages(), lossy, r.start)
 	} else {
-		v.Check = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
-	}
-	if r.Spec.Watched() {
-		v.rest().progress = newProgress(int64(r.Spec.duration()))
+		v.checker = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
 	}
 	if r.stampsMessages() {
 		v.latency = NewHistogram()
@@ -231,12 +214,22 @@ func (r *Run) reports() ([]Report, error) {
 	return all, nil
 }
 
+// checker checks the messages of a subscriber: Check, or where Spec.Many TopicCheck.
+type checker interface {
+	On(topic string, b []byte)
+	// Gap takes note that count messages of a topic, from number first on, are known to be lost.
+	Gap(topic string, first, count uint64)
+	Bad(what string) // counts something else that must not be
+	Done() bool      // the last message has come, of each source
+	count() uint64
+	report(*Report)
+}
+
 // Receiver checks and measures what one subscriber receives. It is for one
 // goroutine.
 type Receiver struct {
-	topic   string                  // where there is one
-	Check   *Check                  // nil where Spec.Many
-	Topics  *TopicCheck             // nil where not
+	checker
+	names   []string                // as Spec.taken has them
 	latency *hdrhistogram.Histogram // ns; nil where messages are not stamped
 	bursts  *hdrhistogram.Histogram // ns
 	burst   uint64
@@ -246,43 +239,27 @@ type Receiver struct {
 // Names are the names of the topics that the subscriber takes. It compares sooner with what
 // has come where it has subscribed to these very strings.
 func (v *Receiver) Names() []string {
-	if v.Topics == nil {
-		return []string{v.topic}
-	}
-	return slices.DeleteFunc(slices.Clone(v.Topics.names), func(name string) bool { return name == "" })
+	return slices.DeleteFunc(slices.Clone(v.names), func(name string) bool { return name == "" })
 }
 
-// rest is what both checks have.
-func (v *Receiver) rest() *checkRest {
-	if v.Topics != nil {
-		return &v.Topics.rest
+// Plain is the check where nothing else is to be done with a message, and nil where it is.
+func (v *Receiver) Plain() *Check {
+	if v.latency != nil {
+		return nil
 	}
-	return &v.Check.rest
+	check, _ := v.checker.(*Check)
+	return check
 }
 
 // Message takes the next message, where there is one series of them.
-func (v *Receiver) Message(b []byte) {
-	v.Check.Message(b)
-	if v.latency != nil && len(b) >= MinSize {
-		v.late(b, v.Check.next)
-	}
-}
+func (v *Receiver) Message(b []byte) { v.On("", b) }
 
 // On takes the next message, which came on topic.
 func (v *Receiver) On(topic string, b []byte) {
-	if v.Topics == nil {
-		v.Message(b)
+	if v.checker.On(topic, b); v.latency == nil || len(b) < MinSize {
 		return
 	}
-	v.Topics.Message(topic, b)
-	if v.latency != nil && len(b) >= MinSize {
-		v.late(b, v.Topics.received)
-	}
-}
-
-// late records how late a message is that is the count-th.
-func (v *Receiver) late(b []byte, count uint64) {
-	d := Now() - Stamped(b)
+	d, count := Now()-Stamped(b), v.count()
 	if count <= v.skip {
 		return
 	}
@@ -290,39 +267,4 @@ func (v *Receiver) late(b []byte, count uint64) {
 	if v.bursts != nil && count%v.burst == 0 {
 		record(v.bursts, d)
 	}
-}
-
-// Done reports whether the last message has come, of each source.
-func (v *Receiver) Done() bool {
-	if v.Topics != nil {
-		return v.Topics.Done()
-	}
-	return v.Check.Done()
-}
-
-// Gap takes note that count messages of a topic, from number first on, are known to be
-// lost.
-func (v *Receiver) Gap(topic string, first, count uint64) {
-	if v.Topics != nil {
-		v.Topics.Gap(topic, first, count)
-		return
-	}
-	v.Check.Gap(first, count)
-}
-
-// Bad counts something else that must not be.
-func (v *Receiver) Bad(what string) {
-	if v.Topics != nil {
-		v.Topics.rest.fail(what)
-		return
-	}
-	v.Check.Bad(what)
-}
-
-func (v *Receiver) report(r *Report) {
-	if v.Topics != nil {
-		v.Topics.report(r)
-		return
-	}
-	v.Check.report(r)
 }

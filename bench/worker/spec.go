@@ -15,10 +15,6 @@ const (
 	// RoleBoth is publisher and subscribers in one process, for transports
 	// that do not leave it.
 	RoleBoth Role = "both"
-	// RoleJoin is subscribers that come and go while others are measured.
-	RoleJoin Role = "join"
-	// RoleAttack is who disturbs the others.
-	RoleAttack Role = "attack"
 	// RoleBroker is what a contender needs besides: a server.
 	RoleBroker Role = "broker"
 )
@@ -55,15 +51,6 @@ const (
 	ReceiveBatch    Receive = "batch"    // Subscription.NextBatch, in a goroutine
 )
 
-// Attack is what a worker of RoleAttack does.
-type Attack string
-
-// Attacks.
-const (
-	AttackPackets Attack = "packets" // it sends hostile packets, as fast as it can
-	AttackSpin    Attack = "spin"    // it takes as much of a processor, and sends nothing
-)
-
 // Spec is all that a worker is told.
 type Spec struct {
 	Role      Role     `json:"role"`
@@ -83,30 +70,16 @@ type Spec struct {
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape
-	Wildcard bool `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
-	Protection
+	Wildcard bool   `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
+	Sealed   bool   `json:"sealed,omitempty"`   // every packet, with a key that all know
+	Signed   bool   `json:"signed,omitempty"`   // every train, with a key that subscribers trust
 	Flow     Flow   `json:"flow,omitzero"`
-	Joins    Joins  `json:"joins,omitzero"`
 	Seed     uint64 `json:"seed"`                // of Order
 	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
 	LookedAt bool   `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
-	Running
-}
-
-// Running is how a worker's process runs.
-type Running struct {
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`
-	// Processors are the numbers of those that it runs on; empty: all.
-	Processors []int `json:"processors,omitempty"`
-}
-
-// Protection is how Fanfare's packets are protected, and from whom.
-type Protection struct {
-	Sealed bool   `json:"sealed,omitempty"` // every packet, with a key that all know
-	Signed bool   `json:"signed,omitempty"` // every train, with a key that subscribers trust
-	Attack Attack `json:"attack,omitempty"` // while messages are published; empty: none
 }
 
 // Sockets are what all contenders' sockets have.
@@ -137,7 +110,6 @@ type Shape struct {
 	Order      Order `json:"order"`               // of the messages through the topics
 	Goroutines int   `json:"goroutines"`          // that publish on each bus, sharing its publishers
 	Buses      int   `json:"pubs"`                // that publish, in one process
-	Slow       int   `json:"slow"`                // of them, that publish SlowRate messages a second
 	Split      bool  `json:"split"`               // each subscriber takes its share of the topics
 	Extra      int   `json:"extra_subscriptions"` // to other topics on each subscriber's bus
 }
@@ -151,28 +123,8 @@ type Flow struct {
 	Stopped    int           `json:"stopped,omitempty"` // of the subscriber processes, from Begin to End
 }
 
-// Joins are subscribers beside those that are measured, in a worker of RoleJoin.
-type Joins struct {
-	Subs int  `json:"subs,omitempty"`
-	Stay bool `json:"stay,omitempty"` // they are there all the time; otherwise they join, all at once, again and again
-}
-
-// Beside is the role of the worker that runs beside publisher and subscribers, empty: there is none.
-func (s *Spec) Beside() Role {
-	switch {
-	case s.Joins.Subs > 0:
-		return RoleJoin
-	case s.Attack != "":
-		return RoleAttack
-	}
-	return ""
-}
-
 // duration is how long a load lasts.
 func (s *Spec) duration() time.Duration { return time.Duration(s.Seconds * float64(time.Second)) }
-
-// SlowRate is how many messages a second a slow publisher publishes, about.
-const SlowRate = 1000
 
 func (s *Spec) topics() int { return max(s.Topics, 1) }
 
@@ -226,9 +178,7 @@ type Report struct {
 	// message. Where the last one is lost End is up to 1024 messages earlier.
 	Start int64 `json:"start"`
 	End   int64 `json:"end"`
-	// Progress are moments of a subscriber that is looked at in turns, or whose metrics are read.
-	Progress []Moment `json:"progress,omitempty"`
-	Usage    Usage    `json:"usage"` // between Start and End, or a little more
+	Usage Usage `json:"usage"` // between Start and End, or a little more
 	// Latency is an HdrHistogram of nanoseconds, encoded (V2, compressed).
 	Latency string `json:"latency,omitempty"`
 	// Burst is one of the times from a burst's beginning to its last message.

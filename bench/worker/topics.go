@@ -89,15 +89,11 @@ func (s *TopicSource) Next() (topic int, msg []byte) {
 // Last returns the next message, marked as the last one of its source.
 func (s *TopicSource) Last() (topic int, msg []byte) {
 	topic, msg = s.Next()
-	s.markLast(msg)
+	markLast(msg)
 	return topic, msg
 }
 
 func (s *TopicSource) take() (int, []byte) { return s.Next() }
-
-func (s *TopicSource) markLast(b []byte) {
-	binary.LittleEndian.PutUint64(b[len(b)-tailBytes:], tail(binary.LittleEndian.Uint64(b))^lastMark)
-}
 
 // Sent is how many messages were taken.
 func (s *TopicSource) Sent() uint64 { return s.sent }
@@ -128,15 +124,15 @@ type TopicCheck struct {
 	skipped  []uint64       // by topic: missing before a message that came
 	lost     []uint64       // by topic: told of as lost; of a lossy subscriber none
 	indexes  map[string]int // of names, when the first gap comes
-	rest     checkRest
+	checkRest
 }
 
-func newTopicCheck(spec *Spec, subscriber int, stamped, lossy bool, first func()) *TopicCheck {
+func newTopicCheck(spec *Spec, names []string, stamped, lossy bool, first func()) *TopicCheck {
 	topics, sources := spec.topics(), spec.Sources()
 	c := &TopicCheck{
-		size: spec.Size, every: sampled, of: newSeriesOf(topics), names: spec.taken(subscriber), sources: sources,
+		size: spec.Size, every: sampled, of: newSeriesOf(topics), names: names, sources: sources,
 		skipped: make([]uint64, topics), lost: make([]uint64, topics),
-		rest: checkRest{filler: filler(spec.Size), stamped: stamped, lossy: lossy, first: first},
+		checkRest: checkRest{filler: filler(spec.Size), stamped: stamped, lossy: lossy, first: first},
 	}
 	if spec.CheckAll {
 		c.every = 0
@@ -148,8 +144,8 @@ func newTopicCheck(spec *Spec, subscriber int, stamped, lossy bool, first func()
 	return c
 }
 
-// Message checks the next message, which came on topic.
-func (c *TopicCheck) Message(topic string, b []byte) {
+// On checks the next message, which came on topic.
+func (c *TopicCheck) On(topic string, b []byte) {
 	if len(b) == c.size {
 		n := binary.LittleEndian.Uint64(b)
 		if s := n >> seriesShift; s < uint64(len(c.next)) && c.next[s] == n && n&c.every != 0 &&
@@ -163,12 +159,12 @@ func (c *TopicCheck) Message(topic string, b []byte) {
 }
 
 func (c *TopicCheck) slow(topic string, b []byte) {
-	if c.rest.start == 0 {
-		c.rest.first()
-		c.rest.start = Now()
+	if c.start == 0 {
+		c.first()
+		c.start = Now()
 	}
 	if len(b) != c.size {
-		c.rest.fail(fmt.Sprintf("a message on topic %s has %d bytes, not %d", topic, len(b), c.size))
+		c.Bad(fmt.Sprintf("a message on topic %s has %d bytes, not %d", topic, len(b), c.size))
 		return
 	}
 	n := binary.LittleEndian.Uint64(b)
@@ -176,39 +172,39 @@ func (c *TopicCheck) slow(topic string, b []byte) {
 	t := s & c.of.mask
 	switch {
 	case s >= uint64(len(c.next)) || t >= uint64(len(c.names)):
-		c.rest.fail(fmt.Sprintf("a message on topic %s has the number %x, which nobody gave it", topic, n))
+		c.Bad(fmt.Sprintf("a message on topic %s has the number %x, which nobody gave it", topic, n))
 		return
 	case c.names[t] != topic:
-		c.rest.fail(fmt.Sprintf("message %d of topic %s came on topic %s", number, topicName(c.names[t]), topic))
+		c.Bad(fmt.Sprintf("message %d of topic %s came on topic %s", number, topicName(c.names[t]), topic))
 		return
 	case n < c.next[s]:
-		c.rest.fail(fmt.Sprintf("message %d on topic %s came again, or after message %d", number, topic, c.next[s]&(1<<seriesShift-1)-1))
+		c.Bad(fmt.Sprintf("message %d on topic %s came again, or after message %d", number, topic, c.next[s]&(1<<seriesShift-1)-1))
 		return
 	case n > c.next[s]:
-		c.missing(topic, t, number, n-c.next[s])
+		c.skip(topic, t, number, n-c.next[s])
 	}
 	c.next[s] = n + 1
 	c.received++
-	last, ok := c.rest.content(b, n)
+	last, ok := c.content(b, n)
 	if !ok {
-		c.rest.fail(fmt.Sprintf("message %d on topic %s has the wrong content", number, topic))
+		c.Bad(fmt.Sprintf("message %d on topic %s has the wrong content", number, topic))
 		return
 	}
 	if last {
 		c.lasts++
 	}
-	c.rest.mark(c.received, last)
+	c.mark(c.received, last)
 }
 
-// missing takes note that count messages of a series did not come before message number.
-func (c *TopicCheck) missing(topic string, t, number, count uint64) {
+// skip takes note that count messages of a series did not come before message number.
+func (c *TopicCheck) skip(topic string, t, number, count uint64) {
 	c.skipped[t] += count
 	switch {
-	case c.rest.lossy:
-		c.rest.missing += count
-		c.rest.gaps++
+	case c.lossy:
+		c.missing += count
+		c.gaps++
 	case c.skipped[t] > c.lost[t]:
-		c.rest.fail(fmt.Sprintf("message %d on topic %s came in place of message %d", number, topic, number-count))
+		c.Bad(fmt.Sprintf("message %d on topic %s came in place of message %d", number, topic, number-count))
 	}
 }
 
@@ -230,22 +226,24 @@ func (c *TopicCheck) Gap(topic string, first, count uint64) {
 	}
 	i, ok := c.indexes[topic]
 	if !ok {
-		c.rest.fail(fmt.Sprintf("a gap of %d messages on topic %q, which is not taken", count, topic))
+		c.Bad(fmt.Sprintf("a gap of %d messages on topic %q, which is not taken", count, topic))
 		return
 	}
 	if at := c.next[i]&(1<<seriesShift-1) + c.lost[i] - c.skipped[i]; c.sources == 1 && first != at {
-		c.rest.fail(fmt.Sprintf("a gap from message %d on topic %s came in place of message %d", first, topic, at))
+		c.Bad(fmt.Sprintf("a gap from message %d on topic %s came in place of message %d", first, topic, at))
 	}
 	c.lost[i] += count
-	c.rest.gaps++
-	c.rest.missing += count
+	c.gaps++
+	c.missing += count
 }
 
 // Done reports whether the last message of every source has come.
 func (c *TopicCheck) Done() bool { return c.lasts == c.sources }
 
+func (c *TopicCheck) count() uint64 { return c.received }
+
 func (c *TopicCheck) report(r *Report) {
-	c.rest.report(r)
+	c.checkRest.report(r)
 	r.Messages = c.received
 	r.Topics = make([]uint64, len(c.names))
 	for s, next := range c.next {
@@ -256,7 +254,7 @@ func (c *TopicCheck) report(r *Report) {
 	for t := range r.Topics {
 		r.Topics[t] -= c.skipped[t]
 	}
-	if c.rest.missing > 0 && !c.rest.lossy {
+	if c.missing > 0 && !c.lossy {
 		r.TopicsLost = c.lost
 	}
 }

@@ -39,12 +39,12 @@ func published(spec Spec, n int) ([]onTopic, []uint64) {
 }
 
 func checked(spec Spec, lossy bool, all []onTopic, gaps func(*TopicCheck)) (Report, *TopicCheck) {
-	c := newTopicCheck(&spec, 0, false, lossy, func() {})
+	c := newTopicCheck(&spec, spec.taken(0), false, lossy, func() {})
 	if gaps != nil {
 		gaps(c)
 	}
 	for _, m := range all {
-		c.Message(m.topic, m.data)
+		c.On(m.topic, m.data)
 	}
 	var r Report
 	c.report(&r)
@@ -115,7 +115,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	left := append(all[:8:8], all[12:]...) // message 2 of each topic is lost
 	told := func(c *TopicCheck) {
 		for _, m := range left[:8] {
-			c.Message(m.topic, m.data)
+			c.On(m.topic, m.data)
 		}
 		for _, name := range spec.TopicNames() {
 			c.Gap(name, 2, 1)
@@ -136,7 +136,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	}{"too few": {"t.1", 2, 0}, "another topic": {"t.2", 2, 2}, "no topic": {"t", 2, 1}, "another index": {"t.1", 3, 1}} {
 		if got, _ := checked(spec, false, left[8:], func(check *TopicCheck) {
 			for _, m := range left[:8] {
-				check.Message(m.topic, m.data)
+				check.On(m.topic, m.data)
 			}
 			check.Gap(c.topic, c.first, c.count)
 		}); got.Bad == 0 {
@@ -212,11 +212,11 @@ func TestSchedule(t *testing.T) {
 func TestTopicAllocs(t *testing.T) {
 	spec := manySpec(100, 1, 1, OrderZipf)
 	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
-	c := newTopicCheck(&spec, 0, false, false, func() {})
+	c := newTopicCheck(&spec, spec.taken(0), false, false, func() {})
 	if n := testing.AllocsPerRun(10_000, func() {
 		topic, msg := s.Next()
-		c.Message(names[topic], msg)
-	}); n != 0 || c.rest.bad > 0 {
-		t.Errorf("%v allocations a message; %s", n, c.rest.fault)
+		c.On(names[topic], msg)
+	}); n != 0 || c.bad > 0 {
+		t.Errorf("%v allocations a message; %s", n, c.fault)
 	}
 }

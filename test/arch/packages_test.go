@@ -89,11 +89,11 @@ var packages = []struct {
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 2226, ""},
+	{"bench/worker", 1958, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
 	{"bench/requests", 305, "pubsub"},
-	{"bench/contenders", 2312, "bench/worker internal/fabricurl pubsub pubsub/events pubsub/metrics transport transport/sealed/hostile"},
-	{"bench", 3959, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/contenders", 1745, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench", 3446, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 431, "bench"},
 
 	// The command.

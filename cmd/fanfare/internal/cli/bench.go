@@ -26,9 +26,8 @@ type benchmark struct {
 	verify  checkMode
 	compare string
 
-	attack, attackApart bool // Settings.Attacker
-	requests            int  // in request
-	allReplies          bool // in request
+	requests   int  // in request
+	allReplies bool // in request
 
 	e        *env
 	scenario string
@@ -59,12 +58,6 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	}
 	b.scenario = operands[0]
 	b.CheckAll = b.verify == checkAll
-	switch {
-	case b.attackApart:
-		b.Attacker = bench.AttackerApart
-	case b.attack:
-		b.Attacker = bench.AttackerShares
-	}
 	if len(b.urls) > 0 {
 		b.URL, b.Legs = b.urls[0], b.urls[1:]
 	}
@@ -126,7 +119,7 @@ func (b *benchmark) chooseBaselines() {
 	case "none", "":
 		b.Baselines = []string{}
 	case "auto":
-		if b.Stopped > 0 || b.Joiners > 0 || b.Attacker != bench.AttackerNone { // what is measured beside it is the same with nobody stopped, or joining
+		if b.Stopped > 0 { // what is measured beside it is the same with nobody stopped
 			b.Baselines = []string{}
 			return
 		}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/contenders"
@@ -31,15 +30,12 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -topics 1000 -target 0.7",
 			"fanfare bench throughput -topics 1000 -order zipf",
 			"fanfare bench throughput -topics 1000 -subs 4 -split",
-			"fanfare bench throughput -pubs 32 -slow 1",
 			"fanfare bench throughput -topics 1000 -wildcard",
 			"fanfare bench throughput -keys",
 			"fanfare bench throughput -sign",
 			"fanfare bench loss -keys",
-			"fanfare bench throughput -attack",
 			"fanfare bench throughput -subs 4 -stopped 1",
 			"fanfare bench latency -topics 1000 -rate 50000",
-			"fanfare bench latency -rate 5000 -joiners 20",
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
 			"fanfare bench throughput -runs 10 -format bench > new.txt",
 			"fanfare bench all -html report.html",
@@ -105,7 +101,6 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 	boolVar(fs, &b.Split, "split", "each subscriber takes its share of the topics: with -subs 4 a quarter. Its rate counts for all messages")
 	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "`N` goroutines publish, sharing the bus and its publishers")
 	intVar(fs, &b.Buses, "pubs", b.Buses, "`N` buses publish, in one process")
-	intVar(fs, &b.Slow, "slow", b.Slow, "`N` of them publish 1000 messages a second only")
 	intVar(fs, &b.Extra, "extra-subscriptions", b.Extra, "`N` subscriptions to other topics on each subscriber's bus; the \"one\" beside it has ten")
 	numberVar(fs, &b.Loss, "loss", 0, "share `P` of packets lost at each subscriber of Fanfare's: 0.01 is 1 %. Beside it the same without loss. "+
 		"Baselines, which repair nothing, lose none")
@@ -144,23 +139,16 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		word{string(checkSample), "number and end of every message, every byte of one in 64"},
 		word{string(checkAll), "every byte"})
 	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, at ports of their own: localhost:0. They are read "+
-		"each second, in every second window of the run, and the ratio is to the windows between: so give "+
-		"-seconds 20")
-	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at as fanfare top does, and whose metrics are read with -metrics, in such windows")
+		"each second")
+	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at as fanfare top does, and whose metrics are read with -metrics, each second")
 	intVar(fs, &b.Batch, "batch", 0, "measure once more with `N` messages a call (PublishBatch), a power of two: the ratio says what that gains. Of throughput alone")
 	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
 	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
-	boolVar(fs, &b.attack, "attack", "measure with keys while somebody without them sends hostile packets as fast as a core can: played back, changed, of other groups, keys and times (attacked), "+
-		"and once more while somebody takes a core and sends nothing (beside-spin): the ratios are to the undisturbed stream with keys. Of throughput over udp")
-	boolVar(fs, &b.attackApart, "attack-apart", "-attack by somebody who has the last processor for himself, while publisher and subscribers share the others, also undisturbed: what the packets cost, "+
-		"and not that a third process wants a processor too")
 	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
 	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
 		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
 		"none and max, which do not wait for the slowest, are limited to a quarter of the rate of min. Of throughput alone")
-	intVar(fs, &b.Joiners, "joiners", b.Joiners, "measure once more while `N` others, each a bus, subscribe with the publisher's state (64 KiB), all at once, and leave when they have it, "+
-		"again and again (joins), and once more while they are there all the time (stay). Of latency alone")
 	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
 	choiceVar(fs, &b.format, "format", "the result on standard output",
 		word{string(bench.FormatText), "tables"},
@@ -219,7 +207,7 @@ func contradiction(flag, val, option, of string) error {
 // one means something else, and should not read it in the result's settings.
 var meaningless = map[string][]string{
 	"throughput": {"rate", "burst", "every", "publisher-wait"},
-	"latency":    {"burst", "every", "target", "goroutines", "pubs", "slow"},
+	"latency":    {"burst", "every", "target", "goroutines", "pubs"},
 	"burst":      {"rate", "target"},
 	"sizes":      {"size", "rate", "burst", "every", "publisher-wait", "target"},
 	"fanout":     {"subs", "together", "rate", "burst", "every", "publisher-wait", "target"},
@@ -232,7 +220,7 @@ var meaningless = map[string][]string{
 }
 
 // shapeFlags are for two scenarios.
-var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "slow", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
+var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
 
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
 var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
@@ -251,18 +239,14 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "stopped" && b.scenario != "throughput":
 			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
-		case (f.Name == "batch" || strings.HasPrefix(f.Name, "attack")) && b.scenario != "throughput":
+		case f.Name == "batch" && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
-		case f.Name == "joiners" && b.scenario != "latency":
-			err = usagef("-joiners is of latency alone: leave it out of %s", b.scenario)
 		case f.Name == "alone" && b.Subs == 1:
 			err = usagef("-alone would change nothing with one subscriber: give -subs too")
 		case f.Name == "wildcard" && b.Split:
 			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
 		case f.Name == "order" && b.Topics == 1:
 			err = usagef("-order would change nothing with one topic: give -topics too")
-		case f.Name == "slow" && b.Buses == 1:
-			err = usagef("-slow would change nothing with one publisher: give -pubs too")
 		case f.Name == "together" && b.Subs == 1 && b.scenario != "all":
 			err = usagef("-together would change nothing with one subscriber: give -subs too")
 		case b.InProcess() && slices.Contains(meaninglessWithin, f.Name):
