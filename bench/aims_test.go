@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
-	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -24,10 +23,8 @@ func TestAimsCommands(t *testing.T) {
 			t.Errorf("%s: %v", s.command(step.scenario), err)
 		}
 	}
-	s := Settings{
-		Transport: "mem", Sockets: worker.Sockets{MTU: 8192}, Loss: 0.1, Metrics: "localhost:0",
-		Traffic: worker.Traffic{Size: 1024, Subs: 4, Receive: "batch", Wait: "spin", Seconds: 10},
-	}
+	s := Defaults("mem")
+	s.Loss, s.Metrics, s.Size, s.Subs, s.Receive, s.Wait, s.Seconds = 0.1, "localhost:0", 1024, 4, "batch", "spin", 10
 	if got := s.command("throughput"); got != "fanfare bench throughput -transport mem -size 1024 -subs 4 -loss 0.1 -receive batch -wait spin -metrics localhost:0 -seconds 10" {
 		t.Error(got)
 	}
@@ -62,11 +59,11 @@ func TestBesideOne(t *testing.T) {
 // The suite goes through the shapes that were asked for, and none twice.
 func TestManyShapes(t *testing.T) {
 	seen := make(map[string]bool)
-	for _, shape := range manyShapes() {
-		text := shape.text()
+	for _, shape := range manyShapes {
 		s := Defaults("udp")
 		s.Shape = shape
-		if err := s.Check("throughput", contenders.All()); err != nil || seen[text] || !shape.Many() {
+		text := s.shapeText()
+		if err := s.Check("throughput", contenders.All()); err != nil || seen[text] || !s.Many() {
 			t.Errorf("%s: %v", text, err)
 		}
 		seen[text] = true

@@ -32,7 +32,7 @@ func TestBatches(t *testing.T) {
 	} {
 		s := Defaults("mem")
 		change(&s)
-		if err := s.checkShape(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := s.Check("throughput", contenders.All()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -122,9 +122,8 @@ func (p *Point) benchName(scenario string) string {
 	add(scenario == "burst", "burst", s.Burst)
 	add(scenario == "burst", "every", s.Every)
 	add(late, "wait", s.Wait)
-	for _, flag := range s.Shape.flags() {
-		key, val, _ := strings.Cut(strings.TrimPrefix(flag, "-"), " ")
-		add(true, key, cmp.Or(val, "true"))
+	for _, f := range s.shapeFlags() {
+		add(true, strings.TrimPrefix(f.name, "-"), f.val)
 	}
 	return name
 }

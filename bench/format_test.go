@@ -18,9 +18,9 @@ func TestBenchFormat(t *testing.T) {
 	row := func(who, metric, unit string, form form, runs ...float64) Row {
 		return newRow(who, metric, unit, form, runs)
 	}
-	s := Settings{Transport: "udp", Sockets: worker.Sockets{MTU: 1472}, Traffic: worker.Traffic{Size: 64, Subs: 1}, Shape: Shape{Topics: 8, Order: "zipf", Split: true}}
+	s := Settings{Transport: "udp", Sockets: worker.Sockets{MTU: 1472}, Traffic: worker.Traffic{Size: 64, Subs: 1}, Shape: worker.Shape{Topics: 8, Order: "zipf", Split: true}}
 	late := s
-	late.Loss, late.Rate, late.Wait, late.Shape = 0.01, 5e4, "park", Shape{}
+	late.Loss, late.Rate, late.Wait, late.Shape = 0.01, 5e4, "park", worker.Shape{}
 	all := &Result{Head: Head{Scenario: "all", Host: Host{OS: "linux", Arch: "amd64", CPU: "x y", GOMAXPROCS: 2}}, Parts: []*Result{
 		{Head: Head{Scenario: "throughput"}, Points: []Point{{Settings: s, Rows: []Row{
 			row("ours", "msgs_per_s", "msgs/s", asSpread, 2e6, 3e6), row("ours", "lost", "lost-msgs", asSum, 0, 1), row("ours", "runs", "", asSum, 1, 1),
@@ -86,7 +86,7 @@ func TestBenchFormatOfRuns(t *testing.T) {
 				units = append(units, words[i+1])
 			}
 		}
-		want := map[string]int{"throughput": 2, "latency": 2, "burst": 4, "idle": 1}[scenario] // ours and shared, of bursts twice
+		want := map[string]int{"throughput": 1, "latency": 1, "burst": 2, "idle": 1}[scenario]
 		if len(lines) != want {
 			t.Errorf("%s: lines of %v, want %d names", scenario, lines, want)
 		}

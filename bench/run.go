@@ -46,7 +46,7 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	}
 	s := worker.Spec{
 		Contender: c.contender, URL: fabric, Legs: b.Legs, Topic: "bench.load", Address: baselineGroup(port), Sockets: b.Sockets,
-		Load: load, Traffic: b.Traffic, Shape: worker.Shape(b.Shape), Seed: uint64(b.Seed),
+		Load: load, Traffic: b.Traffic, Shape: b.Shape, Seed: uint64(b.Seed),
 	}
 	if b.Loss > 0 {
 		s.Faults = fmt.Sprintf("loss=%g,seed=%d", b.Loss, b.Seed)

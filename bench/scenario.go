@@ -125,7 +125,7 @@ func (b *Bench) sweep(ctx context.Context, r *Result, points []Settings) error {
 	for i, s := range points {
 		at := *b
 		at.Settings = s
-		at.Baselines = at.fitting(r.Scenario)
+		at.Baselines = at.fitting(r.Scenario, at.Baselines, at.Contenders)
 		at.Progress = func(what string) { b.say("%s, point %d of %d: %s", r.Scenario, i+1, len(points), what) }
 		if err := at.contest(ctx, r, s.pointName(r.Scenario), worker.LoadFull); err != nil {
 			return err
@@ -142,24 +142,16 @@ const (
 )
 
 // manyShapes are those of many topics, publishers and subscriptions that the suite goes through.
-func manyShapes() (list []Shape) {
-	one := Defaults("udp").Shape
-	for _, set := range []func(*Shape){
-		func(s *Shape) { s.Topics = 16 },
-		func(s *Shape) { s.Topics = 1000 },
-		func(s *Shape) { s.Topics = 10_000 },
-		func(s *Shape) { s.Topics, s.Order = 1000, worker.OrderZipf },
-		func(s *Shape) { s.Topics, s.Order = 1000, worker.OrderBursts },
-		func(s *Shape) { s.Buses = 8 },
-		func(s *Shape) { s.Buses = 32 },
-		func(s *Shape) { s.Buses = 64 },
-		func(s *Shape) { s.Extra = 10_000 },
-	} {
-		s := one
-		set(&s)
-		list = append(list, s)
-	}
-	return list
+var manyShapes = []worker.Shape{
+	{Topics: 16, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
+	{Topics: 1000, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
+	{Topics: 10_000, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
+	{Topics: 1000, Order: worker.OrderZipf, Goroutines: 1, Buses: 1},
+	{Topics: 1000, Order: worker.OrderBursts, Goroutines: 1, Buses: 1},
+	{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 8},
+	{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 32},
+	{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 64},
+	{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1, Extra: 10_000},
 }
 
 // all measures every scenario.
@@ -183,7 +175,7 @@ func (b *Bench) all(ctx context.Context, r *Result) error {
 		settings Settings
 	}
 	steps := []step{{"throughput", b.Settings}, {"throughput", large}}
-	for _, shape := range manyShapes() {
+	for _, shape := range manyShapes {
 		many := sweep
 		many.Shape = shape
 		steps = append(steps, step{"throughput", many})
@@ -194,7 +186,7 @@ func (b *Bench) all(ctx context.Context, r *Result) error {
 	}...)
 	for i, step := range steps {
 		one := Bench{Settings: step.settings, Exe: b.Exe, Contenders: b.Contenders}
-		one.Baselines = one.fitting(step.scenario)
+		one.Baselines = one.fitting(step.scenario, one.Baselines, one.Contenders)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
 		if err := r.add(ctx, &one, step.scenario); err != nil {
 			return err
@@ -213,16 +205,6 @@ func (r *Result) add(ctx context.Context, b *Bench, scenario string) error {
 		return fmt.Errorf("%s: %w", scenario, err)
 	}
 	return nil
-}
-
-// fitting are the baselines that suit these settings in a scenario.
-func (b *Bench) fitting(scenario string) (names []string) {
-	for _, name := range b.Baselines {
-		if b.CheckBaseline(scenario, name, b.Contenders) == nil {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // pointName says where in a sweep these settings are.

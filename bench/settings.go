@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -24,17 +25,16 @@ type Settings struct {
 	worker.Sockets
 	MTUs []int `json:"mtus,omitempty"` // of the scenario sizes; empty: DefaultMTUs
 	worker.Traffic
-	Together bool    `json:"subs_in_one_process"` // subscribers are goroutines of one process
-	Loss     float64 `json:"loss"`                // share of packets that each subscriber loses
-	Seed     int     `json:"seed"`                // of the loss
-	Runs     int     `json:"runs"`
-	// Baselines are names of contenders.
-	Baselines []string `json:"baselines"`
-	Shape
+	Together  bool     `json:"subs_in_one_process"` // subscribers are goroutines of one process
+	Loss      float64  `json:"loss"`                // share of packets that each subscriber loses
+	Seed      int      `json:"seed"`                // of the loss
+	Runs      int      `json:"runs"`
+	Baselines []string `json:"baselines"` // names of contenders
+	worker.Shape
 	// Batch measures once more with so many messages a call, a power of two.
 	Batch int `json:"batch,omitempty"`
 	// Target is the share of each baseline's throughput that ours is to reach, or of "one"
-	// (Shape.Many): the result says whether it does; 0: it says nothing.
+	// (Many): the result says whether it does; 0: it says nothing.
 	Target float64 `json:"target,omitempty"`
 	// Wildcard measures once more with subscribers that take all topics by the pattern ">".
 	Wildcard bool `json:"wildcard,omitempty"`
@@ -42,7 +42,11 @@ type Settings struct {
 	Sealed bool `json:"sealed,omitempty"`
 	// Signed measures once more with a publisher that signs, and subscribers that trust its key.
 	Signed bool `json:"signed,omitempty"`
-	Others
+	// Stopped goes through the strategies of flow control, each with and without so many of
+	// the subscribers stopped (SIGSTOP) while messages are published.
+	Stopped int `json:"stopped,omitempty"`
+	// Alone measures once more with one subscriber.
+	Alone bool `json:"alone,omitempty"`
 	// Profile is a directory for CPU profiles of all workers; empty: none are
 	// made.
 	Profile string `json:"profile,omitempty"`
@@ -52,15 +56,6 @@ type Settings struct {
 	// Top measures once more with processes that are looked at each second, as fanfare top
 	// does, and whose metrics are read if Metrics is set. "ours" has no sockets for that.
 	Top bool `json:"top,omitempty"`
-}
-
-// Others says what the subscribers beside those that are measured do.
-type Others struct {
-	// Stopped goes through the strategies of flow control, each with and without so many of
-	// the subscribers stopped (SIGSTOP) while messages are published.
-	Stopped int `json:"stopped,omitempty"`
-	// Alone measures once more with one subscriber.
-	Alone bool `json:"alone,omitempty"`
 }
 
 // MTU64K is the largest UDP payload over IPv4.
@@ -85,8 +80,14 @@ func Defaults(transport string) Settings {
 			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
 			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
 		},
-		Shape: Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
+		Shape: worker.Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
 	}
+}
+
+// Many reports whether there is more than one of anything, so that one of each is
+// measured beside it.
+func (s *Settings) Many() bool {
+	return s.Topics > 1 || s.Goroutines > 1 || s.Buses > 1 || s.Extra > 0
 }
 
 // DefaultMTUs are the datagram sizes that the scenario sizes goes through: Ethernet's, a
@@ -98,12 +99,16 @@ func (s *Settings) DefaultMTUs() []int {
 	return []int{1472, 8192, MTU64K}
 }
 
-// minMTU is the smallest packet that Fanfare takes; maxRate what no contender comes
-// near, message by message: a run would last longer than it was asked to.
+// Limits of settings.
 const (
-	minMTU  = 512
-	rdmaMTU = 4096 // the largest
-	maxRate = 1e7
+	minMTU        = 512 // the smallest packet that Fanfare takes
+	rdmaMTU       = 4096
+	maxRate       = 1e7 // no contender comes near: a run would last longer than it was asked to
+	maxBuffer     = 1 << 30
+	maxTopics     = 100_000
+	maxGoroutines = 64
+	maxBuses      = 64 // pubsub.Config.MaxPublishers, by default
+	maxBatch      = 1024
 )
 
 // overRDMA reports whether datagrams are RDMA's.
@@ -118,73 +123,12 @@ func (s *Settings) socketMTU() int {
 	return s.MTU
 }
 
-// maxMTU is the largest datagram of the transport.
-func (s *Settings) maxMTU() int {
-	if s.overRDMA() {
-		return rdmaMTU
-	}
-	return MTU64K
-}
-
 // InProcess reports whether the transport does not leave the process.
 func (s *Settings) InProcess() bool { return s.Transport == "mem" || s.Transport == "sim" }
 
 // Check says what is wrong with the settings for a scenario, and what to do about it.
 func (s *Settings) Check(scenario string, known worker.Contenders) error {
-	switch {
-	case !slices.Contains(Transports(), s.Transport):
-		return fmt.Errorf("-transport %q is not one of %s", s.Transport, strings.Join(Transports(), ", "))
-	case s.Size < worker.MinSize || s.Size > 16<<20:
-		return fmt.Errorf("-size %d must be from %d to %d bytes", s.Size, worker.MinSize, 16<<20)
-	case s.MTU < minMTU || s.MTU > s.maxMTU():
-		return fmt.Errorf("-mtu %d must be from %d to %d bytes with -transport %s", s.MTU, minMTU, s.maxMTU(), s.Transport)
-	case s.Subs < 1 || s.Subs > 256:
-		return fmt.Errorf("-subs %d must be from 1 to 256", s.Subs)
-	case !(s.Loss >= 0 && s.Loss <= 0.9):
-		return fmt.Errorf("-loss %g must be from 0 to 0.9: 0.01 is one packet in a hundred", s.Loss)
-	case s.Runs < 1 || s.Runs > 1000:
-		return fmt.Errorf("-runs %d must be from 1 to 1000", s.Runs)
-	case !(s.Seconds >= 0.05 && s.Seconds <= 3600):
-		return fmt.Errorf("-seconds %g must be from 0.05 to 3600", s.Seconds)
-	case !(s.Rate >= 1 && s.Rate <= maxRate):
-		return fmt.Errorf("-rate %g must be from 1 to %g messages a second", s.Rate, maxRate)
-	case s.Burst < 1 || s.Burst > 1e6:
-		return fmt.Errorf("-burst %d must be from 1 to 1000000 messages", s.Burst)
-	case s.Every < 100*time.Microsecond || s.Every > time.Minute:
-		return fmt.Errorf("-every %v must be from 100µs to 1m", s.Every)
-	case float64(s.Burst)/s.Every.Seconds() > maxRate:
-		return fmt.Errorf("-burst %d -every %v are more than %g messages a second", s.Burst, s.Every, maxRate)
-	case !(s.Target >= 0 && s.Target <= 1000):
-		return fmt.Errorf("-target %g must be a share of the baselines' throughput, such as 0.6", s.Target)
-	case s.Target > 0 && len(s.Baselines) == 0 && !s.Many():
-		return errors.New("-target is a share of a baseline's throughput: name one with -baseline")
-	case s.RecvBuf < 1<<12 || s.RecvBuf > 1<<30 || s.SendBuf < 1<<12 || s.SendBuf > 1<<30:
-		return fmt.Errorf("-rcvbuf and -sndbuf must be from 4096 to %d bytes", 1<<30)
-	}
-	if s.URL != "" {
-		u, err := url.Parse(s.URL)
-		if err == nil && s.Sealed && u.Query().Has("keys") {
-			return fmt.Errorf("-t %q has keys already: leave -keys out", s.URL)
-		}
-		if err == nil && s.Signed && (u.Query().Has("sign") || u.Query().Has("trust")) {
-			return fmt.Errorf("-t %q has sign or trust already: leave -sign out", s.URL)
-		}
-		if err != nil || u.Scheme != s.Transport {
-			return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)
-		}
-	}
-	if !s.InProcess() {
-		switch _, err := sys.InterfaceByName(s.Interface); {
-		case errors.Is(err, sys.ErrNoInterface):
-			return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
-		case err != nil:
-			return err
-		}
-	}
-	if err := s.checkShape(); err != nil {
-		return err
-	}
-	if err := s.checkStopped(); err != nil {
+	if err := cmp.Or(s.checkRanges(), s.checkTogether(), s.checkFabric(), s.checkStopped()); err != nil {
 		return err
 	}
 	for _, b := range s.Baselines {
@@ -195,9 +139,89 @@ func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	return nil
 }
 
+// within says that a flag's value is not within its limits; nil: it is.
+func within[T cmp.Ordered](flag string, val, least, most T) error {
+	if val >= least && val <= most { // which NaN is not
+		return nil
+	}
+	return fmt.Errorf("%s %v must be from %v to %v", flag, val, least, most)
+}
+
+// checkRanges says which single setting cannot be.
+func (s *Settings) checkRanges() error {
+	mtu := MTU64K
+	if s.overRDMA() {
+		mtu = rdmaMTU
+	}
+	switch {
+	case !slices.Contains(Transports(), s.Transport):
+		return fmt.Errorf("-transport %q is not one of %s", s.Transport, strings.Join(Transports(), ", "))
+	case !(s.Loss >= 0 && s.Loss <= 0.9):
+		return fmt.Errorf("-loss %g must be from 0 to 0.9: 0.01 is one packet in a hundred", s.Loss)
+	case !slices.Contains(worker.Orders(), s.Order):
+		return fmt.Errorf("-order %q is not one of %s", s.Order, joined(worker.Orders()))
+	case s.Batch < 0 || s.Batch > maxBatch || s.Batch&(s.Batch-1) != 0:
+		return fmt.Errorf("-batch %d must be a power of two up to %d", s.Batch, maxBatch)
+	}
+	return cmp.Or(
+		within("-size", s.Size, worker.MinSize, 16<<20), within("-mtu", s.MTU, minMTU, mtu), within("-subs", s.Subs, 1, 256),
+		within("-runs", s.Runs, 1, 1000), within("-seconds", s.Seconds, 0.05, 3600), within("-rate", s.Rate, 1, maxRate),
+		within("-burst", s.Burst, 1, 1_000_000), within("-every", s.Every, 100*time.Microsecond, time.Minute),
+		within("-rcvbuf", s.RecvBuf, 1<<12, maxBuffer), within("-sndbuf", s.SendBuf, 1<<12, maxBuffer), within("-target", s.Target, 0, 1000),
+		within("-topics", s.Topics, 1, maxTopics), within("-goroutines", s.Goroutines, 1, maxGoroutines), within("-pubs", s.Buses, 1, maxBuses),
+		within("-extra-subscriptions", s.Extra, 0, maxTopics))
+}
+
+// checkTogether says which settings do not go together.
+func (s *Settings) checkTogether() error {
+	switch {
+	case float64(s.Burst)/s.Every.Seconds() > maxRate:
+		return fmt.Errorf("-burst %d -every %v are more than %g messages a second", s.Burst, s.Every, maxRate)
+	case s.Target > 0 && len(s.Baselines) == 0 && !s.Many():
+		return errors.New("-target is a share of a baseline's throughput: name one with -baseline")
+	case s.Topics*s.Goroutines*s.Buses > worker.MaxSeries:
+		return fmt.Errorf("-topics %d by -goroutines %d by -pubs %d are more than %d, which subscribers can check", s.Topics, s.Goroutines, s.Buses, worker.MaxSeries)
+	case s.Split && s.Subs < 2:
+		return errors.New("-split shares the topics among subscribers: give -subs too, such as 4")
+	case s.Split && s.Topics < s.Subs:
+		return fmt.Errorf("-split needs a topic for each subscriber: give -topics too, at least %d", s.Subs)
+	case s.Batch > 0 && s.Many():
+		return errors.New("-batch is of one publisher on one topic: leave -topics and the like out")
+	}
+	return nil
+}
+
+func (s *Settings) checkFabric() error {
+	u, err := url.Parse(s.URL)
+	switch {
+	case s.URL != "" && (err != nil || u.Scheme != s.Transport):
+		return fmt.Errorf("-t %q must be a URL of transport %s: %s://…", s.URL, s.Transport, s.Transport)
+	case s.Sealed && u.Query().Has("keys"):
+		return fmt.Errorf("-t %q has keys already: leave -keys out", s.URL)
+	case s.Signed && (u.Query().Has("sign") || u.Query().Has("trust")):
+		return fmt.Errorf("-t %q has sign or trust already: leave -sign out", s.URL)
+	case s.InProcess():
+		return nil
+	}
+	if _, err := sys.InterfaceByName(s.Interface); errors.Is(err, sys.ErrNoInterface) {
+		return fmt.Errorf("%q (-iface, or of -t) is not an interface of this host", s.Interface)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func joined[T ~string](list []T) string {
+	var words []string
+	for _, w := range list {
+		words = append(words, string(w))
+	}
+	return strings.Join(words, ", ")
+}
+
 // DefaultBaselines are the baselines that say most about a scenario, as far as they suit
 // the settings. The scenario all drops by itself what does not suit a step.
-func (s *Settings) DefaultBaselines(scenario string) (names []string) {
+func (s *Settings) DefaultBaselines(scenario string) []string {
 	best := []string{contenders.Raw}
 	switch {
 	case scenario == "loss" || scenario == "idle":
@@ -209,47 +233,148 @@ func (s *Settings) DefaultBaselines(scenario string) (names []string) {
 	case scenario == "throughput" || scenario == "all":
 		best = []string{contenders.Raw, contenders.Naive}
 	}
-	names = []string{}
-	for _, name := range best {
-		if s.CheckBaseline(scenario, name, contenders.All()) == nil {
-			names = append(names, name)
+	return s.fitting(scenario, best, contenders.All())
+}
+
+// fitting are those baselines that suit these settings in a scenario.
+func (s *Settings) fitting(scenario string, names []string, known worker.Contenders) []string {
+	suits := []string{}
+	for _, name := range names {
+		if s.CheckBaseline(scenario, name, known) == nil {
+			suits = append(suits, name)
 		}
 	}
-	return names
+	return suits
 }
 
 // CheckBaseline says why a baseline does not suit the settings in a scenario.
 func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders) error {
 	made, ok := known[name]
-	paced := scenario == "latency" || scenario == "burst"
-	switch {
-	case !ok || name == contenders.Fanfare:
+	if !ok || name == contenders.Fanfare {
 		names := slices.DeleteFunc(known.Names(), func(n string) bool { return n == contenders.Fanfare })
 		return fmt.Errorf("baseline %q is not one of %s", name, strings.Join(names, ", "))
-	case s.unsupported(name, made()) != "":
-		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, s.unsupported(name, made()))
-	case name == contenders.Channel && !s.InProcess():
-		return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
-	case name == contenders.Naive && s.InProcess():
-		return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
-	case name == contenders.Raw && s.Transport == "sim":
-		return fmt.Errorf("baseline %s says what the machine can do over UDP, beside udp, shm, roce and mem", name)
-	case (name == contenders.Raw || name == contenders.Naive) && s.Together && s.Subs > 1:
-		return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
-	case name == contenders.Raw && paced && s.Size > contenders.MaxRawPaced:
-		return fmt.Errorf("baseline %s sends a datagram a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRawPaced, s.Size)
-	case name == contenders.Raw && s.Topics > 1 && (scenario != "throughput" || s.Size > contenders.MaxRawTopical(s.socketMTU())):
-		return fmt.Errorf("baseline %s goes through many topics in throughput only, with messages of %d bytes at most where datagrams have %d", name, contenders.MaxRawTopical(s.socketMTU()), s.socketMTU())
-	case name == contenders.Ring && (s.Transport != "shm" || s.Together && s.Subs > 1 || s.Topics > 1):
-		return fmt.Errorf("baseline %s is for -transport shm, one topic, and a process for each subscriber", name)
-	case name == contenders.Ring && paced && s.Size > contenders.MaxRingPaced:
-		return fmt.Errorf("baseline %s has a slot a message in %s, which holds %d bytes at most, not %d", name, scenario, contenders.MaxRingPaced, s.Size)
-	case name == contenders.UDP && (s.InProcess() || s.Transport == "udp"):
-		return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: shm, roce", name)
-	case name == contenders.Channel && !slices.Contains(contenders.ChannelSizes(), s.Size):
-		return fmt.Errorf("baseline %s has messages of %v bytes, not of %d", name, contenders.ChannelSizes(), s.Size)
-	case name == contenders.Naive && s.Size > MTU64K:
-		return fmt.Errorf("baseline %s sends a datagram a message, which holds %d bytes at most, not %d", name, MTU64K, s.Size)
+	}
+	if flag := s.unsupported(name, made()); flag != "" {
+		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, flag)
+	}
+	paced := scenario == "latency" || scenario == "burst"
+	most, why := 16<<20, "" // bytes in a message
+	apart := s.Together && s.Subs > 1
+	switch name {
+	case contenders.Raw:
+		switch {
+		case s.Transport == "sim":
+			return fmt.Errorf("baseline %s says what the machine can do over UDP, beside udp, shm, roce and mem", name)
+		case apart:
+			return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
+		case s.Topics > 1 && scenario != "throughput":
+			return fmt.Errorf("baseline %s goes through many topics in throughput only", name)
+		case s.Topics > 1:
+			most, why = contenders.MaxRawTopical(s.socketMTU()), "has whole messages of many topics in a datagram"
+		case paced:
+			most, why = contenders.MaxRawPaced, "sends a datagram a message in "+scenario
+		}
+	case contenders.Naive:
+		switch {
+		case s.InProcess():
+			return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
+		case apart:
+			return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
+		}
+		most, why = MTU64K, "sends a datagram a message"
+	case contenders.Ring:
+		if s.Transport != "shm" || apart || s.Topics > 1 {
+			return fmt.Errorf("baseline %s is for -transport shm, one topic, and a process for each subscriber", name)
+		}
+		if paced {
+			most, why = contenders.MaxRingPaced, "has a slot a message in "+scenario
+		}
+	case contenders.UDP:
+		if s.InProcess() || s.Transport == "udp" {
+			return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: shm, roce", name)
+		}
+	case contenders.Channel:
+		switch {
+		case !s.InProcess():
+			return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
+		case !slices.Contains(contenders.ChannelSizes(), s.Size):
+			return fmt.Errorf("baseline %s has messages of %v bytes, not of %d", name, contenders.ChannelSizes(), s.Size)
+		}
+	}
+	if s.Size > most {
+		return fmt.Errorf("baseline %s %s, which holds %d bytes at most, not %d", name, why, most, s.Size)
 	}
 	return nil
+}
+
+// unsupported is the first flag of these settings' shape that a baseline cannot follow; empty if
+// there is none.
+func (s *Settings) unsupported(name string, baseline worker.Contender) string {
+	_, topical := baseline.(worker.Topical)
+	for _, f := range s.shapeFlags() {
+		if f.name != "-order" && (f.name != "-topics" || !topical) && name != contenders.UDP { // which is Fanfare
+			return f.name
+		}
+	}
+	return ""
+}
+
+// setFlag is a flag that is set, and its value; true: it has none.
+type setFlag struct {
+	name string
+	val  any
+}
+
+// differing are the flags among list, with name, value and default, whose value is another than their default.
+func differing(list ...[3]any) (set []setFlag) {
+	for _, f := range list {
+		if f[1] != f[2] {
+			set = append(set, setFlag{f[0].(string), f[1]})
+		}
+	}
+	return set
+}
+
+// shapeFlags are those that ask for this shape.
+func (s *Settings) shapeFlags() []setFlag {
+	order := worker.OrderRound
+	if s.Topics > 1 {
+		order = s.Order
+	}
+	return differing([3]any{"-topics", max(s.Topics, 1), 1}, [3]any{"-order", order, worker.OrderRound}, [3]any{"-goroutines", max(s.Goroutines, 1), 1},
+		[3]any{"-pubs", max(s.Buses, 1), 1}, [3]any{"-extra-subscriptions", s.Extra, 0}, [3]any{"-split", s.Split, false})
+}
+
+// shapeText describes the shape, where it is not the simplest one.
+func (s *Settings) shapeText() string {
+	var parts []string
+	add := func(n, from int, format string) {
+		if n >= from {
+			parts = append(parts, fmt.Sprintf(format, n))
+		}
+	}
+	add(s.Topics, 2, "%d topics, "+map[worker.Order]string{
+		worker.OrderRound: "one message on each in turn", worker.OrderZipf: "drawn by Zipf's law", worker.OrderBursts: "in runs of 10 to 100 messages",
+	}[s.Order])
+	add(s.Goroutines, 2, "%d publishing goroutines")
+	add(s.Buses, 2, "%d publishers")
+	add(s.Extra, 1, "%d subscriptions to other topics")
+	return strings.Join(parts, ", ")
+}
+
+// command is what measures this alone.
+func (s *Settings) command(scenario string) string {
+	d := Defaults(s.Transport)
+	set := append(differing([3]any{"-transport", s.Transport, "udp"}, [3]any{"-mtu", s.MTU, d.MTU}, [3]any{"-size", s.Size, d.Size},
+		[3]any{"-subs", s.Subs, d.Subs}, [3]any{"-loss", s.Loss, 0.0}, [3]any{"-receive", s.Receive, d.Receive}, [3]any{"-wait", s.Wait, d.Wait},
+		[3]any{"-batch", s.Batch, 0}, [3]any{"-metrics", s.Metrics, ""}, [3]any{"-wildcard", s.Wildcard, false}, [3]any{"-top", s.Top, false},
+		[3]any{"-alone", s.Alone, false}, [3]any{"-rate", s.Rate, d.Rate}, [3]any{"-stopped", s.Stopped, 0}, [3]any{"-keys", s.Sealed, false},
+		[3]any{"-sign", s.Signed, false}, [3]any{"-seconds", s.Seconds, d.Seconds}), s.shapeFlags()...)
+	text := "fanfare bench " + scenario
+	for _, f := range set {
+		if text += " " + f.name; f.val != true {
+			text += fmt.Sprint(" ", f.val)
+		}
+	}
+	return text
 }

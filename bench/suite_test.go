@@ -54,7 +54,7 @@ func TestIncomplete(t *testing.T) {
 	}
 
 	for scenario, until := range map[string]string{
-		"throughput": "run 2", "latency": "run 2", "burst": "run 2", "idle": "run 2", "loss": "point 2 of 8: loss 0.1 %: run 2", "all": "step 2 of 19",
+		"throughput": "run 2", "latency": "run 2", "burst": "run 2", "idle": "run 2", "loss": "point 2 of 8: loss 0.1 %: run 2", "all": "step 2 of 18",
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		b.Baselines = nil

@@ -87,7 +87,7 @@ func (h *Head) duration() string {
 // cast says who publishes and subscribes, and on what, with a comma at its end.
 func (s *Settings) cast() string {
 	text := s.audience() + ", "
-	if shape := s.Shape.text(); shape != "" {
+	if shape := s.shapeText(); shape != "" {
 		text += shape + ", "
 	}
 	return text

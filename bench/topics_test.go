@@ -54,7 +54,7 @@ func TestShapes(t *testing.T) {
 		}
 		positive(t, m, "ours", "publisher_heap_bytes")
 		var text strings.Builder
-		if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), b.Shape.text()) {
+		if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), b.shapeText()) {
 			t.Errorf("%s: %v in %s", name, err, text.String())
 		}
 	}
@@ -142,12 +142,12 @@ func TestTopicsAreCounted(t *testing.T) {
 
 func TestShapeFlags(t *testing.T) {
 	s := Defaults("udp")
-	s.Shape = Shape{Topics: 16, Order: worker.OrderZipf, Goroutines: 4, Buses: 32, Split: true, Extra: 10}
+	s.Shape = worker.Shape{Topics: 16, Order: worker.OrderZipf, Goroutines: 4, Buses: 32, Split: true, Extra: 10}
 	if got := s.command("throughput"); got != "fanfare bench throughput -topics 16 -order zipf -goroutines 4 -pubs 32 -extra-subscriptions 10 -split" {
 		t.Error(got)
 	}
 	s.Shape = Defaults("udp").Shape
-	if got := s.Shape.text(); got != "" || s.Many() {
+	if got := s.shapeText(); got != "" || s.Many() {
 		t.Errorf("one of each is %q", got)
 	}
 }

@@ -93,7 +93,7 @@ var packages = []struct {
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
 	{"bench/requests", 305, "pubsub"},
 	{"bench/contenders", 1745, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 3446, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench", 3348, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 431, "bench"},
 
 	// The command.

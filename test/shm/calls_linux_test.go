@@ -35,7 +35,7 @@ func TestSystemCalls(t *testing.T) {
 	d := bench.Defaults("shm")
 	spec := worker.Spec{
 		Contender: contenders.Fanfare, URL: "shm://calls?dir=" + scratch(t), Topic: topic, Load: worker.LoadFull,
-		Sockets: d.Sockets, Traffic: d.Traffic, Shape: worker.Shape(d.Shape),
+		Sockets: d.Sockets, Traffic: d.Traffic, Shape: d.Shape,
 	}
 	begin := func(role worker.Role) (p *worker.Process, calls string) {
 		t.Helper()
