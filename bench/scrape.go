@@ -28,7 +28,7 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 		return func() error { return nil }
 	}
 	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}
-	pages, snapshots, failed := 0, 0, errOver
+	pages, snapshots, failed := 0, 0, errors.New("they were gone before")
 	look := func() {
 		for _, p := range all {
 			for _, address := range p.Metrics {
@@ -64,16 +64,13 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 		client.CloseIdleConnections()
 		switch {
 		case o.spec.Metrics != "" && pages == 0:
-			return fmt.Errorf("metrics are served, and none could be read: %w", failed)
+			return fmt.Errorf("metrics are served, and none could be read (measure for longer with -seconds): %w", failed)
 		case o.spec.LookedAt && snapshots == 0:
-			return fmt.Errorf("workers have sockets, and no snapshot could be read: %w", failed)
+			return fmt.Errorf("workers have sockets, and no snapshot could be read (measure for longer with -seconds): %w", failed)
 		}
 		return nil // a worker that has just ended is no fault
 	}
 }
-
-// errOver is why nothing could be read where nothing else failed.
-var errOver = errors.New("they were gone before: measure for longer (-seconds)")
 
 // snapshotsOf reads snapshots of all processes of this host, and returns how many are workers'.
 func snapshotsOf(workers []*worker.Process) (n int, err error) {
