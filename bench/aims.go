@@ -126,7 +126,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.most("the publisher's own code, 16 subscribers for one", ratio(p.Value(keyOurs, "publisher_user_s_per_mmsg"), j.ownCode), 1.1, "",
 				fmt.Sprintf("raw %.2f", ratio(p.Value("raw", "publisher_user_s_per_mmsg"), j.rawCode)))
 		}),
-		throughputStep(nil, func(s *Settings) { s.Metrics, s.Top = "localhost:0", true }, func(j *judge, p *Point) {
+		throughputStep(nil, func(s *Settings) { s.Metrics, s.Top, s.Seconds = "localhost:0", true, max(s.Seconds, 1) }, func(j *judge, p *Point) {
 			j.least("with metrics, of without", p.Ratio(keyMetrics).Value, 0.98, "", "")
 			j.least("with metrics and top, of without", p.Ratio(keyTop).Value, 0.98, "", "")
 		}),

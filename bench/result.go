@@ -111,9 +111,8 @@ func (p *Point) Value(who, metric string) float64 { return p.Row(who, metric).Va
 // Rate is how many messages a second a contestant's slowest subscriber got.
 func (p *Point) Rate(who string) float64 { return p.Value(who, "msgs_per_s") }
 
-// Ratio is a ratio by its name: "raw" of full load is ours by raw, "shared_raw" the
-// concurrent publisher by raw, "metrics" that whose metrics are read, and "top" that looked at, by ours, "wildcard" that by a pattern by ours, "sealed" that with keys by ours, "signed" that signed by ours, "raw-one" raw on as many topics by raw on one, "sealed-lossless" that with keys by the same without loss, "lossless" ours by ours
-// without loss, "alone" ours by one subscriber, "one-leg" ours by the first leg alone, "one" ours by one publisher on one topic; of latency "p50_raw" is ours by
+// Ratio is a ratio by its name: of full load a contestant's key (contestant says whose rates are
+// divided; where it says nothing ours by it), or batches_BASELINE. Of latency "p50_raw" is ours by
 // raw, below 1 where ours is faster. Runs are divided by their neighbours.
 func (p *Point) Ratio(name string) Row { return p.Row("", "ratio_"+name) }
 

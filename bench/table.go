@@ -39,7 +39,7 @@ var (
 		}},
 		figure("MB/s", "bytes_per_s", "%.0f", 1e-6),
 	}
-	lastColumns = []column{figure("lost", "lost", "%.0f", 1), {"ours is", false, oursIs}}
+	lastColumns = []column{figure("lost", "lost", "%.0f", 1), {"ours is", false, (*Point).OursIs}}
 
 	fullColumns = join(rateColumns, []column{
 		{"msgs/packet", false, func(p *Point, who string) string { return mean(p.Row(who, "msgs_per_packet")) }},
@@ -104,7 +104,8 @@ func mean(r Row) string {
 	return fmt.Sprintf("%.1f", r.Value)
 }
 
-func oursIs(p *Point, who string) string {
+// OursIs is a contestant's ratio for people: what ours is of it, or what it is of what its ratio is to.
+func (p *Point) OursIs(who string) string {
 	r, note := p.Ratio(who), ratioOf(who).note
 	switch {
 	case !r.Has():

@@ -72,9 +72,7 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	// of the end sets one.
 	watch := context.AfterFunc(ctx, func() { c.SetReadDeadline(time.Now()) })
 	defer watch()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	go func() { // ends with the publisher or ctx
 		select {
 		case <-r.Stopped():
 			c.SetReadDeadline(time.Now().Add(stragglers))
@@ -94,11 +92,6 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 			return err
 		}
 		v.Message(b[:n])
-	}
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		<-ended
 	}
 	return context.Cause(ctx)
 }

@@ -158,7 +158,12 @@ func (in *incoming) read(ctx context.Context, receive worker.Receive, sub *pubsu
 			for m, err := range sub.Messages(ctx) {
 				if err == nil {
 					in.On(m.Topic, m.Data)
-				} else if in.take(m, err); ctx.Err() != nil || in.over() {
+					continue
+				}
+				if ctx.Err() != nil {
+					return
+				}
+				if in.take(m, err); in.over() {
 					return
 				}
 			}

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -131,32 +129,8 @@ func request(ctx context.Context, args []string) error {
 	if !broker.ReadyForConnections(10 * time.Second) {
 		return errors.New("nats: the server does not get ready")
 	}
-	var wrong []string
-	for range *runs {
-		for _, name := range []string{"fanfare", "nats"} {
-			x := s
-			if x.Contender = name; name == "nats" {
-				x.URL, x.Loss = broker.ClientURL(), 0
-			}
-			r, err := requests.Measure(ctx, exe, x, askers[name])
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if *asJSON {
-				err = json.NewEncoder(os.Stdout).Encode(r)
-			} else {
-				_, err = fmt.Println(r.Text())
-			}
-			if err != nil {
-				return err
-			}
-			if r.Answered < r.Requests || r.Twice > 0 {
-				wrong = append(wrong, name)
-			}
-		}
-	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("requests of %s were not answered, or executed again", strings.Join(wrong, ", "))
-	}
-	return nil
+	fanfare, nats := s, s
+	fanfare.Contender, nats.Contender = "fanfare", "nats"
+	nats.URL, nats.Loss = broker.ClientURL(), 0
+	return requests.Repeat(ctx, exe, *runs, []requests.Spec{fanfare, nats}, askers, *asJSON, os.Stdout, func(int) {})
 }

@@ -135,11 +135,9 @@ func bars(p *bench.Point) (list []bar) {
 		most = max(most, p.Rate(key))
 	}
 	for _, key := range p.Keys() {
-		b := bar{Name: key, Value: bench.Short(p.Rate(key)) + "/s", Ours: bench.IsOurs(key)}
-		if x := p.Ratio(key); x.Has() && (key == "metrics" || key == "top") {
-			b.Note = ratio(x.Value) + " of ours"
-		} else if x.Has() {
-			b.Note = "ours is " + ratio(x.Value) + " of it"
+		b := bar{Name: key, Value: bench.Short(p.Rate(key)) + "/s", Ours: bench.IsOurs(key), Note: p.OursIs(key)}
+		if b.Note != "" && b.Note[0] != '(' { // of ours already
+			b.Note = "ours is " + b.Note + " of it"
 		}
 		if most > 0 {
 			b.Percent = 100 * p.Rate(key) / most

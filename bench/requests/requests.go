@@ -12,6 +12,7 @@ import (
 	"io"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,6 +210,36 @@ func measure(ctx context.Context, s Spec, ask func(context.Context, []byte) (int
 	at := func(q float64) float64 { return float64(times.ValueAtQuantile(q)) / 1e3 }
 	res.P50, res.P99, res.Max = at(50), at(99), float64(times.Max())/1e3
 	return res
+}
+
+// Repeat measures the contenders of specs in turn, runs times each, and writes each result to out,
+// for people or as JSON. progress is called before each run.
+func Repeat(ctx context.Context, exe string, runs int, specs []Spec, known map[string]Contender, asJSON bool, out io.Writer, progress func(run int)) error {
+	var wrong []string
+	for run := range runs {
+		for _, s := range specs {
+			progress(run)
+			r, err := Measure(ctx, exe, s, known[s.Contender])
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Contender, err)
+			}
+			if asJSON {
+				err = json.NewEncoder(out).Encode(r)
+			} else {
+				_, err = fmt.Fprintln(out, r.Text())
+			}
+			if err != nil {
+				return err
+			}
+			if r.Answered < r.Requests || r.Twice > 0 {
+				wrong = append(wrong, s.Contender)
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("requests of %s were not answered, or executed again", strings.Join(wrong, ", "))
+	}
+	return nil
 }
 
 // Text is the result for people.

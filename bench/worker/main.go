@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,7 +163,7 @@ func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]
 	select {
 	case subscribers = <-ready:
 	case <-ctx.Done():
-		return nil, cmpError(<-done, context.Cause(ctx))
+		return nil, cmp.Or(<-done, context.Cause(ctx), errors.New("a side ended before it was ready"))
 	}
 	err := c.Publish(ctx, pub)
 	close(stopped)
@@ -185,13 +186,4 @@ func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]
 	}
 	subs[0].Usage = Usage{} // the process's is told by the publisher
 	return append(reports, subs...), nil
-}
-
-func cmpError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return errors.New("a side ended before it was ready")
 }

@@ -89,12 +89,12 @@ var packages = []struct {
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 1958, ""},
+	{"bench/worker", 1950, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
-	{"bench/requests", 305, "pubsub"},
-	{"bench/contenders", 1745, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 3348, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
-	{"bench/report", 431, "bench"},
+	{"bench/requests", 336, "pubsub"},
+	{"bench/contenders", 1743, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench", 3345, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/report", 429, "bench"},
 
 	// The command.
 	{"cmd/fanfare/internal/faults", 4, ""},

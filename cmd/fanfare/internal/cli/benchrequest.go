@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -86,28 +85,22 @@ func (b *benchmark) runRequests(ctx context.Context, e *env, fs *flagSet, operan
 	if err != nil {
 		return fmt.Errorf("find this program, to run it as subscribers: %w", err)
 	}
-	wrong := false
-	for i := range b.Runs {
+	err = requests.Repeat(ctx, exe, b.Runs, []requests.Spec{s}, askers, b.json || b.format == bench.FormatJSON, clearing{e}, func(run int) {
 		if !b.quiet {
-			e.console.status(fmt.Sprintf("run %d of %d", i+1, b.Runs))
+			e.console.status(fmt.Sprintf("run %d of %d", run+1, b.Runs))
 		}
-		r, err := requests.Measure(ctx, exe, s, askers[s.Contender])
-		e.console.clear()
-		if err != nil {
-			return errors.Join(context.Cause(ctx), err)
-		}
-		if b.json || b.format == bench.FormatJSON {
-			err = json.NewEncoder(e.stdout).Encode(r)
-		} else {
-			_, err = fmt.Fprintln(e.stdout, r.Text())
-		}
-		if err != nil {
-			return err
-		}
-		wrong = wrong || r.Answered < r.Requests || r.Twice > 0
-	}
-	if wrong {
-		return errors.New("requests were not answered, or executed again")
+	})
+	e.console.clear()
+	if err != nil {
+		return errors.Join(context.Cause(ctx), err)
 	}
 	return nil
+}
+
+// clearing is standard output, before which the status is cleared.
+type clearing struct{ *env }
+
+func (c clearing) Write(p []byte) (int, error) {
+	c.console.clear()
+	return c.stdout.Write(p)
 }
