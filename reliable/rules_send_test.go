@@ -251,13 +251,13 @@ func TestBackoffLoop(t *testing.T) {
 		if r.backoff != c.want {
 			t.Errorf("step %d: %d asked for, %d again: window %v, want %v", i, c.fresh, c.again, r.backoff, c.want)
 		}
-		r.told()
+		r.advertised()
 	}
 	for range 20 {
 		r.fresh, r.duplicate = 1, 2
 		now = max(now, r.countAt).Add(time.Second)
 		r.adapt(s, now, rtt)
-		r.told()
+		r.advertised()
 	}
 	if want := min(maxBackoff*rtt, maxBackoffTime); r.backoff != want {
 		t.Errorf("it widens to %v, want %v", r.backoff, want)

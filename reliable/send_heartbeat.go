@@ -133,7 +133,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		hb.Holder, hb.Held, hb.Released = m.ID, m.heldFor(s.up(now)), m.away()
 	}
 	c.end(wire.AppendHeartbeat(c.begin(), hd, &hb))
-	s.repairs.told()
+	s.repairs.advertised()
 	s.stats.HeartbeatsSent++
 	h.last = now
 	h.sinceRestart++

@@ -207,8 +207,8 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	}
 }
 
-// told notes that the back-off was advertised.
-func (r *repairs) told() { r.untold = false }
+// advertised notes that a heartbeat has stated the back-off.
+func (r *repairs) advertised() { r.untold = false }
 
 // take unqueues the next repair for which there is budget.
 func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {

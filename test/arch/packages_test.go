@@ -72,7 +72,7 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14260, "internal/pattern internal/wire transport"},
+	{"reliable", 14272, "internal/pattern internal/wire transport"},
 
 	// The engine.
 	{"pubsub/events", 376, ""},
