@@ -75,29 +75,19 @@ func BenchmarkPublishOnly64(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer bus.Close()
-	shared, err := bus.Publisher("x")
+	pub, err := bus.Publisher("x")
 	if err != nil {
 		b.Fatal(err)
 	}
 	msg := make([]byte, 64)
-	b.Run("shared", func(b *testing.B) {
-		for b.Loop() {
-			if err := shared.Publish(ctx, msg); err != nil {
-				b.Fatal(err)
-			}
+	for b.Loop() {
+		if err := pub.Publish(ctx, msg); err != nil {
+			b.Fatal(err)
 		}
-	})
-	own := exclusive(b, bus, "x")
-	b.Run("exclusive", func(b *testing.B) {
-		for b.Loop() {
-			if err := own.Publish(ctx, msg); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	}
 }
 
-// BenchmarkInProcess64 is one exclusive publisher and one reader of batches in
+// BenchmarkInProcess64 is one publisher and one reader of batches in
 // one process, beside a buffered Go channel of 64-byte values.
 func BenchmarkInProcess64(b *testing.B) {
 	b.Run("bus", func(b *testing.B) {
@@ -105,7 +95,7 @@ func BenchmarkInProcess64(b *testing.B) {
 		url := "mem://" + b.Name()[:len("BenchmarkInProcess64")]
 		pubBus, subBus := openBus(b, Config{}, url), openBus(b, Config{}, url)
 		sub := subscribe(b, subBus, "x")
-		pub := exclusive(b, pubBus, "x")
+		pub := publisher(b, pubBus, "x")
 		if err := pub.WaitSubscribers(ctx, 1); err != nil {
 			b.Fatal(err)
 		}

@@ -369,9 +369,6 @@ func TestNothingNewWhileClosing(t *testing.T) {
 		if _, err := bus.Publisher("x"); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Publisher on a bus that %s: %v", when, err)
 		}
-		if _, err := bus.ExclusivePublisher("x"); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("ExclusivePublisher on a bus that %s: %v", when, err)
-		}
 	}
 	try("is closing")
 	other.Close()

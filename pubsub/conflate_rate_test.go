@@ -13,7 +13,7 @@ import (
 
 // quietKeys publishes messages of 10,000 keys as fast as it can, as publishKeyed does, of
 // which half are quiet after half of them. It returns the last number of each.
-func quietKeys(t *testing.T, pub *ExclusivePublisher, messages int) (last []uint64) {
+func quietKeys(t *testing.T, pub *Publisher, messages int) (last []uint64) {
 	t.Helper()
 	const keys = 10_000
 	seed := rand.Uint64()
@@ -61,10 +61,7 @@ func TestConflateAtFullRate(t *testing.T) {
 				return m.Data[:4]
 			}
 			sub := subscribe(t, subBus, "x", Conflate(key))
-			pub, err := pubBus.ExclusivePublisher("x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			pub := publisher(t, pubBus, "x")
 			wait(t, ctx, pub, 1)
 			seen := make(map[uint32]uint64)
 			took, slowly, done := uint64(0), atomic.Bool{}, make(chan error, 1)

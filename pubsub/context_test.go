@@ -17,10 +17,6 @@ func TestContextErrorAndCause(t *testing.T) {
 	sub := subscribe(t, subBus, "x") // not read: it holds the publisher up
 	idle := subscribe(t, subBus, "idle")
 	pub := publisher(t, pubBus, "x")
-	own, err := pubBus.ExclusivePublisher("x")
-	if err != nil {
-		t.Fatal(err)
-	}
 	wait(t, ctx, pub, 1)
 	for pub.TryPublish(make([]byte, 1000)) == nil {
 	}
@@ -33,12 +29,9 @@ func TestContextErrorAndCause(t *testing.T) {
 		"Flush":                         pub.Flush,
 		"Drain":                         pub.Drain,
 		"WaitSubscribers":               func(ctx context.Context) error { return pub.WaitSubscribers(ctx, 2) },
-		"ExclusivePublisher.Publish":    func(ctx context.Context) error { return own.Publish(ctx, large) },
-		"ExclusivePublisher.Flush":      own.Flush,
-		"ExclusivePublisher.Drain":      own.Drain,
 		"Next":                          func(ctx context.Context) error { _, err := idle.Next(ctx); return err },
 		"NextBatch":                     func(ctx context.Context) error { _, err := idle.NextBatch(ctx, make([]Message, 2)); return err },
-		"ExclusivePublisher.Close":      own.Close,
+		"Close":                         publisher(t, pubBus, "x").Close,
 		"Shutdown, after all the above": pubBus.Shutdown,
 	}
 	errStop := errors.New("the operator stopped it")

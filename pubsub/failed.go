@@ -84,8 +84,6 @@ func publicError(err error) error {
 		return &DictionaryError{PublisherID(unreadable.Publisher), unreadable.Epoch, unreadable.Codec.String(), unreadable.Name()}
 	case errors.As(err, &evicted):
 		return publicEvicted(evicted)
-	case errors.Is(err, engine.ErrReleased):
-		return errPublisherClosed
 	case errors.Is(err, net.ErrClosed):
 		return errBusClosed
 	}

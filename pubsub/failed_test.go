@@ -20,7 +20,7 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pub, own, done := publisher(t, pubBus, "x"), exclusive(t, pubBus, "x"), publisher(t, pubBus, "x")
+	pub, done := publisher(t, pubBus, "x"), publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
 	check := func(call string, err error) {
 		t.Helper()
@@ -59,7 +59,6 @@ func TestErrorsNameThisPackage(t *testing.T) {
 	check("Next of a handler", result(handled.Next(ctx)))
 	check("Add", sub.Add(""))
 	checkTopic("Publish, too large", pub.Publish(ctx, make([]byte, 17<<20)))
-	checkTopic("Publish, too large", own.Publish(ctx, make([]byte, 17<<20)))
 
 	for pub.TryPublish(make([]byte, 1000)) == nil { // until the subscription, which is not read, has no room
 	}
@@ -72,9 +71,6 @@ func TestErrorsNameThisPackage(t *testing.T) {
 		checkTopic("Flush"+what, pub.Flush(ctx))
 		checkTopic("Drain"+what, pub.Drain(ctx))
 		checkTopic("WaitSubscribers"+what, pub.WaitSubscribers(ctx, 2))
-		checkTopic("ExclusivePublisher.Publish"+what, own.Publish(ctx, large))
-		checkTopic("ExclusivePublisher.PublishBatch"+what, result(own.PublishBatch(ctx, [][]byte{large})))
-		checkTopic("ExclusivePublisher.Flush"+what, own.Flush(ctx))
 	}
 	calls(" with an ended context", ended)
 	checkTopic("Close with an ended context", done.Close(ended))

@@ -88,7 +88,7 @@ type Receiver struct {
 
 // Receivers are the buses with a subscription of the topic that are known to be
 // present, in no order.
-func (p *onTopic) Receivers() []Receiver {
+func (p *Publisher) Receivers() []Receiver {
 	var all []Receiver
 	for _, m := range p.p.Members(p.topic.ID) {
 		all = append(all, Receiver(m))

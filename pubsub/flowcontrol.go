@@ -87,4 +87,4 @@ func taggedStrategy(of FlowControl, tag string) reliable.FlowControl {
 //
 // It is made for being asked now and then: it looks through the packets that subscribers
 // still miss.
-func (p *onTopic) Delivered() uint64 { return p.p.Delivered(p.topic) }
+func (p *Publisher) Delivered() uint64 { return p.p.Delivered(p.topic) }

@@ -124,7 +124,7 @@ func TestCloseAmongMessages(t *testing.T) {
 			ctx := testContext(t)
 			pubBus, subBus := openBus(t, Config{}, "mem://among-"+name), openBus(t, Config{}, "mem://among-"+name)
 			sub := subscribe(t, subBus, "x")
-			p := exclusive(t, pubBus, "x")
+			p := publisher(t, pubBus, "x")
 			wait(t, ctx, p, 1)
 			batch := make([][]byte, 100)
 			for i := range batch {

@@ -102,8 +102,8 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 
 // inquire publishes a request.
 func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*engine.Inquiry, error) {
-	var p onTopic
-	if err := p.make(b, topic); err != nil {
+	p, err := b.Publisher(topic)
+	if err != nil {
 		return nil, err
 	}
 	q, err := p.p.Request(ctx, p.topic, msg)

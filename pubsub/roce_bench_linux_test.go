@@ -78,7 +78,7 @@ func runStretch(b *testing.B, url string) (wall, cpu float64) {
 	}); err != nil {
 		b.Fatal(err)
 	}
-	pub := exclusive(b, buses[0], "x")
+	pub := publisher(b, buses[0], "x")
 	if err := pub.WaitSubscribers(b.Context(), 1); err != nil {
 		b.Fatal(err)
 	}

@@ -30,13 +30,13 @@ func TestSimSuite(t *testing.T) {
 		{"LargeMessages", TestLargeMessages},
 		{"ManyPublishersOneGroup", TestManyPublishersOneGroup},
 		{"TopicsOfOneGroup", TestTopicsOfOneGroup},
-		{"ExclusivePublishersInOrder", TestExclusivePublishersInOrder},
+		{"PublishersInOrder", TestPublishersInOrder},
 		{"NextBatch", TestNextBatch},
 		{"BackPressure", TestBackPressure},
 		{"PublisherEvents", TestPublisherEvents},
 		{"CloseOfSubscriberIsNoGap", TestCloseOfSubscriberIsNoGap},
 		{"CloseUnderLoad", TestCloseUnderLoad},
-		{"CloseUnderExclusivePublishers", TestCloseUnderExclusivePublishers},
+		{"CloseUnderPublishers", TestCloseUnderPublishers},
 	}
 	for _, subnet := range []struct {
 		name, options string

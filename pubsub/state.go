@@ -56,7 +56,7 @@ var ErrStateKept = engine.ErrStateKept
 // Config.StateShare of the rate. An error makes subscribers begin without state, with a
 // *StateError, and is logged. A topic has one State or Retain on a bus, until its publisher is
 // closed; a second one is ErrStateKept.
-func (p *onTopic) State(write func(*StateWriter) error) error {
+func (p *Publisher) State(write func(*StateWriter) error) error {
 	if err := p.usable("keep the state of"); err != nil {
 		return err
 	}
@@ -79,15 +79,6 @@ func (p *onTopic) State(write func(*StateWriter) error) error {
 // first Publish, and publish on the topic with this publisher only. Publishing then takes a
 // lock and copies the message once more.
 func (p *Publisher) Retain() error {
-	r, err := p.retain()
-	if err == nil {
-		p.last.Store(r)
-	}
-	return err
-}
-
-// retain makes what the publisher keeps the topic's state.
-func (p *onTopic) retain() (*retained, error) {
 	last := new(retained)
 	err := p.State(func(w *StateWriter) error {
 		last.mu.Lock()
@@ -97,7 +88,10 @@ func (p *onTopic) retain() (*retained, error) {
 		}
 		return w.Write(last.msg)
 	})
-	return last, err
+	if err == nil {
+		p.last.Store(last)
+	}
+	return err
 }
 
 // retained is the last message of a publisher.
@@ -130,7 +124,7 @@ func (r *retained) one(msg []byte, f func() error) error {
 }
 
 // dropState ends that the publisher keeps state.
-func (p *onTopic) dropState() {
+func (p *Publisher) dropState() {
 	p.kept.mu.Lock()
 	defer p.kept.mu.Unlock()
 	if p.kept.drop != nil {

@@ -267,19 +267,9 @@ func TestFiftyJoinsWithStateUnderLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 joins over sockets at 1 % loss: left out with -short")
 	}
-	t.Run("publisher", func(t *testing.T) {
-		bus, url := stateBus(t)
-		pub := publisher(t, bus, "x")
-		fiftyJoins(t, bus, url, pub.Publish, pub.State)
-	})
-	t.Run("exclusive publisher", func(t *testing.T) {
-		bus, url := stateBus(t)
-		pub, err := bus.ExclusivePublisher("x")
-		if err != nil {
-			t.Fatal(err)
-		}
-		fiftyJoins(t, bus, url, pub.Publish, pub.State)
-	})
+	bus, url := stateBus(t)
+	pub := publisher(t, bus, "x")
+	fiftyJoins(t, bus, url, pub.Publish, pub.State)
 }
 
 func stateBus(t *testing.T) (bus *Bus, url string) {

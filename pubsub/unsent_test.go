@@ -1,7 +1,6 @@
 package pubsub
 
 import (
-	"context"
 	"errors"
 	"net"
 	"sync"
@@ -17,65 +16,50 @@ import (
 func TestCloseCountsUnsentMessages(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
-	for name, open := range map[string]func(b *Bus) (func(context.Context, []byte) error, error){
-		"Publisher": func(b *Bus) (func(context.Context, []byte) error, error) {
-			p, err := b.Publisher("x")
-			return p.Publish, err
-		},
-		"ExclusivePublisher": func(b *Bus) (func(context.Context, []byte) error, error) {
-			p, err := b.ExclusivePublisher("x")
-			return p.Publish, err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx := testContext(t)
-			url := memURL(t)
-			pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
-			sub := subscribe(t, subBus, "x", PublisherEvents())
-			wait(t, ctx, publisher(t, pubBus, "x"), 1)
-			publish, err := open(pubBus)
-			if err != nil {
-				t.Fatal(err)
-			}
-			taken := 0
-			var publishing sync.WaitGroup
-			held := make(chan struct{})
-			publishing.Go(func() {
-				for ; err == nil; taken++ {
-					err = publish(ctx, make([]byte, 200))
-				}
-				taken-- // the last one was not
-			})
-			go func() {
-				defer close(held)
-				for pubBus.Stats().Publications[0].Blocked != ReasonFlow && ctx.Err() == nil {
-					time.Sleep(time.Millisecond)
-				}
-			}()
-			<-held
-			closed := pubBus.Close()
-			publishing.Wait()
-			var unsent *UnsentError
-			if !errors.As(closed, &unsent) || unsent.Messages == 0 || !errors.Is(err, net.ErrClosed) {
-				t.Fatalf("Close: %v; the last Publish: %v", closed, err)
-			}
-			got := 0
-			for ended := false; !ended; {
-				_, err := sub.Next(ctx)
-				var e *PublisherEvent
-				switch {
-				case err == nil:
-					got++
-				case errors.As(err, &e):
-					ended = e.Kind != events.PublisherUp
-				default:
-					t.Fatal(err)
-				}
-			}
-			if got+int(unsent.Messages) != taken {
-				t.Errorf("%d messages taken, %d delivered, %d told to be never sent", taken, got, unsent.Messages)
-			}
-		})
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	sub := subscribe(t, subBus, "x", PublisherEvents())
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	var err error
+	taken := 0
+	var publishing sync.WaitGroup
+	held := make(chan struct{})
+	publishing.Go(func() {
+		for ; err == nil; taken++ {
+			err = pub.Publish(ctx, make([]byte, 200))
+		}
+		taken-- // the last one was not
+	})
+	go func() {
+		defer close(held)
+		for pubBus.Stats().Publications[0].Blocked != ReasonFlow && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	<-held
+	closed := pubBus.Close()
+	publishing.Wait()
+	var unsent *UnsentError
+	if !errors.As(closed, &unsent) || unsent.Messages == 0 || !errors.Is(err, net.ErrClosed) {
+		t.Fatalf("Close: %v; the last Publish: %v", closed, err)
+	}
+	got := 0
+	for ended := false; !ended; {
+		_, err := sub.Next(ctx)
+		var e *PublisherEvent
+		switch {
+		case err == nil:
+			got++
+		case errors.As(err, &e):
+			ended = e.Kind != events.PublisherUp
+		default:
+			t.Fatal(err)
+		}
+	}
+	if got+int(unsent.Messages) != taken {
+		t.Errorf("%d messages taken, %d delivered, %d told to be never sent", taken, got, unsent.Messages)
 	}
 }
 
@@ -95,34 +79,23 @@ func TestCloseTellsOfNothingSent(t *testing.T) {
 // A publisher that is closed while its bus closes, or afterwards, says as the bus does how many messages were never
 // sent. It returned nil, as if they had been.
 func TestPublisherCloseCountsUnsentMessages(t *testing.T) {
-	type closer interface {
-		TryPublish([]byte) error
-		Close(context.Context) error
+	ctx := testContext(t)
+	url := memURL(t)
+	pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
+	subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	for pub.TryPublish(make([]byte, 200)) == nil { // until the subscriber, which reads nothing, has no room
 	}
-	for name, open := range map[string]func(testing.TB, *Bus) closer{
-		"Publisher":          func(t testing.TB, b *Bus) closer { return publisher(t, b, "x") },
-		"ExclusivePublisher": func(t testing.TB, b *Bus) closer { return exclusive(t, b, "x") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx := testContext(t)
-			url := memURL(t)
-			pubBus, subBus := openBus(t, Config{Linger: -1}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
-			subscribe(t, subBus, "x")
-			pub := open(t, pubBus)
-			wait(t, ctx, publisher(t, pubBus, "x"), 1)
-			for pub.TryPublish(make([]byte, 200)) == nil { // until the subscriber, which reads nothing, has no room
-			}
-			meanwhile := make(chan error, 1)
-			go func() { meanwhile <- pub.Close(ctx) }()
-			var all, one *UnsentError
-			if err := pubBus.Close(); !errors.As(err, &all) || all.Messages == 0 {
-				t.Fatalf("Close of the bus: %v", err)
-			}
-			for what, err := range map[string]error{"meanwhile": <-meanwhile, "afterwards": pub.Close(ctx)} {
-				if !errors.As(err, &one) || one.Messages != all.Messages || !errors.Is(err, net.ErrClosed) {
-					t.Errorf("Close %s: %v, and of the bus: %v", what, err, all)
-				}
-			}
-		})
+	meanwhile := make(chan error, 1)
+	go func() { meanwhile <- pub.Close(ctx) }()
+	var all, one *UnsentError
+	if err := pubBus.Close(); !errors.As(err, &all) || all.Messages == 0 {
+		t.Fatalf("Close of the bus: %v", err)
+	}
+	for what, err := range map[string]error{"meanwhile": <-meanwhile, "afterwards": pub.Close(ctx)} {
+		if !errors.As(err, &one) || one.Messages != all.Messages || !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Close %s: %v, and of the bus: %v", what, err, all)
+		}
 	}
 }

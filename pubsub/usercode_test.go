@@ -412,7 +412,6 @@ func TestZeroValues(t *testing.T) {
 	for what, call := range map[string]func() error{
 		"Bus.Publisher":             func() error { _, err := zeroBus.Publisher("x"); return err },
 		"nil Bus.Publisher":         func() error { _, err := nilBus.Publisher("x"); return err },
-		"Bus.ExclusivePublisher":    func() error { _, err := zeroBus.ExclusivePublisher("x"); return err },
 		"Bus.Subscribe":             func() error { _, err := zeroBus.Subscribe("x"); return err },
 		"Bus.Handle":                func() error { _, err := zeroBus.Handle("x", func(Message, error) {}); return err },
 		"Bus.Request":               func() error { _, err := zeroBus.Request(ctx, "x", nil); return err },

@@ -17,7 +17,7 @@ func TestWait(t *testing.T) {
 				ctx := testContext(t)
 				pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: w}, url)
 				sub := subscribe(t, subBus, "x")
-				p := exclusive(t, pubBus, "x")
+				p := publisher(t, pubBus, "x")
 				wait(t, ctx, p, 1)
 				for round := range 3 {
 					burst := fewer(20_000) // a flood, then nothing

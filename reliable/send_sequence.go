@@ -193,14 +193,6 @@ func (s *Sender) retire(w *Writer) {
 	w.runs = w.runs[:0]
 }
 
-// Release takes the block from w, which has nothing pending and is used no more.
-func (s *Sender) Release(w *Writer) {
-	s.blocks.writers--
-	if w.b != nil {
-		s.retire(w)
-	}
-}
-
 // NextBlock ends the block of w, if nothing in it is pending: the next packets begin
 // another one, and a train of their own.
 func (s *Sender) NextBlock(w *Writer) {

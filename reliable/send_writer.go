@@ -139,6 +139,9 @@ func (w *Writer) Rest() int {
 	return min(w.s.blocks.perTrain-w.open, (len(w.b.mem)-w.next)/w.s.cfg.PacketSize)
 }
 
+// Goes reports whether the open run is of t: then Tail.Append may do.
+func (w *Writer) Goes(t *Topic) bool { return w.topic == t }
+
 // Append adds msg to topic t, in fragments where that is better (Writer.splits). It reports
 // false, and changes nothing that matters, when the block has no room for all of it: Assign,
 // Grant, try again. A message above MaxInBlock bytes never has, and needs AppendFragment.

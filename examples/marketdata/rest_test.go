@@ -4,8 +4,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/bias"
+	"github.com/fanfaremq/fanfare/internal/engine"
 )
 
-// Tests under testing/synctest would stand still where a publisher is taken its processor away within a gate.
-func init() { bias.Rest = func(time.Duration) { runtime.Gosched() } }
+// Tests under testing/synctest would stand still where a publisher loses its processor within a gate.
+func init() { engine.Rest = func(time.Duration) { runtime.Gosched() } }

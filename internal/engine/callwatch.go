@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -14,12 +13,12 @@ import (
 // with a goroutine of their own, the keys of Conflate, the state of a topic. It tells while a call takes long, and when it
 // has returned. What the loop itself calls is the watchdog's.
 //
-// A call costs two plain stores. A timer looks each watchEvery whether the call is still the one of its last look: what is said to
+// A call costs two atomic additions. A timer looks each watchEvery whether the call is still the one of its last look: what is said to
 // have lasted has lasted that long at least.
 //
 //	           begin             no call since the look before
 //	no timer ─────────► looks ──────────────────────────────────► a last look, for a begin
-//	    ▲               ▲  │ ▲                                    that has not become visible
+//	    ▲               ▲  │ ▲                                    beside the look before
 //	    │               └──┘ └───────── there was a call ─────────────┤
 //	    └────────────────────────────── there was none ───────────────┘
 type callWatch struct {
@@ -27,8 +26,7 @@ type callWatch struct {
 	slow  func(d time.Duration) // a call has lasted for d, and does still
 	fast  func(d time.Duration) // one that was told of has returned, after d
 
-	calls    bias.Mark // odd: in a call. Written by the goroutine that calls
-	n        uint32    // the same, that goroutine's own
+	calls    atomic.Uint32 // odd: in a call. Written by the goroutine that calls
 	watching atomic.Bool
 	told     atomic.Bool // of the call that runs
 
@@ -43,8 +41,7 @@ type callWatch struct {
 
 // begin is called before a call.
 func (w *callWatch) begin() {
-	w.n++
-	w.calls.Set(w.n)
+	w.calls.Add(1)
 	if !w.watching.Load() {
 		w.arm()
 	}
@@ -52,8 +49,7 @@ func (w *callWatch) begin() {
 
 // end is called when a call has returned.
 func (w *callWatch) end() {
-	w.n++
-	w.calls.Set(w.n)
+	w.calls.Add(1)
 	if w.told.Load() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -75,7 +71,7 @@ func (w *callWatch) arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.watching.Store(true)
-	w.seen, w.time, w.last = w.n, watchedTime{at: w.clock.now()}, false
+	w.seen, w.time, w.last = w.calls.Load(), watchedTime{at: w.clock.now()}, false
 	if w.timer == nil {
 		w.timer = time.AfterFunc(watchEvery, w.look)
 	} else {
@@ -99,7 +95,7 @@ func (w *callWatch) look() {
 	if w.ended {
 		return
 	}
-	now, calls, next := w.clock.now(), w.calls.Get(), watchEvery
+	now, calls, next := w.clock.now(), w.calls.Load(), watchEvery
 	switch {
 	case calls != w.seen:
 		w.over() // where its end came between a look and the telling

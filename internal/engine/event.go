@@ -14,7 +14,7 @@ func (l *Loop) event(e events.Event) {
 	}
 	l.watchdog.telling.Lock()
 	defer l.watchdog.telling.Unlock()
-	l.watchdog.called.Set(onEvent)
+	l.watchdog.called.Store(onEvent)
 	l.watchdog.arm()
 	l.cfg.Events(e)
 }

@@ -52,7 +52,7 @@ func (l *Loop) exited() {
 
 // lastCalled names what the loop has called last in this turn.
 func (w *watchdog) lastCalled() string {
-	switch called := w.called.Get(); called {
+	switch called := w.called.Load(); called {
 	case 0:
 		return "a function that the bus calls"
 	case onEvent:

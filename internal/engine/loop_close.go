@@ -142,9 +142,6 @@ func (l *Loop) stop(err error) {
 		p.kill(l.closedError())
 	}
 	for _, p := range l.publications() {
-		p.quiesce()
-	}
-	for _, p := range l.publications() {
 		p.free()
 	}
 	l.hellos.free()

@@ -84,7 +84,6 @@ func TestLooksBehindGivingWay(t *testing.T) {
 	if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 		t.Fatal(err)
 	}
-	x := ownWriter(t, p, topic)
 	for limit := time.Now().Add(20 * time.Second); ; {
 		for !s.sleep.Load() { // until the reader sleeps
 			go func() { var d Delivery; s.Next(t.Context(), &d) }()
@@ -93,7 +92,7 @@ func TestLooksBehindGivingWay(t *testing.T) {
 		c.mu.Lock()
 		c.all = nil
 		c.mu.Unlock()
-		if err := x.Publish(t.Context(), []byte("x"), true); err != nil {
+		if err := p.Publish(t.Context(), topic, []byte("x"), true); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Millisecond)

@@ -12,8 +12,8 @@ import (
 // for the rate limit.
 func TestBlockedLoopSleeps(t *testing.T) {
 	ctx := context.Background()
-	for name, block := range map[string]func(p *Publication, x *Exclusive, topic *reliable.Topic){
-		"another's message": func(p *Publication, x *Exclusive, topic *reliable.Topic) {
+	for name, block := range map[string]func(p *Publication, topic *reliable.Topic){
+		"another's message": func(p *Publication, topic *reliable.Topic) {
 			p.mu.Lock()
 			other := p.s.NewWriter()
 			p.s.Grant(other)
@@ -21,12 +21,12 @@ func TestBlockedLoopSleeps(t *testing.T) {
 			p.s.Assign(p.l.now(), other, false)
 			p.mu.Unlock()
 			for range 3 {
-				x.Publish(ctx, []byte("a"), true)
+				p.Publish(ctx, topic, []byte("a"), true)
 			}
 		},
-		"rate": func(p *Publication, x *Exclusive, topic *reliable.Topic) {
+		"rate": func(p *Publication, topic *reliable.Topic) {
 			for i := 0; ; i++ {
-				x.Publish(ctx, make([]byte, 1000), true)
+				p.Publish(ctx, topic, make([]byte, 1000), true)
 				p.mu.Lock()
 				blocked := p.s.Blocked()
 				p.mu.Unlock()
@@ -43,8 +43,7 @@ func TestBlockedLoopSleeps(t *testing.T) {
 			}
 			tr, l := newLoop(t, cfg)
 			p, topic := publication(t, l, "x")
-			x := ownWriter(t, p, topic)
-			block(p, x, topic)
+			block(p, topic)
 			before, began := tr.polls.Load(), time.Now()
 			time.Sleep(100 * time.Millisecond)
 			n := tr.polls.Load() - before

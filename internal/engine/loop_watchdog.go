@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/gid"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -25,7 +24,7 @@ type watchdog struct {
 	since atomic.Int64
 	// called is what the loop has called last in this turn: onEvent, or the mark of a
 	// topic. Written by the loop.
-	called    bias.Mark
+	called    atomic.Uint32
 	armed     atomic.Bool
 	told      atomic.Int64  // since, of what was told to last
 	teller    atomic.Uint64 // the goroutine that tells
@@ -102,7 +101,7 @@ func (w *watchdog) find(mark uint32, name string) int {
 // begin begins a turn.
 func (w *watchdog) begin(now reliable.Instant) {
 	w.stand.ran(now, false)
-	w.called.Set(0)
+	w.called.Store(0)
 	w.since.Store(int64(now))
 }
 
@@ -131,7 +130,7 @@ func (w *watchdog) start() {
 // control notes that the loop has control at now. If a handler was told of, it has
 // returned.
 func (w *watchdog) control(now reliable.Instant) {
-	w.stand.ran(now, w.called.Get() != 0)
+	w.stand.ran(now, w.called.Load() != 0)
 	w.since.Store(int64(now))
 	if w.told.Load() == 0 {
 		return
@@ -153,7 +152,7 @@ func (w *watchdog) end(now, deadline reliable.Instant) reliable.Instant {
 	w.control(now)
 	w.since.Store(0)
 	now = w.l.now()
-	w.stand.ran(now, w.called.Get() != 0)
+	w.stand.ran(now, w.called.Load() != 0)
 	w.stand.runs.Rests(deadline)
 	return now
 }
@@ -179,7 +178,7 @@ func (w *watchdog) look() {
 		}
 		return
 	}
-	called := w.called.Get()
+	called := w.called.Load()
 	w.mu.Lock()
 	if w.ended {
 		w.mu.Unlock()
@@ -216,7 +215,7 @@ func (s *Subscription) other(d *Delivery) {
 	case s.topics.Len() > 0:
 		id = reliable.TopicID(s.topics.List()[0].Name)
 	}
-	s.l.watchdog.called.Set(markOf(id))
+	s.l.watchdog.called.Store(markOf(id))
 	s.l.watchdog.arm()
 	s.handler.Other(d)
 }
@@ -263,7 +262,7 @@ func (l *Loop) onLoop() bool {
 // within reports whether the caller is in a handler of this loop, or in OnEvent.
 func (w *watchdog) within() bool {
 	teller := w.teller.Load()
-	if teller == 0 && (w.since.Load() == 0 || w.called.Get() == 0) {
+	if teller == 0 && (w.since.Load() == 0 || w.called.Load() == 0) {
 		return false
 	}
 	id := gid.Self()

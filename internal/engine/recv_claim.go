@@ -1,17 +1,19 @@
 package engine
 
-import (
-	"sync/atomic"
+import "sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/bias"
-)
-
-// readerClaim says which goroutine may use a subscription's readers: one that is in Next, or
-// one that has borrowed them for a moment. A closed subscription stays claimed for good.
+// readerClaim is held by the goroutine that may use a subscription's readers: one that is in Next, or
+// one that has borrowed them for a moment. A closed subscription stays claimed permanently.
 type readerClaim struct {
-	bias.Claim
-	borrowed atomic.Int32 // goroutines that have borrowed the readers, or try
+	taken    atomic.Uint64 // 1: a goroutine has it
+	borrowed atomic.Int32  // goroutines that have borrowed the readers, or try
 }
+
+// Take takes the claim. It reports false where another goroutine has it.
+func (c *readerClaim) Take() bool { return c.taken.CompareAndSwap(0, 1) }
+
+// Leave ends what Take began.
+func (c *readerClaim) Leave() { storeRelease(&c.taken, 0) }
 
 // borrow is a claim that others wait for, rather than to be refused.
 func (c *readerClaim) borrow() bool {
@@ -29,18 +31,13 @@ func (c *readerClaim) giveBack() {
 	c.borrowed.Add(-1)
 }
 
-// read takes the readers as soon as nobody has borrowed them. It reports false when somebody
-// else reads.
+// read takes the readers as soon as no goroutine has borrowed them. It reports false when another one reads.
 func (c *readerClaim) read() bool {
 	for !c.Take() {
 		if c.borrowed.Load() == 0 {
-			if !c.Take() {
-				return false
-			}
-			break
+			return c.Take()
 		}
 		yield()
 	}
-	c.Used()
 	return true
 }

@@ -186,7 +186,7 @@ func (p *inPlace) runs() bool {
 
 // message calls the topic's handlers with one message.
 func (p *inPlace) message(t *reliable.Track, number uint64, msg []byte) {
-	p.g.l.watchdog.called.Set(markOf(t.ID))
+	p.g.l.watchdog.called.Store(markOf(t.ID))
 	for _, s := range handlersOf(t) {
 		s.handler.Message(p.st.Origin(), t, number, msg)
 		s.got++
@@ -245,7 +245,7 @@ func (p *inPlace) run() bool {
 			return false
 		}
 		piece := l.budget.piece(body)
-		l.watchdog.called.Set(markOf(t.ID))
+		l.watchdog.called.Store(markOf(t.ID))
 		rest, next := piece, number
 		for _, s := range handlersOf(t) {
 			rest, next = s.handler.Run(p.st.Origin(), t, number, piece, step, rd.MaxMessage())

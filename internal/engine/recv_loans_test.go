@@ -131,7 +131,6 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 	ctx := t.Context()
 	_, from := newLoop(t, Config{})
 	p, topic := publication(t, from, "x")
-	x := ownWriter(t, p, topic)
 	c := &counted{}
 	_, to := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 1 << 20, MaxMessage: 1000}}, func(tr transport.Transport) transport.Transport {
 		c.Transport = faulty.New(tr, faulty.Config{Loss: 0.05, Duplicate: 0.01, Reorder: 0.02, Seed: 7})
@@ -184,10 +183,10 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		}
 		binary.LittleEndian.PutUint64(m, i)
 		m[99] = byte(i)
-		err := x.Publish(ctx, m, false)
+		err := p.Publish(ctx, topic, m, false)
 		if errors.As(err, new(*BackPressureError)) {
 			goOn()
-			err = x.Publish(ctx, m, true)
+			err = p.Publish(ctx, topic, m, true)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +219,6 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 func TestSubscriptionsComeAndGo(t *testing.T) {
 	_, from := newLoop(t, Config{})
 	p, topic := publication(t, from, "x")
-	x := ownWriter(t, p, topic)
 	_, to := newLoopOver(t, Config{Receiver: reliable.ReceiverConfig{WindowBytes: 256 << 10, MaxMessage: 1000}}, func(tr transport.Transport) transport.Transport {
 		return faulty.New(tr, faulty.Config{Loss: 0.05, Seed: 7})
 	})
@@ -255,7 +253,7 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for m := make([]byte, 900); x.Publish(ctx, m, true) == nil; {
+		for m := make([]byte, 900); p.Publish(ctx, topic, m, true) == nil; {
 		}
 	}()
 	limit, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -33,10 +33,9 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 // Following takes the next message of the packet that the last one was in, as most of a busy stream are. The topic is
 // nil where Next has more to look at. Its data is valid until the next call of either.
 func (s *Subscription) Following() (from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
-	if !s.readers.Enter() {
+	if !s.readers.Take() {
 		return nil, nil, 0, nil // Next says why, or waits
 	}
-	// The goroutine that reads enters also what it has closed, or what is to be changed: so it looks.
 	if f := s.current; f != nil && (s.calls+1)%contextEvery != 0 && !s.upSet.Load() && !s.closed.Load() && !s.suppressed.Load() {
 		if t, number, data = f.rd.Following(); t != nil {
 			from = f.st.Origin()
@@ -44,7 +43,7 @@ func (s *Subscription) Following() (from *reliable.Origin, t *reliable.Track, nu
 			s.got++
 		}
 	}
-	s.readers.Exit()
+	s.readers.Leave()
 	return from, t, number, data
 }
 

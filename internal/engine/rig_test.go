@@ -107,15 +107,6 @@ func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription 
 	return s
 }
 
-func ownWriter(t *testing.T, p *Publication, topic *reliable.Topic) *Exclusive {
-	t.Helper()
-	x, err := p.Exclusive(topic, func(err error) error { return err })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
-}
-
 // someoneWaits waits until somebody waits for room.
 func someoneWaits(p *Publication) {
 	for {

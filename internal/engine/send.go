@@ -18,24 +18,24 @@ import (
 // In a tight loop even reading the clock is dear, so it is done at the first, fourth,
 // sixteenth … message of a train only, at fewer where trains are full, and about when the train is due (open.pace, open.give).
 // It returns the time that it has read. Under mu.
-func (p *Publication) look(o *open, messages uint64, size int) reliable.Instant {
+func (p *Publication) look(messages uint64, size int) reliable.Instant {
 	now, b := p.l.now(), p.l.batcher
-	n, first := o.came(messages)
+	n, first := p.open.came(messages)
 	if size > p.size {
 		size = 0 // most of it has left while it was written
 	}
 	switch {
-	case o.w.Full():
+	case p.open.w.Full():
 		b.sending(now, false, p.held())
-		p.send(now, o, false)
+		p.send(now, false)
 	case !p.out.busy && b.leaves(now, p, n, size, first, p.othersPassed):
 		b.sending(now, true, p.held())
-		p.send(now, o, true)
-	case o.opened == 0:
-		p.open(o, now)
+		p.send(now, true)
+	case p.open.opened == 0:
+		p.opens(now)
 	}
-	if o.opened != 0 {
-		o.pace(now, b.linger())
+	if p.open.opened != 0 {
+		p.open.pace(now, b.linger())
 	}
 	return now
 }
@@ -51,10 +51,7 @@ func (p *Publication) othersPassed(open []waiting, many uint64) bool {
 		if i == mostAsked || !other.mu.TryLock() {
 			return true
 		}
-		n := other.shared.passed()
-		for _, x := range other.owned {
-			n += x.passed()
-		}
+		n := other.open.passed()
 		other.mu.Unlock()
 		if n >= many {
 			return true
@@ -68,9 +65,9 @@ func (p *Publication) othersPassed(open []waiting, many uint64) bool {
 // open trains a bus is busy.
 const mostAsked = 64
 
-// open notes that the first message waits for others. Under mu.
-func (p *Publication) open(o *open, now reliable.Instant) {
-	o.opened = now
+// opens notes that the first message waits for others. Under mu.
+func (p *Publication) opens(now reliable.Instant) {
+	p.open.opened = now
 	p.l.batcher.opened(p, now)
 	p.l.wakeBy(now.Add(p.l.batcher.linger()))
 }
@@ -97,55 +94,45 @@ func (p *Publication) sendOverdue(now reliable.Instant) {
 		return // the loop does it when there is room
 	}
 	linger := p.l.batcher.linger() // once: others change it
-	p.takeShared()
-	defer p.giveShared()
-	oldest := p.sendIfOverdue(now, linger, &p.shared)
-	for _, x := range p.owned {
-		switch {
-		case x.opened == 0:
-		case now.Sub(x.opened) < linger:
-			oldest = min(oldest, x.opened) // its owner may be writing
-		case p.seize(x):
-			oldest = min(oldest, p.sendIfOverdue(now, linger, &x.open))
-		}
-	}
-	if oldest != reliable.Never {
+	p.open.take()
+	defer p.giveOpen()
+	if oldest := p.sendIfOverdue(now, linger); oldest != reliable.Never {
 		p.l.batcher.opened(p, oldest)
 	}
 }
 
 // sendIfOverdue sends what is open if it has waited for linger, and returns since when it
-// waits if not. Under mu, with o taken.
-func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration, o *open) reliable.Instant {
-	if o.opened == 0 {
+// waits if not. Under mu, with what is open taken.
+func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration) reliable.Instant {
+	if p.open.opened == 0 {
 		return reliable.Never
 	}
-	if now.Sub(o.opened) < linger {
-		return o.opened
+	if now.Sub(p.open.opened) < linger {
+		return p.open.opened
 	}
-	p.overdue(o)
+	p.overdue()
 	now = p.l.now() // others may have sent meanwhile
 	p.l.batcher.sending(now, false, false)
-	p.send(now, o, !o.large)
-	if o.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
+	p.send(now, !p.open.large)
+	if p.open.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
 		// Else the next train would end where the block does.
-		p.s.NextBlock(o.w)
-		p.grant(o.w)
+		p.s.NextBlock(p.open.w)
+		p.grant(p.open.w)
 	}
-	if o.opened == 0 {
+	if p.open.opened == 0 {
 		return reliable.Never
 	}
-	return o.opened
+	return p.open.opened
 }
 
-// overdue tells the batcher what has waited for linger. Under mu, with o taken.
-func (p *Publication) overdue(o *open) {
-	p.l.batcher.overdue(int(o.w.Begun()-o.w.Assigned()), p.memory.block/p.s.PacketSize())
+// overdue tells the batcher what has waited for linger. Under mu, with what is open taken.
+func (p *Publication) overdue() {
+	p.l.batcher.overdue(int(p.open.w.Begun()-p.open.w.Assigned()), p.memory.block/p.s.PacketSize())
 }
 
-// send gives what it may of o its sequences, with all the open packet too, and transmits.
+// send gives what it may of what is open its sequences, with all the open packet too, and transmits.
 // Under mu.
-func (p *Publication) send(now reliable.Instant, o *open, all bool) {
+func (p *Publication) send(now reliable.Instant, all bool) {
 	if p.life.closed != nil {
 		return
 	}
@@ -153,7 +140,7 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 		p.readReplies(now)
 	}
 	lead := p.s.Lead()
-	p.s.Assign(now, o.w, all)
+	p.s.Assign(now, p.open.w, all)
 	if p.states.s != nil {
 		p.tendState(now) // the loop may find mu locked
 	}
@@ -164,15 +151,15 @@ func (p *Publication) send(now reliable.Instant, o *open, all bool) {
 	if p.readReplies(now) {
 		p.transmit(now, true) // repairs
 	}
-	p.grant(o.w)
+	p.grant(p.open.w)
 	p.shrink()
-	o.sent(p.l.now())
-	o.count, o.looked = 0, 0
+	p.open.sent(p.l.now())
+	p.open.count, p.open.looked = 0, 0
 	switch {
-	case !o.w.Pending():
-		o.opened = 0
-	case o.opened == 0:
-		p.open(o, now)
+	case !p.open.w.Pending():
+		p.open.opened = 0
+	case p.open.opened == 0:
+		p.opens(now)
 	}
 	p.expect()
 	if due := p.deadline(); due != reliable.Never {
@@ -277,19 +264,8 @@ func (p *Publication) deadline() reliable.Instant {
 	if row := p.l.batcher.sends(); row.saturated() && p.steers() {
 		d = max(d, row.parked())
 	}
-	if !p.held() {
-		linger := p.l.batcher.linger()
-		if p.shared.opened != 0 {
-			d = min(d, p.shared.opened.Add(linger))
-		}
-		for _, x := range p.owned {
-			if x.opened != 0 && p.seizeAt == 0 {
-				d = min(d, x.opened.Add(linger))
-			}
-		}
-	}
-	if p.seizeAt != 0 {
-		d = min(d, p.seizeAt)
+	if !p.held() && p.open.opened != 0 {
+		d = min(d, p.open.opened.Add(p.l.batcher.linger()))
 	}
 	return min(d, p.out.deadline(), p.states.due())
 }
@@ -297,7 +273,7 @@ func (p *Publication) deadline() reliable.Instant {
 // steers reports whether its publishers can do what is due by themselves. They cannot while somebody waits for what
 // subscribers say: he may publish nothing until then. Under mu.
 func (p *Publication) steers() bool {
-	return !p.held() && !p.out.busy && p.seizeAt == 0 && p.waiters.answers == 0 && len(p.inquiries) == 0
+	return !p.held() && !p.out.busy && p.waiters.answers == 0 && len(p.inquiries) == 0
 }
 
 // handle takes in a NAK or status. Loop only.
@@ -334,28 +310,19 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	}
 	p.s.Runs(now)
 	defer func() { p.s.Rests(min(due, now.Add(time.Second))) }() // no heartbeat is further off
-	again := p.seizeAt != 0 && p.seizeAt <= now
-	if again {
-		p.seizeAt = 0
-	}
-	if p.shared.due(now, p) {
-		p.takeShared()
-		p.assignDue(now, &p.shared)
-		defer p.giveShared()
-	}
-	for _, x := range p.owned {
-		if x.open.due(now, p) && p.seize(x) {
-			p.assignDue(now, &x.open)
-		}
+	if p.open.due(now, p) {
+		p.open.take()
+		p.assignDue(now)
+		defer p.giveOpen()
 	}
 	if p.states.s != nil {
 		p.tendState(now)
 	}
 	p.expect()
 	p.transmit(now, true)
-	p.grant(p.shared.w)
+	p.grant(p.open.w)
 	p.shrink()
-	released := p.waiters.follow(p.s.Progress(), again)
+	released := p.waiters.follow(p.s.Progress())
 	p.l.readied = p.l.readied || released
 	p.watchMembers(now)
 	row := p.l.batcher.sends()
@@ -378,21 +345,21 @@ const (
 )
 
 // assignDue gives a sequence to what has waited for others long enough, or for room. Under mu.
-func (p *Publication) assignDue(now reliable.Instant, o *open) {
-	late := o.opened != 0 && now.Sub(o.opened) >= p.l.batcher.linger()
-	if !o.w.Pending() {
-		o.empty()
+func (p *Publication) assignDue(now reliable.Instant) {
+	late := p.open.opened != 0 && now.Sub(p.open.opened) >= p.l.batcher.linger()
+	if !p.open.w.Pending() {
+		p.open.empty()
 		return
 	}
-	if !late && p.s.Blocked() == reliable.ReasonNone && !o.w.Full() {
+	if !late && p.s.Blocked() == reliable.ReasonNone && !p.open.w.Full() {
 		return
 	}
 	if late {
-		p.overdue(o)
+		p.overdue()
 	}
-	p.s.Assign(now, o.w, !o.large)
-	p.grant(o.w)
-	if !o.w.Pending() {
-		o.empty()
+	p.s.Assign(now, p.open.w, !p.open.large)
+	p.grant(p.open.w)
+	if !p.open.w.Pending() {
+		p.open.empty()
 	}
 }

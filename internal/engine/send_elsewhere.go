@@ -1,9 +1,9 @@
 package engine
 
 import (
+	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/gid"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -19,9 +19,9 @@ type elsewhere struct {
 
 // activity is when a goroutine was last seen publishing, and how long it has paused in all.
 type activity struct {
-	at   bias.Counter // nanoseconds since epoch
-	idle bias.Counter // nanoseconds; only how much more it is than before means something
-	_    [48]byte     // to have a line of its own: only that goroutine uses it for long
+	at   atomic.Uint64 // nanoseconds since epoch
+	idle atomic.Uint64 // nanoseconds; only how much more it is than before means something
+	_    [48]byte      // to have a line of its own: only that goroutine uses it for long
 }
 
 // activities are those of all goroutines. Where two share one, each takes what the other does for its own, and so reads what that
@@ -50,9 +50,9 @@ func (e *elsewhere) pause(now reliable.Instant, gap, near time.Duration) time.Du
 	idle := s.idle.Load()
 	if d := int64(at - s.at.Load()); d > int64(near) {
 		idle += uint64(d)
-		s.idle.Set(idle)
+		s.idle.Store(idle)
 	}
-	s.at.Set(at)
+	s.at.Store(at)
 	if e.by == me {
 		gap = min(gap, time.Duration(idle-e.idle))
 	}
@@ -61,4 +61,4 @@ func (e *elsewhere) pause(now reliable.Instant, gap, near time.Duration) time.Du
 }
 
 // took notes that a send of the calling goroutine has ended.
-func (e *elsewhere) took(end reliable.Instant) { activityOf(gid.Self()).at.Set(e.since(end)) }
+func (e *elsewhere) took(end reliable.Instant) { activityOf(gid.Self()).at.Store(e.since(end)) }

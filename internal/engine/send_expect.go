@@ -13,10 +13,7 @@ import (
 // most of its time, when the next message comes if they go on as they came. To follow each message of many groups with
 // a heartbeat would have messages of other groups wait. Under mu.
 func (p *Publication) expect() {
-	last := p.shared.opened
-	for _, x := range p.owned {
-		last = max(last, x.opened)
-	}
+	last := p.open.opened
 	switch {
 	case last != 0:
 		last = last.Add(p.l.batcher.linger())

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/fanfaremq/fanfare/reliable"
@@ -112,7 +113,6 @@ func (m *windowMemory) close() {
 type packetMemory struct {
 	block int      // bytes of a block
 	own   [][]byte // as the transport gave it
-	spare int      // blocks in own for writers, beyond those in use
 	grown int      // blocks of the bus's windowMemory
 }
 
@@ -157,6 +157,34 @@ func (p *Publication) grow() bool {
 	p.s.AddMemory(b)
 	m.grown++
 	return true
+}
+
+// stateBlocks is what the sender of state takes of packet memory (reliable.SenderConfig.Blocks).
+const stateBlocks = 2
+
+// newState makes the sender of state, which writes into packets of its own. Under mu, which it gives up for a while:
+// messages are published while the memory is made, and registered.
+func (p *Publication) newState() error {
+	p.mu.Unlock()
+	mem, err := p.l.windows.alloc(stateBlocks, p.memory.block)
+	p.mu.Lock()
+	switch {
+	case err != nil:
+		return fmt.Errorf("packet memory for state: %w", err)
+	case p.life.closed != nil:
+		p.l.t.Free(mem)
+		return p.life.closed
+	case p.states.s != nil: // another publisher's, made meanwhile
+		p.l.t.Free(mem)
+		return nil
+	}
+	p.memory.own = append(p.memory.own, mem)
+	p.s.AddMemory(mem)
+	p.states.s = p.s.NewState(p.l.now(), func(w *reliable.Writer) bool {
+		p.grant(w)
+		return !w.Full()
+	})
+	return nil
 }
 
 // shrink gives blocks back that others need more. Under mu.

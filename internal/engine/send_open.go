@@ -4,38 +4,34 @@ import (
 	"math"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // open is what was published and has no sequence yet.
 //
-// Most messages are appended without mu, by who owns it or is in the gate: left
-// says how many may be before somebody must look at the clock, by p.look.
+// Most messages are appended without mu, by the goroutine in the gate, until somebody must look at the clock, by p.look.
 type open struct {
 	w       *reliable.Writer
-	left    bias.Counter
-	granted uint64           // what left was at first
+	gate    gate             // a goroutine in it may use w; all else is under mu
+	granted uint64           // how many it was opened for
 	opened  reliable.Instant // when the oldest message in it came; 0: none
-	count   uint64           // messages since then, without those that left let pass
+	count   uint64           // messages since then, without those that have passed the gate
 	looked  uint64           // what count was when somebody looked
 	most    uint64           // messages that may pass before it is due, as they came so far
 	before  time.Duration    // from message to message, in the last train that waited and while it was sent
 	large   bool             // somebody is in the middle of a large message
 }
 
-// passed is how many messages left has let pass. Under mu.
-func (o *open) passed() uint64 { return o.granted - o.left.Load() }
+// passed is how many messages have passed the gate. Under mu.
+func (o *open) passed() uint64 { return o.granted - o.gate.left() }
 
 // take makes the caller, who holds mu, the only one to use what is open.
 func (o *open) take() {
-	if o.opened != 0 { // else what was appended has been sent by others
-		passed := o.granted - o.left.Get()
+	passed := o.granted - o.gate.shut()
+	if o.granted = 0; o.opened != 0 { // else what was appended has been sent by others
 		o.count += passed
 		o.most -= min(passed, o.most)
 	}
-	o.left.Set(0)
-	o.granted = 0
 }
 
 // came returns how often something came since somebody looked, where the last so many messages came in
@@ -104,17 +100,19 @@ func (o *open) give(shut bool, trains openTrains) {
 		case o.count == 1:
 			n = firstUnseen
 		default:
-			n = math.MaxUint64
+			n = mostGranted
 		}
-		if n = min(n, o.most); trains == severalTrains {
+		if n = min(n, o.most, mostGranted); trains == severalTrains {
 			n = min(n, mostUnseen)
 		}
 	}
-	o.left.Set(n)
 	o.granted = n
+	o.gate.open(n)
 }
 
 const (
+	// mostGranted is without a bound.
+	mostGranted = math.MaxUint64 >> 1
 	// mostUnseen is how many messages are appended between two looks at the clock at most,
 	// where several trains are open.
 	mostUnseen = 63

@@ -9,8 +9,8 @@ import (
 
 // comes has a message come at now. It reports whether somebody looks at it.
 func comes(o *open, now reliable.Instant) (looked bool) {
-	if left := o.left.Get(); left > 0 {
-		o.left.Set(left - 1)
+	if left := o.gate.enter(); left > 0 {
+		o.gate.leave(left - 1)
 		return false
 	}
 	o.take()
@@ -90,14 +90,14 @@ func TestOpenOfFullTrains(t *testing.T) {
 	} {
 		o := open{opened: aMinute, count: c.count, before: c.before}
 		o.pace(aMinute.Add(c.passed), linger)
-		if o.give(false, c.trains); o.left.Get() != c.want {
-			t.Errorf("%d messages in %v, %v apart before, trains %d: %d may pass unseen, want %d", c.count, c.passed, c.before, c.trains, o.left.Get(), c.want)
+		if o.give(false, c.trains); o.gate.left() != c.want {
+			t.Errorf("%d messages in %v, %v apart before, trains %d: %d may pass unseen, want %d", c.count, c.passed, c.before, c.trains, o.gate.left(), c.want)
 		}
 	}
 	o := open{opened: aMinute, count: 64}
 	o.pace(aMinute.Add(64*18), linger)
-	if o.give(true, fullTrains); o.left.Get() != 0 {
-		t.Errorf("%d may pass unseen where the publisher is shut", o.left.Get())
+	if o.give(true, fullTrains); o.gate.left() != 0 {
+		t.Errorf("%d may pass unseen where the publisher is shut", o.gate.left())
 	}
 }
 
@@ -114,8 +114,8 @@ func TestOpenThatWaitsLonger(t *testing.T) {
 	} {
 		o := open{opened: aMinute, count: c.count}
 		o.pace(aMinute.Add(c.passed), linger)
-		if o.give(false, loneTrain); o.left.Get() != c.want {
-			t.Errorf("%d messages in %v: %d may pass unseen, want %d", c.count, c.passed, o.left.Get(), c.want)
+		if o.give(false, loneTrain); o.gate.left() != c.want {
+			t.Errorf("%d messages in %v: %d may pass unseen, want %d", c.count, c.passed, o.gate.left(), c.want)
 		}
 	}
 }

@@ -64,10 +64,9 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tr, l, _ := pacedLoop(t)
 			p, topic := publication(t, l, "x")
-			x := ownWriter(t, p, topic)
 			publish := func() {
 				for range messages {
-					if err := x.Publish(context.Background(), make([]byte, 64), true); err != nil {
+					if err := p.Publish(context.Background(), topic, make([]byte, 64), true); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(c.apart)
@@ -106,13 +105,12 @@ func TestDrainBesidePace(t *testing.T) {
 		if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 			t.Fatal(err)
 		}
-		x := ownWriter(t, p, topic)
 		for i := range 4 * saturatedSends {
-			if err := x.Publish(t.Context(), make([]byte, 64), true); err != nil {
+			if err := p.Publish(t.Context(), topic, make([]byte, 64), true); err != nil {
 				t.Fatal(err)
 			}
 			if began := time.Now(); i%32 == 31 {
-				if err := x.Drain(t.Context()); err != nil {
+				if err := p.Drain(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took >= 100*time.Microsecond {
@@ -125,9 +123,9 @@ func TestDrainBesidePace(t *testing.T) {
 		busy := make(chan struct{})
 		l.post(func() { <-busy })
 		synctest.Wait()
-		x.Publish(t.Context(), make([]byte, 64), true)
+		p.Publish(t.Context(), topic, make([]byte, 64), true)
 		before, done := heartbeatsOf(p), make(chan error)
-		go func() { done <- x.Drain(t.Context()) }()
+		go func() { done <- p.Drain(t.Context()) }()
 		synctest.Wait()
 		if asked := heartbeatsOf(p) - before; asked != 1 {
 			t.Errorf("beside a busy loop it has asked %d times", asked)
@@ -163,12 +161,11 @@ func TestLastOfPaceIsLost(t *testing.T) {
 		if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 			t.Fatal(err)
 		}
-		x := ownWriter(t, p, topic)
 		for row := range 3 {
 			for i := range 4 * saturatedSends {
 				time.Sleep(100 * time.Microsecond)
 				deaf.Store(i == 4*saturatedSends-1)
-				if err := x.Publish(t.Context(), make([]byte, 64), true); err != nil {
+				if err := p.Publish(t.Context(), topic, make([]byte, 64), true); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -199,7 +196,6 @@ func TestSteers(t *testing.T) {
 		"who waits for answers": {func() { p.waiters.answers++ }, func() { p.waiters.answers-- }},
 		"a request":             {func() { p.inquiries[nil] = struct{}{} }, func() { delete(p.inquiries, nil) }},
 		"a busy transport":      {func() { p.out.busy = true }, func() { p.out.busy = false }},
-		"an owner inside":       {func() { p.seizeAt = 1 }, func() { p.seizeAt = 0 }},
 	} {
 		if !p.steers() {
 			t.Fatal("publishers do not steer, with nothing in the way")

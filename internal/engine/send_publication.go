@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/bias"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -56,14 +55,11 @@ type Publication struct {
 
 	mu      sync.Mutex
 	s       *reliable.Sender // under mu, as all below
-	gate    bias.Gate        // who is in it may append to shared, without mu
-	shared  open             // of all publishers without one of their own
-	owned   []*Exclusive     // with one of their own
+	open    open             // what its publishers have published and it has not sent
 	life    lifecycle
 	out     outlet
 	memory  packetMemory
 	waiters waiters
-	seizeAt reliable.Instant // when to look again for an owner to be outside; 0: no need
 	waits   bool             // it is among the open trains; under batcher.mu
 	since   reliable.Instant // it was opened
 	// inquiries are those whose replies are waited for.
@@ -71,18 +67,6 @@ type Publication struct {
 	stalls    stalls
 	states    states
 	rhythm    rhythm
-}
-
-// takeShared is take for what is shared; it stays taken until giveShared.
-func (p *Publication) takeShared() {
-	p.gate.Shut()
-	p.shared.take()
-}
-
-func (p *Publication) giveShared() {
-	if p.shared.give(p.life.shut(), p.l.batcher.trains()); p.shared.left.Get() > 0 {
-		p.gate.Open()
-	}
 }
 
 // outgoing are the publications of a bus, and what they share.
@@ -173,11 +157,11 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	}
 	p := &Publication{
 		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
-		s: s, shared: open{w: s.NewWriter()},
+		s: s, open: open{w: s.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
 		since: l.now(), inquiries: make(map[*Inquiry]struct{}), rhythm: newRhythm(),
 	}
-	s.Grant(p.shared.w)
+	s.Grant(p.open.w)
 	p.out.use(tx)
 	p.out.onReply, p.out.address = p.reply, p.out.replyAddress
 	l.outgoing.add(group, p)
@@ -232,70 +216,62 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	return t, err
 }
 
+// Append is Publish of a message that needs no more than to be copied into the open packet, as nearly all. It reports
+// false, and has done nothing, where Publish has more to do. It takes no context, which would have to be saved across the copy.
+func (p *Publication) Append(t *reliable.Topic, msg []byte) bool {
+	left := p.open.gate.enter()
+	if left == 0 {
+		return false
+	}
+	w := p.open.w
+	if w.Goes(t) && w.Tail.Append(msg) || w.Append(t, msg) {
+		p.open.gate.leave(left - 1)
+		return true
+	}
+	p.open.gate.leave(left)
+	return false
+}
+
 // Publish sends msg on topic t. It copies msg. With wait it waits for room as
 // long as ctx allows; without, it returns a *BackPressureError.
 func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
-	if p.gate.Enter() {
-		left := p.shared.left.Get()
-		ok := left > 0 && p.shared.w.Append(t, msg)
-		if ok {
-			p.shared.left.Set(left - 1)
-		}
-		p.gate.Exit()
-		if ok {
-			return nil
-		}
+	if p.Append(t, msg) {
+		return nil
 	}
 	if err := p.live(ctx); err != nil {
 		return err
 	}
-	now, err := p.publishShared(ctx, t, msg, wait)
+	now, err := p.publish(ctx, t, msg, wait)
 	p.l.sendOverdue(now)
 	return err
 }
 
-// enter takes mu and what is shared. leave gives both back; it is deferred, for what is called in between may be
+// enter takes mu and what is open. leave gives both back; it is deferred, for what is called in between may be
 // the user's: a context, a Logger, a Trace, a KeyProvider.
 func (p *Publication) enter() {
 	p.mu.Lock()
-	p.takeShared()
+	p.open.take()
 }
 
 func (p *Publication) leave() {
-	p.giveShared()
+	p.giveOpen()
 	p.mu.Unlock()
 }
 
-// publishShared is publish by the publication's lock.
-func (p *Publication) publishShared(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
-	p.mu.Lock()
-	passed := p.shared.passed()
-	p.takeShared()
+// publish is Publish by the publication's lock: it appends msg and looks whether to send it. It returns the time, if it
+// has looked.
+func (p *Publication) publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
+	p.enter()
 	defer p.leave()
-	p.gate.Used(passed)
-	return p.publish(ctx, &p.shared, t, msg, wait)
-}
-
-// publish appends msg and looks whether to send it. It returns the time, if it has
-// looked. Under mu.
-func (p *Publication) publish(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
-	if err := p.append(ctx, o, t, msg, wait); err != nil {
+	if err := p.append(ctx, t, msg, wait); err != nil {
 		return 0, err
 	}
-	o.count++
-	return p.look(o, 1, len(msg)), nil
+	p.open.count++
+	return p.look(1, len(msg)), nil
 }
 
-// publishSome is publish of the first of msgs, and of those behind it that the block has room for. It returns
-// how many that were. Under mu.
-func (p *Publication) publishSome(ctx context.Context, o *open, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
-	n, err := p.appendAll(ctx, o, t, msgs)
-	if err != nil {
-		return 0, 0, err
-	}
-	o.count += uint64(n)
-	return n, p.look(o, uint64(n), n*len(msgs[n-1])), nil // as if all were as long: what counts is about how much
-}
+// giveOpen ends what open.take began.
+func (p *Publication) giveOpen() { p.open.give(p.life.shut(), p.l.batcher.trains()) }
 
 // PublishBatch sends msgs on topic t in order, a block at a time, and returns how many it took.
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
@@ -303,7 +279,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 		if err := p.live(ctx); err != nil {
 			return done, err
 		}
-		n, now, err := p.publishSomeShared(ctx, t, msgs[done:])
+		n, now, err := p.publishSome(ctx, t, msgs[done:])
 		if err != nil {
 			return done, err
 		}
@@ -313,22 +289,28 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	return len(msgs), nil
 }
 
-// publishSomeShared is publishSome by the publication's lock.
-func (p *Publication) publishSomeShared(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
+// publishSome publishes the first of msgs, and those behind it that the block has room for. It returns
+// how many that were, and the time, if it has looked.
+func (p *Publication) publishSome(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
 	p.enter()
 	defer p.leave()
-	return p.publishSome(ctx, &p.shared, t, msgs)
+	n, err := p.appendAll(ctx, t, msgs)
+	if err != nil {
+		return 0, 0, err
+	}
+	p.open.count += uint64(n)
+	return n, p.look(uint64(n), n*len(msgs[n-1])), nil // as if all were as long: what counts is about how much
 }
 
 // appendAll is append of as many of msgs as the block has room for, one at least. Under mu, which
 // it may give up for a while to wait.
-func (p *Publication) appendAll(ctx context.Context, o *open, t *reliable.Topic, msgs [][]byte) (int, error) {
-	if !p.life.shut() && !o.large {
-		if n := o.w.AppendAll(t, msgs); n > 0 {
+func (p *Publication) appendAll(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
+	if !p.life.shut() && !p.open.large {
+		if n := p.open.w.AppendAll(t, msgs); n > 0 {
 			return n, nil
 		}
 	}
-	if err := p.append(ctx, o, t, msgs[0], true); err != nil {
+	if err := p.append(ctx, t, msgs[0], true); err != nil {
 		return 0, err
 	}
 	return 1, nil
@@ -336,12 +318,12 @@ func (p *Publication) appendAll(ctx context.Context, o *open, t *reliable.Topic,
 
 // append writes msg into the open packet. Under mu, which it may give up for a
 // while to wait.
-func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool) error {
-	for p.life.shut() || o.large || !o.w.Append(t, msg) {
+func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
+	for p.life.shut() || p.open.large || !p.open.w.Append(t, msg) {
 		if len(msg) > p.size {
-			return p.appendLarge(ctx, o, t, msg, wait, nil)
+			return p.appendLarge(ctx, t, msg, wait, nil)
 		}
-		if err := p.makeRoom(ctx, o, wait, false); err != nil {
+		if err := p.makeRoom(ctx, wait, false); err != nil {
 			return err
 		}
 	}
@@ -350,45 +332,45 @@ func (p *Publication) append(ctx context.Context, o *open, t *reliable.Topic, ms
 
 // appendLarge writes msg as fragments, in as many blocks as it takes. Other
 // publishers wait until it is through: fragments are consecutive. It is the request r, if that is not nil.
-func (p *Publication) appendLarge(ctx context.Context, o *open, t *reliable.Topic, msg []byte, wait bool, r *reliable.Request) error {
+func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool, r *reliable.Request) error {
 	if len(msg) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}
-	for p.life.shut() || o.large {
-		if err := p.makeRoom(ctx, o, wait, false); err != nil {
+	for p.life.shut() || p.open.large {
+		if err := p.makeRoom(ctx, wait, false); err != nil {
 			return err
 		}
 	}
 	// Without wait it is begun only if all of it has room, or if nothing is under
 	// way that it could wait for: then it is larger than the window.
 	if !wait {
-		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + o.w.Begun() - o.w.Assigned()
+		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + p.open.w.Begun() - p.open.w.Assigned()
 		for p.s.Room() < need && p.s.Larger() && p.grow() {
 		}
 		switch {
-		case p.s.Busy(o.w):
+		case p.s.Busy(p.open.w):
 			return p.backPressure(reliable.ReasonOther)
-		case p.s.Room() < need && (o.w.Pending() || !p.s.Drained()):
+		case p.s.Room() < need && (p.open.w.Pending() || !p.s.Drained()):
 			return p.backPressure(reliable.ReasonFlow)
 		}
 	}
-	o.large = true
+	p.open.large = true
 	offset := 0
 	defer func() {
 		if offset < len(msg) { // for want of time, or by a panic of the context
-			p.s.Abandon(o.w)
+			p.s.Abandon(p.open.w)
 		}
-		o.large = false
+		p.open.large = false
 		p.l.wakeBy(p.deadline()) // others have waited for the end of it
 		p.waiters.signal()
 	}()
 	for offset < len(msg) {
-		next := o.w.AppendRequestFragment(t, msg, offset, r)
+		next := p.open.w.AppendRequestFragment(t, msg, offset, r)
 		if next > offset {
 			offset = next
 			continue
 		}
-		if err := p.makeRoom(ctx, o, true, true); err != nil {
+		if err := p.makeRoom(ctx, true, true); err != nil {
 			return err
 		}
 	}

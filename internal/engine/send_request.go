@@ -95,21 +95,20 @@ func (p *Publication) stood() time.Duration {
 func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte, q *Inquiry) (reliable.Instant, error) {
 	p.enter()
 	defer p.leave()
-	o := &p.shared
 	if len(msg) > p.size {
-		if err := p.appendLarge(ctx, o, t, msg, true, &q.r); err != nil {
+		if err := p.appendLarge(ctx, t, msg, true, &q.r); err != nil {
 			return 0, err
 		}
 	} else {
-		for p.life.shut() || o.large || !o.w.AppendRequest(t, msg, &q.r) {
-			if err := p.makeRoom(ctx, o, true, false); err != nil {
+		for p.life.shut() || p.open.large || !p.open.w.AppendRequest(t, msg, &q.r) {
+			if err := p.makeRoom(ctx, true, false); err != nil {
 				return 0, err
 			}
 		}
 	}
 	p.inquiries[q] = struct{}{}
-	o.count++
-	return p.look(o, 1, len(msg)), nil
+	p.open.count++
+	return p.look(1, len(msg)), nil
 }
 
 // wake has Next look again.

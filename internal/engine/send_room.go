@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -15,18 +14,18 @@ import (
 // makeRoom sends what can be sent and, if that gave no room, waits until it is
 // worth trying again. mine says that the caller is the one in the middle of a
 // large message. Under mu, which it gives up while it waits.
-func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) error {
+func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	if p.life.closed != nil {
 		return p.life.closed
 	}
 	if p.life.ending && !mine {
 		return net.ErrClosed
 	}
-	if !o.large || mine {
+	if !p.open.large || mine {
 		now := p.l.now()
 		p.l.batcher.sending(now, false, p.held())
-		p.send(now, o, false)
-		if !o.w.Full() {
+		p.send(now, false)
+		if !p.open.w.Full() {
 			return nil
 		}
 	}
@@ -34,7 +33,7 @@ func (p *Publication) makeRoom(ctx context.Context, o *open, wait, mine bool) er
 		r := p.s.Blocked()
 		if r == reliable.ReasonNone {
 			r = reliable.ReasonOther
-			if !o.large {
+			if !p.open.large {
 				r = reliable.ReasonMemory
 			}
 		}
@@ -64,7 +63,7 @@ func (p *Publication) sleep(ctx context.Context) error {
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
-		p.takeShared() // others may have given it
+		p.open.take() // others may have given it
 		p.waiters.n--
 	}()
 	p.l.endRest()
@@ -96,10 +95,9 @@ func (w *waiters) signal() {
 	}
 }
 
-// follow wakes them if the sender has made progress, or with again anyway. It reports whether
-// somebody was woken.
-func (w *waiters) follow(progress uint64, again bool) (woken bool) {
-	if progress == w.progress && !again {
+// follow wakes them if the sender has made progress. It reports whether it has woken any.
+func (w *waiters) follow(progress uint64) (woken bool) {
+	if progress == w.progress {
 		return false
 	}
 	w.progress = progress
@@ -110,45 +108,21 @@ func (w *waiters) follow(progress uint64, again bool) (woken bool) {
 // Flush sends everything published so far, waiting for room as long as ctx
 // allows. It does not wait for what others publish meanwhile.
 func (p *Publication) Flush(ctx context.Context) error {
-	var few [4]mark
-	marks, marked, lead := few[:0], false, uint64(0)
+	w := p.open.w
+	marked, assigned, begun, lead := false, false, uint64(0), uint64(0)
 	return p.until(ctx, func() bool {
 		if !marked {
-			if marks, marked = p.marks(marks[:0]); !marked {
+			p.open.take()
+			marked, begun = true, w.Begun()
+		}
+		if !assigned {
+			if w.Assigned() < begun {
 				return false
 			}
-		}
-		for _, m := range marks {
-			if m.w.Assigned() < m.begun {
-				return false
-			}
-		}
-		marks = marks[:0]
-		if lead == 0 {
-			lead = p.s.Lead()
+			assigned, lead = true, p.s.Lead()
 		}
 		return p.s.Transmitted() >= lead
 	})
-}
-
-// mark is how far a writer had come.
-type mark struct {
-	w     *reliable.Writer
-	begun uint64
-}
-
-// marks appends where all writers stand. It reports false when one is just
-// writing. Under mu.
-func (p *Publication) marks(to []mark) ([]mark, bool) {
-	p.takeShared()
-	to = append(to, mark{p.shared.w, p.shared.w.Begun()})
-	for _, x := range p.owned {
-		if !p.seize(x) {
-			return to, false
-		}
-		to = append(to, mark{x.w, x.w.Begun()})
-	}
-	return to, true
 }
 
 // Drain flushes and waits until all present subscribers have everything.
@@ -254,7 +228,7 @@ func (p *Publication) end(ctx context.Context) error {
 	p.interrupt()
 	p.mu.Unlock()
 	// What is in the middle of a message goes on to its end.
-	if err := p.until(ctx, p.whole); err != nil {
+	if err := p.until(ctx, func() bool { return !p.open.large }); err != nil {
 		return err
 	}
 	if err := p.Flush(ctx); err != nil {
@@ -267,11 +241,6 @@ func (p *Publication) end(ctx context.Context) error {
 	return p.Drain(ctx)
 }
 
-// whole reports whether nobody is in the middle of a large message. Under mu.
-func (p *Publication) whole() bool {
-	return !p.shared.large && !slices.ContainsFunc(p.owned, func(x *Exclusive) bool { return x.large })
-}
-
 // kill ends the publication for everybody who uses it.
 func (p *Publication) kill(err error) {
 	p.mu.Lock()
@@ -282,25 +251,24 @@ func (p *Publication) kill(err error) {
 
 // interrupt has everybody look at life: who publishes, and who waits. Under mu.
 func (p *Publication) interrupt() {
-	p.gate.Shut()
-	for _, x := range p.owned {
-		x.lock.Revoke() // so that it looks
-	}
+	p.open.take()
 	p.waiters.signal()
 	for q := range p.inquiries {
 		q.wake()
 	}
 }
 
-// quiesce waits until nobody writes any more, of a publication that was killed.
-func (p *Publication) quiesce() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, x := range p.owned {
-		for !p.seize(x) {
-			yield() // it is about to leave
-		}
-	}
+// allAssigned reports whether nothing is open any more. Under mu.
+func (p *Publication) allAssigned() bool {
+	p.open.take()
+	return !p.open.w.Pending() && !p.open.large
+}
+
+// sendAll sends what is open. Under mu.
+func (p *Publication) sendAll(now reliable.Instant) {
+	p.open.take()
+	p.l.batcher.sending(now, true, p.held())
+	p.send(now, !p.open.large)
 }
 
 // free gives the packet memory back, once the transport has ended and reads it

@@ -29,10 +29,9 @@ func TestFailureUnderWaiters(t *testing.T) {
 		"large": func(p *Publication, topic *reliable.Topic) error {
 			return p.Publish(ctx, topic, make([]byte, 10<<20), true)
 		},
-		"exclusive": func(p *Publication, topic *reliable.Topic) error {
-			x := ownWriter(t, p, topic)
+		"one by one": func(p *Publication, topic *reliable.Topic) error {
 			for {
-				if err := x.Publish(ctx, make([]byte, 1000), true); err != nil {
+				if err := p.Publish(ctx, topic, make([]byte, 1000), true); err != nil {
 					return err
 				}
 			}
@@ -66,7 +65,6 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 	defer cancel()
 	_, l := newLoop(t, Config{})
 	p, topic := publication(t, l, "x")
-	x := ownWriter(t, p, topic)
 	stop := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
@@ -76,7 +74,7 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				x.Publish(ctx, make([]byte, 500), true)
+				p.Publish(ctx, topic, make([]byte, 500), true)
 			}
 		}
 	}()
@@ -88,8 +86,8 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.mu.Lock()
-		p.takeShared()
-		begun, assigned := p.shared.w.Begun(), p.shared.w.Assigned()
+		p.open.take()
+		begun, assigned := p.open.w.Begun(), p.open.w.Assigned()
 		p.mu.Unlock()
 		if begun != assigned {
 			t.Fatalf("flushed, but %d of %d packets are assigned", assigned, begun)
@@ -108,15 +106,14 @@ func testWaitingIsQuiet(t *testing.T) {
 	_, l := newLoop(t, Config{WindowBytes: 64 << 10})
 	p, topic := publication(t, l, "x")
 	stalled(t, p, topic)
-	x := ownWriter(t, p, topic)
 	full, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	for x.Publish(full, make([]byte, 1000), true) == nil {
+	for p.Publish(full, topic, make([]byte, 1000), true) == nil {
 	}
 	before, _ := l.Stats()
 	flush, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
-	if err := x.Flush(flush); !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.Flush(flush); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("flushed behind a subscriber that does not read: %v", err)
 	}
 	after, _ := l.Stats()
@@ -131,7 +128,6 @@ func TestTryLarge(t *testing.T) {
 	ctx := context.Background()
 	_, l := newLoop(t, Config{WindowBytes: 1 << 20})
 	p, topic := publication(t, l, "x")
-	x := ownWriter(t, p, topic)
 	p.mu.Lock()
 	other := p.s.NewWriter()
 	p.s.Grant(other)
@@ -139,13 +135,13 @@ func TestTryLarge(t *testing.T) {
 	p.s.Assign(p.l.now(), other, false)
 	p.mu.Unlock()
 	var bp *BackPressureError
-	if err := x.Publish(ctx, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != reliable.ReasonOther {
+	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != reliable.ReasonOther {
 		t.Fatalf("a large message beside another's: %v", err)
 	}
 	p.mu.Lock()
 	p.s.Abandon(other)
 	p.mu.Unlock()
-	if err := x.Publish(ctx, make([]byte, 660_000), false); err != nil {
+	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); err != nil {
 		t.Errorf("a large message with all room: %v", err)
 	}
 }

@@ -35,15 +35,15 @@ func (s answeringSender) Send(out *transport.Outbound) (int, error) {
 // saturate publishes until the loop is at rest, and lets trains fill. How fast a test
 // publishes depends on the host: the batcher is told of as many sends and full trains
 // as it takes. TestSendRow has what it makes of true ones.
-func saturate(t *testing.T, l *Loop, x *Exclusive) {
+func saturate(t *testing.T, p *Publication, topic *reliable.Topic) {
 	t.Helper()
-	b := l.batcher
+	l, b := p.l, p.l.batcher
 	for limit := time.Now().Add(time.Minute); ; {
 		b.mu.Lock()
 		b.row.count, b.full = 2*saturatedSends, 2*saturatedSends
 		b.mu.Unlock()
 		for range 100 { // of 4,000 bytes: several full trains, and the last one is open
-			if err := x.Publish(context.Background(), make([]byte, 4000), true); err != nil {
+			if err := p.Publish(context.Background(), topic, make([]byte, 4000), true); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,11 +56,11 @@ func saturate(t *testing.T, l *Loop, x *Exclusive) {
 	}
 }
 
-func saturable(t *testing.T) (*Loop, *Publication, *Exclusive) {
+func saturable(t *testing.T) (*Loop, *Publication, *reliable.Topic) {
 	t.Helper()
 	_, l := newLoopOver(t, Config{FlushAfter: 20 * time.Millisecond}, func(tr transport.Transport) transport.Transport { return answering{tr} })
 	p, topic := publication(t, l, "x")
-	return l, p, ownWriter(t, p, topic)
+	return l, p, topic
 }
 
 // saturated reports whether the publisher does what is due by itself at now.
@@ -71,13 +71,13 @@ func saturated(p *Publication, now reliable.Instant) bool {
 
 // The loop leaves a saturated publisher alone, and sends what is left when it stops.
 func TestSaturated(t *testing.T) {
-	l, p, x := saturable(t)
-	for saturate(t, l, x); ; saturate(t, l, x) {
+	l, p, topic := saturable(t)
+	for saturate(t, p, topic); ; saturate(t, p, topic) {
 		p.mu.Lock()
 		sent := l.batcher.sends().last
 		still, due := saturated(p, sent), p.deadline().Sub(sent)
-		if x.opened != 0 && x.opened < sent {
-			due += sent.Sub(x.opened) // what is open has been since that train began to leave
+		if o := &p.open; o.opened != 0 && o.opened < sent {
+			due += sent.Sub(o.opened) // what is open has been since that train began to leave
 		}
 		p.mu.Unlock()
 		if !still {
@@ -90,7 +90,8 @@ func TestSaturated(t *testing.T) {
 	}
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
-		assigned := p.seize(x) && !x.w.Pending()
+		p.open.take()
+		assigned := !p.open.w.Pending()
 		sent := p.s.Transmitted() == p.s.Lead()
 		p.mu.Unlock()
 		if assigned && sent {
@@ -104,14 +105,14 @@ func TestSaturated(t *testing.T) {
 
 // Who wants something of a loop at rest gets it, and Close ends it.
 func TestRestIsInterrupted(t *testing.T) {
-	l, _, x := saturable(t)
+	l, p, topic := saturable(t)
 	for range 3 {
-		saturate(t, l, x)
+		saturate(t, p, topic)
 		if err := l.do(func() {}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	saturate(t, l, x)
+	saturate(t, p, topic)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := l.Close(ctx); err != nil {
@@ -122,15 +123,14 @@ func TestRestIsInterrupted(t *testing.T) {
 // A publisher that has to wait for a subscriber is not saturated: the loop is there
 // when the subscriber answers.
 func TestBlockedPublisherIsNotSaturated(t *testing.T) {
-	l, p, x := saturable(t)
-	saturate(t, l, x)
-	topic, _ := p.Topic("x")
+	l, p, topic := saturable(t)
+	saturate(t, p, topic)
 	stalled(t, p, topic)
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	var err error
 	for err == nil {
-		err = x.Publish(ctx, make([]byte, 500), true)
+		err = p.Publish(ctx, topic, make([]byte, 500), true)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
@@ -147,14 +147,15 @@ func TestBlockedPublisherIsNotSaturated(t *testing.T) {
 func TestCloseMessagesLeaveAtOnce(t *testing.T) {
 	_, l := newLoopOver(t, Config{FlushAfter: time.Hour}, func(tr transport.Transport) transport.Transport { return tr })
 	p, topic := publication(t, l, "x")
-	x := ownWriter(t, p, topic)
 	publish := func() (waits bool) {
-		if err := x.Publish(context.Background(), []byte("close"), true); err != nil {
+		if err := p.Publish(context.Background(), topic, []byte("close"), true); err != nil {
 			t.Fatal(err)
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.seize(x) && x.w.Pending()
+		p.open.take()
+		defer p.giveOpen()
+		return p.open.w.Pending()
 	}
 	b := l.batcher
 	set := func(interval time.Duration) {
@@ -166,7 +167,7 @@ func TestCloseMessagesLeaveAtOnce(t *testing.T) {
 	if !publish() {
 		t.Error("a message that came close did not wait for others, although its publisher is busy")
 	}
-	if err := x.Flush(context.Background()); err != nil {
+	if err := p.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	set(4 * time.Hour)

@@ -68,14 +68,8 @@ func (p *Publication) KeepState(t *reliable.Topic, make func(*StateWriter) error
 		return nil, ErrStateKept
 	}
 	if x.s == nil {
-		if err := p.takeWriter(); err != nil {
+		if err := p.newState(); err != nil {
 			return nil, err
-		}
-		if x.s == nil { // takeWriter may give the lock up
-			x.s = p.s.NewState(p.l.now(), func(w *reliable.Writer) bool {
-				p.grant(w)
-				return !w.Full()
-			})
 		}
 	}
 	src := &stateSource{t, make}
@@ -234,20 +228,15 @@ type StateWriter struct {
 // until now. It returns the number of the topic's next message. Only the first call does
 // something.
 func (w *StateWriter) Begin() (next uint64, err error) {
-	for !w.begun {
-		w.p.mu.Lock()
-		err := w.p.life.closed
-		if err == nil {
-			w.number, w.begun = w.p.published(w.t)
-		}
-		w.p.mu.Unlock()
-		if err != nil {
-			return 0, err
-		}
-		if !w.begun {
-			time.Sleep(stateRest / 10)
-		}
+	if w.begun {
+		return w.number, nil
 	}
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	if err := w.p.life.closed; err != nil {
+		return 0, err
+	}
+	w.number, w.begun = w.p.published(w.t), true
 	return w.number, nil
 }
 
@@ -266,31 +255,9 @@ func (w *StateWriter) Write(record []byte) error {
 	return nil
 }
 
-// published is the number that the next message published on t will have. It reports false
-// where that is not known yet: somebody is just writing one, or several write, each into packets
-// of his own, and not all of these have their sequence. Under mu.
-func (p *Publication) published(t *reliable.Topic) (number uint64, ok bool) {
-	p.takeShared()
-	defer p.giveShared()
-	owned := false
-	for _, x := range p.owned {
-		if x.t != t {
-			continue
-		}
-		if owned = true; !p.seize(x) {
-			return 0, false
-		}
-		if x.w.Waiting(t) > 0 {
-			p.send(p.l.now(), &x.open, !x.large)
-		}
-		if x.w.Waiting(t) > 0 {
-			return 0, false
-		}
-	}
-	if owned && p.shared.w.Waiting(t) > 0 {
-		p.send(p.l.now(), &p.shared, !p.shared.large)
-		ok = p.shared.w.Waiting(t) == 0
-		return t.Next(), ok
-	}
-	return t.Next() + p.shared.w.Waiting(t), true
+// published is the number that the next message published on t will have. Under mu.
+func (p *Publication) published(t *reliable.Topic) uint64 {
+	p.open.take()
+	defer p.giveOpen()
+	return t.Next() + p.open.w.Waiting(t)
 }

@@ -37,25 +37,18 @@ func (p *Publication) unsent() uint64 {
 
 // countUnsent counts them. Under mu.
 func (p *Publication) countUnsent() uint64 {
-	p.takeShared()
-	n := p.shared.w.UnsentMessages()
+	p.open.take()
+	n := p.open.w.UnsentMessages()
 	if p.memory.own != nil { // else the transport has failed
 		n += p.s.UnsentMessages()
-	}
-	for _, x := range p.owned {
-		for !p.seize(x) {
-			yield() // it is about to leave
-		}
-		n += x.w.UnsentMessages()
 	}
 	return n
 }
 
 // FlushLast is Flush for a publisher that closes: it is no error that the bus has closed meanwhile, but where
 // messages were never sent for that.
-func (p *Publication) FlushLast(ctx context.Context) error { return p.unlessSent(p.Flush(ctx)) }
-
-func (p *Publication) unlessSent(err error) error {
+func (p *Publication) FlushLast(ctx context.Context) error {
+	err := p.Flush(ctx)
 	if !errors.Is(err, net.ErrClosed) {
 		return err
 	}

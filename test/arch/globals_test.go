@@ -13,7 +13,7 @@ import (
 // datapath are the packages that messages go through. What they have once in a process all buses share.
 var datapath = []string{
 	"pubsub", "reliable", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
-	"internal/engine", "internal/bias", "internal/gid", "internal/ring", "internal/sys", "internal/prefetch",
+	"internal/engine", "internal/gid", "internal/ring", "internal/sys", "internal/prefetch",
 }
 
 // processWide are the variables of these packages, beside errors. Tables are only read.
@@ -23,9 +23,9 @@ var processWide = map[string][]string{
 		"internal/sys.RoomForUID", "internal/sys.segmentRoom", "pubsub.causes", "pubsub.clockForm",
 		"pubsub.flowForms", "pubsub.waits", "reliable.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
-		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock", "internal/bias.unfenced",
+		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock",
 	},
-	"set by tests alone": {"internal/bias.Rest", "internal/bias.biases"},
+	"set by tests alone": {"internal/engine.Rest"},
 	"a cache line for each goroutine that publishes, without a lock": {"internal/engine.activities"},
 	"taken when an endpoint opens or closes, or begins to wait":      {"transport/mem.registry", "internal/sys.waiters"},
 }

@@ -36,7 +36,6 @@ var packages = []struct {
 	{"rdma/roce", 3157, "rdma rdma/internal/rocev2 rdma/internal/soft"},
 
 	// The codec, and what the core is made of.
-	{"internal/bias", 416, ""},
 	{"internal/wire", 2121, ""},
 	{"internal/compress", 406, "internal/wire"},
 	{"internal/dissect", 784, "internal/wire"},
@@ -72,18 +71,18 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14272, "internal/pattern internal/wire transport"},
+	{"reliable", 14267, "internal/pattern internal/wire transport"},
 
 	// The engine.
 	{"pubsub/events", 376, ""},
 	{"internal/inspect", 1505, ""},
-	{"internal/engine", 12906, "internal/bias internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/engine", 12466, "internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
 	{"test/sim", 6629, "internal/compress internal/pattern internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 5283, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 5184, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire pubsub/events reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 573, "pubsub pubsub/events"},
 
 	// Tools.

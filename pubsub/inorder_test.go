@@ -1,11 +1,9 @@
 package pubsub
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 
@@ -13,19 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-func exclusive(t testing.TB, b *Bus, topic string) *ExclusivePublisher {
-	t.Helper()
-	p, err := b.ExclusivePublisher(topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// Exclusive publishers beside each other and beside a shared one, on one topic
-// and group: each publisher's messages come in its order, whole and once, small
-// ones and ones of many packets.
-func TestExclusivePublishersInOrder(t *testing.T) {
+// Publishers beside each other, on one topic and group: each publisher's messages come in its order, whole and
+// once, small ones and ones of many packets, one by one and in batches.
+func TestPublishersInOrder(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
@@ -33,15 +21,11 @@ func TestExclusivePublishersInOrder(t *testing.T) {
 		const writers = 6
 		each := fewer(3000)
 		batches := [writers]int{1, 1, 1, 7, 50, 50} // messages a call
-		publishers := []interface {
-			Publish(context.Context, []byte) error
-			PublishBatch(context.Context, [][]byte) (int, error)
-		}{publisher(t, pubBus, "x")}
-		for range writers - 2 {
-			publishers = append(publishers, exclusive(t, pubBus, "x"))
+		var publishers [writers]*Publisher
+		for w := range publishers {
+			publishers[w] = publisher(t, pubBus, "x")
 		}
-		publishers = append(publishers, publisher(t, pubBus, "x"))
-		wait(t, ctx, publishers[0].(*Publisher), 1)
+		wait(t, ctx, publishers[0], 1)
 		var wg sync.WaitGroup
 		for w, p := range publishers {
 			wg.Add(1)
@@ -84,14 +68,14 @@ func TestExclusivePublishersInOrder(t *testing.T) {
 	})
 }
 
-// What an exclusive publisher leaves in an open packet goes by itself: when it
-// pauses, when another one flushes, and when the bus is closed.
-func TestExclusivePublisherPauses(t *testing.T) {
+// What a publisher leaves in an open packet goes by itself: when it pauses, when another one flushes, and when the
+// bus is closed.
+func TestPublisherPauses(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
 		sub := subscribe(t, subBus, "x")
-		a, b := exclusive(t, pubBus, "x"), publisher(t, pubBus, "x")
+		a, b := publisher(t, pubBus, "x"), publisher(t, pubBus, "x")
 		wait(t, ctx, b, 1)
 		n := 0
 		burst := func(size int) {
@@ -135,9 +119,9 @@ func TestExclusivePublisherPauses(t *testing.T) {
 	})
 }
 
-// A bus that is closed while exclusive publishers are at work: they learn of it,
+// A bus that is closed while publishers are at work: they learn of it,
 // and nobody writes into memory that is gone.
-func TestCloseUnderExclusivePublishers(t *testing.T) {
+func TestCloseUnderPublishers(t *testing.T) {
 	testenv.Slow(t)
 	eachFabric(t, func(t *testing.T, url string) {
 		for range fewer(20) {
@@ -148,7 +132,7 @@ func TestCloseUnderExclusivePublishers(t *testing.T) {
 			var wg sync.WaitGroup
 			begun := make(chan struct{}, 3)
 			for range 3 {
-				p := exclusive(t, bus, "x")
+				p := publisher(t, bus, "x")
 				wg.Add(1)
 				go func() {
 					defer wg.Done()
@@ -174,79 +158,13 @@ func TestCloseUnderExclusivePublishers(t *testing.T) {
 	})
 }
 
-// Closed exclusive publishers give their packet memory to the next ones.
-func TestExclusivePublisherClose(t *testing.T) {
-	ctx := testContext(t)
-	url := memURL(t)
-	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
-	sub := subscribe(t, subBus, "x")
-	wait(t, ctx, publisher(t, pubBus, "x"), 1)
-	for i := range 200 { // of 128 KiB each
-		p := exclusive(t, pubBus, "x")
-		if err := p.Publish(ctx, fmt.Append(nil, i)); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
-		want(t, ctx, sub, fmt.Sprint(i))
-		if err := p.Publish(ctx, nil); !errors.Is(err, net.ErrClosed) {
-			t.Fatalf("publishing on a closed publisher: %v", err)
-		}
-		if err := p.Close(ctx); err != nil {
-			t.Fatalf("closing twice: %v", err)
-		}
-		for what, err := range map[string]error{"publish": p.Publish(ctx, nil), "flush": p.Flush(ctx), "drain": p.Drain(ctx)} {
-			if !errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "bus is closed") {
-				t.Errorf("%s on a closed publisher of an open bus: %v", what, err)
-			}
-		}
-	}
-	if n := pubBus.Stats().Publications[0].MemoryBytes; n > 16<<20 {
-		t.Errorf("%d bytes of packet memory after 200 publishers, one at a time", n)
-	}
-}
-
-// TryPublish and contexts work as with a shared publisher.
-func TestExclusivePublisherBackPressure(t *testing.T) {
-	ctx := testContext(t)
-	url := memURL(t)
-	pubBus, subBus := openBus(t, Config{WindowBytes: 64 << 10}, url), openBus(t, Config{ReceiveWindowBytes: 64 << 10}, url)
-	sub := subscribe(t, subBus, "x")
-	p := exclusive(t, pubBus, "x")
-	wait(t, ctx, p, 1)
-	taken := 0
-	for ; ; taken++ {
-		err := p.TryPublish(fmt.Append(nil, taken))
-		if errors.Is(err, ErrBackPressure) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	stop := errors.New("stop")
-	short, cancel := context.WithCancelCause(ctx)
-	cancel(stop)
-	if err := p.Publish(short, nil); !errors.Is(err, stop) {
-		t.Errorf("publishing with an ended context: %v", err)
-	}
-	for i := range taken {
-		want(t, ctx, sub, fmt.Sprint(i))
-	}
-	if err := p.Publish(ctx, []byte("on")); err != nil {
-		t.Fatal(err)
-	}
-	want(t, ctx, sub, "on")
-}
-
 // NextBatch gives what Next would, several at a time.
 func TestNextBatch(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
 		sub := subscribe(t, subBus, "x", PublisherEvents())
-		p := exclusive(t, pubBus, "x")
+		p := publisher(t, pubBus, "x")
 		wait(t, ctx, p, 1)
 		const n = 10_000
 		packets := make(chan uint64, 1)
