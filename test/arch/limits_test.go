@@ -37,21 +37,21 @@ func TestLimits(t *testing.T) {
 	}{
 		{"lines of code", sum(m.code), 125_883},
 		{"lines of tests", sum(m.tests), 111_603},
-		{"lines that are not Go", m.notGo, 6380},
+		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1967},
 		{"importable names of reliable", m.importable["reliable"], 421},
 		{"importable names of pubsub", m.importable["pubsub"], 287},
 		{"structs named Config", m.configs, 26},
 		{"fields of structs named Config", m.settings, 296},
 		{"core functions that are passed a large object", m.passed, 125},
-		{"lines over 120 columns, without texts", m.long, 556},
+		{"lines over 120 columns, without texts", m.long, 545},
 		{"words of documents", m.words, 99_240},
 	} {
 		within(t, x.what, x.value, x.limit)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
 		"who":       {803, 413},
-		"nobody":    {496, 208},
+		"nobody":    {496, 196},
 		"told":      {680, 164},
 		"he":        {51, 94},
 		"what goes": {270, 78},
