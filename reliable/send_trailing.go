@@ -27,7 +27,7 @@ const (
 type memberPath struct {
 	rtt   rttEstimator
 	asked int    // packets, since trailing.since
-	end   uint64 // of what it has asked for: the latest packet, plus one
+	end   uint64 // the highest sequence that it has requested, plus one
 	next  uint64
 	lost  uint32
 }

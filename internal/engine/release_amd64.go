@@ -4,8 +4,8 @@ package engine
 
 import "sync/atomic"
 
-// storeRelease stores v in p, for a caller that nobody else writes p beside: what it stored before is visible to
-// those who load v. On amd64 that takes no locked instruction, as p.Store does, which waits until all that was stored
+// storeRelease stores v in p, where the caller is the only writer of p: its earlier stores are visible to every
+// goroutine that loads v. On amd64 that takes no locked instruction, as p.Store does, which waits until all that was stored
 // before has left for the cache: a message just was.
 //
 //go:noescape

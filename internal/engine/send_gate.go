@@ -6,7 +6,7 @@ import (
 )
 
 // gate lets one goroutine at a time append to the open packet without the publication's lock, as often as was
-// granted: then somebody has to look at the clock. The zero value is shut. docs/decisions/11-gate.md.
+// granted: the next message takes the lock and reads the clock. The zero value is shut. docs/decisions/11-gate.md.
 type gate struct {
 	state atomic.Uint64 // twice how many may still enter, and 1 while a goroutine is inside
 }
@@ -29,7 +29,7 @@ func (g *gate) left() uint64 { return g.state.Load() >> 1 }
 // open lets so many enter, of a gate that is shut. The caller holds the publication's lock.
 func (g *gate) open(n uint64) { g.state.Store(n << 1) }
 
-// shut waits until nobody is inside, and lets no more enter. It returns how many still could. The caller holds the publication's lock.
+// shut waits until no goroutine is inside, and lets no more enter. It returns how many still could. Under mu.
 //
 // A goroutine that is inside leaves when it has copied a message, unless the kernel or the scheduler has taken its
 // processor away. Then to look on, or to let other goroutines run, which soon want this gate as well, would keep from it what it

@@ -27,7 +27,7 @@ func TestGate(t *testing.T) {
 	}
 	g.open(3)
 	if g.shut() != 3 || g.shut() != 0 || g.enter() != 0 {
-		t.Fatal("a shut gate lets somebody in")
+		t.Fatal("a shut gate lets a goroutine in")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestShutWaits(t *testing.T) {
 		g.leave(1)
 		time.Sleep(time.Millisecond)
 		if !shut.Load() || g.enter() != 0 {
-			t.Error("the gate is not shut, and nobody inside")
+			t.Error("the gate is not shut, and no goroutine is inside")
 		}
 	})
 }

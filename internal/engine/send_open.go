@@ -9,7 +9,7 @@ import (
 
 // open is what was published and has no sequence yet.
 //
-// Most messages are appended without mu, by the goroutine in the gate, until somebody must look at the clock, by p.look.
+// Most messages are appended without mu, by the goroutine in the gate, until p.look reads the clock.
 type open struct {
 	w       *reliable.Writer
 	gate    gate             // a goroutine in it may use w; all else is under mu
