@@ -37,7 +37,6 @@ type Evidence struct {
 	Idle bool
 }
 
-// advice is what is said of one cause or event.
 type advice struct {
 	why string             // the sentence that says what it means; empty: that of pubsub.Causes
 	do  *template.Template // what to do about it, of an Evidence; nil: what pubsub.Causes says
@@ -156,7 +155,6 @@ func because(err string) string {
 	return " (" + said(err, "") + ")"
 }
 
-// reader names the subscription that is too slow.
 func reader(e *Evidence) string {
 	switch {
 	case e.Reader != "" && e.Process != "":

@@ -14,7 +14,6 @@ type News struct {
 	hints map[hintKey]time.Time // that were told, and when they were there last
 }
 
-// hintKey names a hint.
 type hintKey struct{ process, bus, cause, who string }
 
 // hintAgain is how long a hint must have been away to be news again: readers that are too slow
@@ -25,7 +24,6 @@ const hintAgain = time.Minute
 // each answer.
 const maxHints = 4096
 
-// busKey names a bus of a process.
 type busKey struct {
 	pid   int
 	id    string
@@ -46,7 +44,6 @@ type placeKey struct {
 	cause, topic, subscription, publisher, member string
 }
 
-// causeKey names a sum of a record.
 type causeKey struct {
 	minute time.Time
 	cause  string

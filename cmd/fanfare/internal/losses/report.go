@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
@@ -120,6 +120,19 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 	return r
 }
 
+// Buses are those of all processes that answered, with their processes.
+func Buses(seen []inspect.Seen) iter.Seq2[*inspect.Process, *inspect.Bus] {
+	return func(yield func(*inspect.Process, *inspect.Bus) bool) {
+		for _, s := range seen {
+			for i := 0; s.Snapshot != nil && i < len(s.Snapshot.Buses); i++ {
+				if !yield(&s.Snapshot.Process, &s.Snapshot.Buses[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Unanswered says why a process could not be looked at.
 func Unanswered(err error) string {
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
@@ -146,7 +159,6 @@ func (r *Report) Of(k Kind) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Kind != k })
 }
 
-// process takes in the snapshot of a process.
 func (r *Report) process(s *inspect.Snapshot) {
 	p := Process{Name: s.Process.Name(), Buses: len(s.Buses), From: r.To}
 	for i := range s.Buses {
@@ -189,7 +201,6 @@ func (h *host) evidence(f *Finding, address, err string) Evidence {
 	return e
 }
 
-// bus takes in the record of a bus.
 func (r *Report) bus(h *host) {
 	type key struct {
 		event                                 bool
@@ -244,11 +255,15 @@ func stoodStill(of []Finding) {
 // maxStops is how many findings that a process did not run are looked at. It has one.
 const maxStops = 16
 
+// begin begins a finding of the bus.
+func (h *host) begin(kind Kind, cause string, first, last time.Time) Finding {
+	return Finding{Kind: kind, Cause: cause, First: first, Last: last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Why: Why(cause)}
+}
+
 // finding begins one of a loss.
 func (h *host) finding(x *inspect.Loss) Finding {
-	f := Finding{
-		Kind: Lost, Cause: x.Cause, First: x.First, Last: x.Last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Subscription: x.Subscription, Group: x.Group, Leg: x.Leg, Why: Why(x.Cause),
-	}
+	f := h.begin(Lost, x.Cause, x.First, x.Last)
+	f.Subscription, f.Group, f.Leg = x.Subscription, x.Group, x.Leg
 	if x.Event {
 		f.Kind = Happened
 	}
@@ -275,7 +290,6 @@ func (h *host) idle(of *inspect.Loss) bool {
 	})
 }
 
-// take adds a loss.
 func (f *Finding) take(x *inspect.Loss) {
 	if x.First.Before(f.First) {
 		f.First = x.First
@@ -301,9 +315,8 @@ func (f *Finding) take(x *inspect.Loss) {
 
 // older is a finding of losses that are not listed one by one.
 func (h *host) older(o *inspect.OlderLosses) Finding {
-	f := Finding{
-		Kind: Lost, Cause: o.Cause, First: o.First, Last: o.Last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Times: o.Times, Messages: o.Messages, Why: Why(o.Cause),
-	}
+	f := h.begin(Lost, o.Cause, o.First, o.Last)
+	f.Times, f.Messages = o.Times, o.Messages
 	if table[o.Cause].why != "" && Causes()[o.Cause].Label == "" {
 		f.Kind = Happened
 	}
@@ -315,7 +328,6 @@ func (h *host) older(o *inspect.OlderLosses) Finding {
 // lost on the way.
 var quietCauses = []string{"filtered", "slow_consumer"}
 
-// dropped takes in the sums of minutes.
 func (r *Report) dropped(h *host) {
 	causes := make(map[string]int)
 	ways := make(map[string]uint64)
@@ -339,7 +351,7 @@ func (r *Report) dropped(h *host) {
 			if !ok {
 				at = len(r.Findings)
 				causes[c.Cause] = at
-				f := Finding{Kind: Dropped, Cause: c.Cause, First: m.Start, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Why: Why(c.Cause)}
+				f := h.begin(Dropped, c.Cause, m.Start, end)
 				f.Do = Do(c.Cause, h.evidence(&f, "", ""))
 				r.Findings = append(r.Findings, f)
 			}
@@ -379,15 +391,6 @@ func who(name, id, address string) string {
 	text := cmp.Or(name, id)
 	if address != "" {
 		text += " at " + address
-	}
-	return text
-}
-
-// TopicText names the topics of a finding.
-func (f *Finding) TopicText() string {
-	text := strings.Join(f.Topics, ", ")
-	if f.OtherTopics > 0 {
-		text += fmt.Sprintf(" and %d more", f.OtherTopics)
 	}
 	return text
 }

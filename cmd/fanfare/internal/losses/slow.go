@@ -122,35 +122,29 @@ func notRead(state string, of *inspect.SubscriptionFeed) string {
 // slow adds hints about those who read too slowly: here, and elsewhere as publishers here see it.
 // What is lost by that, and who was let go, is in the records.
 func (r *Report) slow(seen []inspect.Seen) {
-	for _, x := range seen {
-		if x.Snapshot == nil {
-			continue
-		}
-		for i := range x.Snapshot.Buses {
-			b := &x.Snapshot.Buses[i]
-			hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: x.Snapshot.Process.Name(), Bus: cmp.Or(b.Name, b.ID)}
-			for j := range b.Subscriptions {
-				s := &b.Subscriptions[j]
-				state, of := SubscriptionState(s)
-				if of == nil {
-					continue
-				}
-				f := hint
-				f.Subscription, f.Publisher, f.Behind = SubscriptionName(s), cmp.Or(of.Name, of.Publisher), uint64(of.Lag)
-				f.Why = notRead(state, of)
-				f.Do = "Make the reader of " + f.Subscription + " in " + f.Process + " faster, or choose another policy for it (option SlowConsumer, sub -slow)."
-				r.Findings = append(r.Findings, f)
+	for p, b := range Buses(seen) {
+		hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: p.Name(), Bus: cmp.Or(b.Name, b.ID)}
+		for j := range b.Subscriptions {
+			s := &b.Subscriptions[j]
+			state, of := SubscriptionState(s)
+			if of == nil {
+				continue
 			}
-			for j := range b.Publications {
-				for k := range b.Publications[j].Subscribers {
-					m := &b.Publications[j].Subscribers[k]
-					if state := SubscriberState(m); state == Holds || state == Behind {
-						f := hint
-						f.Subscriber, f.Group, f.Behind = who(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
-						f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(m.Behind, "packet", "packets"), m.Room)
-						f.Do = "See what keeps " + f.Subscriber + " from reading: fanfare loss and top on its host name the subscription."
-						r.Findings = append(r.Findings, f)
-					}
+			f := hint
+			f.Subscription, f.Publisher, f.Behind = SubscriptionName(s), cmp.Or(of.Name, of.Publisher), uint64(of.Lag)
+			f.Why = notRead(state, of)
+			f.Do = "Make the reader of " + f.Subscription + " in " + f.Process + " faster, or choose another policy for it (option SlowConsumer, sub -slow)."
+			r.Findings = append(r.Findings, f)
+		}
+		for j := range b.Publications {
+			for k := range b.Publications[j].Subscribers {
+				m := &b.Publications[j].Subscribers[k]
+				if state := SubscriberState(m); state == Holds || state == Behind {
+					f := hint
+					f.Subscriber, f.Group, f.Behind = who(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
+					f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(m.Behind, "packet", "packets"), m.Room)
+					f.Do = "See what keeps " + f.Subscriber + " from reading: fanfare loss and top on its host name the subscription."
+					r.Findings = append(r.Findings, f)
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func (r *Report) Coverage() (lines []string) {
 	for _, p := range r.Processes {
 		name := fmt.Sprintf("%s (%s)", p.Name, plural(p.Buses, "bus", "buses"))
 		if late := p.From.Sub(r.From); late > time.Second {
-			name += fmt.Sprintf(" only for %s", span(r.To.Sub(p.From)))
+			name += " only for " + span(r.To.Sub(p.From))
 		}
 		whole = append(whole, name)
 	}
@@ -92,7 +92,6 @@ func (r *Report) Coverage() (lines []string) {
 	return lines
 }
 
-// text is what is being written.
 type text struct {
 	b    strings.Builder
 	zone *time.Location
@@ -115,7 +114,6 @@ func (t *text) finding(f *Finding) {
 	t.row("do", f.Do)
 }
 
-// when is the time of a finding.
 func (t *text) when(f *Finding) string {
 	form := "15:04:05"
 	if f.Kind == Dropped {
@@ -142,8 +140,8 @@ func (f *Finding) Title() string {
 	if f.Messages == 0 {
 		s = ": messages"
 	}
-	if topics := f.TopicText(); topics != "" {
-		s += " of " + topics
+	if len(f.Topics) > 0 {
+		s += " of " + andMore(strings.Join(f.Topics, ", "), f.OtherTopics)
 	}
 	if f.Messages == 0 {
 		s += ", how many cannot be known"
@@ -152,6 +150,14 @@ func (f *Finding) Title() string {
 		s += fmt.Sprintf(", in %d gaps", f.Times)
 	}
 	return s
+}
+
+// andMore is a list of which more are not named.
+func andMore(list string, more int) string {
+	if more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return list
 }
 
 // happened is how often an event happened, and what it has measured.
@@ -169,7 +175,6 @@ func (f *Finding) happened() (s string) {
 	return s
 }
 
-// row writes a row of a finding, in lines of the width.
 func (t *text) row(name, value string) {
 	if value == "" {
 		return
@@ -249,17 +254,10 @@ func span(d time.Duration) string {
 // Where says in which process, bus, subscription and group it was.
 func (f *Finding) Where() string {
 	where := f.Process
-	if f.Bus != "" {
-		where += ", bus " + f.Bus
-	}
-	if f.Subscription != "" {
-		where += ", subscription " + f.Subscription
-	}
-	if f.Group != "" {
-		where += ", group " + f.Group
-	}
-	if f.Leg != "" {
-		where += ", leg " + f.Leg
+	for _, x := range [][2]string{{"bus", f.Bus}, {"subscription", f.Subscription}, {"group", f.Group}, {"leg", f.Leg}} {
+		if x[1] != "" {
+			where += ", " + x[0] + " " + x[1]
+		}
 	}
 	return where
 }

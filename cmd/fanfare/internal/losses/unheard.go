@@ -29,27 +29,21 @@ type Unheard struct {
 // FindUnheard finds them in what the processes of a host say.
 func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 	look := &looker{seen, make(map[sideKey][]pattern.Pattern), maxCompared}
-	for _, s := range seen {
-		if s.Snapshot == nil {
-			continue
-		}
-		for i := range s.Snapshot.Buses {
-			b := &s.Snapshot.Buses[i]
-			for _, publishes := range []bool{true, false} {
-				silent := b.NoPublisher
-				if publishes {
-					silent = b.NoSubscriber
-				}
-				if silent == 0 {
-					continue
-				}
-				u := Unheard{
-					Process: s.Snapshot.Process.Name(), PID: s.Snapshot.Process.PID, Epoch: b.Epoch, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
-					Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: seconds(silent),
-				}
-				look.elsewhere(&u, b)
-				all = append(all, u)
+	for p, b := range Buses(seen) {
+		for _, publishes := range []bool{true, false} {
+			silent := b.NoPublisher
+			if publishes {
+				silent = b.NoSubscriber
 			}
+			if silent == 0 {
+				continue
+			}
+			u := Unheard{
+				Process: p.Name(), PID: p.PID, Epoch: b.Epoch, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
+				Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: seconds(silent),
+			}
+			look.elsewhere(&u, b)
+			all = append(all, u)
 		}
 	}
 	return all
@@ -76,23 +70,17 @@ type sideKey struct {
 func (l *looker) elsewhere(u *Unheard, b *inspect.Bus) {
 	groups := make(map[string]bool)
 	addresses(b, u.Publishes, func(address string) bool { groups[address] = true; return false })
-	for _, s := range l.seen {
-		if s.Snapshot == nil || s.Snapshot.Process.Heard() {
+	for p, x := range Buses(l.seen) {
+		on := interfaceOf(x)
+		if p.Heard() || on == "" || on == u.Interface || !addresses(x, !u.Publishes, func(address string) bool { l.left--; return groups[address] }) {
 			continue
 		}
-		for i := range s.Snapshot.Buses {
-			x := &s.Snapshot.Buses[i]
-			on := interfaceOf(x)
-			if on == "" || on == u.Interface || !addresses(x, !u.Publishes, func(address string) bool { l.left--; return groups[address] }) {
-				continue
-			}
-			if l.overlap(sideKey{b, u.Publishes}, sideKey{x, !u.Publishes}) {
-				u.Elsewhere, u.OtherInterface = fmt.Sprintf("%s in %s", cmp.Or(x.Name, x.ID), s.Snapshot.Process.Name()), on
-				return
-			}
-			if l.left < 0 {
-				return
-			}
+		if l.overlap(sideKey{b, u.Publishes}, sideKey{x, !u.Publishes}) {
+			u.Elsewhere, u.OtherInterface = fmt.Sprintf("%s in %s", cmp.Or(x.Name, x.ID), p.Name()), on
+			return
+		}
+		if l.left < 0 {
+			return
 		}
 	}
 }
@@ -132,7 +120,6 @@ func (l *looker) overlap(a, b sideKey) bool {
 	})
 }
 
-// of are the topics and patterns of a side, those that are valid.
 func (l *looker) of(k sideKey) []pattern.Pattern {
 	all, ok := l.patterns[k]
 	if !ok {
@@ -156,10 +143,7 @@ func (u *Unheard) Cause() string {
 
 // Text says what it is.
 func (u *Unheard) Text() string {
-	names := strings.Join(u.Topics[:min(len(u.Topics), topicsListed)], ", ")
-	if more := len(u.Topics) - topicsListed; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
+	names := andMore(strings.Join(u.Topics[:min(len(u.Topics), topicsListed)], ", "), len(u.Topics)-topicsListed)
 	what, other := "no publisher of "+names, "publishes"
 	if u.Publishes {
 		what, other = "nobody subscribed to "+names, "subscribes"
@@ -186,19 +170,11 @@ func (u *Unheard) Do() string {
 	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", other, u.Interface)
 }
 
-// unheard adds hints.
 func (r *Report) unheard(seen []inspect.Seen) {
 	for _, u := range FindUnheard(seen) {
 		r.Findings = append(r.Findings, Finding{
 			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
-			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For.Seconds(), Why: upperFirst(u.Text()) + ".", Do: u.Do(),
+			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For.Seconds(), Why: strings.ToUpper(u.Text()[:1]) + u.Text()[1:] + ".", Do: u.Do(),
 		})
 	}
-}
-
-func upperFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }
