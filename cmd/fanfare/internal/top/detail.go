@@ -42,7 +42,6 @@ func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
 	return [][2]string{line("nobody heard", "%s", u.Text()), line("what to do", "%s", u.Do())}
 }
 
-// about says how a subscriber does.
 func (s *Subscriber) about() string {
 	text := fmt.Sprintf("%s behind, room for %d more", count(s.Behind, "packet"), s.Room)
 	switch s.State {
@@ -94,7 +93,6 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 	return lines
 }
 
-// hears says what the subscription lacks of publishers.
 func (x *Subscription) hears() string {
 	switch {
 	case x.hearing.Of != nil:
@@ -119,13 +117,13 @@ func (f *Figures) streamDetail(x *Stream) [][2]string {
 		}
 		r := b.repairs()
 		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s)", microText(r.P50), microText(r.P99), microText(r.Max), count(r.Count, "repair")))
-		g := find(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group })
-		lines = append(lines, counterLines("of the group", g.Counters)...)
+		if g := first(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group }); g != nil {
+			lines = append(lines, counterLines("of the group", g.Counters)...)
+		}
 	}
 	return lines
 }
 
-// counterLines are counters by name.
 func counterLines(what string, c inspect.Counters) (lines [][2]string) {
 	for i, name := range slices.Sorted(maps.Keys(c)) {
 		if i == 0 {

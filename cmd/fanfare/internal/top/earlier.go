@@ -1,6 +1,7 @@
 package top
 
 import (
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -14,20 +15,14 @@ type busKey struct {
 	since int64
 }
 
-func keyOf(s *inspect.Snapshot, b *inspect.Bus) busKey {
-	return busKey{s.Process.PID, b.ID, b.Epoch, b.Since.UnixNano()}
+func keyOf(p *inspect.Process, b *inspect.Bus) busKey {
+	return busKey{p.PID, b.ID, b.Epoch, b.Since.UnixNano()}
 }
 
 func busesOf(o Observation) map[busKey]*inspect.Bus {
 	all := make(map[busKey]*inspect.Bus)
-	for _, x := range o.Seen {
-		if x.Snapshot == nil {
-			continue
-		}
-		for i := range x.Snapshot.Buses {
-			b := &x.Snapshot.Buses[i]
-			all[keyOf(x.Snapshot, b)] = b
-		}
+	for p, b := range losses.Buses(o.Seen) {
+		all[keyOf(p, b)] = b
 	}
 	return all
 }
@@ -43,12 +38,22 @@ func byKey[T any, K comparable](list []T, key func(*T) K) map[K]*T {
 	return all
 }
 
-// find returns the element of list for which is is true, or a zero one.
-func find[T any](list []T, is func(*T) bool) *T {
+// first is the first element of a list for which is is true; nil: there is none.
+func first[T any](list []T, is func(*T) bool) *T {
 	for i := range list {
 		if is(&list[i]) {
 			return &list[i]
 		}
 	}
-	return new(T)
+	return nil
+}
+
+// best is the element for which is is true that comes before the others.
+func best[T any](list []T, is func(*T) bool, before func(a, b *T) bool) (best *T) {
+	for i := range list {
+		if x := &list[i]; is(x) && (best == nil || before(x, best)) {
+			best = x
+		}
+	}
+	return best
 }

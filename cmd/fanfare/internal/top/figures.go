@@ -54,7 +54,6 @@ var unknown = Rate(math.NaN())
 
 func (r Rate) known() bool { return !math.IsNaN(float64(r)) }
 
-// MarshalJSON implements json.Marshaler.
 func (r Rate) MarshalJSON() ([]byte, error) {
 	if !r.known() {
 		return []byte("null"), nil
@@ -264,10 +263,8 @@ type Failed struct {
 	Error  string `json:"error"`
 }
 
-// repairs is the time that repairs have taken, zero if there were none.
 func (b *Bus) repairs() inspect.Latency { return orNone(b.Repair) }
 
-// deliveries is the time that deliveries have taken, zero if none was timed.
 func (b *Bus) deliveries() inspect.Latency { return orNone(b.Delivery) }
 
 func orNone(l *inspect.Latency) inspect.Latency {

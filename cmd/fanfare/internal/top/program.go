@@ -92,10 +92,8 @@ func (p *program) observe() tea.Msg {
 	return observed{o, err}
 }
 
-// Init implements tea.Model.
 func (p *program) Init() tea.Cmd { return p.observe }
 
-// Update implements tea.Model.
 func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -126,7 +124,6 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // rates soon.
 const firstLook = 300 * time.Millisecond
 
-// View implements tea.Model.
 func (p *program) View() tea.View {
 	v := tea.NewView(p.s.Text())
 	v.AltScreen, v.WindowTitle = true, "fanfare top"

@@ -44,7 +44,7 @@ func Between(before, now Observation) *Figures {
 		}
 		for j := range s.Buses {
 			b := &s.Buses[j]
-			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(s, b)}, before: &inspect.Bus{}}
+			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(&s.Process, b)}, before: &inspect.Bus{}}
 			if was, ok := earlier[x.of.key]; ok {
 				x.before, x.seconds = was, f.Interval // not by the clock of that process, which may be set
 			}
@@ -94,7 +94,6 @@ func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 	return x.rate(now[name], before[name])
 }
 
-// add adds all rows of a bus.
 func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	row := Bus{
 		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
@@ -135,7 +134,7 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	f.addLosses(x, &row)
 	for i := range x.now.Legs {
 		l := &x.now.Legs[i]
-		was := find(x.before.Legs, func(y *inspect.Leg) bool { return y.URL == l.URL })
+		was := cmp.Or(first(x.before.Legs, func(y *inspect.Leg) bool { return y.URL == l.URL }), new(inspect.Leg))
 		f.Legs = append(f.Legs, Leg{
 			Of: x.of, URL: l.URL, Up: l.Up, Silent: l.Silent, Skew: l.Skew, Rate: x.counted("packets", l.Counters, was.Counters),
 			Lost: l.Counters["lost"], Filled: l.Counters["filled"],
@@ -163,7 +162,6 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	f.Buses = append(f.Buses, row)
 }
 
-// addPublished adds what the bus publishes, and to whom.
 func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 	slow, behind, stuck := make(map[string]int), make(map[string]uint64), make(map[string]float64) // by group
 	earlier := byKey(x.before.Publications, func(p *inspect.Publication) string { return p.Address })
@@ -263,7 +261,6 @@ type unheardKey struct {
 	publishes bool
 }
 
-// addReceived adds the groups and streams that the bus receives.
 func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 	earlier := byKey(x.before.Groups, func(g *inspect.Group) string { return g.Address })
 	lags := lagsOf(x.now)
@@ -307,7 +304,7 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 	}
 	for i := range x.now.Subscriptions {
 		s := &x.now.Subscriptions[i]
-		was := find(x.before.Subscriptions, func(y *inspect.Subscription) bool { return y.Number == s.Number })
+		was := cmp.Or(first(x.before.Subscriptions, func(y *inspect.Subscription) bool { return y.Number == s.Number }), new(inspect.Subscription))
 		r := Subscription{
 			Of: x.of, Number: s.Number, Topics: s.Topics, Policy: s.Policy, Handler: s.Handler, Rate: x.rate(s.Messages, was.Messages), Messages: s.Messages,
 			Pending: s.Pending, Causes: s.Lost, Ended: s.Ended, seen: s,
@@ -329,7 +326,6 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 	}
 }
 
-// subscriptionState is how a subscription does.
 func subscriptionState(s *inspect.Subscription, r *Subscription, losing map[string]bool) string {
 	state, _ := losses.SubscriptionState(s)
 	switch {
@@ -349,7 +345,7 @@ func subscriptionState(s *inspect.Subscription, r *Subscription, losing map[stri
 
 func (f *Figures) addLosses(x *pair, row *Bus) {
 	for _, c := range x.now.Causes {
-		was := find(x.before.Causes, func(y *inspect.Cause) bool { return y.Cause == c.Cause })
+		was := cmp.Or(first(x.before.Causes, func(y *inspect.Cause) bool { return y.Cause == c.Cause }), new(inspect.Cause))
 		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped), Do: losses.DoAt(c.Cause, x.now, x.of.Process, f.Host.ReceiveBufferMax)}
 		if c.Cause == "socket_overflow" {
 			row.SocketDrops, row.DropRate = c.Dropped, l.Rate

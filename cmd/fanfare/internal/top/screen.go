@@ -126,7 +126,6 @@ func lostText(t *Total) string {
 	return si(float64(t.LostMessages))
 }
 
-// tabs is the line of views.
 func (s *Screen) tabs(w *writer) {
 	var all []string
 	total := 0
@@ -154,7 +153,6 @@ func (s *Screen) tabs(w *writer) {
 	w.line(reversed, fit(strings.Join(all, ""), s.Width, false))
 }
 
-// table writes columns and the rows around the selected one.
 func (s *Screen) table(w *writer, t *table, rows []row, at int) {
 	by, ok := s.sort[s.view]
 	if !ok {
@@ -247,7 +245,6 @@ func layout(t *table, rows []row, room, by int) []shownColumn {
 	return cols
 }
 
-// joined is a line of columns.
 func joined(cols []shownColumn, cell func(index int) string) string {
 	var parts []string
 	for _, c := range cols {
@@ -256,7 +253,6 @@ func joined(cols []shownColumn, cell func(index int) string) string {
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// details writes what is known of one row.
 func (s *Screen) details(w *writer, r row, room int) {
 	lines := detailLines(r.detail(), s.Width)
 	s.scroll = min(s.scroll, max(0, len(lines)-room))
@@ -279,7 +275,6 @@ func detailLines(detail [][2]string, columns int) (lines []string) {
 	return lines
 }
 
-// footer is the line of keys.
 func (s *Screen) footer() string {
 	switch {
 	case s.typing:
@@ -361,7 +356,6 @@ func (w *writer) lines(all []string) {
 	}
 }
 
-// wrap adds a text in as many lines as it takes.
 func (w *writer) wrap(text string) { w.lines(losses.Wrap(text, w.width)) }
 
 // fill adds empty lines, up to n, or takes away those that are too many.
@@ -372,7 +366,4 @@ func (w *writer) fill(n int) {
 	w.out = w.out[:max(0, min(len(w.out), n))]
 }
 
-// text is all lines, n at most.
-func (w *writer) text(n int) string {
-	return strings.Join(w.out[max(0, len(w.out)-max(n, 1)):], "\n")
-}
+func (w *writer) text(n int) string { return strings.Join(w.out[max(0, len(w.out)-max(n, 1)):], "\n") }

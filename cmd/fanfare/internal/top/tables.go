@@ -36,6 +36,15 @@ type row struct {
 	detail func() [][2]string
 }
 
+// addRows adds a row for each of a list: fill makes its key, cells and level.
+func addRows[T any](t *table, list []T, detail func(*T) [][2]string, fill func(*T, *row)) {
+	for i := range list {
+		r := row{detail: func() [][2]string { return detail(&list[i]) }}
+		fill(&list[i], &r)
+		t.rows = append(t.rows, r)
+	}
+}
+
 type cell struct {
 	text  string
 	value float64 // of a number
@@ -99,9 +108,8 @@ func (f *Figures) topicTable() table {
 	t := table{name: "topics", sort: 2, empty: "nothing is published or subscribed to here", columns: []column{
 		{"", false, 0, 3}, {"TOPIC", false, 0, 0}, {"MSG/S", true, 0, 0}, {"MESSAGES", true, 3, 0}, {"LOST", true, 1, 0}, {"BEHIND", true, 1, 0}, {"PEERS", true, 2, 0}, {"STATE", false, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
-	for i := range f.Topics {
-		x := &f.Topics[i]
-		r := row{key: fmt.Sprint("pub ", x.key, x.Group, x.Topic), detail: func() [][2]string { return f.topicDetail(x) }}
+	addRows(&t, f.Topics, f.topicDetail, func(x *Topic, r *row) {
+		r.key = fmt.Sprint("pub ", x.key, x.Group, x.Topic)
 		state := stateOK
 		if x.Stuck > 0 {
 			state, r.level = losses.SendsNothing+" for "+duration(x.Stuck), alarm
@@ -113,11 +121,9 @@ func (f *Figures) topicTable() table {
 			state, r.level = unheardText(u)
 		}
 		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), whole(x.Messages), text("-"), whole(x.Behind), whole(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
-		t.rows = append(t.rows, r)
-	}
-	for i := range f.Subscriptions {
-		x := &f.Subscriptions[i]
-		r := row{key: fmt.Sprint("sub ", x.key, x.Number), detail: func() [][2]string { return f.subscriptionDetail(x) }}
+	})
+	addRows(&t, f.Subscriptions, f.subscriptionDetail, func(x *Subscription, r *row) {
+		r.key = fmt.Sprint("sub ", x.key, x.Number)
 		state := x.State
 		switch x.State {
 		case losses.Ended, stateLosing:
@@ -143,8 +149,7 @@ func (f *Figures) topicTable() table {
 			lost = cell{"?", 0.5} // how many is not known
 		}
 		r.cells = []cell{text("sub"), text(topicsText(x.Topics, x.seen.TopicsLeftOut)), rate(x.Rate), whole(x.Messages), lost, whole(uint64(x.Pending)), whole(uint64(x.Peers)), text(state), text(x.Process), text(x.Bus)}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 
@@ -172,9 +177,8 @@ func (f *Figures) streamTable() table {
 	t := table{name: "streams", sort: 2, empty: "no publisher is heard here", columns: []column{
 		{"PUBLISHER", false, 0, 24}, {"GROUP", false, 2, 0}, {"PKT/S", true, 0, 0}, {"REPAIRED/S", true, 1, 0}, {"MISSING", true, 1, 0}, {"LOST", true, 0, 0}, {"LAG", true, 1, 0}, {"STATE", false, 2, 0}, {"PACKETS", true, 4, 0}, {"RECEIVED BY", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
-	for i := range f.Streams {
-		x := &f.Streams[i]
-		r := row{key: fmt.Sprint(x.key, x.Group, x.ID, x.Epoch), detail: func() [][2]string { return f.streamDetail(x) }}
+	addRows(&t, f.Streams, f.streamDetail, func(x *Stream, r *row) {
+		r.key = fmt.Sprint(x.key, x.Group, x.ID, x.Epoch)
 		state := stateOK
 		if x.LostFor > 0 {
 			state = "lost " + duration(x.LostFor) + " ago"
@@ -183,8 +187,7 @@ func (f *Figures) streamTable() table {
 			r.level = warn
 		}
 		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), whole(uint64(x.Missing)), whole(x.Lost), whole(uint64(x.Lag)), text(state), whole(x.Packets), text(x.Process), text(x.Bus)}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 
@@ -192,9 +195,8 @@ func (f *Figures) subscriberTable() table {
 	t := table{name: "subscribers", sort: 1, empty: "no publisher here has a subscriber", columns: []column{
 		{"SUBSCRIBER", false, 0, 28}, {"BEHIND", true, 0, 0}, {"HELD FOR", true, 0, 0}, {"STATE", false, 0, 0}, {"ADDRESS", false, 2, 0}, {"GROUP", false, 3, 0}, {"ROOM", true, 4, 0}, {"HEARD", true, 4, 0}, {"PUBLISHER", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
-	for i := range f.Subscribers {
-		x := &f.Subscribers[i]
-		r := row{key: fmt.Sprint(x.key, x.Group, x.ID), detail: func() [][2]string { return f.subscriberDetail(x) }}
+	addRows(&t, f.Subscribers, f.subscriberDetail, func(x *Subscriber, r *row) {
+		r.key = fmt.Sprint(x.key, x.Group, x.ID)
 		if x.State == losses.Gone {
 			r.key += x.Subscriber // its id is not known any more
 		}
@@ -205,8 +207,7 @@ func (f *Figures) subscriberTable() table {
 			r.level = warn
 		}
 		r.cells = []cell{text(x.Subscriber), whole(x.Behind), since(x.HeldFor), text(x.State), text(x.Address), text(x.Group), whole(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 
@@ -214,15 +215,13 @@ func (f *Figures) groupTable() table {
 	t := table{name: "groups", sort: 0, empty: "no group is in use", columns: []column{
 		{"GROUP", false, 0, 0}, {"PUBLISHED BY", false, 0, 0}, {"SUBSCRIBED BY", false, 0, 0}, {"OUT PKT/S", true, 1, 0}, {"IN PKT/S", true, 1, 0}, {"REPAIRS/S", true, 2, 0}, {"NAKS/S", true, 3, 0}, {"INTERFACE", false, 2, 12},
 	}}
-	for i := range f.Groups {
-		x := &f.Groups[i]
-		r := row{key: x.Group + " " + x.Interface, detail: func() [][2]string { return f.groupDetail(x) }}
+	addRows(&t, f.Groups, f.groupDetail, func(x *Group, r *row) {
+		r.key = x.Group + " " + x.Interface
 		if x.Unjoined > 0 {
 			r.level = alarm
 		}
 		r.cells = []cell{text(x.Group), names(x.Publishers), names(x.Subscribers), rate(x.SentRate), rate(x.Received), rate(x.RepairRate), rate(x.NAKRate), text(x.Interface)}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 
@@ -230,9 +229,8 @@ func (f *Figures) lossTable() table {
 	t := table{name: "losses", sort: 1, empty: "nothing was dropped or lost", columns: []column{
 		{"CAUSE", false, 0, 0}, {"DROPPED/S", true, 0, 0}, {"DROPPED", true, 1, 0}, {"LOST PACKETS", true, 2, 0}, {"GAPS", true, 2, 0}, {"LOST MESSAGES", true, 0, 0}, {"PROCESS", false, 1, 24}, {"WHAT TO DO", false, 3, 0},
 	}}
-	for i := range f.Losses {
-		x := &f.Losses[i]
-		r := row{key: fmt.Sprint(x.key, x.Cause.Cause), detail: func() [][2]string { return f.lossDetail(x) }}
+	addRows(&t, f.Losses, f.lossDetail, func(x *Loss, r *row) {
+		r.key = fmt.Sprint(x.key, x.Cause.Cause)
 		switch {
 		case x.Gaps > 0 || x.Lost > 0:
 			r.level = alarm
@@ -240,8 +238,7 @@ func (f *Figures) lossTable() table {
 			r.level = warn
 		}
 		r.cells = []cell{text(x.Cause.Cause), rate(x.Rate), whole(x.Dropped), whole(x.Lost), whole(x.Gaps), whole(x.Messages), text(x.Process), text(x.Do)}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 
@@ -249,9 +246,8 @@ func (f *Figures) busTable() table {
 	t := table{name: "buses", sort: 0, empty: "no process here has a bus", columns: []column{
 		{"PROCESS", false, 0, 24}, {"BUS", false, 1, 20}, {"STATE", false, 0, 0}, {"OUT MSG/S", true, 1, 0}, {"IN MSG/S", true, 1, 0}, {"IN PKT/S", true, 3, 0}, {"SOCKET DROPS", true, 1, 0}, {"DROPS/S", true, 2, 0}, {"BUFFER", true, 2, 0}, {"REPAIR P99", true, 3, 0}, {"DELIVERY P99", true, 2, 0}, {"FABRIC", false, 2, 0},
 	}}
-	for i := range f.Buses {
-		x := &f.Buses[i]
-		r := row{key: fmt.Sprint(x.key), detail: func() [][2]string { return f.busDetail(x) }}
+	addRows(&t, f.Buses, f.busDetail, func(x *Bus, r *row) {
+		r.key = fmt.Sprint(x.key)
 		switch {
 		case x.State == stateFailed || x.State == stateBusy:
 			r.level = alarm
@@ -263,8 +259,7 @@ func (f *Figures) busTable() table {
 			buffer = cell{bytesText(float64(n)), float64(n)}
 		}
 		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.SocketDrops), rate(x.DropRate), buffer, micro(x.repairs().P99), micro(x.deliveries().P99), text(strings.Join(x.URLs, " "))}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 
@@ -272,9 +267,8 @@ func (f *Figures) legTable() table {
 	t := table{name: "legs", sort: 0, empty: "no bus has several legs", columns: []column{
 		{"LEG", false, 0, 0}, {"STATE", false, 0, 0}, {"PKT/S", true, 0, 0}, {"LOST", true, 1, 0}, {"FILLED", true, 1, 0}, {"BEHIND", true, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 3, 20},
 	}}
-	for i := range f.Legs {
-		x := &f.Legs[i]
-		r := row{key: fmt.Sprint(x.key, x.URL), detail: func() [][2]string { return f.legDetail(x) }}
+	addRows(&t, f.Legs, f.legDetail, func(x *Leg, r *row) {
+		r.key = fmt.Sprint(x.key, x.URL)
 		state := "up"
 		switch {
 		case !x.Up:
@@ -283,8 +277,7 @@ func (f *Figures) legTable() table {
 			state, r.level = fmt.Sprintf("%d silent", x.Silent), alarm
 		}
 		r.cells = []cell{text(x.URL), text(state), rate(x.Rate), whole(x.Lost), whole(x.Filled), micro(x.Skew), text(x.Process), text(x.Bus)}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 
@@ -292,10 +285,9 @@ func (f *Figures) eventTable() table {
 	t := table{name: "events", sort: 0, empty: "nothing has happened yet", columns: []column{
 		{"AGO", true, 0, 0}, {"EVENT", false, 0, 0}, {"PROCESS", false, 1, 24},
 	}}
-	for i := range f.Events {
-		x := &f.Events[i]
+	addRows(&t, f.Events, f.eventDetail, func(x *Event, r *row) {
 		ago := max(0, f.Time.Sub(x.Event.Time))
-		r := row{key: fmt.Sprint(x.key, x.Event.Sequence), detail: func() [][2]string { return f.eventDetail(x) }}
+		r.key = fmt.Sprint(x.key, x.Event.Sequence)
 		switch x.Event.Kind {
 		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned", "no_subscriber_heard", "no_publisher_heard", "config_differs":
 		case "publisher_lost", "group_lost", "group_failed", "leg_down", "subscriber_released", "released_by_a_publisher", "subscription_evicted":
@@ -304,8 +296,7 @@ func (f *Figures) eventTable() table {
 			r.level = warn
 		}
 		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, text(x.Event.Text), text(x.Process)}
-		t.rows = append(t.rows, r)
-	}
+	})
 	return t
 }
 

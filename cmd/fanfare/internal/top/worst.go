@@ -15,53 +15,45 @@ func (f *Figures) worst() (level, string) {
 	for _, x := range f.Failed {
 		return alarm, fmt.Sprintf("%s: %s", printable(process(x.Socket)), printable(x.Error))
 	}
-	for _, b := range f.Buses {
-		if b.State == stateFailed || b.State == stateBusy {
-			return alarm, fmt.Sprintf("%s: %s", printable(b.Process), printable(b.Problem))
-		}
+	if b := first(f.Buses, func(b *Bus) bool { return b.State == stateFailed || b.State == stateBusy }); b != nil {
+		return alarm, fmt.Sprintf("%s: %s", printable(b.Process), printable(b.Problem))
 	}
 	if text := f.losing(); text != "" {
 		return alarm, text
 	}
-	for _, g := range f.Groups {
-		if g.Unjoined > 0 {
-			return alarm, fmt.Sprintf("group %s is subscribed to and not joined: nothing of it is heard", printable(g.Group))
-		}
+	if g := first(f.Groups, func(g *Group) bool { return g.Unjoined > 0 }); g != nil {
+		return alarm, fmt.Sprintf("group %s is subscribed to and not joined: nothing of it is heard", printable(g.Group))
 	}
-	for i := range f.Topics {
-		if x := &f.Topics[i]; x.Stuck > 0 {
-			return alarm, fmt.Sprintf("%s: nothing of %s could be sent for %s: %s", printable(x.Process), printable(x.Topic), duration(x.Stuck), f.whyStuck(&x.Of))
-		}
+	if x := first(f.Topics, func(x *Topic) bool { return x.Stuck > 0 }); x != nil {
+		return alarm, fmt.Sprintf("%s: nothing of %s could be sent for %s: %s", printable(x.Process), printable(x.Topic), duration(x.Stuck), f.whyStuck(&x.Of))
 	}
-	if text := f.silenced(); text != "" {
-		return alarm, text
+	silenced := best(f.Subscriptions, func(x *Subscription) bool { return x.hearing.Silenced() },
+		func(a, b *Subscription) bool { return a.LostFor < b.LostFor })
+	if silenced != nil {
+		return alarm, silenced.unheardText()
 	}
-	var slow *Subscriber
-	for i := range f.Subscribers {
-		if x := &f.Subscribers[i]; (x.State == losses.Holds && x.HeldFor > 1 || x.State == losses.Released) && (slow == nil || x.HeldFor > slow.HeldFor) {
-			slow = x
-		}
-	}
+	slow := best(f.Subscribers, func(x *Subscriber) bool {
+		return x.State == losses.Holds && x.HeldFor > 1 || x.State == losses.Released
+	},
+		func(a, b *Subscriber) bool { return a.HeldFor > b.HeldFor })
 	if slow != nil {
-		return alarm, fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(slow.Subscriber), printable(slow.Process), printable(slow.about()))
+		return alarm, slow.slowText()
 	}
-	for _, l := range f.Legs {
-		if !l.Up || l.Silent > 0 {
-			return alarm, fmt.Sprintf("leg %s of %s does not carry what it should", printable(l.URL), printable(l.Process))
-		}
+	if l := first(f.Legs, func(l *Leg) bool { return !l.Up || l.Silent > 0 }); l != nil {
+		return alarm, fmt.Sprintf("leg %s of %s does not carry what it should", printable(l.URL), printable(l.Process))
 	}
 	if text := f.suspicious(); text != "" {
 		return warn, text
 	}
 	if f.Total.SocketDropRate > 0 {
-		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), f.overflowAdvice())
-	}
-	var most *Loss
-	for i := range f.Losses {
-		if x := &f.Losses[i]; x.Rate > 0 && x.Cause.Cause != "filtered" && (most == nil || x.Rate > most.Rate) {
-			most = x
+		do := "" // about the first socket that overflows
+		if x := first(f.Losses, func(x *Loss) bool { return x.Cause.Cause == "socket_overflow" && x.Rate > 0 }); x != nil {
+			do = printable(x.Do)
 		}
+		return warn, fmt.Sprintf("sockets overflow: %s datagrams/s. %s", si(float64(f.Total.SocketDropRate)), do)
 	}
+	most := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause.Cause != "filtered" },
+		func(a, b *Loss) bool { return a.Rate > b.Rate })
 	if most != nil {
 		return warn, fmt.Sprintf("dropped: %s, %s packets/s at %s", most.Cause.Cause, si(float64(most.Rate)), printable(most.Process))
 	}
@@ -107,67 +99,45 @@ func (f *Figures) losing() string {
 
 // whyStuck is what a bus has said last of why it can send nothing.
 func (f *Figures) whyStuck(of *Of) string {
-	for i := range f.Events { // the newest first
-		if e := &f.Events[i]; e.Of.key == of.key && e.Event.Kind == "cannot_send" {
-			return printable(e.Event.Text)
-		}
+	// The newest is the first.
+	if e := first(f.Events, func(e *Event) bool { return e.Of.key == of.key && e.Event.Kind == "cannot_send" }); e != nil {
+		return printable(e.Event.Text)
 	}
 	return "its log says why"
 }
 
-// silenced names the subscription that has lost its publisher last, where that is to be looked at.
-// Empty: none has.
-func (f *Figures) silenced() string {
-	var last *Subscription
-	for i := range f.Subscriptions {
-		if x := &f.Subscriptions[i]; x.hearing.Silenced() && (last == nil || x.LostFor < last.LostFor) {
-			last = x
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return printable(last.Process + ": " + last.hearing.Text(last.seen))
+// unheardText says what the subscription lacks of publishers.
+func (x *Subscription) unheardText() string {
+	return printable(x.Process + ": " + x.hearing.Text(x.seen))
+}
+
+func (s *Subscriber) slowText() string {
+	return fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(s.Subscriber), printable(s.Process), printable(s.about()))
 }
 
 // suspicious says what may become bad, or already is for somebody: readers that are too slow,
 // buses that cannot hear each other, or have one name.
 func (f *Figures) suspicious() string {
-	for i := range f.Subscribers {
-		if x := &f.Subscribers[i]; x.State == losses.Silent || x.State == losses.Gone {
-			return fmt.Sprintf("%s: %s, subscriber of %s: %s", x.State, printable(x.Subscriber), printable(x.Process), printable(x.about()))
-		}
+	if x := first(f.Subscribers, func(x *Subscriber) bool { return x.State == losses.Silent || x.State == losses.Gone }); x != nil {
+		return fmt.Sprintf("%s: %s, subscriber of %s: %s", x.State, printable(x.Subscriber), printable(x.Process), printable(x.about()))
 	}
-	for i := range f.Subscribers {
-		if x := &f.Subscribers[i]; x.State == losses.Behind || x.State == losses.Holds {
-			return fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(x.Subscriber), printable(x.Process), printable(x.about()))
-		}
+	if x := first(f.Subscribers, func(x *Subscriber) bool { return x.State == losses.Behind || x.State == losses.Holds }); x != nil {
+		return x.slowText()
 	}
-	for i := range f.Subscriptions {
-		if x := &f.Subscriptions[i]; x.State == losses.Behind {
-			return fmt.Sprintf("slow: the reader of %s in %s has %s not read", printable(strings.Join(x.Topics, " ")), printable(x.Process), count(x.Pending, "packet"))
-		}
+	if x := first(f.Subscriptions, func(x *Subscription) bool { return x.State == losses.Behind }); x != nil {
+		return fmt.Sprintf("slow: the reader of %s in %s has %s not read", printable(strings.Join(x.Topics, " ")), printable(x.Process), count(x.Pending, "packet"))
 	}
-	for i := range f.Subscriptions {
-		if x := &f.Subscriptions[i]; x.hearing.Why != "" {
-			return printable(x.Process + ": " + x.hearing.Text(x.seen))
-		}
+	if x := first(f.Subscriptions, func(x *Subscription) bool { return x.hearing.Why != "" }); x != nil {
+		return x.unheardText()
 	}
-	for i := range f.Events {
-		e := &f.Events[i]
-		if f.Time.Sub(e.Event.Time) < time.Minute && (e.Event.Kind == "config_mismatch" || e.Event.Kind == "duplicate_name") {
-			return fmt.Sprintf("%s: %s", printable(e.Process), printable(e.Event.Text))
-		}
+	e := first(f.Events, func(e *Event) bool {
+		return f.Time.Sub(e.Event.Time) < time.Minute && (e.Event.Kind == "config_mismatch" || e.Event.Kind == "duplicate_name")
+	})
+	if e != nil {
+		return fmt.Sprintf("%s: %s", printable(e.Process), printable(e.Event.Text))
 	}
-	for i := range f.unheard {
-		if u := &f.unheard[i]; u.Elsewhere != "" {
-			return printable(u.Text())
-		}
+	if u := first(f.unheard, func(u *losses.Unheard) bool { return u.Elsewhere != "" }); u != nil {
+		return printable(u.Text())
 	}
 	return ""
-}
-
-// overflowAdvice is what to do about the first socket that overflows.
-func (f *Figures) overflowAdvice() string {
-	return printable(find(f.Losses, func(x *Loss) bool { return x.Cause.Cause == "socket_overflow" && x.Rate > 0 }).Do)
 }
