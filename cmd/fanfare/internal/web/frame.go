@@ -7,23 +7,11 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
-// Point is what is drawn over time: one second of it. Rates are per second. It is an array
-// in JSON, in the order of its fields.
-type Point struct {
-	At                                    int64 // milliseconds since 1970
-	Published, Delivered                  float64
-	Missing, Repaired                     float64 // packets
-	Lost                                  float64 // messages, or gaps of unknown size, for good
-	Fabric, Overflow, Slow, Other         float64 // packets, by cause
-	RepairP50, RepairP90, RepairP99, RTT  float64 // microseconds; 0: none
-	DeliveryP50, DeliveryP90, DeliveryP99 float64
-}
-
 // Frame is what browsers are told each second. What comes from the wire may be hostile:
 // the page shows it as text.
 type Frame struct {
 	Sequence  uint64    `json:"sequence"`
-	Point     []float64 `json:"point"`
+	Point     []float64 `json:"point"` // milliseconds since 1970, the rates of counters, and times in microseconds (point)
 	Verdict   string    `json:"verdict"`
 	Lost      uint64    `json:"lost"` // gaps of the last hour
 	Findings  []finding `json:"findings"`
@@ -90,7 +78,7 @@ const (
 	maxPoints    = 900
 )
 
-// numbers is how many a Point has.
+// numbers is how many a point has.
 const numbers = 17
 
 // marshal is the frame as browsers are told it. One that cannot be written is told of in its place:

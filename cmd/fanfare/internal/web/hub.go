@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -38,13 +39,9 @@ func (h *hub) tell(f *Frame, text []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.points = append(h.points, f.Point)
-	if n := len(h.points) - maxPoints; n > 0 {
-		h.points = append(h.points[:0], h.points[n:]...)
-	}
+	h.points = slices.Delete(h.points, 0, max(0, len(h.points)-maxPoints))
 	h.events = append(h.events, f.Events...)
-	if n := len(h.events) - maxEvents; n > 0 {
-		h.events = append(h.events[:0], h.events[n:]...)
-	}
+	h.events = slices.Delete(h.events, 0, max(0, len(h.events)-maxEvents))
 	h.last = text
 	for c := range h.clients {
 		select {

@@ -15,12 +15,27 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// totals are the counters that rates are made of.
+// counter is the place of a counter in totals, and of its rate in a point, from the second on.
+type counter int
+
+const (
+	published counter = iota // messages
+	delivered
+	missing // packets
+	repaired
+	lost   // messages, or gaps of unknown size, for good
+	fabric // packets, by cause, as those that follow
+	overflow
+	slowReader
+	other
+	counters
+)
+
+// totals are what rates are made of.
 type totals struct {
-	published, delivered, missing, repaired, lost uint64
-	fabric, overflow, slow, other                 uint64
-	repairs, deliveries                           []histogram.Bucket
-	rtt                                           float64
+	n                   [counters]uint64
+	repairs, deliveries []histogram.Bucket
+	rtt                 float64
 }
 
 // busKey names a bus of a process.
@@ -73,10 +88,11 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	for i := range seen {
 		s := &seen[i]
 		if s.Err != nil {
-			f.Processes = append(f.Processes, m.unread(s))
-			if name, ok := m.names[s.Socket]; ok {
+			name, known := m.names[s.Socket]
+			if known {
 				names[s.Socket] = name
 			}
+			f.Processes = append(f.Processes, process{Name: cmp.Or(name, s.Socket), Error: losses.Unanswered(s.Err), Buses: []bus{}})
 			continue
 		}
 		names[s.Socket] = s.Snapshot.Process.Name()
@@ -96,14 +112,9 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	f.Map = draw(seen, now)
 	m.flow(&f.Map, now, seconds)
 	m.buses, m.names, m.at, m.first = buses, names, now, false
+	rank := func(s slow) int { return slices.Index([]string{"loses", s.State}, s.State) } // who loses for good comes first
 	slices.SortStableFunc(f.Slow, func(a, b slow) int {
-		if a, b := a.State == "loses", b.State == "loses"; a != b { // who loses for good comes first
-			if a {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(b.Behind, a.Behind)
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Behind, a.Behind))
 	})
 	f.Slow = f.Slow[:min(len(f.Slow), maxSlow)]
 	slices.SortStableFunc(f.Events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
@@ -140,11 +151,6 @@ func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
 	}
 }
 
-// unread is a process that did not answer.
-func (m *model) unread(s *inspect.Seen) process {
-	return process{Name: cmp.Or(m.names[s.Socket], s.Socket), Error: losses.Unanswered(s.Err), Buses: []bus{}}
-}
-
 // bus takes in one bus, and adds to sum what it has counted since it was seen last.
 func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
 	s := of.Snapshot
@@ -167,7 +173,8 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 		grown := t.since(&old.totals)
 		sum.add(&grown)
 		if seconds > 0 {
-			x.Published, x.Delivered, x.Missing = float64(grown.published)/seconds, float64(grown.delivered)/seconds, float64(grown.missing)/seconds
+			rate := func(c counter) float64 { return float64(grown.n[c]) / seconds }
+			x.Published, x.Delivered, x.Missing = rate(published), rate(delivered), rate(missing)
 		}
 	}
 	now := before{totals: t, event: old.event, socket: of.Socket}
@@ -183,34 +190,32 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	return x
 }
 
-// totalsOf adds up what a bus has counted.
+// causeCounters are where the drops of a cause count, if not as others.
+var causeCounters = map[string]counter{
+	"fabric": fabric, "socket_overflow": overflow, "receive_queue_empty": overflow, "slow_consumer": slowReader, "overrun": slowReader,
+}
+
 func totalsOf(b *inspect.Bus) totals {
 	t := totals{repairs: b.Repair.Buckets, deliveries: b.Delivery.Buckets}
 	for i := range b.Publications {
 		p := &b.Publications[i]
-		t.published += p.Counters["messages_sent"]
+		t.n[published] += p.Counters["messages_sent"]
 		t.rtt = max(t.rtt, p.RTT)
 	}
 	for i := range b.Subscriptions {
-		t.delivered += b.Subscriptions[i].Messages
+		t.n[delivered] += b.Subscriptions[i].Messages
 	}
 	for i := range b.Groups {
 		c := b.Groups[i].Counters
-		t.missing += c["missing"]
-		t.repaired += c["repaired"] + c["late"]
+		t.n[missing] += c["missing"]
+		t.n[repaired] += c["repaired"] + c["late"]
 	}
 	for _, c := range b.Causes {
-		t.lost += max(c.Messages, c.Gaps)
-		switch c.Cause {
-		case "fabric":
-			t.fabric += c.Dropped
-		case "socket_overflow", "receive_queue_empty":
-			t.overflow += c.Dropped
-		case "slow_consumer", "overrun":
-			t.slow += c.Dropped
-		case "filtered":
-		default:
-			t.other += c.Dropped
+		t.n[lost] += max(c.Messages, c.Gaps)
+		if at, known := causeCounters[c.Cause]; known {
+			t.n[at] += c.Dropped
+		} else if c.Cause != "filtered" {
+			t.n[other] += c.Dropped
 		}
 	}
 	return t
@@ -218,41 +223,33 @@ func totalsOf(b *inspect.Bus) totals {
 
 // since is how much more it is than before.
 func (t totals) since(old *totals) totals {
-	grew := func(now, old uint64) uint64 { return max(now, old) - old }
-	return totals{
-		grew(t.published, old.published), grew(t.delivered, old.delivered), grew(t.missing, old.missing), grew(t.repaired, old.repaired), grew(t.lost, old.lost),
-		grew(t.fabric, old.fabric), grew(t.overflow, old.overflow), grew(t.slow, old.slow), grew(t.other, old.other), histogram.Since(t.repairs, old.repairs), histogram.Since(t.deliveries, old.deliveries), t.rtt,
+	for i, n := range old.n {
+		t.n[i] = max(t.n[i], n) - n
 	}
+	t.repairs, t.deliveries = histogram.Since(t.repairs, old.repairs), histogram.Since(t.deliveries, old.deliveries)
+	return t
 }
 
 func (t *totals) add(x *totals) {
-	t.published = inspect.Plus(t.published, x.published)
-	t.delivered = inspect.Plus(t.delivered, x.delivered)
-	t.missing = inspect.Plus(t.missing, x.missing)
-	t.repaired = inspect.Plus(t.repaired, x.repaired)
-	t.lost = inspect.Plus(t.lost, x.lost)
-	t.fabric = inspect.Plus(t.fabric, x.fabric)
-	t.overflow = inspect.Plus(t.overflow, x.overflow)
-	t.slow = inspect.Plus(t.slow, x.slow)
-	t.other = inspect.Plus(t.other, x.other)
+	for i, n := range x.n {
+		t.n[i] = inspect.Plus(t.n[i], n)
+	}
 	t.rtt = max(t.rtt, x.rtt)
 	t.repairs, t.deliveries = histogram.Sum(t.repairs, x.repairs), histogram.Sum(t.deliveries, x.deliveries)
 }
 
 // point is what was counted in seconds. Without a time there are no rates.
 func (t *totals) point(now time.Time, seconds float64) []float64 {
-	rate := func(n uint64) float64 {
-		if seconds == 0 {
-			return 0
+	all := []float64{float64(now.UnixMilli())}
+	for _, n := range t.n {
+		rate := 0.0
+		if seconds > 0 {
+			rate = float64(n) / seconds
 		}
-		return float64(n) / seconds
+		all = append(all, rate)
 	}
 	at := func(of []histogram.Bucket, p float64) float64 { return histogram.Quantile(of, p/100) * 1e6 }
-	return []float64{
-		float64(now.UnixMilli()), rate(t.published), rate(t.delivered), rate(t.missing), rate(t.repaired), rate(t.lost),
-		rate(t.fabric), rate(t.overflow), rate(t.slow), rate(t.other), at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt,
-		at(t.deliveries, 50), at(t.deliveries, 90), at(t.deliveries, 99),
-	}
+	return append(all, at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt, at(t.deliveries, 50), at(t.deliveries, 90), at(t.deliveries, 99))
 }
 
 // slowOf are those who are slow, or lose for good because of that: of a bus's subscribers, and of
@@ -277,22 +274,21 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	for i := range b.Subscriptions {
 		s := &b.Subscriptions[i]
 		if state, p := losses.SubscriptionState(s); p != nil {
-			all = append(all, slow{Who: shortTopics(s.Topics), What: "behind " + cmp.Or(p.Name, p.Publisher), State: state, Behind: uint64(p.Lag), For: p.Unread, Where: where})
+			all = append(all, slow{Who: strings.Join(s.Topics[:min(len(s.Topics), 3)], " "), What: "behind " + cmp.Or(p.Name, p.Publisher), State: state, Behind: uint64(p.Lag), For: p.Unread, Where: where})
 		}
 	}
 	for _, x := range losses.LostLately(b, now) {
 		if losses.ByReading(x.Cause) {
-			what := "lost messages of " + cmp.Or(x.PublisherName, x.Publisher, "others")
+			what := "lost messages"
 			if x.Messages > 0 {
-				what = fmt.Sprintf("lost %d messages of %s", x.Messages, cmp.Or(x.PublisherName, x.Publisher, "others"))
+				what = fmt.Sprintf("lost %d messages", x.Messages)
 			}
+			what += " of " + cmp.Or(x.PublisherName, x.Publisher, "others")
 			all = append(all, slow{Who: cmp.Or(x.Subscription, "a subscription"), What: what, State: "loses", Where: where})
 		}
 	}
 	return all
 }
-
-func shortTopics(topics []string) string { return strings.Join(topics[:min(len(topics), 3)], " ") }
 
 func shownFinding(f *losses.Finding) finding {
 	return finding{

@@ -22,7 +22,6 @@ type picture struct {
 	Beyond [3]int `json:"beyond"`
 }
 
-// node is a bus or a group.
 type node struct {
 	Key   string `json:"key"`
 	Name  string `json:"name"`
@@ -98,7 +97,6 @@ func (x *carried) look(l *link, now time.Time) string {
 // Most nodes of a kind that are drawn.
 const maxNodes = 12
 
-// sketch is a picture in the making.
 type sketch struct {
 	publishers, groups, subscribers map[string]*node
 	links                           map[[2]string]*link
@@ -132,33 +130,24 @@ func (s *sketch) link(from, to *node) *link {
 	return s.links[k]
 }
 
-// draw makes the map of what processes say.
 func draw(seen []inspect.Seen, now time.Time) picture {
 	s := &sketch{make(map[string]*node), make(map[string]*node), make(map[string]*node), make(map[[2]string]*link)}
-	for i := range seen {
-		if seen[i].Err != nil {
-			continue
-		}
-		for j := range seen[i].Snapshot.Buses {
-			s.bus(seen[i].Snapshot, &seen[i].Snapshot.Buses[j], now)
-		}
+	for p, b := range losses.Buses(seen) {
+		s.bus(p, b, now)
 	}
 	return s.picture()
 }
 
-// memberName is what publishers call a bus that subscribes, as far as this host can tell.
-func memberName(s *inspect.Snapshot, b *inspect.Bus) string {
-	return cmp.Or(b.Name, fmt.Sprintf("%s/%d", s.Process.Host, s.Process.PID))
-}
-
-func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
+func (s *sketch) bus(of *inspect.Process, b *inspect.Bus, now time.Time) {
 	gone := make(map[string]uint64) // messages that were lost lately, by group; of many losses only sums are known, without one
 	for _, x := range losses.LostLately(b, now) {
 		gone[x.Group] = inspect.Plus(gone[x.Group], x.Messages)
 	}
+	// What publishers call a bus that subscribes, as far as this host can tell.
+	name := cmp.Or(b.Name, fmt.Sprintf("%s/%d", of.Host, of.PID))
 	for i := range b.Publications {
 		p := &b.Publications[i]
-		from, to := s.node(s.publishers, "p"+b.ID, cmp.Or(b.Name, b.ID), of.Process.Name()), s.group(b, p.Address)
+		from, to := s.node(s.publishers, "p"+b.ID, cmp.Or(b.Name, b.ID), of.Name()), s.group(b, p.Address)
 		l := s.link(from, to)
 		l.Total = max(l.Total, p.Counters["packets_sent"])
 		if p.Blocked != "" {
@@ -184,9 +173,8 @@ func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
 		if g.Topics == 0 && len(g.Streams) == 0 {
 			continue
 		}
-		name := memberName(of, b)
 		group, to := s.group(b, g.Address), s.node(s.subscribers, "s"+name, name, "")
-		to.Note = of.Process.Name()
+		to.Note = of.Name()
 		l := s.link(group, to)
 		l.Total += g.Counters["packets"]
 		l.Missing += g.Counters["missing"]
@@ -216,8 +204,7 @@ func (s *sketch) bus(of *inspect.Snapshot, b *inspect.Bus, now time.Time) {
 	}
 	for i := range b.Subscriptions {
 		if h := losses.HearingOf(b, &b.Subscriptions[i]); h.Of != nil {
-			name := memberName(of, b)
-			if l := s.link(s.group(b, h.Of.Group), s.node(s.subscribers, "s"+name, name, of.Process.Name())); l.State == "" {
+			if l := s.link(s.group(b, h.Of.Group), s.node(s.subscribers, "s"+name, name, of.Name())); l.State == "" {
 				l.State = losses.PublisherLost
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,10 +67,7 @@ func Serve(addr string, remote bool, read Read) (*Server, error) {
 		return nil, &LocalError{addr}
 	}
 	var id [8]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		l.Close()
-		return nil, err
-	}
+	rand.Read(id[:]) // never fails
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		addr: l.Addr().String(), hosts: hostsOf(addr, remote), hub: newHub(hex.EncodeToString(id[:])), read: read, cancel: cancel,
@@ -116,7 +114,6 @@ func (s *Server) Close() error {
 	return err
 }
 
-// poll reads all processes again and again, and tells browsers.
 func (s *Server) poll(ctx context.Context) {
 	defer close(s.polled)
 	m := newModel()
@@ -142,7 +139,6 @@ func (s *Server) poll(ctx context.Context) {
 // from it. Nothing from another server, and no page may have it in a frame.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// handler is all that is served.
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	file := func(path, kind, text string) {
@@ -200,10 +196,5 @@ func (s *Server) mine(host string) bool {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return true
 	}
-	for _, name := range s.hosts {
-		if host == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.hosts, host)
 }
