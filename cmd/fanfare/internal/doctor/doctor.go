@@ -2,14 +2,6 @@
 // kernel shows in /sys and /proc. Each finding is one sentence, with a command
 // that mends it. What takes sockets or devices to find out (self-tests) is with
 // the command, package cmd/fanfare/internal/cli.
-//
-// Files by what they look at:
-//
-//	rdma.go      RDMA devices, ports, GIDs, IPoIB, the devices' limits
-//	kernel.go    modules, RoCE's UDP port, libraries, limits on locked memory and socket buffers
-//	network.go   interfaces, routes, IGMP, filters
-//	environment.go   containers and clouds
-//	shared.go    memory for shm://, and whose the directories there are
 package doctor
 
 import (
@@ -26,7 +18,6 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs"
 )
 
-// Level of a finding.
 type Level uint8
 
 const (
@@ -41,7 +32,6 @@ func (l Level) String() string { return [...]string{"ok", "info", "warn", "fail"
 // MarshalText writes the level as its name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// Finding is what was found out about one thing.
 type Finding struct {
 	Area  string `json:"area"` // "rdma", "memory", "network", ...
 	Level Level  `json:"level"`
@@ -99,7 +89,9 @@ type Link struct {
 func Check(f *Facts) []Finding {
 	c := &check{Facts: f}
 	c.rdma()
-	c.kernel()
+	c.rocePort()
+	c.memlock()
+	c.libraries()
 	c.network()
 	c.environment()
 	c.buffers()
@@ -108,7 +100,6 @@ func Check(f *Facts) []Finding {
 	return c.findings
 }
 
-// check is one examination.
 type check struct {
 	*Facts
 	findings []Finding

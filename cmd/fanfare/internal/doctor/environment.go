@@ -7,14 +7,14 @@ import "strings"
 func (f *Facts) Environment() string {
 	c := &check{Facts: f}
 	kind, own := c.container()
-	cloud := c.cloud()
-	switch {
-	case kind != "" && own && cloud.name != "":
-		return kind + " container with its own network, in " + cloud.name
-	case kind != "" && own:
-		return kind + " container with its own network"
+	cloud := c.cloud().name
+	if kind == "" || !own {
+		return cloud
 	}
-	return cloud.name
+	if cloud != "" {
+		cloud = ", in " + cloud
+	}
+	return kind + " container with its own network" + cloud
 }
 
 // overlay is how multicast passes where the network carries none: a VXLAN copies it to
@@ -96,11 +96,11 @@ type cloud struct {
 
 // instead is what takes the place of multicast in the cloud.
 func (c *cloud) instead() string {
-	const all = "an overlay that copies to each host (VXLAN), or a broker such as NATS"
-	if c.service == "" {
-		return all
+	all := "an overlay that copies to each host (VXLAN), or a broker such as NATS"
+	if c.service != "" {
+		all = c.service + ", " + all
 	}
-	return c.service + ", " + all
+	return all
 }
 
 // cloud is the one that this machine is in; without a name if it is in none that is known.

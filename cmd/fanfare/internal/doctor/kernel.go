@@ -3,15 +3,10 @@ package doctor
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
-
-func (c *check) kernel() {
-	c.rocePort()
-	c.memlock()
-	c.libraries()
-}
 
 // rocePortHex is UDP port 4791 as /proc/net/udp writes it.
 const rocePortHex = ":12B7"
@@ -72,7 +67,6 @@ func (c *check) memlock() {
 	}
 }
 
-// capable reports whether this process has a capability.
 func (c *check) capable(bit uint) bool {
 	status, _ := c.read("proc/self/status")
 	for _, line := range strings.Split(status, "\n") {
@@ -89,13 +83,7 @@ func (c *check) libraries() {
 	if len(c.list(classRDMA)) == 0 {
 		return
 	}
-	var missing []string
-	for _, lib := range []string{"libibverbs.so.1", "librdmacm.so.1"} {
-		if !c.hasLibrary(lib) {
-			missing = append(missing, lib)
-		}
-	}
-	if len(missing) > 0 {
+	if missing := slices.DeleteFunc([]string{"libibverbs.so.1", "librdmacm.so.1"}, c.hasLibrary); len(missing) > 0 {
 		c.add("rdma", Warn, "apt install librdmacm1 libibverbs1 ibverbs-providers   # or: dnf install librdmacm libibverbs", "rdma-core is not complete: %s is missing, which rdma:// needs", strings.Join(missing, ", "))
 		return
 	}
@@ -103,12 +91,10 @@ func (c *check) libraries() {
 }
 
 func (c *check) hasLibrary(name string) bool {
-	for _, pattern := range []string{"usr/lib/*/", "usr/lib64/", "usr/lib/", "lib/*/", "lib64/", "usr/local/lib/"} {
-		if found, _ := fs.Glob(c.Root, pattern+name); len(found) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"usr/lib/*/", "usr/lib64/", "usr/lib/", "lib/*/", "lib64/", "usr/local/lib/"}, func(dir string) bool {
+		found, _ := fs.Glob(c.Root, dir+name)
+		return len(found) > 0
+	})
 }
 
 // capNetAdmin lets a process exceed the limits on buffers (socket(7),

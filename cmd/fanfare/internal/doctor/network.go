@@ -51,12 +51,11 @@ func (c *check) link(link net.Interface) bool {
 
 // rdmaMTU is that of RoCE on an interface.
 func rdmaMTU(mtu int64) int {
-	for m := 4096; m > 256; m /= 2 {
-		if int(mtu)-96 >= m {
-			return m
-		}
+	m := 4096
+	for m > 256 && int(mtu)-96 < m {
+		m /= 2
 	}
-	return 256
+	return m
 }
 
 // reversePath looks at the filter of source addresses: the stricter of "all"
@@ -136,7 +135,12 @@ func (c *check) memberships() {
 func (c *check) firewall() {
 	const must = "IGMP, the groups' UDP ports (7400 unless changed; 4791 for RoCE), and replies to any UDP port must pass it; uport=7402 in the URL of publishers makes that one port"
 	iptables, _ := c.read("proc/net/ip_tables_names")
-	switch tables, err := c.filters(); {
+	var tables []string // of nftables, which may filter
+	var err error
+	if c.Filters != nil {
+		tables, err = c.Filters()
+	}
+	switch {
 	case len(tables) > 0:
 		c.add("network", Info, "nft list ruleset", "packet filters are loaded (nftables: %s): "+must, strings.Join(tables, ", "))
 	case iptables != "":
@@ -144,14 +148,6 @@ func (c *check) firewall() {
 	case err != nil:
 		c.add("network", Info, "sudo fanfare doctor", "whether nftables has rules is not known: %v", err)
 	}
-}
-
-// filters are the tables of nftables that may filter; an error where that cannot be known.
-func (c *check) filters() ([]string, error) {
-	if c.Filters == nil {
-		return nil, nil
-	}
-	return c.Filters()
 }
 
 // Which interface udp:// takes, and which one advice is about.

@@ -50,7 +50,6 @@ func (f *Facts) RDMADevices() map[string][]string {
 	return devices
 }
 
-// port looks at one port.
 func (c *check) port(dev, num string) {
 	dir := classRDMA + "/" + dev + "/ports/" + num
 	name := dev + " port " + num

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -28,7 +29,6 @@ const (
 	quietLooks = 5 // at a row of which probes lack, with nothing new: then they are lost
 )
 
-// asker is one examination of the network.
 type asker struct {
 	conn    *conn
 	igmp    *igmp
@@ -43,10 +43,8 @@ type asker struct {
 
 	mu    sync.Mutex
 	tally [rows]Tally // of what the peer has sent; by mu
-	sizes map[int]bool
 }
 
-// timed is a packet and when it came.
 type timed struct {
 	packet
 	at time.Time
@@ -60,7 +58,7 @@ func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Durati
 	if err != nil {
 		return nil, err
 	}
-	k := &asker{conn: c, igmp: hearIGMP(cfg), cfg: cfg, peer: peer, replies: make(chan timed, 64), sizes: make(map[int]bool)}
+	k := &asker{conn: c, igmp: hearIGMP(cfg), cfg: cfg, peer: peer, replies: make(chan timed, 64)}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	k.session = binary.BigEndian.Uint64(id[:])
@@ -79,24 +77,21 @@ func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Durati
 	return k.examine(ctx, watch, progress)
 }
 
-// take takes a packet from a socket: probes are counted, and replies go to who waits.
 func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
 	p, err := parse(b)
 	if err != nil || !p.FromListener || p.Session != k.session || from != k.peer {
 		return
 	}
-	if p.Kind != kindProbe {
-		p.Body = append([]byte(nil), p.Body...)
+	switch {
+	case p.Kind != kindProbe:
+		p.Body = bytes.Clone(p.Body)
 		select {
 		case k.replies <- timed{p, time.Now()}:
 		default: // nobody waits for so many
 		}
-		return
+	case p.Row < rows:
+		k.count(p, a)
 	}
-	if p.Row >= rows {
-		return
-	}
-	k.count(p, a)
 }
 
 // takeReply counts what comes from a port of the peer that is not known before.
@@ -111,9 +106,6 @@ func (k *asker) count(p packet, a arrival) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.tally[p.Row].add(p.Number, a)
-	if p.Row == rowSize && len(k.sizes) < maxProbes {
-		k.sizes[a.Size] = true
-	}
 }
 
 // exchange sends a packet of size bytes until a reply of the kind comes to it. While the
@@ -178,13 +170,11 @@ func (k *asker) hello(ctx context.Context) error {
 	return err
 }
 
-// ours is a packet to the listener.
 func (k *asker) ours(kind kind, row row) packet {
 	k.asks++
 	return packet{Kind: kind, Row: row, Session: k.session, Cookie: k.cookie, Number: k.asks}
 }
 
-// ask asks for a report.
 func (k *asker) ask(ctx context.Context, row row, into any) error {
 	r, err := k.exchange(ctx, k.ours(kindAsk, row), askSize, kindReport, tries)
 	if err != nil {

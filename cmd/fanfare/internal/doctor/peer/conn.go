@@ -5,20 +5,14 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-	"unicode"
 )
 
-// Config is where both sides meet.
 type Config struct {
-	// Interface is the network interface, Addr an IPv4 address of it.
-	Interface net.Interface
-	Addr      netip.Addr
-	// Group is the multicast group and the UDP port of both sides.
-	Group netip.AddrPort
-	// TTL is what multicast goes out with; as that of udp://, 1 unless ttl= says otherwise.
-	TTL int
-	// Environment is what hinders multicast on this host, empty if nothing does.
-	Environment string
+	Interface   net.Interface
+	Addr        netip.Addr     // of it, of IPv4
+	Group       netip.AddrPort // multicast group and UDP port of both sides
+	TTL         int            // of multicast
+	Environment string         // what hinders multicast on this host; empty: nothing does
 }
 
 // Info is what one side knows of its host.
@@ -45,7 +39,7 @@ const maxText = 48
 // short is a text that came from elsewhere: what a terminal would obey is left out.
 func short(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) || r == '"' || r == '\\' || r > 0x7e {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' {
 			return '?'
 		}
 		return r
@@ -55,8 +49,9 @@ func short(text string) string {
 
 // clean bounds what came from the other side.
 func (i Info) clean() Info {
-	i.Host, i.Interface, i.Environment, i.Group = short(i.Host), short(i.Interface), short(i.Environment), short(i.Group)
-	i.HearsNot, i.Querier = short(i.HearsNot), short(i.Querier)
+	for _, text := range []*string{&i.Host, &i.Interface, &i.Environment, &i.Group, &i.HearsNot, &i.Querier} {
+		*text = short(*text)
+	}
 	return i
 }
 

@@ -5,15 +5,6 @@
 // listener what came of them; it has the listener send probes, and counts those that come.
 // What unicast of the same direction does is the measure for multicast.
 //
-//	packet.go     the packets, and what came of a row of them
-//	listener.go   who answers: its sessions and limits, without a socket
-//	listen.go     the listener on its sockets
-//	asker.go      who asks: the order of the tests
-//	tests.go      the tests
-//	verdict.go    what the results mean, as findings
-//	igmp.go       queries of IGMP
-//	conn*.go      sockets
-//
 // # A stranger at the listener's socket
 //
 // A listener sends nothing but a challenge, smaller than the hello that it answers, to

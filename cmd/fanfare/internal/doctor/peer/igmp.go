@@ -11,7 +11,6 @@ import (
 // isClosed reports whether a socket was closed here.
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) }
 
-// query is what an IGMP query says.
 type query struct {
 	version int
 	every   time.Duration // between queries; 0: it does not say

@@ -37,7 +37,6 @@ func Listen(cfg Config, asked func(from netip.AddrPort)) (*Listener, error) {
 	return l, nil
 }
 
-// info is what this side knows.
 func info(cfg Config, c *conn, i *igmp) Info {
 	host, _ := os.Hostname() // for people only
 	in := Info{Host: host, Interface: cfg.Interface.Name, Group: cfg.Group.String(), MTU: cfg.Interface.MTU, GSO: c.gso, GRO: c.gro, Environment: cfg.Environment}

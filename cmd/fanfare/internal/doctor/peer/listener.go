@@ -27,7 +27,6 @@ type responder struct {
 	filled   time.Time // when bytes was
 }
 
-// session is what is kept of an asker that has shown its cookie.
 type session struct {
 	id    uint64
 	last  time.Time
@@ -141,7 +140,6 @@ func (r *responder) run(s *session, p, answer packet, now time.Time) *reply {
 	return &reply{packet: answer, run: &run{Row: p.Row, Count: int(p.Count), Size: int(p.Size), First: uint32(p.Received), Port: uint16(p.Sent)}}
 }
 
-// ran notes how many probes of a run were sent.
 func (r *responder) ran(from netip.AddrPort, number, sent uint32) {
 	if s := r.sessions[from]; s != nil {
 		s.ran, s.sent = number, sent
@@ -171,7 +169,6 @@ func (r *responder) heardReply(p packet, a arrival, from netip.AddrPort, now tim
 	}
 }
 
-// expire forgets sessions that have ended.
 func (r *responder) expire(now time.Time) {
 	for from, s := range r.sessions {
 		if now.Sub(s.last) > sessionTime {

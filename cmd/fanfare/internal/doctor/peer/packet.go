@@ -46,15 +46,7 @@ const (
 
 const magic = "FFDP\x01" // with the version
 
-// packet is one of any kind. What a kind has no use for is zero.
-//
-//	0  magic, version   5  kind   6  row   7  1 from a listener
-//	8  session          16 cookie
-//	24 number           28 count
-//	32 sent             40 received          48 size          56 length of the body
-//	64 body, and padding
-//
-// In a run of rowReply "sent" is the port of the asker that replies go to; in its answer "size" is that of the listener.
+// packet is one of any kind. What a kind has no use for is zero. It is a header, its body, and padding. In a run of rowReply "sent" is the port of the asker that replies go to; in its answer "size" is that of the listener.
 //
 // Numbers are big-endian; times are nanoseconds since 1970 of the sender's clock.
 type packet struct {
@@ -71,47 +63,39 @@ type packet struct {
 
 var errNotOurs = errors.New("no packet of fanfare doctor")
 
-// append appends the packet, with padding up to size bytes.
+// header is a packet on the wire, before its body.
+type header struct {
+	Magic          [len(magic)]byte
+	Kind           kind
+	Row            row
+	FromListener   bool
+	Session        uint64
+	Cookie         uint64
+	Number, Count  uint32
+	Sent, Received int64
+	Size, Body     uint64
+}
+
 func (p *packet) append(b []byte, size int) []byte {
+	h := header{[len(magic)]byte([]byte(magic)), p.Kind, p.Row, p.FromListener, p.Session, p.Cookie, p.Number, p.Count, p.Sent, p.Received, p.Size, uint64(len(p.Body))}
 	start := len(b)
-	b = append(b, magic...)
-	b = append(b, byte(p.Kind), byte(p.Row), 0)
-	if p.FromListener {
-		b[len(b)-1] = 1
-	}
-	b = binary.BigEndian.AppendUint64(b, p.Session)
-	b = binary.BigEndian.AppendUint64(b, p.Cookie)
-	b = binary.BigEndian.AppendUint32(b, p.Number)
-	b = binary.BigEndian.AppendUint32(b, p.Count)
-	b = binary.BigEndian.AppendUint64(b, uint64(p.Sent))
-	b = binary.BigEndian.AppendUint64(b, uint64(p.Received))
-	b = binary.BigEndian.AppendUint64(b, p.Size)
-	b = binary.BigEndian.AppendUint64(b, uint64(len(p.Body)))
+	b, _ = binary.Append(b, binary.BigEndian, &h) // it has only fixed sizes
 	b = append(b, p.Body...)
-	if missing := size - (len(b) - start); missing > 0 {
-		b = append(b, make([]byte, missing)...)
-	}
-	return b
+	return append(b, make([]byte, max(0, size-(len(b)-start)))...)
 }
 
 // parse reads a packet. The body is a part of b.
 func parse(b []byte) (p packet, err error) {
-	if len(b) < headerSize || string(b[:5]) != magic || b[7] > 1 {
+	var h header
+	if _, err := binary.Decode(b, binary.BigEndian, &h); err != nil || string(h.Magic[:]) != magic || b[7] > 1 {
 		return p, errNotOurs
 	}
-	p = packet{
-		Kind: kind(b[5]), Row: row(b[6]), FromListener: b[7] == 1,
-		Session: binary.BigEndian.Uint64(b[8:]), Cookie: binary.BigEndian.Uint64(b[16:]),
-		Number: binary.BigEndian.Uint32(b[24:]), Count: binary.BigEndian.Uint32(b[28:]),
-		Sent: int64(binary.BigEndian.Uint64(b[32:])), Received: int64(binary.BigEndian.Uint64(b[40:])),
-		Size: binary.BigEndian.Uint64(b[48:]),
+	if h.Kind < kindHello || h.Kind > kindProbe || h.Row >= rows && h.Row != rowInfo || h.Body > uint64(len(b)-headerSize) {
+		return p, errNotOurs
 	}
-	body := binary.BigEndian.Uint64(b[56:])
-	if p.Kind < kindHello || p.Kind > kindProbe || p.Row >= rows && p.Row != rowInfo || body > uint64(len(b)-headerSize) {
-		return packet{}, errNotOurs
-	}
-	if body > 0 {
-		p.Body = b[headerSize:][:body]
+	p = packet{h.Kind, h.Row, h.FromListener, h.Session, h.Cookie, h.Number, h.Count, h.Sent, h.Received, h.Size, nil}
+	if h.Body > 0 {
+		p.Body = b[headerSize:][:h.Body]
 	}
 	return p, nil
 }

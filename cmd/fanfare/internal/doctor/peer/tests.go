@@ -74,7 +74,6 @@ const (
 	replies = 50
 )
 
-// examine makes all tests.
 func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(string)) (*Result, error) {
 	r := &Result{Group: k.cfg.Group.String(), TTL: k.cfg.TTL}
 	began := time.Now()
@@ -291,13 +290,7 @@ func (k *asker) packets(ctx context.Context, r *Result) error {
 		if err := sleep(ctx, settle); err != nil {
 			return 0, err
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		came := 0
-		for size := range k.sizes {
-			came = max(came, size)
-		}
-		return came + headers, nil
+		return k.mine(rowSize).Largest + headers, nil
 	})
 	return err
 }

@@ -20,7 +20,6 @@ const (
 	fullPacket = 1500
 )
 
-// verdict makes findings of a result.
 type verdict struct {
 	*Result
 	findings []doctor.Finding
@@ -58,16 +57,15 @@ func (v *verdict) clock(there string) {
 		return
 	}
 	v.add("peer", doctor.OK, "", "the peer (%s) answers: round trip %v at least, %v in the median of %d", there, c.RoundTrip.Round(time.Microsecond), c.Median.Round(time.Microsecond), c.Samples)
-	ahead := "ahead of"
-	offset := c.Offset
+	ahead, offset := "ahead of", c.Offset
 	if offset < 0 {
 		ahead, offset = "behind", -offset
 	}
 	text := "the peer's clock is %v %s this host's, give or take %v: latencies from one host to the other are wrong by that"
 	if offset <= c.Error {
 		v.add("clock", doctor.OK, "", "the clocks agree as far as can be told, to %v", c.Error.Round(time.Microsecond))
-	} else if level, fix := doctor.Info, ""; offset < time.Second {
-		v.add("clock", level, fix, text, offset.Round(time.Microsecond), ahead, c.Error.Round(time.Microsecond))
+	} else if offset < time.Second {
+		v.add("clock", doctor.Info, "", text, offset.Round(time.Microsecond), ahead, c.Error.Round(time.Microsecond))
 	} else {
 		v.add("clock", doctor.Warn, "timedatectl set-ntp true", text, offset.Round(time.Millisecond), ahead, c.Error.Round(time.Microsecond))
 	}
@@ -150,7 +148,6 @@ func (v *verdict) surroundings() string {
 	return strings.Join(sides, "; ")
 }
 
-// damage names loss, copies and reordering.
 func (v *verdict) damage(way string, d *Direction) {
 	m, u := d.Multicast, d.Unicast
 	switch lost := m.Lost(); {
@@ -233,7 +230,6 @@ func (v *verdict) querier() {
 	}
 }
 
-// watched says whether multicast went on.
 func (v *verdict) watched() {
 	w := v.Watch
 	var went []string
