@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// N writes a number with its noun, whose plural has an s or es: "1 gap", "2 gaps", "2 buses".
+// N writes a number with its noun, whose plural has an s, es or ies: "1 gap", "2 gaps", "2 buses", "2 copies".
 func N[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
 	if strings.HasSuffix(noun, "s") {
 		noun += "e"
+	} else if stem, y := strings.CutSuffix(noun, "y"); y && !strings.HasSuffix(stem, "e") {
+		noun = stem + "ie"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

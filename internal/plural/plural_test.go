@@ -8,8 +8,10 @@ func TestN(t *testing.T) {
 			t.Errorf("%d: %q", n, got)
 		}
 	}
-	if got := N(2, "process"); got != "2 processes" {
-		t.Error(got)
+	for noun, want := range map[string]string{"process": "2 processes", "reply": "2 replies", "key": "2 keys"} {
+		if got := N(2, noun); got != want {
+			t.Error(got)
+		}
 	}
 }
 

@@ -18,8 +18,7 @@ type fabricInside interface {
 	Joined() uint64 // endpoints that ever came to it
 }
 
-// fabricOf finds the fabric within the process that a bus opened on this URL is on; nil
-// if it is on another kind.
+// fabricOf finds the fabric within the process that a URL names; nil if it is of another kind.
 func fabricOf(rawURL string) (scheme string, f fabricInside) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -48,7 +47,6 @@ func (c *common) watchAlone(e *env) (end func()) {
 	return watchAlone(e, c.urls[0])
 }
 
-// watchAlone is for a command that is on the fabric of that URL.
 func watchAlone(e *env, rawURL string) (end func()) {
 	scheme, f := fabricOf(rawURL)
 	if f == nil || f.Users() > 1 {

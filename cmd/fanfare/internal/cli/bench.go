@@ -12,7 +12,6 @@ import (
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
-	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // benchmark is the command bench: it reads the flags; package bench measures.
@@ -162,25 +161,12 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 	if result == nil {
 		return err
 	}
-	return errors.Join(err, bench.Write(b.e.stdout, result, b.format), b.writeHTML(page, result), lost(result), result.Failed())
-}
-
-// lost is an error if messages were lost for good, though not in silence.
-func lost(result *bench.Result) error {
+	err = errors.Join(err, bench.Write(b.e.stdout, result, b.format))
+	if page != nil {
+		err = errors.Join(err, page.Write(result))
+	}
 	if n := result.Lost(); n > 0 {
-		return fmt.Errorf("messages lost for good, which the subscribers were told: %d", n)
+		err = errors.Join(err, fmt.Errorf("messages lost for good, which the subscribers were told: %d", n))
 	}
-	return nil
-}
-
-func (b *benchmark) writeHTML(page *report.File, result *bench.Result) error {
-	if page == nil {
-		return nil
-	}
-	return page.Write(result)
-}
-
-// benchWorker is the hidden command that bench runs this program with.
-func benchWorker(ctx context.Context, e *env) int {
-	return worker.Main(ctx, e.stdin, e.stdout, contenders.All())
+	return errors.Join(err, result.Failed())
 }

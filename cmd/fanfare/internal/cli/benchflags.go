@@ -23,8 +23,7 @@ func benchCommand() command {
 one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
 ratios are medians over neighbouring runs. Each run checks order and content. What
 is interrupted or fails tells what it has measured, and why that is not all (with
--json as "incomplete"). A flag that would change nothing in the scenario is refused.
-`,
+-json as "incomplete"). A flag that would change nothing in the scenario is refused.`,
 		examples: []string{
 			"fanfare bench throughput",
 			"fanfare bench throughput -topics 1000 -target 0.7",
@@ -42,8 +41,7 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench request -subs 3 -loss 0.01 -all-replies",
 		},
 		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
-all without word of it.
-`,
+all without word of it.`,
 		flags: func(fs *flagSet) runFunc {
 			b := &benchmark{Settings: bench.Defaults("udp")}
 			b.register(fs)
@@ -80,7 +78,6 @@ func (b *benchmark) register(fs *flagSet) {
 	b.registerRuns(fs)
 }
 
-// registerLoad adds the flags about what is published, and over what.
 func (b *benchmark) registerLoad(fs *flagSet) {
 	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "shm", "mem", "roce", "sim")...)
 	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
@@ -110,7 +107,6 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 	durationVar(fs, &b.Every, "every", b.Every, "time from burst to burst")
 }
 
-// registerRuns adds the flags about how it is measured, and what becomes of it.
 func (b *benchmark) registerRuns(fs *flagSet) {
 	intVar(fs, &b.Runs, "runs", b.Runs, "`N` runs of each contender")
 	numberVar(fs, &b.Seconds, "seconds", b.Seconds, "length `S` of a run")

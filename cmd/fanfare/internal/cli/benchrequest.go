@@ -23,13 +23,11 @@ var askers = map[string]requests.Contender{"fanfare": requests.Fanfare{}}
 // requestFlags are the flags that mean something in the scenario.
 var requestFlags = []string{"t", "transport", "iface", "subs", "size", "loss", "seed", "goroutines", "requests", "all-replies", "runs", "json", "format", "q"}
 
-// registerRequests adds the flags of the scenario alone.
 func (b *benchmark) registerRequests(fs *flagSet) {
 	intVar(fs, &b.requests, "requests", 10000, "`N` requests, in request. Each subscriber, a process, answers each; -goroutines ask")
 	boolVar(fs, &b.allReplies, "all-replies", "wait for the replies of all subscribers, in request, and not for the first")
 }
 
-// requestSpec is what the flags ask for.
 func (b *benchmark) requestSpec(fs *flagSet, operands []string) (s requests.Spec, err error) {
 	if len(operands) > 1 {
 		return s, usagef("bench takes one scenario: %q is too many", operands[1])
@@ -75,7 +73,6 @@ func (b *benchmark) requestSpec(fs *flagSet, operands []string) (s requests.Spec
 	return s, err
 }
 
-// runRequests measures the scenario.
 func (b *benchmark) runRequests(ctx context.Context, e *env, fs *flagSet, operands []string) error {
 	s, err := b.requestSpec(fs, operands)
 	if err != nil {

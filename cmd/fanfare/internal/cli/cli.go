@@ -1,11 +1,7 @@
 // Package cli is the command line of Fanfare: its commands as functions that
 // tests can call.
 //
-// A file holds a command (ping.go, pub.go with pubflags.go), or a concern of all:
-// flags.go and values.go read the command line, help.go and completion.go write help
-// and completion from the flags, framing.go cuts streams into messages and joins them
-// again, source.go is where pub reads, fabric.go says what a bus tells of its fabric,
-// console.go writes to standard error, meter.go shows progress.
+// A file holds a command (ping.go, pub.go with pubflags.go), or a concern of all.
 package cli
 
 import (
@@ -19,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
@@ -30,14 +27,12 @@ const (
 	exitUsage      = 2
 )
 
-// env is what a command has to do with.
 type env struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	console *console // standard error
 }
 
-// runFunc runs a command whose flags are parsed.
 type runFunc func(ctx context.Context, e *env, operands []string) error
 
 // runner is a command with flags, one for each call of it.
@@ -61,8 +56,7 @@ func flagsOf[R runner](newRunner func() R) func(*flagSet) runFunc {
 	}
 }
 
-// command is one of fanfare's commands. Help (help.go) and completion
-// (completion.go) are written from it.
+// command is one of fanfare's commands. Help and completion are written from it.
 type command struct {
 	name      string
 	summary   string // in the list of commands
@@ -95,43 +89,33 @@ func commandNamed(name string) *command {
 	return nil
 }
 
-func commandWords() []word {
-	var words []word
+func commandWords() (words []word) {
 	for _, c := range commands() {
 		words = append(words, word{c.name, c.summary})
 	}
 	return words
 }
 
-func commandNames() string {
-	var names []string
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	return strings.Join(names, ", ")
-}
+func commandNames() string { return texts(commandWords(), ", ") }
 
 // usageError is the user's mistake: what was given cannot be used.
-type usageError struct{ err error }
+type usageError struct{ error }
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 // exitError ends a command with a code of its own.
 type exitError struct {
 	code int
-	err  error
+	error
 }
 
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
+func (e *exitError) Unwrap() error { return e.error }
 
 // errReported ends a command that has already said what is incomplete.
 var errReported = errors.New("incomplete")
 
-// Main runs the process's command line and returns its exit code.
 func Main() int {
 	ctx, stop := withSignals(context.Background())
 	defer stop()
@@ -142,8 +126,8 @@ func Main() int {
 // returns the exit code. When ctx ends the command ends in order.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{stdin: stdin, stdout: stdout, console: newConsole(stderr, "fanfare")}
-	if len(args) > 0 && args[0] == worker.Command {
-		return benchWorker(ctx, e)
+	if len(args) > 0 && args[0] == worker.Command { // bench runs this program
+		return worker.Main(ctx, stdin, stdout, contenders.All())
 	}
 	if len(args) == 2 && args[0] == requests.Command {
 		if err := requests.Serve(ctx, args[1], askers, stdin, stdout); err != nil {

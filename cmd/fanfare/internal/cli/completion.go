@@ -2,16 +2,13 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
 )
 
-// Completion of command lines in shells: scripts that are written from the table of
-// commands and from their flags, as help is.
+// Completion of command lines in shells: scripts that are written from commands and flags, as help is.
 
-// shells are those that there is a script for.
 var shells = []struct {
 	name   string
 	load   string // what loads the script
@@ -29,8 +26,7 @@ func completionCommand() command {
 		usage:   []string{"fanfare completion SHELL"},
 		operand: "SHELL",
 		notes: `Put the line for your shell into the file that it reads at its start: ~/.bashrc,
-~/.zshrc (behind compinit) or ~/.config/fish/config.fish.
-`,
+~/.zshrc (behind compinit) or ~/.config/fish/config.fish.`,
 		flags: func(*flagSet) runFunc { return writeCompletion },
 	}
 	for _, s := range shells {
@@ -66,7 +62,6 @@ type completion struct {
 	words   []word // that the operand can be
 }
 
-// flagCompletion is a flag and what it takes.
 type flagCompletion struct {
 	name, means string
 	value       string // what its value is called; empty: it has none
@@ -89,16 +84,12 @@ func completions() []completion {
 		fs := newFlagSet(c.name)
 		c.flags(fs)
 		for _, f := range fs.added {
-			l.flags = append(l.flags, completeFlag(f))
+			value, usage := unquoteUsage(f)
+			l.flags = append(l.flags, flagCompletion{name: f.Name, means: brief(usage), value: value, words: wordsOf(f)})
 		}
 		list = append(list, l)
 	}
 	return list
-}
-
-func completeFlag(f *flag.Flag) flagCompletion {
-	value, usage := unquoteUsage(f)
-	return flagCompletion{name: f.Name, means: brief(usage), value: value, words: wordsOf(f)}
 }
 
 // brief is the beginning of a text, for a line of its own.
@@ -110,15 +101,29 @@ func brief(text string) string {
 }
 
 // texts are words without what they mean.
-func texts(words []word) string {
+func texts(words []word, between string) string {
 	var list []string
 	for _, w := range words {
 		list = append(list, w.text)
 	}
-	return strings.Join(list, " ")
+	return strings.Join(list, between)
 }
 
-// quote makes one word of text in a shell.
+// pick says how a shell completes the flag's value: a choice of words, a file, a directory, or anything else.
+func (f *flagCompletion) pick(words, file, dir, other string) string {
+	switch {
+	case f.value == "":
+		return ""
+	case len(f.words) > 0:
+		return words
+	case f.value == valueFile:
+		return file
+	case f.value == valueDir:
+		return dir
+	}
+	return other
+}
+
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // bashScript needs nothing but bash, 3.2 or later.
@@ -130,20 +135,12 @@ func bashScript(list []completion) string {
 		var flags []string
 		for _, f := range c.flags {
 			flags = append(flags, f.name)
-			reply := "return" // anything
-			switch {
-			case f.value == "":
-				continue
-			case len(f.words) > 0:
-				reply = fmt.Sprintf("_fanfare_words '%s'; return", texts(f.words))
-			case f.value == valueFile:
-				reply = "_fanfare_files -f; return"
-			case f.value == valueDir:
-				reply = "_fanfare_files -d; return"
+			reply := f.pick(fmt.Sprintf("_fanfare_words '%s'; return", texts(f.words, " ")), "_fanfare_files -f; return", "_fanfare_files -d; return", "return")
+			if reply != "" {
+				fmt.Fprintf(&values, "\t%s:-%s) %s ;;\n", c.command.text, f.name, reply)
 			}
-			fmt.Fprintf(&values, "\t%s:-%s) %s ;;\n", c.command.text, f.name, reply)
 		}
-		fmt.Fprintf(&command, "\t%s) flags='%s' operands='%s' ;;\n", c.command.text, strings.Join(flags, " "), texts(c.words))
+		fmt.Fprintf(&command, "\t%s) flags='%s' operands='%s' ;;\n", c.command.text, strings.Join(flags, " "), texts(c.words, " "))
 	}
 	return `# Completion of fanfare in bash: source <(fanfare completion bash)
 
@@ -160,7 +157,7 @@ _fanfare() {
 	local flags= operands= dashes=- i
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_fanfare_words '` + texts(names) + `'
+		_fanfare_words '` + texts(names, " ") + `'
 		return
 	fi
 	# To bash -flag=value is three words.
@@ -213,22 +210,13 @@ func zshScript(list []completion) string {
 					spec += "="
 				}
 				spec += "[" + field.Replace(f.means) + "]"
-				switch {
-				case f.value == "":
-				case len(f.words) > 0:
-					spec += ":" + f.value + ":(" + texts(f.words) + ")"
-				case f.value == valueFile:
-					spec += ":" + f.value + ":_files"
-				case f.value == valueDir:
-					spec += ":" + f.value + ":_files -/"
-				default:
-					spec += ":" + field.Replace(f.value) + ": "
-				}
+				value := ":" + f.value + ":"
+				spec += f.pick(value+"("+texts(f.words, " ")+")", value+"_files", value+"_files -/", ":"+field.Replace(f.value)+": ")
 				cases.WriteString(" \\\n\t\t\t\t" + quote(spec))
 			}
 		}
 		if len(c.words) > 0 {
-			fmt.Fprintf(&cases, " \\\n\t\t\t\t%s", quote("1:"+c.operand+":("+texts(c.words)+")"))
+			fmt.Fprintf(&cases, " \\\n\t\t\t\t%s", quote("1:"+c.operand+":("+texts(c.words, " ")+")"))
 		} else {
 			cases.WriteString(" \\\n\t\t\t\t'*:argument:()'") // what is typed; a message instead would hold flags up
 		}
@@ -291,17 +279,7 @@ complete -c fanfare -f
 				short = "-s"
 			}
 			line := fmt.Sprintf("%s %s %s -l %s", in, short, f.name, f.name)
-			switch {
-			case f.value == "":
-			case len(f.words) > 0:
-				line += " -x -a " + text(texts(f.words))
-			case f.value == valueFile:
-				line += " -r -F"
-			case f.value == valueDir:
-				line += " -x -a '(__fish_complete_directories)'"
-			default:
-				line += " -x"
-			}
+			line += f.pick(" -x -a "+text(texts(f.words, " ")), " -r -F", " -x -a '(__fish_complete_directories)'", " -x")
 			b.WriteString(line + " -d " + text(f.means) + "\n")
 		}
 		for _, w := range c.words {

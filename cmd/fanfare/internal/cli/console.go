@@ -54,7 +54,6 @@ func newConsole(w io.Writer, name string) *console {
 	return &console{name: name, w: w, tty: tty, fd: fd, others: newLimiter(linesAtOnce), gaps: newLimiter(gapsAtOnce)}
 }
 
-// terminal reports whether w is one.
 func terminal(w any) (fd int, ok bool) {
 	f, ok := w.(*os.File)
 	if !ok {

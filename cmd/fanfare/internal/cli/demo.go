@@ -17,9 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
-// demo publishes to several subscribers over a simulated subnet that loses
-// datagrams, all in this process, and tells what happened on the way.
-// demoreport.go writes it down.
+// demo publishes over a simulated subnet that loses datagrams, and tells what happened on the way.
 type demo struct {
 	subscribers int
 	messages    uint64
@@ -68,7 +66,7 @@ var errDemoTime = errors.New("time is up")
 func (d *demo) run(ctx context.Context, e *env) error {
 	d.e = e
 	name := fmt.Sprintf("demo-%d", demoRuns.Add(1))
-	d.report.begin(d, d.subnetURL(name))
+	d.report = demoReport{Type: "summary", URL: d.subnetURL(name), Topic: demoTopic, Messages: d.messages, Size: d.size, started: time.Now()}
 	log := slog.DiscardHandler
 	if d.verbose {
 		log = &logHandler{console: d.e.console, level: slog.LevelDebug}
@@ -125,7 +123,6 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// publish sends the messages: each begins with its number.
 func (d *demo) publish(ctx context.Context, bus *pubsub.Bus) error {
 	pub, err := bus.Publisher(demoTopic)
 	if err != nil {
@@ -184,11 +181,9 @@ func demoCommand() command {
 		usage:   []string{"fanfare demo [flags]"},
 		about: `One publisher and some subscribers run in this process over a simulated subnet:
 who is a member of the multicast group and how, what was sent, lost and repaired,
-and whether everybody got everything.
-`,
+and whether everybody got everything.`,
 		notes: `The subnet lives in this process. So does that of -t sim://NAME in other commands:
-two processes cannot meet there, for that take udp://.
-`,
+two processes cannot meet there, for that take udp://.`,
 		examples: []string{
 			"fanfare demo",
 			"fanfare demo -subscribers 20 -loss 0.1",

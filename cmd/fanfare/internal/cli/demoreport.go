@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +15,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
-// demoReport is the result of demo.
 type demoReport struct {
 	Type        string           `json:"type"` // "summary"
 	URL         string           `json:"url"`  // of the subnet
@@ -39,7 +40,6 @@ type demoReport struct {
 	started time.Time
 }
 
-// demoMember is a line of the membership table.
 type demoMember struct {
 	Host  string `json:"host"`
 	Port  string `json:"address"`
@@ -47,7 +47,6 @@ type demoMember struct {
 	State string `json:"state"` // as the fabric knows it
 }
 
-// demoSubscriber is what a subscriber got.
 type demoSubscriber struct {
 	Host      string `json:"host"`
 	Datagrams uint64 `json:"datagrams"`
@@ -59,11 +58,6 @@ type demoSubscriber struct {
 	Fault     string `json:"fault,omitempty"`
 }
 
-func (r *demoReport) begin(d *demo, url string) {
-	*r = demoReport{Type: "summary", URL: url, Topic: demoTopic, Messages: d.messages, Size: d.size, started: time.Now()}
-}
-
-// end collects what buses and subnet have counted.
 func (r *demoReport) end(d *demo, subnet *simnet.Subnet, pub *pubsub.Bus, subs []*pubsub.Bus, counts []demoCount) {
 	r.Seconds = time.Since(r.started).Seconds()
 	st := pub.Stats()
@@ -119,16 +113,12 @@ func (r *demoReport) members(d *demo, subnet *simnet.Subnet) {
 	}
 	for i := range d.subscribers + 1 {
 		host := subnet.Host(i)
-		m := demoMember{Host: host.HostName(), Port: host.Addr().String(), Role: "subscriber", State: states[host.HostName()]}
+		m := demoMember{host.HostName(), host.Addr().String(), "subscriber", cmp.Or(states[host.HostName()], "none")}
 		if i == 0 {
 			m.Role = "publisher"
-		}
-		switch {
-		case m.State != "":
-		case i == 0 && r.MLID == "":
-			m.State = "none: no report is needed to send"
-		default:
-			m.State = "none"
+			if m.State == "none" && r.MLID == "" {
+				m.State = "none: no report is needed to send"
+			}
 		}
 		r.Members = append(r.Members, m)
 	}
@@ -149,13 +139,12 @@ func (r *demoReport) write(d *demo) error {
 	if d.json {
 		return newJSONLines(d.e.stdout).write(r)
 	}
-	var b strings.Builder
+	var b bytes.Buffer
 	r.print(d, &b)
-	_, err := io.WriteString(d.e.stdout, b.String())
+	_, err := b.WriteTo(d.e.stdout)
 	return err
 }
 
-// print tells the story.
 func (r *demoReport) print(d *demo, w io.Writer) {
 	kind := map[demoFlavor]string{"ib": "InfiniBand", "roce": "RoCE v2"}[d.flavor]
 	fmt.Fprintf(w, "A simulated %s subnet in this process: a switch and %s. Of what goes to\neach port %.4g %% is lost.\n\n", kind, count(d.subscribers+1, "host"), 100*d.loss)
@@ -178,8 +167,8 @@ func (r *demoReport) print(d *demo, w io.Writer) {
 		fmt.Fprintf(w, "\nThe subnet manager refuses send-only members, so the publisher is a full one, on an\nid without a queue pair: nothing is attached, and it still hears nothing.\n")
 	}
 	fmt.Fprintf(w, "\nPublished: %s of %d bytes, packed into %s of up to %d bytes.\nThe publisher sends each once, the switch makes %s:\n\n",
-		count(r.Messages, "message"), r.Size, count(r.Data, "datagram"), demoMTU, copies(d.subscribers))
-	rows := [][2]any{
+		count(r.Messages, "message"), r.Size, count(r.Data, "datagram"), demoMTU, count(d.subscribers, "copy"))
+	for _, row := range [][2]any{
 		{"datagrams sent to the group", r.Sent},
 		{"  new data", r.Data},
 		{"  repairs, to all at once", r.Repairs},
@@ -187,8 +176,7 @@ func (r *demoReport) print(d *demo, w io.Writer) {
 		{"copies lost by the subnet", r.Lost},
 		{"replies to the publisher", r.Replies},
 		{"  requests for repair (NAKs)", r.NAKs},
-	}
-	for _, row := range rows {
+	} {
 		fmt.Fprintf(w, "  %-30s %7d\n", row[0], row[1])
 	}
 	fmt.Fprintln(w)
@@ -216,11 +204,4 @@ func (r *demoReport) print(d *demo, w io.Writer) {
 	default:
 		fmt.Fprintf(w, "Not every subscriber received all messages.\n")
 	}
-}
-
-func copies(n int) string {
-	if n == 1 {
-		return "1 copy"
-	}
-	return fmt.Sprintf("%d copies", n)
 }

@@ -113,7 +113,6 @@ func (d *dict) write(b []byte) error {
 	return nil
 }
 
-// jsonDictionary is the dictionary that was made.
 type jsonDictionary struct {
 	Type     string `json:"type"` // "dictionary"
 	Name     string `json:"name"`
@@ -123,7 +122,6 @@ type jsonDictionary struct {
 	Bytes    int    `json:"message_bytes"`
 }
 
-// jsonCompression is a line of the table.
 type jsonCompression struct {
 	Type string `json:"type"` // "compression"
 	compression.Result
@@ -206,7 +204,6 @@ func (d *dict) leaveOut(err error) {
 	d.unread = err
 }
 
-// fromTopics takes what is published for a while.
 func (d *dict) fromTopics(ctx context.Context) error {
 	var cfg pubsub.Config
 	var err error
@@ -236,10 +233,10 @@ func (d *dict) fromTopics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := startMeter(d.e.console, !d.quiet, func(time.Duration) string { return count(len(d.messages), "message") })
-	defer m.stop()
-	last, stop := context.WithTimeout(ctx, d.listen)
+	stop := startMeter(d.e.console, !d.quiet, func(time.Duration) string { return count(len(d.messages), "message") })
 	defer stop()
+	last, cancel := context.WithTimeout(ctx, d.listen)
+	defer cancel()
 	for {
 		msg, err := sub.Next(last)
 		var gap *pubsub.GapError
@@ -261,18 +258,9 @@ func (d *dict) fromTopics(ctx context.Context) error {
 
 // fromCapture takes the messages of one packet that a capture has.
 func (d *dict) fromCapture() error {
-	in := d.e.stdin
-	if d.capture != "-" {
-		f, err := os.Open(d.capture)
-		if err != nil {
-			return &usageError{pathError(err)}
-		}
-		defer f.Close()
-		in = f
-	}
-	src, err := tap.OpenFile(in, tap.NewGroups(nil))
+	src, err := openCapture(d.e, d.capture, tap.NewGroups(nil))
 	if err != nil {
-		return &usageError{fmt.Errorf("%s: %w", d.capture, pathError(err))}
+		return &usageError{err}
 	}
 	defer src.Close()
 	reader := tap.NewObserver(tap.NewGroups(nil), func(tap.Finding) {})

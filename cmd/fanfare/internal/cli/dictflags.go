@@ -26,23 +26,20 @@ What is compressed already is read with -dict, and what is sealed with keys=FILE
 the URL of -t: a capture of sealed packets says nothing.
 
 A dictionary is known by its name, of eight hexadecimal digits, which is a hash of it:
-who lacks the one that is needed is told which.
-`,
+who lacks the one that is needed is told which.`,
 		notes: `WIRE is the share of bytes that is left on the wire, of full packets. RATE is how many
 times as many messages a link of 1 Gb/s carries. PACK and UNPACK are times of one
 processor for a message. Without -o nothing is written.
 
 With -json each line of the table is an object {"type":"compression",...}; the last
-one, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.
-`,
+one, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.`,
 		examples: []string{
 			"fanfare dict -o md.dict -framing itch day.itch",
 			"fanfare dict -o quotes.dict -for 30s -t udp:// 'quotes.>'",
 			"fanfare dict -o md.dict -r capture.pcapng",
 		},
-		exitNotes: `It is 1 when there were too few messages, or none that could be read.
-`,
-		flags: flagsOf(func() *dict { return new(dict) }),
+		exitNotes: `It is 1 when there were too few messages, or none that could be read.`,
+		flags:     flagsOf(func() *dict { return new(dict) }),
 	}
 }
 

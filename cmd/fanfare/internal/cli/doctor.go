@@ -37,7 +37,6 @@ type doctorRun struct {
 // exitWarnings is the exit code of a host that is fit but for warnings.
 const exitWarnings = 3
 
-// doctorSummary counts findings by their level (type "summary").
 type doctorSummary struct {
 	Type  string       `json:"type"`
 	Level doctor.Level `json:"level"` // the worst
@@ -47,7 +46,6 @@ type doctorSummary struct {
 	Fail  int          `json:"fail"`
 }
 
-// doctorFinding is a finding as JSON (type "finding").
 type doctorFinding struct {
 	Type string `json:"type"`
 	doctor.Finding
@@ -103,7 +101,6 @@ func bufferSizes() udp.SocketLimits {
 	return t.SocketLimits()
 }
 
-// tell writes a finding, and counts it.
 func (d *doctorRun) tell(f doctor.Finding) error {
 	d.sum.Level = max(d.sum.Level, f.Level)
 	*[]*int{&d.sum.OK, &d.sum.Info, &d.sum.Warn, &d.sum.Fail}[f.Level]++
@@ -120,7 +117,6 @@ func (d *doctorRun) tell(f doctor.Finding) error {
 	return err
 }
 
-// verdict writes the summary and returns it as an exit code.
 func (d *doctorRun) verdict() error {
 	s := &d.sum
 	s.Type = "summary"
@@ -167,16 +163,14 @@ command that mends it.
 
 With -listen on one host and -peer on another it tests the network between them:
 whether multicast passes, each way, and goes on; loss, copies, reordering, the
-largest packet, GSO and GRO, IGMP queriers, round trip and clocks.
-`,
+largest packet, GSO and GRO, IGMP queriers, round trip and clocks.`,
 		notes: `Both sides of -listen and -peer send some thousand packets of up to the MTU to each
 other and to the group, 2 MiB/s at most. -listen answers whoever asks. To hear IGMP
 queries takes root (CAP_NET_RAW); all else takes no privilege. Linux, and IPv4, only.
 
 With -json and -peer what was measured is an object {"type":"network",...} before
 the findings; -listen writes {"type":"listening",...}, and {"type":"asked",...}
-for each test.
-`,
+for each test.`,
 		examples: []string{
 			"fanfare doctor",
 			"fanfare doctor -iface eth0",
@@ -185,10 +179,9 @@ for each test.
 			"fanfare doctor -peer 10.0.0.2 -for 270s",
 			`fanfare doctor -json | jq 'select(.level == "fail")'`,
 		},
-		exits: []word{{"3", "fit, with warnings"}},
-		exitNotes: `It is 0 when nothing was warned of, and 1 when something failed.
-`,
-		flags: flagsOf(func() *doctorRun { return new(doctorRun) }),
+		exits:     []word{{"3", "fit, with warnings"}},
+		exitNotes: `It is 0 when nothing was warned of, and 1 when something failed.`,
+		flags:     flagsOf(func() *doctorRun { return new(doctorRun) }),
 	}
 }
 
@@ -218,9 +211,7 @@ func (d *doctorRun) check(fs *flagSet, operands []string) error {
 
 // runningBuses are the buses of this host's processes, as far as this user may ask them, and which did not answer.
 func runningBuses(ctx context.Context) (buses []doctor.Bus, silent []string) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	seen, err := inspect.ReadAll(ctx)
+	seen, err := readAll(ctx)
 	switch {
 	case errors.Is(err, inspect.ErrOff):
 		return nil, nil // there is no place where processes can be asked

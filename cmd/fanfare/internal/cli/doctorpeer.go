@@ -15,7 +15,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// doctorPeer are the flags of doctor with a second host.
 type doctorPeer struct {
 	listen bool
 	ask    string
@@ -50,7 +49,6 @@ func parseTTL(text string) (n int, err error) {
 	return n, err
 }
 
-// active reports whether a second host takes part.
 func (p *doctorPeer) active() bool { return p.listen || p.ask != "" }
 
 func (p *doctorPeer) check(fs *flagSet) error {
@@ -86,15 +84,11 @@ func (p *doctorPeer) check(fs *flagSet) error {
 		return nil
 	}
 	if p.address, err = netip.ParseAddr(p.ask); err != nil {
-		addrs, err := net.LookupIP(p.ask)
-		for _, a := range addrs {
-			if ip, ok := netip.AddrFromSlice(a); ok && ip.Unmap().Is4() && !p.address.IsValid() {
-				p.address = ip.Unmap()
-			}
-		}
-		if err != nil || !p.address.IsValid() {
+		addrs, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip4", p.ask)
+		if err != nil || len(addrs) == 0 {
 			return usagef("-peer %q must be the IPv4 address, or the name, of the host where 'fanfare doctor -listen' runs", p.ask)
 		}
+		p.address = addrs[0].Unmap()
 	}
 	if !p.address.Is4() || p.address.IsMulticast() || p.address.IsUnspecified() {
 		return usagef("-peer %v must be an IPv4 address of one host", p.address)
@@ -144,8 +138,7 @@ func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
 	return cfg, errors.Join(fmt.Errorf("interface %s has no IPv4 address", ifc.Name), err)
 }
 
-// doctorListening says where a listener is (type "listening"), doctorAsked who asks it
-// (type "asked"), and doctorNetwork is all that a test has measured (type "network").
+// What is written with a second host: where a listener is, who asks it, and all that a test has measured.
 type (
 	doctorListening struct {
 		Type      string `json:"type"`
@@ -163,7 +156,6 @@ type (
 	}
 )
 
-// answer runs the listener until ctx ends.
 func (d *doctorRun) answer(ctx context.Context) error {
 	cfg, err := d.peer.config(d.iface)
 	if err != nil {
@@ -197,7 +189,6 @@ func (d *doctorRun) answer(ctx context.Context) error {
 	return err
 }
 
-// test asks the peer, and says what its answers mean.
 func (d *doctorRun) test(ctx context.Context) error {
 	cfg, err := d.peer.config(d.iface)
 	if err != nil {

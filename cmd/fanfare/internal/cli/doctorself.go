@@ -121,7 +121,6 @@ func (d *doctorRun) bounded(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeoutCause(ctx, d.timeout, errSelfTimeout)
 }
 
-// busTest publishes from one bus to another on a URL.
 func (d *doctorRun) busTest(ctx context.Context, area, rawURL string) doctor.Finding {
 	from, err := selfConfig().Open(ctx, rawURL)
 	if err != nil {
@@ -152,7 +151,6 @@ func (d *doctorRun) shmTest(ctx context.Context, rawURL string) doctor.Finding {
 // selfConfig is that of a bus that keeps its log to itself: the finding tells.
 func selfConfig() pubsub.Config { return pubsub.Config{Logger: slog.New(slog.DiscardHandler)} }
 
-// roundTrip publishes on one bus and reads on the other.
 func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got int, err error) {
 	ctx, cancel := d.bounded(ctx)
 	defer cancel()
@@ -203,8 +201,7 @@ func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got in
 	return got, <-errs
 }
 
-// udpTest publishes over UDP multicast on an interface, on a port that nobody
-// uses, and tells what the kernel granted.
+// udpTest publishes over UDP multicast on an interface, on a port that nobody uses.
 func (d *doctorRun) udpTest(ctx context.Context, iface string) doctor.Finding {
 	port, err := freePort()
 	if err != nil {
@@ -271,8 +268,7 @@ func finish(t transport.Transport) {
 	t.Poll(transport.NewBatch(1)) // which ends it
 }
 
-// groupTest joins an RDMA group as full member and as send-only, on one host,
-// and sends from the one to the other.
+// groupTest joins an RDMA group as full and as send-only member, and sends from one to the other.
 func (d *doctorRun) groupTest(ctx context.Context, area, rawURL string) doctor.Finding {
 	sent, err := d.group(ctx, rawURL, true)
 	var inUse *roce.PortInUseError

@@ -33,7 +33,6 @@ func legsOf(st *pubsub.Stats) (all []jsonLeg) {
 	return all
 }
 
-// sayLegs says what each leg did.
 func (c *common) sayLegs(e *env, legs []jsonLeg) {
 	for i, l := range legs {
 		up := ""
@@ -162,8 +161,7 @@ func (u *unreadable) instead(heard string) error {
 
 // Another process that is configured differently: what pub, sub and ping make of it.
 
-// exitMismatch is the exit code of who waited for what cannot come, because the other
-// side is configured differently.
+// exitMismatch is the exit code where the other side is configured differently.
 const exitMismatch = 3
 
 var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or, where it is whose packets are waited for, other keys); " +
@@ -204,8 +202,7 @@ func apart(e events.Event) *pubsub.ConfigMismatchError {
 	return nil
 }
 
-// cannotCome makes a mismatch the reason why a command has waited in vain, with an exit
-// code of its own. Other errors stay as they are.
+// cannotCome gives a mismatch that was waited for in vain an exit code of its own.
 func cannotCome(err error) error {
 	var m *pubsub.ConfigMismatchError
 	if errors.As(err, &m) {

@@ -18,8 +18,7 @@ import (
 // defaultURL is the multicast of the default interface (package transport/udp).
 const defaultURL = "udp://"
 
-// flagSet is the flags of a command, parsed by package flag. Help and completion
-// list them in the order in which they were added.
+// flagSet is the flags of a command, which help and completion list in their order.
 type flagSet struct {
 	*flag.FlagSet
 	added []*flag.Flag
@@ -32,8 +31,7 @@ func newFlagSet(name string) *flagSet {
 	return fs
 }
 
-// add adds a flag. Its usage may have the name of its value in back quotes (see
-// [flag.UnquoteUsage]).
+// add adds a flag. Its usage may name its value in back quotes ([flag.UnquoteUsage]).
 func (fs *flagSet) add(v flag.Value, name, usage string) {
 	fs.Var(v, name, usage)
 	fs.added = append(fs.added, fs.Lookup(name))
@@ -78,7 +76,6 @@ type common struct {
 	memberships memberships
 }
 
-// registerURL adds the flag that names the fabric, which comes first in help.
 func (c *common) registerURL(fs *flagSet) {
 	urlsVar(fs, &c.urls, "t", []string{defaultURL}, "the fabric by its `URL`; both sides name the same.\n"+
 		"udp:// is udp://239.20.0.0/16 on the interface with the route to it, without one on the first that is up for multicast, and on loopback if there is no other. "+
@@ -95,7 +92,6 @@ func (c *common) registerURL(fs *flagSet) {
 		"Given more than once, each URL is a leg that carries the same, and what one loses another brings: -t udp://?iface=eth0 -t udp://?iface=eth1")
 }
 
-// registerRest adds the flags that come last in help.
 func (c *common) registerRest(fs *flagSet) {
 	stringVar(fs, &c.faults, "faults", "", "drop, duplicate, reorder and delay what is received here, data and control, for tests; a `LIST` such as\n"+
 		"loss=0.05,dup=0.02,reorder=0.05,burst=8,delay=1ms,jitter=1ms,seed=7\n"+
@@ -106,7 +102,6 @@ func (c *common) registerRest(fs *flagSet) {
 	boolVar(fs, &c.verbose, "v", "log what the bus does on standard error")
 }
 
-// check says what is wrong with the flags, as far as they tell by themselves.
 func (c *common) check() error {
 	if _, err := faulty.Parse(c.faults); err != nil {
 		return &usageError{fmt.Errorf("-%w", err)} // it begins with "faults:"
@@ -152,8 +147,7 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 	return bus, h, func() { stop(); bus.Close() }, nil
 }
 
-// serveMetrics serves the bus's metrics, if that is asked for, until stop is
-// called.
+// serveMetrics serves the bus's metrics, if that is asked for, until stop.
 func (c *common) serveMetrics(e *env, bus *pubsub.Bus) (stop func(), err error) {
 	if c.metrics == "" {
 		return func() {}, nil

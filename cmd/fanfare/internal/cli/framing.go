@@ -41,7 +41,6 @@ func (e *frameError) Error() string {
 	return fmt.Sprintf("%s %d, at byte %d, %s", e.what, e.number, e.offset, e.reason)
 }
 
-// frameReader cuts a stream into messages.
 type frameReader struct {
 	r       io.Reader
 	framing framing
@@ -60,7 +59,6 @@ func newFrameReader(r io.Reader, f framing) *frameReader {
 	return &frameReader{r: r, framing: f, buf: make([]byte, firstBuffer)}
 }
 
-// reset begins a new stream.
 func (f *frameReader) reset(r io.Reader) {
 	*f = frameReader{r: r, framing: f.framing, buf: f.buf, msgs: f.msgs}
 }
@@ -93,7 +91,6 @@ func (f *frameReader) batch() ([][]byte, error) {
 	}
 }
 
-// cut takes one message out of the buffer.
 func (f *frameReader) cut() bool {
 	b := f.buf[f.start:f.end]
 	switch f.framing {
@@ -186,7 +183,6 @@ func (f *frameReader) errorf(format string, args ...any) error {
 	return &frameError{what, f.number + 1, f.offset, fmt.Sprintf(format, args...)}
 }
 
-// frameWriter joins messages to a stream, as frameReader has cut it.
 type frameWriter struct {
 	w       *bufio.Writer
 	framing framing
@@ -196,8 +192,7 @@ func newFrameWriter(w io.Writer, f framing) *frameWriter {
 	return &frameWriter{bufio.NewWriterSize(w, firstBuffer), f}
 }
 
-// write writes one message. Errors of the stream below may come with a later
-// write or flush.
+// write writes one message. Errors may come with a later write or flush.
 func (f *frameWriter) write(msg []byte) error {
 	switch f.framing {
 	case framingLines:
@@ -217,5 +212,4 @@ func (f *frameWriter) write(msg []byte) error {
 	return err
 }
 
-// flush hands on what is buffered.
 func (f *frameWriter) flush() error { return f.w.Flush() }

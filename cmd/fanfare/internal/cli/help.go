@@ -29,7 +29,6 @@ Try it, in two terminals of one machine:
 
 `
 
-// exitWords are the exit codes of all commands, and between them those of one.
 func exitWords(own []word) []word {
 	all := []word{
 		{"0", "all went well"},
@@ -70,7 +69,6 @@ func help(e *env, operands []string) error {
 	return err
 }
 
-// rootHelp is the help of all: the list of commands.
 func rootHelp() string {
 	var b strings.Builder
 	b.WriteString(intro + "\nUsage: fanfare COMMAND [flags] [arguments]\n\n")
@@ -80,7 +78,6 @@ func rootHelp() string {
 	return b.String()
 }
 
-// help is the help of one command.
 func (c *command) help() string {
 	var b strings.Builder
 	b.WriteString(sentence(c.summary) + "\n\n")
@@ -88,7 +85,7 @@ func (c *command) help() string {
 		b.WriteString([]string{"Usage: ", "       "}[min(i, 1)] + line + "\n")
 	}
 	if c.about != "" {
-		b.WriteString("\n" + c.about)
+		b.WriteString("\n" + paragraph(c.about))
 	}
 	if len(c.operands) > 0 {
 		fmt.Fprintf(&b, "\n%s is one of:\n", c.operand)
@@ -103,7 +100,7 @@ func (c *command) help() string {
 		writeFlag(&b, f)
 	}
 	if c.notes != "" {
-		b.WriteString("\n" + c.notes)
+		b.WriteString("\n" + paragraph(c.notes))
 	}
 	b.WriteString("\nExamples:\n")
 	for _, line := range c.examples {
@@ -111,14 +108,16 @@ func (c *command) help() string {
 	}
 	b.WriteByte('\n')
 	writeExits(&b, c.exits)
-	b.WriteString(c.exitNotes)
+	if c.exitNotes != "" {
+		b.WriteString(paragraph(c.exitNotes))
+	}
 	return b.String()
 }
 
-// sentence is a summary with a capital and a full stop.
-func sentence(summary string) string {
-	return strings.ToUpper(summary[:1]) + summary[1:] + "."
-}
+// paragraph is a text that may lack the newline at its end.
+func paragraph(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }
+
+func sentence(summary string) string { return strings.ToUpper(summary[:1]) + summary[1:] + "." }
 
 // writeWords writes words with what they mean, in two columns.
 func writeWords(b *strings.Builder, words []word) {
@@ -131,8 +130,6 @@ func writeWords(b *strings.Builder, words []word) {
 	}
 }
 
-// writeFlag writes about a flag: what package flag knows of it, its words and its
-// default.
 func writeFlag(b *strings.Builder, f *flag.Flag) {
 	name, usage := unquoteUsage(f)
 	left := "  -" + f.Name
@@ -142,8 +139,7 @@ func writeFlag(b *strings.Builder, f *flag.Flag) {
 	writeItem(b, left, flagColumn, usage+describeValue(f))
 }
 
-// unquoteUsage returns the name of a flag's value, empty if it has none, and its
-// usage.
+// unquoteUsage returns the name of a flag's value, if it has one, and its usage.
 func unquoteUsage(f *flag.Flag) (name, usage string) {
 	name, usage = flag.UnquoteUsage(f)
 	if p, ok := f.Value.(interface{ placeholder() string }); ok && usage == f.Usage {
@@ -180,7 +176,6 @@ func describeValue(f *flag.Flag) string {
 	return ": " + wordsOr(list)
 }
 
-// writeItem writes text beside left, from a column on, in lines of helpWidth.
 func writeItem(b *strings.Builder, left string, column int, text string) {
 	if len(left) >= column {
 		b.WriteString(left + "\n")

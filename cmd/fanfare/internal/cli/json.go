@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLines writes JSON objects, one a line.
 type jsonLines struct{ enc *json.Encoder }
 
 func newJSONLines(w io.Writer) *jsonLines {
@@ -18,7 +17,6 @@ func newJSONLines(w io.Writer) *jsonLines {
 
 func (j *jsonLines) write(v any) error { return j.enc.Encode(v) }
 
-// jsonMessage is a message of sub -json.
 type jsonMessage struct {
 	Type      string `json:"type"` // "message"
 	Topic     string `json:"topic"`
@@ -61,7 +59,6 @@ type jsonCollision struct {
 	Publisher string `json:"publisher"`
 }
 
-// jsonRefused is a publisher that is not heard.
 type jsonRefused struct {
 	Type      string `json:"type"`
 	Publisher string `json:"publisher"`
@@ -70,7 +67,6 @@ type jsonRefused struct {
 	Reason    string `json:"reason"`
 }
 
-// jsonFault is what a publisher does wrong.
 type jsonFault struct {
 	Type      string `json:"type"`
 	Publisher string `json:"publisher"`
@@ -81,7 +77,6 @@ type jsonFault struct {
 	Count     uint64 `json:"count"` // so far
 }
 
-// jsonEvent is what became of a publisher (type "publisher").
 type jsonEvent struct {
 	Type      string `json:"type"`
 	Event     string `json:"event"` // "up", "ended", "lost", "restarted", "duplicate name"
@@ -92,7 +87,6 @@ type jsonEvent struct {
 	Group     string `json:"group"`
 }
 
-// jsonTraffic is what a summary says of the messages.
 type jsonTraffic struct {
 	Messages          uint64  `json:"messages"`
 	Bytes             uint64  `json:"bytes"`
@@ -104,7 +98,6 @@ func trafficIn(took time.Duration, messages, bytes uint64) jsonTraffic {
 	return jsonTraffic{messages, bytes, took.Seconds(), perSecond(messages, took)}
 }
 
-// pubSummary is the result of pub.
 type pubSummary struct {
 	Type      string `json:"type"` // "summary"
 	Topic     string `json:"topic"`
@@ -133,7 +126,6 @@ type pubSummary struct {
 	Error    string        `json:"error,omitempty"`
 }
 
-// subSummary is the result of sub.
 type subSummary struct {
 	Type string `json:"type"` // "summary"
 	jsonTraffic
@@ -150,7 +142,6 @@ type subSummary struct {
 	Error string    `json:"error,omitempty"`
 }
 
-// jsonTopicCount is how many messages of one topic came.
 type jsonTopicCount struct {
 	Topic    string `json:"topic"`
 	Messages uint64 `json:"messages"`
@@ -169,7 +160,6 @@ type jsonFaults struct {
 	Faults      uint64    `json:"publisher_faults"` // how often publishers broke the protocol, as last told
 }
 
-// jsonReceived is what sub's bus has counted.
 type jsonReceived struct {
 	Packets     uint64  `json:"packets"`
 	Missing     uint64  `json:"missing"` // packets
@@ -190,7 +180,6 @@ type jsonPublisher struct {
 	State    string `json:"state"`
 }
 
-// pingReply is one answer of ping -json.
 type pingReply struct {
 	Type      string  `json:"type"` // "reply"
 	Sequence  uint64  `json:"sequence"`

@@ -17,7 +17,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// keys makes, changes and shows files of keys.
 type keys struct {
 	action, file string
 	valid        time.Duration
@@ -25,7 +24,6 @@ type keys struct {
 	json, quiet  bool
 }
 
-// keyActions are what can be done.
 var keyActions = []word{
 	{"new", "make a keyring with one key, which is used at once"},
 	{"rotate", "add a key that takes the place of the others, and end them"},
@@ -47,8 +45,7 @@ who has no key reads nothing, and nothing that he sends is taken.
 A publisher with a signing key (-t 'udp://?sign=FILE') proves that it is the
 one who sends. A subscriber with a file of trust (-t 'udp://?trust=FILE') hears
 those publishers only that the file names, each on the topics of its lines:
-    md.xnas.>   ed25519:pYyIxPq2...=
-`,
+    md.xnas.>   ed25519:pYyIxPq2...=`,
 		notes: `Give the file to every host by a way that is safe, readable by its owner only. A
 bus looks at its file four times a second. Rotate on one host, and copy the file to
 all others before the new key begins: then nothing is lost. Take a line out of the
@@ -56,8 +53,7 @@ file to refuse that key at once.
 
 A signing key stays where its publisher runs; its public part goes into the files of
 trust. Those may be read by all, and are looked at four times a second, too:
-    echo "md.xnas.> $(fanfare key sign-show desk.key)" >> trust
-`,
+    echo "md.xnas.> $(fanfare key sign-show desk.key)" >> trust`,
 		examples: []string{
 			"fanfare key new keys",
 			"fanfare key new -valid 2160h keys",
@@ -177,7 +173,6 @@ func (k *keys) end(begin time.Time) time.Time {
 	return begin.Add(k.valid)
 }
 
-// jsonKey is a key without its secret.
 type jsonKey struct {
 	ID        string `json:"id"`
 	NotBefore string `json:"not_before,omitempty"`
@@ -185,7 +180,6 @@ type jsonKey struct {
 	State     string `json:"state"`
 }
 
-// show writes keys without their secrets.
 func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
 	set, err := sealed.NewKeyset(list)
 	if err != nil {
@@ -198,8 +192,7 @@ func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
 		fmt.Fprintln(t, "id\tnot before\tnot after\tstate")
 	}
 	for _, key := range list {
-		state := keyState(set, key, now)
-		x := jsonKey{key.ID.String(), keyring.Time(key.NotBefore), keyring.Time(key.NotAfter), state}
+		x := jsonKey{key.ID.String(), keyring.Time(key.NotBefore), keyring.Time(key.NotAfter), keyState(set, key, now)}
 		if !k.json {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.ID, x.NotBefore, x.NotAfter, x.State)
 			continue
@@ -233,7 +226,6 @@ func keyState(set *sealed.Keyset, key sealed.Key, now time.Time) string {
 	return "receives"
 }
 
-// sign makes or shows a signing key.
 func (k *keys) sign(e *env) error {
 	use := signed.ReadKey
 	if k.action == "sign-new" {

@@ -13,7 +13,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 )
 
-// loss tells what the processes of this host have lost.
 type loss struct {
 	since   time.Duration
 	follow  bool
@@ -31,7 +30,7 @@ func (l *loss) run(ctx context.Context, e *env) error {
 	if err := placesExist(l.sockets); err != nil {
 		return err
 	}
-	seen, err := l.read(ctx)
+	seen, err := readAll(ctx, l.sockets...)
 	now := time.Now()
 	if err != nil && len(l.sockets) > 0 {
 		return &usageError{fmt.Errorf("the processes cannot be looked at: %w", pathError(err))}
@@ -52,11 +51,11 @@ func (l *loss) run(ctx context.Context, e *env) error {
 	return l.verdict(r)
 }
 
-// read asks all processes. One that is stopped does not answer.
-func (l *loss) read(ctx context.Context) ([]inspect.Seen, error) {
+// readAll asks all processes. One that is stopped does not answer.
+func readAll(ctx context.Context, places ...string) ([]inspect.Seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	return inspect.ReadAll(ctx, l.sockets...)
+	return inspect.ReadAll(ctx, places...)
 }
 
 // verdict is how loss ends.
@@ -87,10 +86,13 @@ func (l *loss) show(e *env, r *losses.Report) error {
 			return err
 		}
 	}
-	return lines.write(lossSummaryOf(r))
+	gaps, messages, unknown := r.Messages()
+	return lines.write(&lossSummary{
+		"summary", r.From, r.To, gaps, messages, unknown, r.Repairs.Missing, r.Repairs.Repaired, r.Repairs.Late, r.Repairs.Lost,
+		append([]losses.Process{}, r.Processes...), append([]string{}, r.Unread...),
+	})
 }
 
-// lossSummary is the last object of loss.
 type lossSummary struct {
 	Type      string           `json:"type"` // "summary"
 	From      time.Time        `json:"from"`
@@ -106,15 +108,6 @@ type lossSummary struct {
 	Unread    []string         `json:"unread"` // sockets that could not be read, and why
 }
 
-func lossSummaryOf(r *losses.Report) *lossSummary {
-	gaps, messages, unknown := r.Messages()
-	return &lossSummary{
-		"summary", r.From, r.To, gaps, messages, unknown, r.Repairs.Missing, r.Repairs.Repaired, r.Repairs.Late, r.Repairs.Lost,
-		append([]losses.Process{}, r.Processes...), append([]string{}, r.Unread...),
-	}
-}
-
-// goOn tells what is lost from now on.
 func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
 	news := losses.NewNews(seen, time.Now())
 	tick := time.NewTicker(lossEvery)
@@ -128,7 +121,7 @@ func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		seen, err := l.read(ctx)
+		seen, err := readAll(ctx, l.sockets...)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -147,7 +140,6 @@ func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
 	}
 }
 
-// tell writes one finding as it happens.
 func (l *loss) tell(e *env, f *losses.Finding) error {
 	if l.json {
 		return newJSONLines(e.stdout).write(f)
@@ -156,7 +148,6 @@ func (l *loss) tell(e *env, f *losses.Finding) error {
 	return err
 }
 
-// exitLost is the exit code of loss when messages were lost for good.
 const exitLost = 3
 
 func lossCommand() command {
@@ -175,8 +166,7 @@ lost: its publishers say that it is not waited for any more. Nothing is kept on
 disk: what a process that has ended has lost is in its log.
 
 With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":...,
-"first":...,"last":...,"process":...,"do":...}; the last object is the summary.
-`,
+"first":...,"last":...,"process":...,"do":...}; the last object is the summary.`,
 		examples: []string{
 			"fanfare loss",
 			"fanfare loss -since 5m",
@@ -185,8 +175,7 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 		},
 		exits: []word{{"3", "messages were lost for good, or packets, of which no subscription was told yet"}},
 		exitNotes: `It is 0 when nothing was lost for good, and 1 when no process could be looked at,
-or not all of them.
-`,
+or not all of them.`,
 		flags: flagsOf(func() *loss { return new(loss) }),
 	}
 }

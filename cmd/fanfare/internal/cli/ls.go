@@ -29,8 +29,9 @@ type ls struct {
 	host     bool     // processes are asked
 	blank    bool     // processes were listed, above the list of the wire
 
-	e     *env
-	apart atomic.Pointer[pubsub.ConfigMismatchError] // the latest bus that is configured differently
+	e      *env
+	failed []top.Failed                               // processes that did not answer
+	apart  atomic.Pointer[pubsub.ConfigMismatchError] // the latest bus that is configured differently
 }
 
 func (l *ls) run(ctx context.Context, e *env) error {
@@ -49,7 +50,7 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		if len(processes) == 0 {
 			return l.nobodyHere()
 		}
-		return cmp.Or(l.showHere(processes), unanswered(failures(processes)))
+		return cmp.Or(l.showHere(processes), unanswered(l.failed))
 	}
 	if len(processes) > 0 {
 		if err := l.showHere(processes); err != nil {
@@ -57,14 +58,13 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		}
 		l.blank = true
 	}
-	err, silent := l.survey(ctx, e), unanswered(failures(processes))
+	err, silent := l.survey(ctx, e), unanswered(l.failed)
 	if err != nil && silent != nil && !l.quiet {
 		e.console.line("%v", silent)
 	}
 	return cmp.Or(err, silent)
 }
 
-// nobodyHere says that no process can be asked, and what to do.
 func (l *ls) nobodyHere() error {
 	o := top.Options{Places: l.sockets}
 	if !slices.Contains(l.patterns, ">") {
@@ -73,7 +73,6 @@ func (l *ls) nobodyHere() error {
 	return errors.New(top.NoProcess(o.Where()))
 }
 
-// survey listens to the fabric.
 func (l *ls) survey(ctx context.Context, e *env) error {
 	bus, log, closeBus, err := l.open(ctx, e, pubsub.Config{Loopback: true, OnEvent: l.event})
 	if err != nil {
@@ -87,12 +86,12 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 	}
 	defer survey.Close()
 	alone := l.watchAlone(e)
-	m := startMeter(e.console, !l.quiet, l.status(survey))
+	stop := startMeter(e.console, !l.quiet, l.status(survey))
 	select {
 	case <-ctx.Done(): // what was heard so far is worth showing
 	case <-time.After(l.listen):
 	}
-	m.stop()
+	stop()
 	alone()
 	list, err := survey.Topics()
 	if err != nil {
@@ -108,7 +107,6 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 	return cmp.Or(l.show(list, err), context.Cause(ctx), err)
 }
 
-// event is called by the bus.
 func (l *ls) event(e events.Event) {
 	l.fabricEvent(l.e, e)
 	if m := apart(e); m != nil {
@@ -118,7 +116,6 @@ func (l *ls) event(e events.Event) {
 	}
 }
 
-// status returns the text of the status line.
 func (l *ls) status(survey *pubsub.Survey) func(time.Duration) string {
 	began := time.Now()
 	return func(time.Duration) string {
@@ -131,7 +128,6 @@ func (l *ls) status(survey *pubsub.Survey) func(time.Duration) string {
 	}
 }
 
-// heardSoFar is what was heard, in numbers.
 func heardSoFar(t *pubsub.TopicList) string {
 	return list(count(len(t.Topics), "topic"), count(t.Publishers, "publisher"), count(t.Joined, "group"))
 }
@@ -163,7 +159,6 @@ func (l *ls) verdict(t *pubsub.TopicList) error {
 		"'fanfare doctor' looks at this host", heard)
 }
 
-// show writes the list.
 func (l *ls) show(t *pubsub.TopicList, verdict error) error {
 	if l.json {
 		return l.showJSON(t, verdict)
@@ -198,7 +193,6 @@ func lsNotes(t *pubsub.TopicList) (notes []string) {
 	return notes
 }
 
-// lsTable writes a line for each publisher of each topic.
 func lsTable(w io.Writer, t *pubsub.TopicList) error {
 	if len(t.Topics) == 0 {
 		return nil
@@ -208,14 +202,11 @@ func lsTable(w io.Writer, t *pubsub.TopicList) error {
 	for i := range t.Topics {
 		x := &t.Topics[i]
 		for _, p := range x.Publishers {
-			fmt.Fprintf(tab, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Name, p.Messages, lsRate(p.Rate), lsPublisher(&p), cmp.Or(printable(p.Address), "-"), x.GroupAddress)
+			fmt.Fprintf(tab, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Name, p.Messages, lsRate(p.Rate), cmp.Or(printable(p.Name), p.ID.String()), cmp.Or(printable(p.Address), "-"), x.GroupAddress)
 		}
 	}
 	return tab.Flush()
 }
-
-// lsPublisher is a publisher's name, or its id if it has none.
-func lsPublisher(p *pubsub.TopicPublisher) string { return cmp.Or(printable(p.Name), p.ID.String()) }
 
 // lsRate is a rate in three digits; a slow one is not shown as none.
 func lsRate(perSecond float64) string {
@@ -225,7 +216,6 @@ func lsRate(perSecond float64) string {
 	return si(perSecond)
 }
 
-// jsonTopic is one topic of ls.
 type jsonTopic struct {
 	Type       string               `json:"type"` // "topic"
 	Topic      string               `json:"topic"`
@@ -244,7 +234,6 @@ type jsonTopicPublisher struct {
 	Rate     float64 `json:"messages_per_second"`
 }
 
-// lsSummary is the last object of ls.
 type lsSummary struct {
 	Type       string  `json:"type"` // "summary"
 	Topics     int     `json:"topics"`
@@ -291,8 +280,7 @@ which is done at once. What stands without a flag is a pattern: a process to
 ask is named with -socket.
 
 In a pattern the token * stands for any one token, and >, as the last, for one or
-more. Quote it for the shell: 'md.*.AAPL', 'md.>'.
-`,
+more. Quote it for the shell: 'md.*.AAPL', 'md.>'.`,
 		notes: `MESSAGES is how many a publisher has published on the topic since it began, and
 PER SECOND its rate while ls listened; of a subscription it is how many were
 delivered. A publisher that has nothing to say is heard once a second: with less
@@ -302,8 +290,7 @@ With -json each process is an object {"type":"process","pid":...,"program":...,
 "buses":[{"id":...,"urls":[...],"publishes":[...],"subscribes":[...]}]}, and each
 topic that was heard {"type":"topic","topic":...,"group":...,"publishers":[{"id":...,
 "address":...,"messages":...,"messages_per_second":...}]}; the last object is the
-summary, where ls has listened.
-`,
+summary, where ls has listened.`,
 		examples: []string{
 			"fanfare ls",
 			"fanfare ls -here",
@@ -313,8 +300,7 @@ summary, where ls has listened.
 		exits: []word{mismatchExit},
 		exitNotes: `It is 1 when no topic was heard, or with -here no process is there that has one,
 or when a process of this host did not answer; the line says why, as far as that
-is known.
-`,
+is known.`,
 		flags: flagsOf(func() *ls { return new(ls) }),
 	}
 }
@@ -339,8 +325,5 @@ func (l *ls) check(fs *flagSet, operands []string) error {
 	if l.patterns = operands; len(operands) == 0 {
 		l.patterns = []string{">"}
 	}
-	if err := checkTopics(l.patterns, pubsub.CheckPattern); err != nil {
-		return err
-	}
-	return l.common.check()
+	return cmp.Or(checkTopics(l.patterns, pubsub.CheckPattern), l.common.check())
 }

@@ -18,7 +18,6 @@ import (
 
 // What ls says of the processes of this host, which it asks at their sockets.
 
-// jsonProcess is one process of ls.
 type jsonProcess struct {
 	Type    string    `json:"type"` // "process"
 	PID     int       `json:"pid"`
@@ -56,9 +55,7 @@ type jsonSubscription struct {
 
 // here asks the processes of this host, but for this one.
 func (l *ls) here(ctx context.Context) ([]jsonProcess, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	seen, err := inspect.ReadAll(ctx, l.sockets...)
+	seen, err := readAll(ctx, l.sockets...)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +64,9 @@ func (l *ls) here(ctx context.Context) ([]jsonProcess, error) {
 		x := &seen[i]
 		switch {
 		case x.Err != nil:
-			all = append(all, jsonProcess{Type: "process", Socket: x.Socket, Buses: []jsonBus{}, Error: losses.Unanswered(x.Err)})
+			f := top.Failed{Socket: x.Socket, Error: losses.Unanswered(x.Err)}
+			l.failed = append(l.failed, f)
+			all = append(all, jsonProcess{Type: "process", Socket: f.Socket, Buses: []jsonBus{}, Error: f.Error})
 		case x.Snapshot.Process.PID != os.Getpid():
 			if p := l.process(x); len(p.Buses) > 0 {
 				all = append(all, p)
@@ -77,8 +76,7 @@ func (l *ls) here(ctx context.Context) ([]jsonProcess, error) {
 	return all, nil
 }
 
-// process is what is shown of a process: its buses that have something which one of the patterns
-// matches.
+// process is what is shown of a process: its buses with something that a pattern matches.
 func (l *ls) process(x *inspect.Seen) jsonProcess {
 	s := x.Snapshot
 	p := jsonProcess{Type: "process", PID: s.Process.PID, Program: s.Process.Program, Host: s.Process.Host, Fanfare: s.Process.Fanfare, Socket: x.Socket}
@@ -119,16 +117,6 @@ func (l *ls) matches(topic string) bool {
 	})
 }
 
-// failures are the processes that have not answered.
-func failures(all []jsonProcess) (failed []top.Failed) {
-	for i := range all {
-		if all[i].Error != "" {
-			failed = append(failed, top.Failed{Socket: all[i].Socket, Error: all[i].Error})
-		}
-	}
-	return failed
-}
-
 // unanswered is how a command ends that has asked processes, of which these have not answered.
 func unanswered(failed []top.Failed) error {
 	switch len(failed) {
@@ -140,7 +128,6 @@ func unanswered(failed []top.Failed) error {
 	return fmt.Errorf("%s did not answer, the first at %s: %s", count(len(failed), "process"), failed[0].Socket, failed[0].Error)
 }
 
-// showHere writes processes: a line for each topic and each subscription.
 func (l *ls) showHere(all []jsonProcess) error {
 	if l.json {
 		lines := newJSONLines(l.e.stdout)
@@ -161,7 +148,6 @@ func (l *ls) showHere(all []jsonProcess) error {
 	return hereTable(l.e.stdout, all)
 }
 
-// hereTable writes a line for each topic that is published or subscribed to.
 func hereTable(w io.Writer, all []jsonProcess) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	header := false

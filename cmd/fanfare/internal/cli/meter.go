@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/plural"
@@ -11,43 +12,36 @@ import (
 // meterEvery is how often the status line changes.
 const meterEvery = 250 * time.Millisecond
 
-// meter keeps a status line up to date while a command runs.
-type meter struct {
-	stopped chan struct{}
-	done    chan struct{}
+// startMeter shows what text returns, on a terminal, until it is stopped. elapsed is since the last call.
+func startMeter(c *console, show bool, text func(elapsed time.Duration) string) (stop func()) {
+	if !show || !c.tty {
+		return func() {}
+	}
+	last := time.Now()
+	end := every(meterEvery, func(now time.Time) {
+		c.status(text(now.Sub(last)))
+		last = now
+	})
+	return func() { end(); c.clear() }
 }
 
-// startMeter shows what text returns, on a terminal, until stop. elapsed is the
-// time since the last call.
-func startMeter(c *console, show bool, text func(elapsed time.Duration) string) *meter {
-	m := &meter{stopped: make(chan struct{}), done: make(chan struct{})}
-	if !show || !c.tty {
-		close(m.done)
-		return m
-	}
-	go func() {
-		defer close(m.done)
-		ticker := time.NewTicker(meterEvery)
+// every calls f again and again until stop, which waits for its end.
+func every(d time.Duration, f func(now time.Time)) (stop func()) {
+	done := make(chan struct{})
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		ticker := time.NewTicker(d)
 		defer ticker.Stop()
-		last := time.Now()
 		for {
 			select {
 			case now := <-ticker.C:
-				c.status(text(now.Sub(last)))
-				last = now
-			case <-m.stopped:
-				c.clear()
+				f(now)
+			case <-done:
 				return
 			}
 		}
-	}()
-	return m
-}
-
-// stop takes the status line away. It must be called once.
-func (m *meter) stop() {
-	close(m.stopped)
-	<-m.done
+	})
+	return func() { close(done); calls.Wait() }
 }
 
 // flow turns two readings of a counter into a rate.
@@ -67,9 +61,7 @@ func perSecond(n uint64, d time.Duration) float64 {
 }
 
 // count writes a number with its noun: "1 gap", "2 gaps".
-func count[T ~int | ~int64 | ~uint64](n T, noun string) string {
-	return plural.N(n, noun)
-}
+func count[T ~int | ~int64 | ~uint64](n T, noun string) string { return plural.N(n, noun) }
 
 // took writes how long messages took, and their rate if it means anything.
 func took(text string, d time.Duration, msgs, bytes uint64) string {
@@ -79,10 +71,7 @@ func took(text string, d time.Duration, msgs, bytes uint64) string {
 	return fmt.Sprintf("%s in %s (%s)", text, short(d), rates(perSecond(msgs, d), perSecond(bytes, d)))
 }
 
-// rates writes messages and bytes a second.
-func rates(msgs, bytes float64) string {
-	return fmt.Sprintf("%s/s, %.1f MB/s", si(msgs), bytes/1e6)
-}
+func rates(msgs, bytes float64) string { return fmt.Sprintf("%s/s, %.1f MB/s", si(msgs), bytes/1e6) }
 
 // si writes a number in three digits: 812 k, 1.23 M.
 func si(x float64) string {

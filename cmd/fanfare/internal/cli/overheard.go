@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
@@ -24,7 +25,6 @@ const placeHelp = `PLACE is the socket of a process, or a directory with some. W
 this host are asked, and by root those of all users.
 `
 
-// registerWire adds the flag that has the command listen.
 func (l *looked) registerWire(fs *flagSet) {
 	urlsVar(fs, &l.urls, "t", nil, "listen to the fabric with this `URL`, too, and show the publishers that are heard there and were not asked, with the rates of their topics: "+
 		"it asks them for the names of their topics, as ls does. Given more than once, each is a leg")
@@ -77,24 +77,18 @@ type publisherKey struct {
 // its topics, and how many messages each has had.
 func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, began, now time.Time) (all []inspect.Seen) {
 	asked, interfaces := make(map[publisherKey]bool), make(map[string][]string)
-	for _, s := range seen {
-		if s.Snapshot == nil {
-			continue
+	for _, b := range losses.Buses(seen) {
+		asked[publisherKey{b.ID, b.Epoch}] = true
+		on := func(group string) {
+			if interfaces[group] == nil {
+				interfaces[group] = b.Fabric.Interfaces
+			}
 		}
-		for i := range s.Snapshot.Buses {
-			b := &s.Snapshot.Buses[i]
-			asked[publisherKey{b.ID, b.Epoch}] = true
-			on := func(group string) {
-				if interfaces[group] == nil {
-					interfaces[group] = b.Fabric.Interfaces
-				}
-			}
-			for _, g := range b.Groups {
-				on(g.Address)
-			}
-			for _, p := range b.Publications {
-				on(p.Address)
-			}
+		for _, g := range b.Groups {
+			on(g.Address)
+		}
+		for _, p := range b.Publications {
+			on(p.Address)
 		}
 	}
 	of := make(map[publisherKey]*inspect.Bus)

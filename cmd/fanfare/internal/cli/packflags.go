@@ -18,7 +18,6 @@ type packFlags struct {
 // maxDictionary is the largest dictionary, in bytes.
 const maxDictionary = 1 << 20
 
-// compressVar is the flag that says how to compress.
 func compressVar(fs *flagSet, val *pubsub.Compression, usage string) {
 	choiceVar(fs, val, "compress", usage,
 		word{string(pubsub.CompressNone), "not at all"},
@@ -28,12 +27,10 @@ func compressVar(fs *flagSet, val *pubsub.Compression, usage string) {
 		word{"zstd:LEVEL", "fastest, default, better or best: better takes three times as long as fastest, for 2 to 5 % fewer bytes"})
 }
 
-// dictVar is the flag that names dictionaries.
 func dictVar(fs *flagSet, val *[]string, usage string) {
 	urlsVar(fs, val, "dict", nil, "the dictionary in `FILE`, as fanfare dict makes it. "+usage)
 }
 
-// readDictionaries reads the files of -dict.
 func readDictionaries(files []string) (all [][]byte, err error) {
 	for _, name := range files {
 		b, err := readDictionary(name)
@@ -98,8 +95,7 @@ type jsonDictionaryMissing struct {
 	Dictionary string `json:"dictionary"`
 }
 
-// dictionaryMissing reports a publisher whose messages are lost for want of a dictionary: gaps
-// follow.
+// dictionaryMissing reports a publisher whose dictionary is not here: gaps follow.
 func (s *sub) dictionaryMissing(e *pubsub.PublisherEvent, err *pubsub.DictionaryError) error {
 	if s.quiet { // else the log has said it
 		s.e.console.line("%v", err)

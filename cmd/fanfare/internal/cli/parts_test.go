@@ -183,10 +183,10 @@ func TestTally(t *testing.T) {
 	for i := range maxGapsListed + 10 {
 		x.gap(&pubsub.GapError{Topic: "x", First: uint64(i * 10), Count: 3})
 	}
-	if len(x.gaps) != maxGapsListed || x.lost != 3*(maxGapsListed+10) || x.unknown {
-		t.Errorf("%d gaps listed, %d messages lost", len(x.gaps), x.lost)
+	if len(x.Gaps) != maxGapsListed || x.Lost != 3*(maxGapsListed+10) || x.LostUnknown {
+		t.Errorf("%d gaps listed, %d messages lost", len(x.Gaps), x.Lost)
 	}
-	if fmt.Sprint(x.gaps[1]) != fmt.Sprint(jsonGap{Topic: "x", First: 10, Count: 3, Cause: "none", Publisher: "0000000000000000"}) {
-		t.Errorf("gap %+v", x.gaps[1])
+	if fmt.Sprint(x.Gaps[1]) != fmt.Sprint(jsonGap{Topic: "x", First: 10, Count: 3, Cause: "none", Publisher: "0000000000000000"}) {
+		t.Errorf("gap %+v", x.Gaps[1])
 	}
 }

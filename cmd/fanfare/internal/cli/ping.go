@@ -131,9 +131,7 @@ func normalEnd(ctx context.Context, err error) error {
 
 func (p *ping) measure(ctx context.Context) error {
 	var id [8]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return err
-	}
+	rand.Read(id[:]) // never fails
 	p.id = binary.LittleEndian.Uint64(id[:])
 	p.payload = make([]byte, p.size)
 	copy(p.payload, id[:])
@@ -182,7 +180,6 @@ func (p *ping) send(ctx context.Context, seq uint64) error {
 	return p.out.Publish(ctx, p.payload)
 }
 
-// pings sends and awaits one after the other.
 func (p *ping) pings(ctx context.Context) error {
 	for seq := uint64(1); p.count == 0 || seq <= p.count; seq++ {
 		if err := p.send(ctx, seq); err != nil {
@@ -217,7 +214,6 @@ func (p *ping) pings(ctx context.Context) error {
 
 var errTimeout = errors.New("no answer in time")
 
-// await waits for the first answer to ping seq.
 func (p *ping) await(ctx context.Context, seq uint64, limit time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
@@ -237,7 +233,6 @@ func (p *ping) await(ctx context.Context, seq uint64, limit time.Duration) (bool
 	}
 }
 
-// others takes further answers to ping seq until the next turn.
 func (p *ping) others(ctx context.Context, seq uint64, wait time.Duration) error {
 	end := time.Now().Add(wait)
 	for {
@@ -251,7 +246,6 @@ func (p *ping) others(ctx context.Context, seq uint64, wait time.Duration) error
 	}
 }
 
-// mine reports whether data is the answer to our ping seq.
 func (p *ping) mine(data []byte, seq uint64) bool {
 	return len(data) == p.size && binary.LittleEndian.Uint64(data) == p.id && binary.LittleEndian.Uint64(data[8:]) == seq
 }
@@ -287,24 +281,16 @@ func (p *ping) summarize() {
 	s.P50, s.P90, s.P99, s.P999 = at(50), at(90), at(99), at(99.9)
 }
 
-// print writes the summary for people.
 func (p *ping) print() error {
 	s := &p.sum
 	_, err := fmt.Fprintf(p.e.stdout, "--- %s ping statistics ---\n%s of %d bytes sent, %d answered, %s from %s\n",
-		p.name, count(s.Sent, "ping"), s.Bytes, s.Answered, replies(s.Replies), count(s.Responders, "responder"))
+		p.name, count(s.Sent, "ping"), s.Bytes, s.Answered, count(s.Replies, "reply"), count(s.Responders, "responder"))
 	if s.Replies == 0 || err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.e.stdout, "rtt min/avg/max = %.1f/%.1f/%.1f µs, p50/p90/p99/p99.9 = %.1f/%.1f/%.1f/%.1f µs\n",
 		s.Min, s.Avg, s.Max, s.P50, s.P90, s.P99, s.P999)
 	return err
-}
-
-func replies(n uint64) string {
-	if n == 1 {
-		return "1 reply"
-	}
-	return fmt.Sprintf("%d replies", n)
 }
 
 func pingCommand() command {
@@ -316,17 +302,15 @@ func pingCommand() command {
 			"fanfare ping [flags] [NAME]            send pings",
 		},
 		about: `Pings go out on topic ping.NAME and come back on pong.NAME; NAME is "default"
-unless given. Each process that listens answers.
-`,
+unless given. Each process that listens answers.`,
 		examples: []string{
 			"fanfare ping -listen",
 			"fanfare ping -count 10",
 			"fanfare ping -count 100000 -interval 0 -size 1024",
 		},
-		exits: []word{mismatchExit},
-		exitNotes: `An interrupt is the normal end of -listen and of pings without -count: 0.
-`,
-		flags: flagsOf(func() *ping { return new(ping) }),
+		exits:     []word{mismatchExit},
+		exitNotes: `An interrupt is the normal end of -listen and of pings without -count: 0.`,
+		flags:     flagsOf(func() *ping { return new(ping) }),
 	}
 }
 
@@ -363,8 +347,5 @@ func (p *ping) check(fs *flagSet, operands []string) error {
 	if len(operands) == 1 {
 		p.name = operands[0]
 	}
-	if err := checkTopics([]string{"ping." + p.name}, pubsub.CheckTopic); err != nil {
-		return err
-	}
-	return p.common.check()
+	return cmp.Or(checkTopics([]string{"ping." + p.name}, pubsub.CheckTopic), p.common.check())
 }

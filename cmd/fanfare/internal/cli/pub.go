@@ -105,7 +105,6 @@ func (p *pub) source() (*source, error) {
 	return fileSource(p.file, p.framing, p.repeat, "use standard input, with '< "+p.file+"' instead of -file")
 }
 
-// event is called by the bus.
 func (p *pub) event(e events.Event) {
 	p.fabricEvent(p.e, e)
 	switch e.Kind {
@@ -174,8 +173,7 @@ func (p *pub) mismatch(e events.Event) {
 
 // publish waits for subscribers and publishes all there is.
 func (p *pub) publish(ctx context.Context) error {
-	m := startMeter(p.e.console, p.showMeter(), p.status())
-	defer m.stop()
+	defer startMeter(p.e.console, p.showMeter(), p.status())()
 	defer p.keepCounting()()
 	if err := p.waitSubscribers(ctx); err != nil {
 		return err
@@ -231,26 +229,14 @@ func (p *pub) waitSubscribers(ctx context.Context) error {
 
 // keepCounting counts subscribers now and then, for they come and go, and once more when it is stopped.
 func (p *pub) keepCounting() (stop func()) {
-	done := make(chan struct{})
-	var counting sync.WaitGroup
-	counting.Go(func() {
-		ticker := time.NewTicker(meterEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ticker.C:
-				if p.present.count() > 0 && p.audience.alone() { // one by a pattern is known after it has come
-					for _, r := range p.p.Receivers() {
-						p.becomes(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name, Address: r.Address, Relevant: true}, 1)
-					}
-				}
-			case <-done:
-				p.present.count()
-				return
+	end := every(meterEvery, func(time.Time) {
+		if p.present.count() > 0 && p.audience.alone() { // one by a pattern is known after it has come
+			for _, r := range p.p.Receivers() {
+				p.becomes(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name, Address: r.Address, Relevant: true}, 1)
 			}
 		}
 	})
-	return func() { close(done); counting.Wait() }
+	return func() { end(); p.present.count() }
 }
 
 func (p *pub) publishAll(ctx context.Context) error {

@@ -74,19 +74,18 @@ func (p *pub) end(ctx context.Context, err error) error {
 		}
 	})
 	defer said.Stop()
-	m := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
+	stopMeter := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
 		p.present.count()
 		who, _ := p.waitedFor()
 		return list(fmt.Sprintf("%s published, waiting until all of %s have everything",
 			count(p.messages.Load(), "message"), count(len(p.sender().Subscribers), "subscriber")), who)
 	})
-	defer m.stop()
+	defer stopMeter()
 	err = p.bus.Shutdown(ctx)
 	p.present.count() // subscribers have reported what they want together with what they have
 	return p.late(err, context.Cause(ctx))
 }
 
-// status returns the text of the status line.
 func (p *pub) status() func(time.Duration) string {
 	var msgs, bytes flow
 	return func(elapsed time.Duration) string {
@@ -157,7 +156,6 @@ func someThat(n uint64, noun, words string) string {
 // stoppedEarly says that who was stopped did not wait for all subscribers.
 var stoppedEarly = map[bool]string{true: "stopped before subscribers had everything"}
 
-// line is the summary for people.
 func (p *pub) line(s *pubSummary) string {
 	return list(
 		took(count(s.Messages, "message"), p.took, s.Messages, s.Bytes),

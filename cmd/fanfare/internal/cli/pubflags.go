@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/fanfaremq/fanfare/pubsub"
+import (
+	"cmp"
+
+	"github.com/fanfaremq/fanfare/pubsub"
+)
 
 func pubCommand() command {
 	return command{
@@ -8,8 +12,7 @@ func pubCommand() command {
 		summary: "publish lines, ITCH records or a file on a topic",
 		usage:   []string{"fanfare pub [flags] TOPIC"},
 		about: `Messages come from standard input as they are read, or from a file that is
-checked to its end before the first one is sent.
-`,
+checked to its end before the first one is sent.`,
 		examples: []string{
 			"fanfare pub -wait 2 news < headlines.txt",
 			"fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas",
@@ -22,8 +25,7 @@ checked to its end before the first one is sent.
 everything; one that takes its leave is not waited for. Who holds pub up is named
 on standard error as it happens, and with -json in objects of {"type":"stall"}, as
 are that nobody is left, that somebody is there again, and who had vanished and is
-back. A fault in standard input makes it 2, after what came before it was published.
-`,
+back. A fault in standard input makes it 2, after what came before it was published.`,
 		flags: flagsOf(func() *pub { return new(pub) }),
 	}
 }
@@ -94,8 +96,5 @@ func (p *pub) check(fs *flagSet, operands []string) error {
 	if p.wait > 0 && !fs.isSet("linger") {
 		p.linger = -1
 	}
-	if err := checkTopics(operands, pubsub.CheckTopic); err != nil {
-		return err
-	}
-	return p.common.check()
+	return cmp.Or(checkTopics(operands, pubsub.CheckTopic), p.common.check())
 }

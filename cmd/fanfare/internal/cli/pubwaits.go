@@ -35,30 +35,19 @@ func (p *pub) whileItMoves(ctx context.Context, progress func() int, cause func(
 	if p.stall == 0 { // to wait for ever was asked for
 		return ctx, func() { cancel(nil) }
 	}
-	go func() {
-		ticker := time.NewTicker(meterEvery)
-		defer ticker.Stop()
-		had, stood, last := progress(), time.Duration(0), time.Now()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case now := <-ticker.C:
-				stood += min(now.Sub(last), 2*meterEvery)
-				last = now
-				if has := progress(); has != had {
-					had, stood = has, 0
-				} else if stood >= p.stall {
-					cancel(cause())
-					return
-				}
-			}
+	had, stood, last := progress(), time.Duration(0), time.Now()
+	stop := every(meterEvery, func(now time.Time) {
+		stood += min(now.Sub(last), 2*meterEvery)
+		last = now
+		if has := progress(); has != had {
+			had, stood = has, 0
+		} else if stood >= p.stall {
+			cancel(cause())
 		}
-	}()
-	return ctx, func() { cancel(nil) }
+	})
+	return ctx, func() { stop(); cancel(nil) }
 }
 
-// there names the subscribers that have come.
 func (p *pub) there() string {
 	var names []string
 	for _, r := range p.p.Receivers() {
@@ -69,11 +58,7 @@ func (p *pub) there() string {
 }
 
 func receiverName(r pubsub.Receiver) string {
-	name := cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID))
-	if r.Address != "" {
-		name += " at " + r.Address
-	}
-	return name
+	return placed(cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID)), r.Address)
 }
 
 // endProgress counts how often subscribers came closer to having everything: one had fewer packets to get than ever, or

@@ -15,7 +15,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// reply answers the requests on topics.
 type reply struct {
 	common
 	topic string
@@ -43,7 +42,6 @@ type jsonAnswered struct {
 	Error     string `json:"error,omitempty"`
 }
 
-// replySummary is the result of reply.
 type replySummary struct {
 	Type     string `json:"type"` // "summary"
 	Topic    string `json:"topic"`
@@ -69,19 +67,16 @@ as its standard input; its standard output is the reply. It finds the topic in t
 environment as FANFARE_TOPIC, and the requester as FANFARE_PUBLISHER. Where it fails
 there is no reply, and a line on standard error says why.
 
-Messages that are no requests are passed over.
-`,
+Messages that are no requests are passed over.`,
 		notes: `With -json each request is an object {"type":"request","topic":...,"number":...,
-"publisher":...,"bytes":...,"reply_bytes":...}; the last object is the summary.
-`,
+"publisher":...,"bytes":...,"reply_bytes":...}; the last object is the summary.`,
 		examples: []string{
 			"fanfare reply motd 'all is well'",
 			"fanfare reply -exec date time.now",
 			"fanfare reply -exec 'jq .a+.b' -name adder 'rpc.>'",
 		},
 		exitNotes: `An interrupt is its normal end without -n: 0. It is 1 when a request had no reply,
-unless who had asked was gone by then.
-`,
+unless who had asked was gone by then.`,
 		flags: flagsOf(func() *reply { return new(reply) }),
 	}
 }
@@ -114,10 +109,7 @@ func (r *reply) check(fs *flagSet, operands []string) error {
 	if r.topic = operands[0]; r.exec == "" {
 		r.text = operands[1]
 	}
-	if err := checkTopics(operands[:1], pubsub.CheckPattern); err != nil {
-		return err
-	}
-	return r.common.check()
+	return cmp.Or(checkTopics(operands[:1], pubsub.CheckPattern), r.common.check())
 }
 
 func (r *reply) run(ctx context.Context, e *env) error {
@@ -156,7 +148,6 @@ func (r *reply) run(ctx context.Context, e *env) error {
 	return err
 }
 
-// line is the summary for people.
 func (s *replySummary) line() string {
 	text := fmt.Sprintf("%s, %d answered", count(s.Requests, "request"), s.Answered)
 	if s.Late > 0 {
@@ -165,7 +156,6 @@ func (s *replySummary) line() string {
 	return text
 }
 
-// serve answers requests until there were enough, or ctx ends.
 func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -202,7 +192,6 @@ func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 	return nil
 }
 
-// command runs the command of -exec.
 func (r *reply) command(ctx context.Context, m *pubsub.Message) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", r.exec)
 	cmd.Stdin = bytes.NewReader(m.Data)
@@ -216,7 +205,6 @@ func (r *reply) command(ctx context.Context, m *pubsub.Message) ([]byte, error) 
 	return out, err
 }
 
-// answer sends a reply, or says why there is none.
 func (r *reply) answer(m *pubsub.Message, data []byte, err error) {
 	if err == nil {
 		err = m.Respond(data)

@@ -14,7 +14,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// request asks the subscribers of a topic, and writes what they reply.
 type request struct {
 	common
 	topic   string
@@ -28,7 +27,6 @@ type request struct {
 	apart atomic.Pointer[pubsub.ConfigMismatchError] // who may subscribe to the topic, and cannot hear
 }
 
-// jsonReply is a reply of request -json.
 type jsonReply struct {
 	Type      string `json:"type"` // "reply"
 	Responder string `json:"responder"`
@@ -39,7 +37,6 @@ type jsonReply struct {
 	After float64 `json:"after_us"`
 }
 
-// requestSummary is the result of request.
 type requestSummary struct {
 	Type    string `json:"type"` // "summary"
 	Topic   string `json:"topic"`
@@ -60,12 +57,10 @@ func requestCommand() command {
 		summary: "ask the subscribers of a topic, and write what they reply",
 		usage:   []string{"fanfare request [flags] TOPIC [MESSAGE]"},
 		about: `Without MESSAGE it is read from standard input, up to 16 MiB. Each reply is
-written as it comes, with a newline unless it ends in one.
-`,
+written as it comes, with a newline unless it ends in one.`,
 		notes: `With -json each reply is an object {"type":"reply","responder":...,"name":...,
 "data":...,"after_us":...} ("data_base64" instead of "data" if it is not UTF-8); the
-last object is the summary.
-`,
+last object is the summary.`,
 		examples: []string{
 			"fanfare request time.now ''",
 			"fanfare request -replies 0 -wait 3 weather oslo",
@@ -73,8 +68,7 @@ last object is the summary.
 		},
 		exits: []word{mismatchExit},
 		exitNotes: `It is 1 when fewer replies came than -replies says: nobody subscribes to the
-topic, those who did went away, or the time was over.
-`,
+topic, those who did went away, or the time was over.`,
 		flags: flagsOf(func() *request { return new(request) }),
 	}
 }
@@ -105,10 +99,7 @@ func (r *request) check(fs *flagSet, operands []string) error {
 	if !r.stdin {
 		r.text = operands[1]
 	}
-	if err := checkTopics(operands[:1], pubsub.CheckTopic); err != nil {
-		return err
-	}
-	return r.common.check()
+	return cmp.Or(checkTopics(operands[:1], pubsub.CheckTopic), r.common.check())
 }
 
 var errNoTime = errors.New("the time is over")

@@ -15,8 +15,7 @@ type schedule struct {
 // catchUp bounds what is sent at once after a pause.
 const catchUp = 50 * time.Millisecond
 
-// take waits until at least one message is due and returns how many are, of
-// want.
+// take waits until at least one message is due and returns how many are, of want.
 func (s *schedule) take(ctx context.Context, want int) (int, error) {
 	if s.perSecond == 0 {
 		return want, context.Cause(ctx)

@@ -23,7 +23,6 @@ type source struct {
 	total   int64 // messages of all passes; 0: none, or not known
 }
 
-// streamSource reads r as it comes.
 func streamSource(r io.Reader, f framing) *source {
 	return &source{name: "standard input", frames: newFrameReader(r, f), repeat: 1}
 }
@@ -84,8 +83,7 @@ func (s *source) rewind() error {
 	return nil
 }
 
-// batch returns the next messages, valid until the next call, and at the end
-// io.EOF.
+// batch returns the next messages, valid until the next call; io.EOF at the end.
 func (s *source) batch() ([][]byte, error) {
 	for {
 		msgs, err := s.frames.batch()

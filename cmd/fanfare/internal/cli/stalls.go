@@ -76,24 +76,20 @@ func stallLine(e events.Event) string {
 	return ""
 }
 
-// publisherText names a publisher by its name or id, and where it is.
 func publisherText(e events.Event) string {
-	text := "publisher " + cmp.Or(e.Name, e.Publisher.String())
-	if e.Address != "" {
-		text += " at " + e.Address
-	}
-	return text
+	return "publisher " + placed(cmp.Or(e.Name, e.Publisher.String()), e.Address)
 }
 
 func subscriberText(e events.Event) string {
-	text := "subscriber " + e.Name
-	if e.Name == "" {
-		text += fmt.Sprintf("%016x", e.Subscriber)
+	return "subscriber " + placed(cmp.Or(e.Name, fmt.Sprintf("%016x", e.Subscriber)), e.Address)
+}
+
+// placed is a name, and the address that it has, if that is known.
+func placed(name, address string) string {
+	if address == "" {
+		return name
 	}
-	if e.Address != "" {
-		text += " at " + e.Address
-	}
-	return text
+	return name + " at " + address
 }
 
 // stallQueue keeps events that the bus's goroutine hears for the one that writes JSON.
@@ -108,7 +104,6 @@ func (q *stallQueue) put(j *jsonStall) {
 	q.all = append(q.all, j)
 }
 
-// write writes what waits.
 func (q *stallQueue) write(to *jsonLines) error {
 	q.mu.Lock()
 	all := q.all

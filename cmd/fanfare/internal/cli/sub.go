@@ -14,8 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// sub's life: subscribe, write what comes until there is a reason to end, say
-// what is missing, take leave of the publishers.
+// sub's life: subscribe, write what comes, say what is missing, take leave of the publishers.
 type sub struct {
 	common
 	topics  []string
@@ -95,11 +94,10 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	defer s.watchAlone(e)()
 	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
-		m := startMeter(s.e.console, s.showMeter(), s.status())
-		stop := s.reportNoPublisher()
+		stopMeter, stopReport := startMeter(s.e.console, s.showMeter(), s.status()), s.reportNoPublisher()
 		err = s.receive(last)
-		stop()
-		m.stop()
+		stopReport()
+		stopMeter()
 	}
 	flushed := s.sink.flush()
 	if flushed == nil {
@@ -117,24 +115,23 @@ func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 	if s.json {
 		s.events = newJSONLines(stdout)
 	}
-	if s.out == "" {
-		if s.json {
-			j := newJSONSink(stdout)
-			s.sink, s.events = j, j.lines
-			return nil, nil
+	switch {
+	case s.out != "":
+		f, err := os.Create(s.out)
+		if err != nil {
+			return nil, pathError(err)
 		}
+		s.sink = &frameSink{newFrameWriter(f, s.framing)}
+		return f, nil
+	case s.json:
+		j := newJSONSink(stdout)
+		s.sink, s.events = j, j.lines
+	case several && s.framing == framingLines:
+		s.sink = &topicSink{frameSink: frameSink{newFrameWriter(stdout, s.framing)}}
+	default:
 		s.sink = &frameSink{newFrameWriter(stdout, s.framing)}
-		if several && s.framing == framingLines {
-			s.sink = &topicSink{frameSink: frameSink{newFrameWriter(stdout, s.framing)}}
-		}
-		return nil, nil
 	}
-	f, err := os.Create(s.out)
-	if err != nil {
-		return nil, pathError(err)
-	}
-	s.sink = &frameSink{newFrameWriter(f, s.framing)}
-	return f, nil
+	return nil, nil
 }
 
 // showMeter reports whether a status line is wanted: not if messages go to the
@@ -158,7 +155,6 @@ func (s *sub) told(e events.Event) {
 	}
 }
 
-// writeStalls writes the same as JSON.
 func (s *sub) writeStalls() error {
 	if s.events == nil {
 		return nil
@@ -181,7 +177,6 @@ func (s *sub) message(m *pubsub.Message) error {
 	return nil
 }
 
-// other takes what is no message.
 func (s *sub) other(err error) error {
 	var gap *pubsub.GapError
 	var event *pubsub.PublisherEvent
@@ -210,7 +205,6 @@ func (s *sub) other(err error) error {
 	return err
 }
 
-// emit writes what is no message as JSON, with -json.
 func (s *sub) emit(v any) error {
 	if s.events == nil {
 		return nil
@@ -233,20 +227,16 @@ func asJSON(g *pubsub.GapError) jsonGap {
 // collision reports a publisher that has another topic by the same id. The
 // others go on, but what is written is not all that has the topic's id.
 func (s *sub) collision(err *pubsub.TopicCollisionError) error {
-	s.tally.collisions++
+	s.tally.Collisions++
 	s.e.console.line("%v", err)
-	return s.emit(jsonCollision{
-		Type: "collision", Topic: err.Known, Other: err.Other, Publisher: pubsub.PublisherID(err.Publisher).String(),
-	})
+	return s.emit(jsonCollision{"collision", err.Known, err.Other, pubsub.PublisherID(err.Publisher).String()})
 }
 
 // refused reports a publisher that is not heard: what is written may lack its messages.
 func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
-	s.tally.refused++
+	s.tally.Refused++
 	s.e.console.line("%v", err)
-	return s.emit(jsonRefused{
-		Type: "refused", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: err.Group, Reason: err.Reason.String(),
-	})
+	return s.emit(jsonRefused{"refused", err.Publisher.String(), err.Epoch, err.Group, err.Reason.String()})
 }
 
 // fault reports a publisher that breaks the protocol: what is written may lack messages
@@ -256,9 +246,7 @@ func (s *sub) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) error {
 		s.ended()
 	}
 	s.e.console.line("%v", err)
-	return s.emit(jsonFault{
-		Type: "fault", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: e.Group, Topic: err.Topic, Fault: err.Fault.String(), Count: err.Count,
-	})
+	return s.emit(jsonFault{"fault", err.Publisher.String(), err.Epoch, e.Group, err.Topic, err.Fault.String(), err.Count})
 }
 
 func (s *sub) event(e *pubsub.PublisherEvent) error {
@@ -291,9 +279,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 		events.PublisherUp: "up", events.PublisherEnded: "ended",
 		events.PublisherLost: "lost", events.PublisherRestarted: "restarted", events.DuplicateName: "duplicate name",
 	}
-	return s.emit(jsonEvent{
-		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Name: e.Name, Address: e.Address, Epoch: e.Epoch, Group: e.Group,
-	})
+	return s.emit(jsonEvent{"publisher", words[e.Kind], e.Publisher.String(), e.Name, e.Address, e.Epoch, e.Group})
 }
 
 // ended ends sub with -until end, because all its publishers have ended and no other publishes.
@@ -316,7 +302,7 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	if m.Harmless() {
 		return nil
 	}
-	if e.Relevant && !s.tally.anyOurs() {
+	if e.Relevant && !s.tally.anyOurs(func(*publisher) bool { return true }) {
 		s.apart = m
 		if s.most > 0 {
 			return cannotCome(fmt.Errorf("%s cannot come: %w", count(s.most, "message"), m))

@@ -51,8 +51,7 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	return cmp.Or(err, s.bus.Close())
 }
 
-// topicLines says for people how many messages of each topic came, where there are
-// several.
+// topicLines says for people how many messages of each of several topics came.
 func (s *sub) topicLines(sum *subSummary) {
 	for i, t := range sum.Topics {
 		if i == maxTopicsShown {
@@ -101,13 +100,12 @@ func (s *sub) heartbeats() (n uint64) {
 	return n
 }
 
-// verdict is what to make of an end that was not an error.
 func (s *sub) verdict(sum *subSummary) error {
 	t := &s.tally
 	switch n := t.came(); {
 	case t.incomplete() && s.unreadable.first.Load() != nil:
 		return s.unreadable.instead("not all was read")
-	case t.gapCount > 0 || len(t.stateless) > 0 || t.collisions > 0 || t.refused > 0 || t.faults() > 0 || t.incomplete():
+	case t.GapCount > 0 || len(t.stateless) > 0 || t.Collisions > 0 || t.Refused > 0 || t.broken() > 0 || t.incomplete():
 		return errReported
 	case sum.Untrusted > 0: // which may not have been told before the end
 		return fmt.Errorf("%s refused: their publishers are not trusted with them", count(sum.Untrusted, "message"))
@@ -144,16 +142,12 @@ func (s *sub) summary() subSummary {
 	st := s.bus.Stats()
 	sum := subSummary{
 		Type: "summary", jsonTraffic: trafficIn(t.last.Sub(t.first), t.messages, t.bytes), End: s.finished,
-		jsonFaults: jsonFaults{
-			GapCount: int(t.gapCount), Gaps: t.gaps, Lost: t.lost, LostUnknown: t.unknown, Collisions: t.collisions, Refused: t.refused, NoState: len(t.stateless), Untrusted: st.RefusedMessages, Faults: t.faults(),
-		},
+		jsonFaults: t.jsonFaults,
 		Publishers: t.list(), Records: t.records,
 		Topics: t.topics.list(), Replaced: s.replaced(),
 		jsonReceived: received(&st), Legs: legsOf(&st),
 	}
-	if sum.Gaps == nil {
-		sum.Gaps = []jsonGap{}
-	}
+	sum.NoState, sum.Untrusted, sum.Faults = len(t.stateless), st.RefusedMessages, t.broken()
 	return sum
 }
 
@@ -172,7 +166,6 @@ func received(st *pubsub.Stats) jsonReceived {
 	return r
 }
 
-// line is the summary for people.
 func (s *sub) line(sum *subSummary) string {
 	return list(
 		took(count(sum.Messages, "message"), s.tally.last.Sub(s.tally.first), sum.Messages, sum.Bytes),
@@ -207,7 +200,6 @@ func (s *sub) dropper() string {
 
 func duration(micros float64) string { return short(time.Duration(micros * 1e3)) }
 
-// status returns the text of the status line.
 func (s *sub) status() func(time.Duration) string {
 	var msgs, bytes flow
 	return func(elapsed time.Duration) string {

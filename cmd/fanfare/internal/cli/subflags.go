@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -26,8 +27,7 @@ had a publisher. After 5 s it reports that it detects no publisher.
 
 Of several topics each line on standard output begins with the topic and a tab,
 and at the end it says how many messages of each came. With another -framing and
-with -o messages are written without their topics, and it says so.
-`,
+with -o messages are written without their topics, and it says so.`,
 		notes: `With -json each message is an object {"type":"message","topic":...,"number":...,
 "publisher":...,"data":...} ("data_base64" instead of "data" if it is not UTF-8),
 unless -o takes the messages; gaps ("type":"gap") and publishers coming and going
@@ -40,8 +40,7 @@ With -from state each record of state is an object {"type":"state","topic":...,"
 number of the first message behind it,"publisher":...,"data":...}, unless -o takes it,
 {"type":"state_end",...} follows the last, and {"type":"no_state",...,"cause":...}
 stands in the place of a topic's state that there is not; in the summary
-"state_records" and "no_state" count them.
-`,
+"state_records" and "no_state" count them.`,
 		examples: []string{
 			"fanfare sub news",
 			"fanfare sub -until end -o copy.itch -framing itch md.xnas",
@@ -64,8 +63,7 @@ each gap with a line of its own (beyond 1000 at once with one a second), when
 -from state could not begin with a topic's state nor with its first message, when a
 publisher was lost before its end, when one is not heard, when one has another
 topic with the same id or is not trusted with one, when -slow evict ended it, or
-when the process stood still (it was stopped) as the time of -until was over.
-`,
+when the process stood still (it was stopped) as the time of -until was over.`,
 		flags: flagsOf(func() *sub { return new(sub) }),
 	}
 }
@@ -117,20 +115,15 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 		return usagef("-behind is for -slow latest and -slow evict")
 	case s.behind > math.MaxInt32:
 		return usagef("-behind %d is more than any window holds", s.behind)
+	case s.from == "file:":
+		return usagef("-from file: needs the name of a file")
 	case s.json && s.out == "" && fs.isSet("framing"):
 		return usagef("-framing needs -o here: with -json messages on standard output are JSON objects")
 	}
 	s.topics = operands
-	if err := checkTopics(operands, pubsub.CheckPattern); err != nil {
-		return err
-	}
-	if err := s.checkFrom(); err != nil {
-		return err
-	}
-	return s.common.check()
+	return cmp.Or(checkTopics(operands, pubsub.CheckPattern), s.common.check())
 }
 
-// slowWord is what -slow takes.
 type slowWord string
 
 const (
@@ -143,7 +136,6 @@ const (
 	slowConflate slowWord = "conflate"
 )
 
-// slowOptions are those of -slow and -behind.
 func (s *sub) slowOptions() []pubsub.SubscribeOption {
 	if s.slow == slowConflate {
 		return []pubsub.SubscribeOption{pubsub.Conflate(nil)}
@@ -165,7 +157,6 @@ func (s *sub) replaced() uint64 {
 	return s.s.Stats().Replaced
 }
 
-// jsonEvicted is how far behind a sub was that was evicted.
 type jsonEvicted struct {
 	Publisher string  `json:"publisher"`
 	Epoch     uint64  `json:"epoch"`

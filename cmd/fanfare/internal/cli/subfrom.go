@@ -13,7 +13,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// fromWord is what -from takes.
 type fromWord string
 
 const (
@@ -29,18 +28,8 @@ type resume struct {
 	file      *outfile.File // nil: it goes on from no file
 }
 
-// file is the path of the positions that -from names, if it does.
 func (w fromWord) file() (path string, ok bool) { return strings.CutPrefix(string(w), "file:") }
 
-// checkFrom says what is wrong with -from.
-func (s *sub) checkFrom() error {
-	if path, ok := s.from.file(); ok && path == "" {
-		return usagef("-from file: needs the name of a file")
-	}
-	return nil
-}
-
-// fromOption is that of -from, which was checked.
 func (s *sub) fromOption() pubsub.SubscribeOption {
 	if s.resume.file != nil {
 		return pubsub.From(&s.resume.positions)
@@ -89,8 +78,7 @@ func (r *resume) keep() error {
 	return cmp.Or(err, r.file.Close())
 }
 
-// stateRecord writes what comes of a topic's state, as messages that have no number of their own:
-// where the messages go, too.
+// stateRecord writes a record of a topic's state where the messages go.
 func (s *sub) stateRecord(m *pubsub.Message) error {
 	if m.IsStateEnd() {
 		return s.emit(&jsonState{Type: "state_end", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()})

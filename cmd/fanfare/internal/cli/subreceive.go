@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,7 @@ var (
 	errUntil   = errors.New("the time is over")
 )
 
-// receive writes what comes until there is a reason to end: s.finished, or an
-// error.
+// receive writes what comes until there is a reason to end.
 func (s *sub) receive(ctx context.Context) error {
 	now, cancel := context.WithCancelCause(context.Background())
 	cancel(errNothing)
@@ -34,15 +34,20 @@ func (s *sub) receive(ctx context.Context) error {
 		nothing := errors.Is(err, errNothing)
 		if nothing {
 			s.tally.mark()
-			if err := s.handOn(); err != nil {
+			if err := cmp.Or(s.writeStalls(), s.sink.flush()); err != nil { // nothing more comes at once
 				return err
 			}
-			n, err = s.next(ctx, later(began, s.tally.news), msgs)
+			last := s.tally.news
+			if last.IsZero() {
+				last = began
+			}
+			n, err = s.next(ctx, last, msgs)
 		}
-		if err == nil {
-			err = s.messages(msgs[:n])
-		} else {
-			err = s.other(err)
+		if err != nil {
+			n, err = 0, s.other(err)
+		}
+		for i := 0; i < n && err == nil && s.finished == ""; i++ {
+			err = s.message(&msgs[i])
 		}
 		if err != nil {
 			return err
@@ -64,16 +69,7 @@ func (s *sub) receive(ctx context.Context) error {
 	return nil
 }
 
-// handOn writes what waits, for nothing more comes at once.
-func (s *sub) handOn() error {
-	if err := s.writeStalls(); err != nil {
-		return err
-	}
-	return s.sink.flush()
-}
-
-// next waits for the next messages, but no longer than the idle time since the
-// last one.
+// next waits for messages, but no longer than the idle time since the last one.
 func (s *sub) next(ctx context.Context, last time.Time, msgs []pubsub.Message) (int, error) {
 	if s.idle == 0 {
 		return s.s.NextBatch(ctx, msgs)
@@ -83,30 +79,12 @@ func (s *sub) next(ctx context.Context, last time.Time, msgs []pubsub.Message) (
 	return s.s.NextBatch(ctx, msgs)
 }
 
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
-
-// messages takes messages until there is a reason to end.
-func (s *sub) messages(msgs []pubsub.Message) error {
-	for i := range msgs {
-		if err := s.message(&msgs[i]); err != nil || s.finished != "" {
-			return err
-		}
-	}
-	return nil
-}
-
 // sink takes messages.
 type sink interface {
 	write(m *pubsub.Message) error
 	flush() error
 }
 
-// frameSink writes messages in a framing.
 type frameSink struct{ w *frameWriter }
 
 func (f *frameSink) write(m *pubsub.Message) error { return outputError(f.w.write(m.Data)) }
@@ -145,7 +123,6 @@ func outputError(err error) error {
 	return err
 }
 
-// jsonSink writes messages as JSON objects.
 type jsonSink struct {
 	lines *jsonLines
 	buf   *bufio.Writer

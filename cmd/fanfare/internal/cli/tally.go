@@ -15,23 +15,22 @@ import (
 // once a message or a gap of our topics came from it: others may share the
 // group.
 type tally struct {
-	messages, bytes, gapCount uint64
-	records                   uint64               // of state
-	stateless                 map[topicOf]struct{} // topics of a publisher that began without their state
+	jsonFaults      // those that are counted here
+	messages, bytes uint64
+	records         uint64               // of state
+	stateless       map[topicOf]struct{} // topics of a publisher that began without their state
 
 	first, last time.Time // of the messages, as mark saw them
 	news        time.Time // the same of messages and records
 	marked      [2]uint64 // messages and records at the last mark
-	gaps        []jsonGap // the first maxGapsListed
-	lost        uint64
-	collisions  int  // publishers with another topic by the same id
-	refused     int  // publishers that are not heard
-	unknown     bool // nobody knows how much more was lost
 	publishers  map[pubsub.PublisherID]*publisher
 	latest      *publisher // that was looked up
 	topics      topicTally
 
-	shown struct{ messages, bytes, gapCount atomic.Uint64 } // for the status line
+	shown struct { // for the status line
+		messages, bytes atomic.Uint64
+		gapCount        atomic.Int64
+	}
 }
 
 // maxGapsListed bounds the list of the summary, which counts all.
@@ -54,7 +53,7 @@ type stream struct {
 }
 
 func (t *tally) init(topics []string) {
-	t.publishers = make(map[pubsub.PublisherID]*publisher)
+	t.publishers, t.Gaps = make(map[pubsub.PublisherID]*publisher), []jsonGap{}
 	t.topics.init(topics)
 }
 
@@ -86,14 +85,12 @@ func (t *tally) message(from pubsub.PublisherID, m *pubsub.Message) {
 	}
 }
 
-// record takes in a record of a topic's state.
 func (t *tally) record(m *pubsub.Message) {
 	t.publisher(m.Publisher()).ours = true
 	t.topics.heard(m.Topic)
 	t.records++
 }
 
-// topicOf is a topic of a publisher.
 type topicOf struct {
 	publisher pubsub.PublisherID
 	epoch     uint64
@@ -111,8 +108,7 @@ func (t *tally) noState(err *pubsub.StateError) {
 // came is what was written: messages and records.
 func (t *tally) came() uint64 { return t.messages + t.records }
 
-// mark looks at the clock and shows the counters, now and then: not for each
-// message.
+// mark looks at the clock and shows the counters, not for each message.
 func (t *tally) mark() {
 	if now := [2]uint64{t.messages, t.records}; now != t.marked {
 		if t.news = time.Now(); now[0] != t.marked[0] {
@@ -122,7 +118,7 @@ func (t *tally) mark() {
 	}
 	t.shown.messages.Store(t.messages)
 	t.shown.bytes.Store(t.bytes)
-	t.shown.gapCount.Store(t.gapCount)
+	t.shown.gapCount.Store(int64(t.GapCount))
 }
 
 func (t *tally) gap(g *pubsub.GapError) {
@@ -130,11 +126,11 @@ func (t *tally) gap(g *pubsub.GapError) {
 	if g.Topic != "" {
 		t.topics.heard(g.Topic)
 	}
-	t.gapCount++
-	t.lost += g.Count
-	t.unknown = t.unknown || g.Count == 0
-	if len(t.gaps) < maxGapsListed {
-		t.gaps = append(t.gaps, asJSON(g))
+	t.GapCount++
+	t.Lost += g.Count
+	t.LostUnknown = t.LostUnknown || g.Count == 0
+	if len(t.Gaps) < maxGapsListed {
+		t.Gaps = append(t.Gaps, asJSON(g))
 	}
 }
 
@@ -164,15 +160,9 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	return p.ours, p.ours && t.allGone()
 }
 
-// allGone reports whether all publishers of ours are gone, and each of several topics and
-// patterns had one.
+// allGone reports whether all publishers of ours are gone, and each topic and pattern had one.
 func (t *tally) allGone() bool {
-	for _, x := range t.publishers {
-		if x.ours && len(x.up) > 0 {
-			return false
-		}
-	}
-	return t.topics.allHeard()
+	return !t.anyOurs(func(p *publisher) bool { return len(p.up) > 0 }) && t.topics.allHeard()
 }
 
 // fault takes in that a publisher breaks the protocol. It reports whether all of ours are gone: that
@@ -187,8 +177,8 @@ func (t *tally) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) (done bo
 	return p.ours && p.gone && t.allGone()
 }
 
-// faults is how often publishers of ours broke the protocol, as last told.
-func (t *tally) faults() (n uint64) {
+// broken is how often publishers of ours broke the protocol, as last told.
+func (t *tally) broken() (n uint64) {
 	for _, p := range t.publishers {
 		if p.ours {
 			for _, x := range p.faults {
@@ -199,10 +189,10 @@ func (t *tally) faults() (n uint64) {
 	return n
 }
 
-// anyOurs reports whether a publisher of ours was heard.
-func (t *tally) anyOurs() bool {
+// anyOurs reports whether there is a publisher of ours for which is is true.
+func (t *tally) anyOurs(is func(*publisher) bool) bool {
 	for _, p := range t.publishers {
-		if p.ours {
+		if p.ours && is(p) {
 			return true
 		}
 	}
@@ -211,12 +201,7 @@ func (t *tally) anyOurs() bool {
 
 // incomplete reports whether a publisher of ours went without its end.
 func (t *tally) incomplete() bool {
-	for _, p := range t.publishers {
-		if p.ours && len(p.lost) > 0 {
-			return true
-		}
-	}
-	return false
+	return t.anyOurs(func(p *publisher) bool { return len(p.lost) > 0 })
 }
 
 func (p *publisher) state() string {
@@ -290,7 +275,6 @@ func (t *topicTally) heard(topic string) {
 // allHeard reports whether each topic and pattern has had one, if there are several.
 func (t *topicTally) allHeard() bool { return len(t.given) <= 1 || len(t.unheard) == 0 }
 
-// message counts one.
 func (t *topicTally) message(topic string) {
 	if t.counts == nil {
 		if len(t.unheard) > 0 {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +78,7 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 		r.obs.NameTopic(r.filter.topic, r.topic)
 	}
 	err = r.read(src)
-	if tap.IsInterrupted(err) {
+	if errors.Is(err, tap.ErrInterrupted) {
 		if err = context.Cause(last); errors.Is(err, errUntil) {
 			err = nil
 		}
@@ -104,19 +103,25 @@ func (r *tapRun) open() (tap.Source, *tap.Groups, error) {
 		src, err := tap.OpenInterface(r.iface, groups)
 		return src, groups, err
 	}
-	in := r.e.stdin
-	if r.file != "-" {
-		f, err := os.Open(r.file)
+	src, err := openCapture(r.e, r.file, groups)
+	return src, groups, err
+}
+
+// openCapture opens a capture file; - is standard input.
+func openCapture(e *env, name string, groups *tap.Groups) (tap.Source, error) {
+	in := e.stdin
+	if name != "-" {
+		f, err := os.Open(name)
 		if err != nil {
-			return nil, nil, pathError(err)
+			return nil, pathError(err)
 		}
 		in = f
 	}
 	src, err := tap.OpenFile(in, groups)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", r.file, pathError(err))
+		return nil, fmt.Errorf("%s: %w", name, pathError(err))
 	}
-	return src, groups, nil
+	return src, nil
 }
 
 func (r *tapRun) openSocket() (tap.Source, *tap.Groups, error) {
@@ -138,7 +143,6 @@ func (r *tapRun) openSocket() (tap.Source, *tap.Groups, error) {
 	return s, tap.NewGroups(s.Addresses()), nil
 }
 
-// read takes packets until there is a reason to end.
 func (r *tapRun) read(src tap.Source) error {
 	for {
 		p, err := src.Next()
@@ -168,7 +172,6 @@ func (r *tapRun) read(src tap.Source) error {
 
 const tapTime = "15:04:05.000000"
 
-// packet writes a packet.
 func (r *tapRun) packet(p *tap.Packet) error {
 	g, known := p.Group()
 	b := r.line[:0]
@@ -208,7 +211,6 @@ func (r *tapRun) packet(p *tap.Packet) error {
 	return r.out.write(r.line)
 }
 
-// tapFinding is a finding as JSON.
 type tapFinding struct {
 	Type      string    `json:"type"` // "finding"
 	Time      time.Time `json:"time"`
@@ -223,7 +225,6 @@ type tapFinding struct {
 	Text      string    `json:"text"`
 }
 
-// found writes a finding.
 func (r *tapRun) found(f tap.Finding) {
 	if r.fault != nil {
 		return
@@ -254,33 +255,19 @@ func (r *tapRun) found(f tap.Finding) {
 
 // tapWriter writes lines, and sees to it that they are out soon although nothing follows.
 type tapWriter struct {
-	mu   sync.Mutex
-	buf  *bufio.Writer // under mu
-	enc  *json.Encoder // under mu
-	stop chan struct{}
-	done chan struct{}
+	mu    sync.Mutex
+	buf   *bufio.Writer // under mu
+	lines *jsonLines    // under mu
+	close func()
 }
 
 // tapFlush is how long a line may wait for others.
 const tapFlush = 50 * time.Millisecond
 
 func newTapWriter(w io.Writer) *tapWriter {
-	t := &tapWriter{buf: bufio.NewWriterSize(w, firstBuffer), stop: make(chan struct{}), done: make(chan struct{})}
-	t.enc = json.NewEncoder(t.buf)
-	t.enc.SetEscapeHTML(false)
-	go func() {
-		defer close(t.done)
-		tick := time.NewTicker(tapFlush)
-		defer tick.Stop()
-		for {
-			select {
-			case <-t.stop:
-				return
-			case <-tick.C:
-				t.flush()
-			}
-		}
-	}()
+	t := &tapWriter{buf: bufio.NewWriterSize(w, firstBuffer)}
+	t.lines = newJSONLines(t.buf)
+	t.close = every(tapFlush, func(time.Time) { t.flush() })
 	return t
 }
 
@@ -294,7 +281,7 @@ func (t *tapWriter) write(line []byte) error {
 func (t *tapWriter) object(v any) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return outputError(t.enc.Encode(v))
+	return outputError(t.lines.write(v))
 }
 
 func (t *tapWriter) flush() error {
@@ -303,12 +290,6 @@ func (t *tapWriter) flush() error {
 	return outputError(t.buf.Flush()) // an error stays, and the next write returns it
 }
 
-func (t *tapWriter) close() {
-	close(t.stop)
-	<-t.done
-}
-
-// finish writes the summary.
 func (r *tapRun) finish(src tap.Source, err error) error {
 	sum := r.sum(src)
 	if err != nil && !errors.As(err, new(*signalError)) {

@@ -30,8 +30,7 @@ that docs/protocol.md has for them. Lines that begin with ** say what was found:
 streams, gaps and their repair, NAK storms, duplicates, traffic of others, packets
 that receivers refuse and why, packets of another group, dictionaries that are
 not given. Of each kind the first ten are told, then the 16th, the 32nd and so on.
-The summary counts all.
-`,
+The summary counts all.`,
 		notes: `With -json each packet is an object {"type":"packet","time":...,"from":...,
 "to":...,"group":...,"header":{...},"fields":{...}} with names and values as in
 docs/vectors/packets.json (names of topics and buses are text, other bytes
@@ -40,8 +39,7 @@ hexadecimal) and "error" if receivers refuse it, findings are objects of type
 them: {"key":...,"sender":...,"counter":...,"time":...}, and where it could not be
 opened, and there is no more to show, "unopened" that says why. A signed one has
 "signed": {"key":...,"time":...,"counter":...,"node":...,"packets":...}, which tap
-does not verify: packets is for how many the signature may be.
-`,
+does not verify: packets is for how many the signature may be.`,
 		examples: []string{
 			"fanfare tap",
 			"fanfare tap -t 'udp://?iface=eth0' -group 3 -type data,heartbeat -n 100",
@@ -55,8 +53,7 @@ does not verify: packets is for how many the signature may be.
 		},
 		exitNotes: `It is 0 when -n, -until or the end of the file ended it, whatever was found. It is
 1 when this host lost packets on their way to tap, when a file is damaged or cut
-off, or when no group could be joined.
-`,
+off, or when no group could be joined.`,
 		flags: flagsOf(func() *tapRun { return new(tapRun) }),
 	}
 }
@@ -146,7 +143,6 @@ func parseGroups(list string) (groups []int, err error) {
 	return slices.Compact(groups), nil
 }
 
-// typeNames are the names of all types of packets.
 func typeNames() (names []string) {
 	for t := wire.TypeData; t <= wire.LastType; t++ {
 		names = append(names, t.String())
@@ -170,7 +166,6 @@ func parseTypes(list string) (types []wire.Type, err error) {
 	return types, nil
 }
 
-// tapFilter chooses packets.
 type tapFilter struct {
 	groups      []int
 	known       bool // only packets of the fabric's groups

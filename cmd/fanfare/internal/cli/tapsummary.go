@@ -15,7 +15,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// tapSummary is the result of tap.
 type tapSummary struct {
 	Type string `json:"type"` // "summary"
 	tap.Totals
@@ -28,7 +27,6 @@ type tapSummary struct {
 	Error    string            `json:"error,omitempty"`
 }
 
-// tapStream is a stream in the summary.
 type tapStream struct {
 	Publisher string  `json:"publisher"`
 	Name      string  `json:"name"`
@@ -142,7 +140,7 @@ func (r *tapRun) readKeys() error {
 	if err != nil {
 		return err
 	}
-	r.obs.Unseal(sealed.NewReader(set))
+	r.obs.Unsealer = sealed.NewReader(set)
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// topRun is the command top.
 type topRun struct {
 	looked
 	o    top.Options
@@ -121,8 +120,7 @@ slow and for how long, groups, socket buffers, legs and events. Without -t nothi
 sent, and no process waits for it. As root it shows the processes of all users.
 
 ` + placeHelp + `
-With -t it listens to a fabric, too, and shows who publishes there and was not asked.
-`,
+With -t it listens to a fabric, too, and shows who publishes there and was not asked.`,
 		notes: `Keys: Tab and 1 to 8 change the view, the arrows choose a row and Enter says all
 about it, s sorts by the next column and r the other way round, / filters, p pauses,
 ? lists all keys, q quits. ! marks what is to be looked at. There is no colour where
@@ -132,8 +130,7 @@ With -json it writes one object for each interval, with -once only one:
 {"type":"top","total":{...},"buses":[...],"topics":[...],"subscriptions":[...],
 "streams":[...],"subscribers":[...],"groups":[...],"losses":[...],"legs":[...],
 "events":[...]}. Rates are of the interval, counters since a bus was opened.
-docs/operate/inspect.md says what the figures mean.
-`,
+docs/operate/inspect.md says what the figures mean.`,
 		examples: []string{
 			"fanfare top",
 			"fanfare top -view subscribers",
@@ -141,9 +138,8 @@ docs/operate/inspect.md says what the figures mean.
 			"fanfare top -t udp://239.20.0.0/16?iface=eth0",
 			"fanfare top -once -json",
 		},
-		exitNotes: `It is 1 with -once when there is no process to look at, or when one did not answer.
-`,
-		flags: flagsOf(func() *topRun { return new(topRun) }),
+		exitNotes: `It is 1 with -once when there is no process to look at, or when one did not answer.`,
+		flags:     flagsOf(func() *topRun { return new(topRun) }),
 	}
 }
 

@@ -264,7 +264,7 @@ func TestHelp(t *testing.T) {
 
 // The words that bench takes are the scenarios there are.
 func TestScenariosHaveHelp(t *testing.T) {
-	if got, want := texts(scenarios), strings.Join(bench.Scenarios(), " "); got != want {
+	if got, want := texts(scenarios, " "), strings.Join(bench.Scenarios(), " "); got != want {
 		t.Errorf("help has %s, there are %s", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,16 +152,14 @@ func (w word) takes(text string) bool {
 }
 
 // plainWords are words that need no explanation.
-func plainWords[T ~string](texts ...T) []word {
-	var words []word
+func plainWords[T ~string](texts ...T) (words []word) {
 	for _, t := range texts {
 		words = append(words, word{text: string(t)})
 	}
 	return words
 }
 
-// choice is the value of a flag that takes one of several words, the first unless
-// it is given.
+// choice is the value of a flag that takes one of several words, at first the first.
 type choice[T ~string] struct {
 	val  *T
 	from []word
@@ -177,15 +176,11 @@ func (c choice[T]) String() string {
 }
 
 func (c choice[T]) Set(text string) error {
-	var words []string
-	for _, w := range c.from {
-		if w.takes(text) {
-			*c.val = T(text)
-			return nil
-		}
-		words = append(words, w.text)
+	if !slices.ContainsFunc(c.from, func(w word) bool { return w.takes(text) }) {
+		return fmt.Errorf("it must be one of %s", texts(c.from, ", "))
 	}
-	return fmt.Errorf("it must be one of %s", strings.Join(words, ", "))
+	*c.val = T(text)
+	return nil
 }
 
 func choiceVar[T ~string](fs *flagSet, val *T, name, usage string, from ...word) {

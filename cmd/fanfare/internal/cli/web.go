@@ -7,7 +7,6 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/web"
 )
 
-// webPage serves the page of this host's buses.
 type webPage struct {
 	listen string
 	remote bool
@@ -16,7 +15,6 @@ type webPage struct {
 	looked
 }
 
-// jsonPage says where the page is.
 type jsonPage struct {
 	Type string `json:"type"` // "page"
 	URL  string `json:"url"`
@@ -60,13 +58,11 @@ slow, what was lost and what to do about it, and events as they come. It reads t
 sockets of processes once a second, as fanfare loss does, and changes nothing.
 
 ` + placeHelp + `
-With -t it listens to a fabric, too, and shows who publishes there and was not asked.
-`,
+With -t it listens to a fabric, too, and shows who publishes there and was not asked.`,
 		notes: `The page asks nobody who he is. Whoever may connect to the address sees names,
 addresses and rates, and no messages. So it is served to this host only, unless
 -remote says that others may see it, too. To see it from another host without
-that: ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.
-`,
+that: ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.`,
 		examples: []string{
 			"fanfare web",
 			"fanfare web -listen localhost:8080",

@@ -2,10 +2,12 @@ package tap
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -75,7 +77,7 @@ func OpenFile(r io.Reader, groups *Groups) (Source, error) {
 		return nil, err
 	}
 	var f frames
-	if isPcapng(begin) {
+	if bytes.Equal(begin, []byte{0x0a, 0x0d, 0x0d, 0x0a}) {
 		f, err = newPcapng(plain)
 	} else {
 		f, err = newPcap(plain)
@@ -108,13 +110,12 @@ func unpacked(r *bufio.Reader) (*bufio.Reader, error) {
 	return bufio.NewReader(z), nil
 }
 
-// Next implements Source.
 func (c *capture) Next() (*Packet, error) {
 	for len(c.queue) == 0 {
 		f, err := c.frames.next()
 		switch {
 		case c.ended.Load():
-			return nil, errInterrupted
+			return nil, ErrInterrupted
 		case c.again(err):
 			continue
 		case errors.Is(err, io.ErrUnexpectedEOF):
@@ -135,9 +136,9 @@ func (c *capture) Next() (*Packet, error) {
 	return &p, nil
 }
 
-var errInterrupted = errors.New("interrupted")
+// ErrInterrupted is why Next ended because of Interrupt.
+var ErrInterrupted = errors.New("interrupted")
 
-// frame puts the packets of a frame into the queue.
 func (c *capture) frame(link linkType, b []byte, at time.Time) {
 	c.queue = c.queue[:0]
 	if err := checkLink(link); err != nil {
@@ -152,12 +153,13 @@ func (c *capture) frame(link linkType, b []byte, at time.Time) {
 		}
 	}
 	if link == linkIB {
-		d, bth, err := udOf(b)
+		p, bth, err := udOf(b)
 		if err != nil {
 			c.skip(err)
 			return
 		}
-		c.ud(Packet{Time: at, From: d.from, To: d.to}, bth)
+		p.Time = at
+		c.ud(p, bth)
 		return
 	}
 	d, err := udpOf(link, b)
@@ -187,10 +189,9 @@ func (c *capture) frame(link linkType, b []byte, at time.Time) {
 	}
 }
 
-// ud puts the packets of RDMA datagrams into the queue.
 func (c *capture) ud(p Packet, b []byte) {
-	_, ours := c.groups.At(p.To)
-	if len(p.To) > 3 && p.To[:3] == "ud:" {
+	_, ours := c.groups.byAddress[p.To]
+	if strings.HasPrefix(p.To, "ud:") {
 		p.Address = p.To
 	}
 	for payload, err := range roce.Payloads(b) {
@@ -216,17 +217,13 @@ func isPacket(b []byte) bool {
 	return wire.IsSealed(b) || wire.IsSigned(b) || err == nil && h.Type >= wire.TypeData && h.Type <= wire.LastType
 }
 
-// Interrupt implements Source.
 func (c *capture) Interrupt() {
 	c.ended.Store(true)
 	c.wake()
 }
 
-// Lost implements Source.
 func (c *capture) Lost() uint64 { return c.lost() }
 
-// Skipped implements Source.
 func (c *capture) Skipped() map[string]uint64 { return c.skipped }
 
-// Close implements Source.
 func (c *capture) Close() error { return c.close() }

@@ -332,13 +332,13 @@ func FuzzCapture(f *testing.F) {
 // The tags of groups are those of docs/vectors/hashes.json's rule: docs/protocol.md §3.11.
 func TestGroups(t *testing.T) {
 	for _, a := range []string{group0, group1, "ud:239.20.0.3"} {
-		g, ok := testGroups.Tagged(reliable.GroupTag(a))
-		at, ok2 := testGroups.At(a)
+		g, ok := testGroups.byTag[reliable.GroupTag(a)]
+		at, ok2 := testGroups.byAddress[a]
 		if !ok || !ok2 || g != at || g.Address != a {
 			t.Errorf("%s: %v %v, %v %v", a, g, ok, at, ok2)
 		}
 	}
-	if _, ok := testGroups.At("239.20.0.4:7400"); ok {
+	if _, ok := testGroups.byAddress["239.20.0.4:7400"]; ok {
 		t.Error("there is a fifth group")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
@@ -75,15 +76,13 @@ func packetOf(link linkType, b []byte) (proto uint16, packet []byte, err error) 
 	if len(b) <= header {
 		return 0, nil, errCut
 	}
-	if at < 0 {
-		b, proto = b[header:], protoIPv4
-		if b[0]>>4 == 6 {
-			proto = protoIPv6
-		}
-		return proto, b, nil
+	switch {
+	case at >= 0:
+		return binary.BigEndian.Uint16(b[at:]), b[header:], nil
+	case b[header]>>4 == 6:
+		return protoIPv6, b[header:], nil
 	}
-	proto, b = binary.BigEndian.Uint16(b[at:]), b[header:]
-	return proto, b, nil
+	return protoIPv4, b[header:], nil
 }
 
 func udpBetween(from, to netip.Addr, b []byte) (datagram, error) {
@@ -101,9 +100,6 @@ func udpBetween(from, to netip.Addr, b []byte) (datagram, error) {
 		netip.AddrPortFrom(from, binary.BigEndian.Uint16(b)), netip.AddrPortFrom(to, binary.BigEndian.Uint16(b[2:])), b[8:n],
 	}, nil
 }
-
-// udDatagram says from where to where an InfiniBand frame goes.
-type udDatagram struct{ from, to string }
 
 // erfOf is the frame in a record of ERF (https://wiki.wireshark.org/ERF), which ibdump and capture cards
 // write: behind its header, extension headers, and the padding of Ethernet.
@@ -137,13 +133,13 @@ func erfOf(b []byte) (linkType, []byte, error) {
 
 // udOf finds the Unreliable Datagram in an InfiniBand frame: LRH, GRH if it has one, BTH and
 // on, VCRC. InfiniBand Architecture Specification, volume 1, §5.2.
-func udOf(b []byte) (udDatagram, []byte, error) {
+func udOf(b []byte) (Packet, []byte, error) {
 	const lrh, grh, vcrc = 8, 40, 2
 	if len(b) < lrh {
-		return udDatagram{}, nil, errCut
+		return Packet{}, nil, errCut
 	}
 	length := int(binary.BigEndian.Uint16(b[4:])&0x7ff) * 4 // up to the VCRC
-	d := udDatagram{from: fmt.Sprintf("lid:%d", binary.BigEndian.Uint16(b[6:])), to: fmt.Sprintf("lid:%d", binary.BigEndian.Uint16(b[2:]))}
+	d := Packet{From: fmt.Sprintf("lid:%d", binary.BigEndian.Uint16(b[6:])), To: fmt.Sprintf("lid:%d", binary.BigEndian.Uint16(b[2:]))}
 	kind := b[1] & 3 // LNH
 	if len(b) < length || length < lrh {
 		return d, nil, errCut
@@ -157,9 +153,9 @@ func udOf(b []byte) (udDatagram, []byte, error) {
 			return d, nil, errCut
 		}
 		to := netip.AddrFrom16([16]byte(b[24:]))
-		d.from, d.to = netip.AddrFrom16([16]byte(b[8:])).String(), to.String()
+		d.From, d.To = netip.AddrFrom16([16]byte(b[8:])).String(), to.String()
 		if a, ok := ipOfMGID(to.As16()); ok {
-			d.to = udAddress(a)
+			d.To = udAddress(a)
 		}
 		return d, b[grh:], nil
 	}
@@ -178,16 +174,10 @@ func ipOfMGID(g [16]byte) (netip.Addr, bool) {
 // hands a whole train to captures as if it were one datagram: packets of one stream, all of
 // one length but the last, which may be shorter.
 func split(b []byte) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		size := segment(b)
-		for len(b) > size {
-			if !yield(b[:size:size]) {
-				return
-			}
-			b = b[size:]
-		}
-		yield(b)
+	if len(b) == 0 {
+		return slices.Values([][]byte{b})
 	}
+	return slices.Chunk(b, segment(b))
 }
 
 // segment is the length of the packets of the train b; len(b) if it is a single packet.
@@ -218,8 +208,7 @@ func isTrain(b []byte, size int) bool {
 		return false
 	}
 	last, isData := uint64(0), false
-	for at := 0; at < len(b); at += size {
-		p := b[at:min(at+size, len(b))]
+	for p := range slices.Chunk(b, size) {
 		h, err := wire.ParseHeader(p)
 		if err != nil || !bytes.Equal(p[8:12], b[8:12]) || !bytes.Equal(p[16:wire.HeaderLen], b[16:wire.HeaderLen]) {
 			return false
@@ -243,12 +232,12 @@ func isSealedTrain(b []byte, size int) bool {
 	if size < len(b)/maxTrain || !wire.IsSealed(b) {
 		return false
 	}
-	first := wire.ParseSealed(b).Counter
-	for at, i := 0, uint32(0); at < len(b); at, i = at+size, i+1 {
-		p := b[at:min(at+size, len(b))]
-		if !wire.IsSealed(p) || !bytes.Equal(p[common:header], b[common:header]) || wire.ParseSealed(p).Counter != first+i {
+	next := wire.ParseSealed(b).Counter
+	for p := range slices.Chunk(b, size) {
+		if !wire.IsSealed(p) || !bytes.Equal(p[common:header], b[common:header]) || wire.ParseSealed(p).Counter != next {
 			return false
 		}
+		next++
 	}
 	return true
 }
@@ -260,11 +249,12 @@ func isSignedTrain(b []byte, size int) bool {
 	if size < len(b)/maxTrain || size < wire.SignedLen || !wire.IsSigned(b) {
 		return false
 	}
-	for at, i := 0, b[node]; at < len(b); at, i = at+size, i+1 {
-		p := b[at:min(at+size, len(b))]
-		if len(p) < wire.SignedLen || p[node] != i || !bytes.Equal(p[:node], b[:node]) || !bytes.Equal(p[common:wire.SignedLen], b[common:wire.SignedLen]) {
+	next := b[node]
+	for p := range slices.Chunk(b, size) {
+		if len(p) < wire.SignedLen || p[node] != next || !bytes.Equal(p[:node], b[:node]) || !bytes.Equal(p[common:wire.SignedLen], b[common:wire.SignedLen]) {
 			return false
 		}
+		next++
 	}
 	return true
 }

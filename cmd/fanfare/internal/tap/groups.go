@@ -58,17 +58,5 @@ func (g *Groups) add(x Group) {
 // udAddress is the text of a group's address on RDMA.
 func udAddress(a netip.Addr) string { return "ud:" + a.Unmap().String() }
 
-// Tagged is the group whose packets have that tag.
-func (g *Groups) Tagged(tag uint32) (Group, bool) {
-	x, ok := g.byTag[tag]
-	return x, ok
-}
-
-// At is the group of an address.
-func (g *Groups) At(address string) (Group, bool) {
-	x, ok := g.byAddress[address]
-	return x, ok
-}
-
 // String names a group for people.
 func (x Group) String() string { return "group " + strconv.Itoa(x.Index) + " (" + x.Address + ")" }

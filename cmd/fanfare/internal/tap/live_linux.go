@@ -54,7 +54,6 @@ func OpenInterface(name string, groups *Groups) (Source, error) {
 	return c, nil
 }
 
-// ring are the frames of an interface.
 type ring struct {
 	h     *afpacket.TPacket
 	since time.Time // the filter is in effect since then; zero: what is left in the ring came behind it

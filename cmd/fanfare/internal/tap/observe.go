@@ -81,12 +81,9 @@ type Observer struct {
 	topics   map[uint64]string
 	told     map[Kind]uint64
 	unpacker *compress.Unpacker
-	plain    []byte // the packet that was unpacked last
-	unsealer Unsealer
+	plain    []byte   // the packet that was unpacked last
+	Unsealer Unsealer // opens sealed packets; nil: they stay closed
 }
-
-// Unseal opens sealed packets with u.
-func (o *Observer) Unseal(u Unsealer) { o.unsealer = u }
 
 var errNoKey = errors.New("no key is given")
 
@@ -103,22 +100,21 @@ func (o *Observer) unwrap(p *Packet) {
 	}
 }
 
-// unseal opens the packet, if it is sealed.
 func (o *Observer) unseal(p *Packet) {
 	if p.Err != nil || p.Sealed != nil || !wire.IsSealed(p.Data) {
 		return
 	}
 	p.Sealed = &Sealed{SealedHeader: wire.ParseSealed(p.Data), Bytes: len(p.Data), Err: errNoKey}
-	if o.unsealer == nil {
+	if o.Unsealer == nil {
 		return
 	}
 	index := int64(-1)
 	if p.Address == "" {
 		index = unicastIndex
-	} else if g, ok := o.groups.At(p.Address); ok {
+	} else if g, ok := o.groups.byAddress[p.Address]; ok {
 		index = int64(g.Index)
 	}
-	data, err := o.unsealer.Open(p.Data, index)
+	data, err := o.Unsealer.Open(p.Data, index)
 	if p.Sealed.Err = err; err == nil {
 		p.Data = data
 	}
@@ -153,11 +149,11 @@ func (o *Observer) NameTopic(id uint64, name string) {
 func (o *Observer) Locate(p *Packet) {
 	o.unwrap(p)
 	if h, ok := p.header(); ok {
-		if p.group, p.known = o.groups.Tagged(h.GroupTag); p.known {
+		if p.group, p.known = o.groups.byTag[h.GroupTag]; p.known {
 			return
 		}
 	}
-	p.group, p.known = o.groups.At(p.Address)
+	p.group, p.known = o.groups.byAddress[p.Address]
 }
 
 // Observe takes the next packet, which Locate has seen where groups matter, and reads it.
@@ -165,9 +161,11 @@ func (o *Observer) Observe(p *Packet) {
 	o.unwrap(p)
 	o.Packets++
 	o.Bytes += uint64(p.Bytes())
-	if p.Sealed != nil {
-		if o.Sealed++; p.Sealed.Err != nil {
-			o.unopened(p)
+	if x := p.Sealed; x != nil {
+		if o.Sealed++; x.Err != nil {
+			o.Unopened++
+			o.tell(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s, and cannot be read: %v",
+				x.Bytes, p.From, p.To, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err)
 			return
 		}
 	}
@@ -198,7 +196,7 @@ func (o *Observer) Observe(p *Packet) {
 	if p.Address != "" && reliable.GroupTag(p.Address) != h.GroupTag {
 		o.OtherTag++
 		of := "no group known here"
-		if g, ok := o.groups.Tagged(h.GroupTag); ok {
+		if g, ok := o.groups.byTag[h.GroupTag]; ok {
 			of = g.String()
 		}
 		o.tell(p, nil, KindOtherTag, 0, 0, "a %v from %s to %s has group tag %08x, which is that of %s", h.Type, p.From, p.Address, h.GroupTag, of)
@@ -226,14 +224,6 @@ func (o *Observer) Observe(p *Packet) {
 		s.Last = p.Time
 	}
 	o.packet(s, p, h)
-}
-
-// unopened tells of a sealed packet.
-func (o *Observer) unopened(p *Packet) {
-	o.Unopened++
-	x := p.Sealed
-	o.tell(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s, and cannot be read: %v",
-		x.Bytes, p.From, p.To, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err)
 }
 
 // stream finds the stream of a packet, or begins to follow it.
@@ -312,7 +302,6 @@ func verb(count uint64) string {
 	return "are"
 }
 
-// receiver takes note of a receiver.
 func (s *Stream) receiver(id uint64) {
 	if len(s.members) < maxReceivers {
 		s.members[id] = true

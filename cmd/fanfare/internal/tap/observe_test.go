@@ -318,7 +318,7 @@ func TestSealedPackets(t *testing.T) {
 			}
 		})
 		if c.keys != nil {
-			o.Unseal(sealed.NewReader(c.keys))
+			o.Unsealer = sealed.NewReader(c.keys)
 		}
 		opened := 0
 		for _, x := range v.Good {

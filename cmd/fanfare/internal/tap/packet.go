@@ -55,8 +55,7 @@ func (s *Signed) Key() uint32 {
 
 // Unsealer opens sealed packets (package transport/sealed). What it returns is valid until the next call.
 type Unsealer interface {
-	// Open gets the packet and the number of the group that it was sent to, and a negative one where that
-	// is not known.
+	// Open gets the packet and the number of its group, negative where that is not known.
 	Open(p []byte, index int64) ([]byte, error)
 }
 
@@ -128,9 +127,6 @@ func (o *Observer) read(b []byte) (p dissect.Packet, runs []byte, lacks uint32) 
 	return p, plain[wire.DataHeaderLen:], 0
 }
 
-// DictionaryName is how a dictionary is shown: as fanfare dict does.
-func DictionaryName(hash uint32) string { return fmt.Sprintf("%08x", hash) }
-
 // unread takes note of a data packet that cannot be read for want of a dictionary.
 func (o *Observer) unread(s *Stream, p *Packet, repair bool) {
 	if p.lacks == 0 {
@@ -139,7 +135,7 @@ func (o *Observer) unread(s *Stream, p *Packet, repair bool) {
 	if !repair {
 		s.Unread++
 	}
-	name := DictionaryName(p.lacks)
+	name := fmt.Sprintf("%08x", p.lacks) // as fanfare dict shows it
 	if n := o.Lacking[name]; n > 0 || len(o.Lacking) < maxDictionaries {
 		o.Lacking[name]++
 	}

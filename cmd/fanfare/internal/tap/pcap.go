@@ -2,7 +2,6 @@ package tap
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -189,14 +188,10 @@ func perSecond(resolution byte) uint64 {
 	if e := resolution &^ 0x80; resolution != e {
 		return 1 << e
 	}
-	n := uint64(1)
-	for range resolution {
-		if n > math.MaxUint64/10 {
-			return 0
-		}
-		n *= 10
+	if resolution > 19 {
+		return 0
 	}
-	return n
+	return uint64(math.Pow10(int(resolution)))
 }
 
 // time is what a timestamp says, and zero if that is no time: of a resolution that cannot be counted, or
@@ -257,9 +252,6 @@ func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error
 	f.data = b[:have:have]
 	return f, true, nil
 }
-
-// isPcapng reports whether a file begins as one.
-func isPcapng(begin []byte) bool { return bytes.HasPrefix(begin, []byte{0x0a, 0x0d, 0x0d, 0x0a}) }
 
 // pcapReader reads the older of the two formats:
 // https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html

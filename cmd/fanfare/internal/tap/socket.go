@@ -43,7 +43,6 @@ func OpenSocket(t transport.Transport, groups []int, failed func(group int, err 
 	return s, nil
 }
 
-// Next implements Source.
 func (s *Socket) Next() (*Packet, error) {
 	for {
 		if s.train < len(s.batch.Trains) {
@@ -70,7 +69,7 @@ func (s *Socket) Next() (*Packet, error) {
 // poll waits for the next trains.
 func (s *Socket) poll() error {
 	if s.ended.Load() {
-		return errInterrupted
+		return ErrInterrupted
 	}
 	s.train, s.packet = 0, 0
 	s.batch.Trains, s.batch.Events = s.batch.Trains[:0], s.batch.Events[:0]
@@ -102,16 +101,13 @@ func (s *Socket) source(t *transport.Train) string {
 	return "unknown"
 }
 
-// Interrupt implements Source.
 func (s *Socket) Interrupt() {
 	s.ended.Store(true)
 	s.t.Wake()
 }
 
-// Lost implements Source.
 func (s *Socket) Lost() uint64 { return s.t.Stats().ReceiveOverflow }
 
-// Skipped implements Source.
 func (s *Socket) Skipped() map[string]uint64 {
 	st, skipped := s.t.Stats(), make(map[string]uint64)
 	if n := st.Damaged; n > 0 {
@@ -123,7 +119,6 @@ func (s *Socket) Skipped() map[string]uint64 {
 	return skipped
 }
 
-// Close implements Source.
 func (s *Socket) Close() error {
 	for ; s.train < len(s.batch.Trains); s.train++ {
 		s.t.Release(&s.batch.Trains[s.train])
@@ -149,6 +144,3 @@ func (s *Socket) Close() error {
 func (s *Socket) Addresses() []string { return s.address }
 
 var _, _ Source = (*Socket)(nil), (*capture)(nil)
-
-// IsInterrupted reports whether Next ended because of Interrupt.
-func IsInterrupted(err error) bool { return errors.Is(err, errInterrupted) }

@@ -85,7 +85,7 @@ func TestSocketAnswersNothing(t *testing.T) {
 	}
 	s.Interrupt()
 	for {
-		if _, err := s.Next(); IsInterrupted(err) {
+		if _, err := s.Next(); errors.Is(err, ErrInterrupted) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

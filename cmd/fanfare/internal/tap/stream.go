@@ -11,8 +11,7 @@ const (
 	maxTopics       = 8192
 	maxReceivers    = 256 // of a stream
 	maxSpans        = 256 // gaps of a stream
-	maxAddresses    = 1024
-	maxDictionaries = 64 // that are not given
+	maxDictionaries = 64  // that are not given
 	// farJump is a sequence too far ahead to be plausible: docs/protocol.md §9.4.
 	farJump = 1 << 30
 )

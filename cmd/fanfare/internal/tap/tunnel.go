@@ -47,10 +47,16 @@ const (
 // maxDepth bounds how many headers of tunnels are followed.
 const maxDepth = 12
 
+// leastUnder is how long the headers of protocols over Ethernet are at least, with what they lead to.
+var leastUnder = map[uint16]int{protoIPv4: 20, protoIPv6: 40, protoPPPoE: 9, protoERSPAN2: 8}
+
 // udpUnder finds the innermost UDP datagram in a packet of a protocol over Ethernet.
 func udpUnder(proto uint16, b []byte, depth int) (datagram, error) {
 	if depth > maxDepth {
 		return datagram{}, fmt.Errorf("more than %d headers of tunnels", maxDepth)
+	}
+	if len(b) < leastUnder[proto] {
+		return datagram{}, errCut
 	}
 	depth++
 	switch proto {
@@ -69,9 +75,6 @@ func udpUnder(proto uint16, b []byte, depth int) (datagram, error) {
 	case protoPPPoE:
 		return udpInPPPoE(b, depth)
 	case protoERSPAN2: // behind GRE: draft-foschiano-erspan-03, section 4.2
-		if len(b) < 8 {
-			return datagram{}, errCut
-		}
 		return udpUnder(protoEthernet, b[8:], depth)
 	}
 	if proto < 0x600 { // a length: IEEE 802.3, as of spanning trees
@@ -113,9 +116,6 @@ func udpInMPLS(b []byte, depth int) (datagram, error) {
 
 // udpInPPPoE: RFC 2516, section 4, and the numbers of PPP for IP.
 func udpInPPPoE(b []byte, depth int) (datagram, error) {
-	if len(b) <= 8 {
-		return datagram{}, errCut
-	}
 	switch p := binary.BigEndian.Uint16(b[6:]); p {
 	case 0x0021:
 		return udpUnder(protoIPv4, b[8:], depth)
@@ -126,20 +126,17 @@ func udpInPPPoE(b []byte, depth int) (datagram, error) {
 }
 
 func udpInIPv4(b []byte, depth int) (datagram, error) {
-	if len(b) < 20 {
-		return datagram{}, errCut
-	}
 	header, total := int(b[0]&15)*4, int(binary.BigEndian.Uint16(b[2:]))
 	switch {
 	case b[0]>>4 != 4, header < 20:
 		return datagram{}, errNotUDP
 	case binary.BigEndian.Uint16(b[6:])&0x3fff != 0: // more fragments, or an offset
-		return datagram{}, fragmentOf(b[9])
+		return datagram{}, unlessOthers(b[9], errFragment)
 	case total == 0: // longer than the field: segmentation offload
 		total = len(b)
 	}
 	if total > len(b) {
-		return datagram{}, cutOf(b[9])
+		return datagram{}, unlessOthers(b[9], errCut)
 	}
 	if total < header {
 		return datagram{}, errNotUDP
@@ -148,15 +145,12 @@ func udpInIPv4(b []byte, depth int) (datagram, error) {
 }
 
 func udpInIPv6(b []byte, depth int) (datagram, error) {
-	if len(b) < 40 {
-		return datagram{}, errCut
-	}
 	if b[0]>>4 != 6 {
 		return datagram{}, errNotUDP
 	}
 	total, next := 40+int(binary.BigEndian.Uint16(b[4:])), b[6]
 	if total > len(b) {
-		return datagram{}, cutOf(next)
+		return datagram{}, unlessOthers(next, errCut)
 	}
 	from, to := netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))
 	for b = b[40:total]; ; {
@@ -172,7 +166,7 @@ func udpInIPv6(b []byte, depth int) (datagram, error) {
 				return datagram{}, errNotUDP
 			}
 			if binary.BigEndian.Uint16(b[2:])&^6 != 0 { // not whole
-				return datagram{}, fragmentOf(b[0])
+				return datagram{}, unlessOthers(b[0], errFragment)
 			}
 		default:
 			return udpInIP(next, from, to, b, depth)
@@ -183,10 +177,6 @@ func udpInIPv6(b []byte, depth int) (datagram, error) {
 		next, b = b[0], b[length:]
 	}
 }
-
-// fragmentOf and cutOf are why part of an IP packet gives no datagram.
-func fragmentOf(proto byte) error { return unlessOthers(proto, errFragment) }
-func cutOf(proto byte) error      { return unlessOthers(proto, errCut) }
 
 // unlessOthers is errNotUDP for a protocol over IP that cannot hold packets of Fanfare.
 func unlessOthers(proto byte, err error) error {

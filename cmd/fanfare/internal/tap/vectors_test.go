@@ -39,7 +39,7 @@ func reader(t *testing.T, v *testenv.SealedVectors) (o *Observer, observe func(h
 		addresses = append(addresses, fmt.Sprint("group ", i))
 	}
 	o = NewObserver(NewGroups(addresses), func(Finding) {})
-	o.Unseal(sealed.NewReader(keys))
+	o.Unsealer = sealed.NewReader(keys)
 	return o, func(hex string, index uint32) *Packet {
 		p := &Packet{Data: unhex(t, hex), From: "a", To: "b"}
 		if index != unicastIndex {
