@@ -162,7 +162,11 @@ func (c *capture) frame(link linkType, b []byte, at time.Time) {
 		c.ud(p, bth)
 		return
 	}
-	d, err := udpOf(link, b)
+	var d datagram
+	proto, b, err := packetOf(link, b)
+	if err == nil {
+		d, err = udpUnder(proto, b, 0)
+	}
 	if err != nil {
 		c.skip(err)
 		return

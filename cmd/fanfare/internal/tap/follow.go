@@ -42,8 +42,11 @@ func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 	switch {
 	case repair:
 		s.Repairs++
-		s.burst.repairs++
-		o.repairStorm(s, p)
+		b := &s.burst
+		if b.repairs++; b.repairs >= storm && b.repairs > b.data && !b.repStorm {
+			b.repStorm = true
+			o.tell(p, s, KindRepairStorm, 0, b.repairs, "repair storm: %d repairs and %d new packets within %v", b.repairs, b.data, p.Time.Sub(b.began))
+		}
 	default:
 		s.Data++
 		s.burst.data++
@@ -178,12 +181,5 @@ func (o *Observer) nak(s *Stream, p *Packet) {
 	if b.naks >= storm && !b.nakStorm {
 		b.nakStorm = true
 		o.tell(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v ask for %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
-	}
-}
-
-func (o *Observer) repairStorm(s *Stream, p *Packet) {
-	if b := &s.burst; b.repairs >= storm && b.repairs > b.data && !b.repStorm {
-		b.repStorm = true
-		o.tell(p, s, KindRepairStorm, 0, b.repairs, "repair storm: %d repairs and %d new packets within %v", b.repairs, b.data, p.Time.Sub(b.began))
 	}
 }

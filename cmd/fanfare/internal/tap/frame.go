@@ -51,15 +51,6 @@ type datagram struct {
 	payload  []byte
 }
 
-// udpOf finds the UDP datagram in a frame.
-func udpOf(link linkType, b []byte) (datagram, error) {
-	proto, b, err := packetOf(link, b)
-	if err != nil {
-		return datagram{}, err
-	}
-	return udpUnder(proto, b, 0)
-}
-
 // packetOf is the packet in a frame, and its protocol over Ethernet.
 func packetOf(link linkType, b []byte) (proto uint16, packet []byte, err error) {
 	header, at := 0, -1 // where the protocol stands

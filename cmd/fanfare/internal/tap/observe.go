@@ -253,15 +253,6 @@ func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 	return s
 }
 
-// PublisherText names the stream's publisher for people: by its id and its name.
-func (s *Stream) PublisherText() string {
-	id := fmt.Sprintf("%016x", s.Publisher)
-	if s.Name != "" {
-		id += " (" + s.Name + ")"
-	}
-	return id
-}
-
 func (s *Stream) name(b []byte) {
 	if len(b) > 0 {
 		s.Name = wire.CleanName(b)
@@ -282,7 +273,11 @@ func (o *Observer) tell(p *Packet, s *Stream, kind Kind, first, count uint64, fo
 	}
 	f.Text = fmt.Sprintf(format, args...)
 	if s != nil {
-		f.Text = "publisher " + s.PublisherText() + ": " + f.Text
+		name := ""
+		if s.Name != "" {
+			name = " (" + s.Name + ")"
+		}
+		f.Text = fmt.Sprintf("publisher %016x%s: %s", s.Publisher, name, f.Text)
 	}
 	o.emit(f)
 }
