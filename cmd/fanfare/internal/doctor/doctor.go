@@ -45,7 +45,7 @@ type Finding struct {
 type Facts struct {
 	Root fs.FS
 	// Links are the network interfaces as this process sees them: /sys may show those
-	// of another network namespace. Nil: those that Root has, of a recording.
+	// of another network namespace.
 	Links []net.Interface
 	// Addrs are the addresses of each interface.
 	Addrs map[string][]netip.Addr
@@ -58,8 +58,7 @@ type Facts struct {
 	Filters func() ([]string, error)
 	// MemlockBytes is RLIMIT_MEMLOCK; negative without a limit.
 	MemlockBytes int64
-	// ReceiveBytes and SendBytes are the socket buffers that transport/udp asks
-	// for.
+	// ReceiveBytes and SendBytes are the socket buffers that transport/udp asks for.
 	ReceiveBytes, SendBytes int
 	// Buses are those of this host's processes, as far as this user may ask them; nil where nobody was asked.
 	Buses []Bus
@@ -147,7 +146,7 @@ func ThisHost() (*Facts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Links = append([]net.Interface{}, links...)
+	f.Links = links
 	for _, l := range links {
 		if f.Addrs[l.Name], err = sys.InterfaceAddrs(&l); err != nil {
 			return nil, err

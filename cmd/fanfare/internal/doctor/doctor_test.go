@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -43,6 +44,27 @@ func host(t *testing.T, file string) *Facts {
 			}
 		}
 	}
+	return f.seeLinks()
+}
+
+// seeLinks takes the network interfaces from the recording.
+func (f *Facts) seeLinks() *Facts {
+	c := &check{Facts: f}
+	f.Links = nil
+	for _, name := range c.list("sys/class/net") {
+		bits, ok := c.number("sys/class/net/" + name + "/flags")
+		if !ok {
+			continue
+		}
+		mtu, _ := c.number("sys/class/net/" + name + "/mtu")
+		link := net.Interface{Name: name, MTU: int(mtu)}
+		for bit, flag := range map[int64]net.Flags{1: net.FlagUp, 8: net.FlagLoopback, 0x1000: net.FlagMulticast} { // linux/if.h
+			if bits&bit != 0 {
+				link.Flags |= flag
+			}
+		}
+		f.Links = append(f.Links, link)
+	}
 	return f
 }
 
@@ -60,7 +82,7 @@ func (f *Facts) set(files map[string]string) *Facts {
 		}
 		tree[path] = &fstest.MapFile{Data: []byte(text + "\n")}
 	}
-	return f
+	return f.seeLinks()
 }
 
 func text(findings []Finding) string {

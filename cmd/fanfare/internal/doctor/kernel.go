@@ -48,8 +48,7 @@ const enoughMemlock = 64 << 20
 // capIPCLock lifts the limit (capabilities(7)).
 const capIPCLock = 14
 
-// memlock looks at the limit on locked memory, which counts only where memory
-// is registered.
+// memlock looks at the limit on locked memory, where memory is registered.
 func (c *check) memlock() {
 	const fix = "ulimit -l unlimited   # lasting: '* - memlock unlimited' in /etc/security/limits.conf; LimitMEMLOCK=infinity for systemd; --ulimit memlock=-1 for docker"
 	if len(c.list(classRDMA)) == 0 {
@@ -101,8 +100,7 @@ func (c *check) hasLibrary(name string) bool {
 // SO_RCVBUFFORCE).
 const capNetAdmin = 12
 
-// buffers holds the limits on socket buffers against what transport/udp asks
-// for.
+// buffers holds the limits on socket buffers against what transport/udp asks for.
 func (c *check) buffers() {
 	for _, b := range []struct {
 		name, what string

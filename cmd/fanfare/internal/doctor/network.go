@@ -15,7 +15,7 @@ func (c *check) network() {
 		return
 	}
 	usable := 0
-	for _, link := range c.links() {
+	for _, link := range c.Links {
 		if c.link(link) {
 			usable++
 		}
@@ -183,16 +183,9 @@ func (c *check) defaultLink(usable int) {
 	}
 }
 
-// Flags of an interface in sysfs (linux/if.h).
-const (
-	flagUp        = 0x1
-	flagLoopback  = 0x8
-	flagMulticast = 0x1000
-)
-
 // candidates counts the interfaces that udp:// without iface= can choose from.
 func (c *check) candidates() (n int) {
-	for _, l := range c.links() {
+	for _, l := range c.Links {
 		const needs = net.FlagUp | net.FlagMulticast
 		if l.Flags&(needs|net.FlagLoopback) == needs && slices.ContainsFunc(c.Addrs[l.Name], netip.Addr.Is4) {
 			n++
@@ -201,34 +194,10 @@ func (c *check) candidates() (n int) {
 	return n
 }
 
-// links are the network interfaces of the host.
-func (c *check) links() []net.Interface {
-	if c.Links != nil {
-		return c.Links
-	}
-	var all []net.Interface
-	for _, name := range c.list("sys/class/net") {
-		bits, ok := c.number("sys/class/net/" + name + "/flags")
-		if !ok {
-			continue
-		}
-		mtu, _ := c.number("sys/class/net/" + name + "/mtu")
-		link := net.Interface{Name: name, MTU: int(mtu)}
-		for bit, flag := range map[int64]net.Flags{flagUp: net.FlagUp, flagLoopback: net.FlagLoopback, flagMulticast: net.FlagMulticast} {
-			if bits&bit != 0 {
-				link.Flags |= flag
-			}
-		}
-		all = append(all, link)
-	}
-	return all
-}
-
-// remedy is what makes an interface of this host usable for multicast: of one that
-// misses the least.
+// remedy is what makes the interface that lacks least usable for multicast.
 func (c *check) remedy() string {
 	fix, least := "ip -br address", 3
-	for _, l := range c.links() {
+	for _, l := range c.Links {
 		missing, text := 1, "ip address add 192.168.0.1/24 dev "+l.Name
 		switch {
 		case l.Flags&net.FlagLoopback != 0:
@@ -251,7 +220,7 @@ func (c *check) remedy() string {
 // with an address. Empty if there is none but loopback.
 func (c *check) someLink() (name string) {
 	best := -1
-	for _, l := range c.links() {
+	for _, l := range c.Links {
 		score := 0
 		if l.Flags&net.FlagUp != 0 {
 			score++

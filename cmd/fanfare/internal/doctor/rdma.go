@@ -34,8 +34,7 @@ func (c *check) rdma() {
 	}
 }
 
-// RDMADevices are the RDMA devices that the kernel has, by their names, with the
-// network interfaces of their ports.
+// RDMADevices are the RDMA devices that the kernel has, with the interfaces of their ports.
 func (f *Facts) RDMADevices() map[string][]string {
 	c := &check{Facts: f}
 	devices := make(map[string][]string)
@@ -60,7 +59,10 @@ func (c *check) port(dev, num string) {
 	link := c.netdev(dev, num)
 	switch {
 	case stateName == "ACTIVE":
-		c.add("rdma", OK, "", "%s is active: %s, %s%s", name, layer, rate, onLink(link))
+		if link != "" {
+			rate += ", interface " + link
+		}
+		c.add("rdma", OK, "", "%s is active: %s, %s", name, layer, rate)
 	case layer == "InfiniBand" && stateName == "INIT":
 		c.add("rdma", Fail, "systemctl start opensm", "%s is in state INIT: the cable is fine, but no subnet manager has set the port up", name)
 	case link != "" && layer == "Ethernet":
@@ -73,13 +75,6 @@ func (c *check) port(dev, num string) {
 	} else {
 		c.roce(name, dir, link)
 	}
-}
-
-func onLink(link string) string {
-	if link == "" {
-		return ""
-	}
-	return ", interface " + link
 }
 
 // netdev is the network interface of a port: that of its GIDs on RoCE, the
@@ -120,7 +115,7 @@ func (c *check) infiniband(name, dir, link string) {
 	flags, _ := c.number("sys/class/net/" + link + "/flags")
 	addrs := c.Addrs[link]
 	switch {
-	case flags&flagUp == 0:
+	case flags&1 == 0: // IFF_UP of linux/if.h
 		c.add("rdma", Fail, "ip link set "+link+" up", "%s: its IPoIB interface %s is down: joins fail with EADDRNOTAVAIL", name, link)
 	case len(addrs) == 0:
 		c.add("rdma", Fail, "ip address add 192.168.0.1/24 dev "+link, "%s: its IPoIB interface %s has no address, by which RDMA CM finds the port", name, link)

@@ -108,8 +108,7 @@ func (k *asker) count(p packet, a arrival) {
 	k.tally[p.Row].add(p.Number, a)
 }
 
-// exchange sends a packet of size bytes until a reply of the kind comes to it. While the
-// listener is busy it waits.
+// exchange sends a packet until a reply of the kind comes. While the listener is busy it waits.
 func (k *asker) exchange(ctx context.Context, p packet, size int, want kind, times int) (timed, error) {
 	busy := 0
 	for try := 0; try < times; try++ {

@@ -48,8 +48,7 @@ func openConn(cfg Config, port uint16) (*conn, error) {
 	return c, nil
 }
 
-// listen binds a socket to an address, which may be a group: package net would bind that
-// to all addresses.
+// listen binds a socket to an address, also of a group: package net would bind to all.
 func listen(at netip.AddrPort, set func(fd int) error) (*net.UDPConn, error) {
 	fd, err := sys.OpenUDP(false)
 	if err != nil {
@@ -119,8 +118,7 @@ func (c *conn) sendTrain(b []byte, size int, to netip.AddrPort) error {
 	return nil
 }
 
-// sendCut has the kernel cut b. It reports false where the interface cannot, such as one without
-// checksum offload.
+// sendCut has the kernel cut b; false where the interface cannot.
 func (c *conn) sendCut(b []byte, size int, to netip.AddrPort) bool {
 	raw, err := c.uni.SyscallConn()
 	if err != nil {

@@ -24,8 +24,7 @@ type Listener struct {
 	r  responder // by mu
 }
 
-// Listen opens the listener's sockets. asked is called for each new asker, one call at a
-// time.
+// Listen opens the listener's sockets. asked is called for each new asker.
 func Listen(cfg Config, asked func(from netip.AddrPort)) (*Listener, error) {
 	c, err := openConn(cfg, cfg.Group.Port())
 	if err != nil {

@@ -17,8 +17,7 @@ const (
 	maxRun         = 512              // probes that are asked for at once
 )
 
-// responder is the listener without its sockets: what it answers to which packet. It is
-// for one goroutine.
+// responder is the listener without its sockets. It is for one goroutine.
 type responder struct {
 	secret   [32]byte // of cookies, random
 	info     func() Info
@@ -119,8 +118,7 @@ func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Ti
 	return nil
 }
 
-// run answers kindRun. One that was answered is answered again without new probes: the
-// answer was lost.
+// run answers kindRun, and one that was answered again without new probes.
 func (r *responder) run(s *session, p, answer packet, now time.Time) *reply {
 	if p.Row >= rows || p.Number == 0 {
 		return nil

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Result is what an examination has found. To is the direction to the peer, From that
-// from it.
+// Result is what an examination has found, in the direction to the peer and from it.
 type Result struct {
 	Here     Info      `json:"here"`
 	There    Info      `json:"there"`

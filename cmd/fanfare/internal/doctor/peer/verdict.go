@@ -132,8 +132,7 @@ func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
 	}
 }
 
-// Passes reports whether multicast passed both ways: then it matters little what the hosts
-// are in.
+// Passes reports whether multicast passed both ways.
 func (r *Result) Passes() bool { return r.To.Multicast.Received > 0 && r.From.Multicast.Received > 0 }
 
 // surroundings says what hosts are in that may be why multicast does not pass.
