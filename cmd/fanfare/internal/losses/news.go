@@ -10,25 +10,28 @@ import (
 
 // News finds what is new in what processes say now and then.
 type News struct {
-	buses map[busKey]*known
+	buses map[BusKey]*known
 	hints map[hintKey]time.Time // that were told, and when they were there last
 }
 
 type hintKey struct{ process, bus, cause, who string }
 
-// hintAgain is how long a hint must have been away to be news again: readers that are too slow
-// come and go.
+// hintAgain is how long a hint must have been away to be news again.
 const hintAgain = time.Minute
 
 // maxHints is how many hints are told, and twice as many remembered: a process may name new ones with
 // each answer.
 const maxHints = 4096
 
-type busKey struct {
-	pid   int
-	id    string
-	epoch uint64
+// BusKey names a bus of a process.
+type BusKey struct {
+	PID   int
+	ID    string
+	Epoch uint64
 }
+
+// KeyOf names a bus.
+func KeyOf(p *inspect.Process, b *inspect.Bus) BusKey { return BusKey{p.PID, b.ID, b.Epoch} }
 
 // known is what a bus has told.
 type known struct {
@@ -51,7 +54,7 @@ type causeKey struct {
 
 // NewNews begins with what is known now.
 func NewNews(seen []inspect.Seen, now time.Time) *News {
-	n := &News{buses: make(map[busKey]*known)}
+	n := &News{buses: make(map[BusKey]*known)}
 	n.Take(seen, now)
 	return n
 }
@@ -60,7 +63,7 @@ func NewNews(seen []inspect.Seen, now time.Time) *News {
 // it is all that it tells.
 func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 	var fresh []inspect.Seen
-	buses, deaf := make(map[busKey]*known), make(map[string]bool)
+	buses, deaf := make(map[BusKey]*known), make(map[string]bool)
 	for _, s := range seen {
 		if s.Err != nil {
 			deaf[s.Socket] = true
@@ -72,7 +75,7 @@ func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 			if b.Losses == nil {
 				continue
 			}
-			k := busKey{p.Process.PID, b.ID, b.Epoch}
+			k := KeyOf(&p.Process, &b)
 			was := n.buses[k]
 			buses[k] = knownOf(b.Losses, s.Socket)
 			b.Losses = was.news(b.Losses)

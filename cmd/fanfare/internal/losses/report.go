@@ -93,7 +93,6 @@ type Report struct {
 	// Unlisted is how many losses of the hour are only in the sums: of causes that happened
 	// very often.
 	Unlisted uint64
-	buses    int
 }
 
 // topicsListed is how many topics a finding names.
@@ -171,7 +170,6 @@ func (r *Report) process(s *inspect.Snapshot) {
 		}
 		r.bus(&host{p.Name, s.Host.ReceiveBufferMax, r.From, b})
 	}
-	r.buses += p.Buses
 	r.Processes = append(r.Processes, p)
 }
 
@@ -231,8 +229,7 @@ func (r *Report) bus(h *host) {
 	stoodStill(r.Findings[first:])
 }
 
-// stoodStill says of what was lost while the process did not run, or just after, that this is
-// why.
+// stoodStill says of losses while the process did not run, or just after, that this is why.
 func stoodStill(of []Finding) {
 	var stops []*Finding
 	for i := range of {

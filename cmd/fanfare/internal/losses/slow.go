@@ -59,8 +59,7 @@ func SubscriberState(m *inspect.Subscriber) string {
 	return ""
 }
 
-// SubscriptionState says how a subscription does, and with which publisher it is worst: nil if
-// that is all the same.
+// SubscriptionState says how a subscription does, and with which publisher it is worst, if any.
 func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.SubscriptionFeed) {
 	if s.Ended != "" {
 		return Ended, nil

@@ -15,13 +15,12 @@ import (
 // subscribes without a publisher. That may be as it should be. Where another bus of this host
 // wants the other side of the same topics on another interface, it most likely is not.
 type Unheard struct {
-	Process, Bus, BusID string
-	PID                 int
-	Epoch               uint64
-	Publishes           bool // otherwise it subscribes
-	Topics              []string
-	Interface           string
-	For                 time.Duration
+	BusKey
+	Process, Bus string
+	Publishes    bool // otherwise it subscribes
+	Topics       []string
+	Interface    string
+	For          time.Duration
 	// Elsewhere is the bus on OtherInterface, with its process; empty: there is none.
 	Elsewhere, OtherInterface string
 }
@@ -39,7 +38,7 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 				continue
 			}
 			u := Unheard{
-				Process: p.Name(), PID: p.PID, Epoch: b.Epoch, Bus: cmp.Or(b.Name, b.ID), BusID: b.ID, Publishes: publishes,
+				BusKey: KeyOf(p, b), Process: p.Name(), Bus: cmp.Or(b.Name, b.ID), Publishes: publishes,
 				Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: seconds(silent),
 			}
 			look.elsewhere(&u, b)
@@ -101,8 +100,7 @@ func topicsOf(b *inspect.Bus, publishes bool) (names []string) {
 	return names
 }
 
-// addresses calls is with the address of each group that a bus publishes to, or has subscribed to,
-// until that is true.
+// addresses reports whether is is true of a group that a bus publishes to, or has subscribed to.
 func addresses(b *inspect.Bus, publishes bool, is func(address string) bool) bool {
 	if publishes {
 		return slices.ContainsFunc(b.Publications, func(p inspect.Publication) bool { return is(p.Address) })

@@ -9,22 +9,12 @@ import (
 
 // busKey is what a bus keeps as long as it lives.
 type busKey struct {
-	pid   int
-	id    string
-	epoch uint64
+	losses.BusKey
 	since int64
 }
 
 func keyOf(p *inspect.Process, b *inspect.Bus) busKey {
-	return busKey{p.PID, b.ID, b.Epoch, b.Since.UnixNano()}
-}
-
-func busesOf(o Observation) map[busKey]*inspect.Bus {
-	all := make(map[busKey]*inspect.Bus)
-	for p, b := range losses.Buses(o.Seen) {
-		all[keyOf(p, b)] = b
-	}
-	return all
+	return busKey{losses.KeyOf(p, b), b.Since.UnixNano()}
 }
 
 // byKey are the elements of a list, of which there may be thousands.

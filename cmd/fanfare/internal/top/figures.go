@@ -1,9 +1,6 @@
 // Package top is fanfare top: what the processes of a host say of their buses (package
-// inspect), as rates and rows, and on a terminal.
-//
-// Figures are made of two observations of all processes, purely (figures.go, rows.go);
-// tables are made of figures (tables.go, detail.go) and text of tables (screen.go); keys
-// change what is shown (keys.go). program.go is the terminal.
+// inspect), as rates and rows, and on a terminal. Figures are made of two observations of
+// all processes, purely; tables are made of figures, and text of tables.
 package top
 
 import (

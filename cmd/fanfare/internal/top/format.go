@@ -10,37 +10,31 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
-// si is a number in three or four digits, with its unit.
-func si(x float64) string {
-	switch {
-	case math.IsNaN(x):
-		return "-"
-	case x >= 999.5e9:
-		return fmt.Sprintf("%.2fT", x/1e12)
-	case x >= 999.5e6:
-		return fmt.Sprintf("%.2fG", x/1e9)
-	case x >= 999.5e3:
-		return fmt.Sprintf("%.2fM", x/1e6)
-	case x >= 9995:
-		return fmt.Sprintf("%.1fk", x/1e3)
-	}
-	return fmt.Sprintf("%.0f", x)
+// step is how a number is written from a value on, in a unit.
+type step struct {
+	from, unit float64
+	format     string
 }
 
-// bytesText is a number of bytes.
-func bytesText(n float64) string {
-	switch {
-	case math.IsNaN(n):
-		return "-"
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", n/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", n/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.0f KiB", n/(1<<10))
+// scaled writes a number by the first step that it reaches; one that reaches none, or is not known, is a dash.
+func scaled(x float64, steps []step) string {
+	for _, s := range steps {
+		if x >= s.from {
+			return fmt.Sprintf(s.format, x/s.unit)
+		}
 	}
-	return fmt.Sprintf("%.0f B", n)
+	return "-"
 }
+
+var (
+	digits = []step{{999.5e9, 1e12, "%.2fT"}, {999.5e6, 1e9, "%.2fG"}, {999.5e3, 1e6, "%.2fM"}, {9995, 1e3, "%.1fk"}, {0, 1, "%.0f"}}
+	sizes  = []step{{1 << 30, 1 << 30, "%.1f GiB"}, {1 << 20, 1 << 20, "%.1f MiB"}, {1 << 10, 1 << 10, "%.0f KiB"}, {0, 1, "%.0f B"}}
+	micros = []step{{999.5e3, 1e6, "%.1f s"}, {9995, 1e3, "%.1f ms"}, {math.SmallestNonzeroFloat64, 1, "%.0f µs"}}
+)
+
+func si(x float64) string         { return scaled(x, digits) }
+func bytesText(n float64) string  { return scaled(n, sizes) }
+func microText(us float64) string { return scaled(us, micros) }
 
 // duration is a number of seconds in two units at most; none is a dash.
 func duration(s float64) string {
@@ -59,19 +53,6 @@ func duration(s float64) string {
 		return fmt.Sprintf("%dh%02dm", int(s)/3600, int(s)/60%60)
 	}
 	return fmt.Sprintf("%dd%02dh", int(s)/86400, int(s)/3600%24)
-}
-
-// microText is a number of microseconds; none is a dash.
-func microText(us float64) string {
-	switch {
-	case us <= 0:
-		return "-"
-	case us < 9995:
-		return fmt.Sprintf("%.0f µs", us)
-	case us < 999.5e3:
-		return fmt.Sprintf("%.1f ms", us/1e3)
-	}
-	return fmt.Sprintf("%.1f s", us/1e6)
 }
 
 func clock(t time.Time) string { return t.Format("15:04:05") }

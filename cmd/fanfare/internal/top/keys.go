@@ -84,11 +84,7 @@ func (s *Screen) sortBy(step int) {
 		return
 	}
 	t := s.figures.table(s.view)
-	by, ok := s.sort[s.view]
-	if !ok {
-		by = t.sort
-	}
-	s.sort[s.view] = (by + step + len(t.columns)) % len(t.columns)
+	s.sort[s.view] = (s.by(t) + step + len(t.columns)) % len(t.columns)
 }
 
 // move chooses another row, or scrolls a detail.

@@ -120,8 +120,7 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, nil
 }
 
-// firstLook is the time between the first two observations: who starts top wants to see
-// rates soon.
+// firstLook is the time between the first two observations: rates are wanted soon.
 const firstLook = 300 * time.Millisecond
 
 func (p *program) View() tea.View {

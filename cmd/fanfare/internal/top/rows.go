@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// Between returns the figures of an observation, with rates since the one before, which
-// may be the zero value.
+// Between returns the figures of an observation, with rates since the one before, if there is one.
 func Between(before, now Observation) *Figures {
 	f := &Figures{
 		Type: "top", Time: now.Time, Buses: []Bus{}, Topics: []Topic{}, Subscriptions: []Subscription{}, Streams: []Stream{},
@@ -28,9 +27,12 @@ func Between(before, now Observation) *Figures {
 	f.unheard, f.unheardAt = losses.FindUnheard(now.Seen), make(map[unheardKey]*losses.Unheard)
 	for i := range f.unheard {
 		u := &f.unheard[i]
-		f.unheardAt[unheardKey{u.PID, u.BusID, u.Epoch, u.Publishes}] = u
+		f.unheardAt[unheardKey{u.BusKey, u.Publishes}] = u
 	}
-	earlier := busesOf(before)
+	earlier := make(map[busKey]*inspect.Bus)
+	for p, b := range losses.Buses(before.Seen) {
+		earlier[keyOf(p, b)] = b
+	}
 	groups := make(map[groupKey]*Group)
 	for i := range now.Seen {
 		s := now.Seen[i].Snapshot
@@ -250,14 +252,12 @@ func lagsOf(b *inspect.Bus) map[streamKey]int {
 
 // unheardOf is what is known of a bus that publishes, or subscribes, and hears nobody.
 func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
-	return f.unheardAt[unheardKey{of.PID, of.BusID, of.key.epoch, publishes}]
+	return f.unheardAt[unheardKey{of.key.BusKey, publishes}]
 }
 
 // unheardKey names a losses.Unheard.
 type unheardKey struct {
-	pid       int
-	id        string
-	epoch     uint64
+	losses.BusKey
 	publishes bool
 }
 

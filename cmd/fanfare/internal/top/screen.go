@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
-// Screen is what a terminal shows, and what keys have made of it. It has no clock and no
-// terminal.
+// Screen is what a terminal shows. It has no clock and no terminal.
 type Screen struct {
 	Width, Height int
 	Colour        bool
@@ -51,13 +50,17 @@ func (s *Screen) Show(f *Figures) {
 // Fail shows why there are no newer figures.
 func (s *Screen) Fail(err error) { s.failure = printable(err.Error()) }
 
+// by is the column that the view is sorted by.
+func (s *Screen) by(t *table) int {
+	if by, chosen := s.sort[s.view]; chosen {
+		return by
+	}
+	return t.sort
+}
+
 // rows are those of the view, sorted and filtered, and the index of the selected one.
 func (s *Screen) rows(t *table) (rows []row, selected int) {
-	by, ok := s.sort[s.view]
-	if !ok {
-		by = t.sort
-	}
-	rows = matching(t.sorted(by, s.reverse[s.view]), s.filter)
+	rows = matching(t.sorted(s.by(t), s.reverse[s.view]), s.filter)
 	selected = slices.IndexFunc(rows, func(r row) bool { return r.key == s.selected[s.view] })
 	return rows, max(0, selected)
 }
@@ -154,11 +157,7 @@ func (s *Screen) tabs(w *writer) {
 }
 
 func (s *Screen) table(w *writer, t *table, rows []row, at int) {
-	by, ok := s.sort[s.view]
-	if !ok {
-		by = t.sort
-	}
-	page := s.page
+	by, page := s.by(t), s.page
 	top := min(max(0, at-page/2), max(0, len(rows)-page))
 	shown := rows[top:min(len(rows), top+page)]
 	cols := layout(t, shown, s.Width-2, by)

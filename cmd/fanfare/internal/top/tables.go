@@ -91,8 +91,7 @@ func since(s float64) cell     { return cell{duration(s), s} }
 func micro(us float64) cell    { return cell{microText(us), us} }
 func names(list []string) cell { return cell{text: printable(strings.Join(list, ", "))} }
 
-// rate is a number a second: none, or one that is not known, is a dash, so that what moves is
-// seen.
+// rate is a number a second: none, or one that is not known, is a dash.
 func rate(x Rate) cell {
 	if !(x > 0) {
 		return cell{"-", 0}

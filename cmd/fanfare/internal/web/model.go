@@ -38,13 +38,6 @@ type totals struct {
 	rtt                 float64
 }
 
-// busKey names a bus of a process.
-type busKey struct {
-	pid   int
-	id    string
-	epoch uint64
-}
-
 // before is what a bus had counted when it was seen last.
 type before struct {
 	totals
@@ -54,7 +47,7 @@ type before struct {
 
 // model makes frames of what processes say. One goroutine uses it.
 type model struct {
-	buses    map[busKey]before
+	buses    map[losses.BusKey]before
 	at       time.Time
 	sequence uint64
 	first    bool              // nothing was seen yet
@@ -63,7 +56,7 @@ type model struct {
 }
 
 func newModel() *model {
-	return &model{buses: make(map[busKey]before), first: true, names: make(map[string]string)}
+	return &model{buses: make(map[losses.BusKey]before), first: true, names: make(map[string]string)}
 }
 
 // take makes the frame of what was seen at now.
@@ -76,15 +69,17 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	report := losses.Make(seen, now.Add(-time.Hour), now)
 	f.Verdict = report.Verdict()
 	f.Lost, _, _ = report.Messages()
-	for i := range report.Findings[:min(len(report.Findings), maxFindings)] {
-		f.Findings = append(f.Findings, shownFinding(&report.Findings[i]))
+	for _, x := range report.Findings[:min(len(report.Findings), maxFindings)] {
+		f.Findings = append(f.Findings, finding{
+			x.Kind, x.Cause, x.First.UnixMilli(), x.Last.UnixMilli(), x.Title(), cmp.Or(x.Publisher, x.Subscriber, strings.Join(x.Ways, ", ")), x.Where(), x.Why, x.Do,
+		})
 	}
 	seconds := now.Sub(m.at).Seconds()
 	if m.first || seconds <= 0 {
 		seconds = 0
 	}
 	var sum totals
-	buses, names := make(map[busKey]before), make(map[string]string)
+	buses, names := make(map[losses.BusKey]before), make(map[string]string)
 	for i := range seen {
 		s := &seen[i]
 		if s.Err != nil {
@@ -137,7 +132,7 @@ func (f *Frame) noteUnheard(all []losses.Unheard) {
 
 // keep adds to buses those that could not be asked this time: all where nobody could be, and
 // otherwise those at sockets that did not answer.
-func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
+func (m *model) keep(buses map[losses.BusKey]before, seen []inspect.Seen, err error) {
 	deaf := make(map[string]bool)
 	for i := range seen {
 		if seen[i].Err != nil {
@@ -152,9 +147,9 @@ func (m *model) keep(buses map[busKey]before, seen []inspect.Seen, err error) {
 }
 
 // bus takes in one bus, and adds to sum what it has counted since it was seen last.
-func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[busKey]before, sum *totals) bus {
+func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[losses.BusKey]before, sum *totals) bus {
 	s := of.Snapshot
-	k := busKey{s.Process.PID, b.ID, b.Epoch}
+	k := losses.KeyOf(&s.Process, b)
 	old, had := m.buses[k]
 	t := totalsOf(b)
 	x := bus{Name: cmp.Or(b.Name, b.ID), URL: strings.Join(b.URLs, " + "), Note: cmp.Or(b.Ended, b.Incomplete)}
@@ -252,8 +247,7 @@ func (t *totals) point(now time.Time, seconds float64) []float64 {
 	return append(all, at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt, at(t.deliveries, 50), at(t.deliveries, 90), at(t.deliveries, 99))
 }
 
-// slowOf are those who are slow, or lose for good because of that: of a bus's subscribers, and of
-// its subscriptions.
+// slowOf are the bus's subscribers and subscriptions that are slow, or lose for good because of that.
 func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	for i := range b.Publications {
 		p := &b.Publications[i]
@@ -288,10 +282,4 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 		}
 	}
 	return all
-}
-
-func shownFinding(f *losses.Finding) finding {
-	return finding{
-		f.Kind, f.Cause, f.First.UnixMilli(), f.Last.UnixMilli(), f.Title(), cmp.Or(f.Publisher, f.Subscriber, strings.Join(f.Ways, ", ")), f.Where(), f.Why, f.Do,
-	}
 }

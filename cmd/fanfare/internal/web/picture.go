@@ -45,8 +45,7 @@ type link struct {
 	Look string `json:"look"`
 }
 
-// carried is what a link had carried when it was seen last, and when packets were found
-// missing and lost last.
+// carried is what a link had carried when it was seen last, and when some was missing and lost last.
 type carried struct {
 	total, missing, lost uint64
 	missingAt, lostAt    time.Time
