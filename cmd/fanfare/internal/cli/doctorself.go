@@ -47,7 +47,13 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 	}
 	devices := facts.RDMADevices()
 	if runtime.GOOS == "linux" {
-		tests = append(tests, func(ctx context.Context) doctor.Finding { return d.shmTest(ctx, "shm://"+name) })
+		tests = append(tests, func(ctx context.Context) doctor.Finding {
+			f := d.busTest(ctx, "shm", "shm://"+name)
+			if f.Level == doctor.Fail {
+				f.Level = doctor.Warn // few need it
+			}
+			return f
+		})
 	}
 	if d.iface == "" {
 		for _, dev := range slices.Sorted(maps.Keys(devices)) {
@@ -137,15 +143,6 @@ func (d *doctorRun) busTest(ctx context.Context, area, rawURL string) doctor.Fin
 		return finding(area, doctor.Fail, "", "%s: %d of %d messages came: %v", rawURL, n, selfMessages, err)
 	}
 	return finding(area, doctor.OK, "", "%s: %d of %d messages came in a self-test", area, n, selfMessages)
-}
-
-// shmTest tests shared memory, which few need: that it cannot be had is a warning.
-func (d *doctorRun) shmTest(ctx context.Context, rawURL string) doctor.Finding {
-	f := d.busTest(ctx, "shm", rawURL)
-	if f.Level == doctor.Fail {
-		f.Level = doctor.Warn
-	}
-	return f
 }
 
 // selfConfig is that of a bus that keeps its log to itself: the finding tells.

@@ -162,6 +162,12 @@ func (c *common) serveMetrics(e *env, bus *pubsub.Bus) (stop func(), err error) 
 	return func() { s.Close() }, nil
 }
 
+// showMeter reports whether a status line is wanted: not where messages pass the same terminal, and no file.
+func (c *common) showMeter(stream any, file string) bool {
+	_, tty := terminal(stream)
+	return !c.quiet && (file != "" || !tty)
+}
+
 // checkTopics says which topics cannot be, as check finds them.
 func checkTopics(topics []string, check func(string) error) error {
 	for _, t := range topics {

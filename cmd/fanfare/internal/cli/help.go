@@ -29,18 +29,15 @@ Try it, in two terminals of one machine:
 
 `
 
-func exitWords(own []word) []word {
+func writeExits(b *strings.Builder, own []word) {
 	all := []word{
 		{"0", "all went well"},
 		{"1", "something was lost, is incomplete or failed: standard error says what"},
 		{"2", "wrong usage or input: one line on standard error, and nothing sent"},
 	}
-	return append(append(all, own...), word{"129, 130, 143", "ended by a hang-up, an interrupt or a termination signal"})
-}
-
-func writeExits(b *strings.Builder, own []word) {
+	all = append(append(all, own...), word{"129, 130, 143", "ended by a hang-up, an interrupt or a termination signal"})
 	b.WriteString("Exit codes:\n")
-	writeWords(b, exitWords(own))
+	writeWords(b, all)
 }
 
 func helpCommand() command {

@@ -48,7 +48,11 @@ func (l *ls) run(ctx context.Context, e *env) error {
 	}
 	if !l.wire {
 		if len(processes) == 0 {
-			return l.nobodyHere()
+			o := top.Options{Places: l.sockets}
+			if !slices.Contains(l.patterns, ">") {
+				return fmt.Errorf("no process of this host publishes or subscribes to %s (asked in %s)", strings.Join(l.patterns, ", "), o.Where())
+			}
+			return errors.New(top.NoProcess(o.Where()))
 		}
 		return cmp.Or(l.showHere(processes), unanswered(l.failed))
 	}
@@ -63,14 +67,6 @@ func (l *ls) run(ctx context.Context, e *env) error {
 		e.console.line("%v", silent)
 	}
 	return cmp.Or(err, silent)
-}
-
-func (l *ls) nobodyHere() error {
-	o := top.Options{Places: l.sockets}
-	if !slices.Contains(l.patterns, ">") {
-		return fmt.Errorf("no process of this host publishes or subscribes to %s (asked in %s)", strings.Join(l.patterns, ", "), o.Where())
-	}
-	return errors.New(top.NoProcess(o.Where()))
 }
 
 func (l *ls) survey(ctx context.Context, e *env) error {

@@ -100,7 +100,7 @@ func (p *pub) run(ctx context.Context, e *env) error {
 
 func (p *pub) source() (*source, error) {
 	if p.file == "" {
-		return streamSource(p.e.stdin, p.framing), nil
+		return &source{name: "standard input", frames: newFrameReader(p.e.stdin, p.framing), repeat: 1}, nil
 	}
 	return fileSource(p.file, p.framing, p.repeat, "use standard input, with '< "+p.file+"' instead of -file")
 }
@@ -173,7 +173,7 @@ func (p *pub) mismatch(e events.Event) {
 
 // publish waits for subscribers and publishes all there is.
 func (p *pub) publish(ctx context.Context) error {
-	defer startMeter(p.e.console, p.showMeter(), p.status())()
+	defer startMeter(p.e.console, p.showMeter(p.e.stdin, p.file), p.status())()
 	defer p.keepCounting()()
 	if err := p.waitSubscribers(ctx); err != nil {
 		return err
@@ -193,13 +193,6 @@ func (p *pub) publish(ctx context.Context) error {
 	case <-time.After(readGrace): // it reads; when it is back it will find ctx ended
 		return context.Cause(ctx)
 	}
-}
-
-// showMeter reports whether a status line is wanted: not if messages are typed
-// into the same terminal.
-func (p *pub) showMeter() bool {
-	_, typed := terminal(p.e.stdin)
-	return !p.quiet && (p.file != "" || !typed)
 }
 
 func (p *pub) waitSubscribers(ctx context.Context) error {

@@ -164,10 +164,6 @@ func (p *pub) line(s *pubSummary) string {
 		some(uint64(s.Released), "released subscriber"),
 		someThat(s.LeftBehind, "subscriber", "left early"),
 		someThat(s.Unsent, "message", "never sent"), stoppedEarly[s.Unfinished],
-		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"), noMemory(s.NoMemory))
-}
-
-// noMemory says what was lost over shm:// because its memory was full.
-func noMemory(packets uint64) string {
-	return someThat(packets, "packet", "lost for want of shared memory (fanfare doctor looks at it)")
+		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"),
+		someThat(s.NoMemory, "packet", "lost for want of shared memory (fanfare doctor looks at it)"))
 }

@@ -23,10 +23,6 @@ type source struct {
 	total   int64 // messages of all passes; 0: none, or not known
 }
 
-func streamSource(r io.Reader, f framing) *source {
-	return &source{name: "standard input", frames: newFrameReader(r, f), repeat: 1}
-}
-
 // fileSource opens a file and reads all of it, to be sure that it can be read
 // and cut into messages. instead is what to do where it can be read only once.
 func fileSource(name string, f framing, repeat int, instead string) (*source, error) {

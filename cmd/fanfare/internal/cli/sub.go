@@ -94,7 +94,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	defer s.watchAlone(e)()
 	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
-		stopMeter, stopReport := startMeter(s.e.console, s.showMeter(), s.status()), s.reportNoPublisher()
+		stopMeter, stopReport := startMeter(s.e.console, s.showMeter(s.e.stdout, s.out), s.status()), s.reportNoPublisher()
 		err = s.receive(last)
 		stopReport()
 		stopMeter()
@@ -132,13 +132,6 @@ func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 		s.sink = &frameSink{newFrameWriter(stdout, s.framing)}
 	}
 	return nil, nil
-}
-
-// showMeter reports whether a status line is wanted: not if messages go to the
-// same terminal.
-func (s *sub) showMeter() bool {
-	_, tty := terminal(s.e.stdout)
-	return !s.quiet && (s.out != "" || !tty)
 }
 
 // told hears of the bus that this process holds publishers up: at once, for it may be

@@ -21,9 +21,11 @@ type value[T any] struct {
 	format func(T) string
 	must   string // "it must be" this
 	name   string // what help calls it where the flag's usage does not
+	from   []word // those that it can be; nil: it can be anything
 }
 
 func (v value[T]) placeholder() string { return v.name }
+func (v value[T]) words() []word       { return v.from }
 
 func (v value[T]) String() string {
 	if v.val == nil {
@@ -90,7 +92,7 @@ func durationVar(fs *flagSet, val *time.Duration, name string, def time.Duration
 		return text
 	}
 	*val = def
-	fs.add(value[time.Duration]{val, time.ParseDuration, format, "a time with its unit, such as 500ms or 5s", "D"}, name, usage)
+	fs.add(value[time.Duration]{val, time.ParseDuration, format, "a time with its unit, such as 500ms or 5s", "D", nil}, name, usage)
 }
 
 func intVar(fs *flagSet, val *int, name string, def int, usage string) {
@@ -116,7 +118,7 @@ func bytesVar(fs *flagSet, val *int, name string, def int, usage string, parse f
 		return strconv.Itoa(n)
 	}
 	*val = def
-	fs.add(value[int]{val, parse, format, must, "BYTES"}, name, usage)
+	fs.add(value[int]{val, parse, format, must, "BYTES", nil}, name, usage)
 }
 
 func bufferVar(fs *flagSet, val *int, name string, def int, usage string) {
@@ -159,33 +161,17 @@ func plainWords[T ~string](texts ...T) (words []word) {
 	return words
 }
 
-// choice is the value of a flag that takes one of several words, at first the first.
-type choice[T ~string] struct {
-	val  *T
-	from []word
-}
-
-func (c choice[T]) words() []word       { return c.from }
-func (c choice[T]) placeholder() string { return "WORD" }
-
-func (c choice[T]) String() string {
-	if c.val == nil {
-		return ""
-	}
-	return string(*c.val)
-}
-
-func (c choice[T]) Set(text string) error {
-	if !slices.ContainsFunc(c.from, func(w word) bool { return w.takes(text) }) {
-		return fmt.Errorf("it must be one of %s", texts(c.from, ", "))
-	}
-	*c.val = T(text)
-	return nil
-}
-
+// choiceVar is a flag that takes one of several words, the first unless it is given.
 func choiceVar[T ~string](fs *flagSet, val *T, name, usage string, from ...word) {
+	parse := func(text string) (T, error) {
+		if !slices.ContainsFunc(from, func(w word) bool { return w.takes(text) }) {
+			return "", strconv.ErrSyntax
+		}
+		return T(text), nil
+	}
+	format := func(x T) string { return string(x) }
 	*val = T(from[0].text)
-	fs.add(choice[T]{val, from}, name, usage)
+	fs.add(value[T]{val, parse, format, "one of " + texts(from, ", "), "WORD", from}, name, usage)
 }
 
 // wordsOf are the words that a flag's value can be; nil: it can be anything.
