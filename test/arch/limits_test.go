@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 125_883},
+		{"lines of code", sum(m.code), 124_165},
 		{"lines of tests", sum(m.tests), 111_603},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1967},
@@ -50,9 +50,9 @@ func TestLimits(t *testing.T) {
 		within(t, x.what, x.value, x.limit)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
-		"who":       {777, 413},
+		"who":       {766, 413},
 		"nobody":    {472, 196},
-		"told":      {680, 164},
+		"told":      {666, 164},
 		"he":        {51, 94},
 		"what goes": {259, 78},
 	} {
