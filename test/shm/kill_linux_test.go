@@ -244,11 +244,13 @@ func TestKilled(t *testing.T) {
 	stop()
 	<-k.ended
 	bus.Close() // who lives longest is killed, too
+	each := len(k.all)
+	// Those that began last are killed when they have something to leave behind.
+	k.await("the files of each", func() bool { return len(files(dir)) >= lonely+2*(each-1) })
 	for _, p := range k.all {
 		p.signal(syscall.SIGKILL)
 		p.killed(t)
 	}
-	each := len(k.all)
 	k.all = nil
 	messages, gaps, publishers := k.check.totals()
 	t.Logf("%d killed; %d messages of %d publishers, all whole and in order, %d gaps told; %s",
