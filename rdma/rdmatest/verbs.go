@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"syscall"
+	"testing"
 
 	"github.com/fanfaremq/fanfare/rdma"
 )
@@ -147,6 +148,9 @@ var verbsStatements = []Statement{
 		t.must("Attr", err)
 		if attr.MaxMcastQPAttach != 56 || attr.MaxMcastGrp != 8192 {
 			t.notApplicable("device has limits of its own: %d and %d", attr.MaxMcastQPAttach, attr.MaxMcastGrp)
+		}
+		if t.is(Kernel) && testing.Short() {
+			t.notApplicable("its time is the square of the number of groups: left out with -short")
 		}
 		qps := make([]rdma.QP, attr.MaxMcastQPAttach)
 		for i := range qps {

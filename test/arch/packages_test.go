@@ -30,7 +30,7 @@ var packages = []struct {
 	{"rdma/verbs/internal/cverbs", 714, ""},
 	{"rdma/internal/rocev2", 540, "rdma"},
 	{"rdma/internal/soft", 3615, "rdma"},
-	{"rdma/rdmatest", 2251, "rdma"},
+	{"rdma/rdmatest", 2255, "rdma"},
 	{"rdma/verbs", 2946, "rdma rdma/verbs/internal/cverbs"},
 	{"rdma/fabric", 1805, "rdma rdma/internal/soft"},
 	{"rdma/roce", 3157, "rdma rdma/internal/rocev2 rdma/internal/soft"},

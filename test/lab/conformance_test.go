@@ -40,11 +40,13 @@ var (
 // that it is known to have.
 func TestVerbsConformance(t *testing.T) {
 	Need(t)
+	t.Parallel()
 	dir := t.TempDir()
 	for _, race := range []bool{false, true} {
-		name, flags := "plain", []string{"-tags", "rdma"}
+		name, flags, short := "plain", []string{"-tags", "rdma"}, ""
 		if race {
-			name, flags = "race", append(flags, "-race")
+			// -short leaves out S088, 8192 groups, which take the kernel a minute and the detector nothing.
+			name, flags, short = "race", append(flags, "-race"), " -test.short"
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,13 +54,13 @@ func TestVerbsConformance(t *testing.T) {
 			BuildTest(t, filepath.Join(dir, "ud."+name), "./transport/ud", true, flags...)
 			r := Run{
 				Dir: dir,
-				Command: hostsInOne + "export FANFARE_MUST_RUN=; ./verbs." + name + " -test.v -verbs.ownkernel; echo status $?; " +
+				Command: hostsInOne + "export FANFARE_MUST_RUN=; ./verbs." + name + " -test.v -verbs.ownkernel" + short + "; echo status $?; " +
 					"echo ==; ./ud." + name + " -test.v -test.run TestVerbs; echo status $?",
 				Options: []string{"--nics", "3", "--mem", "512", "--modules", "dummy"},
 				Timeout: 8 * time.Minute,
 			}.Do(t).OK(t)
 			rdma, transport, _ := strings.Cut(r.Out[1], "==\n")
-			checkStatements(t, rdma)
+			checkStatements(t, rdma, race)
 			for _, suite := range []string{rdma, transport} {
 				if exitStatus(t, suite) != 0 || strings.Contains(suite, "--- FAIL") || strings.Contains(suite, "DATA RACE") {
 					t.Errorf("failed:\n%s", suite)
@@ -83,9 +85,13 @@ func TestVerbsConformance(t *testing.T) {
 }
 
 // checkStatements reads what the suite of package rdma printed.
-func checkStatements(t *testing.T, output string) {
+func checkStatements(t *testing.T, output string, short bool) {
 	t.Helper()
 	missing := strings.Fields(verbsNotApplicable)
+	if short {
+		missing = append(missing, "S088")
+		slices.Sort(missing)
+	}
 	// S015 can be tried if the kernel takes its time to resolve an address.
 	if strings.Contains(output, "--- PASS: TestConformance/S015_") {
 		missing = slices.DeleteFunc(missing, func(s string) bool { return s == "S015" })

@@ -36,9 +36,7 @@ func during(count, fault string) string {
 // Nothing hangs and nothing is corrupt.
 func TestVerbsFaults(t *testing.T) {
 	Need(t)
-	dir := t.TempDir()
-	BuildRDMA(t, dir, "./cmd/fanfare")
-	writeFeed(t, filepath.Join(dir, "feed"), 20_000)
+	t.Parallel()
 	const (
 		url  = "rdma://rxe0"
 		down = "state DOWN physical_state DISABLED netdev eth0"
@@ -50,21 +48,24 @@ func TestVerbsFaults(t *testing.T) {
 		name           string
 		pub, sub       string // faults
 		subURL, pubArg string
+		messages       int
 		subArg         string
 		said           map[int][]string // by a VM
 		check          func(t *testing.T, r *Result, whole bool)
 	}{
-		{"subscriber's link flaps", "", during(got, linkFlaps), url, "", "", map[int][]string{2: {down, up}}, wantDuring(2)},
-		{"publisher's link flaps", during(sent, linkFlaps), "", url, "", "", map[int][]string{1: {down, up}}, wantDuring(1)},
-		{"subscriber's device removed", "", during(got, deviceRemoved), url, "", "", map[int][]string{1: {"has vanished"}, 2: {"devices left: 0\n", removed}}, wantBroken},
-		{"publisher's device removed", during(sent, deviceRemoved), "", url, "", "", map[int][]string{1: {"devices left: 0\n", removed}, 2: {"was lost before its end"}}, wantBroken},
+		{"subscriber's link flaps", "", during(got, linkFlaps), url, "", 20_000, "", map[int][]string{2: {down, up}}, wantDuring(2)},
+		{"publisher's link flaps", during(sent, linkFlaps), "", url, "", 20_000, "", map[int][]string{1: {down, up}}, wantDuring(1)},
+		{"subscriber's device removed", "", during(got, deviceRemoved), url, "", 20_000, "", map[int][]string{1: {"has vanished"}, 2: {"devices left: 0\n", removed}}, wantBroken},
+		{"publisher's device removed", during(sent, deviceRemoved), "", url, "", 20_000, "", map[int][]string{1: {"devices left: 0\n", removed}, 2: {"was lost before its end"}}, wantBroken},
 		// The publisher waits for nobody, and the queue holds 16. There is time to look on.
-		{"receive queue starved", "", during(got, stopped), url + "?rq=16", "-flow none -rate 400", "-v -metrics localhost:9464", map[int][]string{2: {"cause=receive_queue_empty"}}, wantStarved},
+		{"receive queue starved", "", during(got, stopped), url + "?rq=16", "-flow none -rate 400", 10_000, "-v -metrics localhost:9464", map[int][]string{2: {"cause=receive_queue_empty"}}, wantStarved},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
-			out := "got-" + strings.ReplaceAll(strings.ReplaceAll(f.name, " ", "-"), "'", "")
-			const end = "wait $fault; true"
+			dir := t.TempDir()
+			BuildRDMA(t, dir, "./cmd/fanfare")
+			writeFeed(t, filepath.Join(dir, "feed"), f.messages)
+			const out, end = "got", "wait $fault; true"
 			r := Run{
 				VMs: 2, Dir: dir,
 				Commands: map[int]string{

@@ -61,6 +61,9 @@ func TestTwoHosts(t *testing.T) {
 			there, back := wire.end(t)
 			p, s := wantWhole(t, dir, "got", pub.out.String(), sub.out.String())
 			trains, lost := checkDissector(t, file, a.addr, b.addr)
+			if c.loss == 0 {
+				checkFindsDamage(t, file)
+			}
 			if (trains == 0) != strings.Contains(c.url, "gso=off") {
 				t.Errorf("%d packets came in a train behind its first", trains)
 			}
@@ -78,26 +81,14 @@ func TestTwoHosts(t *testing.T) {
 }
 
 // checkDissector compares what Wireshark says of each RoCEv2 packet with what it
-// must be, and makes sure that these checks can fail. It returns how many packets
+// must be. It returns how many packets
 // have another identification than 0: those of trains, whose ICRC foretells it. And
 // how many of the publisher's are missing, by their sequence numbers.
 func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 	t.Helper()
-	wire, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	packets, err := parseCapture(wire)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var roce []Packet
+	_, packets, roce := readCapture(t, file)
 	data, replies := 0, 0
-	for _, p := range packets {
-		if p.Protocol != protoUDP || binary.BigEndian.Uint16(p.Payload[2:]) != rocePort {
-			continue
-		}
-		roce = append(roce, p)
+	for _, p := range roce {
 		if binary.BigEndian.Uint16(p.Header[4:]) != 0 {
 			trains++
 		}
@@ -115,9 +106,33 @@ func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 		t.Errorf("%d of %d packets are not as they must be, the first:\n%s", len(bad), len(roce), bad[0])
 	}
 	t.Logf("%d packets of the publisher, %d of them within trains, and %d replies looked at", data, trains, replies)
+	lost, _ = Sequence(Datagrams(packets, pub, ""))
+	return trains, lost
+}
 
-	// One packet with a bit flipped in its payload, and one cut off within its
-	// headers, with lengths that fit.
+// readCapture reads a file: the bytes, the packets, and which of them are RoCEv2.
+func readCapture(t *testing.T, file string) (wire []byte, packets, roce []Packet) {
+	t.Helper()
+	wire, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if packets, err = parseCapture(wire); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range packets {
+		if p.Protocol == protoUDP && binary.BigEndian.Uint16(p.Payload[2:]) == rocePort {
+			roce = append(roce, p)
+		}
+	}
+	return wire, packets, roce
+}
+
+// checkFindsDamage makes sure that the checks can fail: for one packet with a bit flipped in its
+// payload, and one cut off within its headers, with lengths that fit.
+func checkFindsDamage(t *testing.T, file string) {
+	t.Helper()
+	wire, _, roce := readCapture(t, file)
 	flipped := bytes.Clone(wire)
 	at := bytes.Index(flipped, roce[0].Payload)
 	flipped[at+8+20] ^= 1
@@ -125,17 +140,8 @@ func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 	if err := os.WriteFile(broken, flipped, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := parseCapture(flipped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := changed[:0]
-	for _, p := range changed {
-		if p.Protocol == protoUDP && binary.BigEndian.Uint16(p.Payload[2:]) == rocePort {
-			list = append(list, p)
-		}
-	}
-	if bad := complaints(t, broken, list); len(bad) != 1 {
+	_, _, changed := readCapture(t, broken)
+	if bad := complaints(t, broken, changed); len(bad) != 1 {
 		t.Errorf("one damaged packet gives %d complaints", len(bad))
 	}
 	if err := os.WriteFile(broken, truncated(wire, &roce[0]), 0o600); err != nil {
@@ -144,8 +150,6 @@ func checkDissector(t *testing.T, file, pub, sub string) (trains, lost int) {
 	if bad := tshark(t, broken, "-Y", complaint); bad == "" {
 		t.Error("Wireshark does not complain of a packet that ends within its headers")
 	}
-	lost, _ = Sequence(Datagrams(packets, pub, ""))
-	return trains, lost
 }
 
 // complaints are the packets that are wrong: that Wireshark does not take for

@@ -19,6 +19,7 @@ import (
 // trust has another key, gets nothing, and says why.
 func TestVerbsProtected(t *testing.T) {
 	Need(t)
+	t.Parallel()
 	dir := t.TempDir()
 	BuildRDMA(t, dir, "./cmd/fanfare")
 	writeFeed(t, filepath.Join(dir, "feed"), 20_000)
@@ -70,16 +71,21 @@ func TestVerbsProtected(t *testing.T) {
 	}
 	t.Run("not for others", func(t *testing.T) {
 		t.Parallel()
-		const listen = "timeout 20 ./fanfare sub -q -t 'rdma://rxe0%s' md.lab 2>&1 & "
+		const (
+			noKeys, noTrust = "this bus has no keys", "which the file of trust= does not have"
+			// Each goes on until both have said why they get nothing, and a while longer, in which they might.
+			listen = "timeout 60 ./fanfare sub -q -t 'rdma://rxe0%s' md.lab >/tmp/says%d 2>&1 & p=\"$p $!\"; "
+			heard  = "until grep -q '" + noKeys + "' /tmp/says1 && grep -q '" + noTrust + "' /tmp/says2 || ! kill -0 $p; do sleep 0.2; done; sleep 3; kill $p; wait; cat /tmp/says*; "
+		)
 		r := Run{
 			VMs: 2, Dir: dir,
 			Commands: map[int]string{
 				1: "while [ ! -e $SYNC_DIR/sig.heard ]; do echo hello; sleep 0.2; done 2>&1 | timeout 100 ./fanfare pub -q -t 'rdma://rxe0?keys=keys&sign=desk.key' md.lab; true",
-				2: fmt.Sprintf(listen+listen+"wait; vm-signal heard; true", "", "?keys=keys&trust=other.trust"),
+				2: fmt.Sprintf(listen+listen, "", 1, "?keys=keys&trust=other.trust", 2) + heard + "vm-signal heard; true",
 			},
 			Timeout: 4 * time.Minute,
 		}.Do(t).OK(t)
-		for _, want := range []string{"this bus has no keys", "which the file of trust= does not have"} {
+		for _, want := range []string{noKeys, noTrust} {
 			if !bytes.Contains([]byte(r.Out[2]), []byte(want)) {
 				t.Errorf("no %q in\n%s", want, r.Out[2])
 			}

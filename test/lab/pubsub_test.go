@@ -23,6 +23,7 @@ var (
 // with the tests of verbs.
 func TestPubSub(t *testing.T) {
 	Need(t)
+	t.Parallel()
 	dir := t.TempDir()
 	Build(t, dir, "./cmd/fanfare")
 	writeFeed(t, filepath.Join(dir, "feed"), *messages)

@@ -161,6 +161,7 @@ func TestVerbsNames(t *testing.T) {
 // that the MTU gives, and those of either publisher are alike.
 func TestVerbsMixed(t *testing.T) {
 	Need(t)
+	t.Parallel()
 	dir := t.TempDir()
 	BuildRDMA(t, dir, "./cmd/fanfare")
 	const messages = 20_000
