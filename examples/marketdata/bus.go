@@ -38,7 +38,7 @@ func loopbackURL() (string, error) {
 // runPublisher is the role of the publisher: it waits for all subscribers,
 // publishes, and ends when they have everything.
 func runPublisher(ctx context.Context, j job, emit func(event) error) error {
-	src, err := openSource(j.Config, j.Plan)
+	src, err := openSource(j.Config)
 	if err != nil {
 		return err
 	}
@@ -50,33 +50,20 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	defer bus.Close()
 
 	outlets := make([]outlet, len(j.Plan.Topics))
-	p := newPublisher(outlets, j.Config.Rate > 0)
 	publishers := make([]*pubsub.Publisher, len(j.Plan.Topics))
-	if j.Config.Join > 0 {
-		p.joins = newJoinable(j, publishers)
-	}
-	if j.Config.Rate == 0 && p.joins == nil { // subscribers that join need the books as they are now
-		if src, err = p.record(src, j.Plan.Total, maxRecorded); err != nil {
-			return err
-		}
-	}
+	p := newPublisher(j.Plan, outlets, j.Config.Rate > 0)
 	for i, topic := range j.Plan.Topics {
 		if publishers[i], err = bus.Publisher(topic); err != nil {
 			return err
 		}
 		outlets[i] = publishers[i]
-		if p.joins == nil {
-			continue
-		}
 		if err := publishers[i].State(func(w *pubsub.StateWriter) error { return p.writeState(i, w) }); err != nil {
 			return err
 		}
 	}
 	// Subscribers that are there now get everything from the first message on.
-	for _, p := range publishers {
-		if err := p.WaitSubscribers(ctx, j.Config.Subscribers); err != nil {
-			return err
-		}
+	if err := waitJoined(ctx, publishers, j.Config.Subscribers); err != nil {
+		return err
 	}
 
 	if err := emit(event{Kind: kindReady}); err != nil {
@@ -85,6 +72,9 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	if err := p.run(ctx, src, func(s *publisherState) error {
 		return emit(event{Kind: kindProgress, Publisher: s})
 	}); err != nil {
+		return err
+	}
+	if err := waitJoined(ctx, publishers, j.Config.Subscribers+j.Config.Join); err != nil {
 		return err
 	}
 	for _, p := range publishers {
@@ -98,11 +88,11 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	return emit(event{Kind: kindDone, Publisher: p.done()})
 }
 
-// runSubscriber is the role of a subscriber: it takes all topics in until they
-// have ended.
+// runSubscriber is the role of a subscriber: it takes all topics in until the
+// publisher has ended.
 func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	cfg := pubsub.Config{Faults: faultsOf(j), Logger: warnings()}
-	if j.Index > 1 {
+	if j.Subscriber > 1 {
 		cfg.Logger = quiet() // one warning about this machine is enough
 	}
 	bus, err := cfg.Open(ctx, j.Config.URL)
@@ -116,17 +106,16 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	}
 	r := newReceiver(topics, len(groups))
 	options := []pubsub.SubscribeOption{pubsub.Topics(topics[1:]...), pubsub.PublisherEvents()}
-	if j.Join {
+	if j.joins() {
 		options = append(options, pubsub.From(pubsub.State))
 	}
 	// In a handler no message waits for another goroutine to wake up.
-	clock := newClock(j.Config.Rate > 0)
 	over, ended := false, make(chan error, 1)
 	if _, err := bus.Handle(topics[0], func(msg pubsub.Message, err error) {
 		if over {
 			return
 		}
-		now := clock.time()
+		now := time.Now()
 		over, err = r.take(msg, err, now)
 		if !over && r.meter.due(now) {
 			s := r.progress(now)
@@ -153,11 +142,6 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	}
 	state := r.done(time.Now())
 	state.Repairs = repairsReceived(bus)
-	// Close reports to the publisher what has arrived, so that its own end
-	// need not wait for us.
-	if err := bus.Close(); err != nil {
-		return err
-	}
 	return emit(event{Kind: kindDone, Subscriber: state})
 }
 
@@ -171,7 +155,7 @@ func faultsOf(j job) string {
 	if err != nil {
 		panic(err) // parseFlags has checked it
 	}
-	f.Seed += uint64(j.Index)
+	f.Seed += uint64(j.Subscriber)
 	return f.String()
 }
 

@@ -101,7 +101,7 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 	fs.Uint64Var(&c.Messages, "messages", 0, fmt.Sprintf("generate `N` book messages (default %d, with -rate 0 %d); of a file read the first N (default all)", defaultMessages, defaultUnpaced))
 	fs.Float64Var(&c.Rate, "rate", defaultRate, "publish `R` messages a second on average; 0 for as fast as possible")
 	fs.IntVar(&c.Subscribers, "subscribers", defaultSubscribers, "start `N` subscribers")
-	join := fs.Bool("join", false, fmt.Sprintf("start %d more subscribers while the feed is in full flight. They begin with the publisher's books (From(State)); all books are compared again and again on the way", joining))
+	join := fs.Bool("join", false, fmt.Sprintf("start %d more subscribers while the feed is in full flight. They begin with the publisher's books (From(State))", joining))
 	fs.StringVar(&c.Faults, "faults", "", "disturb what each subscriber receives by `LIST`: loss=P,dup=P,reorder=P,burst=N,delay=D,jitter=D,seed=N")
 	fs.Uint64Var(&c.Seed, "seed", 1, "generate the feed from seed `N`")
 	err := fs.Parse(args)
@@ -151,11 +151,8 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 	if c.Rate != 0 && !(c.Rate >= minRate && c.Rate <= maxRate) {
 		return c, fmt.Errorf("-rate: %v is neither 0 nor within %v and %v messages a second", c.Rate, minRate, maxRate)
 	}
-	if c.Subscribers < 1 || c.Subscribers > maxSubscribers {
-		return c, fmt.Errorf("-subscribers: %d is not within 1 and %d", c.Subscribers, maxSubscribers)
-	}
-	if c.Subscribers+c.Join > maxSubscribers {
-		return c, fmt.Errorf("-join: %d more than -subscribers %d are more than %d in all", c.Join, c.Subscribers, maxSubscribers)
+	if most := maxSubscribers - c.Join; c.Subscribers < 1 || c.Subscribers > most {
+		return c, fmt.Errorf("-subscribers: %d is not within 1 and %d", c.Subscribers, most)
 	}
 	if _, err := faulty.Parse(c.Faults); err != nil {
 		return c, fmt.Errorf("-%w", err) // "faults: …" is how it begins

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
@@ -10,18 +11,21 @@ import (
 // job is what a role has to do: the first line of a child's standard input, in
 // JSON. Nothing follows it; the end of the input stops the child.
 type job struct {
-	Role   string
-	Config config
-	Plan   *plan
-	Index  int  // of the subscriber, from 1
-	Join   bool // it comes when the feed is in flight
+	Config     config
+	Plan       *plan
+	Subscriber int // which one, from 1; 0 for the publisher
 }
 
-// The roles.
-const (
-	rolePublisher  = "publisher"
-	roleSubscriber = "subscriber"
-)
+// joins reports whether a role comes when the feed is in flight.
+func (j job) joins() bool { return j.Subscriber > j.Config.Subscribers }
+
+// name is what a role is called in messages to the user.
+func (j job) name() string {
+	if j.Subscriber == 0 {
+		return "publisher"
+	}
+	return fmt.Sprintf("subscriber %d", j.Subscriber)
+}
 
 // event is what a role reports to the parent: a line of a child's standard
 // output, in JSON.
@@ -42,7 +46,7 @@ const (
 
 // publisherState is how far the publisher has come.
 type publisherState struct {
-	Published uint64      // messages, ends of topics not counted
+	Published uint64      // messages
 	Rate      float64     // messages per second, of late
 	Digest    book.Digest // of its own books; valid when done
 	Orders    int
@@ -59,8 +63,6 @@ type subscriberState struct {
 	// missing without a gap event. It is 0, or the library is broken.
 	Disorder uint64
 	Before   uint64       // messages that were in the books which it began with
-	Checks   uint64       // of a book beside the publisher's on the way
-	Differ   uint64       // of them that found a difference
 	Digest   book.Digest  // valid when done
 	Top      []report.Row // the busiest symbols
 }

@@ -10,8 +10,9 @@
 // meets them:
 //
 //   - feed generates the messages, itch reads and writes them
+//   - source.go: the feed of a run, from either
 //   - plan.go: which topics there are, and which message goes to which
-//   - recording.go, publisher.go and bus.go publish them
+//   - publisher.go and bus.go publish them
 //   - bus.go and receiver.go receive them
 //   - book makes books of them
 //   - state.go: subscribers that join with -join begin with the publisher's books

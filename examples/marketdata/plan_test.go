@@ -33,7 +33,7 @@ func writeFile(t testing.TB, name string, b []byte) string {
 // topic.
 func drain(t testing.TB, cfg config, p *plan) []uint64 {
 	t.Helper()
-	src, err := openSource(cfg, p)
+	src, err := openSource(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,19 +41,15 @@ func drain(t testing.TB, cfg config, p *plan) []uint64 {
 	counts := make([]uint64, len(p.Topics))
 	var last time.Duration
 	for {
-		msg, topic, due, err := src.next()
+		topic, due, err := src.next(p)
 		if err == io.EOF {
 			return counts
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		var m itch.Message
-		if err := m.Parse(msg); err != nil {
-			t.Fatal(err)
-		}
-		if p.Locate[m.Locate] != topic || due < last {
-			t.Fatalf("locate %d goes to topic %d, due at %v after %v", m.Locate, topic, due, last)
+		if locate := src.msg.Locate; p.Locate[locate] != topic || due < last {
+			t.Fatalf("locate %d goes to topic %d, due at %v after %v", locate, topic, due, last)
 		}
 		last = due
 		counts[topic]++

@@ -30,14 +30,6 @@ type tagged struct {
 	event
 }
 
-// name is what a role is called in messages to the user.
-func (j job) name() string {
-	if j.Role == roleSubscriber {
-		return fmt.Sprintf("subscriber %d", j.Index)
-	}
-	return j.Role
-}
-
 // runProcess is the starter that runs a role as a process of its own: this
 // program again.
 func runProcess(ctx context.Context, j job, events chan<- tagged) error {
@@ -124,16 +116,11 @@ func runChild(stdin io.Reader, stdout, stderr io.Writer) int {
 
 // runJob runs a role. It emits what happens, at the end a last event.
 func runJob(ctx context.Context, j job, emit func(event) error) error {
-	var err error
-	switch j.Role {
-	case rolePublisher:
-		err = runPublisher(ctx, j, emit)
-	case roleSubscriber:
-		err = runSubscriber(ctx, j, emit)
-	default:
-		err = fmt.Errorf("no role %q", j.Role)
+	role := runSubscriber
+	if j.Subscriber == 0 {
+		role = runPublisher
 	}
-	if err != nil {
+	if err := role(ctx, j, emit); err != nil {
 		return errors.Join(err, emit(event{Kind: kindFailed, Error: oneLine(err)}))
 	}
 	return nil

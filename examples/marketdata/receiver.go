@@ -22,18 +22,16 @@ const topRows = 8
 // record of whether each message came once and in order. It is for one
 // goroutine.
 type receiver struct {
-	topics  []topicState
-	index   map[string]int // by name
-	locates []int          // topic by stock locate, as it was last seen: faster than index
-	open    int            // topics that have not ended
+	topics  map[string]*topicState
 	books   *book.Set
 	msg     itch.Message // the latest
 	latency *report.Latencies
 	state   subscriberState
 	meter   meter     // of state.Rate
 	first   time.Time // when the first message was sent
+	last    time.Time // when the last one came
 
-	groups int             // a publisher ends group by group
+	groups int             // that the publisher sends in; it ends group by group
 	ended  map[string]bool // of groups
 }
 
@@ -44,41 +42,35 @@ type topicState struct {
 	next   uint64 // number of the next message
 	gone   uint64 // messages that gap events have announced since the latest message
 	got    uint64 // messages applied
-	ended  bool
 }
 
 func newReceiver(topics []string, groups int) *receiver {
 	r := &receiver{
-		topics:  make([]topicState, len(topics)),
-		index:   make(map[string]int, len(topics)),
-		open:    len(topics),
+		topics:  make(map[string]*topicState, len(topics)),
 		books:   book.NewSet(),
 		latency: report.NewLatencies(),
 		groups:  groups,
 		ended:   map[string]bool{},
 	}
-	for i, name := range topics {
-		r.topics[i].name = name
-		r.index[name] = i
+	for _, name := range topics {
+		r.topics[name] = &topicState{name: name}
 	}
 	return r
 }
 
 // take takes in what a subscription yields. It reports whether nothing more is
-// to come: all topics have ended, or all groups of the publisher.
+// to come: the publisher has ended in all groups.
 func (r *receiver) take(msg pubsub.Message, err error, now time.Time) (over bool, _ error) {
 	switch {
 	case err != nil:
 		err = r.event(err)
+	case msg.IsStateEnd():
 	case msg.IsState():
-		err = r.begin(msg.Topic, msg.Data, msg.IsStateEnd())
+		err = r.begin(msg.Topic, msg.Data)
 	default:
 		err = r.message(msg.Topic, msg.Data, now)
 	}
-	if over = err != nil || r.open == 0 || len(r.ended) == r.groups; over && r.state.Messages > 0 {
-		r.state.Took = now.Sub(r.first)
-	}
-	return over, err
+	return err != nil || len(r.ended) == r.groups, err
 }
 
 // event takes in what came in place of a message. It returns errors that end
@@ -104,23 +96,19 @@ func (r *receiver) event(err error) error {
 // message takes one message in. The error means that it was not published by
 // this example.
 func (r *receiver) message(topic string, payload []byte, now time.Time) error {
-	sent, number, msg, err := parsePayload(payload)
-	if err != nil {
-		return fmt.Errorf("topic %s: %w", topic, err)
-	}
-	locate, digest, isCheck := parseCheck(msg)
-	if len(msg) > 0 && !isCheck {
-		if err := r.msg.Parse(msg); err != nil {
-			return fmt.Errorf("topic %s: %w", topic, err)
-		}
-		locate = r.msg.Locate
-	}
-	t := r.topic(topic, locate)
+	t := r.topics[topic]
 	if t == nil {
 		return fmt.Errorf("message on topic %q, which was not subscribed to", topic)
 	}
+	sent, number, msg, err := parsePayload(payload)
+	if err == nil {
+		err = r.msg.Parse(msg)
+	}
+	if err != nil {
+		return fmt.Errorf("topic %s: %w", topic, err)
+	}
 	switch {
-	case number < t.next || t.ended:
+	case number < t.next:
 		r.state.Disorder++
 		return nil // once is enough for a book
 	case number-t.next != t.gone:
@@ -128,49 +116,25 @@ func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 		r.state.Disorder++
 	}
 	t.next, t.gone = number+1, 0
-	if len(msg) == 0 {
-		t.ended = true
-		r.open--
-		return nil
-	}
-	if isCheck {
-		r.check(locate, digest)
-		return nil
-	}
+	t.locate = r.msg.Locate
+	t.got++
+	r.books.Apply(&r.msg)
+
 	if r.state.Messages == 0 {
 		r.first = sent
 	}
-	r.latency.Record(now.Sub(sent))
+	r.last = now
 	r.state.Messages++
-	t.locate = locate
-	t.got++
-	r.books.Apply(&r.msg)
+	r.latency.Record(now.Sub(sent))
 	return nil
-}
-
-// topic finds the topic of a message by its name; nil if it is none of ours. Messages of
-// one stock are on one topic, so that the one before is the first guess.
-func (r *receiver) topic(name string, locate uint16) *topicState {
-	for len(r.locates) <= int(locate) {
-		r.locates = append(r.locates, 0)
-	}
-	guess := &r.locates[locate]
-	if r.topics[*guess].name != name {
-		i, ok := r.index[name]
-		if !ok {
-			return nil
-		}
-		*guess = i
-	}
-	return &r.topics[*guess]
 }
 
 // gap takes a gap event in: messages of a topic are lost permanently.
 func (r *receiver) gap(topic string, count uint64) {
 	r.state.Gaps++
 	r.state.Lost += count
-	if i, ok := r.index[topic]; ok {
-		r.topics[i].gone += count
+	if t := r.topics[topic]; t != nil {
+		t.gone += count
 	}
 }
 
@@ -186,6 +150,7 @@ func (r *receiver) progress(now time.Time) *subscriberState {
 // done is the last progress, with the digest.
 func (r *receiver) done(now time.Time) *subscriberState {
 	state := r.progress(now)
+	state.Took = r.last.Sub(r.first)
 	state.Digest = r.books.Digest()
 	return state
 }
@@ -193,8 +158,8 @@ func (r *receiver) done(now time.Time) *subscriberState {
 // top returns the top of book of the busiest symbols.
 func (r *receiver) top() []report.Row {
 	busiest := make([]*topicState, 0, len(r.topics))
-	for i := range r.topics {
-		if t := &r.topics[i]; t.locate != 0 {
+	for _, t := range r.topics {
+		if t.locate != 0 {
 			busiest = append(busiest, t)
 		}
 	}

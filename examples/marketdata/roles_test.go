@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"math/rand/v2"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -28,9 +24,6 @@ func TestPayload(t *testing.T) {
 		if _, _, _, err := parsePayload(b[:n]); !errors.Is(err, errShortPayload) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
-	}
-	if _, _, msg, err := parsePayload(b[:prefixLen]); err != nil || len(msg) != 0 {
-		t.Errorf("end of topic: %q, %v", msg, err)
 	}
 }
 
@@ -53,20 +46,28 @@ func (o logOutlet) Publish(ctx context.Context, payload []byte) error {
 	return ctx.Err()
 }
 
-// published returns what a publisher makes of a feed, and its last state.
-func published(t testing.TB, cfg config, p *plan) ([]sent, *publisherState) {
-	t.Helper()
-	var l log
-	var outlets []outlet
+func (l *log) outlets(p *plan) (all []outlet) {
 	for topic := range p.Topics {
-		outlets = append(outlets, logOutlet{&l, topic})
+		all = append(all, logOutlet{l, topic})
 	}
-	src, err := openSource(cfg, p)
+	return all
+}
+
+func open(t testing.TB, cfg config) *source {
+	t.Helper()
+	src, err := openSource(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return src
+}
+
+// published returns what a publisher makes of a feed, and its last state.
+func published(t testing.TB, cfg config, p *plan) ([]sent, *publisherState) {
+	t.Helper()
+	l, src := &log{}, open(t, cfg)
 	defer src.close()
-	pub := newPublisher(outlets, false)
+	pub := newPublisher(p, l.outlets(p), false)
 	reports := 0
 	if err := pub.run(t.Context(), src, func(*publisherState) error { reports++; return nil }); err != nil {
 		t.Fatal(err)
@@ -113,16 +114,13 @@ func TestPublisherToReceiver(t *testing.T) {
 	t.Logf("seed %d", seed)
 	for _, order := range [][]sent{all, shuffle(all, len(p.Topics), rand.New(rand.NewPCG(seed, 0)))} {
 		r := newReceiver(p.Topics, 1)
-		for i, s := range order {
-			if r.open == 0 {
-				t.Fatalf("complete after %d of %d", i, len(order))
-			}
+		for _, s := range order {
 			if err := r.message(p.Topics[s.topic], s.payload, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		got := r.done(time.Now())
-		if r.open != 0 || got.Digest != want.Digest || got.Messages != want.Published || got.Disorder != 0 || got.Latency.P50 <= 0 {
+		if got.Digest != want.Digest || got.Messages != want.Published || got.Disorder != 0 || got.Latency.P50 <= 0 {
 			t.Errorf("got %+v\nwant %+v", got, want)
 		}
 		if len(got.Top) != 5 || got.Top[0].Symbol != "AAPL" || got.Top[0].Messages < got.Top[1].Messages {
@@ -173,7 +171,7 @@ func TestReceiverFindsDisorder(t *testing.T) {
 			}
 		}
 		got := r.done(time.Now())
-		if got.Disorder != c.disorder || got.Lost != c.lost || (got.Digest == want.Digest) != c.equal || r.open != 0 {
+		if got.Disorder != c.disorder || got.Lost != c.lost || (got.Digest == want.Digest) != c.equal {
 			t.Errorf("%s: disorder %d, lost %d, equal %v, want %d, %d, %v", name,
 				got.Disorder, got.Lost, got.Digest == want.Digest, c.disorder, c.lost, c.equal)
 		}
@@ -184,9 +182,10 @@ func TestReceiverRefuses(t *testing.T) {
 	r := newReceiver([]string{"a"}, 1)
 	now := time.Now()
 	for name, err := range map[string]error{
-		"other topic": r.message("b", appendPayload(nil, now, 0, nil), now),
+		"other topic": r.message("b", appendPayload(nil, now, 0, (&itch.Message{Type: itch.TypeOrderDelete}).Append(nil)), now),
 		"no prefix":   r.message("a", []byte("short"), now),
-		"no message":  r.message("a", appendPayload(nil, now, 0, []byte{'A'}), now),
+		"no message":  r.message("a", appendPayload(nil, now, 0, nil), now),
+		"half of one": r.message("a", appendPayload(nil, now, 0, []byte{'A'}), now),
 	} {
 		if err == nil {
 			t.Errorf("%s was accepted", name)
@@ -214,91 +213,26 @@ func TestReceiverNoAllocations(t *testing.T) {
 	}
 }
 
-// A publisher that has recorded its feed, or a part of it, publishes the same.
-func TestRecording(t *testing.T) {
-	cfg, p := small(t)
-	want, digest := published(t, cfg, p)
-	for most, whole := range map[uint64]bool{maxRecorded: true, 20_000: false, 1: false} {
-		src, err := openSource(cfg, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var l log
-		var outlets []outlet
-		for topic := range p.Topics {
-			outlets = append(outlets, logOutlet{&l, topic})
-		}
-		pub := newPublisher(outlets, false)
-		recorded, err := pub.record(src, p.Total, most)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, _, err := src.next(); (err == io.EOF) != whole && most != 1 {
-			t.Errorf("%d bytes hold all of it: %t, want %t", most, err == io.EOF, whole)
-		}
-		if b := recorded.(*recording).bytes; uint64(cap(b)) > 2*most {
-			t.Errorf("%d bytes are taken, of %d", cap(b), most)
-		}
-		// The source has gone one further: begin again behind what is recorded.
-		if src, err = openSource(cfg, p); err != nil {
-			t.Fatal(err)
-		}
-		for range pub.booked {
-			src.next()
-		}
-		recorded.(*recording).source = src
-		if err := pub.run(t.Context(), recorded, func(*publisherState) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
-		same := slices.EqualFunc(l.all, want, func(a, b sent) bool {
-			return a.topic == b.topic && bytes.Equal(a.payload[8:], b.payload[8:]) // but for the time
-		})
-		if got := pub.done(); !same || got.Digest != digest.Digest || got.Published != digest.Published {
-			t.Errorf("%d bytes recorded: %d messages, want %d; the same: %t", most, got.Published, digest.Published, same)
-		}
-	}
-}
-
-// A time is shared by as many messages as the clock says, and none if they are paced.
-func TestSparseClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for paced, shared := range map[bool]int{true: 1, false: unpacedClock} {
-			c := newClock(paced)
-			start := time.Now()
-			for i := range 5 * unpacedClock {
-				if got, want := c.time().Sub(start), time.Duration(i/shared*shared)*time.Second; got != want {
-					t.Fatalf("paced %t: call %d gives %v, want %v", paced, i, got, want)
-				}
-				time.Sleep(time.Second)
-			}
-		}
-	})
-}
-
-// A receiver is done with its topics, with all groups of the publisher, or with an error.
+// A receiver is done when the publisher has ended in all groups, or with an error.
 func TestReceiverEnds(t *testing.T) {
 	type yielded struct {
 		msg pubsub.Message
 		err error
 	}
-	end := func(topic string) yielded {
-		return yielded{msg: pubsub.Message{Topic: topic, Data: appendPayload(nil, time.Now(), 0, nil)}}
-	}
 	event := func(kind events.Kind, group string) yielded {
 		return yielded{err: &pubsub.PublisherEvent{Kind: kind, Group: group}}
 	}
 	gap := yielded{err: &pubsub.GapError{Topic: "a", Count: 3}}
+	up, x, y := event(events.PublisherUp, "x"), event(events.PublisherEnded, "x"), event(events.PublisherEnded, "y")
 	for name, c := range map[string]struct {
 		steps []yielded
 		over  bool // with the last step, and not before
 		err   bool
 	}{
-		"one topic":     {[]yielded{end("a"), gap}, false, false},
-		"both topics":   {[]yielded{end("a"), end("b")}, true, false},
-		"one group":     {[]yielded{event(events.PublisherUp, "x"), event(events.PublisherEnded, "x"), event(events.PublisherEnded, "x")}, false, false},
-		"both groups":   {[]yielded{event(events.PublisherEnded, "x"), event(events.PublisherEnded, "y")}, true, false},
-		"lost":          {[]yielded{end("a"), event(events.PublisherLost, "x")}, true, true},
-		"a strange one": {[]yielded{end("c")}, true, true},
+		"one group":     {[]yielded{up, x, x, gap}, false, false},
+		"both groups":   {[]yielded{up, x, gap, y}, true, false},
+		"lost":          {[]yielded{event(events.PublisherLost, "x")}, true, true},
+		"a strange one": {[]yielded{{msg: pubsub.Message{Topic: "c"}}}, true, true},
 	} {
 		r := newReceiver([]string{"a", "b"}, 2)
 		for i, s := range c.steps {
@@ -318,45 +252,34 @@ func (brokenOutlet) Publish(context.Context, []byte) error { return errBroken }
 
 func TestPublisherStops(t *testing.T) {
 	cfg, p := small(t)
-	open := func() source {
-		src, err := openSource(cfg, p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return src
-	}
 	var broken []outlet
 	for range p.Topics {
 		broken = append(broken, brokenOutlet{})
 	}
 	quiet := func(*publisherState) error { return nil }
-	if err := newPublisher(broken, false).run(t.Context(), open(), quiet); !errors.Is(err, errBroken) {
+	if err := newPublisher(p, broken, false).run(t.Context(), open(t, cfg), quiet); !errors.Is(err, errBroken) {
 		t.Errorf("a broken outlet: %v", err)
 	}
 
-	var l log
-	var outlets []outlet
-	for topic := range p.Topics {
-		outlets = append(outlets, logOutlet{&l, topic})
-	}
-	if err := newPublisher(outlets, false).run(t.Context(), open(), func(*publisherState) error { return errBroken }); !errors.Is(err, errBroken) {
+	outlets := (&log{}).outlets(p)
+	if err := newPublisher(p, outlets, false).run(t.Context(), open(t, cfg), func(*publisherState) error { return errBroken }); !errors.Is(err, errBroken) {
 		t.Errorf("a report that fails: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := newPublisher(outlets, true).run(ctx, open(), quiet); !errors.Is(err, context.Canceled) {
+	if err := newPublisher(p, outlets, true).run(ctx, open(t, cfg), quiet); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
 
-// A receiver refuses what is no state, and finds a book that differs from the publisher's.
+// A receiver refuses what is no state, and goes on behind one.
 func TestReceiverJoins(t *testing.T) {
 	r := newReceiver([]string{"a"}, 1)
 	now := time.Now()
 	for name, err := range map[string]error{
-		"other topic": r.begin("b", nil, true),
-		"a byte":      r.begin("a", []byte{1}, false),
-		"no book":     r.begin("a", []byte{0, 1, 2}, false),
+		"other topic": r.begin("b", nil),
+		"a byte":      r.begin("a", []byte{1}),
+		"no book":     r.begin("a", []byte{0, 1, 2}),
 	} {
 		if err == nil {
 			t.Errorf("%s was accepted", name)
@@ -369,23 +292,17 @@ func TestReceiverJoins(t *testing.T) {
 	}
 	b := other.books.Book(1)
 	for _, record := range [][]byte{{0, 0, 0, 0, 0, 0, 0, 1}, b.AppendState([]byte{0, 1})} {
-		if err := r.begin("a", record, false); err != nil {
+		if err := r.begin("a", record); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.begin("a", nil, true); err != nil {
+	if r.books.Book(1).Digest() != b.Digest() {
+		t.Error("the book of the state differs")
+	}
+	if err := r.message("a", appendPayload(nil, now, 1, add), now); err != nil {
 		t.Fatal(err)
 	}
-	check := func(number uint64, d book.Digest) subscriberState {
-		if err := r.message("a", appendPayload(nil, now, number, appendCheck(nil, 1, d)), now); err != nil {
-			t.Fatal(err)
-		}
-		return r.state
-	}
-	if s := check(1, b.Digest()); s.Before != 1 || s.Checks != 1 || s.Differ != 0 || s.Disorder != 0 || s.Messages != 0 {
-		t.Errorf("%+v", s)
-	}
-	if s := check(2, book.Digest{}); s.Checks != 2 || s.Differ != 1 {
+	if s := r.state; s.Before != 1 || s.Disorder != 0 || s.Messages != 1 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -108,12 +108,12 @@ var packages = []struct {
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.
-	{"examples/marketdata/itch", 435, ""},
+	{"examples/marketdata/itch", 432, ""},
 	{"examples/marketdata/book", 375, "examples/marketdata/itch"},
-	{"examples/marketdata/feed", 532, "examples/marketdata/itch"},
-	{"examples/marketdata/report", 284, "examples/marketdata/book"},
+	{"examples/marketdata/feed", 542, "examples/marketdata/itch"},
+	{"examples/marketdata/report", 278, "examples/marketdata/book"},
 	{"examples/hello", 57, "pubsub"},
-	{"examples/marketdata", 1844, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
+	{"examples/marketdata", 1567, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
 
 	// The rest.
 	{"contrib/envelope", 126, ""},

@@ -16,6 +16,7 @@ package feed
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -61,6 +62,8 @@ type Generator struct {
 	last    int    // index of the stock of the latest message about one
 	nextRef uint64 // next order reference
 	match   uint64 // next match number
+	frame   []byte // the latest message that Read has made
+	unread  []byte // what is left of it
 }
 
 // startOfDay is the ITCH timestamp of the first message: 9:30 in New York.
@@ -93,16 +96,8 @@ func New(cfg Config) (*Generator, error) {
 	return g, nil
 }
 
-// Symbols returns the number of symbols; their stock locates are 1 to it.
-func (g *Generator) Symbols() int { return len(g.stocks) }
-
-// Symbol returns the symbol of a stock locate, "" for those without one.
-func (g *Generator) Symbol(locate uint16) string {
-	if locate == 0 || int(locate) > len(g.stocks) {
-		return ""
-	}
-	return g.stocks[locate-1].name
-}
+// Symbol returns the symbol of a stock locate, from 1 to the number of symbols.
+func (g *Generator) Symbol(locate uint16) string { return g.stocks[locate-1].name }
 
 // Total is the number of messages of the whole day: the book messages, one
 // directory message a symbol and four system events.
@@ -137,6 +132,21 @@ func (g *Generator) Next() (Message, bool) {
 		return Message{}, false
 	}
 	return g.msg, true
+}
+
+// Read reads the rest of the day as a file in BinaryFILE framing.
+func (g *Generator) Read(p []byte) (int, error) {
+	if len(g.unread) == 0 {
+		m, ok := g.Next()
+		if !ok {
+			return 0, io.EOF
+		}
+		g.frame = itch.AppendFrame(g.frame[:0], m.Bytes)
+		g.unread = g.frame
+	}
+	n := copy(p, g.unread)
+	g.unread = g.unread[n:]
+	return n, nil
 }
 
 // listing is what the directory has of each stock beside its symbol (ITCH,

@@ -66,7 +66,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, fmt.Errorf("itch: read: %w", err)
 	}
 	switch {
-	case isGzip(magic):
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}): // RFC 1952, section 2.3.1
 		z, err := gzip.NewReader(src)
 		if err != nil {
 			return nil, fmt.Errorf("itch: gzip: %w", err)
@@ -84,9 +84,6 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	return &Reader{src: src, close: func() error { return nil }}, nil
 }
-
-// isGzip reports whether b begins as RFC 1952, section 2.3.1 says.
-func isGzip(b []byte) bool { return bytes.HasPrefix(b, []byte{0x1f, 0x8b}) }
 
 // isZstd reports whether b begins with a frame of RFC 8878, section 3.1: a
 // Zstandard frame, or the skippable frame that parallel compressors put first.
