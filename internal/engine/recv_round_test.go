@@ -56,7 +56,7 @@ func TestSlowHandlerAsksForWhatWasLostOnly(t *testing.T) {
 	p.mu.Lock()
 	st := p.s.Stats()
 	p.mu.Unlock()
-	lost := lossy.Faults().Lost
+	lost := lossy.Stats().Injected
 	t.Logf("%d repairs of %d packets that were lost", st.RepairsSent, lost)
 	// Before, it was seven repairs each. TestWhatLiesUnreadIsNotAskedFor has the exact figure, in virtual time: here a
 	// publisher that waits for a processor is asked again.

@@ -47,7 +47,7 @@ var packages = []struct {
 	{"transport/internal/lend", 52, ""},
 	{"transport/internal/round", 16, ""},
 	{"transport/internal/urlopt", 125, ""},
-	{"transport/faulty", 969, "transport transport/internal/..."},
+	{"transport/faulty", 921, "transport transport/internal/..."},
 	{"transport/internal/arena", 58, ""},
 	{"transport/internal/events", 102, "transport"},
 	{"transport/internal/inbox", 234, ""},

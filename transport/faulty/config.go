@@ -1,7 +1,6 @@
 package faulty
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,7 +14,7 @@ type Config struct {
 	// Duplicate is the share of packets that arrive twice, 0 to 1. The second
 	// follows the first at once, unless it is reordered or delayed in its turn.
 	Duplicate float64
-	// Reorder is the share of packets that are overtaken by 1 to ReorderDepth
+	// Reorder is the share of packets that are overtaken by 1 to reorderDepth
 	// of those behind them, 0 to 1.
 	Reorder float64
 	// Burst is the mean length of runs of lost packets; the share lost remains
@@ -30,22 +29,23 @@ type Config struct {
 	// Seed of all random choices. The same seed and the same packets in the
 	// same order meet the same faults.
 	Seed uint64
-
-	// ReorderDepth is by how many packets one is set back, at most; default 16.
-	ReorderDepth int
-	// ReorderHold bounds the time that a packet waits to be overtaken, so that
-	// a quiet line does not swallow it; default 500 µs.
-	ReorderHold time.Duration
-	// HoldPackets is how many packets can be held back at a time, in memory of
-	// their own (64 KiB each, touched only when used); default 4096. What finds
-	// it full is passed on at once and counted (Faults.NotHeld).
-	HoldPackets int
 	// Clock is the time since any fixed moment; default: the monotonic clock.
 	Clock func() time.Duration
 }
 
-// maxDelay bounds Delay and Jitter: more is a mistyped unit.
-const maxDelay = time.Minute
+const (
+	// maxDelay bounds Delay and Jitter: more is a mistyped unit.
+	maxDelay = time.Minute
+	// reorderDepth is by how many packets one is set back, at most.
+	reorderDepth = 16
+	// reorderHold bounds the time that a packet waits to be overtaken, so that
+	// a quiet line does not swallow it.
+	reorderHold = 500 * time.Microsecond
+	// holdPackets is how many packets can be held back at a time, in memory of
+	// their own (64 KiB each, touched only when used). A packet that finds it
+	// full is passed on at once.
+	holdPackets = 4096
+)
 
 // keys are the faults that text can name, in the order String writes them.
 var keys = []struct {
@@ -171,9 +171,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("faults: loss=%v cannot come in runs of mean %v: use burst=%.4g or more",
 			c.Loss, c.Burst, c.Loss/(1-c.Loss))
 	}
-	if c.ReorderDepth < 0 || c.ReorderHold < 0 || c.HoldPackets < 0 || c.HoldPackets > 1<<20 {
-		return errors.New("faults: ReorderDepth, ReorderHold and HoldPackets must not be negative, and HoldPackets not above 1048576")
-	}
 	return nil
 }
 
@@ -190,21 +187,4 @@ func (c Config) enterBurst() float64 {
 // active reports whether there is any fault.
 func (c Config) active() bool {
 	return c.Loss > 0 || c.Duplicate > 0 || c.Reorder > 0 || c.Delay > 0 || c.Jitter > 0
-}
-
-func (c Config) withDefaults() Config {
-	if c.ReorderDepth == 0 {
-		c.ReorderDepth = 16
-	}
-	if c.ReorderHold == 0 {
-		c.ReorderHold = 500 * time.Microsecond
-	}
-	if c.HoldPackets == 0 {
-		c.HoldPackets = 4096
-	}
-	if c.Clock == nil {
-		start := time.Now()
-		c.Clock = func() time.Duration { return time.Since(start) }
-	}
-	return c
 }

@@ -15,12 +15,11 @@ func (t *Transport) divert(i int, now time.Duration) bool {
 	}
 	h, ok := t.keep(t.cur.train.Packet(i))
 	if !ok {
-		t.faults.notHeld.Add(1)
 		return false
 	}
 	if depth > 0 {
-		t.faults.reordered.Add(1)
-		h.after, h.due = t.arrived+uint64(depth), now+t.cfg.ReorderHold
+		t.held.Add(1)
+		h.after, h.due = t.arrived+uint64(depth), now+reorderHold
 		t.overtaken = append(t.overtaken, h)
 		return true
 	}
@@ -29,7 +28,7 @@ func (t *Transport) divert(i int, now time.Duration) bool {
 }
 
 func (t *Transport) delay(h held, now time.Duration) {
-	t.faults.delayed.Add(1)
+	t.held.Add(1)
 	h.due = now + t.fates.delayed()
 	t.delayed.push(h)
 }
@@ -40,7 +39,7 @@ func (t *Transport) keep(packet []byte) (held, bool) {
 	if err != nil {
 		return held{}, false
 	}
-	slot, ok := t.hold.take(packet, t.cfg.HoldPackets)
+	slot, ok := t.hold.take(packet)
 	if !ok {
 		t.Forget(peer)
 		return held{}, false

@@ -47,7 +47,7 @@ func (f *fates) overtaken() int {
 	if f.cfg.Reorder == 0 || f.order.Float64() >= f.cfg.Reorder {
 		return 0
 	}
-	return 1 + f.order.IntN(f.cfg.ReorderDepth)
+	return 1 + f.order.IntN(reorderDepth)
 }
 
 func (f *fates) delayed() time.Duration {

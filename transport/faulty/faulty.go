@@ -22,17 +22,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/lend"
 )
 
-// Faults counts what has been done to packets.
-type Faults struct {
-	Packets    uint64 // received by the inner transport
-	Lost       uint64
-	Bursts     uint64 // runs of lost packets
-	Duplicated uint64
-	Reordered  uint64 // set back to be overtaken
-	Delayed    uint64
-	NotHeld    uint64 // passed on at once because there was no room to hold them
-}
-
 // Transport is a transport with faults.
 type Transport struct {
 	inner   transport.Transport
@@ -52,15 +41,12 @@ type Transport struct {
 	next    int              // index of the next train in it
 	cur     cursor
 	arrived uint64 // packets of the inner transport so far
-	run     bool   // the latest packet was lost
 
-	overtaken []held // few: at most ReorderDepth times Reorder, in the mean
+	overtaken []held // few: at most reorderDepth times Reorder, in the mean
 	delayed   delayLine
 	order     uint64
 
-	faults struct {
-		packets, lost, bursts, duplicated, reordered, delayed, notHeld atomic.Uint64
-	}
+	lost, held  atomic.Uint64 // packets; one that is set back and then delayed is held twice
 	lendRefused atomic.Uint64
 }
 
@@ -82,7 +68,10 @@ func New(inner transport.Transport, cfg Config) *Transport {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	cfg = cfg.withDefaults()
+	if cfg.Clock == nil {
+		start := time.Now()
+		cfg.Clock = func() time.Duration { return time.Since(start) }
+	}
 	caps := inner.Capabilities()
 	t := &Transport{
 		inner: inner, cfg: cfg, through: !cfg.active(),
@@ -95,15 +84,6 @@ func New(inner transport.Transport, cfg Config) *Transport {
 	}
 	t.lent = lend.New(caps.LendMax, caps.Batch, &t.lendRefused)
 	return t
-}
-
-// Faults is a snapshot of the counters.
-func (t *Transport) Faults() Faults {
-	c := &t.faults
-	return Faults{
-		Packets: c.packets.Load(), Lost: c.lost.Load(), Bursts: c.bursts.Load(), Duplicated: c.duplicated.Load(),
-		Reordered: c.reordered.Load(), Delayed: c.delayed.Load(), NotHeld: c.notHeld.Load(),
-	}
 }
 
 // Poll implements transport.Transport.
@@ -189,17 +169,11 @@ func (t *Transport) step(b *transport.Batch, now time.Duration) bool {
 		c.at++
 		t.arrived++
 		if t.fates.lost() {
-			t.faults.lost.Add(1)
-			if !t.run {
-				t.faults.bursts.Add(1)
-			}
-			t.run = true
+			t.lost.Add(1)
 			t.emit(b, from, i)
 			break
 		}
-		t.run = false
 		if t.fates.duplicated() {
-			t.faults.duplicated.Add(1)
 			c.again = i
 		}
 		if t.divert(i, now) {
@@ -225,7 +199,6 @@ func (t *Transport) nextTrain() bool {
 	i, e := t.leases.take()
 	e.inner, e.group = tr, tr.Group
 	t.cur = cursor{active: true, lease: i, train: tr, count: tr.Count(), again: -1}
-	t.faults.packets.Add(uint64(t.cur.count))
 	return true
 }
 

@@ -52,8 +52,8 @@ func (t *Transport) Stats() transport.Stats {
 	s := t.inner.Stats()
 	if !t.through {
 		s.LendRefused = t.lendRefused.Load()
-		s.Injected += t.faults.lost.Load()
-		s.InjectedDelay += t.faults.reordered.Load() + t.faults.delayed.Load()
+		s.Injected += t.lost.Load()
+		s.InjectedDelay += t.held.Load()
 	}
 	return s
 }

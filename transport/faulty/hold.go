@@ -23,16 +23,16 @@ type hold struct {
 }
 
 // take copies packet into a slot.
-func (h *hold) take(packet []byte, slots int) (slot int32, ok bool) {
+func (h *hold) take(packet []byte) (slot int32, ok bool) {
 	if h.mem == nil {
-		mem, err := sys.Alloc(slots * h.size)
+		mem, err := sys.Alloc(holdPackets * h.size)
 		if err != nil {
 			return 0, false
 		}
 		h.mem = mem
-		h.free = make([]int32, slots)
+		h.free = make([]int32, holdPackets)
 		for i := range h.free {
-			h.free[i] = int32(slots - 1 - i)
+			h.free[i] = int32(holdPackets - 1 - i)
 		}
 	}
 	if len(h.free) == 0 || len(packet) > h.size {
