@@ -14,9 +14,13 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// maxMade is how many messages a run without a limit generates before it
-// publishes the first: to generate one costs more than to publish it.
-const maxMade = 10_000_000
+const (
+	// maxMade is how many messages a run without a limit generates before it
+	// publishes the first: to generate one costs more than to publish it.
+	maxMade = 10_000_000
+	// meanFrame is about what one takes in memory, in bytes.
+	meanFrame = 32
+)
 
 // source is the feed of a run, one message at a time: an ITCH file, or the
 // generator's feed as if it were one.
@@ -72,8 +76,10 @@ func openGenerated(cfg config) (io.ReadCloser, error) {
 	if err != nil || cfg.Rate > 0 || cfg.Messages > maxMade {
 		return io.NopCloser(g), err
 	}
-	made, err := io.ReadAll(g)
-	return io.NopCloser(bytes.NewReader(made)), err
+	var made bytes.Buffer
+	made.Grow(int(g.Total()) * meanFrame)
+	_, err = made.ReadFrom(g)
+	return io.NopCloser(&made), err
 }
 
 // read reads the next message into s.raw and s.msg. At the end it returns io.EOF.

@@ -113,7 +113,7 @@ var packages = []struct {
 	{"examples/marketdata/feed", 542, "examples/marketdata/itch"},
 	{"examples/marketdata/report", 278, "examples/marketdata/book"},
 	{"examples/hello", 57, "pubsub"},
-	{"examples/marketdata", 1567, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
+	{"examples/marketdata", 1573, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
 
 	// The rest.
 	{"contrib/envelope", 126, ""},
