@@ -207,8 +207,8 @@ func (f *Fabric) Open(log *slog.Logger) (transport.Transport, error) {
 	return t, f.named(err)
 }
 
-// RDMASchemes are the URL schemes that have RDMA devices, in alphabetical order.
-func RDMASchemes() []string {
+// rdmaSchemes are the URL schemes that have RDMA devices, in alphabetical order.
+func rdmaSchemes() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(schemes)) {
 		if schemes[name].host != nil {
@@ -228,7 +228,7 @@ func OpenHost(rawURL string) (*Host, error) {
 	}
 	u := f.url
 	if f.scheme.host == nil {
-		return nil, f.error(fmt.Errorf("no RDMA provider is called %q: use %s://", u.Scheme, strings.Join(RDMASchemes(), "://, ")))
+		return nil, f.error(fmt.Errorf("no RDMA provider is called %q: use %s://", u.Scheme, strings.Join(rdmaSchemes(), "://, ")))
 	}
 	if u.User != nil || u.Port() != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "" || u.Opaque != "" {
 		return nil, f.error(fmt.Errorf("it must be %s://DEVICE, with options after a ?", u.Scheme))

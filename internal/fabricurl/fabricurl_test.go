@@ -115,7 +115,7 @@ func TestAddress(t *testing.T) {
 
 // Every scheme is one of RDMA's, and the list is in order.
 func TestSchemes(t *testing.T) {
-	if got := RDMASchemes(); !slices.Equal(got, []string{"rdma", "roce", "sim"}) {
+	if got := rdmaSchemes(); !slices.Equal(got, []string{"rdma", "roce", "sim"}) {
 		t.Error(got)
 	}
 	var _ rdma.Provider = &Host{}

@@ -126,7 +126,7 @@ func (m *mckey) check(fs *flagSet, operands []string) error {
 	case len(operands) > 0:
 		return usagef("mckey takes no arguments: %q is too many", operands[0])
 	case m.url == "":
-		return usagef("name the fabric with -t: sim:// simulates one in this process, others are %s", mckeyOtherSchemes())
+		return usagef("name the fabric with -t: sim:// simulates one in this process, others are rdma://DEVICE, roce://DEVICE")
 	case fs.isSet("m") && fs.isSet("M"):
 		return usagef("-m and -M both name the group: give one of them")
 	case m.connections < 1 || m.connections > mckeyMaxConns:
@@ -185,17 +185,6 @@ func (m *mckey) parseGroup(unmapped bool) error {
 	return nil
 }
 
-// mckeyOtherSchemes lists the URL schemes of networks, for people.
-func mckeyOtherSchemes() string {
-	var list []string
-	for _, s := range fabricurl.RDMASchemes() {
-		if s != "sim" {
-			list = append(list, s+"://DEVICE")
-		}
-	}
-	return strings.Join(list, ", ")
-}
-
 func (m *mckey) run(ctx context.Context, e *env) error {
 	m.out = e.stdout
 	host, err := fabricurl.OpenHost(m.url)
@@ -226,24 +215,22 @@ func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) 
 		m.sides = []*mckeySide{rx}
 	}
 	group := m.group
-	var transfers []func(context.Context) error
 	for _, s := range m.sides {
 		defer func() { err = cmp.Or(err, s.close()) }()
 		if group, err = s.join(ctx, group); err != nil {
 			return err
 		}
-		transfers = append(transfers, s.transfer)
 	}
-	return together(ctx, transfers...)
+	return together(ctx, m.sides, (*mckeySide).transfer)
 }
 
-// together runs all until the first error, which ends the others and is returned.
-func together(ctx context.Context, all ...func(context.Context) error) (first error) {
+// together runs f of all until the first error, which ends the others and is returned.
+func together[T any](ctx context.Context, all []T, f func(T, context.Context) error) (first error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make(chan error, len(all))
-	for _, f := range all {
-		go func() { errs <- f(ctx) }()
+	for _, x := range all {
+		go func() { errs <- f(x, ctx) }()
 	}
 	for range all {
 		if err := <-errs; err != nil && first == nil {

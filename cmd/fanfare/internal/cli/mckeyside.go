@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -289,21 +290,14 @@ func (s *mckeySide) transfer(ctx context.Context) error {
 	}
 	ctx, lost := context.WithCancelCause(ctx)
 	timed, cancel := context.WithTimeoutCause(ctx, s.m.timeout, errMckeyTimeout)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		s.watch(timed, lost)
-	}()
-	defer func() { cancel(); <-watched; lost(nil) }()
-	var all []func(context.Context) error
-	for _, c := range s.conns {
-		if s.role == roleSender {
-			all = append(all, c.sendAll)
-		} else {
-			all = append(all, c.receiveAll)
-		}
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watch(timed, lost) })
+	defer func() { cancel(); watching.Wait(); lost(nil) }()
+	work := (*mckeyConn).receiveAll
+	if s.role == roleSender {
+		work = (*mckeyConn).sendAll
 	}
-	err := together(timed, all...)
+	err := together(timed, s.conns, work)
 	if cause := context.Cause(timed); cause != nil && !errors.Is(cause, errMckeyTimeout) {
 		return cause
 	}
