@@ -72,11 +72,15 @@ func (b *Bench) aims(ctx context.Context, r *Result) error {
 		one.Baselines = []string{contenders.Raw}
 		step.settings(&one.Settings)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
-		if err := r.add(ctx, &one, step.scenario); err != nil {
-			return err
+		part, err := one.Run(ctx, step.scenario)
+		if part != nil {
+			r.Parts = append(r.Parts, part)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.scenario, err)
 		}
 		j.command = one.command(step.scenario)
-		step.judge(&j, r.Parts[len(r.Parts)-1].Contest())
+		step.judge(&j, part.Contest())
 		r.Aims = j.aims
 	}
 	return nil
@@ -113,7 +117,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 		throughputStep(raw, func(s *Settings) { s.Size = 1024 }, func(j *judge, p *Point) {
 			j.least("1 KiB, payload, of raw", p.Ratio("raw").Value, 0.95, "", p.bytesText(keyOurs)+", raw "+p.bytesText("raw"))
 		}),
-		throughputStep(raw, func(s *Settings) { s.MTU = MTU64K }, func(j *judge, p *Point) {
+		throughputStep(raw, func(s *Settings) { s.MTU = contenders.MaxDatagram }, func(j *judge, p *Point) {
 			j.least("64 KiB datagrams, of the figure at 1472", ratio(p.Rate(keyOurs), j.ours), 0.9, "", "")
 		}),
 		throughputStep(nil, func(s *Settings) { s.Receive = worker.ReceiveMessages }, func(j *judge, p *Point) {
@@ -154,7 +158,7 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.most("idle subscriber", p.Value("", "subscriber_cpu_percent"), 0.5, percent, "")
 		}},
 	}
-	return append(slices.Concat(steps, protectedSteps(), largeSteps(), manySteps(), stoppedSteps(), sharedSteps()),
+	return append(slices.Concat(steps, protectedSteps(), largeSteps(), manySteps(), sharedSteps()),
 		throughputStep(nil, func(s *Settings) { s.Runs, s.Seconds = 1, 10 }, func(j *judge, p *Point) {
 			j.most("longest GC pause in 10 s", p.Value(keyOurs, "gc_pause_max_us"), 1000, "µs", fmt.Sprintf("%.0f cycles", p.Value(keyOurs, "gc_cycles")))
 		}))
@@ -242,18 +246,6 @@ func manySteps() []aimsStep {
 			j.most("1,000 topics, p50 by one", p.Ratio("p50_"+keyOne).Value, 1.3, "", fmt.Sprintf("%.3g µs, one %.3g", p.Value(keyOurs, "p50_us"), p.Value(keyOne, "p50_us")))
 		}),
 	}
-}
-
-// stoppedSteps are the aims for subscribers beside one that is stopped, where flow control does
-// not wait for it.
-func stoppedSteps() []aimsStep {
-	return []aimsStep{throughputStep(nil, func(s *Settings) { s.Runs, s.Subs, s.Stopped = min(s.Runs, manyRuns), 4, 1 }, func(j *judge, p *Point) {
-		for _, st := range strategies {
-			if key := st.key + stoppedSuffix; st.letsGo {
-				j.least("one of four stopped, flow "+st.key+", of none stopped", p.Ratio(key).Value, 0.9, "", fmt.Sprintf("%s, %.0f lost", p.rateText(key), p.Value(key, "lost")))
-			}
-		}
-	})}
 }
 
 // sharedSteps are the aims over shared memory.

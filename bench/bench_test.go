@@ -281,7 +281,7 @@ func TestScenarios(t *testing.T) {
 	b := newBench(t, "mem")
 	b.Baselines = []string{contenders.Channel}
 	b.Rate, b.Subs, b.CheckAll = 2000, 2, true
-	for _, scenario := range []string{"throughput", "latency", "burst", "idle"} {
+	for _, scenario := range []string{"throughput", "latency", "idle"} {
 		for _, receive := range []worker.Receive{worker.ReceiveHandle, worker.ReceiveMessages, worker.ReceiveNext, worker.ReceiveBatch} {
 			b.Receive = receive
 			if scenario != "throughput" && receive != worker.ReceiveHandle {
@@ -293,7 +293,7 @@ func TestScenarios(t *testing.T) {
 				continue
 			}
 			var text strings.Builder
-			if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), scenario) {
+			if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), scenario) {
 				t.Errorf("%s: %v, %s", scenario, err, text.String())
 			}
 		}
@@ -327,7 +327,7 @@ func TestRoCEBesideUDP(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "\n"+word) {
+		if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), "\n"+word) {
 			t.Errorf("%v, no %q in %s", err, word, text.String())
 		}
 		m := decoded(t, result)
@@ -413,37 +413,6 @@ func TestRing(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestSubscribersTogether(t *testing.T) {
-	b := newBench(t, "udp")
-	b.Subs = 3
-	for _, together := range []bool{false, true} {
-		b.Together = together
-		o, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(o.subs) != 3 {
-			t.Errorf("together %t: reports of %d subscribers", together, len(o.subs))
-		}
-	}
-}
-
-// Small bursts count, but for those of the first tenth of a run.
-func TestSmallBursts(t *testing.T) {
-	b := newBench(t, "mem")
-	b.Burst, b.Seconds = 3, 0.2
-	result, err := b.Run(t.Context(), "burst")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, bursts := result.Points[0].Value(keyOurs, "messages"), result.Points[1].Value(keyOurs, "messages"); n != 18*3 || bursts != 18 {
-		t.Errorf("%v messages and %v bursts count, want 54 and 18 of 60 and 20", n, bursts)
-	}
-	m := decoded(t, result)
-	positive(t, m, "bursts", "ours", "p50_us")
-	positive(t, m, "ours", "p50_us")
 }
 
 // longEnough measures throughput, for longer where others have the processors and the run was over before what was to be

@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ const (
 )
 
 // variants are Fanfare over the transport that was set, in the order that results have.
-var variants = append([]contestant{
+var variants = []contestant{
 	{key: keyOurs},
 	{key: keyOne, when: func(s *Settings) bool { return s.Many() }, tweak: func(_ *Settings, w *worker.Spec) {
 		w.Topics, w.Goroutines, w.Buses, w.Split, w.Extra = 1, 1, 1, false, min(w.Extra, fewExtra)
@@ -69,9 +70,9 @@ var variants = append([]contestant{
 	ofOurs(keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }),
 	ofOurs(keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }),
 	ofOurs(keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }),
-	{key: keyAlone, when: func(s *Settings) bool { return s.Alone }, tweak: func(_ *Settings, w *worker.Spec) { w.Subs, w.Here = 1, min(w.Here, 1) }},
+	{key: keyAlone, when: func(s *Settings) bool { return s.Alone }, tweak: func(_ *Settings, w *worker.Spec) { w.Subs = 1 }},
 	{key: keyOneLeg, when: func(s *Settings) bool { return len(s.Legs) > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
-}, stoppedVariants()...)
+}
 
 // ofOurs is a variant whose rate is divided by ours.
 func ofOurs(key string, when func(*Settings) bool, tweak func(*Settings, *worker.Spec)) contestant {
@@ -156,35 +157,23 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 	}
 	switch load {
 	case worker.LoadFull:
-		of := fullMetrics
-		if b.Stopped > 0 {
-			of = slices.Concat(of, stoppedMetrics)
-		}
-		p := b.point("", of, runs, nil)
+		p := b.point(fullMetrics, runs)
 		p.rateRatios(b.Baselines)
 		r.Points = append(r.Points, p)
 	case worker.LoadIdle:
 		r.Points = append(r.Points, Point{Settings: b.Settings, Rows: rows("", idleMetrics, runs[keyOurs])})
 	default:
-		p := b.point("", lateMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.late })
+		p := b.point(lateMetrics, runs)
 		p.lateRatios()
-		if r.Points = append(r.Points, p); load == worker.LoadBurst {
-			r.Points = append(r.Points, b.point("bursts", burstMetrics, runs, func(o *outcome) *hdrhistogram.Histogram { return o.burst }))
-		}
+		r.Points = append(r.Points, p)
 	}
 	return err
 }
 
-// point sums up runs by contestant; curve picks the histogram of each that its curve is made
-// of, and nil: none.
-func (b *Bench) point(name string, all []metric, runs map[string][]*outcome, curve func(*outcome) *hdrhistogram.Histogram) Point {
-	p := Point{Name: name, Settings: b.Settings, Details: make(map[string]Detail)}
-	keys := make([]string, 0, len(runs))
-	for key := range runs {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
-	for _, key := range keys {
+// point sums up runs by contestant.
+func (b *Bench) point(all []metric, runs map[string][]*outcome) Point {
+	p := Point{Settings: b.Settings, Details: make(map[string]Detail)}
+	for _, key := range slices.SortedFunc(maps.Keys(runs), func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) }) {
 		p.Rows = append(p.Rows, rows(key, all, runs[key])...)
 		var d Detail
 		var late []*hdrhistogram.Histogram
@@ -193,11 +182,11 @@ func (b *Bench) point(name string, all []metric, runs map[string][]*outcome, cur
 			if len(o.subs) > 0 {
 				d.Subscriber = o.subs[0].Figures
 			}
-			if curve != nil {
-				late = append(late, curve(o))
+			if o.late != nil {
+				late = append(late, o.late)
 			}
 		}
-		if curve != nil {
+		if late != nil {
 			d.Curve = curveOf(late)
 		}
 		p.Details[key] = d
@@ -206,7 +195,7 @@ func (b *Bench) point(name string, all []metric, runs map[string][]*outcome, cur
 }
 
 func (p *Point) addRatio(name string, a, b Row) {
-	p.Rows = append(p.Rows, newRow("", "ratio_"+name, "", asRatio, ratios(a.Runs, b.Runs)))
+	p.Rows = append(p.Rows, newRow("", "ratio_"+name, asRatio, ratios(a.Runs, b.Runs)))
 }
 
 // rateRatios divides messages a second: those of ours, and those of batches by the

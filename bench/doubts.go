@@ -36,7 +36,7 @@ func (r *Result) Doubts() []string {
 	var at []string
 	for i := range r.Points {
 		if p := &r.Points[i]; p.doubt() != "" {
-			at = append(at, p.Settings.pointName(r.Scenario))
+			at = append(at, lossName(p.Settings.Loss))
 		}
 	}
 	if len(at) == 0 {

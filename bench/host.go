@@ -43,8 +43,8 @@ type Host struct {
 	Steal float64 `json:"steal_share"`
 }
 
-// ThisHost describes the host.
-func ThisHost() Host {
+// thisHost describes the host.
+func thisHost() Host {
 	h := Host{
 		Date: time.Now().UTC().Format(time.RFC3339), CPU: cpuModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: firstLine("/proc/sys/kernel/osrelease"), Go: runtime.Version(), Fanfare: "(devel)",

@@ -10,19 +10,19 @@ import (
 
 // metric is a figure that every run of a contestant has.
 type metric struct {
-	key, unit string // Row.Metric and Row.Unit
-	form      form
-	of        func(o *outcome) float64 // NaN: this run does not tell
+	key  string // Row.Metric
+	form form
+	of   func(o *outcome) float64 // NaN: this run does not tell
 }
 
 // What is measured of each run, by scenario.
 var (
-	runsMetric = metric{"runs", "", asSum, func(*outcome) float64 { return 1 }}
-	// losses are of all scenarios with traffic.
-	losses = []metric{
-		{"lost", "lost-msgs", asSum, (*outcome).lost}, // of all subscribers
-		{"lost_share", "", asMean, func(o *outcome) float64 { return o.lost() / max(o.allDue(), 1) }},
-		{"gaps", "gaps", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Gaps) })},
+	runsMetric = metric{"runs", asSum, func(*outcome) float64 { return 1 }}
+	// lossMetrics are of all scenarios with traffic.
+	lossMetrics = []metric{
+		{"lost", asSum, (*outcome).lost}, // of all subscribers
+		{"lost_share", asMean, func(o *outcome) float64 { return o.lost() / max(o.allDue(), 1) }},
+		{"gaps", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Gaps) })},
 	}
 
 	// fullMetrics are of full load.
@@ -31,57 +31,56 @@ var (
 		// The rate of the slowest subscriber, from the publisher's first call to the last
 		// message, and its payload; the publisher's own rate, which is more where messages
 		// are lost.
-		{"msgs_per_s", "msgs/s", asSpread, (*outcome).msgsPerS},
-		{"bytes_per_s", "B/s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) }},
-		{"published_per_s", "published-msgs/s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }},
+		{"msgs_per_s", asSpread, (*outcome).msgsPerS},
+		{"bytes_per_s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) }},
+		{"published_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }},
 		// CPU time of all processes, in seconds for a million messages delivered to each
 		// subscriber.
-		{"cpu_s_per_mmsg", "cpu-s/Mmsg", asSpread, func(o *outcome) float64 { return (o.pubCPU() + o.subCPU()) / max(o.delivered(), 1) * 1e6 }},
+		{"cpu_s_per_mmsg", asSpread, func(o *outcome) float64 { return (o.pubCPU() + o.subCPU()) / max(o.delivered(), 1) * 1e6 }},
 		// The same of single sides, for a million messages published. Subscribers are all
 		// together. Where all sides are one process it is the publisher's.
-		{"publisher_user_s_per_mmsg", "pub-user-s/Mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.User) }},
-		{"publisher_system_s_per_mmsg", "pub-sys-s/Mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.System) }},
-		{"subscriber_user_s_per_mmsg", "sub-user-s/Mmsg", asSpread, func(o *outcome) float64 {
+		{"publisher_user_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.User) }},
+		{"publisher_system_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.System) }},
+		{"subscriber_user_s_per_mmsg", asSpread, func(o *outcome) float64 {
 			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.User })(o))
 		}},
-		{"subscriber_system_s_per_mmsg", "sub-sys-s/Mmsg", asSpread, func(o *outcome) float64 {
+		{"subscriber_system_s_per_mmsg", asSpread, func(o *outcome) float64 {
 			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.System })(o))
 		}},
 		// On average in a packet, and in what one system call sends: only of contestants
 		// that count them.
-		{"msgs_per_packet", "msgs/packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) }},
-		{"msgs_per_train", "msgs/train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) }},
+		{"msgs_per_packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) }},
+		{"msgs_per_train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) }},
 		// Of all processes, to three decimals.
-		{"allocs_per_msg", "allocs/msg", asMost, (*outcome).allocsPerMsg},
+		{"allocs_per_msg", asMost, (*outcome).allocsPerMsg},
 		// How often one of all threads went to sleep.
-		{"sleeps_per_msg", "sleeps/msg", asSpread, func(o *outcome) float64 {
+		{"sleeps_per_msg", asSpread, func(o *outcome) float64 {
 			return ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.Sleeps) })(o) / max(float64(o.pub.Messages), 1)
 		}},
-		{"gc_cycles", "gc-cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) })},
-		{"gc_pause_max_us", "gc-pause-max-us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 })},
+		{"gc_cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) })},
+		{"gc_pause_max_us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 })},
 		// Resident memory at its peak, of the largest subscriber, and what Go's heap held at
 		// the end.
-		{"publisher_rss_bytes", "pub-rss-bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
-		{"publisher_heap_bytes", "pub-heap-bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.Heap) }},
-		{"subscriber_rss_bytes", "sub-rss-bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
-	}, losses...)
+		{"publisher_rss_bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
+		{"publisher_heap_bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.Heap) }},
+		{"subscriber_rss_bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
+	}, lossMetrics...)
 
-	// lateMetrics and burstMetrics are of the scenarios latency and burst: microseconds
-	// from when a message, or a burst, was due to its last delivery.
-	lateMetrics  = latencyMetrics(func(o *outcome) *hdrhistogram.Histogram { return o.late })
-	burstMetrics = latencyMetrics(func(o *outcome) *hdrhistogram.Histogram { return o.burst })
+	// lateMetrics are of the scenario latency: microseconds from when a message was due to its
+	// delivery.
+	lateMetrics = latencyMetrics()
 
 	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps
 	// are how often one of a process's threads went to sleep. Subscribers are the mean of
 	// them, and memory that of the largest.
 	idleMetrics = []metric{
 		runsMetric,
-		{"publisher_cpu_percent", "pub-cpu-%", asSpread, func(o *outcome) float64 { return perSecond(100*o.pubCPU(), &o.pub) }},
-		{"subscriber_cpu_percent", "sub-cpu-%", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
-		{"publisher_sleeps_per_s", "pub-sleeps/s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), &o.pub) }},
-		{"subscriber_sleeps_per_s", "sub-sleeps/s", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
-		{"publisher_rss_bytes", "pub-rss-bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.RSS) }},
-		{"subscriber_rss_bytes", "sub-rss-bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.RSS) })},
+		{"publisher_cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*o.pubCPU(), &o.pub) }},
+		{"subscriber_cpu_percent", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
+		{"publisher_sleeps_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), &o.pub) }},
+		{"subscriber_sleeps_per_s", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
+		{"publisher_rss_bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.RSS) }},
+		{"subscriber_rss_bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.RSS) })},
 	}
 )
 
@@ -91,18 +90,18 @@ var quantiles = []struct {
 	at  float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}}
 
-func latencyMetrics(pick func(*outcome) *hdrhistogram.Histogram) []metric {
+func latencyMetrics() []metric {
 	all := []metric{runsMetric}
 	for _, q := range quantiles {
-		all = append(all, metric{q.key + "_us", q.key + "-us", asQuantile, func(o *outcome) float64 { return micros(pick(o).ValueAtQuantile(q.at)) }})
+		all = append(all, metric{q.key + "_us", asQuantile, func(o *outcome) float64 { return micros(o.late.ValueAtQuantile(q.at)) }})
 	}
 	return append(append(all,
-		metric{"max_us", "max-us", asPeak, func(o *outcome) float64 { return micros(pick(o).Max()) }},
-		metric{"messages", "", asSum, func(o *outcome) float64 { return float64(pick(o).TotalCount()) }}, // measured
-		metric{"msgs_per_s", "msgs/s", asSpread, (*outcome).msgsPerS},
+		metric{"max_us", asPeak, func(o *outcome) float64 { return micros(o.late.Max()) }},
+		metric{"messages", asSum, func(o *outcome) float64 { return float64(o.late.TotalCount()) }}, // measured
+		metric{"msgs_per_s", asSpread, (*outcome).msgsPerS},
 		// Of one core, of all processes together.
-		metric{"cpu_percent", "cpu-%", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }},
-	), losses...)
+		metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }},
+	), lossMetrics...)
 }
 
 // rows are a contestant's figures.
@@ -114,7 +113,7 @@ func rows(who string, all []metric, runs []*outcome) (list []Row) {
 				values = append(values, x)
 			}
 		}
-		list = append(list, newRow(who, m.key, m.unit, m.form, values))
+		list = append(list, newRow(who, m.key, m.form, values))
 	}
 	return list
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -15,28 +14,18 @@ type outcome struct {
 	spec worker.Spec
 	pub  worker.Report
 	subs []worker.Report
-	// stopped are the subscribers that were stopped meanwhile. No figure is of them that
-	// does not say so; what they got is checked.
-	stopped []worker.Report
-
-	// How late messages and bursts were at all subscribers, where that is measured.
-	late, burst *hdrhistogram.Histogram
+	late *hdrhistogram.Histogram // how late messages were at all subscribers; nil: that is not measured
 }
 
 // decode reads the histograms of the reports.
 func (o *outcome) decode() error {
-	o.late, o.burst = worker.NewHistogram(), worker.NewHistogram()
+	o.late = worker.NewHistogram()
 	for i := range o.subs {
-		for text, to := range map[*string]*hdrhistogram.Histogram{&o.subs[i].Latency: o.late, &o.subs[i].Burst: o.burst} {
-			if *text == "" {
-				continue // there are no bursts
-			}
-			h, err := worker.DecodeHistogram(*text)
-			if err != nil {
-				return err
-			}
-			to.Merge(h)
+		h, err := worker.DecodeHistogram(o.subs[i].Latency)
+		if err != nil {
+			return err
 		}
+		o.late.Merge(h)
 	}
 	return nil
 }
@@ -85,7 +74,7 @@ func (o *outcome) checkTopics(subscriber int, s *worker.Report) error {
 // with its content; and whether Fanfare's subscribers know of all that they
 // lack.
 func (o *outcome) check() error {
-	for i, s := range slices.Concat(o.subs, o.stopped) {
+	for i, s := range o.subs {
 		who := fmt.Sprintf("%s, subscriber %d", o.spec.Contender, i+1)
 		switch {
 		case s.Bad > 0:

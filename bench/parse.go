@@ -3,6 +3,8 @@ package bench
 import (
 	"strconv"
 	"strings"
+
+	"github.com/fanfaremq/fanfare/bench/contenders"
 )
 
 // ParseBytes reads a number of bytes, with an optional K, M or G.
@@ -24,7 +26,7 @@ func ParseBytes(text string) (int, error) {
 func ParseMTU(text string) (int, error) {
 	n, err := ParseBytes(text)
 	if n == 64<<10 {
-		n = MTU64K
+		n = contenders.MaxDatagram
 	}
 	return n, err
 }

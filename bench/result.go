@@ -3,17 +3,17 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"slices"
 )
 
 // Result is what a scenario gave. It marshals to one JSON object.
 type Result struct {
 	Head
-	// Points are one contest, or of a sweep one at each of its settings. The scenario
-	// burst has two of the same runs: single messages, and whole bursts.
+	// Points are one contest, or of the scenario loss one at each share.
 	Points []Point
-	// Parts are the results of the scenarios all and aims, in the order they were measured,
-	// and Aims what aims has judged; nil: it is another scenario.
+	// Parts are the results of the scenario aims, in the order they were measured,
+	// and Aims what it has judged; nil: it is another scenario.
 	Parts []*Result
 	Aims  []Aim
 }
@@ -30,7 +30,6 @@ type Head struct {
 
 // Point is a contest at some settings.
 type Point struct {
-	Name     string // "bursts" of whole bursts, or empty
 	Settings Settings
 	Rows     []Row
 	// Details are by contestant.
@@ -41,7 +40,6 @@ type Point struct {
 type Row struct {
 	Who    string // its key; empty of ratios, and where there is one contestant
 	Metric string // the figure's key in JSON
-	Unit   string // as benchmarks of Go name it; empty: it is no measurement of its own
 	Value  float64
 	Spread           // of the runs
 	Runs   []float64 // of the runs, in their order, that tell it
@@ -62,8 +60,8 @@ const (
 	asSum
 )
 
-func newRow(who, metric, unit string, f form, runs []float64) Row {
-	r := Row{Who: who, Metric: metric, Unit: unit, Spread: spreadOf(runs), Runs: runs, form: f}
+func newRow(who, metric string, f form, runs []float64) Row {
+	r := Row{Who: who, Metric: metric, Spread: spreadOf(runs), Runs: runs, form: f}
 	total := 0.0
 	for _, x := range runs {
 		total += x
@@ -137,14 +135,14 @@ func (r *Result) Results() []*Result {
 	return []*Result{r}
 }
 
-func (r *Result) isSuite() bool { return r.Scenario == "all" || r.Scenario == "aims" }
+func (r *Result) isSuite() bool { return r.Scenario == "aims" }
 
 // IsSweep reports whether the points have settings of their own.
 func (r *Result) IsSweep() bool {
-	return r.Scenario == "sizes" || r.Scenario == "fanout" || r.Scenario == "loss"
+	return r.Scenario == "loss"
 }
 
-// Contest is the point of a result that has one, and the single messages of bursts.
+// Contest is the point of a result that has one.
 func (r *Result) Contest() *Point {
 	if len(r.Points) == 0 {
 		return &Point{}
@@ -157,7 +155,7 @@ func (r *Result) Lost() (n uint64) {
 	for _, part := range r.Results() {
 		for i := range part.Points {
 			for _, row := range part.Points[i].Rows {
-				if row.Metric == "lost" && isFanfare(row.Who) && !mayLose(row.Who) && part.Points[i].Name == "" {
+				if row.Metric == "lost" && isFanfare(row.Who) {
 					n += uint64(row.Value)
 				}
 			}
@@ -181,25 +179,20 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		for i := range r.Points {
 			p := &r.Points[i]
 			one := r.contest(p)
-			one["mtu"], one["size"], one["subs"], one["subs_in_one_process"] = p.Settings.MTU, p.Settings.Size, p.Settings.Subs, p.Settings.Together
-			one["loss"], one["receive"] = p.Settings.Loss, p.Settings.Receive
+			one["loss"] = p.Settings.Loss
 			points = append(points, one)
 		}
 		m["points"] = points
 	default:
-		for i := range r.Points {
-			if p := &r.Points[i]; p.Name == "" {
-				m = r.contest(p)
-			} else {
-				m[p.Name] = p.object()
-			}
-		}
+		m = r.contest(r.Contest())
 	}
 	m["scenario"], m["host"], m["settings"] = r.Scenario, r.Host, r.Settings
 	if r.Incomplete != "" {
 		m["incomplete"] = r.Incomplete
 	}
-	return marshal(m)
+	var b bytes.Buffer
+	err := encode(&b, m)
+	return b.Bytes(), err
 }
 
 // contest is a point with what is said of all of it.
@@ -261,11 +254,9 @@ func child(m map[string]any, name string) map[string]any {
 	return c
 }
 
-// marshal is json.Marshal that leaves <, > and & as they are.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+// encode writes a line of JSON with <, > and & as they are.
+func encode(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimRight(b.Bytes(), "\n"), err
+	return enc.Encode(v)
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -26,8 +25,6 @@ type Bench struct {
 	Progress func(what string)
 
 	handovers []float64 // before each run
-
-	full float64 // of keyOurs, which waits for all: bytes a second on the wire
 }
 
 // runGrace is what a run may take beyond its load: processes start, and
@@ -51,9 +48,6 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	if b.Loss > 0 {
 		s.Faults = fmt.Sprintf("loss=%g,seed=%d", b.Loss, b.Seed)
 	}
-	if b.Together {
-		s.Here = b.Subs
-	}
 	if b.Profile != "" {
 		s.Profile = filepath.Join(b.Profile, c.key)
 	}
@@ -63,7 +57,6 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	if c.tweak != nil {
 		c.tweak(&b.Settings, &s)
 	}
-	b.limit(c.key, &s)
 	return s, nil
 }
 
@@ -105,7 +98,7 @@ func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outco
 	if err != nil {
 		return nil, err
 	}
-	if load == worker.LoadPaced || load == worker.LoadBurst {
+	if load == worker.LoadPaced {
 		if err := o.decode(); err != nil {
 			return nil, err
 		}
@@ -166,12 +159,8 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 		}
 		o.spec.Broker = p.Address
 	}
-	processes := o.spec.Subs
-	if o.spec.Here > 0 {
-		processes = 1
-	}
 	var subs []*worker.Process
-	for i := range processes {
+	for i := range o.spec.Subs {
 		p, err := start(worker.RoleSubscribe, i)
 		if err != nil {
 			return err
@@ -196,18 +185,6 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 }
 
 func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process) error {
-	last := subs[len(subs)-o.spec.Flow.Stopped:]
-	pub.OnPhase = func(now worker.Phase) error {
-		var errs []error
-		for _, p := range last {
-			if now == worker.Begun {
-				errs = append(errs, p.Suspend())
-			} else {
-				errs = append(errs, p.Resume())
-			}
-		}
-		return errors.Join(errs...)
-	}
 	reports, err := pub.Reports(ctx)
 	if err != nil {
 		return err
@@ -223,8 +200,6 @@ func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*work
 		}
 		o.subs = append(o.subs, reports...)
 	}
-	n := len(o.subs) - o.spec.Flow.Stopped
-	o.subs, o.stopped = o.subs[:n:n], o.subs[n:]
 	return nil
 }
 
@@ -244,9 +219,6 @@ func (b *Bench) rounds(ctx context.Context, what string, load worker.Load, all [
 			o, err := b.run(ctx, c, load)
 			if err != nil {
 				return paired(got), err
-			}
-			if c.key == keyOurs {
-				b.full = o.wireRate()
 			}
 			got[c.key] = append(got[c.key], o)
 		}

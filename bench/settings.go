@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -19,15 +18,13 @@ import (
 // Settings are what may be chosen of a measurement. They are part of each
 // result.
 type Settings struct {
-	Transport string   `json:"transport"`      // one of Transports
+	Transport string   `json:"transport"`      // one of transports
 	URL       string   `json:"url"`            // of the fabric; empty: made from Transport, Interface and MTU
 	Legs      []string `json:"legs,omitempty"` // URLs of further legs
 	worker.Sockets
-	MTUs []int `json:"mtus,omitempty"` // of the scenario sizes; empty: DefaultMTUs
 	worker.Traffic
-	Together  bool     `json:"subs_in_one_process"` // subscribers are goroutines of one process
-	Loss      float64  `json:"loss"`                // share of packets that each subscriber loses
-	Seed      int      `json:"seed"`                // of the loss
+	Loss      float64  `json:"loss"` // share of packets that each subscriber loses
+	Seed      int      `json:"seed"` // of the loss
 	Runs      int      `json:"runs"`
 	Baselines []string `json:"baselines"` // names of contenders
 	worker.Shape
@@ -42,9 +39,6 @@ type Settings struct {
 	Sealed bool `json:"sealed,omitempty"`
 	// Signed measures once more with a publisher that signs, and subscribers that trust its key.
 	Signed bool `json:"signed,omitempty"`
-	// Stopped goes through the strategies of flow control, each with and without so many of
-	// the subscribers stopped (SIGSTOP) while messages are published.
-	Stopped int `json:"stopped,omitempty"`
 	// Alone measures once more with one subscriber.
 	Alone bool `json:"alone,omitempty"`
 	// Profile is a directory for CPU profiles of all workers; empty: none are
@@ -58,11 +52,7 @@ type Settings struct {
 	Top bool `json:"top,omitempty"`
 }
 
-// MTU64K is the largest UDP payload over IPv4.
-const MTU64K = contenders.MaxDatagram
-
-// Transports are the names of fabrics.
-func Transports() []string { return []string{"udp", "shm", "mem", "roce", "sim"} }
+var transports = []string{"udp", "shm", "mem", "roce", "sim"}
 
 // Defaults are good settings for a transport.
 func Defaults(transport string) Settings {
@@ -78,7 +68,7 @@ func Defaults(transport string) Settings {
 		Sockets: worker.Sockets{Interface: sys.LoopbackName(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
 		Traffic: worker.Traffic{
 			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
-			Rate: 50000, Burst: 1000, Every: 10 * time.Millisecond,
+			Rate: 50000,
 		},
 		Shape: worker.Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
 	}
@@ -88,15 +78,6 @@ func Defaults(transport string) Settings {
 // measured beside it.
 func (s *Settings) Many() bool {
 	return s.Topics > 1 || s.Goroutines > 1 || s.Buses > 1 || s.Extra > 0
-}
-
-// DefaultMTUs are the datagram sizes that the scenario sizes goes through: Ethernet's, a
-// jumbo frame's and the largest of UDP, or three of RDMA's.
-func (s *Settings) DefaultMTUs() []int {
-	if s.overRDMA() {
-		return []int{1024, 2048, rdmaMTU}
-	}
-	return []int{1472, 8192, MTU64K}
 }
 
 // Limits of settings.
@@ -110,9 +91,6 @@ const (
 	maxBuses      = 64 // pubsub.Config.MaxPublishers, by default
 	maxBatch      = 1024
 )
-
-// overRDMA reports whether datagrams are RDMA's.
-func (s *Settings) overRDMA() bool { return s.Transport == "roce" || s.Transport == "sim" }
 
 // socketMTU is the size of the datagrams of baselines that have sockets: that of our packets, or beside packets that
 // are in memory, which are larger, that of Ethernet's.
@@ -128,7 +106,7 @@ func (s *Settings) InProcess() bool { return s.Transport == "mem" || s.Transport
 
 // Check says what is wrong with the settings for a scenario, and what to do about it.
 func (s *Settings) Check(scenario string, known worker.Contenders) error {
-	if err := cmp.Or(s.checkRanges(), s.checkTogether(), s.checkFabric(), s.checkStopped()); err != nil {
+	if err := cmp.Or(s.checkRanges(), s.checkTogether(), s.checkFabric()); err != nil {
 		return err
 	}
 	for _, b := range s.Baselines {
@@ -149,13 +127,13 @@ func within[T cmp.Ordered](flag string, val, least, most T) error {
 
 // checkRanges says which single setting cannot be.
 func (s *Settings) checkRanges() error {
-	mtu := MTU64K
-	if s.overRDMA() {
+	mtu := contenders.MaxDatagram
+	if s.Transport == "roce" || s.Transport == "sim" {
 		mtu = rdmaMTU
 	}
 	switch {
-	case !slices.Contains(Transports(), s.Transport):
-		return fmt.Errorf("-transport %q is not one of %s", s.Transport, strings.Join(Transports(), ", "))
+	case !slices.Contains(transports, s.Transport):
+		return fmt.Errorf("-transport %q is not one of %s", s.Transport, strings.Join(transports, ", "))
 	case !(s.Loss >= 0 && s.Loss <= 0.9):
 		return fmt.Errorf("-loss %g must be from 0 to 0.9: 0.01 is one packet in a hundred", s.Loss)
 	case !slices.Contains(worker.Orders(), s.Order):
@@ -166,7 +144,6 @@ func (s *Settings) checkRanges() error {
 	return cmp.Or(
 		within("-size", s.Size, worker.MinSize, 16<<20), within("-mtu", s.MTU, minMTU, mtu), within("-subs", s.Subs, 1, 256),
 		within("-runs", s.Runs, 1, 1000), within("-seconds", s.Seconds, 0.05, 3600), within("-rate", s.Rate, 1, maxRate),
-		within("-burst", s.Burst, 1, 1_000_000), within("-every", s.Every, 100*time.Microsecond, time.Minute),
 		within("-rcvbuf", s.RecvBuf, 1<<12, maxBuffer), within("-sndbuf", s.SendBuf, 1<<12, maxBuffer), within("-target", s.Target, 0, 1000),
 		within("-topics", s.Topics, 1, maxTopics), within("-goroutines", s.Goroutines, 1, maxGoroutines), within("-pubs", s.Buses, 1, maxBuses),
 		within("-extra-subscriptions", s.Extra, 0, maxTopics))
@@ -175,8 +152,6 @@ func (s *Settings) checkRanges() error {
 // checkTogether says which settings do not go together.
 func (s *Settings) checkTogether() error {
 	switch {
-	case float64(s.Burst)/s.Every.Seconds() > maxRate:
-		return fmt.Errorf("-burst %d -every %v are more than %g messages a second", s.Burst, s.Every, maxRate)
 	case s.Target > 0 && len(s.Baselines) == 0 && !s.Many():
 		return errors.New("-target is a share of a baseline's throughput: name one with -baseline")
 	case s.Topics*s.Goroutines*s.Buses > worker.MaxSeries:
@@ -220,7 +195,7 @@ func joined[T ~string](list []T) string {
 }
 
 // DefaultBaselines are the baselines that say most about a scenario, as far as they suit
-// the settings. The scenario all drops by itself what does not suit a step.
+// the settings.
 func (s *Settings) DefaultBaselines(scenario string) []string {
 	best := []string{contenders.Raw}
 	switch {
@@ -230,17 +205,12 @@ func (s *Settings) DefaultBaselines(scenario string) []string {
 		best = []string{contenders.Channel}
 	case s.Transport == "shm":
 		best = []string{contenders.Ring, contenders.UDP}
-	case scenario == "throughput" || scenario == "all":
+	case scenario == "throughput":
 		best = []string{contenders.Raw, contenders.Naive}
 	}
-	return s.fitting(scenario, best, contenders.All())
-}
-
-// fitting are those baselines that suit these settings in a scenario.
-func (s *Settings) fitting(scenario string, names []string, known worker.Contenders) []string {
 	suits := []string{}
-	for _, name := range names {
-		if s.CheckBaseline(scenario, name, known) == nil {
+	for _, name := range best {
+		if s.CheckBaseline(scenario, name, contenders.All()) == nil {
 			suits = append(suits, name)
 		}
 	}
@@ -257,16 +227,13 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 	if flag := s.unsupported(name, made()); flag != "" {
 		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, flag)
 	}
-	paced := scenario == "latency" || scenario == "burst"
+	paced := scenario == "latency"
 	most, why := 16<<20, "" // bytes in a message
-	apart := s.Together && s.Subs > 1
 	switch name {
 	case contenders.Raw:
 		switch {
 		case s.Transport == "sim":
 			return fmt.Errorf("baseline %s says what the machine can do over UDP, beside udp, shm, roce and mem", name)
-		case apart:
-			return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
 		case s.Topics > 1 && scenario != "throughput":
 			return fmt.Errorf("baseline %s goes through many topics in throughput only", name)
 		case s.Topics > 1:
@@ -275,16 +242,13 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 			most, why = contenders.MaxRawPaced, "sends a datagram a message in "+scenario
 		}
 	case contenders.Naive:
-		switch {
-		case s.InProcess():
+		if s.InProcess() {
 			return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
-		case apart:
-			return fmt.Errorf("baseline %s has a process for each subscriber: leave -together out", name)
 		}
-		most, why = MTU64K, "sends a datagram a message"
+		most, why = contenders.MaxDatagram, "sends a datagram a message"
 	case contenders.Ring:
-		if s.Transport != "shm" || apart || s.Topics > 1 {
-			return fmt.Errorf("baseline %s is for -transport shm, one topic, and a process for each subscriber", name)
+		if s.Transport != "shm" || s.Topics > 1 {
+			return fmt.Errorf("baseline %s is for -transport shm and one topic", name)
 		}
 		if paced {
 			most, why = contenders.MaxRingPaced, "has a slot a message in "+scenario
@@ -368,7 +332,7 @@ func (s *Settings) command(scenario string) string {
 	set := append(differing([3]any{"-transport", s.Transport, "udp"}, [3]any{"-mtu", s.MTU, d.MTU}, [3]any{"-size", s.Size, d.Size},
 		[3]any{"-subs", s.Subs, d.Subs}, [3]any{"-loss", s.Loss, 0.0}, [3]any{"-receive", s.Receive, d.Receive}, [3]any{"-wait", s.Wait, d.Wait},
 		[3]any{"-batch", s.Batch, 0}, [3]any{"-metrics", s.Metrics, ""}, [3]any{"-wildcard", s.Wildcard, false}, [3]any{"-top", s.Top, false},
-		[3]any{"-alone", s.Alone, false}, [3]any{"-rate", s.Rate, d.Rate}, [3]any{"-stopped", s.Stopped, 0}, [3]any{"-keys", s.Sealed, false},
+		[3]any{"-alone", s.Alone, false}, [3]any{"-rate", s.Rate, d.Rate}, [3]any{"-keys", s.Sealed, false},
 		[3]any{"-sign", s.Signed, false}, [3]any{"-seconds", s.Seconds, d.Seconds}), s.shapeFlags()...)
 	text := "fanfare bench " + scenario
 	for _, f := range set {

@@ -16,21 +16,18 @@ func TestSettingsCheck(t *testing.T) {
 		"-runs":                func(s *Settings) { s.Runs = 0 },
 		"-seconds":             func(s *Settings) { s.Seconds = 0 },
 		"-rate":                func(s *Settings) { s.Rate = -1 },
-		"-burst":               func(s *Settings) { s.Burst = 0 },
-		"-every":               func(s *Settings) { s.Every = 0 },
 		"-rcvbuf":              func(s *Settings) { s.RecvBuf = 1 },
 		"-t ":                  func(s *Settings) { s.URL = "mem://x" },
 		"is not one of":        func(s *Settings) { s.Baselines = []string{"fanfare"} },
 		"within a process":     func(s *Settings) { s.Baselines = []string{"channel"} },
 		"between processes":    func(s *Settings) { *s = Defaults("mem"); s.Baselines = []string{"naive"} },
 		"over UDP, beside":     func(s *Settings) { *s = Defaults("sim"); s.Baselines = []string{"raw"} },
-		"one topic, and":       func(s *Settings) { s.Baselines = []string{"ring"} },
+		"and one topic":        func(s *Settings) { s.Baselines = []string{"ring"} },
 		"a slot a message":     func(s *Settings) { *s = Defaults("shm"); s.Size = 1 << 16; s.Baselines = []string{"ring"} },
 		"not of 100":           func(s *Settings) { *s = Defaults("mem"); s.Size = 100; s.Baselines = []string{"channel"} },
 		"other transports":     func(s *Settings) { s.Baselines = []string{"udp"} },
 		"-target -1":           func(s *Settings) { s.Target = -1 },
 		"name one":             func(s *Settings) { s.Target = 0.6 },
-		"a process for each":   func(s *Settings) { s.Subs, s.Together, s.Baselines = 4, true, []string{"raw"} },
 		"65471 bytes at most":  func(s *Settings) { s.Size = 65472; s.Baselines = []string{"raw"} },
 		"-topics 0":            func(s *Settings) { s.Topics = 0 },
 		"round, zipf, bursts":  func(s *Settings) { s.Order = "random" },
@@ -117,7 +114,7 @@ func TestOrderOfContestants(t *testing.T) {
 	for _, key := range []string{"zmq", "naive", "ours", "metrics", "nats", "udp", "raw", "one"} {
 		runs[key] = []*outcome{{}}
 	}
-	p := (&Bench{}).point("", fullMetrics, runs, nil)
+	p := (&Bench{}).point(fullMetrics, runs)
 	if got := strings.Join(p.Keys(), " "); got != "ours one metrics raw naive udp nats zmq" {
 		t.Error(got)
 	}

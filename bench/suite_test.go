@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
@@ -30,7 +28,7 @@ func TestIncomplete(t *testing.T) {
 		t.Errorf("incomplete: %v after %v; %v and %v", m["incomplete"], err, m["ours"], m["swaps"])
 	}
 	var text strings.Builder
-	if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
+	if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), "incomplete: swaps") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	// A ratio is one of as many runs of both.
@@ -54,7 +52,7 @@ func TestIncomplete(t *testing.T) {
 	}
 
 	for scenario, until := range map[string]string{
-		"throughput": "run 2", "latency": "run 2", "burst": "run 2", "idle": "run 2", "loss": "point 2 of 8: loss 0.1 %: run 2", "all": "step 2 of 18",
+		"throughput": "run 2", "latency": "run 2", "idle": "run 2", "loss": "point 2 of 8: loss 0.1 %: run 2",
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		b.Baselines = nil
@@ -72,17 +70,10 @@ func TestIncomplete(t *testing.T) {
 		if m["incomplete"] != "called off" {
 			t.Errorf("%s: incomplete is %v", scenario, m["incomplete"])
 		}
-		switch scenario {
-		case "loss":
-			if len(result.Points) != 2 || result.Points[0].Value("ours", "runs") != 2 || result.Points[1].Value("ours", "runs") != 1 {
-				t.Errorf("loss: %d points", len(result.Points))
-			}
-		case "all":
-			if len(result.Parts) != 1 || decoded(t, result.Parts[0])["incomplete"] != nil {
-				t.Errorf("all: %d results", len(result.Parts))
-			}
+		if scenario == "loss" && (len(result.Points) != 2 || result.Points[0].Value("ours", "runs") != 2 || result.Points[1].Value("ours", "runs") != 1) {
+			t.Errorf("loss: %d points", len(result.Points))
 		}
-		if err := Write(io.Discard, result, FormatText); err != nil {
+		if err := Write(io.Discard, result, false); err != nil {
 			t.Errorf("%s: %v", scenario, err)
 		}
 	}
@@ -90,48 +81,21 @@ func TestIncomplete(t *testing.T) {
 
 // Where raw's receiver did not keep up the result says so, of a sweep as of one point.
 func TestDoubt(t *testing.T) {
-	at := func(size int, metric string, lost float64) Point {
-		return Point{Settings: Settings{Sockets: worker.Sockets{MTU: 1472}, Traffic: worker.Traffic{Size: size}}, Rows: []Row{newRow("ours", metric, "", asSpread, []float64{1}), newRow("raw", metric, "", asSpread, []float64{1}),
-			newRow("raw", "lost_share", "", asMean, []float64{lost})}}
+	at := func(loss float64, metric string, lost float64) Point {
+		return Point{Settings: Settings{Loss: loss}, Rows: []Row{newRow("ours", metric, asSpread, []float64{1}), newRow("raw", metric, asSpread, []float64{1}),
+			newRow("raw", "lost_share", asMean, []float64{lost})}}
 	}
 	one := func(p Point) *Result { return &Result{Head: Head{Scenario: "throughput"}, Points: []Point{p}} }
-	good, bad := at(64, "msgs_per_s", 0.01), at(128, "msgs_per_s", 0.2)
-	sweep := func(all ...Point) *Result { return &Result{Head: Head{Scenario: "sizes"}, Points: all} }
+	good, bad := at(0, "msgs_per_s", 0.01), at(0.1, "msgs_per_s", 0.2)
+	sweep := func(all ...Point) *Result { return &Result{Head: Head{Scenario: "loss"}, Points: all} }
 	if one(good).Doubts() != nil || sweep(good).Doubts() != nil || decoded(t, one(good))["doubt"] != nil {
 		t.Error("what is good is in doubt")
 	}
-	if bad.doubt() == "" || decoded(t, one(bad))["doubt"] != bad.doubt() || !strings.HasSuffix(strings.Join(sweep(good, bad).Doubts(), ""), "at: 128 bytes at MTU 1472; ratios to it there say little") {
+	if bad.doubt() == "" || decoded(t, one(bad))["doubt"] != bad.doubt() || !strings.HasSuffix(strings.Join(sweep(good, bad).Doubts(), ""), "at: loss 10 %; ratios to it there say little") {
 		t.Errorf("%q; %q", bad.doubt(), sweep(good, bad).Doubts())
 	}
-	if late := at(64, "p50_us", 0.2); !strings.Contains(late.doubt(), "do not count as late") || decoded(t, one(late))["doubt"] != late.doubt() {
+	if late := at(0, "p50_us", 0.2); !strings.Contains(late.doubt(), "do not count as late") || decoded(t, one(late))["doubt"] != late.doubt() {
 		t.Errorf("latency: %q", late.doubt())
-	}
-}
-
-// The scenario sizes goes through three MTUs of the transport, or those asked for.
-func TestSizeSweep(t *testing.T) {
-	off := errors.New("called off")
-	for transport, want := range map[string]string{"udp": "MTU 1472 MTU 8192 MTU 65507", "mem": "MTU 1472 MTU 8192 MTU 65507", "sim": "MTU 1024 MTU 2048 MTU 4096", "roce": "MTU 1024 MTU 2048 MTU 4096"} {
-		b := newBench(t, transport)
-		for _, mtu := range b.DefaultMTUs() {
-			b.MTU = mtu
-			if err := b.Settings.Check("sizes", b.Contenders); err != nil || !strings.Contains(want, strconv.Itoa(mtu)) {
-				t.Errorf("%s: MTU %d, want one of %s; %v", transport, mtu, want, err)
-			}
-		}
-	}
-	b := newBench(t, "mem")
-	b.Baselines, b.Seconds = nil, 0.05
-	b.MTUs = []int{4096}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	b.Progress = func(what string) {
-		if strings.Contains(what, "point 2 of 10") {
-			cancel(off)
-		}
-	}
-	result, err := b.Run(ctx, "sizes")
-	if !errors.Is(err, off) || len(result.Points) != 1 || result.Points[0].Settings.MTU != 4096 {
-		t.Errorf("%v, %v", result, err)
 	}
 }
 
@@ -139,7 +103,7 @@ func TestSweep(t *testing.T) {
 	b := newBench(t, "mem")
 	b.Seconds = 0.05
 	sweep := &Result{Head: Head{Scenario: "loss"}}
-	if err := b.sweep(t.Context(), sweep, []Settings{b.Settings, func() Settings { s := b.Settings; s.Loss = 0.05; return s }()}); err != nil {
+	if err := b.sweep(t.Context(), sweep, []float64{0, 0.05}); err != nil {
 		t.Fatal(err)
 	}
 	points := decoded(t, sweep)["points"].([]any)

@@ -130,7 +130,7 @@ func (r *Result) Tables(page bool) []Table {
 		for i := range r.Points {
 			p := &r.Points[i]
 			for _, row := range p.cells(sweepColumns, page) {
-				t.Rows = append(t.Rows, append([]string{p.Settings.pointName(r.Scenario)}, row...))
+				t.Rows = append(t.Rows, append([]string{lossName(p.Settings.Loss)}, row...))
 			}
 		}
 		return []Table{t}
@@ -139,13 +139,8 @@ func (r *Result) Tables(page bool) []Table {
 	for i := range r.Points {
 		p := &r.Points[i]
 		head, columns := "", fullColumns
-		switch {
-		case p.Name != "":
-			head, columns = "whole bursts late, µs", lateColumns
-		case r.Scenario != "throughput":
+		if r.Scenario == "latency" {
 			head, columns = "late, µs", lateColumns
-		case p.Settings.Stopped > 0:
-			head, columns = "flow control", stoppedColumns
 		}
 		t := tableOf(head, columns, page)
 		t.Rows = p.cells(columns, page)

@@ -7,8 +7,11 @@ import (
 	"text/tabwriter"
 )
 
-// writeText writes a result for people.
-func writeText(w io.Writer, result *Result) error {
+// Write writes a result for people, or as one JSON object.
+func Write(w io.Writer, result *Result, asJSON bool) error {
+	if asJSON {
+		return encode(w, result)
+	}
 	var b strings.Builder
 	for i, r := range result.Results() {
 		if i > 0 {
@@ -64,8 +67,6 @@ func (r *Result) Lead() string {
 		return fmt.Sprintf("%d bytes, MTU %d, %s%s", s.Size, s.MTU, s.cast(), loss)
 	case "latency":
 		return fmt.Sprintf("%d bytes, %s messages/s, %swait %s, %s", s.Size, Short(s.Rate), s.cast(), s.Wait, loss)
-	case "burst":
-		return fmt.Sprintf("%d bytes, bursts of %d every %v, %swait %s, %s", s.Size, s.Burst, s.Every, s.cast(), s.Wait, loss)
 	case "idle":
 		return fmt.Sprintf("no traffic, %s, %s", s.audience(), r.duration())
 	}
@@ -99,14 +100,11 @@ func (s *Settings) audience() string {
 	switch {
 	case s.Subs == 1:
 		text = "one subscriber"
-	case s.Together || s.InProcess():
+	case s.InProcess():
 		text = fmt.Sprintf("%d subscribers in one process", s.Subs)
 	}
 	if s.Split {
 		text += " with a share of the topics each"
-	}
-	if s.Stopped > 0 {
-		text += fmt.Sprintf(", %d of them stopped where it says so", s.Stopped)
 	}
 	return text
 }

@@ -54,7 +54,7 @@ func TestShapes(t *testing.T) {
 		}
 		positive(t, m, "ours", "publisher_heap_bytes")
 		var text strings.Builder
-		if err := Write(&text, result, FormatText); err != nil || !strings.Contains(text.String(), b.shapeText()) {
+		if err := Write(&text, result, false); err != nil || !strings.Contains(text.String(), b.shapeText()) {
 			t.Errorf("%s: %v in %s", name, err, text.String())
 		}
 	}
@@ -104,7 +104,7 @@ func TestTargetOfOne(t *testing.T) {
 	if err := s.Check("throughput", contenders.All()); err != nil {
 		t.Error(err)
 	}
-	r := &Result{Head: Head{Scenario: "throughput", Settings: s}, Points: []Point{{Rows: []Row{newRow("", "ratio_one", "", asRatio, []float64{0.8})}}}}
+	r := &Result{Head: Head{Scenario: "throughput", Settings: s}, Points: []Point{{Rows: []Row{newRow("", "ratio_one", asRatio, []float64{0.8})}}}}
 	if v := r.Verdicts(); len(v) != 1 || !v[0].Met() || v[0].Baseline != keyOne {
 		t.Errorf("%v", v)
 	}

@@ -64,7 +64,7 @@ func (c *channel) Subscribe(ctx context.Context, r *worker.Run) error {
 func subscribeChannels[T any](ctx context.Context, r *worker.Run, c *channel) error {
 	var chans []chan T
 	var all sync.WaitGroup
-	for range max(r.Spec.Here, 1) {
+	for range r.Spec.Here() {
 		ch := make(chan T, channelBuffer)
 		chans = append(chans, ch)
 		v := r.Receiver(false)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -29,9 +28,7 @@ func (fanfare) Topical() {}
 const lingerTime = 20 * time.Second
 
 func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string) (*pubsub.Bus, error) {
-	f := &r.Spec.Flow
 	cfg := pubsub.Config{
-		FlowControl: pubsub.FlowControl(f.Control), SlowBehind: f.SlowBehind, SlowFor: f.SlowFor, Rate: f.Rate,
 		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime, Inspect: pubsub.InspectOff,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
@@ -115,7 +112,6 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 	if err != nil {
 		return err
 	}
-	all[0].awaitStopped(ctx, r)
 	// They linger until the subscribers have everything.
 	return each(len(all), func(i int) error { return all[i].bus.Close() })
 }
@@ -145,7 +141,7 @@ func newPublishing(ctx context.Context, r *worker.Run) (*publishing, error) {
 // wait waits for the subscribers of every topic.
 func (p *publishing) wait(ctx context.Context, r *worker.Run) error {
 	want := r.Spec.Subs
-	if r.Spec.Split || r.Spec.Here > 0 || r.Spec.Role == worker.RoleBoth {
+	if r.Spec.Split || r.Spec.Role == worker.RoleBoth {
 		want = 1 // one bus takes the topic
 	}
 	// Groups one beside the other: the first topic of each takes a while.
@@ -200,7 +196,7 @@ func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) (uint64,
 // publishOne publishes a full load on one topic, in batches where they are asked for.
 func publishOne(ctx context.Context, r *worker.Run, p *pubsub.Publisher, src *worker.Source) error {
 	end, chunk := r.Deadline(), max(r.Chunk()/max(r.Spec.Batch, 1), 1)
-	for r.Lap() < end && ctx.Err() == nil {
+	for worker.Now() < end && ctx.Err() == nil {
 		if r.Spec.Batch > 0 {
 			for range chunk {
 				if _, err := p.PublishBatch(ctx, src.Batch()); err != nil {
@@ -235,18 +231,6 @@ func (p *publishing) publish(ctx context.Context, r *worker.Run, src *worker.Top
 	return p.flush(ctx)
 }
 
-// awaitStopped waits until the subscribers that were stopped are there again and have what
-// there is to have, for at most lingerTime: they would meet no publisher any more.
-func (p *publishing) awaitStopped(ctx context.Context, r *worker.Run) {
-	there := func() bool {
-		all := p.topics[0].Receivers()
-		return len(all) >= r.Spec.Subs && !slices.ContainsFunc(all, func(s pubsub.Receiver) bool { return s.Behind > 0 || s.Released })
-	}
-	for end := time.Now().Add(lingerTime); r.Spec.Flow.Stopped > 0 && !there() && time.Now().Before(end) && ctx.Err() == nil; {
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
 // publisherFigures reports what buses have counted that publish, all together.
 func publisherFigures(r *worker.Run, all []*publishing) {
 	sums := make(map[string]float64)
@@ -262,9 +246,6 @@ func publisherFigures(r *worker.Run, all []*publishing) {
 		}
 		sums["groups"] += float64(len(st.Publications))
 		sums["send_calls"] += float64(st.Transport.SendCalls)
-	}
-	if d := r.Longest(); d > 0 { // a full load of one goroutine on one topic
-		sums["longest_chunk_us"] = float64(d) / 1e3
 	}
 	r.Figures(sums)
 }

@@ -31,7 +31,7 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 		}
 	}
 	var all []*incoming
-	for range max(r.Spec.Here, 1) {
+	for range r.Spec.Here() {
 		in := newIncoming(r, bus)
 		if err := in.subscribe(ctx, r.Spec.Receive, bus); err != nil {
 			return err

@@ -92,7 +92,6 @@ type peers struct {
 	bench.Settings
 	scenario string
 	with     string // -peers
-	format   bench.Format
 	json     bool
 	html     string
 }
@@ -109,7 +108,7 @@ func command(ctx context.Context, args []string) error {
 }
 
 func run(ctx context.Context, args []string) error {
-	p := &peers{Settings: bench.Defaults("udp"), format: bench.FormatText}
+	p := &peers{Settings: bench.Defaults("udp")}
 	fs := flag.NewFlagSet("peers", flag.ContinueOnError)
 	p.register(fs)
 	err := p.parse(fs, args)
@@ -153,13 +152,7 @@ func (p *peers) register(fs *flag.FlagSet) {
 	})
 	fs.Float64Var(&p.Target, "target", 0, "say PASS or MISSED: whether throughput reaches this many times each peer's; MISSED is exit code 1")
 	fs.StringVar(&p.with, "peers", "auto", "what to compare with: some of raw, naive, nats, epgm, channel, none, or auto: those that are installed and suit the settings")
-	fs.Func("format", "how to print the result: text, json or bench, which benchstat reads; default text", func(text string) error {
-		if p.format = bench.Format(text); !slices.Contains(bench.Formats(), p.format) {
-			return fmt.Errorf("it is one of %v", bench.Formats())
-		}
-		return nil
-	})
-	fs.BoolVar(&p.json, "json", false, "the same as -format json")
+	fs.BoolVar(&p.json, "json", false, "print the result as one JSON object")
 	fs.StringVar(&p.html, "html", "", "write a report with plots to `file`")
 	fs.Usage = func() {
 		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency\n       go run . request [flags]    (go run . request -h says more)")
@@ -172,9 +165,6 @@ func (p *peers) register(fs *flag.FlagSet) {
 func (p *peers) check(fs *flag.FlagSet) error {
 	if p.MTU == 0 {
 		p.MTU = bench.Defaults(p.Transport).MTU
-	}
-	if p.json {
-		p.format = bench.FormatJSON
 	}
 	if err := checkMeaning(fs, p.scenario, &p.Settings); err != nil {
 		return err
@@ -207,7 +197,7 @@ func (p *peers) measure(ctx context.Context) error {
 	if result == nil {
 		return failed
 	}
-	return errors.Join(failed, bench.Write(os.Stdout, result, p.format), write(result), result.Failed())
+	return errors.Join(failed, bench.Write(os.Stdout, result, p.json), write(result), result.Failed())
 }
 
 // checkMeaning refuses flags that were given and would change nothing.

@@ -118,7 +118,6 @@ func TestWrongUsage(t *testing.T) {
 		"throughput -peers fast":      `-peers: baseline "fast" is not one of`,
 		"throughput -mtu 1M":          "-mtu",
 		"throughput -html -":          "name of a file",
-		"throughput -format xml":      "text json bench",
 		"throughput -peers fanfare":   "epgm, naive, nats, raw",
 		"throughput -nope":            "-nope",
 		"throughput -transport smoke": "udp, shm, mem",

@@ -79,7 +79,7 @@ func Write(w io.Writer, result *bench.Result) error {
 
 // titles are those of sections, by scenario.
 var titles = map[string]string{
-	"throughput": "Throughput", "latency": "Latency", "burst": "Bursts", "idle": "Idle", "sizes": "Throughput by size", "fanout": "Fan-out", "loss": "Loss",
+	"throughput": "Throughput", "latency": "Latency", "idle": "Idle", "loss": "Loss",
 }
 
 func sectionOf(r *bench.Result) section {
@@ -97,7 +97,7 @@ func sectionOf(r *bench.Result) section {
 				s.Facts = append(s.Facts, fact{ratio(x.Value), "of " + key})
 			}
 		}
-	case "latency", "burst":
+	case "latency":
 		if r.Settings.Loss > 0 {
 			s.Title += fmt.Sprintf(", %g %% loss", 100*r.Settings.Loss)
 		}
@@ -107,17 +107,7 @@ func sectionOf(r *bench.Result) section {
 				s.Facts = append(s.Facts, fact{micros(late.Value), strings.Replace(q, "999", "99.9", 1)})
 			}
 		}
-		for i := range r.Points {
-			title := s.Title
-			if i > 0 {
-				title = "Whole bursts"
-			}
-			s.Charts = append(s.Charts, percentileChart(title, &r.Points[i]))
-		}
-	case "sizes":
-		s.Charts = sizeCharts(r)
-	case "fanout":
-		s.Charts = fanoutCharts(r)
+		s.Charts = []*chart{percentileChart(s.Title, p)}
 	case "loss":
 		s.Charts = []*chart{lossChart(r)}
 	case "idle":

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -17,7 +16,6 @@ import (
 
 func head(scenario string) bench.Head {
 	s := bench.Defaults("udp")
-	s.Every = 10 * time.Millisecond
 	return bench.Head{Scenario: scenario, Host: bench.Host{CPU: `<script>alert("x")</script>`, Cores: 2, Date: "2026-01-02T03:04:05Z"}, Settings: s}
 }
 
@@ -40,7 +38,7 @@ func throughput() *bench.Result {
 	return &bench.Result{Head: head("throughput"), Points: []bench.Point{contest()}}
 }
 
-func latency(scenario string) *bench.Result {
+func latency() *bench.Result {
 	var p bench.Point
 	p.Details = make(map[string]bench.Detail)
 	for who, us := range map[string]float64{"ours": 20, "raw": 10} {
@@ -53,28 +51,23 @@ func latency(scenario string) *bench.Result {
 		p.Details[who] = d
 	}
 	slices.SortStableFunc(p.Rows, func(a, b bench.Row) int { return strings.Compare(a.Who, b.Who) })
-	r := &bench.Result{Head: head(scenario), Points: []bench.Point{p}}
-	if scenario == "burst" {
-		p.Name = "bursts"
-		r.Points = append(r.Points, p)
-	}
-	return r
+	return &bench.Result{Head: head("latency"), Points: []bench.Point{p}}
 }
 
-func sweep(scenario string) *bench.Result {
-	r := &bench.Result{Head: head(scenario)}
-	for i, n := range []int{1, 2, 4} {
+func sweep() *bench.Result {
+	r := &bench.Result{Head: head("loss")}
+	for i := range 3 {
 		p := contest()
 		p.Rows = append(p.Rows, row("", "ratio_lossless", 1-0.1*float64(i)))
-		p.Settings.Size, p.Settings.Subs, p.Settings.Together, p.Settings.Loss = 32*n, n, i == 2, 0.1*float64(i)
+		p.Settings.Loss = 0.1 * float64(i)
 		r.Points = append(r.Points, p)
 	}
 	return r
 }
 
 func suite() *bench.Result {
-	return &bench.Result{Head: head("all"), Parts: []*bench.Result{
-		throughput(), sweep("sizes"), sweep("fanout"), sweep("loss"), latency("latency"), latency("burst"), {Head: head("idle")},
+	return &bench.Result{Head: head("aims"), Parts: []*bench.Result{
+		throughput(), sweep(), latency(), {Head: head("idle")},
 	}}
 }
 
@@ -114,10 +107,10 @@ func TestSelfContained(t *testing.T) {
 	if !strings.HasPrefix(text, "<!doctype html>") || !strings.Contains(text, "prefers-color-scheme: dark") || !strings.Contains(text, "default-src 'none'") {
 		t.Error("the page is no HTML for light and dark that fetches nothing")
 	}
-	if n := len(chartsOf(t, text)); n != 8 {
-		t.Errorf("%d charts, want 8", n)
+	if n := len(chartsOf(t, text)); n != 2 {
+		t.Errorf("%d charts, want 2", n)
 	}
-	for _, want := range []string{"50M", "0.62×", "250×", "99.9 %", "goroutines", "&lt;script&gt;", "2026-01-02T03:04:05Z"} {
+	for _, want := range []string{"50M", "0.62×", "250×", "99.9 %", "&lt;script&gt;", "2026-01-02T03:04:05Z"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -157,32 +150,6 @@ func TestAims(t *testing.T) {
 	}
 }
 
-// A chart has a curve for each contestant, with a point for each that was measured above
-// zero, which is all that a logarithmic axis has.
-func TestCharts(t *testing.T) {
-	s := sweep("fanout")
-	without(&s.Points[1], "raw", "")
-	all := chartsOf(t, write(t, s))
-	if len(all) != 2 {
-		t.Fatalf("%d charts, want 2", len(all))
-	}
-	got := make(map[string]line)
-	for _, l := range all[0].Lines {
-		got[l.Name] = l
-	}
-	for name, xs := range map[string][]float64{"naive, processes": {}, "naive, goroutines": {}, "ours, processes": {1, 2}, "raw, processes": {1}, "ours, goroutines": {4}, "raw, goroutines": {4}} {
-		if l := got[name]; !slices.Equal(l.X, xs) || len(l.Y) != len(xs) {
-			t.Errorf("%s: %+v, want points at %v", name, l, xs)
-		}
-	}
-	if len(got) != 6 || got["ours, goroutines"].Y[0] != 50e6 || len(all[0].Ticks) != len(bench.Fanouts) {
-		t.Errorf("%d curves, %d ticks", len(got), len(all[0].Ticks))
-	}
-	if l := all[1].Lines; len(l) != 2 || !slices.Equal(l[0].Y, []float64{10, 10}) || !slices.Equal(l[1].Y, []float64{20, 20}) {
-		t.Errorf("CPU time %+v", l)
-	}
-}
-
 // What has no values, or only zeros, is a page too.
 func TestEmpty(t *testing.T) {
 	for _, scenario := range append(bench.Scenarios(), "none") {
@@ -211,28 +178,12 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// Curves of one colour have dashes of their own each.
-func TestCurvesDiffer(t *testing.T) {
-	s := sweep("sizes")
-	for i := range s.Points {
-		s.Points[i].Rows = append(s.Points[i].Rows, slices.Concat(rates("batches", 1e6), rates("channel", 2e6))...)
-	}
-	seen := make(map[[2]int]string)
-	for _, l := range sizeCharts(s)[0].Lines {
-		look := [2]int{l.Colour, l.Dashes}
-		if other, ok := seen[look]; ok || (l.Name == "ours, MTU 1472") != (l.Dashes == 0) {
-			t.Errorf("%q looks as %q", l.Name, other)
-		}
-		seen[look] = l.Name
-	}
-	if len(seen) != 5 {
-		t.Errorf("%d curves", len(seen))
-	}
-	// A point that was not measured is none.
-	loss := sweep("loss")
+// A point that was not measured is none.
+func TestLossChart(t *testing.T) {
+	loss := sweep()
 	without(&loss.Points[2], "", "ratio_lossless")
-	if got := lossChart(loss).Lines[0].X; len(got) != 2 {
-		t.Errorf("points %v", got)
+	if got := chartsOf(t, write(t, loss))[0].Lines[0]; !slices.Equal(got.X, []float64{0, 10}) || !slices.Equal(got.Y, []float64{100, 90}) {
+		t.Errorf("points %+v", got)
 	}
 }
 

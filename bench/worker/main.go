@@ -33,7 +33,6 @@ type message struct {
 	Ready   bool     `json:"ready,omitempty"`
 	Address string   `json:"address,omitempty"`
 	Metrics []string `json:"metrics,omitempty"` // addresses that metrics are served at
-	Phase   Phase    `json:"phase,omitempty"`   // of a publisher whose subscribers are stopped meanwhile
 	Reports []Report `json:"reports,omitempty"` // RoleBoth: the publisher's first
 	Error   string   `json:"error,omitempty"`
 }
@@ -146,7 +145,6 @@ func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]
 	stopped := make(chan struct{})
 	ready := make(chan message, 1)
 	var subscribers message
-	spec.Here = spec.Subs
 	sub := newRun(spec, stopped, func(m message) { ready <- m })
 	pub := newRun(spec, stopped, func(m message) {
 		m.Metrics = append(m.Metrics, subscribers.Metrics...)

@@ -28,9 +28,6 @@ type Process struct {
 	// serve metrics, if they do.
 	Address string
 	Metrics []string
-
-	// OnPhase is told how far a publisher is while Reports waits; nil: nobody is.
-	OnPhase func(Phase) error
 }
 
 // PID is the number of the process.
@@ -108,12 +105,7 @@ func (p *Process) Reports(ctx context.Context) ([]Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch {
-		case m.Phase != "" && p.OnPhase != nil:
-			if err := p.OnPhase(m.Phase); err != nil {
-				return nil, err
-			}
-		case m.Phase == "" && !m.Ready:
+		if !m.Ready {
 			return m.Reports, nil
 		}
 	}

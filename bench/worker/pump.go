@@ -12,9 +12,8 @@ type feeder interface {
 	Sent() uint64
 }
 
-// Pump publishes the load with publish, from one goroutine, and calls flush, if there is one, at the
-// end of what belongs together. The message is valid during the call. It returns how many were
-// published; the last of them is marked.
+// Pump publishes the load with publish, from one goroutine, and in the end calls flush, if there is one.
+// The message is valid during the call. It returns how many were published; the last of them is marked.
 //
 // Under a full load calls through an interface and a function value cost some nanoseconds: a
 // contender that would feel them has a loop of its own (Deadline with Chunk).
@@ -29,14 +28,14 @@ func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) erro
 	if r.Spec.Load == LoadFull {
 		load = r.pumpFull
 	}
-	err := load(ctx, src, publish, flush)
+	err := load(ctx, src, publish)
 	if err == nil && flush != nil {
 		err = flush()
 	}
 	return src.Sent(), err
 }
 
-func (r *Run) pumpFull(ctx context.Context, src feeder, publish func(int, []byte) error, _ func() error) error {
+func (r *Run) pumpFull(ctx context.Context, src feeder, publish func(int, []byte) error) error {
 	for end, chunk := r.Deadline(), r.Chunk(); Now() < end && ctx.Err() == nil; {
 		for range chunk {
 			if err := publish(src.take()); err != nil {
@@ -52,16 +51,11 @@ func (r *Run) pumpFull(ctx context.Context, src feeder, publish func(int, []byte
 	return publish(topic, msg)
 }
 
-// pumpTimed publishes a message, or a burst of them, when it is due, whatever became of those
+// pumpTimed publishes a message when it is due, whatever became of those
 // before. Latency counts from then: a publisher that is held up, or slept too
 // long, does not hide it (coordinated omission).
-func (r *Run) pumpTimed(ctx context.Context, src feeder, publish func(int, []byte) error, flush func() error) error {
-	total, gap, burst := uint64(max(1, r.Spec.Seconds*r.Spec.Rate)), float64(time.Second)/r.Spec.Rate, 1
-	if r.Spec.Load == LoadBurst {
-		total, gap, burst = uint64(max(1, r.Spec.duration()/r.Spec.Every)), float64(r.Spec.Every), r.Spec.Burst
-	} else {
-		flush = nil
-	}
+func (r *Run) pumpTimed(ctx context.Context, src feeder, publish func(int, []byte) error) error {
+	total, gap := uint64(max(1, r.Spec.Seconds*r.Spec.Rate)), float64(time.Second)/r.Spec.Rate
 	if r.Spec.PublisherWait != WaitPark {
 		// A goroutine that spins is moved to another thread now and then, and thereby to the
 		// processor that the subscriber runs on, so its thread is locked. It is the same for all
@@ -74,20 +68,13 @@ func (r *Run) pumpTimed(ctx context.Context, src feeder, publish func(int, []byt
 		if err := r.await(ctx, due); err != nil {
 			return err
 		}
-		for j := range burst {
-			topic, msg := src.take()
-			if i == total-1 && j == burst-1 {
-				markLast(msg)
-			}
-			Stamp(msg, due)
-			if err := publish(topic, msg); err != nil {
-				return err
-			}
+		topic, msg := src.take()
+		if i == total-1 {
+			markLast(msg)
 		}
-		if flush != nil {
-			if err := flush(); err != nil {
-				return err
-			}
+		Stamp(msg, due)
+		if err := publish(topic, msg); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -48,8 +48,6 @@ type Run struct {
 	stopped chan struct{} // closed when the publisher has ended
 	begun   atomic.Pointer[sample]
 
-	lap, longest int64 // of Lap
-
 	report    Report
 	receivers []*Receiver
 	foreign   []Report // in place of all that
@@ -88,37 +86,7 @@ func (r *Run) Over() bool {
 func (r *Run) Begin() {
 	r.start()
 	r.report.Start = Now()
-	r.lap = r.report.Start
-	r.tell(Begun)
 }
-
-// Phase is how far a publisher is.
-type Phase string
-
-// Phases.
-const (
-	Begun Phase = "begun" // it publishes
-	Ended Phase = "ended" // it has published
-)
-
-// tell tells who started the worker how far it is, if somebody is to be stopped meanwhile.
-func (r *Run) tell(p Phase) {
-	if r.Spec.Flow.Stopped > 0 && r.say != nil {
-		r.say(message{Phase: p})
-	}
-}
-
-// Lap is the present time, of a publisher that publishes between two calls: it notes the
-// longest time from one to the next.
-func (r *Run) Lap() int64 {
-	now := Now()
-	r.longest = max(r.longest, now-r.lap)
-	r.lap = now
-	return now
-}
-
-// Longest is the longest time between two calls of Lap.
-func (r *Run) Longest() time.Duration { return time.Duration(r.longest) }
 
 func (r *Run) start() {
 	s := takeSample()
@@ -129,7 +97,6 @@ func (r *Run) start() {
 func (r *Run) End(messages uint64) {
 	r.report.End, r.report.Messages = Now(), messages
 	r.finishUsage()
-	r.tell(Ended)
 }
 
 func (r *Run) finishUsage() {
@@ -153,7 +120,7 @@ func (r *Run) Published(s *TopicSource) {
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {
-	v := &Receiver{burst: uint64(r.Spec.Burst), names: r.Spec.taken(r.Spec.Index + len(r.receivers))}
+	v := &Receiver{names: r.Spec.taken(r.Spec.Index + len(r.receivers))}
 	if r.Spec.Many() {
 		v.checker = newTopicCheck(&r.Spec, v.names, r.stampsMessages(), lossy, r.start)
 	} else {
@@ -163,23 +130,16 @@ func (r *Run) Receiver(lossy bool) *Receiver {
 		v.latency = NewHistogram()
 		v.skip = r.warmUp()
 	}
-	if r.Spec.Load == LoadBurst {
-		v.bursts = NewHistogram()
-	}
 	r.receivers = append(r.receivers, v)
 	return v
 }
 
-func (r *Run) stampsMessages() bool { return r.Spec.Load == LoadPaced || r.Spec.Load == LoadBurst }
+func (r *Run) stampsMessages() bool { return r.Spec.Load == LoadPaced }
 
 // warmUp is how many messages do not count of a paced load's beginning: those of a tenth
-// of it, at most of 0.2 s, in whole bursts.
+// of it, at most of 0.2 s.
 func (r *Run) warmUp() uint64 {
-	d := min(r.Spec.duration()/10, 200*time.Millisecond)
-	if r.Spec.Load == LoadBurst {
-		return uint64(d/r.Spec.Every) * uint64(r.Spec.Burst)
-	}
-	return uint64(d.Seconds() * r.Spec.Rate)
+	return uint64(min(r.Spec.duration()/10, 200*time.Millisecond).Seconds() * r.Spec.Rate)
 }
 
 // reports collects what the side has measured: one report each receiver, or
@@ -199,15 +159,11 @@ func (r *Run) reports() ([]Report, error) {
 			rep.Usage, rep.Figures = Usage{}, nil // of the process, told once
 		}
 		v.report(&rep)
-		for dst, h := range map[*string]*hdrhistogram.Histogram{&rep.Latency: v.latency, &rep.Burst: v.bursts} {
-			if h == nil {
-				continue
-			}
-			text, err := encodeHistogram(h)
-			if err != nil {
+		if v.latency != nil {
+			var err error
+			if rep.Latency, err = encodeHistogram(v.latency); err != nil {
 				return nil, fmt.Errorf("encode histogram: %w", err)
 			}
-			*dst = text
 		}
 		all = append(all, rep)
 	}
@@ -231,9 +187,7 @@ type Receiver struct {
 	checker
 	names   []string                // as Spec.taken has them
 	latency *hdrhistogram.Histogram // ns; nil where messages are not stamped
-	bursts  *hdrhistogram.Histogram // ns
-	burst   uint64
-	skip    uint64 // messages before the measurement
+	skip    uint64                  // messages before the measurement
 }
 
 // Names are the names of the topics that the subscriber takes. It compares sooner with what
@@ -264,7 +218,4 @@ func (v *Receiver) On(topic string, b []byte) {
 		return
 	}
 	record(v.latency, d)
-	if v.bursts != nil && count%v.burst == 0 {
-		record(v.bursts, d)
-	}
 }

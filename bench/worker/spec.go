@@ -26,7 +26,6 @@ type Load string
 const (
 	LoadFull  Load = "full"  // one after the other, for Seconds
 	LoadPaced Load = "paced" // Rate messages a second whatever happens: open loop
-	LoadBurst Load = "burst" // Burst messages at once, every BurstEvery
 	LoadIdle  Load = "idle"  // none, for Seconds
 )
 
@@ -63,17 +62,15 @@ type Spec struct {
 	Sockets
 	Load Load `json:"load"`
 	Traffic
-	Here   int    `json:"here"`            // subscribers that a RoleSubscribe worker holds
-	Index  int    `json:"index"`           // of a worker's first subscriber
+	Index  int    `json:"index"`           // of the subscriber
 	Batch  int    `json:"batch,omitempty"` // messages that the publisher publishes in a call, a power of two; 0: one, by Publish
 	Faults string `json:"faults"`          // on what subscribers receive, as pubsub.Config.Faults
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape
-	Wildcard bool   `json:"wildcard,omitempty"` // a subscriber takes its topics by the pattern ">"
-	Sealed   bool   `json:"sealed,omitempty"`   // every packet, with a key that all know
-	Signed   bool   `json:"signed,omitempty"`   // every train, with a key that subscribers trust
-	Flow     Flow   `json:"flow,omitzero"`
+	Wildcard bool   `json:"wildcard,omitempty"`  // a subscriber takes its topics by the pattern ">"
+	Sealed   bool   `json:"sealed,omitempty"`    // every packet, with a key that all know
+	Signed   bool   `json:"signed,omitempty"`    // every train, with a key that subscribers trust
 	Seed     uint64 `json:"seed"`                // of Order
 	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
 	LookedAt bool   `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
@@ -92,16 +89,14 @@ type Sockets struct {
 
 // Traffic is the messages, and how both sides go about them.
 type Traffic struct {
-	Size          int           `json:"size"` // bytes in a message
-	Subs          int           `json:"subs"` // subscribers, all together
-	Seconds       float64       `json:"seconds"`
-	Receive       Receive       `json:"receive"`
-	Wait          Wait          `json:"wait"`           // of subscribers
-	PublisherWait Wait          `json:"publisher_wait"` // of the publisher, for its next message
-	Rate          float64       `json:"rate"`           // messages a second, LoadPaced
-	Burst         int           `json:"burst"`
-	Every         time.Duration `json:"every_ns"`  // from burst to burst
-	CheckAll      bool          `json:"check_all"` // every byte of every message is checked
+	Size          int     `json:"size"` // bytes in a message
+	Subs          int     `json:"subs"` // subscribers, all together
+	Seconds       float64 `json:"seconds"`
+	Receive       Receive `json:"receive"`
+	Wait          Wait    `json:"wait"`           // of subscribers
+	PublisherWait Wait    `json:"publisher_wait"` // of the publisher, for its next message
+	Rate          float64 `json:"rate"`           // messages a second, LoadPaced
+	CheckAll      bool    `json:"check_all"`      // every byte of every message is checked
 }
 
 // Shape is how many publish, on how many topics, and who takes them.
@@ -114,13 +109,12 @@ type Shape struct {
 	Extra      int   `json:"extra_subscriptions"` // to other topics on each subscriber's bus
 }
 
-// Flow is for whom Fanfare's publisher waits, and who is stopped meanwhile.
-type Flow struct {
-	Control    string        `json:"control,omitempty"` // as pubsub.Config has it; empty: its default
-	SlowBehind int           `json:"slow_behind,omitempty"`
-	SlowFor    time.Duration `json:"slow_for_ns,omitempty"`
-	Rate       int64         `json:"rate,omitempty"`    // bytes a second on the wire, 0: no limit
-	Stopped    int           `json:"stopped,omitempty"` // of the subscriber processes, from Begin to End
+// Here is how many subscribers a worker has.
+func (s *Spec) Here() int {
+	if s.Role == RoleBoth {
+		return s.Subs
+	}
+	return 1
 }
 
 // duration is how long a load lasts.
@@ -180,9 +174,7 @@ type Report struct {
 	End   int64 `json:"end"`
 	Usage Usage `json:"usage"` // between Start and End, or a little more
 	// Latency is an HdrHistogram of nanoseconds, encoded (V2, compressed).
-	Latency string `json:"latency,omitempty"`
-	// Burst is one of the times from a burst's beginning to its last message.
-	Burst   string             `json:"burst,omitempty"`
+	Latency string             `json:"latency,omitempty"`
 	Figures map[string]float64 `json:"figures,omitempty"` // the contender's own
 	// Topics are Messages by topic, and TopicsLost those that a subscriber was told
 	// of as lost; nil where there is one series of messages, or nothing was lost.

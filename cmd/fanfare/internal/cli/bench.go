@@ -18,8 +18,7 @@ import (
 type benchmark struct {
 	bench.Settings
 	urls    []string // of the fabric, one a leg
-	format  bench.Format
-	json    bool // format is JSON
+	json    bool
 	html    string
 	quiet   bool
 	verify  checkMode
@@ -73,12 +72,6 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	if err := b.Settings.Check(b.scenario, contenders.All()); err != nil {
 		return &usageError{err}
 	}
-	if b.json && fs.isSet("format") && b.format != bench.FormatJSON {
-		return usagef("-format %s contradicts -json: give one of them", b.format)
-	}
-	if b.json {
-		b.format = bench.FormatJSON
-	}
 	if b.html == "-" {
 		return usagef("-html needs the name of a file; -json writes to standard output")
 	}
@@ -118,10 +111,6 @@ func (b *benchmark) chooseBaselines() {
 	case "none", "":
 		b.Baselines = []string{}
 	case "auto":
-		if b.Stopped > 0 { // what is measured beside it is the same with nobody stopped
-			b.Baselines = []string{}
-			return
-		}
 		b.Baselines = b.Settings.DefaultBaselines(b.scenario)
 	default:
 		for name := range strings.SplitSeq(b.compare, ",") {
@@ -161,7 +150,7 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 	if result == nil {
 		return err
 	}
-	err = errors.Join(err, bench.Write(b.e.stdout, result, b.format))
+	err = errors.Join(err, bench.Write(b.e.stdout, result, b.json))
 	if page != nil {
 		err = errors.Join(err, page.Write(result))
 	}

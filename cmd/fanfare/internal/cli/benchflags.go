@@ -33,11 +33,9 @@ is interrupted or fails tells what it has measured, and why that is not all (wit
 			"fanfare bench throughput -keys",
 			"fanfare bench throughput -sign",
 			"fanfare bench loss -keys",
-			"fanfare bench throughput -subs 4 -stopped 1",
 			"fanfare bench latency -topics 1000 -rate 50000",
 			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
-			"fanfare bench throughput -runs 10 -format bench > new.txt",
-			"fanfare bench all -html report.html",
+			"fanfare bench aims -html aims.html",
 			"fanfare bench request -subs 3 -loss 0.01 -all-replies",
 		},
 		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
@@ -62,12 +60,8 @@ all without word of it.`,
 var scenarios = []word{
 	{"throughput", "messages a second"},
 	{"latency", "how late messages are at a steady rate: open loop, counted from when each was due"},
-	{"sizes", "throughput by message size, 32 bytes to 64 KiB and just above a packet, at three datagram sizes, or at that of -mtu"},
-	{"fanout", "throughput by subscribers, 1 to 16, processes and goroutines"},
 	{"loss", "throughput with 0 to 30 % of the packets lost"},
-	{"burst", "how late messages are that come in bursts"},
 	{"idle", "what a bus costs that has nothing to do"},
-	{"all", "all of these, with fewer and shorter runs in the sweeps"},
 	{"aims", "what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside what a baseline did meanwhile. " +
 		"A quarter of an hour; MISSED is exit code 1"},
 }
@@ -87,7 +81,6 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 		bench.ParseMTU, "a number of bytes, 8K or 64K")
 	intVar(fs, &b.Size, "size", b.Size, "`BYTES` in a message")
 	intVar(fs, &b.Subs, "subs", b.Subs, "`N` subscribers")
-	boolVar(fs, &b.Together, "together", "subscribers are goroutines of one process")
 	intVar(fs, &b.Topics, "topics", b.Topics, "go through `N` topics, with a Publisher each. Order and count of each topic's messages are "+
 		"checked. Beside it, as \"one\", one publisher on one topic, as beside all flags down to -extra-subscriptions, which are of "+
 		"throughput and latency")
@@ -103,8 +96,6 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 		"Baselines, which repair nothing, lose none")
 	intVar(fs, &b.Seed, "seed", b.Seed, "seed `N` of the losses, and of -order zipf and bursts")
 	numberVar(fs, &b.Rate, "rate", b.Rate, "`N` messages a second of latency")
-	intVar(fs, &b.Burst, "burst", b.Burst, "`N` messages in a burst")
-	durationVar(fs, &b.Every, "every", b.Every, "time from burst to burst")
 }
 
 func (b *benchmark) registerRuns(fs *flagSet) {
@@ -142,21 +133,14 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
 	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
-	intVar(fs, &b.Stopped, "stopped", b.Stopped, "stop `N` of the subscribers (SIGSTOP) while messages are published, under each strategy of flow control: min, none, max, "+
-		"quorum of the others, and release (min that lets go of who is 1000 packets behind for 100 ms), beside the same with nobody stopped. Rates are those of the others; "+
-		"none and max, which do not wait for the slowest, are limited to a quarter of the rate of min. Of throughput alone")
 	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
-	choiceVar(fs, &b.format, "format", "the result on standard output",
-		word{string(bench.FormatText), "tables"},
-		word{string(bench.FormatJSON), "one object"},
-		word{string(bench.FormatBench), "a line for each run, as go test -bench writes, for benchstat: benchstat -col /who FILE, or benchstat OLD NEW"})
-	boolVar(fs, &b.json, "json", "the same as -format json")
+	boolVar(fs, &b.json, "json", "the result as one JSON object")
 	stringVar(fs, &b.html, "html", "", "write a report with plots to `FILE`")
 	boolVar(fs, &b.quiet, "q", "no progress on standard error")
 }
 
 // adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare and
-// the result tells the truth. What is asked for is the only datagram size of a sweep.
+// the result tells the truth.
 func (b *benchmark) adopt(fs *flagSet) error {
 	u, err := url.Parse(b.URL)
 	if err != nil {
@@ -166,8 +150,7 @@ func (b *benchmark) adopt(fs *flagSet) error {
 	if b.Transport == "roce" && u.Host != "" {
 		q.Set("iface", u.Host)
 	}
-	oneSize := fs.isSet("mtu") || q.Has("size")
-	if !oneSize {
+	if !fs.isSet("mtu") && !q.Has("size") {
 		b.MTU = bench.Defaults(b.Transport).MTU
 	}
 	for _, c := range []struct {
@@ -189,9 +172,6 @@ func (b *benchmark) adopt(fs *flagSet) error {
 		}
 		b.Interface = name
 	}
-	if oneSize && (b.scenario == "sizes" || b.scenario == "all") {
-		b.MTUs = []int{b.MTU}
-	}
 	return nil
 }
 
@@ -202,16 +182,12 @@ func contradiction(flag, val, option, of string) error {
 // meaningless are, by scenario, the flags that would change nothing in it. A user who gives
 // one means something else, and should not read it in the result's settings.
 var meaningless = map[string][]string{
-	"throughput": {"rate", "burst", "every", "publisher-wait"},
-	"latency":    {"burst", "every", "target", "goroutines", "pubs"},
-	"burst":      {"rate", "target"},
-	"sizes":      {"size", "rate", "burst", "every", "publisher-wait", "target"},
-	"fanout":     {"subs", "together", "rate", "burst", "every", "publisher-wait", "target"},
-	"loss":       {"loss", "baseline", "rate", "burst", "every", "publisher-wait", "target"},
-	"idle":       {"size", "check", "baseline", "metrics", "top", "rate", "burst", "every", "publisher-wait", "target"},
-	"all":        {"target"},
+	"throughput": {"rate", "publisher-wait"},
+	"latency":    {"target", "goroutines", "pubs"},
+	"loss":       {"loss", "baseline", "rate", "publisher-wait", "target"},
+	"idle":       {"size", "check", "baseline", "metrics", "top", "rate", "publisher-wait", "target"},
 	"aims": {
-		"t", "transport", "mtu", "size", "subs", "together", "loss", "baseline", "target", "receive", "wait", "publisher-wait", "rate", "burst", "every", "metrics", "top",
+		"t", "transport", "mtu", "size", "subs", "loss", "baseline", "target", "receive", "wait", "publisher-wait", "rate", "metrics", "top",
 	},
 }
 
@@ -219,7 +195,7 @@ var meaningless = map[string][]string{
 var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
 
 // meaninglessWithin are those that would change nothing where nothing leaves the process.
-var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf", "together"}
+var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf"}
 
 // checkMeaning refuses flags that were given and mean nothing here.
 func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
@@ -231,10 +207,8 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 		case f.Name == "keys" && b.scenario == "loss":
 		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
 			err = usagef("-%s is of throughput and latency alone%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
-		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "all", "aims"}, b.scenario):
+		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "aims"}, b.scenario):
 			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
-		case f.Name == "stopped" && b.scenario != "throughput":
-			err = usagef("-stopped is of throughput alone: leave it out of %s", b.scenario)
 		case f.Name == "batch" && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "alone" && b.Subs == 1:
@@ -243,8 +217,6 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
 		case f.Name == "order" && b.Topics == 1:
 			err = usagef("-order would change nothing with one topic: give -topics too")
-		case f.Name == "together" && b.Subs == 1 && b.scenario != "all":
-			err = usagef("-together would change nothing with one subscriber: give -subs too")
 		case b.InProcess() && slices.Contains(meaninglessWithin, f.Name):
 			err = usagef("-%s would change nothing with -transport %s, which does not leave the process: leave it out", f.Name, b.Transport)
 		}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/requests"
 )
 
@@ -21,7 +20,7 @@ const requestScenario = "request"
 var askers = map[string]requests.Contender{"fanfare": requests.Fanfare{}}
 
 // requestFlags are the flags that mean something in the scenario.
-var requestFlags = []string{"t", "transport", "iface", "subs", "size", "loss", "seed", "goroutines", "requests", "all-replies", "runs", "json", "format", "q"}
+var requestFlags = []string{"t", "transport", "iface", "subs", "size", "loss", "seed", "goroutines", "requests", "all-replies", "runs", "json", "q"}
 
 func (b *benchmark) registerRequests(fs *flagSet) {
 	intVar(fs, &b.requests, "requests", 10000, "`N` requests, in request. Each subscriber, a process, answers each; -goroutines ask")
@@ -67,8 +66,6 @@ func (b *benchmark) requestSpec(fs *flagSet, operands []string) (s requests.Spec
 		err = usagef("-requests, -subs, -goroutines and -runs must be 1 or more")
 	case s.Loss < 0 || s.Loss >= 1:
 		err = usagef("-loss %g must be from 0 to below 1", s.Loss)
-	case b.format == bench.FormatBench:
-		err = usagef("-format bench is not for request: it is text or json")
 	}
 	return s, err
 }
@@ -82,7 +79,7 @@ func (b *benchmark) runRequests(ctx context.Context, e *env, fs *flagSet, operan
 	if err != nil {
 		return fmt.Errorf("find this program, to run it as subscribers: %w", err)
 	}
-	err = requests.Repeat(ctx, exe, b.Runs, []requests.Spec{s}, askers, b.json || b.format == bench.FormatJSON, clearing{e}, func(run int) {
+	err = requests.Repeat(ctx, exe, b.Runs, []requests.Spec{s}, askers, b.json, clearing{e}, func(run int) {
 		if !b.quiet {
 			e.console.status(fmt.Sprintf("run %d of %d", run+1, b.Runs))
 		}

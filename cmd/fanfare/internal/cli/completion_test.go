@@ -58,7 +58,7 @@ var completionCases = []struct {
 	{[]string{"pub", "--framing", "w"}, "whole"},
 	{[]string{"bench", "-order", "z"}, "zipf"},
 	{[]string{"bench", "la"}, "latency"},
-	{[]string{"bench", "-size", "100", "f"}, "fanout"},
+	{[]string{"bench", "-size", "100", "i"}, "idle"},
 	{[]string{"pub", "-file", "some f"}, "some file"},
 	{[]string{"sub", "--o", "some f"}, "some file"},
 	{[]string{"sub", "so"}, ""}, // a topic is no file
@@ -124,7 +124,7 @@ func TestCompletionZsh(t *testing.T) {
 		{"fanfare pub --framing=w", "fanfare pub --framing=whole "},
 		{`fanfare pub -file some\ f`, `fanfare pub -file some\ file `},
 		{"fanfare bench la", "fanfare bench latency "},
-		{"fanfare bench -size 3 fan", "fanfare bench -size 3 fanout "},
+		{"fanfare bench -size 3 id", "fanfare bench -size 3 idle "},
 		{"fanfare help do", "fanfare help doctor "},
 		{"fanfare completion f", "fanfare completion fish "},
 		{"fanfare sub -js", "fanfare sub -json "},
