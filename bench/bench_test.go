@@ -275,6 +275,37 @@ func TestLatencyJSON(t *testing.T) {
 	}
 }
 
+// All requests are answered by all, each executed once by each, beside loss. docs/protocol.md §24.
+func TestRequestJSON(t *testing.T) {
+	b := newBench(t, "udp")
+	b.Subs, b.Requests, b.Goroutines, b.Loss, b.AllReplies = 3, 300, 4, 0.01, true
+	result, err := b.Run(t.Context(), "request")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := decoded(t, result)
+	for _, who := range []string{"ours", "lossless"} {
+		for _, what := range []string{"p50_us", "p99_us", "max_us"} {
+			positive(t, m, who, what)
+		}
+		positive(t, m, who, "requests_per_s", "median")
+		for metric, want := range map[string]float64{"answered": 300, "replies": 900, "executed": 900} {
+			if got := result.Contest().Value(who, metric); got != want {
+				t.Errorf("%s: %v %s, want %v", who, got, metric, want)
+			}
+		}
+	}
+	positive(t, m, "ratio_p50_lossless")
+	o := &outcome{spec: worker.Spec{Contender: "x", Load: worker.LoadRequest, Traffic: worker.Traffic{Requests: 5}}, subs: []worker.Report{{Bad: 2, Fault: "request 7"}}}
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "responder 1: executed 2 requests again; the first: request 7") {
+		t.Errorf("executed again: %v", err)
+	}
+	o.pub.Bad, o.pub.Fault = 1, "no reply"
+	if err := o.check(); err == nil || !strings.Contains(err.Error(), "1 of 5 requests were not answered; the first: no reply") {
+		t.Errorf("not answered: %v", err)
+	}
+}
+
 // Every scenario works, with subscribers of all kinds.
 func TestScenarios(t *testing.T) {
 	testenv.Slow(t)

@@ -27,8 +27,9 @@ type contestant struct {
 const (
 	// keyOurs is the key of Fanfare, as set, and keyOne that of one publisher that one
 	// goroutine uses, on one topic that all subscribers take.
-	keyOurs = "ours"
-	keyOne  = "one"
+	keyOurs     = "ours"
+	keyOne      = "one"
+	keyLossless = "lossless"
 	// keyWildcard is Fanfare with subscriptions by a pattern.
 	keyWildcard = "wildcard"
 	// keySealed is Fanfare with keys, and keySigned with a publisher that signs.
@@ -62,11 +63,11 @@ var variants = []contestant{
 		w.Topics, w.Goroutines, w.Buses, w.Split, w.Extra = 1, 1, 1, false, min(w.Extra, fewExtra)
 	}},
 	ofOurs(keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }),
-	{key: "lossless", when: func(s *Settings) bool { return s.Loss > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Faults = "" }},
+	{key: keyLossless, when: func(s *Settings) bool { return s.Loss > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Loss = 0 }},
 	ofOurs(keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }),
 	ofOurs(keySealed, func(s *Settings) bool { return s.Sealed }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }),
 	{key: keySealedLossless, of: keySealed, by: keySealedLossless, note: "sealed", when: func(s *Settings) bool { return s.Sealed && s.Loss > 0 },
-		tweak: func(_ *Settings, w *worker.Spec) { w.Sealed, w.Faults = true, "" }},
+		tweak: func(_ *Settings, w *worker.Spec) { w.Sealed, w.Loss = true, 0 }},
 	ofOurs(keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }),
 	ofOurs(keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }),
 	ofOurs(keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }),
@@ -148,6 +149,8 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 	case worker.LoadFull:
 	case worker.LoadIdle:
 		all = all[:1]
+	case worker.LoadRequest:
+		all = slices.DeleteFunc(all, func(c contestant) bool { return IsOurs(c.key) && c.key != keyOurs && c.key != keyLossless })
 	default: // a message a packet, whatever its size
 		all = slices.DeleteFunc(all, func(c contestant) bool { return c.key == keyUDPFrames })
 	}
@@ -163,7 +166,11 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker
 	case worker.LoadIdle:
 		r.Points = append(r.Points, Point{Settings: b.Settings, Rows: rows("", idleMetrics, runs[keyOurs])})
 	default:
-		p := b.point(lateMetrics, runs)
+		of := lateMetrics
+		if load == worker.LoadRequest {
+			of = requestMetrics
+		}
+		p := b.point(of, runs)
 		p.lateRatios()
 		r.Points = append(r.Points, p)
 	}

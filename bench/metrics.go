@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -68,7 +69,23 @@ var (
 
 	// lateMetrics are of the scenario latency: microseconds from when a message was due to its
 	// delivery.
-	lateMetrics = latencyMetrics()
+	lateMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
+		{"messages", asSum, func(o *outcome) float64 { return float64(o.late.TotalCount()) }}, // measured
+		{"msgs_per_s", asSpread, (*outcome).msgsPerS},
+		cpuMetric,
+	}, lossMetrics)
+
+	// requestMetrics are of the scenario request: microseconds from a request to its last reply.
+	requestMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
+		{"requests_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }},
+		{"answered", asSum, func(o *outcome) float64 { return float64(o.pub.Messages) }},
+		{"replies", asSum, func(o *outcome) float64 { return o.pub.Figures["replies"] }},
+		{"executed", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) })}, // by all responders
+		cpuMetric,
+	})
+
+	// cpuMetric is of one core, of all processes together.
+	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }}
 
 	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps
 	// are how often one of a process's threads went to sleep. Subscribers are the mean of
@@ -90,18 +107,11 @@ var quantiles = []struct {
 	at  float64
 }{{"p50", 50}, {"p90", 90}, {"p99", 99}, {"p999", 99.9}}
 
-func latencyMetrics() []metric {
-	all := []metric{runsMetric}
+func timeMetrics() (all []metric) {
 	for _, q := range quantiles {
 		all = append(all, metric{q.key + "_us", asQuantile, func(o *outcome) float64 { return micros(o.late.ValueAtQuantile(q.at)) }})
 	}
-	return append(append(all,
-		metric{"max_us", asPeak, func(o *outcome) float64 { return micros(o.late.Max()) }},
-		metric{"messages", asSum, func(o *outcome) float64 { return float64(o.late.TotalCount()) }}, // measured
-		metric{"msgs_per_s", asSpread, (*outcome).msgsPerS},
-		// Of one core, of all processes together.
-		metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }},
-	), lossMetrics...)
+	return append(all, metric{"max_us", asPeak, func(o *outcome) float64 { return micros(o.late.Max()) }})
 }
 
 // rows are a contestant's figures.

@@ -18,16 +18,13 @@ type outcome struct {
 }
 
 // decode reads the histograms of the reports.
-func (o *outcome) decode() error {
+func (o *outcome) decode() {
 	o.late = worker.NewHistogram()
-	for i := range o.subs {
-		h, err := worker.DecodeHistogram(o.subs[i].Latency)
-		if err != nil {
-			return err
+	for _, r := range append([]worker.Report{o.pub}, o.subs...) {
+		if r.Latency != nil {
+			o.late.Merge(hdrhistogram.Import(r.Latency))
 		}
-		o.late.Merge(h)
 	}
-	return nil
 }
 
 // due is how many messages a subscriber was to get: those on the topics that it takes.
@@ -74,6 +71,9 @@ func (o *outcome) checkTopics(subscriber int, s *worker.Report) error {
 // with its content; and whether Fanfare's subscribers know of all that they
 // lack.
 func (o *outcome) check() error {
+	if o.spec.Load == worker.LoadRequest {
+		return o.checkRequests()
+	}
 	for i, s := range o.subs {
 		who := fmt.Sprintf("%s, subscriber %d", o.spec.Contender, i+1)
 		switch {
@@ -89,6 +89,19 @@ func (o *outcome) check() error {
 		}
 		if err := o.checkTopics(i, &s); err != nil {
 			return fmt.Errorf("%s: %w", who, err)
+		}
+	}
+	return nil
+}
+
+// checkRequests says whether all requests were answered, and each executed once by each.
+func (o *outcome) checkRequests() error {
+	if o.pub.Bad > 0 {
+		return fmt.Errorf("%s: %d of %d requests were not answered; the first: %s", o.spec.Contender, o.pub.Bad, o.spec.Requests, o.pub.Fault)
+	}
+	for i, s := range o.subs {
+		if s.Bad > 0 {
+			return fmt.Errorf("%s, responder %d: executed %d requests again; the first: %s", o.spec.Contender, i+1, s.Bad, s.Fault)
 		}
 	}
 	return nil

@@ -31,6 +31,9 @@ type Bench struct {
 // what was lost is repaired.
 const runGrace = 60 * time.Second
 
+// requestGrace is what a request may take on average.
+const requestGrace = 10 * time.Millisecond
+
 // spec is what all contestants are told.
 func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	port, err := freePort()
@@ -43,10 +46,7 @@ func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	}
 	s := worker.Spec{
 		Contender: c.contender, URL: fabric, Legs: b.Legs, Topic: "bench.load", Address: baselineGroup(port), Sockets: b.Sockets,
-		Load: load, Traffic: b.Traffic, Shape: b.Shape, Seed: uint64(b.Seed),
-	}
-	if b.Loss > 0 {
-		s.Faults = fmt.Sprintf("loss=%g,seed=%d", b.Loss, b.Seed)
+		Load: load, Traffic: b.Traffic, Shape: b.Shape, Loss: b.Loss, Seed: uint64(b.Seed),
 	}
 	if b.Profile != "" {
 		s.Profile = filepath.Join(b.Profile, c.key)
@@ -87,6 +87,9 @@ func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outco
 		return nil, err
 	}
 	limit := time.Duration(spec.Seconds*float64(time.Second)) + runGrace
+	if load == worker.LoadRequest {
+		limit = time.Duration(spec.Requests)*requestGrace + runGrace
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, worker.ErrTimeout)
 	defer cancel()
 	o := &outcome{spec: spec}
@@ -98,10 +101,8 @@ func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outco
 	if err != nil {
 		return nil, err
 	}
-	if load == worker.LoadPaced {
-		if err := o.decode(); err != nil {
-			return nil, err
-		}
+	if load == worker.LoadPaced || load == worker.LoadRequest {
+		o.decode()
 	}
 	return o, o.check()
 }
@@ -172,7 +173,7 @@ func (b *Bench) runApart(ctx context.Context, o *outcome) error {
 			return err
 		}
 	}
-	pub, err := start(worker.RolePublish, 0)
+	pub, err := start(worker.RolePublish, o.spec.Subs)
 	if err != nil {
 		return err
 	}

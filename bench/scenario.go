@@ -8,10 +8,12 @@ import (
 )
 
 // Scenarios are the names of what can be measured.
-func Scenarios() []string { return []string{"throughput", "latency", "loss", "idle", "aims"} }
+func Scenarios() []string {
+	return []string{"throughput", "latency", "loss", "idle", "request", "aims"}
+}
 
 // loads are those of scenarios that are one contest.
-var loads = map[string]worker.Load{"throughput": worker.LoadFull, "latency": worker.LoadPaced, "idle": worker.LoadIdle}
+var loads = map[string]worker.Load{"throughput": worker.LoadFull, "latency": worker.LoadPaced, "idle": worker.LoadIdle, "request": worker.LoadRequest}
 
 // Run measures a scenario. When it fails or ctx ends, with its cause as the error, the
 // result is what was measured before, and says that it is incomplete; it is nil if there

@@ -68,7 +68,7 @@ func Defaults(transport string) Settings {
 		Sockets: worker.Sockets{Interface: sys.LoopbackName(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
 		Traffic: worker.Traffic{
 			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
-			Rate: 50000,
+			Rate: 50000, Requests: 10_000,
 		},
 		Shape: worker.Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},
 	}
@@ -90,6 +90,7 @@ const (
 	maxGoroutines = 64
 	maxBuses      = 64 // pubsub.Config.MaxPublishers, by default
 	maxBatch      = 1024
+	maxRequests   = 10_000_000
 )
 
 // socketMTU is the size of the datagrams of baselines that have sockets: that of our packets, or beside packets that
@@ -108,6 +109,9 @@ func (s *Settings) InProcess() bool { return s.Transport == "mem" || s.Transport
 func (s *Settings) Check(scenario string, known worker.Contenders) error {
 	if err := cmp.Or(s.checkRanges(), s.checkTogether(), s.checkFabric()); err != nil {
 		return err
+	}
+	if scenario == "request" && s.InProcess() {
+		return fmt.Errorf("%s:// does not leave the process, and responders are processes of their own: use udp, shm or roce", s.Transport)
 	}
 	for _, b := range s.Baselines {
 		if err := s.CheckBaseline(scenario, b, known); err != nil {
@@ -145,7 +149,7 @@ func (s *Settings) checkRanges() error {
 		within("-size", s.Size, worker.MinSize, 16<<20), within("-mtu", s.MTU, minMTU, mtu), within("-subs", s.Subs, 1, 256),
 		within("-runs", s.Runs, 1, 1000), within("-seconds", s.Seconds, 0.05, 3600), within("-rate", s.Rate, 1, maxRate),
 		within("-rcvbuf", s.RecvBuf, 1<<12, maxBuffer), within("-sndbuf", s.SendBuf, 1<<12, maxBuffer), within("-target", s.Target, 0, 1000),
-		within("-topics", s.Topics, 1, maxTopics), within("-goroutines", s.Goroutines, 1, maxGoroutines), within("-pubs", s.Buses, 1, maxBuses),
+		within("-topics", s.Topics, 1, maxTopics), within("-requests", s.Requests, 1, maxRequests), within("-goroutines", s.Goroutines, 1, maxGoroutines), within("-pubs", s.Buses, 1, maxBuses),
 		within("-extra-subscriptions", s.Extra, 0, maxTopics))
 }
 
@@ -199,7 +203,7 @@ func joined[T ~string](list []T) string {
 func (s *Settings) DefaultBaselines(scenario string) []string {
 	best := []string{contenders.Raw}
 	switch {
-	case scenario == "loss" || scenario == "idle":
+	case scenario == "loss" || scenario == "idle" || scenario == "request":
 		best = nil
 	case s.InProcess():
 		best = []string{contenders.Channel}
@@ -223,6 +227,12 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 	if !ok || name == contenders.Fanfare {
 		names := slices.DeleteFunc(known.Names(), func(n string) bool { return n == contenders.Fanfare })
 		return fmt.Errorf("baseline %q is not one of %s", name, strings.Join(names, ", "))
+	}
+	if scenario == "request" {
+		if _, ok := made().(worker.Requester); !ok {
+			return fmt.Errorf("baseline %s has no requests", name)
+		}
+		return nil
 	}
 	if flag := s.unsupported(name, made()); flag != "" {
 		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, flag)

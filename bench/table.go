@@ -58,18 +58,25 @@ var (
 		sideTime("subscribers ns/msg", "subscriber"),
 	}, lastColumns)
 
-	lateColumns = []column{
+	timeColumns = []column{
 		figure("p50", "p50_us", "%.1f", 1), figure("p90", "p90_us", "%.1f", 1), figure("p99", "p99_us", "%.1f", 1),
 		figure("p99.9", "p999_us", "%.1f", 1), figure("max", "max_us", "%.1f", 1),
+	}
+	ratioColumn = column{"ours is, p50, p99, p99.9", false, func(p *Point, who string) string {
+		if !p.Ratio("p50_" + who).Has() {
+			return ""
+		}
+		return fmt.Sprintf("%.2f, %.2f, %.2f", p.Ratio("p50_"+who).Value, p.Ratio("p99_"+who).Value, p.Ratio("p999_"+who).Value)
+	}}
+	lateColumns = join(timeColumns, []column{
 		{"msgs/s", false, func(p *Point, who string) string { return Short(p.Rate(who)) }},
 		figure("lost", "lost", "%.0f", 1), figure("CPU %", "cpu_percent", "%.0f", 1),
-		{"ours is, p50, p99, p99.9", false, func(p *Point, who string) string {
-			if !p.Ratio("p50_" + who).Has() {
-				return ""
-			}
-			return fmt.Sprintf("%.2f, %.2f, %.2f", p.Ratio("p50_"+who).Value, p.Ratio("p99_"+who).Value, p.Ratio("p999_"+who).Value)
-		}},
-	}
+		ratioColumn,
+	})
+	requestColumns = join(timeColumns, []column{
+		figure("requests/s", "requests_per_s", "%.0f", 1), figure("answered", "answered", "%.0f", 1), figure("replies", "replies", "%.0f", 1),
+		figure("executed", "executed", "%.0f", 1), figure("CPU %", "cpu_percent", "%.0f", 1), ratioColumn,
+	})
 )
 
 // sideTime is a column of the processor time that a side takes for a message, in nanoseconds.
@@ -139,8 +146,11 @@ func (r *Result) Tables(page bool) []Table {
 	for i := range r.Points {
 		p := &r.Points[i]
 		head, columns := "", fullColumns
-		if r.Scenario == "latency" {
+		switch r.Scenario {
+		case "latency":
 			head, columns = "late, µs", lateColumns
+		case "request":
+			head, columns = "answered after, µs", requestColumns
 		}
 		t := tableOf(head, columns, page)
 		t.Rows = p.cells(columns, page)

@@ -67,6 +67,12 @@ func (r *Result) Lead() string {
 		return fmt.Sprintf("%d bytes, MTU %d, %s%s", s.Size, s.MTU, s.cast(), loss)
 	case "latency":
 		return fmt.Sprintf("%d bytes, %s messages/s, %swait %s, %s", s.Size, Short(s.Rate), s.cast(), s.Wait, loss)
+	case "request":
+		waits := "the first reply"
+		if s.AllReplies {
+			waits = "all replies"
+		}
+		return fmt.Sprintf("%d requests of %d bytes from %d goroutines to %d responders, until %s, loss %g %%, runs: %d", s.Requests, s.Size, s.Goroutines, s.Subs, waits, 100*s.Loss, s.Runs)
 	case "idle":
 		return fmt.Sprintf("no traffic, %s, %s", s.audience(), r.duration())
 	}

@@ -13,7 +13,7 @@ import (
 
 // Subscribe implements worker.Contender.
 func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
-	bus, err := openBus(ctx, r, r.Spec.Wait, r.Spec.Faults)
+	bus, err := openBus(ctx, r, r.Spec.Wait, r.Spec.Faults())
 	if err != nil {
 		return err
 	}

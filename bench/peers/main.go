@@ -24,7 +24,6 @@ import (
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
-	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
@@ -33,7 +32,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(ctx, os.Stdin, os.Stdout, all()))
 	}
-	if err := command(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		var usage usageError
 		var sig stopped
@@ -85,6 +84,7 @@ Examples:
   go run . throughput -topics 1000 -peers nats -target 5
   go run . throughput -topics 1000 -order zipf -peers nats
   go run . latency -rate 50000 -html peers.html
+  go run . request -subs 3 -all-replies
 `
 
 // peers is what the command line says.
@@ -94,17 +94,6 @@ type peers struct {
 	with     string // -peers
 	json     bool
 	html     string
-}
-
-// command runs what the command line asks for.
-func command(ctx context.Context, args []string) error {
-	switch {
-	case len(args) == 2 && args[0] == requests.Command:
-		return requests.Serve(ctx, args[1], askers, os.Stdin, os.Stdout)
-	case len(args) > 0 && args[0] == "request":
-		return request(ctx, args[1:])
-	}
-	return run(ctx, args)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -141,10 +130,14 @@ func (p *peers) register(fs *flag.FlagSet) {
 		return err
 	})
 	fs.IntVar(&p.Size, "size", p.Size, "`bytes` in a message")
-	fs.IntVar(&p.Subs, "subs", p.Subs, "subscriber processes")
+	fs.IntVar(&p.Subs, "subs", p.Subs, "subscriber processes; of request, which has three by default, responders")
 	fs.IntVar(&p.Runs, "runs", p.Runs, "runs of each")
 	fs.Float64Var(&p.Seconds, "seconds", p.Seconds, "length of a run")
 	fs.Float64Var(&p.Rate, "rate", p.Rate, "messages a second of latency")
+	fs.IntVar(&p.Requests, "requests", p.Requests, "requests of a run of request")
+	fs.IntVar(&p.Goroutines, "goroutines", p.Goroutines, "goroutines that ask, in request, each one request after the other")
+	fs.BoolVar(&p.AllReplies, "all-replies", false, "wait for the replies of all responders, in request, and not for the first")
+	fs.Float64Var(&p.Loss, "loss", 0, "share of packets lost at each end of Fanfare's: 0.01 is 1 %. Others lose none")
 	fs.IntVar(&p.Topics, "topics", p.Topics, "topics that the publisher goes through, of NATS as many subjects")
 	fs.Func("order", "how it goes through them: round, zipf or bursts; default round", func(text string) error {
 		p.Order = worker.Order(text)
@@ -155,7 +148,7 @@ func (p *peers) register(fs *flag.FlagSet) {
 	fs.BoolVar(&p.json, "json", false, "print the result as one JSON object")
 	fs.StringVar(&p.html, "html", "", "write a report with plots to `file`")
 	fs.Usage = func() {
-		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency\n       go run . request [flags]    (go run . request -h says more)")
+		fmt.Fprintln(fs.Output(), "Usage: go run . [flags] throughput|latency|request")
 		fs.PrintDefaults()
 		fmt.Fprint(fs.Output(), examples)
 	}
@@ -163,6 +156,11 @@ func (p *peers) register(fs *flag.FlagSet) {
 
 // check completes the settings, and says what is wrong with them by themselves.
 func (p *peers) check(fs *flag.FlagSet) error {
+	subs := false
+	fs.Visit(func(f *flag.Flag) { subs = subs || f.Name == "subs" })
+	if p.scenario == "request" && !subs {
+		p.Subs = 3
+	}
 	if p.MTU == 0 {
 		p.MTU = bench.Defaults(p.Transport).MTU
 	}
@@ -208,6 +206,8 @@ func checkMeaning(fs *flag.FlagSet, scenario string, s *bench.Settings) (err err
 			err = errors.New("-order would change nothing with one topic: give -topics too")
 		case f.Name == "target" && scenario != "throughput":
 			err = fmt.Errorf("-target would change nothing in %s: leave it out", scenario)
+		case slices.Contains([]string{"requests", "goroutines", "all-replies"}, f.Name) && scenario != "request":
+			err = fmt.Errorf("-%s is of request alone: leave it out", f.Name)
 		case f.Name == "rate" && scenario != "latency":
 			err = fmt.Errorf("-rate would change nothing in %s: leave it out", scenario)
 		}
@@ -229,7 +229,7 @@ func (p *peers) parse(fs *flag.FlagSet, args []string) error {
 		}
 		p.scenario, args = fs.Arg(0), fs.Args()[1:]
 	}
-	if p.scenario != "throughput" && p.scenario != "latency" {
+	if !slices.Contains([]string{"throughput", "latency", "request"}, p.scenario) {
 		return errors.New("give a scenario: throughput, latency or request")
 	}
 	return nil

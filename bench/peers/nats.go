@@ -104,3 +104,60 @@ func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
 	}
 	return nil
 }
+
+// Respond implements worker.Requester.
+func (natsPeer) Respond(ctx context.Context, r *worker.Run) error {
+	c, err := nats.Connect(r.Spec.Broker)
+	if err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	defer c.Close()
+	in := worker.NewResponder()
+	_, err = c.Subscribe(r.Spec.Topic, func(m *nats.Msg) {
+		in.Executed(m.Data)
+		m.Respond(m.Data)
+	})
+	if err == nil {
+		err = c.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("nats: subscribe: %w", err)
+	}
+	return in.Wait(ctx, r, nil)
+}
+
+// Ask implements worker.Requester. NATS takes the first reply for all: more are taken from an
+// inbox.
+func (natsPeer) Ask(ctx context.Context, r *worker.Run) error {
+	c, err := nats.Connect(r.Spec.Broker)
+	if err != nil {
+		return fmt.Errorf("nats: %w", err)
+	}
+	defer c.Close()
+	r.Ready("")
+	if !r.Spec.AllReplies {
+		return r.Requests(ctx, func(ctx context.Context, msg []byte) (int, error) {
+			if _, err := c.RequestWithContext(ctx, r.Spec.Topic, msg); err != nil {
+				return 0, err
+			}
+			return 1, nil
+		})
+	}
+	return r.Requests(ctx, func(ctx context.Context, msg []byte) (int, error) {
+		inbox := c.NewInbox()
+		sub, err := c.SubscribeSync(inbox)
+		if err != nil {
+			return 0, err
+		}
+		defer sub.Unsubscribe()
+		if err := c.PublishRequest(r.Spec.Topic, inbox, msg); err != nil {
+			return 0, err
+		}
+		for n := range r.Spec.Subs {
+			if _, err := sub.NextMsgWithContext(ctx); err != nil {
+				return n, err
+			}
+		}
+		return r.Spec.Subs, nil
+	})
+}

@@ -3,17 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench"
-	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
-	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // TestMain makes the test's program a worker, too.
@@ -21,34 +17,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(context.Background(), os.Stdin, os.Stdout, all()))
 	}
-	if len(os.Args) == 3 && os.Args[1] == requests.Command {
-		if err := command(context.Background(), os.Args[1:]); err != nil {
-			panic(err)
-		}
-		os.Exit(0)
-	}
 	os.Exit(m.Run())
-}
-
-// url has a port that no other test has.
-func url(t *testing.T) string {
-	return fmt.Sprintf("udp://239.20.0.0/16?iface=lo&port=%d", testenv.Port(t))
-}
-
-// Requests of each are answered by all who hear them, and wrong flags are said.
-func TestRequests(t *testing.T) {
-	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-all", "-loss", "0.01", "-t", url(t)}); err != nil {
-		t.Error(err)
-	}
-	if err := command(t.Context(), []string{"request", "-n", "50", "-runs", "1", "-t", url(t)}); err != nil {
-		t.Error(err)
-	}
-	for _, args := range [][]string{{"request", "fast"}, {"request", "-loss", "1"}, {"request", "-size", "3"}} {
-		var usage usageError
-		if err := command(t.Context(), args); !errors.As(err, &usage) {
-			t.Errorf("%v: %v", args, err)
-		}
-	}
 }
 
 // Each peer carries messages under both loads, and all are checked.
@@ -109,6 +78,15 @@ func TestTopics(t *testing.T) {
 	}
 }
 
+// Requests are answered by all who hear them, of each that has them.
+func TestRequests(t *testing.T) {
+	for _, args := range []string{"-all-replies -loss 0.01", "-subs 1 -goroutines 2"} {
+		if err := run(t.Context(), strings.Fields("request -requests 50 -runs 1 "+args)); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
 func TestWrongUsage(t *testing.T) {
 	for args, says := range map[string]string{
 		"":                            "give a scenario",
@@ -127,6 +105,8 @@ func TestWrongUsage(t *testing.T) {
 		"throughput -order zipf":             "give -topics too",
 		"throughput -topics 8 -peers naive":  "naive does not support -topics",
 		"latency -target 5":                  "-target would change nothing in latency",
+		"request -peers naive":               "naive has no requests",
+		"throughput -requests 5":             "-requests is of request alone",
 		"throughput -rate 5":                 "-rate would change nothing in throughput",
 		"throughput -peers none -target 5":   "name one",
 	} {

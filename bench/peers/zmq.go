@@ -157,9 +157,7 @@ func (zmqPeer) finish(ctx context.Context, r *worker.Run, cmd *exec.Cmd, lines *
 	}
 	rep.Usage.User, rep.Usage.System = cmd.ProcessState.UserTime().Seconds(), cmd.ProcessState.SystemTime().Seconds()
 	if r.Spec.Load == worker.LoadPaced {
-		if rep.Latency, err = worker.EncodeLatencies(late); err != nil {
-			return err
-		}
+		rep.Latency = worker.Latencies(late)
 	}
 	r.Foreign(rep)
 	return nil

@@ -79,7 +79,7 @@ func Write(w io.Writer, result *bench.Result) error {
 
 // titles are those of sections, by scenario.
 var titles = map[string]string{
-	"throughput": "Throughput", "latency": "Latency", "idle": "Idle", "loss": "Loss",
+	"throughput": "Throughput", "latency": "Latency", "idle": "Idle", "request": "Requests", "loss": "Loss",
 }
 
 func sectionOf(r *bench.Result) section {
@@ -97,11 +97,13 @@ func sectionOf(r *bench.Result) section {
 				s.Facts = append(s.Facts, fact{ratio(x.Value), "of " + key})
 			}
 		}
-	case "latency":
+	case "latency", "request":
 		if r.Settings.Loss > 0 {
 			s.Title += fmt.Sprintf(", %g %% loss", 100*r.Settings.Loss)
 		}
-		s.Lead += ". Open loop: time counts from when a message was due"
+		if r.Scenario == "latency" {
+			s.Lead += ". Open loop: time counts from when a message was due"
+		}
 		for _, q := range []string{"p50", "p99", "p999"} {
 			if late := p.Row(ours, q+"_us"); late.Has() {
 				s.Facts = append(s.Facts, fact{micros(late.Value), strings.Replace(q, "999", "99.9", 1)})

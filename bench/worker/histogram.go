@@ -22,22 +22,12 @@ func record(h *hdrhistogram.Histogram, ns int64) {
 	h.RecordValue(min(max(ns, histogramLow), histogramHigh))
 }
 
-// EncodeLatencies makes a Report's histogram of single values in nanoseconds. Package
-// bench/peers, a module of its own, needs it.
-func EncodeLatencies(ns []int64) (string, error) {
+// Latencies makes a Report's histogram of single values in nanoseconds. Package bench/peers, a
+// module of its own, needs it.
+func Latencies(ns []int64) *hdrhistogram.Snapshot {
 	h := NewHistogram()
 	for _, v := range ns {
 		record(h, v)
 	}
-	return encodeHistogram(h)
-}
-
-func encodeHistogram(h *hdrhistogram.Histogram) (string, error) {
-	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
-	return string(b), err
-}
-
-// DecodeHistogram reads a histogram of a Report.
-func DecodeHistogram(text string) (*hdrhistogram.Histogram, error) {
-	return hdrhistogram.Decode([]byte(text))
+	return h.Export()
 }

@@ -111,12 +111,20 @@ func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) chan struct{} {
 
 func run(ctx context.Context, spec Spec, c Contender, stopped chan struct{}, say func(message)) ([]Report, error) {
 	r := newRun(spec, stopped, say)
+	publish, subscribe := c.Publish, c.Subscribe
+	if spec.Load == LoadRequest {
+		q, ok := c.(Requester)
+		if !ok {
+			return nil, fmt.Errorf("contender %s has no requests", spec.Contender)
+		}
+		publish, subscribe = q.Ask, q.Respond
+	}
 	var err error
 	switch spec.Role {
 	case RolePublish:
-		err = c.Publish(ctx, r)
+		err = publish(ctx, r)
 	case RoleSubscribe:
-		err = c.Subscribe(ctx, r)
+		err = subscribe(ctx, r)
 	case RoleBoth:
 		return runBoth(ctx, spec, c, say)
 	case RoleBroker:
@@ -134,7 +142,7 @@ func run(ctx context.Context, spec Spec, c Contender, stopped chan struct{}, say
 	if err != nil {
 		return nil, err
 	}
-	return r.reports()
+	return r.reports(), nil
 }
 
 // runBoth runs the subscribers and, when they are ready, the publisher, all in
@@ -174,14 +182,7 @@ func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]
 	if err != nil {
 		return nil, err
 	}
-	reports, err := pub.reports()
-	if err != nil {
-		return nil, err
-	}
-	subs, err := sub.reports()
-	if err != nil {
-		return nil, err
-	}
+	subs := sub.reports()
 	subs[0].Usage = Usage{} // the process's is told by the publisher
-	return append(reports, subs...), nil
+	return append(pub.reports(), subs...), nil
 }

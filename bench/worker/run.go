@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -144,12 +143,12 @@ func (r *Run) warmUp() uint64 {
 
 // reports collects what the side has measured: one report each receiver, or
 // the publisher's.
-func (r *Run) reports() ([]Report, error) {
+func (r *Run) reports() []Report {
 	if r.foreign != nil {
-		return r.foreign, nil
+		return r.foreign
 	}
 	if len(r.receivers) == 0 || r.Spec.Load == LoadIdle {
-		return []Report{r.report}, nil
+		return []Report{r.report}
 	}
 	r.finishUsage()
 	var all []Report
@@ -160,14 +159,11 @@ func (r *Run) reports() ([]Report, error) {
 		}
 		v.report(&rep)
 		if v.latency != nil {
-			var err error
-			if rep.Latency, err = encodeHistogram(v.latency); err != nil {
-				return nil, fmt.Errorf("encode histogram: %w", err)
-			}
+			rep.Latency = v.latency.Export()
 		}
 		all = append(all, rep)
 	}
-	return all, nil
+	return all
 }
 
 // checker checks the messages of a subscriber: Check, or where Spec.Many TopicCheck.

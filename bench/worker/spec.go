@@ -3,6 +3,8 @@ package worker
 import (
 	"fmt"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Role is what a worker does in a measurement.
@@ -26,7 +28,9 @@ type Load string
 const (
 	LoadFull  Load = "full"  // one after the other, for Seconds
 	LoadPaced Load = "paced" // Rate messages a second whatever happens: open loop
-	LoadIdle  Load = "idle"  // none, for Seconds
+	// LoadRequest: Requests, each when the one before is answered. Subscribers are responders.
+	LoadRequest Load = "request"
+	LoadIdle    Load = "idle" // none, for Seconds
 )
 
 // Wait is how a side waits for what comes next.
@@ -62,18 +66,18 @@ type Spec struct {
 	Sockets
 	Load Load `json:"load"`
 	Traffic
-	Index  int    `json:"index"`           // of the subscriber
-	Batch  int    `json:"batch,omitempty"` // messages that the publisher publishes in a call, a power of two; 0: one, by Publish
-	Faults string `json:"faults"`          // on what subscribers receive, as pubsub.Config.Faults
+	Index int `json:"index"`           // of the subscriber
+	Batch int `json:"batch,omitempty"` // messages that the publisher publishes in a call, a power of two; 0: one, by Publish
 	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
 	// means one of each, or none.
 	Shape
-	Wildcard bool   `json:"wildcard,omitempty"`  // a subscriber takes its topics by the pattern ">"
-	Sealed   bool   `json:"sealed,omitempty"`    // every packet, with a key that all know
-	Signed   bool   `json:"signed,omitempty"`    // every train, with a key that subscribers trust
-	Seed     uint64 `json:"seed"`                // of Order
-	Metrics  string `json:"metrics"`             // address to serve metrics at, empty: none
-	LookedAt bool   `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
+	Wildcard bool    `json:"wildcard,omitempty"`  // a subscriber takes its topics by the pattern ">"
+	Sealed   bool    `json:"sealed,omitempty"`    // every packet, with a key that all know
+	Signed   bool    `json:"signed,omitempty"`    // every train, with a key that subscribers trust
+	Loss     float64 `json:"loss,omitempty"`      // share of packets that each subscriber loses
+	Seed     uint64  `json:"seed"`                // of Loss and Order
+	Metrics  string  `json:"metrics"`             // address to serve metrics at, empty: none
+	LookedAt bool    `json:"looked_at,omitempty"` // it has a socket for others to look at its buses; else none
 	// Profile is what files with CPU profiles (runtime/pprof) begin with, empty:
 	// there are none. Role and process id are appended.
 	Profile string `json:"profile"`
@@ -96,6 +100,8 @@ type Traffic struct {
 	Wait          Wait    `json:"wait"`           // of subscribers
 	PublisherWait Wait    `json:"publisher_wait"` // of the publisher, for its next message
 	Rate          float64 `json:"rate"`           // messages a second, LoadPaced
+	Requests      int     `json:"requests"`       // LoadRequest
+	AllReplies    bool    `json:"all_replies"`    // a request waits for all responders
 	CheckAll      bool    `json:"check_all"`      // every byte of every message is checked
 }
 
@@ -115,6 +121,18 @@ func (s *Spec) Here() int {
 		return s.Subs
 	}
 	return 1
+}
+
+// Faults are those of what a side receives, as pubsub.Config.Faults has them.
+func (s *Spec) Faults() string {
+	if s.Loss == 0 {
+		return ""
+	}
+	seed := s.Seed
+	if s.Load == LoadRequest {
+		seed += uint64(s.Index) // each side loses packets of its own
+	}
+	return fmt.Sprintf("loss=%g,seed=%d", s.Loss, seed)
 }
 
 // duration is how long a load lasts.
@@ -170,14 +188,20 @@ type Report struct {
 	// Start and End are instants of the host's monotonic clock, in nanoseconds:
 	// of a publisher's first and last call, or a subscriber's first and last
 	// message. Where the last one is lost End is up to 1024 messages earlier.
-	Start int64 `json:"start"`
-	End   int64 `json:"end"`
-	Usage Usage `json:"usage"` // between Start and End, or a little more
-	// Latency is an HdrHistogram of nanoseconds, encoded (V2, compressed).
-	Latency string             `json:"latency,omitempty"`
-	Figures map[string]float64 `json:"figures,omitempty"` // the contender's own
+	Start   int64                  `json:"start"`
+	End     int64                  `json:"end"`
+	Usage   Usage                  `json:"usage"`             // between Start and End, or a little more
+	Latency *hdrhistogram.Snapshot `json:"latency,omitempty"` // in nanoseconds
+	Figures map[string]float64     `json:"figures,omitempty"` // the contender's own
 	// Topics are Messages by topic, and TopicsLost those that a subscriber was told
 	// of as lost; nil where there is one series of messages, or nothing was lost.
 	Topics     []uint64 `json:"topics,omitempty"`
 	TopicsLost []uint64 `json:"topics_lost,omitempty"`
+}
+
+// fault counts something that must not be.
+func (r *Report) fault(what string) {
+	if r.Bad++; r.Fault == "" {
+		r.Fault = what
+	}
 }

@@ -88,12 +88,11 @@ var packages = []struct {
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 1842, ""},
+	{"bench/worker", 1952, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
-	{"bench/requests", 336, "pubsub"},
-	{"bench/contenders", 1724, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 2830, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
-	{"bench/report", 340, "bench"},
+	{"bench/contenders", 1788, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench", 2889, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/report", 342, "bench"},
 
 	// The command.
 	{"cmd/fanfare/internal/faults", 4, ""},

@@ -24,9 +24,6 @@ type benchmark struct {
 	verify  checkMode
 	compare string
 
-	requests   int  // in request
-	allReplies bool // in request
-
 	e        *env
 	scenario string
 }
@@ -40,7 +37,7 @@ const (
 )
 
 func (b *benchmark) check(fs *flagSet, operands []string) error {
-	scenarios := strings.Join(append(bench.Scenarios(), requestScenario), ", ")
+	scenarios := strings.Join(bench.Scenarios(), ", ")
 	switch {
 	case len(operands) == 0:
 		return usagef("no scenario given: it is one of %s", scenarios)
@@ -50,7 +47,7 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 		return usagef("%q is no scenario: it is one of %s", operands[0], scenarios)
 	}
 	for _, name := range []string{"requests", "all-replies"} {
-		if fs.isSet(name) {
+		if fs.isSet(name) && operands[0] != "request" {
 			return usagef("-%s is of request alone: leave it out of %s", name, operands[0])
 		}
 	}

@@ -18,7 +18,7 @@ func benchCommand() command {
 		summary:  "measure throughput, latency and more, beside baselines",
 		usage:    []string{"fanfare bench [flags] SCENARIO"},
 		operand:  "SCENARIO",
-		operands: append(slices.Clone(scenarios), word{requestScenario, "round trips of requests: from the question to the first reply, or to all (-all-replies)"}),
+		operands: scenarios,
 		about: `Publisher and subscribers are processes of their own (mem and sim: goroutines of
 one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
 ratios are medians over neighbouring runs. Each run checks order and content. What
@@ -44,9 +44,6 @@ all without word of it.`,
 			b := &benchmark{Settings: bench.Defaults("udp")}
 			b.register(fs)
 			return func(ctx context.Context, e *env, operands []string) error {
-				if len(operands) > 0 && operands[0] == requestScenario {
-					return b.runRequests(ctx, e, fs, operands)
-				}
 				if err := b.check(fs, operands); err != nil {
 					return err
 				}
@@ -62,13 +59,15 @@ var scenarios = []word{
 	{"latency", "how late messages are at a steady rate: open loop, counted from when each was due"},
 	{"loss", "throughput with 0 to 30 % of the packets lost"},
 	{"idle", "what a bus costs that has nothing to do"},
+	{"request", "round trips of requests: from the question to the first reply, or to all (-all-replies)"},
 	{"aims", "what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside what a baseline did meanwhile. " +
 		"A quarter of an hour; MISSED is exit code 1"},
 }
 
 func (b *benchmark) register(fs *flagSet) {
 	b.registerLoad(fs)
-	b.registerRequests(fs)
+	intVar(fs, &b.Requests, "requests", b.Requests, "`N` requests, in request. Each subscriber, a process, answers each; -goroutines ask")
+	boolVar(fs, &b.AllReplies, "all-replies", "wait for the replies of all subscribers, in request, and not for the first")
 	b.registerRuns(fs)
 }
 
@@ -186,6 +185,7 @@ var meaningless = map[string][]string{
 	"latency":    {"target", "goroutines", "pubs"},
 	"loss":       {"loss", "baseline", "rate", "publisher-wait", "target"},
 	"idle":       {"size", "check", "baseline", "metrics", "top", "rate", "publisher-wait", "target"},
+	"request":    {"baseline", "metrics", "top", "rate", "publisher-wait", "target", "seconds", "check", "receive"},
 	"aims": {
 		"t", "transport", "mtu", "size", "subs", "loss", "baseline", "target", "receive", "wait", "publisher-wait", "rate", "metrics", "top",
 	},
@@ -204,7 +204,7 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
 		case slices.Contains(meaningless[b.scenario], f.Name):
 			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
-		case f.Name == "keys" && b.scenario == "loss":
+		case f.Name == "keys" && b.scenario == "loss", f.Name == "goroutines" && b.scenario == "request":
 		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
 			err = usagef("-%s is of throughput and latency alone%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
 		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "aims"}, b.scenario):

@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
-	"github.com/fanfaremq/fanfare/bench/requests"
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
@@ -128,13 +127,6 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	e := &env{stdin: stdin, stdout: stdout, console: newConsole(stderr, "fanfare")}
 	if len(args) > 0 && args[0] == worker.Command { // bench runs this program
 		return worker.Main(ctx, stdin, stdout, contenders.All())
-	}
-	if len(args) == 2 && args[0] == requests.Command {
-		if err := requests.Serve(ctx, args[1], askers, stdin, stdout); err != nil {
-			e.console.line("%s", plain(err))
-			return exitIncomplete
-		}
-		return exitOK
 	}
 	err := dispatch(ctx, e, args)
 	var usage *usageError
