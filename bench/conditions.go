@@ -21,7 +21,7 @@ type conditions struct {
 }
 
 func readConditions() conditions {
-	return conditions{processorSpeeds(), readStolen(), appendHandover(nil)}
+	return conditions{processorSpeeds(), readStolen(), handover()}
 }
 
 // judge writes what became of the host since before.

@@ -81,7 +81,7 @@ func freePort() (int, error) {
 
 // run measures a contestant once.
 func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outcome, error) {
-	b.handovers = appendHandover(b.handovers)
+	b.handovers = append(b.handovers, handover()...)
 	spec, err := b.spec(c, load)
 	if err != nil {
 		return nil, err

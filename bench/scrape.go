@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
@@ -29,44 +30,38 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 	}
 	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}
 	pages, snapshots, failed := 0, 0, errors.New("they were gone before")
-	look := func() {
-		for _, p := range all {
-			for _, address := range p.Metrics {
-				if err := read(client, "http://"+address+"/metrics"); err == nil {
-					pages++
-				} else {
-					failed = err
-				}
-			}
-		}
-		if o.spec.LookedAt {
-			n, err := snapshotsOf(all)
-			if snapshots += n; err != nil {
-				failed = err
-			}
+	count := func(to *int, n int, err error) {
+		if *to += n; err != nil {
+			failed = err
 		}
 	}
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
+	var done sync.WaitGroup
+	quit := make(chan struct{})
+	done.Go(func() {
 		for {
-			look()
+			for _, p := range all {
+				for _, address := range p.Metrics {
+					n, err := read(client, "http://"+address+"/metrics")
+					count(&pages, n, err)
+				}
+			}
+			if o.spec.LookedAt {
+				n, err := snapshotsOf(all)
+				count(&snapshots, n, err)
+			}
 			select {
 			case <-time.After(lookEvery):
 			case <-quit:
 				return
 			}
 		}
-	}()
+	})
 	return func() error {
 		close(quit)
-		<-done
+		done.Wait()
 		client.CloseIdleConnections()
-		switch {
-		case o.spec.Metrics != "" && pages == 0:
-			return fmt.Errorf("metrics are served, and none could be read (measure for longer with -seconds): %w", failed)
-		case o.spec.LookedAt && snapshots == 0:
-			return fmt.Errorf("workers have sockets, and no snapshot could be read (measure for longer with -seconds): %w", failed)
+		if o.spec.Metrics != "" && pages == 0 || o.spec.LookedAt && snapshots == 0 {
+			return fmt.Errorf("of workers that are looked at %d pages of metrics and %d snapshots could be read (measure for longer with -seconds): %w", pages, snapshots, failed)
 		}
 		return nil // a worker that has just ended is no fault
 	}
@@ -87,16 +82,18 @@ func snapshotsOf(workers []*worker.Process) (n int, err error) {
 	return n, err
 }
 
-// read reads one page.
-func read(client *http.Client, url string) error {
+// read reads one page, and returns how many those are.
+func read(client *http.Client, url string) (int, error) {
 	resp, err := client.Get(url)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, resp.Status)
+	if _, err = io.Copy(io.Discard, resp.Body); err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return 1, nil
 }

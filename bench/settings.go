@@ -237,7 +237,6 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 	if flag := s.unsupported(name, made()); flag != "" {
 		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, flag)
 	}
-	paced := scenario == "latency"
 	most, why := 16<<20, "" // bytes in a message
 	switch name {
 	case contenders.Raw:
@@ -248,8 +247,10 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 			return fmt.Errorf("baseline %s goes through many topics in throughput only", name)
 		case s.Topics > 1:
 			most, why = contenders.MaxRawTopical(s.socketMTU()), "has whole messages of many topics in a datagram"
-		case paced:
+		case scenario == "latency":
 			most, why = contenders.MaxRawPaced, "sends a datagram a message in "+scenario
+		default:
+			most, why = contenders.MaxRaw(s.socketMTU()), "has whole messages in a datagram"
 		}
 	case contenders.Naive:
 		if s.InProcess() {
@@ -260,9 +261,7 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		if s.Transport != "shm" || s.Topics > 1 {
 			return fmt.Errorf("baseline %s is for -transport shm and one topic", name)
 		}
-		if paced {
-			most, why = contenders.MaxRingPaced, "has a slot a message in "+scenario
-		}
+		most, why = contenders.MaxRing, "has whole messages in a block"
 	case contenders.UDP:
 		if s.InProcess() || s.Transport == "udp" {
 			return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: shm, roce", name)
@@ -271,8 +270,8 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		switch {
 		case !s.InProcess():
 			return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
-		case !slices.Contains(contenders.ChannelSizes(), s.Size):
-			return fmt.Errorf("baseline %s has messages of %v bytes, not of %d", name, contenders.ChannelSizes(), s.Size)
+		case s.Size != contenders.ChannelSize:
+			return fmt.Errorf("baseline %s has messages of %d bytes, not of %d", name, contenders.ChannelSize, s.Size)
 		}
 	}
 	if s.Size > most {

@@ -20,20 +20,14 @@ import (
 //
 // A datagram is
 //
-//	sequence (8 bytes) | kind (8) | 16 bytes of nothing, as room for a header
+//	sequence (8 bytes) | 24 bytes of nothing, as room for a header
 //
-// followed by messages, each behind its length (4 bytes). A message that is
-// larger than a datagram is sent in pieces of kind rawPiece, each behind its
-// own length, the message's, and where in the message it begins.
+// followed by messages, each behind its length (4 bytes).
 type raw struct{}
 
 const (
 	rawHeader = 32
 	rawLength = 4
-	rawFields = 12 // of a piece
-
-	rawWhole = 0 // kinds
-	rawPiece = 1
 
 	// rawTrain bounds a train: the IP length field, and the kernel's
 	// UDP_MAX_SEGMENTS, which older kernels have at 64.
@@ -128,10 +122,11 @@ func rawSendTo(fd int, b []byte, to *unix.SockaddrInet4) error {
 // publishTrains sends trains as large as the kernel takes.
 func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWriter) error {
 	seg := r.Spec.MTU
-	if seg < rawHeader+rawFields+worker.MinSize {
-		return fmt.Errorf("raw: datagrams of %d bytes are too small", seg)
+	each := w.fields() + w.size
+	if rawHeader+each > seg {
+		return fmt.Errorf("raw: %d bytes: %w", w.size, ErrTooLarge)
 	}
-	seg = w.datagram(seg)
+	seg = rawHeader + (seg-rawHeader)/each*each // none is left empty behind the messages
 	nseg := min(max(rawTrain/seg, 1), rawSegments)
 	slots := max(rawRing/seg, nseg)
 	ring, err := unix.Mmap(-1, 0, slots*seg, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
@@ -157,10 +152,7 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 		}
 		slot += nseg
 	}
-	last := w.last(ring[:seg])
-	if len(last) > 0 {
-		err = out.send(last)
-	}
+	err = out.send(w.last(ring[:seg]))
 	r.End(w.sent())
 	if w.topics != nil {
 		r.Published(w.topics.src)
@@ -222,8 +214,6 @@ type rawWriter struct {
 	topics *rawTopicWriter // in place of src where there are many
 	size   int
 	seq    uint64
-	msg    []byte // of which pieces remain
-	at     int    // where they begin
 }
 
 func newRawWriter(r *worker.Run) *rawWriter {
@@ -252,24 +242,10 @@ func (w *rawWriter) fields() int {
 	return rawLength
 }
 
-// datagram is how many bytes of at most so many one takes: none is left empty behind the messages.
-func (w *rawWriter) datagram(most int) int {
-	each := w.fields() + w.size
-	if n := (most - rawHeader) / each; n > 0 {
-		return rawHeader + n*each
-	}
-	return most // messages go in pieces
-}
-
 // packet fills one datagram.
 func (w *rawWriter) packet(p []byte) {
 	binary.LittleEndian.PutUint64(p, w.seq)
 	w.seq++
-	if w.topics == nil && rawHeader+rawLength+w.size > len(p) {
-		w.piece(p)
-		return
-	}
-	binary.LittleEndian.PutUint64(p[8:], rawWhole)
 	off := rawHeader
 	if w.topics != nil {
 		off += w.topics.fill(p[rawHeader:], w.size)
@@ -281,41 +257,13 @@ func (w *rawWriter) packet(p []byte) {
 	}
 }
 
-// piece fills a datagram with the next piece of a message.
-func (w *rawWriter) piece(p []byte) {
-	if w.msg == nil {
-		w.msg, w.at = w.src.Next(), 0
-	}
-	w.put(p)
-}
-
-func (w *rawWriter) put(p []byte) []byte {
-	n := min(len(w.msg)-w.at, len(p)-rawHeader-rawFields)
-	binary.LittleEndian.PutUint64(p[8:], rawPiece)
-	binary.LittleEndian.PutUint32(p[rawHeader:], uint32(n))
-	binary.LittleEndian.PutUint32(p[rawHeader+4:], uint32(len(w.msg)))
-	binary.LittleEndian.PutUint32(p[rawHeader+8:], uint32(w.at))
-	copy(p[rawHeader+rawFields:], w.msg[w.at:w.at+n])
-	if w.at += n; w.at == len(w.msg) {
-		w.msg = nil
-	}
-	return p[:rawHeader+rawFields+n]
-}
-
-// last returns a datagram with the message that is marked as the last one. One
-// in pieces has none: what has come until then is what counts.
+// last returns a datagram with the message that is marked as the last one.
 func (w *rawWriter) last(p []byte) []byte {
-	if rawHeader+w.fields()+w.size > len(p) {
-		return nil
-	}
 	binary.LittleEndian.PutUint64(p, w.seq)
-	binary.LittleEndian.PutUint64(p[8:], rawWhole)
+	w.seq++
 	if w.topics != nil {
-		w.seq++
 		return p[:rawHeader+w.topics.put(p[rawHeader:], w.topics.src.Last)]
 	}
 	binary.LittleEndian.PutUint32(p[rawHeader:], uint32(w.size))
-	n := copy(p[rawHeader+rawLength:], w.src.Last())
-	w.seq++
-	return p[:rawHeader+rawLength+n]
+	return p[:rawHeader+rawLength+copy(p[rawHeader+rawLength:], w.src.Last())]
 }

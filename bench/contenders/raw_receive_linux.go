@@ -30,7 +30,7 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	}
 	defer unix.Close(fd)
 	in := newRawBatch(fd)
-	p := &rawParser{v: r.Receiver(true), size: r.Spec.Size}
+	p := &rawParser{v: r.Receiver(true)}
 	if r.Spec.Many() {
 		p.topics = newRawTopicParser(r, p.v)
 	}
@@ -149,11 +149,7 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 type rawParser struct {
 	v       *worker.Receiver
 	topics  *rawTopicParser // where there are many
-	size    int
 	packets uint64
-	next    uint64 // sequence of the datagram that is awaited
-	whole   []byte // a message of which pieces have come
-	cut     bool   // a piece of it is lost
 }
 
 func (p *rawParser) train(b []byte, seg int) {
@@ -169,15 +165,8 @@ func (p *rawParser) train(b []byte, seg int) {
 			p.v.Bad(fmt.Sprintf("a datagram of %d bytes", len(d)))
 			continue
 		}
-		seq := binary.LittleEndian.Uint64(d)
-		p.cut = p.cut || seq != p.next
-		p.next = seq + 1
 		if p.topics != nil {
 			p.topics.messages(d[rawHeader:])
-			continue
-		}
-		if binary.LittleEndian.Uint64(d[8:]) == rawPiece {
-			p.piece(d)
 			continue
 		}
 		for off := rawHeader; off+rawLength <= len(d); {
@@ -193,32 +182,5 @@ func (p *rawParser) train(b []byte, seg int) {
 			}
 			off += n
 		}
-	}
-}
-
-// piece puts messages together. One that lacks a piece is lost, which the next
-// one's number tells.
-func (p *rawParser) piece(d []byte) {
-	if len(d) < rawHeader+rawFields {
-		return
-	}
-	n := int(binary.LittleEndian.Uint32(d[rawHeader:]))
-	total := int(binary.LittleEndian.Uint32(d[rawHeader+4:]))
-	at := int(binary.LittleEndian.Uint32(d[rawHeader+8:]))
-	d = d[rawHeader+rawFields:]
-	if n > len(d) || total != p.size {
-		p.v.Bad(fmt.Sprintf("a piece of %d bytes of a message of %d", n, total))
-		return
-	}
-	if at == 0 {
-		p.whole, p.cut = p.whole[:0], false
-	}
-	if p.cut || at != len(p.whole) || at+n > total {
-		p.cut = true
-		return
-	}
-	p.whole = append(p.whole, d[:n]...)
-	if len(p.whole) == total {
-		p.v.Message(p.whole)
 	}
 }

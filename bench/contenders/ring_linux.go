@@ -38,9 +38,8 @@ const (
 	ringBytes   = ringBegin + ringSlots*ringPitch
 )
 
-// MaxRingPaced is the largest message of Ring's where each has a slot of its own, in bytes:
-// not under full load.
-const MaxRingPaced = ringBlock - rawHeader - rawLength
+// MaxRing is the largest message of Ring's, in bytes.
+const MaxRing = ringBlock - rawHeader - rawLength
 
 // openRing maps the ring of a run, which the first reader makes.
 func openRing(address string) (mem []byte, path string, err error) {
@@ -139,7 +138,6 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 				return err
 			}
 			binary.LittleEndian.PutUint64(b, w.next)
-			binary.LittleEndian.PutUint64(b[8:], rawWhole)
 			binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
 			w.publish(rawHeader + rawLength + copy(b[rawHeader+rawLength:], msg))
 			return nil
@@ -160,9 +158,7 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 	if err != nil {
 		return err
 	}
-	if last := fill.last(b); len(last) > 0 {
-		w.publish(len(last))
-	}
+	w.publish(len(fill.last(b)))
 	r.End(fill.sent())
 	return context.Cause(ctx)
 }
@@ -180,7 +176,7 @@ func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
 		return errors.New("ring: too many readers")
 	}
 	written, cursor := ringWord(mem, 0), ringWord(mem, ringCursors+me)
-	p := &rawParser{v: r.Receiver(true), size: r.Spec.Size}
+	p := &rawParser{v: r.Receiver(true)}
 	r.Ready("")
 	next, over, park := uint64(0), false, r.Spec.Wait == worker.WaitPark
 	for looks := 1; !p.v.Done(); looks++ {

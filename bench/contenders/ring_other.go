@@ -12,8 +12,8 @@ import (
 // ring needs shared memory as Linux has it.
 type ring struct{}
 
-// MaxRingPaced is the largest message of Ring's where each has a slot of its own, in bytes.
-const MaxRingPaced = 65500
+// MaxRing is the largest message of Ring's, in bytes.
+const MaxRing = 65500
 
 var errNoRing = errors.New("ring: this baseline is for Linux, as shm:// is: leave it out of -baseline")
 

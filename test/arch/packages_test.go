@@ -90,8 +90,8 @@ var packages = []struct {
 	// The bench.
 	{"bench/worker", 1952, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
-	{"bench/contenders", 1788, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 2889, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/contenders", 1655, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench", 2868, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 342, "bench"},
 
 	// The command.
