@@ -108,7 +108,6 @@ func (b *Bench) aimsSteps() []aimsStep {
 			j.least("64 bytes, of raw", p.Ratio("raw").Value, 0.7, "", p.rawText())
 			j.least("64 bytes in batches, of raw", p.Ratio(keyBatches+"_raw").Value, 0.7, "", p.rateText(keyBatches))
 			j.least("64 bytes", j.ours, 55e6, perS, p.rawText())
-			j.least("concurrent publisher, of raw", p.Ratio("raw").Value, 0.3, "", "")
 			j.least("64 bytes, of naive", p.Ratio("naive").Value, 200, "", fmt.Sprintf("raw %.0f", ratio(p.Rate("raw"), p.Rate("naive"))))
 			j.most("allocations a message", p.Value(keyOurs, "allocs_per_msg"), 0, "", "")
 			j.most("publisher's memory", p.Value(keyOurs, "publisher_rss_bytes")/mebibyte, 64, "MiB", "")

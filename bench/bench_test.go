@@ -99,9 +99,9 @@ func TestLiarsAreFound(t *testing.T) {
 	b := newBench(t, "udp")
 	for how, says := range map[string]string{
 		"honest": "", "loses": "", // which says so
-		"swaps":   "message 101 came in place of message 100",
-		"repeats": "message 100 came again",
-		"spoils":  "message 128 has the wrong content",
+		"swaps":   "message 101 on topic bench.load came in place of message 100",
+		"repeats": "message 100 on topic bench.load came again",
+		"spoils":  "message 128 on topic bench.load has the wrong content",
 	} {
 		o, err := b.run(t.Context(), contestant{key: how, contender: how}, worker.LoadFull)
 		switch {

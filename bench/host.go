@@ -21,25 +21,16 @@ type Host struct {
 	Kernel     string `json:"kernel"`
 	Go         string `json:"go"`
 	Fanfare    string `json:"fanfare"`
-	// Limits on socket buffers, in bytes, which the kernel doubles for its own
-	// accounts (socket(7)). A process with CAP_NET_ADMIN may go beyond. Zero
-	// where the system does not tell.
-	ReceiveMax int `json:"rmem_max"`
-	SendMax    int `json:"wmem_max"`
 	// Load is how many processes wanted to run during the last minute before
 	// (proc_loadavg(5)): what else uses the machine.
 	Load float64 `json:"load_1m"`
-	// Speed is how many million messages of 64 bytes a processor makes, copies and
-	// checks in a second, in pieces of 5 ms before and after the scenario: always
-	// about as many where nobody else uses the processors.
-	Speed Spread `json:"speed_mmsg_per_s"`
 	// Handover is how many ns a line of the cache takes from one processor to another and back, measured before
 	// each run, and before and after the scenario. What two processes hand each other takes at least that long. It is several times as
 	// much where the processors share no cache: the kernel, or a hypervisor, may run the threads there. Zero where
-	// it is not known, as with one processor. Like Speed it is known in results of Bench.Run.
+	// it is not known, as with one processor, and before Bench.Run.
 	Handover Spread `json:"handover_ns"`
 	// Steal is the share of all processors' time that the hypervisor took during
-	// the scenario. Like Speed it is known in results of Bench.Run.
+	// the scenario.
 	Steal float64 `json:"steal_share"`
 }
 
@@ -49,8 +40,6 @@ func thisHost() Host {
 		Date: time.Now().UTC().Format(time.RFC3339), CPU: cpuModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: firstLine("/proc/sys/kernel/osrelease"), Go: runtime.Version(), Fanfare: "(devel)",
 	}
-	h.ReceiveMax, _ = strconv.Atoi(firstLine("/proc/sys/net/core/rmem_max"))
-	h.SendMax, _ = strconv.Atoi(firstLine("/proc/sys/net/core/wmem_max"))
 	first, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
 	h.Load, _ = strconv.ParseFloat(first, 64)
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -61,10 +50,6 @@ func thisHost() Host {
 
 // Doubts say what makes the host slower than it looks; none if nothing does.
 func (h Host) Doubts() (list []string) {
-	if slowest := h.Speed.Min / max(h.Speed.Max, 1e-9); h.Speed.Max > 0 && slowest < unsteady {
-		list = append(list, fmt.Sprintf("the processors' speed changes: the same work ran at %.2f to 1 of the best, median %.2f, as where others use the same cores: compare with the baselines only, over several runs",
-			slowest, h.Speed.Median/h.Speed.Max))
-	}
 	if h.Handover.Max > moved*h.Handover.Min {
 		list = append(list, fmt.Sprintf("a line of the cache took %.0f to %.0f ns from one processor to another and back, median %.0f, as where the kernel or a hypervisor moves what runs to processors that are nearer or further apart: compare with neighbouring runs only",
 			h.Handover.Min, h.Handover.Max, h.Handover.Median))
@@ -76,7 +61,6 @@ func (h Host) Doubts() (list []string) {
 }
 
 const (
-	unsteady   = 0.75
 	moved      = 2
 	muchStolen = 0.05
 )

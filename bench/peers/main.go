@@ -25,43 +25,23 @@ import (
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/outfile"
 )
 
 func main() {
-	ctx := untilSignal()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer cancel()
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(worker.Main(ctx, os.Stdin, os.Stdout, all()))
 	}
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		var usage usageError
-		var sig stopped
-		switch {
-		case errors.As(err, &usage):
+		if errors.As(err, &usage) {
 			os.Exit(2)
-		case errors.As(err, &sig):
-			os.Exit(128 + int(sig.Signal)) // as shells expect
 		}
 		os.Exit(1)
 	}
-}
-
-// stopped is why a context ended that a signal ended.
-type stopped struct{ syscall.Signal }
-
-func (s stopped) Error() string { return fmt.Sprintf("stopped: %v", s.Signal) }
-
-// untilSignal returns a context that a signal ends.
-func untilSignal() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	go func() { // for as long as the process lives
-		if sig, ok := (<-signals).(syscall.Signal); ok {
-			cancel(stopped{sig})
-		}
-	}()
-	return ctx
 }
 
 // all are Fanfare, its baselines and the peers.
@@ -182,20 +162,22 @@ func (p *peers) measure(ctx context.Context) error {
 	if err := b.Check(p.scenario, b.Contenders); err != nil {
 		return usageError{err}
 	}
-	write := func(*bench.Result) error { return nil }
+	var page *outfile.File
 	if p.html != "" {
-		page, err := report.Create(p.html)
-		if err != nil {
+		if page, err = outfile.Create(p.html, 0o666); err != nil {
 			return usageError{err}
 		}
 		defer page.Close()
-		write = page.Write
 	}
 	result, failed := b.Run(ctx, p.scenario)
 	if result == nil {
 		return failed
 	}
-	return errors.Join(failed, bench.Write(os.Stdout, result, p.json), write(result), result.Failed())
+	if page != nil {
+		text, err := report.Page(result)
+		failed = errors.Join(failed, err, page.Put(text))
+	}
+	return errors.Join(failed, bench.Write(os.Stdout, result, p.json), result.Failed())
 }
 
 // checkMeaning refuses flags that were given and would change nothing.

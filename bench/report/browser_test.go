@@ -44,10 +44,10 @@ var complaint = regexp.MustCompile(`(?m)^.*(:ERROR:CONSOLE|:CONSOLE.*(Uncaught|R
 func TestInBrowser(t *testing.T) {
 	testenv.Slow(t)
 	dom := open(t, "--dump-dom")
-	if n := strings.Count(dom, "<canvas"); n != 8 {
-		t.Errorf("%d charts are drawn, want 8", n)
+	if n := strings.Count(dom, "<canvas"); n != 2 {
+		t.Errorf("%d charts are drawn, want 2", n)
 	}
-	for _, want := range []string{`class="u-marker k0 d0"`, `class="u-marker k1 d1"`, "ours, MTU 1472", "percentile of messages"} {
+	for _, want := range []string{`class="u-marker k0 d0"`, `class="u-marker k1 d1"`, "percentile of messages"} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the drawn page lacks %s", want)
 		}

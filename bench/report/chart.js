@@ -62,18 +62,18 @@
     const u = new uPlot({
       ...size(),
       scales: {
-        x: { time: false, distr: c.xLog ? 3 : 1, range: limits(c.xLog, false) },
-        y: { distr: c.yLog ? 3 : 1, range: limits(c.yLog, true) },
+        x: { time: false, distr: c.oneIn ? 3 : 1, range: limits(c.oneIn, false) },
+        y: { distr: c.oneIn ? 3 : 1, range: limits(c.oneIn, true) },
       },
       axes: [
-        axis(c.xLog, named.size ? { splits: inside, values: apart } : {}),
-        axis(c.yLog, { size: 52 }),
+        axis(c.oneIn, named.size ? { splits: inside, values: apart } : {}),
+        axis(c.oneIn, { size: 52 }),
       ],
       series: [
         { label: c.x, value: (u, x) => (x == null ? "–" : where(x)) },
         ...c.lines.map((l) => ({
           label: l.name, stroke: () => colour("--c" + l.colour), width: 2, dash: dashes[l.dashes], spanGaps: true,
-          points: { show: c.marks, size: 6, fill: () => colour("--c" + l.colour) }, value: (u, y) => (y == null ? "–" : short(y)),
+          points: { show: !c.oneIn, size: 6, fill: () => colour("--c" + l.colour) }, value: (u, y) => (y == null ? "–" : short(y)),
         })),
       ],
       cursor: { drag: { x: false, y: false } },

@@ -42,11 +42,8 @@ type chart struct {
 	Lines []line `json:"lines"`
 	// Ticks are those of the horizontal axis; none: as the axis likes.
 	Ticks []tick `json:"ticks,omitempty"`
-	// Logarithmic axes: only what is above zero is drawn.
-	XLog  bool `json:"xLog"`
-	YLog  bool `json:"yLog"`
-	Marks bool `json:"marks"` // at each point
-	// OneIn: the horizontal axis has 1 in x messages, and is read as a percentile.
+	// OneIn: the horizontal axis has 1 in x messages, and is read as a percentile; both axes are
+	// logarithmic, and have only what is above zero. Otherwise each point has a mark.
 	OneIn bool `json:"oneIn"`
 }
 
@@ -83,7 +80,7 @@ func (c *chart) add(name string, colour, dash int, x, y float64) {
 		i = len(c.Lines)
 		c.Lines = append(c.Lines, line{Name: name, Colour: colour % colours, Dashes: dash % dashes, X: []float64{}, Y: []float64{}})
 	}
-	if c.XLog && x <= 0 || c.YLog && y <= 0 {
+	if c.OneIn && (x <= 0 || y <= 0) {
 		return
 	}
 	c.Lines[i].X, c.Lines[i].Y = append(c.Lines[i].X, x), append(c.Lines[i].Y, y)
@@ -94,7 +91,7 @@ const ours = "ours"
 // percentileChart shows how late how many messages are: each step to the right
 // is ten times rarer.
 func percentileChart(title string, p *bench.Point) *chart {
-	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", XLog: true, YLog: true, OneIn: true}
+	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", OneIn: true}
 	most := 1.0
 	for i, key := range p.Keys() {
 		dash := 0
@@ -125,7 +122,7 @@ func percentileName(x float64) string {
 
 // lossChart shows how much of the lossless throughput is left.
 func lossChart(r *bench.Result) *chart {
-	c := &chart{Title: "Throughput by loss", X: "% of packets lost", Y: "% of the lossless throughput", Marks: true}
+	c := &chart{Title: "Throughput by loss", X: "% of packets lost", Y: "% of the lossless throughput"}
 	for i := range r.Points {
 		p := &r.Points[i]
 		switch left := p.Ratio("lossless"); {

@@ -3,11 +3,11 @@
 package report
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"io"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/bench"
@@ -57,11 +57,11 @@ type bar struct {
 	Ours              bool
 }
 
-// Write writes the page for a result of bench.Bench.Run.
-func Write(w io.Writer, result *bench.Result) error {
+// Page is the page for a result of bench.Bench.Run.
+func Page(result *bench.Result) ([]byte, error) {
 	raw, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := content{
 		Title: "Fanfare, measured", Head: result.Head, JSON: string(raw), Incomplete: result.Incomplete,
@@ -74,7 +74,9 @@ func Write(w io.Writer, result *bench.Result) error {
 	for _, r := range result.Results() {
 		c.Sections = append(c.Sections, sectionOf(r))
 	}
-	return page.Execute(w, c)
+	var b bytes.Buffer
+	err = page.Execute(&b, c)
+	return b.Bytes(), err
 }
 
 // titles are those of sections, by scenario.

@@ -78,11 +78,11 @@ func without(p *bench.Point, who, metric string) {
 
 func write(t *testing.T, result *bench.Result) string {
 	t.Helper()
-	var b strings.Builder
-	if err := Write(&b, result); err != nil {
+	b, err := Page(result)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return string(b)
 }
 
 // The page is complete in itself: nothing is fetched, and nothing runs but what draws the

@@ -19,17 +19,17 @@ func BenchmarkCheck(b *testing.B) {
 		all = append(all, s.Next()...)
 	}
 	i := 0
-	c := NewCheck(64, false, false, false, func() {})
+	c := newTestCheck(64, false, false)
 	for b.Loop() {
 		if i == n {
 			i = 0
-			c.next, c.tail = 0, tail(0)
+			c.next[0] = 0
 		}
 		c.Message(all[i*64 : i*64+64])
 		i++
 	}
-	if c.bad > 0 {
-		b.Fatal(c.fault)
+	if c.faults.Bad > 0 {
+		b.Fatal(c.faults.Fault)
 	}
 }
 
@@ -48,12 +48,12 @@ func BenchmarkTopicSource(b *testing.B) {
 func BenchmarkTopics(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
 	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
-	c := newTopicCheck(&spec, spec.taken(0), false, false, func() {})
+	c := NewCheck(&spec, spec.taken(0), false, func() {})
 	for b.Loop() {
 		topic, msg := s.Next()
 		c.On(names[topic], msg)
 	}
-	if c.bad > 0 {
-		b.Fatal(c.fault)
+	if c.faults.Bad > 0 {
+		b.Fatal(c.faults.Fault)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -19,14 +20,7 @@ const Command = "bench-worker"
 type Contenders map[string]func() Contender
 
 // Names are the names of all contenders, sorted.
-func (c Contenders) Names() []string {
-	var names []string
-	for name := range c {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (c Contenders) Names() []string { return slices.Sorted(maps.Keys(c)) }
 
 // message is one line from a worker to who started it.
 type message struct {

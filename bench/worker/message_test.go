@@ -8,7 +8,7 @@ import (
 )
 
 func newTestCheck(size int, lossy, all bool) *Check {
-	return NewCheck(size, false, lossy, all, func() {})
+	return NewCheck(&Spec{Traffic: Traffic{Size: size, CheckAll: all}}, []string{"t"}, lossy, func() {})
 }
 
 func messages(size, n int) [][]byte {
@@ -29,8 +29,7 @@ func TestCheckTakesSource(t *testing.T) {
 			for _, m := range messages(size, n) {
 				c.Message(m)
 			}
-			var r Report
-			c.report(&r)
+			r := c.report()
 			if r.Bad > 0 || r.Messages != n || r.Lost != 0 || !c.Done() || r.Timed != n || r.End < r.Start || r.Start == 0 {
 				t.Errorf("%d bytes: %+v, done %t", size, r, c.Done())
 			}
@@ -69,12 +68,12 @@ func TestCheckFinds(t *testing.T) {
 	}{
 		{"number", false, func(m [][]byte) [][]byte { m[at][0] ^= 8; return m }, "message"},
 		{"tail", false, func(m [][]byte) [][]byte { m[at][size-1] ^= 1; return m }, "wrong content"},
-		{"filler of a sample", false, func(m [][]byte) [][]byte { m[128][20] ^= 1; return m }, "message 128 has the wrong content"},
-		{"filler of any", true, func(m [][]byte) [][]byte { m[at][20] ^= 1; return m }, "message 130 has the wrong content"},
-		{"twice", false, func(m [][]byte) [][]byte { return append(m[:at+1:at+1], m[at:]...) }, "message 130 came again"},
-		{"swapped", false, func(m [][]byte) [][]byte { m[at], m[at+1] = m[at+1], m[at]; return m }, "message 131 came in place of message 130"},
-		{"left out", false, func(m [][]byte) [][]byte { return append(m[:at:at], m[at+1:]...) }, "message 131 came in place of message 130"},
-		{"cut", false, func(m [][]byte) [][]byte { m[at] = m[at][:40]; return m }, "message 130 has 40 bytes, not 64"},
+		{"filler of a sample", false, func(m [][]byte) [][]byte { m[128][20] ^= 1; return m }, "message 128 on topic t has the wrong content"},
+		{"filler of any", true, func(m [][]byte) [][]byte { m[at][20] ^= 1; return m }, "message 130 on topic t has the wrong content"},
+		{"twice", false, func(m [][]byte) [][]byte { return append(m[:at+1:at+1], m[at:]...) }, "message 130 on topic t came again"},
+		{"swapped", false, func(m [][]byte) [][]byte { m[at], m[at+1] = m[at+1], m[at]; return m }, "message 131 on topic t came in place of message 130"},
+		{"left out", false, func(m [][]byte) [][]byte { return append(m[:at:at], m[at+1:]...) }, "message 131 on topic t came in place of message 130"},
+		{"cut", false, func(m [][]byte) [][]byte { m[at] = m[at][:40]; return m }, "on topic t has 40 bytes, not 64"},
 		{"empty", false, func(m [][]byte) [][]byte { m[at] = nil; return m }, "has 0 bytes"},
 		{"two halves", false, func(m [][]byte) [][]byte { copy(m[at][32:], m[at+1][32:]); return m }, "wrong content"},
 	} {
@@ -82,8 +81,7 @@ func TestCheckFinds(t *testing.T) {
 		for _, m := range c.spoil(messages(size, n)) {
 			check.Message(m)
 		}
-		var r Report
-		check.report(&r)
+		r := check.report()
 		if r.Bad == 0 || !strings.Contains(r.Fault, c.says) {
 			t.Errorf("%s: %d faults, the first %q; want one with %q", c.name, r.Bad, r.Fault, c.says)
 		}
@@ -99,12 +97,11 @@ func TestCheckLossy(t *testing.T) {
 			c.Message(m)
 		}
 	}
-	var r Report
-	c.report(&r)
+	r := c.report()
 	if r.Bad > 0 || r.Lost != 11 || r.Gaps != 2 || r.Messages != 289 || !c.Done() {
 		t.Errorf("%+v, done %t", r, c.Done())
 	}
-	if c.Message(all[5]); c.bad != 1 {
+	if c.Message(all[5]); c.faults.Bad != 1 {
 		t.Error("a message that came again is taken")
 	}
 }
@@ -116,15 +113,14 @@ func TestCheckGap(t *testing.T) {
 	for _, m := range all[:70] {
 		c.Message(m)
 	}
-	c.Gap("", 70, 10)
+	c.Gap("t", 70, 10)
 	for _, m := range all[80:] {
 		c.Message(m)
 	}
-	var r Report
-	if c.report(&r); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
+	if r := c.report(); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
 		t.Errorf("%+v", r)
 	}
-	if c.Gap("", 7, 1); c.bad != 1 {
+	if c.Gap("t", 7, 1); c.faults.Bad != 1 {
 		t.Error("a gap at the wrong number is taken")
 	}
 }
@@ -151,8 +147,8 @@ func TestBatchesAreTaken(t *testing.T) {
 			}
 		}
 		c.Message(s.Last())
-		if n := uint64(20*batch + 1); c.Received() != n || s.Sent() != n || !c.Done() || c.bad > 0 {
-			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.Received(), s.Sent(), c.Done(), c.fault)
+		if n := uint64(20*batch + 1); c.Received() != n || s.Sent() != n || !c.Done() || c.faults.Bad > 0 {
+			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.Received(), s.Sent(), c.Done(), c.faults.Fault)
 		}
 	}
 }

@@ -19,10 +19,9 @@ type Process struct {
 	name   string
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
-	lines  chan message  // closed at the end of its output
-	quit   chan struct{} // closed by Kill: nobody reads lines any more
+	lines  chan message // all that it writes; closed at the end of its output
 	once   sync.Once
-	stderr *tailBuffer
+	stderr bytes.Buffer // to be read when it has ended
 
 	// Address is where a ready worker can be reached, and Metrics where its sides
 	// serve metrics, if they do.
@@ -43,8 +42,8 @@ func Start(exe string, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{name: name, cmd: exec.Command(exe, Command), lines: make(chan message), quit: make(chan struct{}), stderr: new(tailBuffer)}
-	p.cmd.Stderr = p.stderr
+	p := &Process{name: name, cmd: exec.Command(exe, Command), lines: make(chan message, 2)}
+	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = endGrace
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -64,24 +63,19 @@ func Start(exe string, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// read passes the worker's lines on, until its output ends. Kill ends it.
+// read passes the worker's lines on, until its output ends.
 func (p *Process) read(out io.Reader) {
 	defer close(p.lines)
-	r := bufio.NewReader(out)
-	for {
-		line, err := r.ReadBytes('\n')
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			return
 		}
 		var m message
 		if err := json.Unmarshal(line, &m); err != nil {
-			m = message{Error: fmt.Sprintf("said %q", strings.TrimSpace(string(line)))}
+			m = message{Error: fmt.Sprintf("wrote %q", bytes.TrimSpace(line))}
 		}
-		select {
-		case p.lines <- m:
-		case <-p.quit:
-			return
-		}
+		p.lines <- m
 	}
 }
 
@@ -100,15 +94,11 @@ func (p *Process) Ready(ctx context.Context) error {
 
 // Reports waits for what the worker has measured.
 func (p *Process) Reports(ctx context.Context) ([]Report, error) {
-	for {
-		m, err := p.next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !m.Ready {
-			return m.Reports, nil
-		}
+	m, err := p.next(ctx)
+	if err == nil && m.Ready {
+		m, err = p.next(ctx)
 	}
+	return m.Reports, err
 }
 
 func (p *Process) next(ctx context.Context) (message, error) {
@@ -117,7 +107,7 @@ func (p *Process) next(ctx context.Context) (message, error) {
 		switch {
 		case !ok:
 			p.Kill() // which waits for all that it wrote
-			return m, fmt.Errorf("%s: ended before its time%s", p.name, p.stderr.explain())
+			return m, fmt.Errorf("%s: ended before its time; it wrote: %s", p.name, strings.TrimSpace(p.stderr.String()))
 		case m.Error != "":
 			return m, fmt.Errorf("%s: %s", p.name, m.Error)
 		}
@@ -135,7 +125,6 @@ func (p *Process) Stop() { io.WriteString(p.stdin, stopLine) }
 // idempotent.
 func (p *Process) Kill() {
 	p.once.Do(func() {
-		close(p.quit)
 		p.stdin.Close() // which ends a worker that is well
 		timer := time.AfterFunc(endGrace, func() { p.cmd.Process.Kill() })
 		defer timer.Stop()
@@ -149,33 +138,6 @@ func (p *Process) Kill() {
 func (p *Process) Abort() {
 	p.cmd.Process.Kill()
 	p.Kill()
-}
-
-// tailBuffer keeps the end of what is written to it.
-type tailBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer // under mu
-}
-
-const tailKept = 4 << 10
-
-func (t *tailBuffer) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b.Write(p)
-	if over := t.b.Len() - tailKept; over > 0 {
-		t.b.Next(over)
-	}
-	return len(p), nil
-}
-
-func (t *tailBuffer) explain() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if text := strings.TrimSpace(t.b.String()); text != "" {
-		return "; it wrote: " + text
-	}
-	return ""
 }
 
 // ErrTimeout is the cause of a context that a measurement took too long for.

@@ -119,21 +119,14 @@ func (r *Run) Published(s *TopicSource) {
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {
-	v := &Receiver{names: r.Spec.taken(r.Spec.Index + len(r.receivers))}
-	if r.Spec.Many() {
-		v.checker = newTopicCheck(&r.Spec, v.names, r.stampsMessages(), lossy, r.start)
-	} else {
-		v.checker = NewCheck(r.Spec.Size, r.stampsMessages(), lossy, r.Spec.CheckAll, r.start)
-	}
-	if r.stampsMessages() {
+	v := &Receiver{Check: NewCheck(&r.Spec, r.Spec.taken(r.Spec.Index+len(r.receivers)), lossy, r.start)}
+	if v.stamped {
 		v.latency = NewHistogram()
-		v.skip = r.warmUp()
+		v.warmUp = r.warmUp()
 	}
 	r.receivers = append(r.receivers, v)
 	return v
 }
-
-func (r *Run) stampsMessages() bool { return r.Spec.Load == LoadPaced }
 
 // warmUp is how many messages do not count of a paced load's beginning: those of a tenth
 // of it, at most of 0.2 s.
@@ -153,11 +146,10 @@ func (r *Run) reports() []Report {
 	r.finishUsage()
 	var all []Report
 	for i, v := range r.receivers {
-		rep := Report{Usage: r.report.Usage, Figures: r.report.Figures}
-		if i > 0 {
-			rep.Usage, rep.Figures = Usage{}, nil // of the process, told once
+		rep := v.report()
+		if i == 0 { // of the process
+			rep.Usage, rep.Figures = r.report.Usage, r.report.Figures
 		}
-		v.report(&rep)
 		if v.latency != nil {
 			rep.Latency = v.latency.Export()
 		}
@@ -166,24 +158,12 @@ func (r *Run) reports() []Report {
 	return all
 }
 
-// checker checks the messages of a subscriber: Check, or where Spec.Many TopicCheck.
-type checker interface {
-	On(topic string, b []byte)
-	// Gap takes note that count messages of a topic, from number first on, are known to be lost.
-	Gap(topic string, first, count uint64)
-	Bad(what string) // counts something else that must not be
-	Done() bool      // the last message has come, of each source
-	count() uint64
-	report(*Report)
-}
-
 // Receiver checks and measures what one subscriber receives. It is for one
 // goroutine.
 type Receiver struct {
-	checker
-	names   []string                // as Spec.taken has them
+	*Check
 	latency *hdrhistogram.Histogram // ns; nil where messages are not stamped
-	skip    uint64                  // messages before the measurement
+	warmUp  uint64                  // messages before the measurement
 }
 
 // Names are the names of the topics that the subscriber takes. It compares sooner with what
@@ -194,24 +174,21 @@ func (v *Receiver) Names() []string {
 
 // Plain is the check where nothing else is to be done with a message, and nil where it is.
 func (v *Receiver) Plain() *Check {
-	if v.latency != nil {
+	if v.latency != nil || len(v.next) > 1 {
 		return nil
 	}
-	check, _ := v.checker.(*Check)
-	return check
+	return v.Check
 }
 
 // Message takes the next message, where there is one series of them.
-func (v *Receiver) Message(b []byte) { v.On("", b) }
+func (v *Receiver) Message(b []byte) { v.On(v.names[0], b) }
 
 // On takes the next message, which came on topic.
 func (v *Receiver) On(topic string, b []byte) {
-	if v.checker.On(topic, b); v.latency == nil || len(b) < MinSize {
+	if v.Check.On(topic, b); v.latency == nil || len(b) < MinSize {
 		return
 	}
-	d, count := Now()-Stamped(b), v.count()
-	if count <= v.skip {
-		return
+	if d := Now() - Stamped(b); v.received > v.warmUp {
+		record(v.latency, d)
 	}
-	record(v.latency, d)
 }

@@ -38,17 +38,15 @@ func published(spec Spec, n int) ([]onTopic, []uint64) {
 	return all, r.report.Topics
 }
 
-func checked(spec Spec, lossy bool, all []onTopic, gaps func(*TopicCheck)) (Report, *TopicCheck) {
-	c := newTopicCheck(&spec, spec.taken(0), false, lossy, func() {})
+func checked(spec Spec, lossy bool, all []onTopic, gaps func(*Check)) (Report, *Check) {
+	c := NewCheck(&spec, spec.taken(0), lossy, func() {})
 	if gaps != nil {
 		gaps(c)
 	}
 	for _, m := range all {
 		c.On(m.topic, m.data)
 	}
-	var r Report
-	c.report(&r)
-	return r, c
+	return c.report(), c
 }
 
 // What sources make passes the check, in every order, and the counts of each topic agree.
@@ -92,12 +90,12 @@ func TestTopicCheckFinds(t *testing.T) {
 		{"swapped on a topic", func(m []onTopic) []onTopic { m[at], m[at+4] = m[at+4], m[at]; return m }, "message 101 on topic t.2 came in place of message 100"},
 		{"twice", func(m []onTopic) []onTopic { return append(m[:at+1:at+1], m[at:]...) }, "message 100 on topic t.2 came again"},
 		{"left out", func(m []onTopic) []onTopic { return append(m[:at:at], m[at+1:]...) }, "message 101 on topic t.2 came in place of message 100"},
-		{"another topic", func(m []onTopic) []onTopic { m[at].topic = "t.3"; return m }, "message 100 of topic t.2 came on topic t.3"},
+		{"another topic", func(m []onTopic) []onTopic { m[at].topic = "t.3"; return m }, "message 100 of topic \"t.2\" came on topic \"t.3\""},
 		{"no topic", func(m []onTopic) []onTopic { m[at].topic = ""; return m }, "came on topic"},
 		{"cut", func(m []onTopic) []onTopic { m[at].data = m[at].data[:40]; return m }, "has 40 bytes, not 64"},
 		{"tail", func(m []onTopic) []onTopic { m[at].data[60] ^= 1; return m }, "message 100 on topic t.2 has the wrong content"},
 		{"filler of a sample", func(m []onTopic) []onTopic { m[2+4*64].data[20] ^= 1; return m }, "message 64 on topic t.2 has the wrong content"},
-		{"series", func(m []onTopic) []onTopic { m[at].data[7] ^= 0x40; return m }, "which nobody gave it"},
+		{"series", func(m []onTopic) []onTopic { m[at].data[7] ^= 0x40; return m }, "which no source gave it"},
 	} {
 		all, _ := published(spec, n)
 		got, _ := checked(spec, false, c.spoil(all), nil)
@@ -113,7 +111,7 @@ func TestTopicCheckGaps(t *testing.T) {
 	spec := manySpec(4, 1, 1, OrderRound)
 	all, counts := published(spec, 800)
 	left := append(all[:8:8], all[12:]...) // message 2 of each topic is lost
-	told := func(c *TopicCheck) {
+	told := func(c *Check) {
 		for _, m := range left[:8] {
 			c.On(m.topic, m.data)
 		}
@@ -134,7 +132,7 @@ func TestTopicCheckGaps(t *testing.T) {
 		topic        string
 		first, count uint64
 	}{"too few": {"t.1", 2, 0}, "another topic": {"t.2", 2, 2}, "no topic": {"t", 2, 1}, "another index": {"t.1", 3, 1}} {
-		if got, _ := checked(spec, false, left[8:], func(check *TopicCheck) {
+		if got, _ := checked(spec, false, left[8:], func(check *Check) {
 			for _, m := range left[:8] {
 				check.On(m.topic, m.data)
 			}
@@ -212,11 +210,11 @@ func TestSchedule(t *testing.T) {
 func TestTopicAllocs(t *testing.T) {
 	spec := manySpec(100, 1, 1, OrderZipf)
 	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
-	c := newTopicCheck(&spec, spec.taken(0), false, false, func() {})
+	c := NewCheck(&spec, spec.taken(0), false, func() {})
 	if n := testing.AllocsPerRun(10_000, func() {
 		topic, msg := s.Next()
 		c.On(names[topic], msg)
-	}); n != 0 || c.bad > 0 {
-		t.Errorf("%v allocations a message; %s", n, c.fault)
+	}); n != 0 || c.faults.Bad > 0 {
+		t.Errorf("%v allocations a message; %s", n, c.faults.Fault)
 	}
 }

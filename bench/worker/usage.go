@@ -46,21 +46,10 @@ func takeSample() sample {
 		in[i].Name = name
 	}
 	metrics.Read(in)
-	s := sample{cpu: cpuTimes()}
-	if in[0].Value.Kind() == metrics.KindUint64 {
-		s.allocs = in[0].Value.Uint64()
+	return sample{
+		cpu: cpuTimes(), allocs: in[0].Value.Uint64(), cycles: in[1].Value.Uint64(), heap: in[3].Value.Uint64(),
+		pauses: in[2].Value.Float64Histogram(),
 	}
-	if in[1].Value.Kind() == metrics.KindUint64 {
-		s.cycles = in[1].Value.Uint64()
-	}
-	if in[2].Value.Kind() == metrics.KindFloat64Histogram {
-		h := in[2].Value.Float64Histogram()
-		s.pauses = &metrics.Float64Histogram{Counts: append([]uint64(nil), h.Counts...), Buckets: h.Buckets}
-	}
-	if in[3].Value.Kind() == metrics.KindUint64 {
-		s.heap = in[3].Value.Uint64()
-	}
-	return s
 }
 
 // since is what was used since an earlier sample.
@@ -71,13 +60,11 @@ func (s sample) since(before sample) Usage {
 		Allocs: s.allocs - before.allocs, GCCycles: s.cycles - before.cycles, Heap: s.heap,
 	}
 	u.RSS, u.PeakRSS = residentMemory()
-	if s.pauses != nil && before.pauses != nil {
-		for i, n := range s.pauses.Counts {
-			if n > before.pauses.Counts[i] {
-				u.GCPauseMax = s.pauses.Buckets[i+1]
-				if math.IsInf(u.GCPauseMax, 1) {
-					u.GCPauseMax = s.pauses.Buckets[i]
-				}
+	for i, n := range s.pauses.Counts {
+		if n > before.pauses.Counts[i] {
+			u.GCPauseMax = s.pauses.Buckets[i+1]
+			if math.IsInf(u.GCPauseMax, 1) {
+				u.GCPauseMax = s.pauses.Buckets[i]
 			}
 		}
 	}

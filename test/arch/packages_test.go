@@ -88,11 +88,11 @@ var packages = []struct {
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 1952, ""},
+	{"bench/worker", 1740, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
 	{"bench/contenders", 1655, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 2868, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
-	{"bench/report", 342, "bench"},
+	{"bench", 2771, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/report", 300, "bench"},
 
 	// The command.
 	{"cmd/fanfare/internal/faults", 4, ""},

@@ -12,6 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
+	"github.com/fanfaremq/fanfare/internal/outfile"
 )
 
 // benchmark is the command bench: it reads the flags; package bench measures.
@@ -125,9 +126,9 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 		return fmt.Errorf("find this program, to run it as publisher and subscriber: %w", err)
 	}
 	// A report that cannot be written should not be learnt of after minutes.
-	var page *report.File
+	var page *outfile.File
 	if b.html != "" {
-		if page, err = report.Create(b.html); err != nil {
+		if page, err = outfile.Create(b.html, 0o666); err != nil {
 			return &usageError{pathError(err)}
 		}
 		defer page.Close()
@@ -149,10 +150,21 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 	}
 	err = errors.Join(err, bench.Write(b.e.stdout, result, b.json))
 	if page != nil {
-		err = errors.Join(err, page.Write(result))
+		err = errors.Join(err, b.writeHTML(page, result))
 	}
 	if n := result.Lost(); n > 0 {
 		err = errors.Join(err, fmt.Errorf("messages lost for good, which the subscribers were told: %d", n))
 	}
 	return errors.Join(err, result.Failed())
+}
+
+func (b *benchmark) writeHTML(file *outfile.File, result *bench.Result) error {
+	page, err := report.Page(result)
+	if err == nil {
+		err = file.Put(page)
+	}
+	if err != nil {
+		return fmt.Errorf("write report %s: %w", b.html, err)
+	}
+	return nil
 }

@@ -1,0 +1,190 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// Check checks that the messages of each series come in order, each once, on their topic,
+// with the content that their source gave them. It is for one goroutine.
+type Check struct {
+	next     []uint64 // by series: number of its next message
+	received uint64
+	size     int
+	every    uint64 // a mask: the content of numbers with none of these bits is checked
+	of       seriesOf
+	names    []string // by topic; empty where the subscriber does not take it
+
+	filler  []byte
+	stamped bool   // messages hold when they were due
+	lossy   bool   // what is missing is no fault, but counted
+	first   func() // called with the first message
+
+	lasts   int // sources whose last message has come
+	sources int
+	skipped []uint64       // by topic: missing before a message that came
+	lost    []uint64       // by topic: reported as lost; of a lossy subscriber none
+	indexes map[string]int // of names, when the first gap comes
+	missing uint64         // messages
+	faults  Report         // Gaps, Bad and Fault alone
+	// start is when the first message came; end, when the latest mark was
+	// reached, or the last message, and endAt how many had come by then.
+	start, end int64
+	endAt      uint64
+	markAt     uint64 // how many will have come at the next mark
+}
+
+// NewCheck returns a check for a subscriber that takes the topics with these names. first is
+// called when the first message comes.
+func NewCheck(spec *Spec, names []string, lossy bool, first func()) *Check {
+	topics, sources := spec.topics(), spec.Sources()
+	c := &Check{
+		size: spec.Size, every: sampled, of: newSeriesOf(topics), names: names, sources: sources,
+		skipped: make([]uint64, topics), lost: make([]uint64, topics),
+		filler: filler(spec.Size), stamped: spec.Load == LoadPaced, lossy: lossy, first: first,
+	}
+	if spec.CheckAll {
+		c.every = 0
+	}
+	c.next = make([]uint64, sources<<c.of.topicBits)
+	for i := range c.next {
+		c.next[i] = uint64(i) << seriesShift
+	}
+	return c
+}
+
+// Message checks the next message, where there is one series of them.
+func (c *Check) Message(b []byte) {
+	if n := c.next[0]; len(b) == c.size && n&c.every != 0 && binary.LittleEndian.Uint64(b) == n &&
+		binary.LittleEndian.Uint64(b[len(b)-tailBytes:]) == tail(n) {
+		c.next[0] = n + 1
+		c.received++
+		return
+	}
+	c.slow(c.names[0], b)
+}
+
+// On checks the next message, which came on topic.
+func (c *Check) On(topic string, b []byte) {
+	if len(b) == c.size {
+		n := binary.LittleEndian.Uint64(b)
+		if s := n >> seriesShift; s < uint64(len(c.next)) && c.next[s] == n && n&c.every != 0 &&
+			binary.LittleEndian.Uint64(b[len(b)-tailBytes:]) == tail(n) && c.names[s&c.of.mask] == topic {
+			c.next[s] = n + 1
+			c.received++
+			return
+		}
+	}
+	c.slow(topic, b)
+}
+
+func (c *Check) slow(topic string, b []byte) {
+	if c.start == 0 {
+		c.first()
+		c.start = Now()
+	}
+	if len(b) != c.size {
+		c.Bad(fmt.Sprintf("a message on topic %s has %d bytes, not %d", topic, len(b), c.size))
+		return
+	}
+	n := binary.LittleEndian.Uint64(b)
+	s, number := n>>seriesShift, n&(1<<seriesShift-1)
+	t := s & c.of.mask
+	switch {
+	case s >= uint64(len(c.next)) || t >= uint64(len(c.names)):
+		c.Bad(fmt.Sprintf("a message on topic %s has the number %x, which no source gave it", topic, n))
+		return
+	case c.names[t] != topic:
+		c.Bad(fmt.Sprintf("message %d of topic %q came on topic %q", number, c.names[t], topic))
+		return
+	case n < c.next[s]:
+		c.Bad(fmt.Sprintf("message %d on topic %s came again, or after message %d", number, topic, c.next[s]&(1<<seriesShift-1)-1))
+		return
+	case n > c.next[s]:
+		c.skip(topic, t, number, n-c.next[s])
+	}
+	c.next[s] = n + 1
+	c.received++
+	from, end := fillerAt, len(b)-tailBytes
+	if !c.stamped {
+		from = stampAt
+	}
+	mark := binary.LittleEndian.Uint64(b[end:]) ^ tail(n)
+	last := mark == lastMark
+	if mark != 0 && !last || !bytes.Equal(b[from:end], c.filler[from:end]) {
+		c.Bad(fmt.Sprintf("message %d on topic %s has the wrong content", number, topic))
+		return
+	}
+	if last {
+		c.lasts++
+	}
+	if c.received >= c.markAt || last {
+		c.end, c.endAt, c.markAt = Now(), c.received, c.received+markEvery
+	}
+}
+
+// skip takes note that count messages of a series did not come before message number.
+func (c *Check) skip(topic string, t, number, count uint64) {
+	c.skipped[t] += count
+	switch {
+	case c.lossy:
+		c.missing += count
+		c.faults.Gaps++
+	case c.skipped[t] > c.lost[t]:
+		c.Bad(fmt.Sprintf("message %d on topic %s came in place of message %d", number, topic, number-count))
+	}
+}
+
+// Gap takes note that count messages of a topic are known to be lost, from number first
+// on of their publisher: that of the series, where there is one source.
+func (c *Check) Gap(topic string, first, count uint64) {
+	if c.indexes == nil {
+		c.indexes = make(map[string]int)
+		for i, name := range c.names {
+			c.indexes[name] = i
+		}
+	}
+	i, ok := c.indexes[topic]
+	if !ok {
+		c.Bad(fmt.Sprintf("a gap of %d messages on topic %q, which is not taken", count, topic))
+		return
+	}
+	if at := c.next[i]&(1<<seriesShift-1) + c.lost[i] - c.skipped[i]; c.sources == 1 && first != at {
+		c.Bad(fmt.Sprintf("a gap from message %d on topic %s came in place of message %d", first, topic, at))
+	}
+	c.lost[i] += count
+	c.faults.Gaps++
+	c.missing += count
+}
+
+// Bad counts something that must not be.
+func (c *Check) Bad(what string) { c.faults.fault(what) }
+
+// Done reports whether the last message of every source has come.
+func (c *Check) Done() bool { return c.lasts == c.sources }
+
+// Received is how many messages came.
+func (c *Check) Received() uint64 { return c.received }
+
+// report is the check's part of a report.
+func (c *Check) report() Report {
+	r := c.faults
+	r.Messages, r.Timed, r.Lost, r.Start, r.End = c.received, c.endAt, c.missing, c.start, c.end
+	if len(c.next) == 1 {
+		return r
+	}
+	r.Topics = make([]uint64, len(c.names))
+	for s, next := range c.next {
+		if t := uint64(s) & c.of.mask; t < uint64(len(r.Topics)) {
+			r.Topics[t] += next - uint64(s)<<seriesShift
+		}
+	}
+	for t := range r.Topics {
+		r.Topics[t] -= c.skipped[t]
+	}
+	if c.missing > 0 && !c.lossy {
+		r.TopicsLost = c.lost
+	}
+	return r
+}
