@@ -126,6 +126,7 @@ type compressed struct {
 // it. docs/protocol.md §26.2 to §26.4.
 func TestDecompressors(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // others wait meanwhile
 	rng := rand.New(rand.NewPCG(1, 1))
 	var all []compressed
 	for _, dict := range [][]byte{nil, plainDictionary(), trainedDictionary(t)} {

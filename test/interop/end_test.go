@@ -17,6 +17,7 @@ const singleEnds = 3
 // docs/protocol.md §11.5, §11.6.
 func TestForgedEndsGoToPython(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus := net.open(t, ctx, pubsub.Config{Name: "go"})
 	sub := python(t, ctx, "sub.py", net.args("", "--ends", "0", topics[0])...)
@@ -64,6 +65,7 @@ func TestForgedEndsGoToPython(t *testing.T) {
 // And the other way. docs/protocol.md §11.5, §11.6.
 func TestForgedEndsPythonToGo(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{})
 	sub, err := bus.Subscribe(topics[0])

@@ -13,6 +13,7 @@ import (
 // other by hellos to group 0, and by the answers.
 func TestHelloPythonToGo(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[0]); err != nil {

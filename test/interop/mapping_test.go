@@ -39,6 +39,7 @@ func TestMappings(t *testing.T) {
 // Buses that map topics differently tell each other.
 func TestMappingsDiffer(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
 	ctx, net := testContext(t), newNetwork(t)
 	bus, told := net.listenWith(t, ctx, pubsub.Config{Name: "go"})
 	if _, err := bus.Subscribe(topics[1]); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,12 +52,19 @@ func python3(t *testing.T) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("multicast on the loopback interface needs Linux")
 	}
-	path, err := exec.LookPath("python3")
+	path, err := interpreter()
 	if err != nil {
 		testenv.Skip(t, "no python3: %v", err)
 	}
 	return path
 }
+
+// interpreter is the program itself: the python3 of PATH may be a script that looks for it, which takes
+// several times as long as its start.
+var interpreter = sync.OnceValues(func() (string, error) {
+	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	return strings.TrimSpace(string(path)), err
+})
 
 // python runs one of the programs, and ends it with the test.
 func python(t *testing.T, ctx context.Context, program string, args ...string) *process {

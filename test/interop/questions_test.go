@@ -30,6 +30,7 @@ func crowd() []string {
 // docs/protocol.md §7.10.
 func TestQuestionsToPython(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
 	names := crowd()
 	last, none := names[len(names)-1], names[0]
 	for kind, topics := range map[string][]string{"topics": names[1:], "pattern": {"t.*." + last[2:], "*." + last[2:]}} {
