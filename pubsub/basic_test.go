@@ -54,6 +54,7 @@ func testPublishSubscribe(t *testing.T, url string) {
 
 // Messages of many sizes through loss, duplication and reordering.
 func TestLossyManySizes(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, loss := range []string{"loss=0.1,dup=0.02,reorder=0.05", "loss=0.01", "loss=0.3,burst=4"}[:fewer(3)] {
 		eachFabric(t, func(t *testing.T, url string) {
 			t.Log(loss)

@@ -21,6 +21,7 @@ import (
 // the announced end.
 func TestPublishBesideClose(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		for range 5 {

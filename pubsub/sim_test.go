@@ -184,6 +184,7 @@ func overflowed(t *testing.T, _ *simnet.Subnet, _ *Bus, subs []*Bus) {
 // gets every message in order and once, or is told of a gap in its place.
 func TestSimAdversity(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
 	for name, c := range adversities {
 		t.Run(name, c.run)
 	}

@@ -346,6 +346,7 @@ func TestStateLargerThanTheWindow(t *testing.T) {
 	}
 	begin := func(memory int) (got int, err error) {
 		sub := subscribe(t, openBus(t, Config{ReceiveWindowBytes: 1 << 20, ReceiveMemoryBytes: memory}, url), "x", From(State))
+		defer sub.Close() // the publisher would wait for it until StallLimit
 		for {
 			m, err := sub.Next(ctx)
 			if err != nil || m.IsStateEnd() {
