@@ -133,7 +133,7 @@ func TestDecompressors(t *testing.T) {
 		for _, name := range compress.Names()[1:] {
 			for _, runs := range contents(rng) {
 				if x, ok := pack(t, name, dict, runs); ok {
-					if all = append(all, x); len(runs) < 10_000 {
+					if all = append(all, x); len(runs) < 5_000 {
 						all = append(all, damaged(rng, x)...)
 					}
 				}
