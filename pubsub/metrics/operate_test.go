@@ -203,6 +203,7 @@ func freeAddress(t *testing.T) string {
 // A real Prometheus scrapes two buses of a process, evaluates the rules, and answers what the
 // dashboard asks of histograms: classic ones, and native ones where it is to take these.
 func TestScrape(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	binary := program(t, "prometheus")
 	for _, c := range []struct {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
@@ -22,6 +23,9 @@ func TestConformance(t *testing.T) {
 				name += " live"
 			}
 			t.Run(name, func(t *testing.T) {
+				if live {
+					testenv.Slow(t)
+				}
 				tags := rdmatest.IB
 				if flavor == RoCE {
 					tags = rdmatest.RoCE

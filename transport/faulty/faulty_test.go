@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -25,6 +26,9 @@ func TestConformance(t *testing.T) {
 		"holding": {Delay: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "holding" {
+				testenv.Slow(t)
+			}
 			transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 				n := mem.NewNetwork()
 				return transporttest.Fabric{Delays: cfg.Delay > 0, Open: func(t testing.TB, o transporttest.Options) transport.Transport {

@@ -21,6 +21,9 @@ func TestConformance(t *testing.T) {
 	for name, fabric := range map[string]func(t *testing.T) openLeg{"mem": memLegs, "udp": udpLegs} {
 		for good, leg := range []string{"second", "first"} {
 			t.Run(name+"/"+leg, func(t *testing.T) {
+				if good == 1 {
+					testenv.Slow(t)
+				}
 				run(t, fabric, good, func(l transport.Transport) transport.Transport {
 					return faulty.New(l, faulty.Config{Loss: 1})
 				})
@@ -29,6 +32,9 @@ func TestConformance(t *testing.T) {
 	}
 	for i, leg := range []string{"second", "first"} {
 		t.Run("one wait/"+leg, func(t *testing.T) {
+			if i == 1 {
+				testenv.Slow(t)
+			}
 			run(t, udpLegs, i, func(l transport.Transport) transport.Transport { return mute{l.(transport.Pollable)} })
 		})
 	}

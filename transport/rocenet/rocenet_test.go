@@ -23,6 +23,7 @@ func TestConformance(t *testing.T) {
 
 // The same by the raw socket, in a namespace: it hears all RoCEv2 of the host.
 func TestConformanceRaw(t *testing.T) {
+	testenv.Slow(t)
 	if !testenv.Namespace(t) {
 		return
 	}
@@ -33,6 +34,7 @@ func TestConformanceRaw(t *testing.T) {
 
 // The same over IPv6, in a namespace where loopback has a route for groups.
 func TestConformanceIPv6(t *testing.T) {
+	testenv.Slow(t)
 	if !testenv.Namespace(t) {
 		return
 	}

@@ -163,6 +163,7 @@ func TestSubEnds(t *testing.T) {
 		code int
 	}{{"idle", nil, 0}, {"idle before count", []string{"-n", "3"}, 1}} {
 		t.Run(c.name, func(t *testing.T) {
+			testenv.Slow(t)
 			t.Parallel() // it waits most of the time
 			url := memURL(t)
 			stdin, typed := io.Pipe()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // Output that is read is written, also when the command is to end; output that is not read
@@ -76,6 +78,9 @@ func TestSubEndsThoughNobodyReads(t *testing.T) {
 		"until": {"-json", "-until", "15s"}, "until, lines": {"-until", "15s"}, "signal": {"-json"}, // long enough for something to come on a busy host
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "signal" {
+				testenv.Slow(t)
+			}
 			t.Parallel() // it waits most of the time
 			url := loopbackURL(t)
 			ctx, cancel := context.WithCancelCause(testContext(t))
