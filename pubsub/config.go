@@ -91,7 +91,7 @@ type Config struct {
 	// as it is used. Rounded down to a power of two of packets. Default 8 MiB.
 	WindowBytes int
 	// PublishMemoryBytes bounds the memory for repairs of all groups published to
-	// together, beyond some 450 KiB that each may take anyway. Groups share it:
+	// together, beyond some 450 KiB, with packets of 1,472 bytes, that each may take anyway. Groups share it:
 	// where one lacks memory those that have more than an equal share give back. Default 24 MiB, or
 	// WindowBytes if that is more.
 	PublishMemoryBytes int

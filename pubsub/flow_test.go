@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 )
@@ -60,110 +59,6 @@ func TestBackPressure(t *testing.T) {
 			t.Fatalf("after the subscription has read on: %v", err)
 		}
 		want(t, ctx, sub, "after")
-	})
-}
-
-// A slow subscription with SlowGap loses messages, every one of them named,
-// and holds nobody up.
-func TestSlowGap(t *testing.T) {
-	eachFabric(t, func(t *testing.T, url string) {
-		ctx := testContext(t)
-		pubBus := openBus(t, Config{}, url)
-		subBus := openBus(t, Config{ReceiveWindowBytes: 256 << 10}, url)
-		slow := subscribe(t, subBus, "x", SlowConsumer(SlowGap))
-		fast := subscribe(t, subBus, "x", SlowConsumer(SlowBlock))
-		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1)
-		const n = 20000
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			msg := make([]byte, 200)
-			for i := range n {
-				binary.LittleEndian.PutUint64(msg, uint64(i))
-				if err := pub.Publish(ctx, msg); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-		for i := range n { // the slow one has read nothing yet
-			m, err := fast.Next(ctx)
-			if err != nil {
-				t.Fatalf("neighbour of a slow subscription: %v", err)
-			}
-			if m.Number != uint64(i) {
-				t.Fatalf("neighbour: message %d came as number %d", i, m.Number)
-			}
-		}
-		wg.Wait()
-		next, got, lost := uint64(0), 0, uint64(0)
-		for next < n {
-			m, err := slow.Next(ctx)
-			var gap *GapError
-			if errors.As(err, &gap) {
-				if gap.Topic != "x" || gap.First != next || gap.Count == 0 || gap.Cause != CauseSlowConsumer {
-					t.Fatalf("at %d: gap %+v", next, gap)
-				}
-				next += gap.Count
-				lost += gap.Count
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m.Number != next || binary.LittleEndian.Uint64(m.Data) != next {
-				t.Fatalf("message %d came as number %d, content %d", next, m.Number, binary.LittleEndian.Uint64(m.Data))
-			}
-			next++
-			got++
-		}
-		if lost == 0 || got == 0 {
-			t.Errorf("%d messages and %d lost: want both", got, lost)
-		}
-		t.Logf("%d messages read, %d lost and told", got, lost)
-	})
-}
-
-// With FlowNone nobody is waited for; what a subscription could not take is
-// named.
-// docs/protocol.md §8.1.
-func TestFlowNone(t *testing.T) {
-	eachFabric(t, func(t *testing.T, url string) {
-		ctx := testContext(t)
-		pubBus := openBus(t, Config{FlowControl: FlowNone, WindowBytes: 256 << 10}, url)
-		subBus := openBus(t, Config{ReceiveWindowBytes: 128 << 10}, url)
-		sub := subscribe(t, subBus, "x")
-		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1)
-		const n = 50000
-		msg := make([]byte, 100)
-		for i := range n {
-			binary.LittleEndian.PutUint64(msg, uint64(i))
-			if err := pub.Publish(ctx, msg); err != nil {
-				t.Fatal(err)
-			}
-		}
-		go pubBus.Close()
-		next, lost := uint64(0), uint64(0)
-		for next < n {
-			m, err := sub.Next(ctx)
-			var gap *GapError
-			switch {
-			case errors.As(err, &gap):
-				if gap.First != next || gap.Count == 0 {
-					t.Fatalf("at %d: gap %+v", next, gap)
-				}
-				next += gap.Count
-				lost += gap.Count
-			case err != nil:
-				t.Fatal(err)
-			case m.Number != next || binary.LittleEndian.Uint64(m.Data) != next:
-				t.Fatalf("message %d came as number %d", next, m.Number)
-			default:
-				next++
-			}
-		}
-		t.Logf("%d of %d lost and told", lost, n)
 	})
 }
 

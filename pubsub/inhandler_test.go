@@ -65,94 +65,92 @@ func TestHandlerThatSleeps(t *testing.T) {
 
 // What waits for the bus is refused within a handler, and OnEvent, at once; other
 // goroutines may call it meanwhile, and the bus goes on.
-func TestCallsInHandler(t *testing.T) {
-	eachFabric(t, func(t *testing.T, url string) {
-		ctx := testContext(t)
-		inEvent := make(chan map[string]error, 1)
-		var bus *Bus
-		var sub, read *Subscription
-		var full *Publisher
-		calls := func() map[string]error {
-			errs := make(map[string]error)
-			_, errs["Subscribe"] = bus.Subscribe("y")
-			_, errs["Handle"] = bus.Handle("y", func(Message, error) {})
-			errs["Close of the subscription"] = sub.Close()
-			_, errs["Next"] = read.Next(ctx)
-			errs["Close"] = bus.Close()
-			errs["Shutdown"] = bus.Shutdown(ctx)
-			errs["WaitSubscribers"] = full.WaitSubscribers(ctx, 100)
-			if n := len(bus.Stats().Groups); n == 0 {
-				errs["Stats"] = errors.New("no groups")
-			}
-			return errs
+func testCallsInHandler(t *testing.T, url string) {
+	ctx := testContext(t)
+	inEvent := make(chan map[string]error, 1)
+	var bus *Bus
+	var sub, read *Subscription
+	var full *Publisher
+	calls := func() map[string]error {
+		errs := make(map[string]error)
+		_, errs["Subscribe"] = bus.Subscribe("y")
+		_, errs["Handle"] = bus.Handle("y", func(Message, error) {})
+		errs["Close of the subscription"] = sub.Close()
+		_, errs["Next"] = read.Next(ctx)
+		errs["Close"] = bus.Close()
+		errs["Shutdown"] = bus.Shutdown(ctx)
+		errs["WaitSubscribers"] = full.WaitSubscribers(ctx, 100)
+		if n := len(bus.Stats().Groups); n == 0 {
+			errs["Stats"] = errors.New("no groups")
 		}
-		ready := make(chan struct{})
-		bus = openBus(t, Config{OnEvent: func(e events.Event) {
-			if e.Kind == events.PublisherUp {
-				<-ready
-				select {
-				case inEvent <- calls():
-				default:
-				}
-			}
-		}}, url)
-		inHandler, again := make(chan map[string]error, 1), make(chan struct{})
-		blocked, other := make(chan struct{}), make(chan error, 1)
-		var err error
-		if sub, err = bus.Handle("x", func(m Message, err error) {
-			switch string(m.Data) {
-			case "calls":
-				inHandler <- calls()
-			case "blocks":
-				close(blocked)
-				<-other // the others wait for the loop, and not for us
-			case "again":
-				close(again)
-			}
-		}); err != nil {
-			t.Fatal(err)
-		}
-		read, full = subscribe(t, bus, "z"), publisher(t, bus, "x")
-		close(ready)
-		pubBus := openBus(t, Config{}, url)
-		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1)
-		publish(t, ctx, pub, "calls")
-		for what, errs := range map[string]chan map[string]error{"OnEvent": inEvent, "handler": inHandler} {
+		return errs
+	}
+	ready := make(chan struct{})
+	bus = openBus(t, Config{OnEvent: func(e events.Event) {
+		if e.Kind == events.PublisherUp {
+			<-ready
 			select {
-			case all := <-errs:
-				for call, err := range all {
-					if !errors.Is(err, ErrInHandler) {
-						t.Errorf("%s in %s: %v", call, what, err)
-					}
-				}
-			case <-ctx.Done():
-				t.Fatalf("the calls in %s do not return", what)
+			case inEvent <- calls():
+			default:
 			}
 		}
-		publish(t, ctx, pub, "blocks")
-		<-blocked
-		done := make(chan error, 1)
-		go func() { _, err := bus.Subscribe(inGroupOf(bus, "x")); done <- err }()
-		select {
-		case err := <-done:
-			t.Fatalf("Subscribe beside a handler: %v", err)
-		case <-time.After(20 * time.Millisecond):
+	}}, url)
+	inHandler, again := make(chan map[string]error, 1), make(chan struct{})
+	blocked, other := make(chan struct{}), make(chan error, 1)
+	var err error
+	if sub, err = bus.Handle("x", func(m Message, err error) {
+		switch string(m.Data) {
+		case "calls":
+			inHandler <- calls()
+		case "blocks":
+			close(blocked)
+			<-other // the others wait for the loop, and not for us
+		case "again":
+			close(again)
 		}
-		other <- nil
-		if err := <-done; err != nil {
-			t.Errorf("Subscribe beside a handler: %v", err)
-		}
-		publish(t, ctx, pub, "again")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	read, full = subscribe(t, bus, "z"), publisher(t, bus, "x")
+	close(ready)
+	pubBus := openBus(t, Config{}, url)
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	publish(t, ctx, pub, "calls")
+	for what, errs := range map[string]chan map[string]error{"OnEvent": inEvent, "handler": inHandler} {
 		select {
-		case <-again:
+		case all := <-errs:
+			for call, err := range all {
+				if !errors.Is(err, ErrInHandler) {
+					t.Errorf("%s in %s: %v", call, what, err)
+				}
+			}
 		case <-ctx.Done():
-			t.Error("the bus does not go on")
+			t.Fatalf("the calls in %s do not return", what)
 		}
-		if err := sub.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	publish(t, ctx, pub, "blocks")
+	<-blocked
+	done := make(chan error, 1)
+	go func() { _, err := bus.Subscribe(inGroupOf(bus, "x")); done <- err }()
+	select {
+	case err := <-done:
+		t.Fatalf("Subscribe beside a handler: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	other <- nil
+	if err := <-done; err != nil {
+		t.Errorf("Subscribe beside a handler: %v", err)
+	}
+	publish(t, ctx, pub, "again")
+	select {
+	case <-again:
+	case <-ctx.Done():
+		t.Error("the bus does not go on")
+	}
+	if err := sub.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A publisher of the bus that a handler calls waits for no room in it, where the bus

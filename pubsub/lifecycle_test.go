@@ -265,44 +265,40 @@ func TestTopicsOfOneGroup(t *testing.T) {
 	})
 }
 
-func TestLargeMessages(t *testing.T) {
-	testenv.Slow(t)
-	eachFabric(t, func(t *testing.T, url string) {
-		ctx := testContext(t)
-		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
-		sub := subscribe(t, subBus, "x")
-		pub := publisher(t, pubBus, "x")
-		wait(t, ctx, pub, 1)
-		sizes := []int{0, 1, 1402, 1403, 1404, 3000, 1 << 20, 16 << 20}
-		go func() {
-			for i, n := range sizes {
-				if err := pub.Publish(ctx, bytes.Repeat([]byte{byte('a' + i)}, n)); err != nil {
-					t.Error(err)
-				}
-			}
-		}()
+func largeMessages(t *testing.T, url string) {
+	ctx := testContext(t)
+	pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	sub := subscribe(t, subBus, "x")
+	pub := publisher(t, pubBus, "x")
+	wait(t, ctx, pub, 1)
+	sizes := []int{0, 1, 1402, 1403, 1404, 3000, 1 << 20, 16 << 20}
+	go func() {
 		for i, n := range sizes {
-			m, err := sub.Next(ctx)
-			if err != nil {
-				t.Fatalf("message of %d bytes: %v", n, err)
-			}
-			if len(m.Data) != n || bytes.Count(m.Data, []byte{byte('a' + i)}) != n {
-				t.Fatalf("message of %d bytes came with %d", n, len(m.Data))
+			if err := pub.Publish(ctx, bytes.Repeat([]byte{byte('a' + i)}, n)); err != nil {
+				t.Error(err)
 			}
 		}
-		if err := pub.Publish(ctx, make([]byte, 16<<20+1)); !errors.Is(err, ErrMessageTooLarge) {
-			t.Errorf("a message of 16 MiB and a byte: %v", err)
+	}()
+	for i, n := range sizes {
+		m, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatalf("message of %d bytes: %v", n, err)
 		}
-		publish(t, ctx, pub, "still there")
-		want(t, ctx, sub, "still there")
-	})
+		if len(m.Data) != n || bytes.Count(m.Data, []byte{byte('a' + i)}) != n {
+			t.Fatalf("message of %d bytes came with %d", n, len(m.Data))
+		}
+	}
+	if err := pub.Publish(ctx, make([]byte, 16<<20+1)); !errors.Is(err, ErrMessageTooLarge) {
+		t.Errorf("a message of 16 MiB and a byte: %v", err)
+	}
+	publish(t, ctx, pub, "still there")
+	want(t, ctx, sub, "still there")
 }
 
 // A subscriber with a lower limit on messages sees the larger ones as gaps.
 // docs/protocol.md §12.3.
-func TestMaxMessage(t *testing.T) {
+func maxMessage(t *testing.T, url string) {
 	ctx := testContext(t)
-	url := memURL(t)
 	pubBus := openBus(t, Config{}, url)
 	pub := publisher(t, pubBus, "x")
 	for i, limit := range []int{5000, 1000} { // of several packets, and of one

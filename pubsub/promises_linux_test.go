@@ -8,48 +8,92 @@ import (
 	"go/token"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
-// promises are what the package promises in doc.go, in its order. Each is kept on every fabric, but for those that are
-// exempt for a reason.
+// promises are the promises of doc.go, in its order. Each is kept on every fabric, but for those that are exempt for a reason.
+// A sentence of doc.go that is in no row is one of noPromises.
 var promises = []struct {
 	text   string // of doc.go
 	keep   func(*promised)
 	exempt map[string]string // fabrics, with the reason
 }{
+	{"one Publish, one datagram on the wire, every subscriber served by the network", oneDatagram, nil},
 	{"arrive at every subscription of that topic in the order they were published, each once", inOrderAndOnce, nil},
 	{"all messages that one bus publishes on topics that map to one group arrive in one order", inOneOrder, nil},
 	{"Losses on the way are repaired", lossesRepaired, nil},
 	{"What cannot be repaired is never silent", gapsAreExact, nil},
-	{"A subscription begins live", beginsLive, nil},
-	{"the token * stands for any one token of a topic, and >, as the last, for one or more", patternsMatch, nil},
+	{"A packet is asked for until the recovery deadline (Config.RecoveryDeadline, 2 s)", deadlineGivesUp, nil},
+	{"until the publisher says that it has it no more", goneGivesUp, nil},
+	{"A subscription begins live: with the first packet of a publisher that is heard after its group was joined. " +
+		"Publisher.WaitSubscribers lets a publisher wait for that", beginsLive, nil},
+	{"the token * stands for any one token of a topic, and >, as the last, for one or more. \"md.*.AAPL\" and \"md.>\" are every topic " +
+		"that matches, also those that come up later", patternsMatch, nil},
+	{"a publisher never outruns the window of the slowest subscriber that is present: Publish waits", slowestIsWaitedFor, nil},
 	{"TryPublish says so with ErrBackPressure", pressureIsTold, nil},
-	{"Nobody stalls without a word", stallIsTold, nil},
+	{"holds its publishers up, and its neighbours on the same bus with them", neighboursWait, nil},
+	{"A subscriber that dies is waited for until it was asked ten times and Config.Silence has passed", deadIsGivenUp, nil},
+	{"With no subscriber the publisher runs free", runsFree, nil},
+	{"Nobody stalls without a word. A subscriber that is there and does not read is named, by its Config.Name or host and process, its " +
+		"address, for how long it has held the publisher up and how far behind it is: after a second in the log and by events.PublisherStalled; " +
+		"in the *FlowError of a Publish whose context ends; in Publisher.Receivers. Its own bus says so", stallIsTold, nil},
+	{"it is let go: the publisher goes on, and what it cannot catch up with when it reads on is a *GapError of CauseReleased. " +
+		"Then it counts again", stalledIsReleased, nil},
+	{"stays more than Config.SlowBehind behind, is released, too", by(slowSubscriberEvent), nil},
 	{"Where nothing can be sent, for the interface is down or no key is valid, publishers wait", publishersWait, map[string]string{
-		"mem": linkless, "shm": linkless,
+		"mem": "memory has no link that could be down", "shm": "memory has no link that could be down",
 	}},
+	{"no key is valid, publishers wait when there is no more room, whatever their flow control", keylessWait, nil},
 	{"A bus that detects nobody logs it once", nobodyIsTold, map[string]string{
 		"mem": "the other side is in this process, and no interface can be the wrong one",
 		"sim": "the other side is in this process, and no interface can be the wrong one",
 	}},
+	{"With FlowQuorum(n) a publisher waits for its n fastest subscribers", oneOfFour(FlowQuorum(3)), nil},
+	{"with FlowMax for the fastest", oneOfFour(FlowMax), nil},
 	{"with FlowNone for nobody", nobodyIsWaitedFor, nil},
+	{"FlowTagged(\"book\") looks only at subscribers whose bus has that Config.Tag", oneOfFour(FlowTagged("book")), nil},
+	{"FlowQuorum(2).Tagged(\"book\") at the two fastest of them", oneOfFour(FlowQuorum(3).Tagged("book")), nil},
+	{"A subscriber that is not waited for has gaps when it falls out of the window", nobodyIsWaitedFor, nil},
+	{"Publisher.Delivered says how far those that are waited for have come", deliveredIsExact, nil},
+	{"What happens to a subscription that reads too slowly is its own choice, by SlowConsumer. SlowBlock holds publishers up. " +
+		"With the others publishers and the neighbours on the bus feel nothing of it", slowPolicies, nil},
 	{"SlowGap loses the oldest of what is not read", oldestIsLost, nil},
-	{"a subscriber executes a request once", requestsRunOnce, nil},
-	{"What would wait for the bus, such as Subscribe or Close, returns ErrInHandler there", handlersMayNotWait, nil},
-	{"Messages have up to 16 MiB", largeMessages, nil},
+	{"Each publisher and group counts by itself. Conflate keeps the newest message of each key", eachCountsByItself, nil},
+	{"Bus.Request publishes a message that subscribers answer with Message.Respond, and waits for the first reply; " +
+		"RequestMany for several, or one of each subscriber", repliesCome, nil},
+	{"Replies come by unicast; one that is lost is sent again from memory, so a subscriber executes a request once", requestsRunOnce, nil},
+	{"A handler that takes more than a second is named while it runs", slowHandlerIsTold, nil},
+	{"What would wait for the bus, such as Subscribe or Close, returns ErrInHandler there; other goroutines may call it", by(testCallsInHandler), nil},
+	{"Conflate has a goroutine of its own instead", handlerBesideMayWait, nil},
+	{"Messages have up to 16 MiB", by(largeMessages), nil},
 	{"A bus hears nothing of what it publishes itself", nothingOfItself, nil},
+	{"Publishing takes up to Config.WindowBytes (8 MiB) a group, and Config.PublishMemoryBytes (24 MiB) for all groups", publishMemory, nil},
+	{"The receive windows of a group take up to Config.ReceiveMemoryBytes (64 MiB), however many publishers there are", receiveMemory, nil},
+	{"up to Config.MaxPublishers", by(refusedPublisherIsTold), nil},
+	{"up to Config.MaxMessage (16 MiB) a publisher", by(maxMessage), nil},
 }
 
-// near is the interface of the fabrics that have one.
-const near = "near"
+// noPromises begin the sentences of doc.go that promise nothing.
+var noPromises = []string{
+	"Messages of different publishers, or of different groups, have no order",
+	"Without it a subscriber that joins mid-stream may start with a gap",
+	"Subscribe takes patterns, too", // see the row of it
+	"See Bus.Subscribe",
+	"A request is a message like any other",
+	"The goroutine that runs handlers runs the whole bus",
+	"Memory is bounded, and grows as it is used", // the sentences after it say how
+	"A transport has buffers of its own",
+}
 
-const linkless = "memory has no link that could be down"
+// near is the interface of the fabrics that have one, and down begins the names of those that are taken down.
+const near, down = "near", "down"
 
 // promised is a promise on a fabric.
 type promised struct {
@@ -73,16 +117,26 @@ func (p *promised) pair(from, to Config) (*Publisher, *Subscription) {
 	return pub, sub
 }
 
+// on puts a fabric that is on loopback on another interface.
+func (p *promised) on(iface string) {
+	p.url = strings.NewReplacer("iface=lo", "iface="+iface, "roce://lo", "roce://"+iface).Replace(p.url)
+}
+
 // link takes the publisher's link down or up. Its bus was opened first.
 func (p *promised) link(up bool) {
 	switch {
 	case p.name == "sim":
 		simnet.Lookup(strings.TrimPrefix(p.url, "sim://")).Host(0).Port(0, 1).SetUp(up)
 	case up:
-		testenv.LinkUp(p.T, near)
+		testenv.LinkUp(p.T, down+p.name)
 	default:
-		testenv.LinkDown(p.T, near)
+		testenv.LinkDown(p.T, down+p.name)
 	}
+}
+
+// by is a test that takes a URL, as a row.
+func by(test func(*testing.T, string)) func(*promised) {
+	return func(p *promised) { test(p.T, p.url) }
 }
 
 // TestPromises keeps each promise of the package on each fabric.
@@ -92,33 +146,66 @@ func TestPromises(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
 	}
-	testenv.AddVeth(t, near, "far", 0)
-	testenv.AddAddr(t, near, "10.88.0.1/24")
-	testenv.LinkUp(t, near)
-	testenv.LinkUp(t, "far")
-	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
+	for i, name := range []string{near, down + "udp", down + "roce"} {
+		testenv.AddVeth(t, name, fmt.Sprint("far", i), 0)
+		testenv.AddAddr(t, name, fmt.Sprintf("10.88.%d.1/24", i))
+		testenv.LinkUp(t, name)
+		testenv.LinkUp(t, fmt.Sprint("far", i))
 	}
-	doc := strings.Join(strings.Fields(file.Doc.Text()), " ")
+	doc := promisedText(t)
 	for i, x := range promises {
 		t.Run(fmt.Sprint(i+1, " ", strings.Join(strings.Fields(x.text)[:3], " ")), func(t *testing.T) {
+			t.Parallel()
 			if !strings.Contains(doc, x.text) {
 				t.Errorf("doc.go does not promise: %s", x.text)
 			}
 			for _, fabric := range fabrics {
-				if x.exempt[fabric.name] != "" || fabric.name == "shm" && testing.Short() { // see eachFabric
+				if x.exempt[fabric.name] != "" || testing.Short() && (fabric.name == "shm" || fabric.name == "roce") { // see eachFabric
 					continue
 				}
 				t.Run(fabric.name, func(t *testing.T) {
-					if x.exempt["mem"] != linkless { // or others would lose their link
-						t.Parallel()
-					}
-					url := strings.NewReplacer("iface=lo", "iface="+near, "roce://lo", "roce://"+near).Replace(fabric.url(t))
-					x.keep(&promised{t, testContext(t), fabric.name, url})
+					t.Parallel()
+					p := &promised{t, testContext(t), fabric.name, fabric.url(t)}
+					p.on(near)
+					x.keep(p)
 				})
 			}
 		})
+	}
+}
+
+// promisedText is the text of doc.go, without its headings and its example.
+func promisedText(t *testing.T) string {
+	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []string
+	for block := range strings.SplitSeq(file.Doc.Text(), "\n\n") {
+		if !strings.HasPrefix(block, "#") && !strings.HasPrefix(block, "\t") {
+			text = append(text, strings.Fields(block)...)
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// Each sentence of doc.go is in a row of the table, or promises nothing.
+func TestPromisesAreInTheTable(t *testing.T) {
+	doc := promisedText(t)
+	for at := 0; at < len(doc); {
+		end := len(doc)
+		if n := strings.Index(doc[at:], ". "); n >= 0 {
+			end = at + n + 1
+		}
+		kept := slices.ContainsFunc(noPromises, func(begin string) bool { return strings.HasPrefix(doc[at:], begin) })
+		for _, x := range promises {
+			from := strings.Index(doc, x.text)
+			kept = kept || from >= 0 && from < end && from+len(x.text) > at
+		}
+		if !kept {
+			t.Errorf("no row for %q", doc[at:end])
+		}
+		at = end + 1
 	}
 }
 
@@ -169,14 +256,38 @@ func lossesRepaired(p *promised) {
 }
 
 func gapsAreExact(p *promised) {
-	pub, sub := p.pair(Config{FlowControl: FlowNone, WindowBytes: 64 << 10}, Config{Faults: "loss=0.3,seed=3", RecoveryDeadline: time.Millisecond})
+	p.gaps(Config{WindowBytes: 64 << 10}, Config{Faults: "loss=0.3,seed=3", RecoveryDeadline: time.Millisecond})
+}
+
+func deadlineGivesUp(p *promised) {
+	p.gaps(Config{}, Config{Faults: "loss=0.6,seed=3", RecoveryDeadline: time.Millisecond}, CauseDeadline, CauseOverrun) // all is in the window
+}
+
+func goneGivesUp(p *promised) {
+	p.gaps(Config{WindowBytes: 64 << 10}, Config{Faults: "loss=0.3,seed=3"}, CauseGone, CauseOverrun)
+}
+
+// gaps publishes to a subscriber that is not waited for and loses messages, for causes, if any are given.
+func (p *promised) gaps(from, to Config, causes ...Cause) {
+	from.FlowControl = FlowNone
+	pub, sub := p.pair(from, to)
 	const n = 2000
 	for i := range n {
 		publish(p.T, p.ctx, pub, simMessage(i))
 	}
+	p.account(sub, n, causes...)
+}
+
+// account reads n messages of which some are lost, for causes, if any are given.
+func (p *promised) account(sub *Subscription, n uint64, causes ...Cause) {
+	p.Helper()
 	a := account{t: p.T}
 	for a.next < n {
 		m, err := sub.Next(p.ctx)
+		var gap *GapError
+		if errors.As(err, &gap) && causes != nil && !slices.Contains(causes, gap.Cause) {
+			p.Fatal(err)
+		}
 		if err := a.take(m, err); err != nil {
 			p.Fatal(err)
 		}
@@ -261,7 +372,16 @@ func stallIsTold(p *promised) {
 	from.OnEvent, to.OnEvent, to.Name = there.event, here.event, "reader"
 	pub, _ := p.pair(from, to)
 	p.fill(pub)
-	if e := there.await(p.T, p.ctx, events.PublisherStalled); e.Name != "reader" || e.Address == "" || e.Behind == 0 {
+	var held *FlowError
+	for p.ctx.Err() == nil && !errors.As(p.publishFor(pub, 10*time.Millisecond), &held) {
+	}
+	if held == nil || held.Name != "reader" || held.Address == "" || held.For == 0 || held.Behind == 0 {
+		p.Errorf("%+v", held)
+	}
+	if r := pub.Receivers(); len(r) != 1 || r[0].Name != "reader" || r[0].Address == "" || r[0].HeldFor == 0 || r[0].Behind == 0 {
+		p.Errorf("%+v", r)
+	}
+	if e := there.await(p.T, p.ctx, events.PublisherStalled); e.Name != "reader" || e.Address == "" || e.For < time.Second || e.Behind == 0 {
 		p.Errorf("%+v", e)
 	}
 	for _, kind := range []events.Kind{events.HoldsPublishersUp, events.SubscriptionNotRead} {
@@ -271,7 +391,29 @@ func stallIsTold(p *promised) {
 	}
 }
 
+// publishFor waits a while at most.
+func (p *promised) publishFor(pub *Publisher, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(p.ctx, d)
+	defer cancel()
+	return pub.Publish(ctx, make([]byte, 500))
+}
+
+func stalledIsReleased(p *promised) {
+	var told heard
+	from, to := small, small
+	from.StallLimit, from.OnEvent, to.Name = 200*time.Millisecond, told.event, "reader"
+	pub, sub := p.pair(from, to)
+	const n = 2000
+	for i := range n {
+		publish(p.T, p.ctx, pub, simMessage(i))
+	}
+	told.awaitOf(p.T, p.ctx, events.SubscriberReleased, "reader")
+	p.account(sub, n, CauseReleased)
+	eventually(p.T, p.ctx, "it counts again", func() bool { return !pub.Receivers()[0].Released })
+}
+
 func publishersWait(p *promised) {
+	p.url = strings.Replace(p.url, near, down+p.name, 1)
 	var told heard
 	from := Config{WindowBytes: 256 << 10, FlowControl: FlowNone, OnEvent: told.event}
 	pub, sub := p.pair(from, Config{})
@@ -322,13 +464,16 @@ func nobodyIsTold(p *promised) {
 	}
 }
 
+// docs/protocol.md §8.1.
 func nobodyIsWaitedFor(p *promised) {
 	from := small
 	from.FlowControl = FlowNone
-	pub, _ := p.pair(from, small)
-	for i := range 5000 {
+	pub, sub := p.pair(from, small)
+	const n = 5000
+	for i := range n {
 		publish(p.T, p.ctx, pub, simMessage(i))
 	}
+	p.account(sub, n)
 }
 
 func oldestIsLost(p *promised) {
@@ -339,20 +484,7 @@ func oldestIsLost(p *promised) {
 	for i := range n {
 		publish(p.T, p.ctx, pub, simMessage(i))
 	}
-	a := account{t: p.T}
-	for a.next < n {
-		m, err := sub.Next(p.ctx)
-		var gap *GapError
-		if errors.As(err, &gap) && gap.Cause != CauseSlowConsumer {
-			p.Fatal(err)
-		}
-		if err := a.take(m, err); err != nil {
-			p.Fatal(err)
-		}
-	}
-	if a.gone == 0 {
-		p.Error("nothing was lost")
-	}
+	p.account(sub, n, CauseSlowConsumer)
 }
 
 func requestsRunOnce(p *promised) {
@@ -377,47 +509,6 @@ func requestsRunOnce(p *promised) {
 	}
 }
 
-func handlersMayNotWait(p *promised) {
-	pub := publisher(p.T, p.open(Config{}), "x")
-	bus := p.open(Config{})
-	said := make(chan error, 2)
-	if _, err := bus.Handle("x", func(Message, error) {
-		_, err := bus.Subscribe("y")
-		said <- err
-		said <- bus.Close()
-	}); err != nil {
-		p.Fatal(err)
-	}
-	wait(p.T, p.ctx, pub, 1)
-	publish(p.T, p.ctx, pub, "go")
-	for range 2 {
-		select {
-		case err := <-said:
-			if !errors.Is(err, ErrInHandler) {
-				p.Error(err)
-			}
-		case <-p.ctx.Done():
-			p.Fatal("no message")
-		}
-	}
-}
-
-func largeMessages(p *promised) {
-	pub, sub := p.pair(Config{}, Config{})
-	text := strings.Repeat("0123456789abcdef", 1<<20)
-	go func() {
-		if err := pub.Publish(p.ctx, []byte(text)); err != nil {
-			p.Error(err)
-		}
-	}()
-	if m, err := sub.Next(p.ctx); err != nil || string(m.Data) != text {
-		p.Errorf("%d bytes, %v", len(m.Data), err)
-	}
-	if err := pub.Publish(p.ctx, append([]byte(text), 0)); err == nil {
-		p.Error("one byte more is taken, too")
-	}
-}
-
 func nothingOfItself(p *promised) {
 	bus, other := p.open(Config{}), p.open(Config{})
 	own, far := subscribe(p.T, bus, "x"), subscribe(p.T, other, "x")
@@ -428,4 +519,369 @@ func nothingOfItself(p *promised) {
 	want(p.T, p.ctx, far, "there")
 	publish(p.T, p.ctx, back, "and back")
 	want(p.T, p.ctx, own, "and back")
+}
+
+func oneDatagram(p *promised) {
+	bus := p.open(Config{})
+	pub := publisher(p.T, bus, "x")
+	var subs []*Subscription
+	for range 8 {
+		subs = append(subs, subscribe(p.T, p.open(Config{}), "x"))
+	}
+	wait(p.T, p.ctx, pub, len(subs))
+	const n = 200
+	before := bus.Stats().Transport.PacketsSent
+	for i := range n {
+		publish(p.T, p.ctx, pub, simMessage(2))
+		if err := pub.Flush(p.ctx); err != nil {
+			p.Fatal(i, err)
+		}
+	}
+	for _, sub := range subs {
+		for range n {
+			want(p.T, p.ctx, sub, simMessage(2))
+		}
+	}
+	if sent := bus.Stats().Transport.PacketsSent - before; sent > 2*n { // with heartbeats, and repairs on a busy host
+		p.Errorf("%d packets were sent for %d messages to %d subscribers", sent, n, len(subs))
+	}
+}
+
+func slowestIsWaitedFor(p *promised) {
+	pub := publisher(p.T, p.open(small), "x")
+	fast, slow := subscribe(p.T, p.open(Config{}), "x"), subscribe(p.T, p.open(small), "x")
+	wait(p.T, p.ctx, pub, 2)
+	const n = 1000
+	done := make(chan error, 1)
+	go func() {
+		for i := range n {
+			if err := pub.Publish(p.ctx, []byte(simMessage(i))); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	eventually(p.T, p.ctx, "the slowest holds the publisher up", func() bool {
+		return slices.ContainsFunc(pub.Receivers(), func(r Receiver) bool { return r.HeldFor > 0 })
+	})
+	select {
+	case err := <-done:
+		p.Fatal("all is published, of which one subscriber has read nothing", err)
+	default:
+	}
+	for i := range n {
+		want(p.T, p.ctx, slow, simMessage(i))
+	}
+	for i := range n {
+		want(p.T, p.ctx, fast, simMessage(i))
+	}
+	if err := <-done; err != nil {
+		p.Error(err)
+	}
+}
+
+func neighboursWait(p *promised) {
+	pub, slow := p.pair(small, small)
+	neighbour := subscribe(p.T, slow.bus, "x")
+	const n = 1000
+	go func() {
+		for i := range n {
+			if err := pub.Publish(p.ctx, []byte(simMessage(i))); err != nil {
+				p.Error(err)
+				return
+			}
+		}
+	}()
+	var got atomic.Int64
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		for i := range n {
+			want(p.T, p.ctx, neighbour, simMessage(i))
+			got.Add(1)
+		}
+	}()
+	eventually(p.T, p.ctx, "the slow subscription holds the publisher up", func() bool { return pub.Receivers()[0].HeldFor > 0 })
+	if got.Load() == n {
+		p.Error("its neighbour has everything")
+	}
+	slow.Close()
+	<-all
+}
+
+func deadIsGivenUp(p *promised) {
+	var told heard
+	from := small
+	from.Silence, from.OnEvent = 200*time.Millisecond, told.event
+	pub := publisher(p.T, p.open(from), "x")
+	fabric, err := fabricurl.Parse(p.url)
+	if err != nil {
+		p.Fatal(err)
+	}
+	dying, err := fabric.Open(quiet)
+	if err != nil {
+		p.Fatal(err)
+	}
+	to := small
+	to.Logger = quiet
+	bus, err := to.OpenTransport(dying)
+	if err != nil {
+		p.Fatal(err)
+	}
+	subscribe(p.T, bus, "x")
+	wait(p.T, p.ctx, pub, 1)
+	dying.Close()
+	p.fill(pub)
+	publish(p.T, p.ctx, pub, "and on")
+	if e := told.await(p.T, p.ctx, events.SubscriberSilent); e.For < from.Silence {
+		p.Errorf("%+v", e)
+	}
+}
+
+func runsFree(p *promised) {
+	pub := publisher(p.T, p.open(small), "x")
+	for i := range 5000 {
+		publish(p.T, p.ctx, pub, simMessage(i))
+	}
+}
+
+func keylessWait(p *promised) {
+	var told heard
+	var keys ring
+	key := newKey(p.T)
+	keys.use(p.T, key)
+	pub, sub := p.pair(Config{WindowBytes: 256 << 10, FlowControl: FlowNone, Keys: &keys, OnEvent: told.event}, Config{Keys: &keys})
+	past := key
+	past.NotAfter = time.Now().Add(-time.Minute)
+	keys.use(p.T, past)
+	taken := 0
+	for ; p.ctx.Err() == nil && taken < 5000; taken++ {
+		if err := p.publishFor(pub, 100*time.Millisecond); err != nil {
+			break
+		}
+	}
+	if taken == 5000 {
+		p.Error("more than the window was taken")
+	}
+	told.await(p.T, p.ctx, events.CannotSend)
+	keys.use(p.T, key)
+	told.await(p.T, p.ctx, events.SendsAgain)
+	for range taken {
+		want(p.T, p.ctx, sub, string(make([]byte, 500)))
+	}
+}
+
+// oneOfFour has one of four subscribers stop, or of two with FlowMax.
+func oneOfFour(flow FlowControl) func(*promised) {
+	return func(p *promised) {
+		reading := 3
+		if flow == FlowMax {
+			reading = 1
+		}
+		testOneStops(p.T, p.url, flow, reading)
+	}
+}
+
+func deliveredIsExact(p *promised) {
+	pub, sub := p.pair(small, small)
+	taken := uint64(0)
+	for pub.TryPublish(make([]byte, 500)) == nil && p.ctx.Err() == nil {
+		taken++
+	}
+	for range taken {
+		want(p.T, p.ctx, sub, string(make([]byte, 500)))
+	}
+	if err := pub.Drain(p.ctx); err != nil {
+		p.Fatal(err)
+	}
+	if n := pub.Delivered(); n != taken {
+		p.Errorf("%d of %d messages are delivered", n, taken)
+	}
+}
+
+func slowPolicies(p *promised) {
+	var told heard
+	from := small
+	from.OnEvent, from.StallLimit = told.event, NoStallLimit
+	bus := p.open(small)
+	gap := subscribe(p.T, bus, "x", SlowConsumer(SlowGap))
+	latest := subscribe(p.T, bus, "x", SlowConsumer(SlowLatest), MaxBehind(10))
+	evict := subscribe(p.T, bus, "x", SlowConsumer(SlowEvict), MaxBehind(10))
+	newest := subscribe(p.T, bus, "x", Conflate(nil))
+	read := subscribe(p.T, bus, "x")
+	pub := publisher(p.T, p.open(from), "x")
+	wait(p.T, p.ctx, pub, 1)
+	const n = 2000
+	go func() {
+		for i := range n {
+			if err := pub.Publish(p.ctx, []byte(simMessage(i))); err != nil {
+				p.Error(err)
+				return
+			}
+		}
+	}()
+	for i := range n {
+		want(p.T, p.ctx, read, simMessage(i))
+	}
+	p.account(gap, n, CauseSlowConsumer)
+	p.account(latest, n, CauseSlowConsumer)
+	var evicted *EvictedError
+	if _, err := evict.Next(p.ctx); !errors.As(err, &evicted) {
+		p.Error(err)
+	}
+	m, err := newest.Next(p.ctx)
+	for m.Number < n-1 && (err == nil || errors.Is(err, ErrGap)) { // what it conflates may lag behind
+		m, err = newest.Next(p.ctx)
+	}
+	if err != nil || string(m.Data) != simMessage(n-1) || newest.Stats().Replaced == 0 {
+		p.Errorf("%q, %v, %+v", m.Data, err, newest.Stats())
+	}
+}
+
+func eachCountsByItself(p *promised) {
+	much, sub := p.pair(Config{}, small)
+	gap := subscribe(p.T, sub.bus, "x", SlowConsumer(SlowGap))
+	sub.Close()
+	littleBus := p.open(Config{})
+	little := publisher(p.T, littleBus, "x")
+	wait(p.T, p.ctx, little, 1)
+	for i := range 3 {
+		publish(p.T, p.ctx, little, fmt.Sprint("little ", i))
+	}
+	const n = 3000
+	for i := range n {
+		publish(p.T, p.ctx, much, simMessage(i))
+	}
+	var x account
+	for got := 0; x.next < n || got < 3; {
+		m, err := gap.Next(p.ctx)
+		if err == nil && m.Publisher() == littleBus.ID() {
+			if string(m.Data) != fmt.Sprint("little ", got) {
+				p.Fatalf("%q", m.Data)
+			}
+			got++
+			continue
+		}
+		if err := x.take(m, err); err != nil {
+			p.Fatal(err)
+		}
+	}
+	if x.gone == 0 {
+		p.Error("nothing was lost")
+	}
+}
+
+func repliesCome(p *promised) {
+	here := p.open(Config{})
+	for range 3 {
+		echo(p.T, p.open(Config{}), "ask")
+	}
+	wait(p.T, p.ctx, publisher(p.T, here, "ask"), 3)
+	if r, err := here.Request(p.ctx, "ask", []byte("x")); err != nil || string(r.Data) != "re:x" {
+		p.Errorf("%q, %v", r.Data, err)
+	}
+	for _, n := range []int{2, 0} {
+		got := 0
+		for r, err := range here.RequestMany(p.ctx, "ask", []byte("y"), n) {
+			if err != nil || string(r.Data) != "re:y" {
+				p.Errorf("%q, %v", r.Data, err)
+			}
+			got++
+		}
+		if n == 0 && got != 3 || n == 2 && got != 2 {
+			p.Errorf("%d replies where %d are asked for of 3", got, n)
+		}
+	}
+}
+
+func slowHandlerIsTold(p *promised) {
+	var told heard
+	bus := p.open(Config{OnEvent: told.event})
+	pub := publisher(p.T, p.open(Config{}), "x")
+	returns := make(chan struct{})
+	if _, err := bus.Handle("x", func(Message, error) { <-returns }); err != nil {
+		p.Fatal(err)
+	}
+	wait(p.T, p.ctx, pub, 1)
+	publish(p.T, p.ctx, pub, "x")
+	e := told.await(p.T, p.ctx, events.HandlerSlow)
+	close(returns)
+	if e.For < time.Second || !slices.Equal(e.Topics, []string{"x"}) {
+		p.Errorf("%+v", e)
+	}
+}
+
+func handlerBesideMayWait(p *promised) {
+	pub := publisher(p.T, p.open(Config{}), "x")
+	bus := p.open(Config{})
+	options := []SubscribeOption{SlowConsumer(SlowGap), SlowConsumer(SlowLatest), SlowConsumer(SlowEvict), Conflate(nil)}
+	said := make(chan error, len(options))
+	for i, o := range options {
+		if _, err := bus.Handle("x", func(m Message, err error) {
+			if err == nil {
+				_, err = bus.Subscribe(fmt.Sprint("y", i))
+			}
+			said <- err
+		}, o); err != nil {
+			p.Fatal(err)
+		}
+	}
+	wait(p.T, p.ctx, pub, 1)
+	publish(p.T, p.ctx, pub, "go")
+	for range options {
+		select {
+		case err := <-said:
+			if err != nil {
+				p.Error(err)
+			}
+		case <-p.ctx.Done():
+			p.Fatal("no message")
+		}
+	}
+}
+
+func publishMemory(p *promised) {
+	const all, each, groups = 8 << 20, 4 << 20, 4
+	bus := p.open(Config{PublishMemoryBytes: all, WindowBytes: each})
+	var pubs []*Publisher
+	seen := map[int]bool{}
+	for i := 0; len(pubs) < groups; i++ {
+		topic := fmt.Sprint("t", i)
+		if g := bus.Group(topic); !seen[g] {
+			seen[g] = true
+			pubs = append(pubs, publisher(p.T, bus, topic))
+		}
+	}
+	least := bus.Stats().Publications[0].MemoryBytes
+	msg := string(make([]byte, 32<<10))
+	for _, pub := range pubs {
+		for range each * 3 / 2 / len(msg) {
+			publish(p.T, p.ctx, pub, msg)
+		}
+	}
+	sum := 0
+	for _, st := range bus.Stats().Publications {
+		if sum += st.MemoryBytes; st.MemoryBytes > least+each {
+			p.Errorf("%d bytes for a group, which has %d at least", st.MemoryBytes, least)
+		}
+	}
+	if sum > all+groups*least || sum < all {
+		p.Errorf("%d bytes for all groups, which have %d each at least", sum, least)
+	}
+}
+
+func receiveMemory(p *promised) {
+	const memory = 8 << 20
+	bus := p.open(Config{ReceiveMemoryBytes: memory})
+	subscribe(p.T, bus, "x")
+	for range 4 {
+		pub := publisher(p.T, p.open(small), "x")
+		wait(p.T, p.ctx, pub, 1)
+		p.fill(pub)
+	}
+	eventually(p.T, p.ctx, "windows fill", func() bool { return bus.Stats().Groups[0].Windows > 0 })
+	if g := bus.Stats().Groups[0]; g.Windows > memory {
+		p.Errorf("windows of %d streams take %d bytes", g.Streams, g.Windows)
+	}
 }

@@ -27,7 +27,7 @@ func TestSimSuite(t *testing.T) {
 		run  func(*testing.T)
 	}{
 		{"PublishSubscribe", TestPublishSubscribe},
-		{"LargeMessages", TestLargeMessages},
+		{"LargeMessages", func(t *testing.T) { eachFabric(t, largeMessages) }},
 		{"ManyPublishersOneGroup", TestManyPublishersOneGroup},
 		{"TopicsOfOneGroup", TestTopicsOfOneGroup},
 		{"PublishersInOrder", TestPublishersInOrder},

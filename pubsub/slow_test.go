@@ -189,9 +189,8 @@ func slowHandlerGivesWay(t *testing.T, n, size int) {
 // A subscription that is never read stays behind, though it holds nobody up while the
 // window has room: it is told of by name, and not waited for.
 // docs/protocol.md §8.9.
-func TestSlowSubscriberEvent(t *testing.T) {
+func slowSubscriberEvent(t *testing.T, url string) {
 	ctx := testContext(t)
-	url := memURL(t)
 	slow := make(chan events.Event, 10)
 	logged := make(chan string, 10)
 	var log logLines
