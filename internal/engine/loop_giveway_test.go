@@ -107,3 +107,29 @@ func TestLooksBehindGivingWay(t *testing.T) {
 		}
 	}
 }
+
+// Commands that follow one another share turns of the loop, for a turn takes longer than most commands.
+func TestCommandsShareATurn(t *testing.T) {
+	defer runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	c := new(calls)
+	_, l := newLoopOver(t, Config{Wait: WaitPark}, func(tr transport.Transport) transport.Transport { c.Transport = tr; return c })
+	const n = 2000
+	for range n {
+		if err := l.do(func() {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	polls := 0
+	for _, what := range c.all {
+		if what != "wait" {
+			polls++
+		}
+	}
+	if polls > n/2 {
+		t.Errorf("%d polls for %d commands", polls, n)
+	}
+	t.Logf("%d polls for %d commands", polls, n)
+}

@@ -76,7 +76,7 @@ var packages = []struct {
 	// The engine.
 	{"pubsub/events", 376, ""},
 	{"internal/inspect", 1505, ""},
-	{"internal/engine", 12466, "internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/engine", 12475, "internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
 	{"test/sim", 6629, "internal/compress internal/pattern internal/wire reliable transport"},
