@@ -73,6 +73,8 @@ type members struct {
 	// caller took them last, for its events: mostTold of each at most.
 	came, left, givenUp []Hold
 	read                Instant // all replies that came before have been handled
+	askedAt             upTime  // when all were asked last
+	unsent              bool    // a control packet since then did not leave: the time to the next question does not count
 }
 
 func (m *members) init(most int) {
@@ -324,11 +326,15 @@ func (m *members) silent(now upTime, every time.Duration) bool {
 // solicited notes that all members were asked for a sign of life.
 func (m *members) solicited(now upTime) {
 	for _, x := range m.list {
-		if x.asked == (solicited{}) {
+		switch {
+		case x.asked == (solicited{}):
 			x.asked.since = now
+		case m.unsent:
+			x.asked.since = x.asked.since.add(now.sub(m.askedAt))
 		}
 		x.asked.times++
 	}
+	m.askedAt, m.unsent = now, false
 }
 
 // Runs is Running.Runs. What members have answered while the owner did not run may lie unread, or be

@@ -74,6 +74,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.stats.ControlSent += uint64(n)
 		s.stats.ControlUnsent += uint64(o.count - n)
 		if n == 0 && o.count > 0 { // a heartbeat that never left asks no member
+			s.members.unsent = true
 			s.RepliesLost()
 		}
 		s.unannounce(now, n)

@@ -227,11 +227,11 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 
 // A publisher whose heartbeats do not leave takes no member for silent. docs/protocol.md §8.4.
 func TestQuestionsNotSentAreNoSilence(t *testing.T) {
-	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
+	b := newBench(t, func(c *SenderConfig) { c.Silence = 2 * time.Second })
 	b.status(1, 0, 4, 0)
 	b.assign(10)
-	pass := func(sends bool) {
-		for start := b.now; b.now.Sub(start) < 10*time.Second; b.now = max(b.now.Add(time.Millisecond), b.s.Deadline()) {
+	pass := func(sends bool, d time.Duration) {
+		for start := b.now; b.now.Sub(start) < d; b.now = max(b.now.Add(time.Millisecond), b.s.Deadline()) {
 			if sends {
 				b.next()
 				continue
@@ -242,10 +242,14 @@ func TestQuestionsNotSentAreNoSilence(t *testing.T) {
 			}
 		}
 	}
-	if pass(false); b.s.Stats().ReceiversSilent != 0 {
+	pass(true, 200*time.Millisecond) // it is asked, and has some time left
+	if pass(false, 10*time.Second); b.s.Stats().ReceiversSilent != 0 {
 		t.Fatal("released while no question leaves")
 	}
-	if pass(true); b.s.Stats().ReceiversSilent != 1 {
+	if pass(true, 1200*time.Millisecond); b.s.Stats().ReceiversSilent != 0 { // ten questions
+		t.Fatal("released for the time in which no question left")
+	}
+	if pass(true, 10*time.Second); b.s.Stats().ReceiversSilent != 1 {
 		t.Error("not released when it was asked")
 	}
 }

@@ -66,7 +66,7 @@ var wide = map[string]size{
 	"reliable.Lister":              {14, 1, 158},
 	"reliable.Reader":              {57, 12, 48},
 	"reliable.Receiver":            {76, 24, 149},
-	"reliable.Sender":              {110, 24, 226},
+	"reliable.Sender":              {110, 24, 228},
 	"reliable.Stream":              {154, 30, 134},
 	"internal/engine.Loop":         {101, 36, 181},
 	"internal/engine.Publication":  {74, 11, 66},

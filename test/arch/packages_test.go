@@ -71,7 +71,7 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14267, "internal/pattern internal/wire transport"},
+	{"reliable", 14274, "internal/pattern internal/wire transport"},
 
 	// The engine.
 	{"pubsub/events", 376, ""},
