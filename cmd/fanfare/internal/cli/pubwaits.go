@@ -98,7 +98,8 @@ func (e *endProgress) of(all []pubsub.Receiver) int {
 const mostWaitedFor = 3
 
 // waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first those that
-// miss most. missing says that one misses something; the others have everything, and have not confirmed the end.
+// miss most. missing says that one of the topic misses something: then only those that do are named. Else those of the topic
+// have everything, and those named have not confirmed the end, or miss packets of other topics.
 func (p *pub) waitedFor() (text string, missing bool) {
 	all := slices.DeleteFunc(p.sender().Subscribers, func(r pubsub.Receiver) bool { return r.Released || r.Joining })
 	slices.SortFunc(all, func(a, b pubsub.Receiver) int {
@@ -108,14 +109,14 @@ func (p *pub) waitedFor() (text string, missing bool) {
 	for _, r := range p.p.Receivers() {
 		wants[r.ID] = true
 	}
-	missing = len(all) > 0 && all[0].Behind > 0
+	missing = slices.ContainsFunc(all, func(r pubsub.Receiver) bool { return wants[r.ID] && r.Behind > 0 })
 	if missing {
 		all = slices.DeleteFunc(all, func(r pubsub.Receiver) bool { return r.Behind == 0 })
 	}
 	var parts []string
 	for _, r := range all[:min(len(all), mostWaitedFor)] {
 		name := receiverName(r)
-		if missing {
+		if r.Behind > 0 {
 			name += ", " + count(r.Behind, "packet") + " behind"
 		}
 		if !wants[r.ID] {
@@ -129,8 +130,8 @@ func (p *pub) waitedFor() (text string, missing bool) {
 	return strings.Join(parts, "; "), missing
 }
 
-// late is what the end of the wait means: an error that names the subscribers that miss something. Where none misses anything
-// it is none, unless messages were never sent: those that have not confirmed the end are named. cause is why the wait ended.
+// late is what the end of the wait means: an error that names the subscribers that miss something. Where none of the topic
+// misses anything it is none, unless messages were never sent: those that were waited for are named. cause is why the wait ended.
 func (p *pub) late(err, cause error) error {
 	var unsent *pubsub.UnsentError
 	if !errors.Is(err, errLinger) || errors.As(err, &unsent) {
@@ -141,7 +142,7 @@ func (p *pub) late(err, cause error) error {
 	case missing:
 		return fmt.Errorf("%w: %s", cause, text)
 	case !p.quiet && text != "":
-		p.e.console.line("all subscribers have everything; not confirmed the end: %s", text)
+		p.e.console.line("all subscribers of %s have everything; not confirmed the end: %s", p.topic, text)
 	}
 	return nil
 }

@@ -57,10 +57,11 @@ func TestPubWaitIsBounded(t *testing.T) {
 	}{
 		{"stays, -wait", "md.x", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, gaveUp + misses},
 		{"stays, -linger", "md.x", stays, []string{"-wait", "1", "-linger", "300ms"}, exitIncomplete, linger + misses},
-		{"asks, -wait", "md.x", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers have everything; not confirmed the end: odd"},
-		{"stays on another topic", "md.y", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitIncomplete, "1 packet behind, not known to want md.x"},
+		{"asks, -wait", "md.x", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "all subscribers of md.x have everything; not confirmed the end: odd"},
+		{"stays on another topic", "md.y", stays, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "1 packet behind, not known to want md.x"},
+		{"stays on another topic, -linger", "md.y", stays, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "1 packet behind, not known to want md.x"},
 		{"asks on another topic", "md.y", asks, []string{"-wait", "1", "-stall-limit", "500ms"}, exitOK, "not known to want md.x"},
-		{"asks, -linger", "md.x", asks, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers have everything; not confirmed the end: odd"},
+		{"asks, -linger", "md.x", asks, []string{"-wait", "1", "-linger", "300ms"}, exitOK, "all subscribers of md.x have everything; not confirmed the end: odd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
