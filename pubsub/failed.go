@@ -54,7 +54,6 @@ func publicError(err error) error {
 	var pressure *engine.BackPressureError
 	var collision *reliable.TopicCollisionError
 	var refused *engine.RefusedError
-	var mismatch *reliable.ConfigMismatchError
 	var fault *reliable.FaultError
 	var evicted *engine.EvictedError
 	var unreadable *reliable.UnreadableError
@@ -76,8 +75,6 @@ func publicError(err error) error {
 		return &TopicCollisionError{ID: collision.ID, Known: collision.Known, Other: collision.Other, Publisher: PublisherID(collision.Publisher)}
 	case errors.As(err, &refused):
 		return publicRefusal(refused)
-	case errors.As(err, &mismatch):
-		return publicMismatch(mismatch)
 	case errors.As(err, &fault):
 		return publicFault(fault)
 	case errors.As(err, &unreadable):

@@ -267,7 +267,7 @@ func TestLegsInCommon(t *testing.T) {
 				publish(t, ctx, p, fmt.Sprint(i))
 			}
 			receiveNumbers(t, ctx, s, 100)
-			var m *ConfigMismatchError
+			var m *events.ConfigMismatchError
 			if c.theirs != "" {
 				told.await(t, ctx, events.ConfigDiffers) // in a packet of its own
 			}
@@ -275,7 +275,7 @@ func TestLegsInCommon(t *testing.T) {
 			if len(all) > 1 || len(all) > 0 != (c.theirs != "") {
 				t.Fatalf("told %v", all)
 			}
-			if len(all) > 0 && (!errors.As(all[0].Err, &m) || m.Differences[0].Field != FieldLegs || m.Differences[0].Theirs != c.theirs || !m.Harmless()) {
+			if len(all) > 0 && (!errors.As(all[0].Err, &m) || m.Differences[0].Field != events.FieldLegs || m.Differences[0].Theirs != c.theirs || !m.Harmless()) {
 				t.Errorf("told %v, want %s", all[0].Err, c.theirs)
 			}
 			if n := len(told.of(events.LegDown)); n > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/groupmap"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // tableFile is a file with those lines.
@@ -117,11 +118,11 @@ func TestMappingsDiffer(t *testing.T) {
 			pubBus, subBus := openBus(t, Config{}, url+x.there), openBus(t, here.config(), url+x.here)
 			topic := farTopic(pubBus, subBus)
 			subscribe(t, subBus, topic)
-			var apart *ConfigMismatchError
-			if err := publisher(t, pubBus, topic).WaitSubscribers(ctx, 1); !errors.As(err, &apart) || apart.Differences[0].Field != FieldMapping {
+			var apart *events.ConfigMismatchError
+			if err := publisher(t, pubBus, topic).WaitSubscribers(ctx, 1); !errors.As(err, &apart) || apart.Differences[0].Field != events.FieldMapping {
 				t.Errorf("waiting for subscribers: %v", err)
 			}
-			if e := here.first(t, ctx); !strings.Contains(e.Error(), x.says) || !strings.Contains(e.Error(), x.does) || e.Differences[0].Field != FieldMapping {
+			if e := here.first(t, ctx); !strings.Contains(e.Error(), x.says) || !strings.Contains(e.Error(), x.does) || e.Differences[0].Field != events.FieldMapping {
 				t.Errorf("told %v", e)
 			}
 		})

@@ -19,9 +19,9 @@ import (
 // mismatches collects what a bus tells.
 type mismatches struct {
 	mu    sync.Mutex
-	all   []*ConfigMismatchError // under mu
-	rel   []bool                 // under mu
-	apart bool                   // under mu: one was told to be no harmless one
+	all   []*events.ConfigMismatchError // under mu
+	rel   []bool                        // under mu
+	apart bool                          // under mu: one was told to be no harmless one
 	news  chan struct{}
 	log   strings.Builder // under mu: what was logged
 }
@@ -33,7 +33,7 @@ func (m *mismatches) event(e events.Event) {
 		return
 	}
 	m.mu.Lock()
-	m.all, m.rel = append(m.all, e.Err.(*ConfigMismatchError)), append(m.rel, e.Relevant)
+	m.all, m.rel = append(m.all, e.Err.(*events.ConfigMismatchError)), append(m.rel, e.Relevant)
 	m.apart = m.apart || e.Kind == events.ConfigMismatch
 	m.mu.Unlock()
 	m.news <- struct{}{}
@@ -50,7 +50,7 @@ func (m *mismatches) config() Config {
 }
 
 // first waits for the first.
-func (m *mismatches) first(t *testing.T, ctx context.Context) *ConfigMismatchError {
+func (m *mismatches) first(t *testing.T, ctx context.Context) *events.ConfigMismatchError {
 	t.Helper()
 	select {
 	case <-m.news:
@@ -98,11 +98,11 @@ func TestGroupsDiffer(t *testing.T) {
 	sub := subscribe(t, subBus, topic, PublisherEvents())
 	pub := publisher(t, pubBus, topic)
 	err := pub.WaitSubscribers(ctx, 1)
-	var apart *ConfigMismatchError
+	var apart *events.ConfigMismatchError
 	if !errors.As(err, &apart) || apart.Publisher != subBus.ID() || apart.Harmless() || apart.Name == "" || apart.Address == "" {
 		t.Fatalf("waiting for subscribers: %v", err)
 	}
-	if d := apart.Differences[0]; d.Field != FieldGroups || d.Ours != "64" || d.Theirs != "16" || d.Advice == "" {
+	if d := apart.Differences[0]; d.Field != events.FieldGroups || d.Ours != "64" || d.Theirs != "16" || d.Advice == "" {
 		t.Errorf("differences %+v", apart.Differences)
 	}
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestPacketSizesDiffer(t *testing.T) {
 	publish(t, ctx, pub, strings.Repeat("x", 8000))
 	want(t, ctx, sub, strings.Repeat("x", 8000))
 	e := m.first(t, ctx)
-	if d := e.Differences[0]; len(e.Differences) != 1 || d.Field != FieldPacketSize || d.Ours != "1472" || d.Theirs != "9000" || !e.Harmless() {
+	if d := e.Differences[0]; len(e.Differences) != 1 || d.Field != events.FieldPacketSize || d.Ours != "1472" || d.Theirs != "9000" || !e.Harmless() {
 		t.Errorf("told %+v", e)
 	}
 	if s := m.logged(); strings.Contains(s, "level=WARN") || !strings.Contains(s, "9000 there, 1472 here") {
@@ -210,7 +210,7 @@ func TestVersionsDiffer(t *testing.T) {
 		conn.Write(heartbeat(6, 2, tag))
 	}
 	e := m.first(t, ctx)
-	if d := e.Differences[0]; e.Publisher != 6 || len(e.Differences) != 1 || d.Field != FieldVersion || d.Ours != "1" || d.Theirs != "2" || e.Address == "" {
+	if d := e.Differences[0]; e.Publisher != 6 || len(e.Differences) != 1 || d.Field != events.FieldVersion || d.Ours != "1" || d.Theirs != "2" || e.Address == "" {
 		t.Errorf("told %+v", e)
 	}
 	conn.Write(heartbeat(7, 3, tag)) // one may be damaged

@@ -163,7 +163,7 @@ func (p *Publisher) Subscribers() int { return p.p.Receivers(p.topic.ID) }
 // WaitSubscribers waits until n buses with a subscription of the topic are
 // present: they get everything published from then on.
 //
-// It returns a *ConfigMismatchError where it would wait for what cannot come: if no
+// It returns a *events.ConfigMismatchError where it would wait for what cannot come: if no
 // subscriber of the topic is present and, since the call, another bus on the same
 // addresses has said that it is configured such that it cannot hear this one, and that
 // it may subscribe to the topic. A subscriber that searches in vain says so within

@@ -159,7 +159,9 @@ func padded(n, unit, most int) int {
 }
 
 // settings are what heartbeats say of the bus.
-func (c *SenderConfig) settings() wire.Settings { return Settings(c.Groups, c.Mapping, c.Checksum) }
+func (c *SenderConfig) settings() wire.Settings {
+	return wire.SettingsOf(c.Groups, c.Mapping, c.Checksum)
+}
 
 // BlockBytes is the size of one block of packet memory of a sender so
 // configured, and Blocks how many of them its window takes.
@@ -264,11 +266,23 @@ type ReceiverConfig struct {
 	// name (docs/protocol.md §29.1): each key has a share of what is bounded then. Nil: everybody may
 	// everything.
 	Trust func() TopicTrust
-	// Greeter is told what packets say of the configuration of their publishers. May
+	// Discovery gets what packets say about the configuration of their publishers. May
 	// be nil.
-	Greeter *Greeter
+	Discovery Discovery
 	// Rand spreads NAKs and statuses.
 	Rand *rand.Rand
+}
+
+// Discovery compares the configuration of other buses with that of this one. tags are those of the
+// receiver's group, one for each leg. docs/protocol.md §14.
+type Discovery interface {
+	// Hello takes in a hello, and reports whether it is for this bus.
+	Hello(from uint64, now Instant, b []byte) bool
+	Heartbeat(from uint64, now Instant, h wire.Header, hb wire.Heartbeat, tags []uint32)
+	// WithoutChecksum takes in a packet that was refused because it carries no checksum.
+	WithoutChecksum(from uint64, now Instant, h wire.Header, b []byte)
+	// OtherVersion takes in a packet of another protocol version, and reports whether it has one of the tags.
+	OtherVersion(from uint64, now Instant, tags []uint32, b []byte) bool
 }
 
 func (c *ReceiverConfig) check() error {

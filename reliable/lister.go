@@ -28,7 +28,7 @@ type ListerConfig struct {
 	Loopback      bool
 	Checksum      bool
 	MaxStreams    int
-	Greeter       *Greeter
+	Discovery     Discovery
 	Budget        *ListBudget // of all Listers together
 	Peers         Sources
 	Unpacker      wire.Unpacker // may be nil
@@ -97,7 +97,7 @@ func NewLister(cfg ListerConfig) *Lister {
 		r: Receiver{
 			cfg: ReceiverConfig{
 				ID: cfg.ID, GroupTag: cfg.GroupTag, LegTags: legTags(cfg.GroupTag, cfg.LegTags), Own: cfg.Own, OwnEpoch: cfg.OwnEpoch,
-				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Greeter: cfg.Greeter, Unpacker: cfg.Unpacker,
+				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Discovery: cfg.Discovery, Unpacker: cfg.Unpacker,
 			},
 			outside: outside{peers: cfg.Peers},
 		},
@@ -152,8 +152,8 @@ func (l *Lister) Handle(now Instant, from uint64, b []byte) {
 		if err != nil {
 			return
 		}
-		if g := l.r.cfg.Greeter; g != nil {
-			g.Heartbeat(from, now, &h, &hb, l.r.theirLegs(&h, &hb))
+		if d := l.r.cfg.Discovery; d != nil {
+			d.Heartbeat(from, now, h, hb, l.r.cfg.LegTags)
 		}
 		if h.Flags&wire.FlagEnd != 0 && l.streams[streamKey{h.Publisher, h.Epoch}] == nil {
 			return

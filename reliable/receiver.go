@@ -114,8 +114,8 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			r.stats.Malformed++
 			return
 		}
-		if g := r.cfg.Greeter; g != nil {
-			g.Heartbeat(from, now, &h, &hb, r.theirLegs(&h, &hb))
+		if d := r.cfg.Discovery; d != nil {
+			d.Heartbeat(from, now, h, hb, r.cfg.LegTags)
 		}
 		if st := r.stream(now, from, &h, hb.PacketSize, extent{hb.Trail, hb.Lead}, hb.Name); st != nil {
 			if hb.PacketSize != st.packetSize {

@@ -8,16 +8,16 @@ import (
 )
 
 // addressed reports whether a packet is for a stream of this receiver, and undamaged: it is
-// counted if not. What it says of how its publisher's bus is configured goes to the
-// greeter. tagOf is the tag of a stream that is known. docs/protocol.md §13.1.
+// counted if not. What it says about the configuration of its publisher's bus goes to
+// Discovery. tagOf is the tag of a stream that is known. docs/protocol.md §13.1.
 func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(streamKey) (uint32, bool)) (h wire.Header, ok bool) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
 		switch {
 		case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
 			r.stats.Version++
-			if g := r.cfg.Greeter; g != nil {
-				g.OtherVersion(from, now, r.cfg.LegTags, b)
+			if d := r.cfg.Discovery; d != nil {
+				d.OtherVersion(from, now, r.cfg.LegTags, b)
 			}
 		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
 			if wire.IsSealed(b) {
@@ -36,7 +36,7 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(stre
 		return h, false
 	}
 	if h.Type == wire.TypeHello {
-		if g := r.cfg.Greeter; g == nil || !g.Hello(from, now, b) {
+		if d := r.cfg.Discovery; d == nil || !d.Hello(from, now, b) {
 			r.stats.Foreign++
 		}
 		return h, false
@@ -52,8 +52,8 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(stre
 		if r.damage.Packets++; r.damage.Packets == 1 {
 			r.damage.Publisher, r.damage.Address = h.Publisher, r.peers.Address(from)
 		}
-		if g := r.cfg.Greeter; g != nil && h.Flags&wire.FlagChecksum == 0 {
-			g.WithoutChecksum(from, now, &h, b)
+		if d := r.cfg.Discovery; d != nil && h.Flags&wire.FlagChecksum == 0 {
+			d.WithoutChecksum(from, now, h, b)
 		}
 		return h, false
 	}
@@ -96,23 +96,6 @@ func (r *Receiver) byOtherTag(h *wire.Header, b []byte, tagOf func(streamKey) (u
 	}
 	hb, err := wire.ParseHeartbeat(b)
 	return err == nil && hb.Legs.N > 0 && hb.Legs.Tags[0] == h.GroupTag && slices.ContainsFunc(hb.Legs.List(), r.ours)
-}
-
-// theirLegs compares the legs of a publisher's bus with those of this one. docs/protocol.md §23.10.
-func (r *Receiver) theirLegs(h *wire.Header, hb *wire.Heartbeat) theirLegs {
-	x := theirLegs{all: max(1, hb.Legs.N)}
-	for _, tag := range r.cfg.LegTags {
-		if publishes(h.GroupTag, &hb.Legs, tag) {
-			x.shared++
-		}
-	}
-	return x
-}
-
-// publishes reports whether a publisher whose packets have a tag, and whose heartbeats list
-// those legs, is on the leg of another tag.
-func publishes(tag uint32, legs *wire.Legs, leg uint32) bool {
-	return tag == leg || slices.Contains(legs.List(), leg)
 }
 
 // Damage is what came without the checksum that it should have, or with a wrong one.

@@ -188,7 +188,7 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 	st.passed(now)
 	if fresh {
 		for i, tag := range st.r.cfg.LegTags {
-			x.of[i].absent = !publishes(st.path.tag, &hb.Legs, tag)
+			x.of[i].absent = !hb.Legs.Has(st.path.tag, tag)
 		}
 		x.silences(st.r.up(now), st.r.leg, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat, func(leg int) {
 			st.r.legs[leg].Falls++

@@ -59,7 +59,7 @@
 //   - Message: pubsub.Message, of a received one, without its data
 //   - Error: *pubsub.FlowError, *pubsub.GapError, *pubsub.StateError, *pubsub.EvictedError,
 //     *pubsub.TopicError, *pubsub.TopicCollisionError, *pubsub.PublisherRefusedError,
-//     *pubsub.ConfigMismatchError, *pubsub.URLError
+//     *events.ConfigMismatchError, *pubsub.URLError
 //
-// all of them of Fanfare's package pubsub.
+// all of them of Fanfare's packages pubsub and pubsub/events.
 package fanfarepubsub

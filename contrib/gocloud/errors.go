@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/contrib/envelope"
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // errNoBus is the error of a topic or subscription of no bus.
@@ -48,7 +49,7 @@ func errorCode(err error) gcerrors.ErrorCode {
 func errorAs(err error, i any) bool {
 	switch i.(type) {
 	case **fanfare.FlowError, **fanfare.GapError, **fanfare.StateError, **fanfare.EvictedError, **fanfare.TopicError,
-		**fanfare.TopicCollisionError, **fanfare.PublisherRefusedError, **fanfare.ConfigMismatchError, **fanfare.URLError,
+		**fanfare.TopicCollisionError, **fanfare.PublisherRefusedError, **events.ConfigMismatchError, **fanfare.URLError,
 		**MessageError:
 		return errors.As(err, i)
 	}

@@ -6,8 +6,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/discovery"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -17,8 +19,8 @@ import (
 // receiver while the greeter searches and nobody else has joined the group.
 type hellos struct {
 	l  *Loop
-	g  *reliable.Greeter // loop only, as all down to news
-	tx transport.Sender  // nil: none yet
+	g  *discovery.Greeter // loop only, as all down to news
+	tx transport.Sender   // nil: none yet
 	// mem holds one hello, which must not change until the transport has released it.
 	mem     []byte
 	taken   uint64           // packets that tx has taken
@@ -51,7 +53,7 @@ type keptHello struct {
 
 // apartBus is a bus that subscribes and cannot hear this one.
 type apartBus struct {
-	err    *reliable.ConfigMismatchError
+	err    *events.ConfigMismatchError
 	filter wire.TopicFilter // of what it subscribes to
 }
 
@@ -67,10 +69,10 @@ const (
 func newHellos(l *Loop) *hellos {
 	h := &hellos{l: l, anew: true}
 	c := &l.caps
-	h.g = reliable.NewGreeter(reliable.GreeterConfig{
+	h.g = discovery.New(discovery.Config{
 		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
 		GroupTag: reliable.GroupTag(l.t.GroupAddress(0)), LegTags: l.inbox.legs.tags(0),
-		Fabric: reliable.Fabric{
+		Fabric: discovery.Fabric{
 			Groups: c.Groups, Mapping: l.cfg.Mapping, PacketSize: c.PacketSize, MaxPacket: l.t.Capabilities().MaxPacket,
 			Checksum: !c.Checked || c.PeersUnchecked, DemandChecksum: !c.Checked,
 		},
@@ -107,7 +109,7 @@ func (h *hellos) await() (done func()) {
 
 // apartSince is a bus that may subscribe to the topic and cannot hear this one, of
 // those that said so after the first n; nil if there is none.
-func (h *hellos) apartSince(n, topic uint64) *reliable.ConfigMismatchError {
+func (h *hellos) apartSince(n, topic uint64) *events.ConfigMismatchError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := max(n, h.told-min(h.told, uint64(len(h.apart)))); i < h.told; i++ {
@@ -236,7 +238,7 @@ func (h *hellos) takeNews(now reliable.Instant) {
 	}
 	for i := range kept {
 		h.from = kept[i].from
-		if !h.g.Answer(reliable.NoSource, now, kept[i].b[:]) {
+		if !h.g.Answer(discovery.NoSource, now, kept[i].b[:]) {
 			h.l.counters.foreignReplies.Add(1)
 		}
 	}

@@ -3,10 +3,10 @@ package engine
 import (
 	"strings"
 
+	"github.com/fanfaremq/fanfare/internal/discovery"
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -18,14 +18,14 @@ func (h *hellos) Retain(from uint64) (uint32, bool) { return peers{h.l.t}.Retain
 // Forget implements reliable.Peers.
 func (h *hellos) Forget(peer uint32) { peers{h.l.t}.Forget(peer) }
 
-// Published implements reliable.Neighbours.
+// Published implements discovery.Bus.
 func (h *hellos) Published() (int, wire.TopicFilter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.published), h.filter
 }
 
-// Subscribed implements reliable.Neighbours.
+// Subscribed implements discovery.Bus.
 func (h *hellos) Subscribed() (int, wire.TopicFilter) {
 	if h.anew {
 		h.anew, h.topics, h.wanted = false, 0, wire.TopicFilter{}
@@ -43,7 +43,7 @@ func (h *hellos) Subscribed() (int, wire.TopicFilter) {
 	return h.topics, h.wanted
 }
 
-// Relevant implements reliable.Neighbours.
+// Relevant implements discovery.Bus.
 func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 	if published {
 		h.mu.Lock()
@@ -68,10 +68,10 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 	return false
 }
 
-// Waits implements reliable.Neighbours.
+// Waits implements discovery.Bus.
 func (h *hellos) Waits() bool { return h.waiting.Load() > 0 }
 
-// PublisherMissing implements reliable.Neighbours.
+// PublisherMissing implements discovery.Bus.
 func (h *hellos) PublisherMissing() (missing bool) {
 	now := h.l.now()
 	wild, matched := false, false
@@ -86,14 +86,14 @@ func (h *hellos) PublisherMissing() (missing bool) {
 	return missing || wild && !matched
 }
 
-// Mismatch implements reliable.Neighbours.
-func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, relevant bool) {
+// Mismatch implements discovery.Bus.
+func (h *hellos) Mismatch(err *events.ConfigMismatchError, from uint64, relevant bool) {
 	l := h.l
-	if err.Address = h.from; err.Address == "" && from != reliable.NoSource {
+	if err.Address = h.from; err.Address == "" && from != discovery.NoSource {
 		err.Address = h.address(transport.Source(from))
 	}
 	e := events.Event{
-		Kind: events.ConfigMismatch, Publisher: events.PublisherID(err.Publisher), Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
+		Kind: events.ConfigMismatch, Publisher: err.Publisher, Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
 	}
 	if err.Harmless() {
 		e.Kind = events.ConfigDiffers
@@ -120,8 +120,8 @@ func (h *hellos) Mismatch(err *reliable.ConfigMismatchError, from uint64, releva
 }
 
 // tellMismatch tells the log and the bus.
-func (l *Loop) tellMismatch(err *reliable.ConfigMismatchError, e events.Event) {
-	args := []any{"name", err.Name, "publisher", id(err.Publisher), "address", err.Address}
+func (l *Loop) tellMismatch(err *events.ConfigMismatchError, e events.Event) {
+	args := []any{"name", err.Name, "publisher", err.Publisher.String(), "address", err.Address}
 	for _, d := range err.Differences {
 		args = append(args, strings.ReplaceAll(string(d.Field), " ", "_"), d.Theirs+" there, "+d.Ours+" here")
 	}
@@ -134,9 +134,9 @@ func (l *Loop) tellMismatch(err *reliable.ConfigMismatchError, e events.Event) {
 	l.event(e)
 }
 
-// Unheard implements reliable.Neighbours: those who wait for subscribers may have
+// Unheard implements discovery.Bus: those who wait for subscribers may have
 // waited for this one.
-func (h *hellos) Unheard(err *reliable.ConfigMismatchError, filter *wire.TopicFilter) {
+func (h *hellos) Unheard(err *events.ConfigMismatchError, filter *wire.TopicFilter) {
 	err.Address = h.from
 	h.mu.Lock()
 	h.apart[h.told%uint64(len(h.apart))] = apartBus{err, *filter}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/discovery"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -48,12 +49,12 @@ func (t other) Leave(group int) error {
 }
 
 // mismatchOf waits for the first mismatch told.
-func mismatchOf(t *testing.T, ch chan events.Event) *reliable.ConfigMismatchError {
+func mismatchOf(t *testing.T, ch chan events.Event) *events.ConfigMismatchError {
 	t.Helper()
 	for end := time.After(time.Minute); ; {
 		select {
 		case e := <-ch:
-			var m *reliable.ConfigMismatchError
+			var m *events.ConfigMismatchError
 			if e.Kind == events.ConfigMismatch && errors.As(e.Err, &m) {
 				return m
 			}
@@ -86,7 +87,7 @@ func TestMissingChecksumIsTold(t *testing.T) {
 	_, bare := newLoop(t, Config{Publisher: 77})
 	publication(t, bare, "x")
 	m := mismatchOf(t, ch)
-	if d := m.Differences[0]; m.Publisher != 77 || d.Field != reliable.FieldChecksum || d.Ours != "CRC-32C" || d.Theirs != "none" {
+	if d := m.Differences[0]; m.Publisher != 77 || d.Field != events.FieldChecksum || d.Ours != "CRC-32C" || d.Theirs != "none" {
 		t.Errorf("told %+v", m)
 	}
 	st, _ := l.Stats()
@@ -123,7 +124,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	}
 	until("search", &joins)
 	until("leave", &leaves)
-	var stats reliable.GreeterStats
+	var stats discovery.Stats
 	l.do(func() { stats = l.hellos.g.Stats() })
 	if stats.Heard == 0 || stats.Mismatches != 0 {
 		t.Errorf("%+v", stats)
@@ -167,7 +168,7 @@ func testNoSearchWhereAllIsHeard(t *testing.T) {
 	// after five.
 	for after := l.now().Add(2 * time.Second); l.now() < after; time.Sleep(10 * time.Millisecond) {
 	}
-	var st reliable.GreeterStats
+	var st discovery.Stats
 	var due reliable.Instant
 	l.do(func() { st, due = l.hellos.g.Stats(), l.hellos.g.Deadline() })
 	if st.Searches != 0 || due.Sub(l.now()) < time.Second {
@@ -226,7 +227,7 @@ func TestKeptHellosAreBounded(t *testing.T) {
 	<-busy
 	tag := reliable.GroupTag(l.t.GroupAddress(0))
 	for i := range uint64(100) {
-		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: reliable.Settings(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})
+		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})
 		if !l.hellos.keep(b, answersAt{}) || l.hellos.keep(b[:wire.HeaderLen], answersAt{}) != true {
 			t.Fatal("a hello is not kept")
 		}

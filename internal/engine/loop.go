@@ -149,7 +149,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	l.inbox.proofs.init(cfg.Trust, t)
 	l.cfg.Receiver.Memory, l.cfg.Receiver.Loans = &l.memory, l.loans
 	l.hellos = newHellos(l)
-	l.cfg.Receiver.Greeter = l.hellos.g
+	l.cfg.Receiver.Discovery = l.hellos.g
 	l.counters.times = newDistributions()
 	l.watchdog.l = l
 	l.processors = runtime.GOMAXPROCS(0)

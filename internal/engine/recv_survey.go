@@ -83,7 +83,7 @@ func (s *Survey) begin(groups []int) error {
 		s.groups[index] = &surveyGroup{address, reliable.NewLister(reliable.ListerConfig{
 			ID: c.Rand.Uint64() | 1, GroupTag: reliable.GroupTag(address), LegTags: l.inbox.legs.tags(index),
 			Own: c.Own, OwnEpoch: c.OwnEpoch, Loopback: c.Loopback, Checksum: c.Checksum, MaxStreams: c.MaxStreams,
-			Greeter: c.Greeter, Budget: s.budget, Peers: peers{l.t}, Unpacker: c.Unpacker,
+			Discovery: c.Discovery, Budget: s.budget, Peers: peers{l.t}, Unpacker: c.Unpacker,
 		})}
 	}
 	return nil

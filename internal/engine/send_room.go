@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -198,14 +199,14 @@ func (p *Publication) Receivers(topic uint64) int {
 }
 
 // WaitReceivers waits until n subscribers of topic are present. It returns a
-// *reliable.ConfigMismatchError if none is, and a bus that may subscribe to the topic
+// *events.ConfigMismatchError if none is, and a bus that may subscribe to the topic
 // says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
 	h := p.l.hellos
 	defer h.await()()
 	defer p.await(topic, n)()
 	before := h.toldSoFar()
-	var apart *reliable.ConfigMismatchError
+	var apart *events.ConfigMismatchError
 	err := p.untilAnswered(ctx, func() bool {
 		there, _ := p.s.Ask(p.l.now(), topic)
 		if apart = nil; there == 0 && n > 0 {

@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // MaxLegs is how many legs a bus has at most: networks, or ranges of addresses, that carry
 // the same.
@@ -23,6 +26,10 @@ func LegsOf(tags []uint32) (l Legs) {
 
 // List is the tags.
 func (l *Legs) List() []uint32 { return l.Tags[:l.N] }
+
+// Has reports whether a publisher whose packets have that tag, and whose heartbeats list these legs, is on the leg
+// with another tag.
+func (l *Legs) Has(tag, leg uint32) bool { return tag == leg || slices.Contains(l.List(), leg) }
 
 // legTagLen is the length of one of them in a packet.
 const legTagLen = 4

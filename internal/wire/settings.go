@@ -63,3 +63,16 @@ func (c Checksum) String() string {
 	}
 	return fmt.Sprintf("checksum(%d)", uint8(c))
 }
+
+// SettingsOf returns the settings of a bus with this many groups, with this mapping of topics to groups (the zero
+// mapping is MappingHash), and whose packets carry a checksum or none.
+func SettingsOf(groups int, mapping Mapping, checksum bool) Settings {
+	if mapping == (Mapping{}) {
+		mapping.Kind = MappingHash
+	}
+	s := Settings{Groups: uint32(groups), Mapping: mapping}
+	if checksum {
+		s.Checksum = ChecksumCRC32C
+	}
+	return s
+}

@@ -12,7 +12,7 @@ import (
 
 // datapath are the packages that messages go through. What they have once in a process all buses share.
 var datapath = []string{
-	"pubsub", "reliable", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
+	"pubsub", "reliable", "internal/discovery", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
 	"internal/engine", "internal/gid", "internal/ring", "internal/sys", "internal/prefetch",
 }
 
@@ -21,7 +21,7 @@ var processWide = map[string][]string{
 	"tables": {
 		"internal/engine.heardPublisher", "internal/engine.whyNoSubscriber", "internal/engine.lossEvents", "internal/engine.reasonOf",
 		"internal/sys.RoomForUID", "internal/sys.segmentRoom", "pubsub.causes", "pubsub.clockForm",
-		"pubsub.flowForms", "pubsub.waits", "reliable.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
+		"pubsub.flowForms", "pubsub.waits", "internal/discovery.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",
 		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock",
 	},

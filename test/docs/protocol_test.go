@@ -328,9 +328,9 @@ func valueOf(s string) (float64, error) {
 }
 
 // The tables agree with the constants of the code, and leave out none of package wire and
-// no time of package reliable: docs/protocol.md §2.18, §20.1.
+// no time of packages reliable and discovery: docs/protocol.md §2.18, §20.1.
 func TestTables(t *testing.T) {
-	code := constants(t, "internal/wire", "reliable", "internal/engine", "transport/udp", "rdma", "rdma/internal/rocev2")
+	code := constants(t, "internal/wire", "reliable", "internal/discovery", "internal/engine", "transport/udp", "rdma", "rdma/internal/rocev2")
 	listed := make(map[string]bool)
 	for _, r := range tables(t) {
 		if strings.Contains(r.code, "Config.") {
@@ -351,7 +351,7 @@ func TestTables(t *testing.T) {
 	}
 	for name, c := range code {
 		public := strings.HasPrefix(name, "wire.") && c.exported
-		time := strings.HasPrefix(name, "reliable.") && c.duration
+		time := (strings.HasPrefix(name, "reliable.") || strings.HasPrefix(name, "discovery.")) && c.duration
 		if (public || time) && !listed[name] && !slices.Contains(ownBusiness, name) {
 			t.Errorf("%s = %s is in no table of protocol.md", name, c.text)
 		}
@@ -359,4 +359,4 @@ func TestTables(t *testing.T) {
 }
 
 // ownBusiness are times of this implementation that no peer sees.
-var ownBusiness = []string{"reliable.toldEvery", "reliable.addressEvery", "reliable.searchLook"}
+var ownBusiness = []string{"discovery.reportEvery", "reliable.addressEvery", "discovery.searchCheck"}

@@ -22,11 +22,11 @@ func TestHelloPythonToGo(t *testing.T) {
 	args := append(net.args(""), "--groups", "7", "--name", "python", "--wait", "1", topics[0])
 	pub := python(t, ctx, "pub.py", args...)
 	e := told.wait(ctx, events.ConfigMismatch)
-	var mismatch *pubsub.ConfigMismatchError
+	var mismatch *events.ConfigMismatchError
 	if !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
 		t.Fatalf("%v", e)
 	}
-	if d := mismatch.Differences[0]; d.Field != pubsub.FieldGroups || d.Ours != "4" || d.Theirs != "7" {
+	if d := mismatch.Differences[0]; d.Field != events.FieldGroups || d.Ours != "4" || d.Theirs != "7" {
 		t.Errorf("%+v", d)
 	}
 	l := pub.until(ofType("mismatch"), nil)

@@ -47,11 +47,11 @@ func TestMappingsDiffer(t *testing.T) {
 	}
 	net.mapping = "prefix:1"
 	pub := python(t, ctx, "pub.py", append(net.args(""), "--name", "python", "--wait", "1", topics[1])...)
-	var mismatch *pubsub.ConfigMismatchError
+	var mismatch *events.ConfigMismatchError
 	if e := told.wait(ctx, events.ConfigMismatch); !errors.As(e.Err, &mismatch) || mismatch.Name != "python" {
 		t.Fatalf("%v", e)
 	}
-	if d := mismatch.Differences[0]; d.Field != pubsub.FieldMapping || d.Ours != "hash" || d.Theirs != "prefix:1" {
+	if d := mismatch.Differences[0]; d.Field != events.FieldMapping || d.Ours != "hash" || d.Theirs != "prefix:1" {
 		t.Errorf("%+v", d)
 	}
 	l := pub.until(ofType("mismatch"), nil)

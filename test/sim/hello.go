@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/discovery"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -101,17 +103,17 @@ func (q *helloQueue) Pop() any {
 	return e
 }
 
-// helloBus is one bus: a reliable.Greeter, and what the checks know of it.
+// helloBus is one bus: a discovery.Greeter, and what the checks know of it.
 type helloBus struct {
 	w      *helloWorld
 	index  int
 	epoch  uint64
-	fabric reliable.Fabric
+	fabric discovery.Fabric
 	other  bool   // it speaks another version
 	tag    uint32 // of its addresses
 
 	published, subscribed []int // topics
-	g                     *reliable.Greeter
+	g                     *discovery.Greeter
 	life                  int
 	told                  map[[2]uint64]int             // by id and epoch
 	heard                 map[uint64]int                // hellos, by id
@@ -123,7 +125,7 @@ type helloBus struct {
 
 func (b *helloBus) draw() {
 	r := b.w.rng
-	b.fabric = reliable.Fabric{Groups: 16, PacketSize: 1472, MaxPacket: 4096}
+	b.fabric = discovery.Fabric{Groups: 16, PacketSize: 1472, MaxPacket: 4096}
 	b.tag = 1
 	switch r.IntN(8) {
 	case 0, 1, 2:
@@ -155,7 +157,7 @@ func (b *helloBus) begin() {
 	b.armed = 0
 	b.peers, b.answered = make(map[uint32]int), make(map[uint64][]reliable.Instant)
 	b.heard, b.told = make(map[uint64]int), make(map[[2]uint64]int)
-	b.g = reliable.NewGreeter(reliable.GreeterConfig{
+	b.g = discovery.New(discovery.Config{
 		Publisher: b.id(), Epoch: b.epoch, Name: fmt.Sprint("bus/", b.index), GroupTag: b.tag, Fabric: b.fabric, Rand: b.w.rng,
 	}, b)
 	if len(b.published) > 0 {
@@ -303,19 +305,19 @@ func (b *helloBus) filter(topics []int) (int, wire.TopicFilter) {
 	return len(topics), f
 }
 
-// Published implements reliable.Neighbours.
+// Published implements discovery.Bus.
 func (b *helloBus) Published() (int, wire.TopicFilter) { return b.filter(b.published) }
 
-// Subscribed implements reliable.Neighbours.
+// Subscribed implements discovery.Bus.
 func (b *helloBus) Subscribed() (int, wire.TopicFilter) { return b.filter(b.subscribed) }
 
-// Relevant implements reliable.Neighbours.
+// Relevant implements discovery.Bus.
 func (b *helloBus) Relevant(*wire.TopicFilter, bool) bool { return true }
 
-// Waits implements reliable.Neighbours.
+// Waits implements discovery.Bus.
 func (b *helloBus) Waits() bool { return b.index%2 == 0 }
 
-// PublisherMissing implements reliable.Neighbours.
+// PublisherMissing implements discovery.Bus.
 func (b *helloBus) PublisherMissing() bool {
 	for _, t := range b.subscribed {
 		if !b.reached(t) {
@@ -340,16 +342,16 @@ func (b *helloBus) reached(t int) bool {
 	return false
 }
 
-// Mismatch implements reliable.Neighbours.
-func (b *helloBus) Mismatch(err *reliable.ConfigMismatchError, from uint64, _ bool) {
-	if from != err.Publisher {
+// Mismatch implements discovery.Bus.
+func (b *helloBus) Mismatch(err *events.ConfigMismatchError, from uint64, _ bool) {
+	if from != uint64(err.Publisher) {
 		b.w.fail("bus %d was told of bus %d by a packet of bus %d", b.index, err.Publisher-1, from-1)
 	}
-	b.told[[2]uint64{err.Publisher, err.Epoch}]++
+	b.told[[2]uint64{uint64(err.Publisher), err.Epoch}]++
 }
 
-// Unheard implements reliable.Neighbours.
-func (b *helloBus) Unheard(err *reliable.ConfigMismatchError, _ *wire.TopicFilter) {
+// Unheard implements discovery.Bus.
+func (b *helloBus) Unheard(err *events.ConfigMismatchError, _ *wire.TopicFilter) {
 	if len(b.published) == 0 || !b.apart(b.w.buses[err.Publisher-1]) {
 		b.w.fail("bus %d has heard from bus %d that it cannot be heard", b.index, err.Publisher-1)
 	}

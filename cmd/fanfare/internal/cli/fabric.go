@@ -178,14 +178,14 @@ type jsonMismatch struct {
 }
 
 type jsonDifference struct {
-	Field    pubsub.ConfigField `json:"field"`
+	Field    events.ConfigField `json:"field"`
 	Ours     string             `json:"ours"`
 	Theirs   string             `json:"theirs"`
 	Harmless bool               `json:"harmless"`
 	Do       string             `json:"do,omitempty"`
 }
 
-func mismatchAsJSON(m *pubsub.ConfigMismatchError, relevant bool) *jsonMismatch {
+func mismatchAsJSON(m *events.ConfigMismatchError, relevant bool) *jsonMismatch {
 	out := &jsonMismatch{Type: "mismatch", Publisher: m.Publisher.String(), Name: m.Name, Address: m.Address, Relevant: relevant}
 	for _, d := range m.Differences {
 		out.Differences = append(out.Differences, jsonDifference{d.Field, d.Ours, d.Theirs, d.Harmless, d.Advice})
@@ -194,8 +194,8 @@ func mismatchAsJSON(m *pubsub.ConfigMismatchError, relevant bool) *jsonMismatch 
 }
 
 // apart returns the mismatch of an event that keeps the two sides apart, or nil.
-func apart(e events.Event) *pubsub.ConfigMismatchError {
-	var m *pubsub.ConfigMismatchError
+func apart(e events.Event) *events.ConfigMismatchError {
+	var m *events.ConfigMismatchError
 	if errors.As(e.Err, &m) && !m.Harmless() {
 		return m
 	}
@@ -204,7 +204,7 @@ func apart(e events.Event) *pubsub.ConfigMismatchError {
 
 // cannotCome gives a mismatch that was waited for in vain an exit code of its own.
 func cannotCome(err error) error {
-	var m *pubsub.ConfigMismatchError
+	var m *events.ConfigMismatchError
 	if errors.As(err, &m) {
 		return &exitError{exitMismatch, err}
 	}

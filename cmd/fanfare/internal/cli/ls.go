@@ -31,7 +31,7 @@ type ls struct {
 
 	e      *env
 	failed []top.Failed                               // processes that did not answer
-	apart  atomic.Pointer[pubsub.ConfigMismatchError] // the latest bus that is configured differently
+	apart  atomic.Pointer[events.ConfigMismatchError] // the latest bus that is configured differently
 }
 
 func (l *ls) run(ctx context.Context, e *env) error {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
-
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -48,7 +47,7 @@ type ping struct {
 	hist    *hdrhistogram.Histogram // of nanoseconds
 	seen    map[pubsub.PublisherID]bool
 
-	apart atomic.Pointer[pubsub.ConfigMismatchError] // who may be the other side, and cannot be heard
+	apart atomic.Pointer[events.ConfigMismatchError] // who may be the other side, and cannot be heard
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 var errLinger = errors.New("subscribers do not have everything")
@@ -46,7 +47,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	if err != nil {
 		sum.Error = plain(err)
 	}
-	var m *pubsub.ConfigMismatchError
+	var m *events.ConfigMismatchError
 	if errors.As(err, &m) {
 		sum.Mismatch = mismatchAsJSON(m, true)
 	}

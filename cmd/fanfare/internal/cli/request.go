@@ -24,7 +24,7 @@ type request struct {
 	timeout time.Duration
 	name    string
 
-	apart atomic.Pointer[pubsub.ConfigMismatchError] // who may subscribe to the topic, and cannot hear
+	apart atomic.Pointer[events.ConfigMismatchError] // who may subscribe to the topic, and cannot hear
 }
 
 type jsonReply struct {
@@ -144,7 +144,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 		_, err := e.stdout.Write(text)
 		return err
 	})
-	if m := r.apart.Load(); m != nil && !errors.As(err, new(*pubsub.ConfigMismatchError)) && !r.quiet {
+	if m := r.apart.Load(); m != nil && !errors.As(err, new(*events.ConfigMismatchError)) && !r.quiet {
 		e.console.line("%v", m)
 	}
 	var few *pubsub.NoReplyError

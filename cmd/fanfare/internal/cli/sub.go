@@ -39,7 +39,7 @@ type sub struct {
 	events   *jsonLines // where gaps and events go with -json
 	tally    tally
 	finished end                         // empty while there is more to come
-	apart    *pubsub.ConfigMismatchError // the latest that may publish our topics, and cannot be heard
+	apart    *events.ConfigMismatchError // the latest that may publish our topics, and cannot be heard
 	ends     time.Time                   // by -until
 	stood    atomic.Pointer[time.Time]   // when it was told last that the process had stood still
 }
@@ -285,7 +285,7 @@ func (s *sub) ended() {
 // mismatch reports a bus that is configured differently. Who waits for a number of
 // messages, and has heard no publisher of theirs, waits for what cannot come.
 func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
-	var m *pubsub.ConfigMismatchError
+	var m *events.ConfigMismatchError
 	if !errors.As(e.Err, &m) {
 		return nil
 	}

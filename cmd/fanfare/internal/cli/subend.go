@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // finish says how it went, takes leave of the publishers, and returns what sub
@@ -17,7 +18,7 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	s.tally.mark()
 	sum := s.summary()
 	var sig *signalError
-	var m *pubsub.ConfigMismatchError
+	var m *events.ConfigMismatchError
 	sum.Evicted = evicted(err)
 	switch {
 	case sum.Evicted != nil:

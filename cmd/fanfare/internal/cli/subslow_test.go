@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-
 	"strings"
 	"testing"
 

@@ -1,4 +1,4 @@
-package reliable
+package discovery
 
 import (
 	"math/rand/v2"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // greeting is a bus whose greeter the test drives.
@@ -13,7 +15,7 @@ type greeting struct {
 	g                     *Greeter
 	published, subscribed []uint64
 	waits, missing        bool
-	told                  []*ConfigMismatchError
+	mismatches            []*events.ConfigMismatchError
 	relevant              []bool
 	unheard               []wire.TopicFilter
 	peers                 map[uint32]int
@@ -22,7 +24,7 @@ type greeting struct {
 
 func newGreeting(id uint64, fabric Fabric) *greeting {
 	x := &greeting{peers: make(map[uint32]int)}
-	x.g = NewGreeter(GreeterConfig{Publisher: id, Epoch: 1, Name: "bus", GroupTag: 9, Fabric: fabric, Rand: rand.New(rand.NewPCG(id, 1))}, x)
+	x.g = New(Config{Publisher: id, Epoch: 1, Name: "bus", GroupTag: 9, Fabric: fabric, Rand: rand.New(rand.NewPCG(id, 1))}, x)
 	return x
 }
 
@@ -49,10 +51,10 @@ func (x *greeting) Relevant(f *wire.TopicFilter, published bool) bool {
 }
 func (x *greeting) Waits() bool            { return x.waits }
 func (x *greeting) PublisherMissing() bool { return x.missing }
-func (x *greeting) Mismatch(err *ConfigMismatchError, _ uint64, relevant bool) {
-	x.told, x.relevant = append(x.told, err), append(x.relevant, relevant)
+func (x *greeting) Mismatch(err *events.ConfigMismatchError, _ uint64, relevant bool) {
+	x.mismatches, x.relevant = append(x.mismatches, err), append(x.relevant, relevant)
 }
-func (x *greeting) Unheard(_ *ConfigMismatchError, f *wire.TopicFilter) {
+func (x *greeting) Unheard(_ *events.ConfigMismatchError, f *wire.TopicFilter) {
 	x.unheard = append(x.unheard, *f)
 }
 func (x *greeting) Retain(from uint64) (uint32, bool) {
@@ -72,7 +74,7 @@ type helloTo struct {
 	b    []byte
 }
 
-func (x *greeting) next(now Instant) (all []helloTo) {
+func (x *greeting) next(now reliable.Instant) (all []helloTo) {
 	x.g.Tick(now)
 	for {
 		p, b, ok := x.g.Next(now, nil)
@@ -91,7 +93,7 @@ var (
 // docs/protocol.md §14.2.
 func TestHelloSchedule(t *testing.T) {
 	x := newGreeting(1, sixteen)
-	start := Instant(time.Hour)
+	start := reliable.Instant(time.Hour)
 	x.g.Publishes(start)
 	if hello := x.next(start.Add(10 * time.Millisecond)); hello != nil {
 		t.Fatal("it says hello without a topic")
@@ -99,7 +101,7 @@ func TestHelloSchedule(t *testing.T) {
 	x = newGreeting(1, sixteen)
 	x.published = []uint64{5}
 	x.g.Publishes(start)
-	var at []Instant
+	var at []reliable.Instant
 	for now := start; now < start.Add(10*time.Second); {
 		now = x.g.Deadline()
 		for _, hello := range x.next(now) {
@@ -151,7 +153,7 @@ func TestHelloSchedule(t *testing.T) {
 func TestHelloAnswered(t *testing.T) {
 	pub, sub := newGreeting(1, sixtyfour), newGreeting(2, sixteen)
 	pub.published, sub.subscribed = []uint64{5, 6}, []uint64{5}
-	now := Instant(time.Hour)
+	now := reliable.Instant(time.Hour)
 	hello := func(p *greeting) []byte {
 		p.g.Publishes(now)
 		for {
@@ -162,14 +164,14 @@ func TestHelloAnswered(t *testing.T) {
 		}
 	}
 	b := hello(pub)
-	if sub.g.Answer(77, now, b) || len(sub.told) > 0 {
+	if sub.g.Answer(77, now, b) || len(sub.mismatches) > 0 {
 		t.Fatal("a hello by unicast is heard")
 	}
 	if !sub.g.Hello(77, now, b) {
 		t.Fatal("the hello is not heard")
 	}
-	if len(sub.told) != 1 || sub.told[0].Differences[0].Field != FieldGroups || sub.told[0].Name != "bus" || !sub.relevant[0] {
-		t.Fatalf("the subscriber is told %v, relevant %v", sub.told, sub.relevant)
+	if len(sub.mismatches) != 1 || sub.mismatches[0].Differences[0].Field != events.FieldGroups || sub.mismatches[0].Name != "bus" || !sub.relevant[0] {
+		t.Fatalf("the subscriber is told %v, relevant %v", sub.mismatches, sub.relevant)
 	}
 	answer := sub.next(now)
 	if len(answer) != 1 || answer[0].peer != 77 || len(answer[0].b) > len(b) {
@@ -183,8 +185,8 @@ func TestHelloAnswered(t *testing.T) {
 			t.Fatal("the answer is not heard")
 		}
 	}
-	if len(pub.told) != 1 || len(pub.unheard) != 3 || !pub.unheard[0].May(5) || pub.unheard[0].May(6) || !pub.relevant[0] {
-		t.Errorf("the publisher is told %v, and that %d cannot hear it", pub.told, len(pub.unheard))
+	if len(pub.mismatches) != 1 || len(pub.unheard) != 3 || !pub.unheard[0].May(5) || pub.unheard[0].May(6) || !pub.relevant[0] {
+		t.Errorf("the publisher is told %v, and that %d cannot hear it", pub.mismatches, len(pub.unheard))
 	}
 	for _, h := range pub.next(now) {
 		if h.peer != 0 {
@@ -195,33 +197,33 @@ func TestHelloAnswered(t *testing.T) {
 	// Who is configured alike, of another group, or ourselves, is none of it.
 	same := newGreeting(3, sixteen)
 	same.published = []uint64{5}
-	sub.told = nil
+	sub.mismatches = nil
 	for what, b := range map[string][]byte{
 		"alike": hello(same), "of other addresses": wire.AppendHello(nil, wire.Header{GroupTag: 8, Publisher: 4}, &wire.Hello{}),
 		"our own": sub.g.appendHello(nil, 9, &wire.Hello{}), "short": b[:len(b)-1],
 	} {
 		sub.g.Hello(78, now, b)
-		if len(sub.told) > 0 || len(sub.next(now)) > 0 {
-			t.Errorf("%s: told %v", what, sub.told)
+		if len(sub.mismatches) > 0 || len(sub.next(now)) > 0 {
+			t.Errorf("%s: told %v", what, sub.mismatches)
 		}
 	}
 	// Another size of packets is told, and not answered.
 	small := newGreeting(5, Fabric{Groups: 16, PacketSize: 512, MaxPacket: 65507})
 	small.published = []uint64{5}
 	sub.g.Hello(79, now, hello(small))
-	if len(sub.told) != 1 || !sub.told[0].Harmless() || len(sub.next(now)) > 0 {
-		t.Errorf("small packets: told %v", sub.told)
+	if len(sub.mismatches) != 1 || !sub.mismatches[0].Harmless() || len(sub.next(now)) > 0 {
+		t.Errorf("small packets: told %v", sub.mismatches)
 	}
 	// Of another version the name is read, and that it is another.
 	other := newGreeting(6, sixteen)
 	other.published = []uint64{5}
 	b = hello(other)
 	b[2] = 7
-	sub.told = nil
+	sub.mismatches = nil
 	sub.g.Hello(80, now, b)
 	sub.g.Hello(80, now, b)
-	if len(sub.told) != 1 || sub.told[0].Differences[0].Field != FieldVersion || sub.told[0].Differences[0].Theirs != "7" || sub.told[0].Name != "bus" {
-		t.Errorf("another version: told %v", sub.told)
+	if len(sub.mismatches) != 1 || sub.mismatches[0].Differences[0].Field != events.FieldVersion || sub.mismatches[0].Differences[0].Theirs != "7" || sub.mismatches[0].Name != "bus" {
+		t.Errorf("another version: told %v", sub.mismatches)
 	}
 	sub.g.Close()
 	if len(sub.peers) > 0 {
@@ -236,10 +238,10 @@ func TestAnswersBecomeRare(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		x := newGreeting(2, sixteen)
 		x.subscribed = []uint64{5}
-		hello := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}, &wire.Hello{Settings: Settings(64, wire.Mapping{}, false), PacketSize: 1472, Waits: waits})
+		hello := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: 1472, Waits: waits})
 		var at []time.Duration
 		for d := time.Duration(0); d < 5*time.Minute; d += 10 * time.Millisecond {
-			now := Instant(time.Hour).Add(d)
+			now := reliable.Instant(time.Hour).Add(d)
 			x.g.Hello(77, now, hello)
 			for range x.next(now) {
 				at = append(at, d)
@@ -268,8 +270,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	heard, said := 0, 0
 	const seconds = 20
 	for i := range uint64(50_000) {
-		now := Instant(time.Hour).Add(time.Duration(i) * seconds * time.Second / 50_000)
-		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: Settings(64, wire.Mapping{}, false)})
+		now := reliable.Instant(time.Hour).Add(time.Duration(i) * seconds * time.Second / 50_000)
+		b := wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false)})
 		x.g.Hello(1000+i, now, b)
 		heard += len(b)
 		for _, h := range x.next(now) {
@@ -283,11 +285,11 @@ func TestAnswersAreBounded(t *testing.T) {
 	if said == 0 || said > heard || said > most {
 		t.Errorf("%d bytes heard, %d said, %d at most", heard, said, most)
 	}
-	if len(x.told) > toldAtOnce+seconds {
-		t.Errorf("told of %d buses", len(x.told))
+	if len(x.mismatches) > reportsAtOnce+seconds {
+		t.Errorf("told of %d buses", len(x.mismatches))
 	}
 	// When nobody asks any more all is forgotten.
-	x.next(Instant(2 * time.Hour))
+	x.next(reliable.Instant(2 * time.Hour))
 	if len(x.peers) > 0 {
 		t.Errorf("%d peers are still retained", len(x.peers))
 	}
@@ -296,15 +298,15 @@ func TestAnswersAreBounded(t *testing.T) {
 func TestGreeterAllocs(t *testing.T) {
 	x := newGreeting(2, sixteen)
 	x.subscribed, x.published = []uint64{5}, []uint64{6}
-	now := Instant(time.Hour)
+	now := reliable.Instant(time.Hour)
 	h := wire.Header{GroupTag: 9, Publisher: 1, Epoch: 1}
 	for name, hb := range map[string]wire.Heartbeat{
-		"alike":                   {Settings: Settings(16, wire.Mapping{}, false), PacketSize: 1472},
-		"another checksum":        {Settings: Settings(16, wire.Mapping{}, true), PacketSize: 1472},
-		"other groups, told once": {Settings: Settings(64, wire.Mapping{}, false), PacketSize: 1472},
+		"alike":                   {Settings: wire.SettingsOf(16, wire.Mapping{}, false), PacketSize: 1472},
+		"another checksum":        {Settings: wire.SettingsOf(16, wire.Mapping{}, true), PacketSize: 1472},
+		"other groups, told once": {Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: 1472},
 	} {
-		x.g.Heartbeat(1, now, &h, &hb, theirLegs{})
-		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, &h, &hb, theirLegs{}) }); n > 0 {
+		x.g.Heartbeat(1, now, h, hb, []uint32{9})
+		if n := testing.AllocsPerRun(100, func() { x.g.Heartbeat(1, now, h, hb, []uint32{9}) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

@@ -1,13 +1,14 @@
-package reliable
+package discovery
 
 import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// answers decides which hellos are answered (docs/protocol.md §14.5). What strangers
-// send can neither make it say more than they do, nor remember more than so many.
+// answers decides which hellos are answered (docs/protocol.md §14.5). Its bounds hold for forged hellos,
+// too: at most one answer each, at a bounded rate, with bounded memory.
 type answers struct {
 	buses  []answered
 	budget allowance
@@ -17,30 +18,29 @@ type answers struct {
 type answered struct {
 	publisher, epoch uint64
 	peer             uint32 // retained
-	tag              uint32 // of what is answered
-	last, due        Instant
+	tag              uint32 // of the hello
+	last, due        reliable.Instant
 	count            int  // answers so far
 	pending          bool // the next one is to be sent
 }
 
 const (
-	// answersKept is how many buses are answered; answersAtOnce how many answers go at
-	// once, and then one each answersEvery.
+	// answersKept is the number of buses that are answered; answersAtOnce the burst of answers, after
+	// which one is sent each answersEvery.
 	answersKept   = 32
 	answersAtOnce = 16
 	answersEvery  = time.Second / 16
-	// answerEvery is the least distance of two answers to one bus, answerRarely the
-	// longest; the first answersQuick go at the least.
+	// answerEvery is the shortest interval of answers to one bus, answerRarely the
+	// longest; the first answersQuick are sent at the shortest.
 	answerEvery  = time.Second
 	answerRarely = time.Minute
 	answersQuick = 3
 )
 
-// ask takes in a hello that wants an answer, eagerly if its bus waits for
-// subscribers.
-func (a *answers) ask(now Instant, h *wire.Header, from uint64, eager bool, peers Peers) {
+// ask takes in a hello that wants an answer; waits: its bus waits for subscribers.
+func (a *answers) ask(now reliable.Instant, h *wire.Header, from uint64, waits bool, peers reliable.Peers) {
 	b := a.bus(h.Publisher, h.Epoch)
-	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !eager) {
+	if b != nil && (b.pending || now < b.last.Add(answerEvery) || now < b.due && !waits) {
 		return
 	}
 	if !a.budget.take(now, answersAtOnce, answersEvery) {
@@ -71,9 +71,8 @@ func (a *answers) bus(publisher, epoch uint64) *answered {
 	return nil
 }
 
-// add remembers one more bus, in the place of the one answered longest ago if there
-// are many.
-func (a *answers) add(publisher, epoch uint64, peers Peers) *answered {
+// add adds a bus, if need be in the place of the one that was answered longest ago.
+func (a *answers) add(publisher, epoch uint64, peers reliable.Peers) *answered {
 	if len(a.buses) < answersKept {
 		a.buses = append(a.buses, answered{publisher: publisher, epoch: epoch})
 		return &a.buses[len(a.buses)-1]
@@ -89,8 +88,8 @@ func (a *answers) add(publisher, epoch uint64, peers Peers) *answered {
 	return b
 }
 
-// take returns a bus that is to be answered now, or nil.
-func (a *answers) take() *answered {
+// next returns a bus that is to be answered now, or nil.
+func (a *answers) next() *answered {
 	for i := range a.buses {
 		if b := &a.buses[i]; b.pending {
 			b.pending = false
@@ -100,8 +99,8 @@ func (a *answers) take() *answered {
 	return nil
 }
 
-// expire forgets buses that have said nothing for long.
-func (a *answers) expire(now Instant, peers Peers) {
+// expire forgets buses that have been silent for long.
+func (a *answers) expire(now reliable.Instant, peers reliable.Peers) {
 	kept := a.buses[:0]
 	for _, b := range a.buses {
 		if now.Sub(b.last) > 2*answerRarely {
@@ -114,8 +113,8 @@ func (a *answers) expire(now Instant, peers Peers) {
 }
 
 // deadline is when expire has something to do.
-func (a *answers) deadline() Instant {
-	d := Never
+func (a *answers) deadline() reliable.Instant {
+	d := reliable.Never
 	for i := range a.buses {
 		d = min(d, a.buses[i].last.Add(2*answerRarely+1))
 	}
@@ -123,7 +122,7 @@ func (a *answers) deadline() Instant {
 }
 
 // release forgets all.
-func (a *answers) release(peers Peers) {
+func (a *answers) release(peers reliable.Peers) {
 	for _, b := range a.buses {
 		peers.Forget(b.peer)
 	}

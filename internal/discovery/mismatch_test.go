@@ -1,4 +1,4 @@
-package reliable
+package discovery
 
 import (
 	"strings"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // docs/protocol.md §14.4, §14.1.
@@ -19,7 +21,7 @@ func TestDifferences(t *testing.T) {
 	mapped := func(kind wire.MappingKind, param uint16) func(*theirs) {
 		return func(x *theirs) { x.settings.Mapping = wire.Mapping{Kind: kind, Param: param} }
 	}
-	same := theirs{version: wire.Version, settings: Settings(16, wire.Mapping{}, false), packetSize: 1472}
+	same := theirs{version: wire.Version, settings: wire.SettingsOf(16, wire.Mapping{}, false), packetSize: 1472}
 	but := func(change func(*theirs)) theirs {
 		x := same
 		change(&x)
@@ -82,19 +84,19 @@ func TestDifferences(t *testing.T) {
 	if s := ours.differences(&byOthers)[0].String(); !strings.HasPrefix(s, "mapping mapping(1, 7) there, hash here: ") {
 		t.Error(s)
 	}
-	e := ConfigMismatchError{Publisher: 0xabc, Name: "feed/77", Address: "10.0.0.7:40233", Differences: []Difference{
-		{Field: FieldGroups, Ours: "16", Theirs: "64", Advice: "do this"}, {Field: FieldPacketSize, Ours: "1472", Theirs: "512", Harmless: true}}}
+	e := events.ConfigMismatchError{Publisher: 0xabc, Name: "feed/77", Address: "10.0.0.7:40233", Differences: []events.ConfigDifference{
+		{Field: events.FieldGroups, Ours: "16", Theirs: "64", Advice: "do this"}, {Field: events.FieldPacketSize, Ours: "1472", Theirs: "512", Harmless: true}}}
 	want := "bus feed/77 (id 0000000000000abc) at 10.0.0.7:40233 is configured differently: groups 64 there, 16 here: do this; packet size 512 there, 1472 here"
 	if e.Error() != want || e.Harmless() {
 		t.Errorf("%s\nwant\n%s", e.Error(), want)
 	}
 }
 
-func TestTold(t *testing.T) {
-	sane := theirs{version: wire.Version, settings: Settings(64, wire.Mapping{}, false)}
+func TestReports(t *testing.T) {
+	sane := theirs{version: wire.Version, settings: wire.SettingsOf(64, wire.Mapping{}, false)}
 	strange := theirs{version: 2}
 	noChecksum := theirs{version: wire.Version, noChecksum: true}
-	var x told
+	var x reports
 	for i, c := range []struct {
 		publisher, epoch uint64
 		t                theirs
@@ -112,7 +114,7 @@ func TestTold(t *testing.T) {
 		{3, 1, noChecksum, false},
 		{3, 1, noChecksum, true},
 	} {
-		if got := x.fresh(Instant(i), c.publisher, c.epoch, c.t); got != c.want {
+		if got := x.due(reliable.Instant(i), c.publisher, c.epoch, c.t); got != c.want {
 			t.Errorf("%d: %+v: %v", i, c, got)
 		}
 	}
@@ -120,23 +122,23 @@ func TestTold(t *testing.T) {
 
 // However many buses somebody forges, users are told of a few, and no more is
 // remembered.
-func TestToldIsBounded(t *testing.T) {
-	var x told
+func TestReportsAreBounded(t *testing.T) {
+	var x reports
 	n := 0
 	const seconds = 10
 	for i := range uint64(100_000) {
-		if x.fresh(Instant(time.Hour)+Instant(i)*Instant(seconds*time.Second/100_000), i, 1, theirs{version: wire.Version}) {
+		if x.due(reliable.Instant(time.Hour)+reliable.Instant(i)*reliable.Instant(seconds*time.Second/100_000), i, 1, theirs{version: wire.Version}) {
 			n++
 		}
 	}
-	if n < toldAtOnce || n > toldAtOnce+seconds {
+	if n < reportsAtOnce || n > reportsAtOnce+seconds {
 		t.Errorf("told %d times in %d s", n, seconds)
 	}
 }
 
 func TestAllowance(t *testing.T) {
 	var a allowance
-	at := Instant(time.Hour)
+	at := reliable.Instant(time.Hour)
 	took := func() (n int) {
 		for range 100 {
 			if a.take(at, 4, time.Second) {
@@ -159,13 +161,13 @@ func TestAllowance(t *testing.T) {
 // docs/protocol.md §14.3.
 func TestSearch(t *testing.T) {
 	var s search
-	s.due = Never
+	s.due = reliable.Never
 	missing := true
 	var on []float64 // when it began and ended, in seconds
 	run := func(from, to time.Duration) {
 		was := s.on
 		for at := from; at < to; at += 10 * time.Millisecond {
-			s.tick(Instant(at), func() bool { return missing })
+			s.tick(reliable.Instant(at), func() bool { return missing })
 			if s.on != was {
 				was = s.on
 				on = append(on, at.Seconds())
@@ -189,7 +191,7 @@ func TestSearch(t *testing.T) {
 	s.begin(0)
 	run(0, 110*time.Second)
 	expect("nobody heard", 1, 3, 8, 10, 20, 22, 42, 44, 74, 76, 106, 108)
-	s.begin(Instant(110 * time.Second))
+	s.begin(reliable.Instant(110 * time.Second))
 	run(110*time.Second, 112*time.Second)
 	expect("something else wanted", 111)
 	missing = false

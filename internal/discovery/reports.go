@@ -1,0 +1,98 @@
+package discovery
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// reports remembers which buses were reported as configured differently: each is reported once for an
+// epoch and what its packets say. It bounds the reports that forged packets can cause.
+type reports struct {
+	buses  [reportsKept]reportedBus
+	next   int // to be replaced, when all are in use
+	budget allowance
+}
+
+type reportedBus struct {
+	publisher, epoch uint64
+	last             theirs
+	reported         bool
+	seen             int // packets in a row that said last
+}
+
+const (
+	// reportsKept is the number of buses that are remembered.
+	reportsKept = 64
+	// reportsAtOnce is the burst of reports; then one is made each reportEvery.
+	reportsAtOnce = 16
+	reportEvery   = time.Second
+	// confirmations is how many packets in a row must say what a damaged one might.
+	confirmations = 2
+)
+
+// due reports whether what a bus says is to be reported now. What a damaged packet might say must come twice.
+func (x *reports) due(now reliable.Instant, publisher, epoch uint64, t theirs) bool {
+	b := x.bus(publisher, epoch)
+	if b.last != t {
+		*b = reportedBus{publisher: publisher, epoch: epoch, last: t}
+	}
+	if b.reported {
+		return false
+	}
+	if b.seen++; b.seen < confirmations && (t.version != wire.Version || t.noChecksum) {
+		return false
+	}
+	b.reported = x.budget.take(now, reportsAtOnce, reportEvery)
+	return b.reported
+}
+
+// done reports whether what a bus says was reported before.
+func (x *reports) done(publisher, epoch uint64, t theirs) bool {
+	b := x.find(publisher, epoch)
+	return b != nil && b.reported && b.last == t
+}
+
+func (x *reports) find(publisher, epoch uint64) *reportedBus {
+	for i := range x.buses {
+		if b := &x.buses[i]; b.publisher == publisher && b.epoch == epoch {
+			return b
+		}
+	}
+	return nil
+}
+
+// bus returns the record of a bus, if need be in the place of the oldest.
+func (x *reports) bus(publisher, epoch uint64) *reportedBus {
+	if b := x.find(publisher, epoch); b != nil {
+		return b
+	}
+	b := &x.buses[x.next]
+	x.next = (x.next + 1) % len(x.buses)
+	*b = reportedBus{publisher: publisher, epoch: epoch}
+	return b
+}
+
+// allowance is a token bucket.
+type allowance struct {
+	at   reliable.Instant // when the newest token came in
+	left int
+	used bool
+}
+
+// take takes a token, if there is one. The bucket holds burst tokens; one comes in each interval.
+func (a *allowance) take(now reliable.Instant, burst int, interval time.Duration) bool {
+	if !a.used {
+		a.used, a.at, a.left = true, now, burst
+	}
+	if n := int(now.Sub(a.at) / interval); n > 0 {
+		a.left = min(burst, a.left+min(n, burst))
+		a.at = a.at.Add(time.Duration(n) * interval)
+	}
+	if a.left == 0 {
+		return false
+	}
+	a.left--
+	return true
+}

@@ -1,0 +1,56 @@
+package discovery
+
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// search decides when a bus receives hellos in group 0: for a moment, and ever more rarely, while it
+// subscribes to a topic of which no publisher was detected (docs/protocol.md §14.3).
+type search struct {
+	on   bool
+	due  reliable.Instant // of the next step
+	end  reliable.Instant // of the search that is on
+	wait time.Duration
+}
+
+const (
+	// searchAfter is the time in which publishers should be detected without a search; searchFor is the
+	// length of one: two hellos are sent in it.
+	searchAfter = time.Second
+	searchFor   = 2 * time.Second
+	// searchAgain is the first interval of two searches, and searchRarely the longest.
+	searchAgain  = 5 * time.Second
+	searchRarely = 30 * time.Second
+	// searchCheck is the interval at which a search checks whether it is still needed.
+	searchCheck = 100 * time.Millisecond
+)
+
+// begin begins anew, for topics that were not subscribed to before.
+func (s *search) begin(now reliable.Instant) {
+	s.wait = searchAgain
+	if !s.on {
+		s.due = now.Add(searchAfter)
+	}
+}
+
+// tick does what is due. missing reports whether a topic has no publisher.
+func (s *search) tick(now reliable.Instant, missing func() bool) {
+	if now < s.due {
+		return
+	}
+	switch needed := missing(); {
+	case s.on && (!needed || now >= s.end):
+		s.on = false
+		s.due = now.Add(s.wait)
+		s.wait = min(2*s.wait, searchRarely)
+	case s.on:
+		s.due = min(s.end, now.Add(searchCheck))
+	case needed:
+		s.on, s.end = true, now.Add(searchFor)
+		s.due = now.Add(searchCheck)
+	default:
+		s.due, s.wait = now.Add(searchAgain), searchAgain
+	}
+}
