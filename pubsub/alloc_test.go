@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // One message, published, sent, received and delivered, allocates nothing: neither with a
@@ -88,7 +89,7 @@ func TestWaysToSubscribeAllocateNothing(t *testing.T) {
 // passedOver reports whether err says that messages are lost because they were read too slowly.
 func passedOver(err error) bool {
 	gap := (*GapError)(nil)
-	return errors.As(err, &gap) && gap.Cause == CauseSlowConsumer
+	return errors.As(err, &gap) && gap.Cause == events.CauseSlowConsumer
 }
 
 // checkAllocations publishes messages, reads them and fails if that allocates.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -160,7 +161,7 @@ func fill(v reflect.Value, next *int64) {
 		v.SetFloat(float64(*next))
 	case reflect.Interface:
 	case reflect.Uint8:
-		v.SetUint(uint64(reliable.ReasonMemory))
+		v.SetUint(uint64(events.ReasonMemory))
 	case reflect.Uint64, reflect.Uint32, reflect.Uint:
 		v.SetUint(uint64(*next))
 	default:

@@ -69,7 +69,7 @@ func (b *Bus) Close() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), linger, errLinger)
 	defer cancel()
 	err := b.Shutdown(ctx)
-	var unsent *UnsentError
+	var unsent *events.UnsentError
 	if b.cfg.Linger < 0 && errors.Is(err, errLinger) && !errors.Is(err, engine.ErrStuck) && !errors.As(err, &unsent) {
 		return nil // not waiting was asked for
 	}

@@ -1,6 +1,9 @@
 package pubsub
 
-import "github.com/fanfaremq/fanfare/internal/engine"
+import (
+	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // CauseInfo is one cause of packets being dropped, or of messages being lost for good: what
 // metrics and commands call it, and what to do about it.
@@ -10,7 +13,7 @@ type CauseInfo struct {
 	Remedy string // what an operator does about it
 	// Gap is the Cause of GapErrors, zero if messages are never lost for good for it at
 	// once.
-	Gap Cause
+	Gap events.Cause
 	// dropped is how many packets were dropped here, or lost on the way, and lost how many
 	// were given up for good for it; nil if none ever are.
 	dropped, lost func(*Stats) uint64
@@ -149,66 +152,66 @@ var causes = []CauseInfo{
 		dropped: sum(nil, func(g *GroupStats) uint64 { return g.StreamsRefused }, nil),
 	},
 	{
-		Label: "overrun", told: toldAsWarning, Help: "Dropped because the receive window was full: this bus fell behind.",
+		Label: events.CauseOverrun.Label(), told: toldAsWarning, Help: "Dropped because the receive window was full: this bus fell behind.",
 		Remedy: "Raise Config.ReceiveWindowBytes, or read faster (fanfare sub: take what it writes faster, or choose -slow); who does not read is named by the log (subscription not read, handler slow).",
-		Gap:    CauseOverrun, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Overrun }, nil),
+		Gap:    events.CauseOverrun, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Overrun }, nil),
 		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostOverrun }, nil),
 	},
 	{
-		Label: "slow_consumer", Help: "Passed over by a subscription that read too slowly and whose policy holds nobody up.",
+		Label: events.CauseSlowConsumer.Label(), Help: "Passed over by a subscription that read too slowly and whose policy holds nobody up.",
 		Remedy: "Make that reader faster, or choose another policy (option SlowConsumer).",
-		Gap:    CauseSlowConsumer, dropped: func(s *Stats) uint64 { return s.SlowConsumerPackets },
+		Gap:    events.CauseSlowConsumer, dropped: func(s *Stats) uint64 { return s.SlowConsumerPackets },
 	},
 	{
-		Label: "gone", Help: "Given up because the publisher has it no more.",
+		Label: events.CauseGone.Label(), Help: "Given up because the publisher has it no more.",
 		Remedy: "Raise the publisher's Config.WindowBytes, which says how far back it repairs; and see what lost it first.",
-		Gap:    CauseGone, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostGone }, nil),
+		Gap:    events.CauseGone, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostGone }, nil),
 	},
 	{
-		Label: "deadline", Help: "Given up because no repair came within the recovery deadline.",
+		Label: events.CauseDeadline.Label(), Help: "Given up because no repair came within the recovery deadline.",
 		Remedy: "See whether NAKs reach the publisher (unicast, from this host to it: a firewall?) and what loses the repairs; whether packets of the publisher's size pass (MTUs that differ: fanfare doctor -peer says the largest that does); or raise Config.RecoveryDeadline.",
-		Gap:    CauseDeadline, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostDeadline }, nil),
+		Gap:    events.CauseDeadline, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostDeadline }, nil),
 	},
 	{
-		Label: "released", Help: "Given up because this bus held the publisher up for longer than that waits.",
+		Label: events.CauseReleased.Label(), Help: "Given up because this bus held the publisher up for longer than that waits.",
 		Remedy: "Make the reader that the log names faster, or raise Config.StallLimit of the publisher.",
-		Gap:    CauseReleased, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostReleased }, nil),
+		Gap:    events.CauseReleased, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostReleased }, nil),
 	},
 	{
-		Label: "publisher_lost", Help: "Given up because the publisher fell silent, or restarted, before it repaired it.",
+		Label: events.CausePublisherLost.Label(), Help: "Given up because the publisher fell silent, or restarted, before it repaired it.",
 		Remedy: "See why that publisher died, or what cut it off.",
-		Gap:    CausePublisherLost, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostEnd }, nil),
+		Gap:    events.CausePublisherLost, lost: sum(nil, func(g *GroupStats) uint64 { return g.LostEnd }, nil),
 	},
 	{
-		Label: "restart", Help: "Lost because the publisher restarted. Packets are counted as publisher_lost.",
+		Label: events.CauseRestart.Label(), Help: "Lost because the publisher restarted. Packets are counted as publisher_lost.",
 		Remedy: "Close publishers before they end: Close waits until subscribers have everything.",
-		Gap:    CauseRestart,
+		Gap:    events.CauseRestart,
 	},
 	{
-		Label: "too_large", Help: "A message exceeds the subscriber's limit.",
+		Label: events.CauseTooLarge.Label(), Help: "A message exceeds the subscriber's limit.",
 		Remedy: "Raise Config.MaxMessage of this bus.",
-		Gap:    CauseTooLarge,
+		Gap:    events.CauseTooLarge,
 	},
 	{
-		Label: "misnumbered", Help: "The publisher numbered messages, or parts of one, wrongly.",
+		Label: events.CauseMisnumbered.Label(), Help: "The publisher numbered messages, or parts of one, wrongly.",
 		Remedy: "Find the program by its name in the log: it breaks the protocol.",
-		Gap:    CauseMisnumbered,
+		Gap:    events.CauseMisnumbered,
 	},
 	{
-		Label: "unnamed", Help: "The name of their topic did not come in time: they may be of a pattern that is subscribed to.",
+		Label: events.CauseUnnamed.Label(), Help: "The name of their topic did not come in time: they may be of a pattern that is subscribed to.",
 		Remedy: "See whether statuses reach the publisher (unicast, from this host to it), and what loses its announces; receive_names_refused counts names that are wrong or too many.",
-		Gap:    CauseUnnamed,
+		Gap:    events.CauseUnnamed,
 	},
 	{
-		Label: "unreadable", Help: "In packets that cannot be read here: their dictionary, codec, kind of run or packet size is not known, or a repair was malformed, too.",
+		Label: events.CauseUnreadable.Label(), Help: "In packets that cannot be read here: their dictionary, codec, kind of run or packet size is not known, or a repair was malformed, too.",
 		Remedy: "The log names the publisher and the reason: give the dictionary to this bus, too (Config.Dictionaries, sub -dict), or run the same version on both sides.",
-		Gap:    CauseUnreadable, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Unreadable }, nil),
+		Gap:    events.CauseUnreadable, dropped: sum(nil, func(g *GroupStats) uint64 { return g.Unreadable }, nil),
 		lost: sum(nil, func(g *GroupStats) uint64 { return g.LostUnreadable }, nil),
 	},
 	{
-		Label: "too_many_topics", Help: "Their group has more topics than the 131,072 that patterns can know: they may be of a pattern that is subscribed to.",
+		Label: events.CauseTooManyTopics.Label(), Help: "Their group has more topics than the 131,072 that patterns can know: they may be of a pattern that is subscribed to.",
 		Remedy: "Spread the topics over more groups (groups= in the URL of all buses), or subscribe to them by their names.",
-		Gap:    CauseTooManyTopics,
+		Gap:    events.CauseTooManyTopics,
 	},
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // notDrops are the counters of Stats that no cause counts: they are not of packets that
@@ -80,7 +80,7 @@ func TestCausesCountEachDropOnce(t *testing.T) {
 
 // Every cause of a gap has a row, and every row says what to do.
 func TestCausesAreComplete(t *testing.T) {
-	labels, gaps := make(map[string]bool), make(map[Cause]bool)
+	labels, gaps := make(map[string]bool), make(map[events.Cause]bool)
 	for _, c := range Causes() {
 		if labels[c.Label] || c.Label == "" || strings.ToLower(c.Label) != c.Label || strings.Contains(c.Label, " ") {
 			t.Errorf("label %q is there twice or is not one word", c.Label)
@@ -97,12 +97,12 @@ func TestCausesAreComplete(t *testing.T) {
 			t.Errorf("%s does not say what it means and what to do", c.Label)
 		}
 	}
-	for c := reliable.CauseNone + 1; c < reliable.NumCauses; c++ {
-		if !gaps[Cause(c)] || Cause(c).Label() == "" {
-			t.Errorf("cause %v has no row", Cause(c))
+	for c := events.CauseNone + 1; c < events.NumCauses; c++ {
+		if !gaps[events.Cause(c)] || events.Cause(c).Label() == "" {
+			t.Errorf("cause %v has no row", events.Cause(c))
 		}
 	}
-	if Cause(0).Label() != "" {
+	if events.Cause(0).Label() != "" {
 		t.Error("no cause has a label")
 	}
 }

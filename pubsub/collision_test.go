@@ -105,11 +105,11 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	want(t, ctx, sub, "as before")
 	w.announce(otherName)
 	_, err := sub.Next(ctx)
-	var collision *TopicCollisionError
-	if !errors.As(err, &collision) || !errors.Is(err, ErrTopicCollision) {
+	var collision *events.TopicCollisionError
+	if !errors.As(err, &collision) || !errors.Is(err, events.ErrTopicCollision) {
 		t.Fatalf("got %v, want a *TopicCollisionError", err)
 	}
-	if want := (TopicCollisionError{ID: reliable.TopicID(name), Known: name, Other: otherName, Publisher: 0x7717}); *collision != want {
+	if want := (events.TopicCollisionError{ID: reliable.TopicID(name), Known: name, Other: otherName, Publisher: 0x7717}); *collision != want {
 		t.Errorf("got %+v, want %+v", *collision, want)
 	}
 	w.publish("none of ours")
@@ -126,7 +126,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	// Who subscribes later learns of it too, and gets none of it either; those who
 	// know already hear nothing more.
 	later := subscribe(t, subBus, name)
-	if _, err := later.Next(ctx); !errors.Is(err, ErrTopicCollision) {
+	if _, err := later.Next(ctx); !errors.Is(err, events.ErrTopicCollision) {
 		t.Errorf("a later subscription got %v, want a collision first", err)
 	}
 	if _, err := subBus.Handle(name, func(m Message, err error) {
@@ -151,13 +151,13 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	want(t, ctx, later, "to all")
 	mu.Lock()
 	defer mu.Unlock()
-	if len(told) != 1 || !errors.Is(told[0], ErrTopicCollision) {
+	if len(told) != 1 || !errors.Is(told[0], events.ErrTopicCollision) {
 		t.Errorf("events %v, want one collision", told)
 	}
-	if len(late) < 1 || !errors.Is(late[0], ErrTopicCollision) {
+	if len(late) < 1 || !errors.Is(late[0], events.ErrTopicCollision) {
 		t.Errorf("a later handler got %v, want a collision first", late)
 	}
-	if len(handled) != 1 || !errors.Is(handled[0], ErrTopicCollision) {
+	if len(handled) != 1 || !errors.Is(handled[0], events.ErrTopicCollision) {
 		t.Errorf("handler got %v, want one collision", handled)
 	}
 }

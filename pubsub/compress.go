@@ -24,19 +24,6 @@ const (
 	CompressZstd Compression = "zstd"
 )
 
-// DictionaryError says which dictionary is missing to read the packets of a publisher. It is the
-// Err of events of kind DictionaryMissing.
-type DictionaryError struct {
-	Publisher  PublisherID
-	Epoch      uint64
-	Codec      string // s2 or zstd
-	Dictionary string // its name, see DictionaryName
-}
-
-func (e *DictionaryError) Error() string {
-	return fmt.Sprintf("publisher %s compresses its packets (%s) with dictionary %s, which is not here: they are lost; give it to this bus, too (Config.Dictionaries, -dict)", e.Publisher, e.Codec, e.Dictionary)
-}
-
 // DictionaryName is how packets name a dictionary: the first 4 bytes of its SHA-256 in
 // hexadecimal. It returns an error if that is none (Config.Dictionaries).
 func DictionaryName(dictionary []byte) (string, error) {

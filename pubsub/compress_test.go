@@ -109,12 +109,12 @@ func TestDictionaryMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told atomic.Pointer[DictionaryError]
+	var told atomic.Pointer[events.DictionaryError]
 	var times atomic.Int32
 	from := openBus(t, Config{Compress: CompressZstd, Dictionaries: [][]byte{dictionary}}, url)
 	to := openBus(t, Config{OnEvent: func(e events.Event) {
 		if e.Kind == events.DictionaryMissing {
-			var x *DictionaryError
+			var x *events.DictionaryError
 			if errors.As(e.Err, &x) && strings.Contains(e.String(), name) && strings.Contains(e.String(), "-dict") {
 				told.Store(x)
 			}
@@ -135,7 +135,7 @@ func TestDictionaryMissing(t *testing.T) {
 	}
 	var gap *GapError
 	for lost := uint64(0); lost < n; lost += gap.Count {
-		if _, err := sub.Next(ctx); !errors.As(err, &gap) || gap.Cause != CauseUnreadable {
+		if _, err := sub.Next(ctx); !errors.As(err, &gap) || gap.Cause != events.CauseUnreadable {
 			t.Fatalf("%v, want a gap for want of the dictionary", err)
 		}
 	}

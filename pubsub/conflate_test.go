@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // byNumber is the key of messages that begin with a key of 4 bytes and their number.
@@ -225,7 +227,7 @@ func TestConflateLimits(t *testing.T) {
 					binary.LittleEndian.PutUint32(msg, uint32(i))
 					err := pub.Publish(late, msg)
 					cancel()
-					if errors.Is(err, ErrBackPressure) {
+					if errors.Is(err, events.ErrBackPressure) {
 						held = true
 						break
 					}
@@ -253,7 +255,7 @@ func TestConflateLimits(t *testing.T) {
 					var gap *GapError
 					switch {
 					case errors.As(err, &gap):
-						if gap.First != next || gap.Count == 0 || gap.Cause != CauseSlowConsumer {
+						if gap.First != next || gap.Count == 0 || gap.Cause != events.CauseSlowConsumer {
 							t.Fatalf("at %d: %+v", next, gap)
 						}
 						next += gap.Count

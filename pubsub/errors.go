@@ -13,10 +13,6 @@ import (
 // one that matches context.Canceled or context.DeadlineExceeded, and the cause of the
 // context's end (context.Cause).
 var (
-	// ErrBackPressure is what TryPublish returns when a message cannot be
-	// taken now: a subscriber is behind, or the rate limit is reached. A *FlowError
-	// matches it, too.
-	ErrBackPressure = engine.ErrBackPressure
 	// ErrMessageTooLarge: more than 16 MiB.
 	ErrMessageTooLarge = reliable.ErrMessageTooLarge
 	// ErrTopic: the name is no topic.
@@ -24,8 +20,6 @@ var (
 	// ErrWildcard: a pattern with * or > stands where a topic is needed, as for a
 	// publisher. It is an ErrTopic too.
 	ErrWildcard = errors.New("a pattern is no topic")
-	// ErrTopicCollision: two topic names have the same 64-bit id; rename one.
-	ErrTopicCollision = reliable.ErrTopicCollision
 	// ErrURL: the fabric's URL cannot be used.
 	ErrURL = errors.New("invalid URL")
 	// ErrGap: messages were lost for good. *GapError says which.
@@ -46,26 +40,6 @@ var (
 	// ErrConcurrentNext: two goroutines read one subscription.
 	ErrConcurrentNext = engine.ErrConcurrentNext
 )
-
-// Reason says what holds a publisher up.
-type Reason uint8
-
-// Reasons of a BackPressureError, and of PublicationStats.Blocked.
-const (
-	// ReasonNone: nothing does.
-	ReasonNone Reason = Reason(reliable.ReasonNone)
-	// ReasonFlow: flow control waits for a subscriber.
-	ReasonFlow Reason = Reason(reliable.ReasonFlow)
-	// ReasonRate: the limit of Config.Rate is reached.
-	ReasonRate Reason = Reason(reliable.ReasonRate)
-	// ReasonOther: another publisher of the group is in the middle of a message of
-	// several packets.
-	ReasonOther Reason = Reason(reliable.ReasonOther)
-	// ReasonMemory: the fabric still sends from all packet memory.
-	ReasonMemory Reason = Reason(reliable.ReasonMemory)
-)
-
-func (r Reason) String() string { return reliable.Reason(r).String() }
 
 // TopicError says what is wrong with a topic name. It matches ErrTopic, and
 // ErrWildcard where that is the reason.
@@ -103,18 +77,3 @@ func (e *URLError) Error() string { return fmt.Sprintf("pubsub: invalid URL %q: 
 
 // Unwrap returns ErrURL and the cause.
 func (e *URLError) Unwrap() []error { return []error{ErrURL, e.Err} }
-
-// UnsentError is why Close or Shutdown of a bus failed, or Close of a publisher whose bus was closed: there
-// was no time for messages that Publish had taken, because a subscriber held the publisher up, the rate limit or the
-// fabric. It matches what ended the wait.
-type UnsentError struct {
-	Messages uint64 // that were never sent, of the bus or of the publisher's group
-	Err      error
-}
-
-func (e *UnsentError) Error() string {
-	return (&engine.UnsentError{Messages: e.Messages, Err: e.Err}).Error()
-}
-
-// Unwrap returns what kept them from being sent.
-func (e *UnsentError) Unwrap() error { return e.Err }

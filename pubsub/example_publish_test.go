@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Several messages in one call cost less than one call each. Drain waits until
@@ -75,10 +76,10 @@ func ExamplePublisher_TryPublish() {
 	for err == nil {
 		err = pub.TryPublish(msg)
 	}
-	fmt.Println("no room:", errors.Is(err, pubsub.ErrBackPressure))
-	var full *pubsub.BackPressureError
+	fmt.Println("no room:", errors.Is(err, events.ErrBackPressure))
+	var full *events.BackPressureError
 	if errors.As(err, &full) {
-		fmt.Println("because of flow control:", full.Reason == pubsub.ReasonFlow)
+		fmt.Println("because of flow control:", full.Reason == events.ReasonFlow)
 	}
 
 	// It is read again: there is room again.
@@ -124,7 +125,7 @@ func ExampleFlowError() {
 	}
 
 	msg := make([]byte, 1000)
-	var held *pubsub.FlowError
+	var held *events.FlowError
 	for !errors.As(err, &held) { // nor is it one that ends before anybody holds it up
 		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		err = pub.Publish(short, msg)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A reader that cannot keep up gets the newest price of each symbol. The key is a part
@@ -112,7 +113,7 @@ func ExampleSlowConsumer() {
 	defer bus.Close()
 	stuck, done := make(chan struct{}), make(chan struct{})
 	sub, err := bus.Handle("prices", func(msg pubsub.Message, err error) {
-		if errors.Is(err, pubsub.ErrEvicted) {
+		if errors.Is(err, events.ErrEvicted) {
 			fmt.Println("too slow")
 			close(done)
 			return

@@ -5,7 +5,7 @@ import (
 	"net"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // How errors of the packages below become those of this one.
@@ -47,18 +47,11 @@ func failed(call, topic string, err error) error {
 	return &callError{call, topic, publicError(err)}
 }
 
-// publicError returns err, with the types of the packages below replaced by those that
+// publicError returns err, with what the engine reports as closed or not heard as the errors that
 // are documented here.
 func publicError(err error) error {
-	var flow *engine.FlowError
-	var pressure *engine.BackPressureError
-	var collision *reliable.TopicCollisionError
-	var refused *engine.RefusedError
-	var fault *reliable.FaultError
-	var evicted *engine.EvictedError
-	var unreadable *reliable.UnreadableError
-	var unsent *engine.UnsentError
 	var unheard *engine.UnheardError
+	var unsent *events.UnsentError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
@@ -66,21 +59,7 @@ func publicError(err error) error {
 	case errors.As(err, &unheard):
 		return unheardGap(unheard)
 	case errors.As(err, &unsent):
-		return &UnsentError{unsent.Messages, publicError(unsent.Err)}
-	case errors.As(err, &flow):
-		return &FlowError{flow.Receiver, flow.Name, flow.Address, flow.For, flow.Behind, flow.Err}
-	case errors.As(err, &pressure):
-		return &BackPressureError{Reason(pressure.Reason), pressure.Receiver, pressure.Name, pressure.Address, pressure.For, pressure.Behind, pressure.Err}
-	case errors.As(err, &collision):
-		return &TopicCollisionError{ID: collision.ID, Known: collision.Known, Other: collision.Other, Publisher: PublisherID(collision.Publisher)}
-	case errors.As(err, &refused):
-		return publicRefusal(refused)
-	case errors.As(err, &fault):
-		return publicFault(fault)
-	case errors.As(err, &unreadable):
-		return &DictionaryError{PublisherID(unreadable.Publisher), unreadable.Epoch, unreadable.Codec.String(), unreadable.Name()}
-	case errors.As(err, &evicted):
-		return publicEvicted(evicted)
+		return &events.UnsentError{Messages: unsent.Messages, Err: publicError(unsent.Err)}
 	case errors.Is(err, net.ErrClosed):
 		return errBusClosed
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A subscription that does not read holds the publisher up, and loses nothing.
@@ -30,7 +32,7 @@ func TestBackPressure(t *testing.T) {
 		}
 		n--
 		var bp interface{ Error() string }
-		if !errors.Is(err, ErrBackPressure) || !errors.As(err, &bp) {
+		if !errors.Is(err, events.ErrBackPressure) || !errors.As(err, &bp) {
 			t.Fatalf("TryPublish: %v, want ErrBackPressure", err)
 		}
 		if n < 32 { // in process a packet takes 8 KiB of the window, even if it has one message

@@ -98,7 +98,7 @@ func TestFrom(t *testing.T) {
 			if c.gap != (len(gaps) == 1) {
 				t.Fatalf("gaps %v", gaps)
 			}
-			if c.gap && (gaps[0].First != 100 || gaps[0].First+gaps[0].Count != first || gaps[0].Cause != CauseGone || gaps[0].Topic != "x") {
+			if c.gap && (gaps[0].First != 100 || gaps[0].First+gaps[0].Count != first || gaps[0].Cause != events.CauseGone || gaps[0].Topic != "x") {
 				t.Errorf("%+v, and the first message is %d", gaps[0], first)
 			}
 		})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // GapError stands in a subscription's stream where messages were lost for
@@ -20,7 +20,7 @@ type GapError struct {
 	// Open says that the publisher is not heard that Positions have, by that epoch: it has ended, or is lost. Where it is
 	// heard later its messages follow, from First on.
 	Open  bool
-	Cause Cause
+	Cause events.Cause
 	// Publisher, with PublisherName and Epoch as in Message, is who published them.
 	Publisher     PublisherID
 	PublisherName string
@@ -52,7 +52,7 @@ func (e *GapError) Is(target error) bool { return target == ErrGap }
 
 // gapError is the error in place of the messages that d says are lost.
 func gapError(d *engine.Delivery) *GapError {
-	e := &GapError{First: d.Number, Count: d.Lost, Cause: Cause(d.Cause), Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
+	e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
 	if d.Topic != nil {
 		e.Topic = d.Topic.Name
 	}
@@ -61,54 +61,5 @@ func gapError(d *engine.Delivery) *GapError {
 
 // unheardGap is the gap of a position whose publisher is not heard.
 func unheardGap(err *engine.UnheardError) *GapError {
-	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
+	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
 }
-
-// Cause says why messages were lost for good.
-type Cause uint8
-
-// Causes of a GapError.
-const (
-	// CauseGone: the publisher's window does not hold them any more, or they are beyond its end.
-	CauseGone Cause = Cause(reliable.CauseGone)
-	// CauseDeadline: no repair came within the recovery deadline.
-	CauseDeadline Cause = Cause(reliable.CauseDeadline)
-	// CauseOverrun: this bus fell behind by more than its window.
-	CauseOverrun Cause = Cause(reliable.CauseOverrun)
-	// CausePublisherLost: the publisher fell silent first.
-	CausePublisherLost Cause = Cause(reliable.CausePublisherLost)
-	// CauseRestart: the publisher restarted first.
-	CauseRestart Cause = Cause(reliable.CauseRestart)
-	// CauseSlowConsumer: this subscription read too slowly.
-	CauseSlowConsumer Cause = Cause(reliable.CauseSlowConsumer)
-	// CauseTooLarge: a message exceeds Config.MaxMessage.
-	CauseTooLarge Cause = Cause(reliable.CauseTooLarge)
-	// CauseReleased: this bus held the publisher up for longer than that waits
-	// (Config.StallLimit of the publisher's bus), which went on without it.
-	CauseReleased Cause = Cause(reliable.CauseReleased)
-	// CauseMisnumbered: the publisher numbered messages, or parts of one, wrongly.
-	CauseMisnumbered Cause = Cause(reliable.CauseMisnumbered)
-	// CauseUnnamed: the name of their topic, which may match a pattern that is subscribed
-	// to, did not come in time.
-	CauseUnnamed Cause = Cause(reliable.CauseUnnamed)
-	// CauseUnreadable: this bus cannot read their packets: a dictionary (Config.Dictionaries), codec,
-	// kind of run or packet size is not known, or the repair of a malformed packet was malformed, too.
-	CauseUnreadable Cause = Cause(reliable.CauseUnreadable)
-	// CauseTooManyTopics: they are of topics beyond the 131,072 of a group that patterns can know, and may
-	// match one that is subscribed to.
-	CauseTooManyTopics Cause = Cause(reliable.CauseTooManyTopics)
-)
-
-// Label is the cause as one short word that never changes, as metrics have it: gone,
-// deadline, overrun, publisher_lost, restart, slow_consumer, too_large,
-// released, misnumbered, unnamed, unreadable or too_many_topics. Causes says more of each.
-func (c Cause) Label() string {
-	for i := range causes {
-		if causes[i].Gap == c && c != 0 {
-			return causes[i].Label
-		}
-	}
-	return ""
-}
-
-func (c Cause) String() string { return reliable.Cause(c).String() }

@@ -9,6 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // How a bus shows itself to others on this host: package inspect says what of.
@@ -141,7 +142,7 @@ func shownPublication(p *PublicationStats) inspect.Publication {
 		Address: p.Address, Lead: p.Lead, RTT: microseconds(p.RTT), MemoryBytes: p.MemoryBytes,
 		SendCall: microseconds(p.SendCost), Counters: inspect.CountersOf(&p.SenderStats),
 	}
-	if p.Blocked != ReasonNone {
+	if p.Blocked != events.ReasonNone {
 		x.Blocked = p.Blocked.String()
 	}
 	x.Stuck = p.Stuck.Seconds()

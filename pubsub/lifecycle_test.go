@@ -311,7 +311,7 @@ func maxMessage(t *testing.T, url string) {
 		want(t, ctx, sub, "before")
 		_, err := sub.Next(ctx)
 		var gap *GapError
-		if !errors.As(err, &gap) || gap.First != uint64(3*i+1) || gap.Count != 1 || gap.Cause != CauseTooLarge {
+		if !errors.As(err, &gap) || gap.First != uint64(3*i+1) || gap.Count != 1 || gap.Cause != events.CauseTooLarge {
 			t.Fatalf("got %v, want a gap of message %d", err, 3*i+1)
 		}
 		want(t, ctx, sub, "after")

@@ -9,12 +9,13 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // losses adds up the gaps that subscriptions were told of.
 type losses struct {
 	mu  sync.Mutex
-	sum map[Cause]LossStats // under mu
+	sum map[events.Cause]LossStats // under mu
 }
 
 func (l *losses) add(err error) {
@@ -25,7 +26,7 @@ func (l *losses) add(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sum == nil {
-		l.sum = make(map[Cause]LossStats)
+		l.sum = make(map[events.Cause]LossStats)
 	}
 	x := l.sum[gap.Cause]
 	l.sum[gap.Cause] = LossStats{gap.Cause, x.Gaps + 1, x.Messages + gap.Count}
@@ -38,12 +39,12 @@ func TestLossIsCounted(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		config    Config
-		cause     Cause
+		cause     events.Cause
 		unknown   bool // how many messages were lost
 		lose, end func(w *twin)
 	}{
-		{"deadline", Config{RecoveryDeadline: 20 * time.Millisecond}, CauseDeadline, false, func(w *twin) { w.lose(3) }, nil},
-		{"gone", Config{RecoveryDeadline: time.Hour}, CauseGone, false, func(w *twin) {
+		{"deadline", Config{RecoveryDeadline: 20 * time.Millisecond}, events.CauseDeadline, false, func(w *twin) { w.lose(3) }, nil},
+		{"gone", Config{RecoveryDeadline: time.Hour}, events.CauseGone, false, func(w *twin) {
 			first := w.seq
 			w.lose(2)
 			w.publish("what shows the loss")
@@ -52,13 +53,13 @@ func TestLossIsCounted(t *testing.T) {
 			gone.Add(first, 2)
 			w.send(gone.Finish())
 		}, nil},
-		{"restart", Config{RecoveryDeadline: time.Hour}, CauseRestart, true, func(w *twin) {
+		{"restart", Config{RecoveryDeadline: time.Hour}, events.CauseRestart, true, func(w *twin) {
 			w.lose(2)
 			w.publish("what shows the loss")
 			w.header.Epoch++
 			w.seq, w.number = 0, 0
 		}, nil},
-		{"too large", Config{MaxMessage: 20}, CauseTooLarge, false, func(w *twin) { w.publish(strings.Repeat("x", 21)) }, nil},
+		{"too large", Config{MaxMessage: 20}, events.CauseTooLarge, false, func(w *twin) { w.publish(strings.Repeat("x", 21)) }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t)
@@ -80,7 +81,7 @@ func TestLossIsCounted(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			c.lose(w)
-			for c.cause == CauseRestart && !counted(bus, c.cause) { // the first instance is missed after seconds
+			for c.cause == events.CauseRestart && !counted(bus, c.cause) { // the first instance is missed after seconds
 				w.publish("another instance")
 				time.Sleep(20 * time.Millisecond) // nobody reads them: they must fit the window
 			}
@@ -150,7 +151,7 @@ func recordedAs(t *testing.T, b *Bus, want LossStats) {
 }
 
 // counted reports whether a gap of that cause was counted.
-func counted(b *Bus, cause Cause) bool {
+func counted(b *Bus, cause events.Cause) bool {
 	for _, x := range b.Stats().Lost {
 		if x.Cause == cause && x.Gaps > 0 {
 			return true
@@ -185,7 +186,7 @@ func TestSlowConsumerIsCounted(t *testing.T) {
 		}
 	}
 	for _, x := range subBus.Stats().Lost {
-		if x.Cause == CauseSlowConsumer && (x.Gaps == 0 || x.Messages != lost) || x.Cause != CauseSlowConsumer && x.Gaps > 0 {
+		if x.Cause == events.CauseSlowConsumer && (x.Gaps == 0 || x.Messages != lost) || x.Cause != events.CauseSlowConsumer && x.Gaps > 0 {
 			t.Errorf("counted %+v, lost %d messages", x, lost)
 		}
 	}

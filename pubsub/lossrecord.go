@@ -6,7 +6,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // LossRecord is what a bus lost in the last hour, and what it lost on the way and could
@@ -110,7 +109,7 @@ func (b *Bus) Losses() LossRecord {
 	return publicLossRecord(now, b.losses.Snapshot(now))
 }
 
-func labelOf(c reliable.Cause) string { return Cause(c).Label() }
+func labelOf(c events.Cause) string { return events.Cause(c).Label() }
 
 // figuresOfCause is how many figures of each cause are in a sample of the record: those of
 // CauseCount. Behind those of all causes come figures of all.

@@ -342,7 +342,7 @@ func TestPositionOfPublisherThatIsGone(t *testing.T) {
 					break
 				}
 				kept.Add(m, err)
-				if !gap.Open || gap.Count != 0 || gap.Publisher != 7 || gap.Epoch != 8 || gap.Cause != CausePublisherLost {
+				if !gap.Open || gap.Count != 0 || gap.Publisher != 7 || gap.Epoch != 8 || gap.Cause != events.CausePublisherLost {
 					t.Errorf("%+v", gap)
 				}
 				got = append(got, fmt.Sprint(gap.Topic, " ", gap.First))

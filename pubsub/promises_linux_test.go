@@ -260,15 +260,15 @@ func gapsAreExact(p *promised) {
 }
 
 func deadlineGivesUp(p *promised) {
-	p.gaps(Config{}, Config{Faults: "loss=0.6,seed=3", RecoveryDeadline: time.Millisecond}, CauseDeadline, CauseOverrun) // all is in the window
+	p.gaps(Config{}, Config{Faults: "loss=0.6,seed=3", RecoveryDeadline: time.Millisecond}, events.CauseDeadline, events.CauseOverrun) // all is in the window
 }
 
 func goneGivesUp(p *promised) {
-	p.gaps(Config{WindowBytes: 64 << 10}, Config{Faults: "loss=0.3,seed=3"}, CauseGone, CauseOverrun)
+	p.gaps(Config{WindowBytes: 64 << 10}, Config{Faults: "loss=0.3,seed=3"}, events.CauseGone, events.CauseOverrun)
 }
 
 // gaps publishes to a subscriber that is not waited for and loses messages, for causes, if any are given.
-func (p *promised) gaps(from, to Config, causes ...Cause) {
+func (p *promised) gaps(from, to Config, causes ...events.Cause) {
 	from.FlowControl = FlowNone
 	pub, sub := p.pair(from, to)
 	const n = 2000
@@ -279,7 +279,7 @@ func (p *promised) gaps(from, to Config, causes ...Cause) {
 }
 
 // account reads n messages of which some are lost, for causes, if any are given.
-func (p *promised) account(sub *Subscription, n uint64, causes ...Cause) {
+func (p *promised) account(sub *Subscription, n uint64, causes ...events.Cause) {
 	p.Helper()
 	a := account{t: p.T}
 	for a.next < n {
@@ -353,7 +353,7 @@ var small = Config{WindowBytes: 128 << 10, ReceiveWindowBytes: 128 << 10}
 
 func pressureIsTold(p *promised) {
 	pub, sub := p.pair(small, small)
-	if err := p.fill(pub); !errors.Is(err, ErrBackPressure) {
+	if err := p.fill(pub); !errors.Is(err, events.ErrBackPressure) {
 		p.Fatal(err)
 	}
 	go func() {
@@ -372,7 +372,7 @@ func stallIsTold(p *promised) {
 	from.OnEvent, to.OnEvent, to.Name = there.event, here.event, "reader"
 	pub, _ := p.pair(from, to)
 	p.fill(pub)
-	var held *FlowError
+	var held *events.FlowError
 	for p.ctx.Err() == nil && !errors.As(p.publishFor(pub, 10*time.Millisecond), &held) {
 	}
 	if held == nil || held.Name != "reader" || held.Address == "" || held.For == 0 || held.Behind == 0 {
@@ -408,7 +408,7 @@ func stalledIsReleased(p *promised) {
 		publish(p.T, p.ctx, pub, simMessage(i))
 	}
 	told.awaitOf(p.T, p.ctx, events.SubscriberReleased, "reader")
-	p.account(sub, n, CauseReleased)
+	p.account(sub, n, events.CauseReleased)
 	eventually(p.T, p.ctx, "it counts again", func() bool { return !pub.Receivers()[0].Released })
 }
 
@@ -484,7 +484,7 @@ func oldestIsLost(p *promised) {
 	for i := range n {
 		publish(p.T, p.ctx, pub, simMessage(i))
 	}
-	p.account(sub, n, CauseSlowConsumer)
+	p.account(sub, n, events.CauseSlowConsumer)
 }
 
 func requestsRunOnce(p *promised) {
@@ -724,9 +724,9 @@ func slowPolicies(p *promised) {
 	for i := range n {
 		want(p.T, p.ctx, read, simMessage(i))
 	}
-	p.account(gap, n, CauseSlowConsumer)
-	p.account(latest, n, CauseSlowConsumer)
-	var evicted *EvictedError
+	p.account(gap, n, events.CauseSlowConsumer)
+	p.account(latest, n, events.CauseSlowConsumer)
+	var evicted *events.EvictedError
 	if _, err := evict.Next(p.ctx); !errors.As(err, &evicted) {
 		p.Error(err)
 	}

@@ -49,11 +49,11 @@ func refusedPublisherIsTold(t *testing.T, url string) {
 	}
 	check := func(err error) {
 		t.Helper()
-		var refused *PublisherRefusedError
-		if !errors.As(err, &refused) || !errors.Is(err, ErrPublisherRefused) {
+		var refused *events.PublisherRefusedError
+		if !errors.As(err, &refused) || !errors.Is(err, events.ErrPublisherRefused) {
 			t.Fatalf("got %v, want a *PublisherRefusedError", err)
 		}
-		if refused.Publisher != tooMany.ID() || refused.Reason != RefusedPublishers || refused.Group == "" || refused.Epoch == 0 {
+		if refused.Publisher != tooMany.ID() || refused.Reason != events.RefusedPublishers || refused.Group == "" || refused.Epoch == 0 {
 			t.Errorf("got %+v", refused)
 		}
 		if text := err.Error(); !strings.Contains(text, tooMany.ID().String()) || !strings.Contains(text, "Config.MaxPublishers") {

@@ -122,8 +122,8 @@ func TestTopicOfAnother(t *testing.T) {
 	url := memURL(t)
 	var told atomic.Int64
 	subBus := openBus(t, Config{Trust: trusted, OnEvent: func(e events.Event) {
-		var err *FaultError
-		if errors.As(e.Err, &err) && err.Fault == FaultTopic && err.Topic == "md.ours.x" {
+		var err *events.FaultError
+		if errors.As(e.Err, &err) && err.Fault == events.FaultTopic && err.Topic == "md.ours.x" {
 			told.Add(1)
 		}
 	}}, url)
@@ -421,10 +421,10 @@ func TestTrustChanges(t *testing.T) {
 	url := memURL(t)
 	var untrusted, refused atomic.Int64
 	subBus := openBus(t, Config{Trust: trusted, Silence: time.Minute, OnEvent: func(e events.Event) {
-		var fault *FaultError
+		var fault *events.FaultError
 		var unreadable *UnreadableError
 		switch {
-		case errors.As(e.Err, &fault) && fault.Fault == FaultTopic:
+		case errors.As(e.Err, &fault) && fault.Fault == events.FaultTopic:
 			refused.Add(1)
 		case errors.As(e.Err, &unreadable) && unreadable.Reason == transport.UnreadableUntrusted:
 			untrusted.Add(1)

@@ -1,15 +1,6 @@
 package pubsub
 
-import (
-	"errors"
-	"fmt"
-	"time"
-
-	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/internal/plural"
-	"github.com/fanfaremq/fanfare/internal/slow"
-	"github.com/fanfaremq/fanfare/pubsub/events"
-)
+import "github.com/fanfaremq/fanfare/internal/slow"
 
 // SlowPolicy says what happens when a subscription reads too slowly.
 type SlowPolicy int
@@ -46,36 +37,4 @@ func SlowConsumer(p SlowPolicy) SubscribeOption {
 // while the reader finds out.
 func MaxBehind(packets int) SubscribeOption {
 	return func(o *subscribeOptions) { o.slow.behind, o.slow.isSet = packets, true }
-}
-
-// ErrEvicted: a subscription with SlowEvict fell too far behind. *EvictedError says how
-// far.
-var ErrEvicted = errors.New("the subscription was evicted")
-
-// EvictedError is why a subscription with SlowEvict ended. It matches ErrEvicted.
-type EvictedError struct {
-	// Publisher is the one behind which it was, Group the address of the group.
-	Publisher     PublisherID
-	PublisherName string
-	Epoch         uint64
-	Group         string
-	// Behind is how many packets it had still to read, Allowed how many it might.
-	Behind, Allowed uint64
-	// For is for how long it had been behind: by more than half of Allowed.
-	For time.Duration
-}
-
-func (e *EvictedError) Error() string {
-	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %s behind publisher %s, %d allowed: read faster, or allow more with MaxBehind",
-		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), events.Who(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
-}
-
-// Is makes errors.Is(err, ErrEvicted) true.
-func (e *EvictedError) Is(target error) bool { return target == ErrEvicted }
-
-func publicEvicted(e *engine.EvictedError) *EvictedError {
-	return &EvictedError{
-		Publisher: PublisherID(e.Publisher), PublisherName: e.Name, Epoch: e.Epoch, Group: e.Group,
-		Behind: e.Behind, Allowed: e.Allowed, For: e.For,
-	}
 }

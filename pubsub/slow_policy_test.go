@@ -44,7 +44,7 @@ func (x *taken) take(m Message, err error) error {
 	var gap *GapError
 	switch {
 	case errors.As(err, &gap):
-		if gap.First != x.next || gap.Count == 0 || gap.Cause != CauseSlowConsumer {
+		if gap.First != x.next || gap.Count == 0 || gap.Cause != events.CauseSlowConsumer {
 			return fmt.Errorf("at %d: %+v", x.next, gap)
 		}
 		x.next += gap.Count
@@ -143,19 +143,19 @@ func TestStoppedSubscriptionsOfEachPolicy(t *testing.T) {
 			t.Errorf("Conflate: message %d, %v, %+v", m.Number, err, st)
 		}
 		_, err = evict.Next(ctx)
-		var e *EvictedError
-		if !errors.As(err, &e) || !errors.Is(err, ErrEvicted) || e.Behind <= 10 || e.Allowed != 10 || e.Publisher != pubBus.ID() || e.Group == "" ||
+		var e *events.EvictedError
+		if !errors.As(err, &e) || !errors.Is(err, events.ErrEvicted) || e.Behind <= 10 || e.Allowed != 10 || e.Publisher != pubBus.ID() || e.Group == "" ||
 			errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), `pubsub: read "x": the subscription was evicted`) {
 			t.Errorf("SlowEvict: %v", err)
 		}
 		<-evict.Done()
 		told := <-evictions
-		var same *EvictedError
+		var same *events.EvictedError
 		if !errors.As(told.Err, &same) || *same != *e || told.Behind != e.Behind || told.For != e.For || !slices.Equal(told.Topics, []string{"x"}) || len(evictions) != 0 ||
 			!strings.Contains(told.String(), "subscription evicted: x, behind for") {
 			t.Errorf("event %v, %v", told, told.Err)
 		}
-		if st := evict.Stats(); !errors.Is(evict.Err(), ErrEvicted) || st.Topics != 0 || len(st.Publishers) != 0 {
+		if st := evict.Stats(); !errors.Is(evict.Err(), events.ErrEvicted) || st.Topics != 0 || len(st.Publishers) != 0 {
 			t.Errorf("evicted: %v, %+v", evict.Err(), st)
 		}
 		if err := evict.Close(); err != nil {
@@ -231,7 +231,7 @@ func TestHandlerBeside(t *testing.T) {
 		ready, first := make(chan struct{}), make(chan map[string]error, 1)
 		sub, err := subBus.Handle("x", func(m Message, err error) {
 			<-ready
-			if errors.Is(err, ErrEvicted) {
+			if errors.Is(err, events.ErrEvicted) {
 				last = err
 				return
 			}
@@ -283,7 +283,7 @@ func TestHandlerBeside(t *testing.T) {
 		}
 		<-sub.Done()
 		sub.beside.Wait(ctx)
-		if !errors.Is(last, ErrEvicted) || !errors.Is(sub.Err(), ErrEvicted) {
+		if !errors.Is(last, events.ErrEvicted) || !errors.Is(sub.Err(), events.ErrEvicted) {
 			t.Errorf("the last call has %v, Err is %v", last, sub.Err())
 		}
 

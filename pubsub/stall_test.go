@@ -104,11 +104,11 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				if err == nil {
 					return
 				}
-				var held *FlowError
+				var held *events.FlowError
 				if !errors.As(err, &held) && errors.Is(err, context.DeadlineExceeded) {
 					continue // it was released just then, or this host is busy
 				}
-				if !errors.As(err, &held) || !errors.Is(err, ErrBackPressure) || !errors.Is(err, context.DeadlineExceeded) {
+				if !errors.As(err, &held) || !errors.Is(err, events.ErrBackPressure) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Fatalf("message %d: %v", i, err)
 				}
 				if held.Receiver == 0 || held.Address == "" || held.For <= 0 || held.Behind == 0 ||
@@ -119,7 +119,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 					continue // the neighbour, on a host so busy that it was not heard
 				}
 				published++
-				var pressure *BackPressureError
+				var pressure *events.BackPressureError
 				switch err := pub.TryPublish(msg); {
 				case err == nil: // it was released in between
 					return
@@ -169,7 +169,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 				var gap *GapError
 				switch {
 				case errors.As(err, &gap):
-					if gap.First != next || gap.Count == 0 || gap.Cause != CauseReleased {
+					if gap.First != next || gap.Count == 0 || gap.Cause != events.CauseReleased {
 						t.Fatalf("after %d messages: %+v", next, gap)
 					}
 					gaps++
@@ -235,7 +235,7 @@ func TestDrainSaysWhoLacks(t *testing.T) {
 	late, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	err := pub.Drain(late)
-	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBackPressure) ||
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, events.ErrBackPressure) ||
 		!strings.Contains(err.Error(), "1 of 1 subscribers do not have everything; busy at mem://") {
 		t.Errorf("Drain: %v", err)
 	}

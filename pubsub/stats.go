@@ -99,7 +99,7 @@ type LegStats struct {
 
 // LossStats is what subscriptions lost for one cause.
 type LossStats struct {
-	Cause Cause
+	Cause events.Cause
 	// Gaps is how many GapErrors were delivered, to readers and handlers.
 	Gaps uint64
 	// Messages is how many messages were lost in them. A gap whose size cannot be known
@@ -159,7 +159,7 @@ type PublicationStats struct {
 	// Lead is the sequence that the next packet will have.
 	Lead uint64
 	// Blocked is what holds publishers up just now.
-	Blocked Reason
+	Blocked events.Reason
 	// Stuck is for how long the network, or what is below, has taken nothing of what is to be sent;
 	// zero: it does. See events.CannotSend.
 	Stuck time.Duration
@@ -216,7 +216,7 @@ func publicStats(now time.Time, st *engine.Stats) Stats {
 			subscribers = append(subscribers, Receiver(m))
 		}
 		s.Publications = append(s.Publications, PublicationStats{
-			Address: p.Address, Receivers: p.Receivers, RTT: p.RTT, Lead: p.Lead, Blocked: Reason(p.Blocked), Stuck: p.Stuck,
+			Address: p.Address, Receivers: p.Receivers, RTT: p.RTT, Lead: p.Lead, Blocked: p.Blocked, Stuck: p.Stuck,
 			SendCost: p.SendCost, MemoryBytes: p.MemoryBytes, Subscribers: subscribers, SenderStats: SenderStats(p.SenderStats),
 		})
 	}
@@ -226,7 +226,7 @@ func publicStats(now time.Time, st *engine.Stats) Stats {
 func publicLosses(losses []engine.Losses) []LossStats {
 	all := make([]LossStats, len(losses))
 	for i, x := range losses {
-		all[i] = LossStats{Cause: Cause(x.Cause), Gaps: x.Gaps, Messages: x.Messages}
+		all[i] = LossStats{Cause: x.Cause, Gaps: x.Gaps, Messages: x.Messages}
 	}
 	return all
 }

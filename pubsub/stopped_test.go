@@ -342,7 +342,7 @@ func (r *stopRun) judge(t *testing.T, ctx context.Context) {
 			t.Errorf("%s was not stopped, and lost something: %+v", who, e)
 		case last && (e.Lost == 0) != (r.Flow == "held") && !e.Evicted && (r.Flow != "held" || r.Policy == "block"):
 			t.Errorf("%s was stopped: %+v", who, e)
-		case last && r.Policy == "block" && (r.Flow == "release" || r.Flow == "silent") && !slices.Equal(e.Causes, []string{CauseReleased.String()}):
+		case last && r.Policy == "block" && (r.Flow == "release" || r.Flow == "silent") && !slices.Equal(e.Causes, []string{events.CauseReleased.String()}):
 			t.Errorf("%s was released, and its gaps have other causes: %+v", who, e)
 		}
 	}
@@ -423,7 +423,7 @@ func (r *stopReader) take(m Message, err error) {
 		r.next = gap.First + gap.Count
 		r.Lost += gap.Count
 		r.Gaps++
-	case errors.Is(err, ErrEvicted):
+	case errors.Is(err, events.ErrEvicted):
 		r.Evicted = true
 	case err != nil:
 		r.Fault = err.Error()

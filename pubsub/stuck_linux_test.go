@@ -47,8 +47,8 @@ func TestNothingCanBeSent(t *testing.T) {
 	for err = nil; err == nil; taken++ {
 		err = p.TryPublish(msg)
 	}
-	var pressure *BackPressureError
-	if !errors.As(err, &pressure) || pressure.Reason != ReasonMemory || pressure.Err == nil || !strings.Contains(err.Error(), "nothing could be sent for ") || !strings.Contains(err.Error(), "near is down") {
+	var pressure *events.BackPressureError
+	if !errors.As(err, &pressure) || pressure.Reason != events.ReasonMemory || pressure.Err == nil || !strings.Contains(err.Error(), "nothing could be sent for ") || !strings.Contains(err.Error(), "near is down") {
 		t.Errorf("after %d messages: %v", taken, err)
 	}
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
@@ -56,7 +56,7 @@ func TestNothingCanBeSent(t *testing.T) {
 	if err := p.Publish(short, msg); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "near is down") {
 		t.Errorf("a publish whose context ends: %v", err)
 	}
-	if st := b.Stats().Publications[0]; st.Blocked != ReasonMemory || st.Stuck < time.Second {
+	if st := b.Stats().Publications[0]; st.Blocked != events.ReasonMemory || st.Stuck < time.Second {
 		t.Errorf("blocked by %v, stuck for %v", st.Blocked, st.Stuck)
 	}
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // apart returns n topics of n groups.
@@ -279,7 +281,7 @@ func TestSubscriptionStats(t *testing.T) {
 	}
 	st := sub.Stats()
 	for _, x := range st.Lost {
-		if want := x.Cause == CauseTooLarge; want != (x.Gaps == 10 && x.Messages == 10) || !want && x.Gaps > 0 {
+		if want := x.Cause == events.CauseTooLarge; want != (x.Gaps == 10 && x.Messages == 10) || !want && x.Gaps > 0 {
 			t.Errorf("lost %+v", x)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Trace is told what becomes of packets, while it does, in the manner of
@@ -61,7 +62,7 @@ type TraceLoss struct {
 	First     uint64
 	Packets   uint64
 	Took      time.Duration // of Repaired and Delivered
-	Cause     Cause         // of Lost
+	Cause     events.Cause  // of Lost
 }
 
 // tell calls what is set for x.
@@ -82,6 +83,6 @@ func (t *Trace) tell(x *engine.Trace) {
 		engine.TraceMissing: t.Missing, engine.TraceNAKSent: t.NAKSent, engine.TraceRepaired: t.Repaired, engine.TraceDelivered: t.Delivered, engine.TraceLost: t.Lost,
 	}
 	if f := of[x.Kind]; f != nil {
-		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, x.Epoch, x.First, x.Packets, x.Took, Cause(x.Cause)})
+		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, x.Epoch, x.First, x.Packets, x.Took, x.Cause})
 	}
 }

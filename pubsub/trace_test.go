@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What becomes of packets is told, and counted in the distributions, step by step.
@@ -108,7 +110,7 @@ func TestTraceOfLossForGood(t *testing.T) {
 	w.publish("what shows the loss")
 	select {
 	case x := <-lost:
-		if x.Packets != 3 || x.Cause != CauseDeadline {
+		if x.Packets != 3 || x.Cause != events.CauseDeadline {
 			t.Errorf("%+v", x)
 		}
 	case <-ctx.Done():

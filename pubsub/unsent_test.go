@@ -34,14 +34,14 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 	})
 	go func() {
 		defer close(held)
-		for pubBus.Stats().Publications[0].Blocked != ReasonFlow && ctx.Err() == nil {
+		for pubBus.Stats().Publications[0].Blocked != events.ReasonFlow && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	}()
 	<-held
 	closed := pubBus.Close()
 	publishing.Wait()
-	var unsent *UnsentError
+	var unsent *events.UnsentError
 	if !errors.As(closed, &unsent) || unsent.Messages == 0 || !errors.Is(err, net.ErrClosed) {
 		t.Fatalf("Close: %v; the last Publish: %v", closed, err)
 	}
@@ -89,7 +89,7 @@ func TestPublisherCloseCountsUnsentMessages(t *testing.T) {
 	}
 	meanwhile := make(chan error, 1)
 	go func() { meanwhile <- pub.Close(ctx) }()
-	var all, one *UnsentError
+	var all, one *events.UnsentError
 	if err := pubBus.Close(); !errors.As(err, &all) || all.Messages == 0 {
 		t.Fatalf("Close of the bus: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // announce makes an announce of one topic.
@@ -37,11 +38,11 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	for range 3 {
 		r.Handle(3, 5, announce(3, 1, id, twin))
 	}
-	want := TopicCollisionError{ID: id, Known: name, Other: twin, Publisher: 7}
+	want := events.TopicCollisionError{ID: id, Known: name, Other: twin, Publisher: 7}
 	if len(l.collisions) != 1 || l.collisions[0] != want || r.Stats().Collisions != 1 {
 		t.Fatalf("collisions %+v, counter %d; want once %+v", l.collisions, r.Stats().Collisions, want)
 	}
-	if err := error(&l.collisions[0]); !errors.Is(err, ErrTopicCollision) {
+	if err := error(&l.collisions[0]); !errors.Is(err, events.ErrTopicCollision) {
 		t.Errorf("%v does not match ErrTopicCollision", err)
 	}
 	setTopics(r, 4, []string{name, "c"})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A publisher that has said where its stream ends, or that it does not wait for this
@@ -48,7 +49,7 @@ func TestLastWordOfAPublisher(t *testing.T) {
 			var last uint64
 			complete := false // before it is said that nobody is left to ask
 			for _, x := range l.totals {
-				if x.Lost != CauseNone {
+				if x.Lost != events.CauseNone {
 					break
 				}
 				last, complete = max(last, x.Next), x.Complete

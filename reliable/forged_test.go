@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What packets can do that somebody makes up well, without keys: the rows of docs/security.md that the
@@ -77,7 +78,7 @@ func TestForgedStatus(t *testing.T) {
 	b.status(1, 0, 10, 0)
 	b.status(666, 0, 1000, 0) // no leave beyond what the real one takes
 	b.status(667, 0, 2, 0)
-	if n, why := b.assign(20); n != 2 || why != ReasonFlow {
+	if n, why := b.assign(20); n != 2 || why != events.ReasonFlow {
 		t.Errorf("assigned %d (%v), want 2", n, why)
 	}
 	for i := range uint64(100) {

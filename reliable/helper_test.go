@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -127,7 +128,7 @@ func (b *bench) publish(n int) []sent {
 	t := b.topic("a.b")
 	for range n {
 		b.put(t, 100)
-		if r := b.s.Assign(b.now, b.w, true); r != ReasonNone {
+		if r := b.s.Assign(b.now, b.w, true); r != events.ReasonNone {
 			b.t.Fatalf("Assign: %v", r)
 		}
 	}
@@ -162,13 +163,13 @@ func (h *heap) Free(mem []byte)                     { h.bytes -= len(mem) }
 // log writes down what a receiver delivers, and is its peers, too.
 type log struct {
 	legs       []LegEvent
-	up, down   []Cause // down: causes; up: one entry each
+	up, down   []events.Cause // down: causes; up: one entry each
 	packets    []uint64
 	gaps       [][3]uint64 // first, count, cause
 	totals     []TopicTotal
-	collisions []TopicCollisionError
-	faults     []FaultError
-	unnamed    []Cause
+	collisions []events.TopicCollisionError
+	faults     []events.FaultError
+	unnamed    []events.Cause
 	losses     []LossEvent
 	timed      []time.Duration
 	refused    [][2]uint64 // publisher, why
@@ -186,12 +187,12 @@ func (l *log) packet(st *Stream, runs []byte) {
 	}
 	l.packets = append(l.packets, uint64(len(l.packets)))
 }
-func (l *log) StreamDown(_ *Stream, cause Cause)             { l.down = append(l.down, cause) }
+func (l *log) StreamDown(_ *Stream, cause events.Cause)      { l.down = append(l.down, cause) }
 func (l *log) Leg(_ *Stream, e LegEvent)                     { l.legs = append(l.legs, e) }
 func (l *log) Timed(_ *Stream, _ uint64, took time.Duration) { l.timed = append(l.timed, took) }
 func (l *log) Loss(_ *Stream, e LossEvent)                   { l.losses = append(l.losses, e) }
 
-func (l *log) Refused(_ Instant, publisher, _ uint64, why Refusal) {
+func (l *log) Refused(_ Instant, publisher, _ uint64, why events.Refusal) {
 	l.refused = append(l.refused, [2]uint64{publisher, uint64(why)})
 }
 

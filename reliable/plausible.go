@@ -28,7 +28,7 @@ import (
 // The guards are asked in recv_liveness.go (heartbeats), recv_missing.go (data), recv_totals.go
 // (announces), recv_numbers.go and recv_reader.go (message numbers) and send_members.go
 // (statuses), where the members that have left are known, too (mayJoin). Beside them,
-// hello_told.go waits for a second packet where damage may have made the first, limits.go
+// reports.go in internal/discovery waits for a second packet where damage may have made the first, limits.go
 // bounds the intervals that packets state, and recv_signed.go says on which topics a publisher
 // may publish.
 

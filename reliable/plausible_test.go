@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // One packet from far away is damage; a jump that is confirmed is accepted.
@@ -23,7 +24,7 @@ func TestReceiverRefusesFarPackets(t *testing.T) {
 	for seq := uint64(100); seq < 110; seq++ {
 		r.Handle(1, 5, data(3, seq, 0))
 	}
-	if len(l.gaps) != 1 || l.gaps[0][0] != 2 || l.gaps[0][2] != uint64(CauseOverrun) {
+	if len(l.gaps) != 1 || l.gaps[0][0] != 2 || l.gaps[0][2] != uint64(events.CauseOverrun) {
 		t.Errorf("gaps %v", l.gaps)
 	}
 }

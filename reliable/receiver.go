@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Receiver is a subscriber's side of one group: all streams that publishers
@@ -193,12 +194,12 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 		return nil
 	}
 	if !r.admit(h.Publisher) {
-		r.refuse(now, h, RefusedPublishers)
+		r.refuse(now, h, events.RefusedPublishers)
 		return nil
 	}
 	peer, ok := r.peers.Retain(from)
 	if !ok {
-		r.refuse(now, h, RefusedPeers)
+		r.refuse(now, h, events.RefusedPeers)
 		return nil
 	}
 	start := at.lead
@@ -214,7 +215,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	st.named(name)
 	if (r.async || r.cfg.FromState) && !st.window() {
 		r.peers.Forget(peer)
-		r.refuse(now, h, RefusedMemory)
+		r.refuse(now, h, events.RefusedMemory)
 		return nil
 	}
 	if st.Publisher == r.cfg.Own && st.Epoch != r.cfg.OwnEpoch {

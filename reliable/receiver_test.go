@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -130,12 +131,12 @@ func TestReceiverTellsGoneAtOnce(t *testing.T) {
 	b.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeGone, 0, 0, wire.ReasonOverwritten, 0, 500)
 	b.Add(0, 2)
 	r.Handle(1, 5, b.Finish())
-	if len(l.packets) != 2 || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(CauseGone)} {
+	if len(l.packets) != 2 || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(events.CauseGone)} {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
 	// The trail in a heartbeat says the same.
 	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 5, Trail: 4}))
-	if len(l.packets) != 3 || len(l.gaps) != 2 || l.gaps[1] != [3]uint64{3, 1, uint64(CauseGone)} {
+	if len(l.packets) != 3 || len(l.gaps) != 2 || l.gaps[1] != [3]uint64{3, 1, uint64(events.CauseGone)} {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
 	// It wants to know what its topics have lost.
@@ -181,10 +182,10 @@ func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 		}
 		replies(r, now)
 	}
-	if l.down[0] != CausePublisherLost || len(l.gaps) != 1 || len(l.packets) != 2 {
+	if l.down[0] != events.CausePublisherLost || len(l.gaps) != 1 || len(l.packets) != 2 {
 		t.Errorf("down %v, gaps %v, %d packets", l.down, l.gaps, len(l.packets))
 	}
-	if n := len(l.totals); n != 1 || l.totals[0].Lost != CausePublisherLost {
+	if n := len(l.totals); n != 1 || l.totals[0].Lost != events.CausePublisherLost {
 		t.Errorf("totals %v", l.totals)
 	}
 	if mem.bytes != 0 {
@@ -477,7 +478,7 @@ func TestLostAfterTheEnd(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 		replies(r, now)
 	}
-	if !slices.Equal(l.down, []Cause{CausePublisherLost}) || len(l.gaps) != 1 {
+	if !slices.Equal(l.down, []events.Cause{events.CausePublisherLost}) || len(l.gaps) != 1 {
 		t.Errorf("down %v, gaps %v", l.down, l.gaps)
 	}
 }

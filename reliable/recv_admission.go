@@ -1,5 +1,7 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // Which streams a receiver keeps: there is room for MaxStreams. docs/protocol.md §12.1.
 
 // admit makes room for one more stream of the publisher, if it must. It reports false
@@ -73,7 +75,7 @@ func (r *Receiver) evict(st *Stream) {
 	switch {
 	case st.life.finished:
 	case st.life.gone():
-		st.deliverEnd(CauseOverrun) // the output has not taken it all
+		st.deliverEnd(events.CauseOverrun) // the output has not taken it all
 	default:
 		st.deliverEnd(st.life.downCause)
 	}

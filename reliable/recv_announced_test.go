@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A total shows what a topic lacks. Where no packet was lost since its last message it is
@@ -18,31 +19,31 @@ func TestTotalsTellFaults(t *testing.T) {
 		name   string
 		steps  func(rd *Reader)
 		last   Item // what comes of the total
-		faults []Fault
+		faults []events.Fault
 	}{
 		{"as many as came", func(rd *Reader) { rd.Packet(first); items(rd); rd.Total(TopicTotal{ID: x, Next: 2}) }, Item{}, nil},
 		{"more than came", func(rd *Reader) { rd.Packet(first); items(rd); rd.Total(TopicTotal{ID: x, Next: 5}) },
-			Item{Number: 2, Lost: 3, Cause: CauseMisnumbered}, []Fault{FaultAnnounced}},
+			Item{Number: 2, Lost: 3, Cause: events.CauseMisnumbered}, []events.Fault{events.FaultAnnounced}},
 		{"some where nothing came", func(rd *Reader) { rd.Total(TopicTotal{ID: x, Next: 5}) },
-			Item{Lost: 5, Cause: CauseMisnumbered}, []Fault{FaultAnnounced}},
+			Item{Lost: 5, Cause: events.CauseMisnumbered}, []events.Fault{events.FaultAnnounced}},
 		{"more, and packets were lost", func(rd *Reader) {
 			rd.Packet(first)
 			items(rd)
-			rd.Skip(1, CauseGone)
+			rd.Skip(1, events.CauseGone)
 			rd.Total(TopicTotal{ID: x, Next: 5})
 		},
-			Item{Number: 2, Lost: 3, Cause: CauseGone}, nil},
+			Item{Number: 2, Lost: 3, Cause: events.CauseGone}, nil},
 		{"more than lost packets can have held", func(rd *Reader) {
 			rd.Packet(first)
 			items(rd)
-			rd.Skip(1, CauseGone)
+			rd.Skip(1, events.CauseGone)
 			rd.Total(TopicTotal{ID: x, Next: 1 << 61})
-		}, Item{Number: 2, Unknown: true, Cause: CauseMisnumbered}, []Fault{FaultAnnounced}},
+		}, Item{Number: 2, Unknown: true, Cause: events.CauseMisnumbered}, []events.Fault{events.FaultAnnounced}},
 	} {
 		rd := NewReader(0, 100)
 		rd.Want(x, "x", nil)
-		var faults []Fault
-		rd.TellFaults(func(err *FaultError) { faults = append(faults, err.Fault) })
+		var faults []events.Fault
+		rd.TellFaults(func(err *events.FaultError) { faults = append(faults, err.Fault) })
 		c.steps(rd)
 		var it Item
 		if !rd.Next(&it) {
@@ -115,7 +116,7 @@ func TestImplausibleNumbers(t *testing.T) {
 		rd.Want(y, "y", nil)
 		for i, s := range c.steps {
 			if s.lost > 0 {
-				rd.Skip(s.lost, CauseGone)
+				rd.Skip(s.lost, events.CauseGone)
 			} else {
 				rd.Packet(s.packet)
 			}
@@ -179,7 +180,7 @@ func TestEndAsksForTotals(t *testing.T) {
 		}
 		r.Handle(now, 5, announced(c.asOf, 4))
 		r.Handle(now, 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 1, SentAt: 2}))
-		if !slices.Equal(l.down, []Cause{CauseNone}) || len(l.totals) != 2 || l.totals[0].Next != 4 || !l.totals[1].Complete {
+		if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || len(l.totals) != 2 || l.totals[0].Next != 4 || !l.totals[1].Complete {
 			t.Errorf("%s: down %v, totals %+v", c.name, l.down, l.totals)
 		}
 	}
@@ -205,7 +206,7 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 	t.Run("no totals", func(t *testing.T) {
 		l := &log{}
 		begin(l, 0, 1, 2).Tick(late)
-		if !slices.Equal(l.down, []Cause{CauseNone}) || len(l.gaps) > 0 {
+		if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || len(l.gaps) > 0 {
 			t.Errorf("down %v, gaps %v", l.down, l.gaps)
 		}
 	})
@@ -221,7 +222,7 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 		}
 		room = true
 		r.Resume(late)
-		if !slices.Equal(l.down, []Cause{CauseNone}) || len(l.packets) != 3 || len(l.gaps) > 0 {
+		if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || len(l.packets) != 3 || len(l.gaps) > 0 {
 			t.Errorf("with room: down %v, %d packets, gaps %v", l.down, len(l.packets), l.gaps)
 		}
 	})
@@ -237,7 +238,7 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 		if room = true; len(l.up) != 1 {
 			t.Errorf("told up %d times", len(l.up))
 		}
-		if r.Resume(late); !slices.Equal(l.down, []Cause{CauseNone}) {
+		if r.Resume(late); !slices.Equal(l.down, []events.Cause{events.CauseNone}) {
 			t.Errorf("down %v", l.down)
 		}
 	})

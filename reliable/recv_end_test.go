@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // ended is a receiver that has packets 0 and 1 of a stream, and no open question about totals.
@@ -32,7 +33,7 @@ func TestEndNeedsASecondHeartbeat(t *testing.T) {
 		t.Errorf("ended by one heartbeat and its copy: %v", l.down)
 	}
 	beat(3, 2, wire.FlagEnd)
-	if !slices.Equal(l.down, []Cause{CauseNone}) || len(l.gaps) > 0 {
+	if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || len(l.gaps) > 0 {
 		t.Errorf("not ended by two: down %v, gaps %v", l.down, l.gaps)
 	}
 }
@@ -55,7 +56,7 @@ func TestEndBySilence(t *testing.T) {
 	for now := Instant(2); now < Instant(5*time.Second); now = now.Add(100 * time.Millisecond) {
 		r.Tick(now)
 	}
-	if !slices.Equal(l.down, []Cause{CauseNone}) || r.Stats().StreamsLost > 0 {
+	if !slices.Equal(l.down, []events.Cause{events.CauseNone}) || r.Stats().StreamsLost > 0 {
 		t.Errorf("down %v, %d lost", l.down, r.Stats().StreamsLost)
 	}
 }
@@ -117,8 +118,8 @@ func TestStreamGoesOnAfterForgedEnd(t *testing.T) {
 func TestOldHeartbeatsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		beats  int
-		faults []FaultError
-	}{{100, []FaultError{{Publisher: 7, Epoch: 3, Fault: FaultClock, Count: 1}}}, {2, nil}} {
+		faults []events.FaultError
+	}{{100, []events.FaultError{{Publisher: 7, Epoch: 3, Fault: events.FaultClock, Count: 1}}}, {2, nil}} {
 		r, l, beat := ended(t)
 		beat(1000, 2, 0)
 		for i := range 100 {
@@ -128,7 +129,7 @@ func TestOldHeartbeatsAreNamed(t *testing.T) {
 			}
 			r.Tick(now)
 		}
-		if !slices.Equal(l.down, []Cause{CausePublisherLost}) || !slices.Equal(l.faults, c.faults) {
+		if !slices.Equal(l.down, []events.Cause{events.CausePublisherLost}) || !slices.Equal(l.faults, c.faults) {
 			t.Errorf("%d old heartbeats: down %v, faults %v", c.beats, l.down, l.faults)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What a reader tells of a publisher that numbers wrongly, and of one that does not.
@@ -27,40 +28,40 @@ func TestReaderTellsFaults(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		packets [][]byte
-		faults  []Fault
-		got     string // messages; [n] for a gap of n
-		cause   Cause  // of the last gap
+		faults  []events.Fault
+		got     string       // messages; [n] for a gap of n
+		cause   events.Cause // of the last gap
 	}{
 		{"in order", [][]byte{messages(0, "a", "b"), messages(2, "c")}, nil, "a b c", 0},
-		{"a number again", [][]byte{messages(0, "a", "b"), messages(1, "x")}, []Fault{FaultNumbers}, "a b", 0},
-		{"overlap", [][]byte{messages(0, "a", "b"), messages(1, "x", "y"), messages(2, "c")}, []Fault{FaultNumbers}, "a b c", 0},
-		{"hole", [][]byte{messages(0, "a"), messages(3, "b")}, []Fault{FaultHole}, "a [2] b", CauseMisnumbered},
-		{"hole within a packet", [][]byte{slices.Concat(messages(0, "a"), messages(2, "b"))}, []Fault{FaultHole}, "a [1] b", CauseMisnumbered},
-		{"hole because of a loss", [][]byte{messages(0, "a"), lost, messages(3, "b")}, nil, "a [2] b", CauseDeadline},
+		{"a number again", [][]byte{messages(0, "a", "b"), messages(1, "x")}, []events.Fault{events.FaultNumbers}, "a b", 0},
+		{"overlap", [][]byte{messages(0, "a", "b"), messages(1, "x", "y"), messages(2, "c")}, []events.Fault{events.FaultNumbers}, "a b c", 0},
+		{"hole", [][]byte{messages(0, "a"), messages(3, "b")}, []events.Fault{events.FaultHole}, "a [2] b", events.CauseMisnumbered},
+		{"hole within a packet", [][]byte{slices.Concat(messages(0, "a"), messages(2, "b"))}, []events.Fault{events.FaultHole}, "a [1] b", events.CauseMisnumbered},
+		{"hole because of a loss", [][]byte{messages(0, "a"), lost, messages(3, "b")}, nil, "a [2] b", events.CauseDeadline},
 		{"fragments", [][]byte{fragment(0, 4, 0, "ab"), fragment(0, 4, 2, "cd"), messages(1, "e")}, nil, "abcd e", 0},
-		{"hole between fragments", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 6, 4, "ef"), messages(1, "g")}, []Fault{FaultFragments}, "[1] g", CauseMisnumbered},
-		{"fragments that overlap", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 6, 1, "bc"), fragment(0, 6, 2, "cdef")}, []Fault{FaultFragments}, "[1]", CauseMisnumbered},
-		{"another total", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 4, 2, "cd")}, []Fault{FaultFragments}, "[1]", CauseMisnumbered},
-		{"no first fragment", [][]byte{messages(0, "a"), fragment(1, 4, 2, "cd")}, []Fault{FaultFragments}, "a [1]", CauseMisnumbered},
-		{"a fragment lost", [][]byte{fragment(0, 6, 0, "ab"), lost, fragment(0, 6, 4, "ef"), messages(1, "g")}, nil, "[1] g", CauseDeadline},
-		{"the first fragment lost", [][]byte{messages(0, "a"), lost, fragment(1, 6, 2, "cd"), fragment(1, 6, 4, "ef")}, nil, "a [1]", CauseDeadline},
+		{"hole between fragments", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 6, 4, "ef"), messages(1, "g")}, []events.Fault{events.FaultFragments}, "[1] g", events.CauseMisnumbered},
+		{"fragments that overlap", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 6, 1, "bc"), fragment(0, 6, 2, "cdef")}, []events.Fault{events.FaultFragments}, "[1]", events.CauseMisnumbered},
+		{"another total", [][]byte{fragment(0, 6, 0, "ab"), fragment(0, 4, 2, "cd")}, []events.Fault{events.FaultFragments}, "[1]", events.CauseMisnumbered},
+		{"no first fragment", [][]byte{messages(0, "a"), fragment(1, 4, 2, "cd")}, []events.Fault{events.FaultFragments}, "a [1]", events.CauseMisnumbered},
+		{"a fragment lost", [][]byte{fragment(0, 6, 0, "ab"), lost, fragment(0, 6, 4, "ef"), messages(1, "g")}, nil, "[1] g", events.CauseDeadline},
+		{"the first fragment lost", [][]byte{messages(0, "a"), lost, fragment(1, 6, 2, "cd"), fragment(1, 6, 4, "ef")}, nil, "a [1]", events.CauseDeadline},
 		{"given up half way", [][]byte{fragment(0, 6, 0, "ab"), messages(0, "a"), fragment(1, 2, 0, "bc")}, nil, "a bc", 0},
-		{"too long", [][]byte{fragment(0, 200, 0, "ab"), fragment(0, 200, 2, strings.Repeat("x", 198)), messages(1, "a")}, nil, "[1] a", CauseTooLarge},
+		{"too long", [][]byte{fragment(0, 200, 0, "ab"), fragment(0, 200, 2, strings.Repeat("x", 198)), messages(1, "a")}, nil, "[1] a", events.CauseTooLarge},
 	} {
 		rd := NewReader(0, 100)
 		rd.Want(TopicID("a.b"), "a.b", nil)
-		var told []Fault
-		rd.TellFaults(func(err *FaultError) {
+		var told []events.Fault
+		rd.TellFaults(func(err *events.FaultError) {
 			told = append(told, err.Fault)
-			if err.Topic != "a.b" || !errors.Is(err, ErrPublisherFault) {
+			if err.Topic != "a.b" || !errors.Is(err, events.ErrPublisherFault) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		})
 		var got []string
-		var cause Cause
+		var cause events.Cause
 		for _, runs := range c.packets {
 			if runs == nil {
-				rd.Skip(1, CauseDeadline)
+				rd.Skip(1, events.CauseDeadline)
 			} else {
 				rd.Packet(runs)
 			}
@@ -83,7 +84,7 @@ func TestFaultsAreToldMoreAndMoreRarely(t *testing.T) {
 	var f faults
 	var told []uint64
 	for range 100 {
-		if n, tell := f.add(FaultHole); tell {
+		if n, tell := f.add(events.FaultHole); tell {
 			told = append(told, n)
 		}
 	}
@@ -110,8 +111,8 @@ func TestMalformedPacketsAreTold(t *testing.T) {
 	large[40]-- // another packet size
 	large[41]++
 	r.Handle(Instant(time.Hour), 1, large)
-	if len(l.faults) != 4 || l.faults[2] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultPacket, Count: 4}) || r.Stats().Malformed != 6 ||
-		l.faults[3] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultUnsupported, Count: 1}) {
+	if len(l.faults) != 4 || l.faults[2] != (events.FaultError{Publisher: 7, Epoch: 3, Fault: events.FaultPacket, Count: 4}) || r.Stats().Malformed != 6 ||
+		l.faults[3] != (events.FaultError{Publisher: 7, Epoch: 3, Fault: events.FaultUnsupported, Count: 1}) {
 		t.Errorf("told %v, %d counted", l.faults, r.Stats().Malformed)
 	}
 }

@@ -1,6 +1,9 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // fragment adds a fragment; it reports true, with the message in it, or the gap
 // in its place if it is too long or not complete, when that was the last one.
@@ -15,20 +18,20 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	last := f.Offset+len(f.Bytes) == f.Total
 	switch {
 	case f.Total > r.max:
-		r.expect, r.broken = 0, CauseTooLarge
+		r.expect, r.broken = 0, events.CauseTooLarge
 	case f.Offset == 0:
-		r.partial, r.expect, r.pTrack, r.pNumber, r.broken = r.partial[:0], f.Total, t, run.Number, CauseNone
-	case r.expect == 0 && r.broken != CauseNone: // its beginning is lost
+		r.partial, r.expect, r.pTrack, r.pNumber, r.broken = r.partial[:0], f.Total, t, run.Number, events.CauseNone
+	case r.expect == 0 && r.broken != events.CauseNone: // its beginning is lost
 	case r.expect == 0 || r.pTrack != t || r.pNumber != run.Number || f.Total != r.expect || f.Offset != len(r.partial):
-		r.expect, r.broken = 0, CauseMisnumbered
-		r.fault(FaultFragments, t)
+		r.expect, r.broken = 0, events.CauseMisnumbered
+		r.fault(events.FaultFragments, t)
 	}
 	if r.expect == 0 {
 		if last {
 			// Told with the last fragment: no later message may ever come, and
 			// a total that was told in between does not count this one.
 			*it = Item{Topic: t, Number: run.Number, Lost: 1, Cause: r.broken}
-			t.next, r.broken = run.Number+1, CauseNone
+			t.next, r.broken = run.Number+1, events.CauseNone
 		}
 		return last
 	}
@@ -54,7 +57,7 @@ func (r *Reader) passes(t *Track, run *wire.Run) bool {
 	case run.Number+1 == t.foreign:
 	case t.from > 0:
 		return true // what comes next tells exactly
-	case t.known && t.losses != unsure, r.broken != CauseNone && t.since != r.losses:
+	case t.known && t.losses != unsure, r.broken != events.CauseNone && t.since != r.losses:
 		return false
 	default:
 		t.foreign, t.begun, r.foreign = run.Number+1, true, true

@@ -1,6 +1,9 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // Topics that are to begin with a message of a certain number. docs/protocol.md §9.8.
 
@@ -20,7 +23,7 @@ func (r *Reader) beginWith(id, number uint64) {
 	}
 	t.known, t.from, t.since = false, number+1, unsure
 	if !r.fresh && r.at == 0 {
-		r.broken = CauseGone // a message that we have begun within is missing
+		r.broken = events.CauseGone // a message that we have begun within is missing
 	}
 }
 
@@ -60,7 +63,7 @@ func (r *Reader) gapFrom(t *Track, number uint64, it *Item) bool {
 	if number <= begin {
 		return false
 	}
-	cause := CauseGone
+	cause := events.CauseGone
 	if r.skipped {
 		cause = r.cause
 	}

@@ -3,6 +3,8 @@ package reliable
 import (
 	"slices"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // docs/protocol.md §9.8.
@@ -32,7 +34,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			return items(rd)
 		}, []string{"x:lost 12+99999988", "x:100000000"}},
 		"it was lost on the way": {9, 12, func(rd *Reader) []string {
-			rd.Skip(3, CauseOverrun)
+			rd.Skip(3, events.CauseOverrun)
 			rd.Packet(run(nil, id, 20, 1))
 			return items(rd)
 		}, []string{"x:lost 12+8", "x:20"}},
@@ -65,7 +67,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 		"the publisher goes before a total tells": {9, 12, func(rd *Reader) []string {
 			rd.Packet(run(nil, 77, 10, 1)) // another topic
 			out := items(rd)
-			rd.Total(TopicTotal{Lost: CausePublisherLost})
+			rd.Total(TopicTotal{Lost: events.CausePublisherLost})
 			return append(out, items(rd)...)
 		}, []string{"?:unknown before 0"}},
 		"the stream ends before a total tells": {9, 12, func(rd *Reader) []string {
@@ -76,13 +78,13 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			rd.Total(TopicTotal{ID: id, Next: 12})
 			rd.Total(TopicTotal{Index: 1, Complete: true})
 			out := items(rd)
-			rd.Total(TopicTotal{Lost: CausePublisherLost})
+			rd.Total(TopicTotal{Lost: events.CausePublisherLost})
 			return append(out, items(rd)...)
 		}, nil},
 		"the publisher goes when the topic has begun": {9, 12, func(rd *Reader) []string {
 			rd.Packet(run(nil, id, 12, 1))
 			out := items(rd)
-			rd.Total(TopicTotal{Lost: CausePublisherLost})
+			rd.Total(TopicTotal{Lost: events.CausePublisherLost})
 			return append(out, items(rd)...)
 		}, []string{"x:12"}},
 		"fragments before it": {9, 12, func(rd *Reader) []string {
@@ -95,7 +97,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rd := NewReader(c.start, 1000)
-			rd.TellFaults(func(err *FaultError) { t.Error(err) })
+			rd.TellFaults(func(err *events.FaultError) { t.Error(err) })
 			rd.Want(id, "x", nil)
 			rd.From(id, c.from)
 			rd.From(99, c.from) // which nobody wants

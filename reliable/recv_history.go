@@ -1,5 +1,7 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // How a receiver gets what was sent before it came. docs/protocol.md §4.6 to §4.8.
 
 // history is the part of a stream that was sent before its receiver came, while that
@@ -11,12 +13,12 @@ package reliable
 //	          └ not asked for yet ┘└ asked for, or here ┘
 type history struct {
 	open  bool
-	first uint64 // the publisher's trail when the stream was heard first
-	end   uint64 // and its lead
-	at    uint64 // all from here on were asked for, or have come
-	asked int    // of them, those that are missing
-	low   uint64 // none between next and this is missing
-	cause Cause  // why the stream begins behind first
+	first uint64       // the publisher's trail when the stream was heard first
+	end   uint64       // and its lead
+	at    uint64       // all from here on were asked for, or have come
+	asked int          // of them, those that are missing
+	low   uint64       // none between next and this is missing
+	cause events.Cause // why the stream begins behind first
 	seek  seek
 }
 
@@ -49,7 +51,7 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 		keep = st.win.span - st.win.span/4
 	}
 	if lead-st.next > keep {
-		st.next, h.cause = lead-keep, CauseOverrun
+		st.next, h.cause = lead-keep, events.CauseOverrun
 	}
 	st.win.entries.reach(st.next, st.next, lead)
 	for seq := st.next; seq < lead; seq++ {
@@ -98,7 +100,7 @@ func (h *history) came(st *Stream, now Instant, seq uint64) bool {
 // before that is wanted.
 func (h *history) from(st *Stream, now Instant, seq uint64) {
 	if h.first, st.start = seq, seq; seq > st.next {
-		h.cause = CauseNone
+		h.cause = events.CauseNone
 		h.pass(st, seq)
 	}
 	st.advance(now)
@@ -123,7 +125,7 @@ func (h *history) pass(st *Stream, seq uint64) {
 
 // giveUp gives up the packets below end that are missing: the stream begins behind the
 // last of them.
-func (h *history) giveUp(st *Stream, now Instant, end uint64, cause Cause) {
+func (h *history) giveUp(st *Stream, now Instant, end uint64, cause events.Cause) {
 	if !h.open {
 		return
 	}
@@ -134,7 +136,7 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause Cause) {
 	if begin <= st.next {
 		return
 	}
-	if h.cause == CauseNone || h.cause == CauseGone {
+	if h.cause == events.CauseNone || h.cause == events.CauseGone {
 		h.cause = cause
 	}
 	h.pass(st, begin)
@@ -161,7 +163,7 @@ func (h *history) settled(st *Stream, now Instant) bool {
 	h.open, h.seek = false, seek{}
 	st.report.at = now // it is waited for from now on
 	st.r.due = min(st.r.due, now)
-	if begin := st.next; begin > h.first && (h.cause != CauseGone || h.first == 0) {
+	if begin := st.next; begin > h.first && (h.cause != events.CauseGone || h.first == 0) {
 		st.next = h.first
 		st.skip(begin-h.first, h.cause)
 		st.r.historyLost += begin - h.first

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // fromWindow is a receiver that wants what publishers can still send again, with what it
@@ -150,7 +151,7 @@ func TestHistoryThatIsGone(t *testing.T) {
 			if uint64(len(order)) != 60-begin || order[0] != begin || !slices.IsSorted(order) {
 				t.Fatalf("delivered %v", order)
 			}
-			if c.gap != (len(l.gaps) == 1) || c.gap && l.gaps[0] != [3]uint64{0, 20, uint64(CauseGone)} {
+			if c.gap != (len(l.gaps) == 1) || c.gap && l.gaps[0] != [3]uint64{0, 20, uint64(events.CauseGone)} {
 				t.Errorf("gaps %v", l.gaps)
 			}
 		})
@@ -169,7 +170,7 @@ func TestHistoryBeyondTheReceiveWindow(t *testing.T) {
 	for seq := uint64(120); seq < 150; seq++ {
 		r.Handle(now, 5, data(3, seq, wire.FlagRepair))
 	}
-	if len(l.packets) != 30 || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{10, 110, uint64(CauseOverrun)} {
+	if len(l.packets) != 30 || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{10, 110, uint64(events.CauseOverrun)} {
 		t.Errorf("%d packets, gaps %v", len(l.packets), l.gaps)
 	}
 }
@@ -180,10 +181,10 @@ func TestHistoryThatDoesNotCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
 		beats bool
-		cause Cause
+		cause events.Cause
 	}{
-		"deadline": {3 * time.Second, true, CauseDeadline},
-		"lost":     {5 * time.Second, false, CausePublisherLost},
+		"deadline": {3 * time.Second, true, events.CauseDeadline},
+		"lost":     {5 * time.Second, false, events.CausePublisherLost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &log{}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // holding is what a stream's publisher says of this receiver: that it holds the
@@ -73,9 +74,9 @@ func (u *unnamedRounds) over(hb *wire.Heartbeat) bool {
 
 // cause returns why a packet is lost that was given up for c. While the publisher does not wait for
 // this receiver that is why: it would have sent the packet again, or not so many at once.
-func (h *holding) cause(c Cause) Cause {
-	if h.released && (c == CauseGone || c == CauseOverrun || c == CauseDeadline) {
-		return CauseReleased
+func (h *holding) cause(c events.Cause) events.Cause {
+	if h.released && (c == events.CauseGone || c == events.CauseOverrun || c == events.CauseDeadline) {
+		return events.CauseReleased
 	}
 	return c
 }

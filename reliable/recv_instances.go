@@ -1,6 +1,10 @@
 package reliable
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // A bus that publishes is one instance of its publisher id: it has an epoch of its own.
 // Where the id is made from a configured name there may be several, one after the other
@@ -52,13 +56,13 @@ func (r *Receiver) Up(publisher, epoch uint64) bool {
 
 // silence is why an instance that fell silent is down: CauseRestart if another one of
 // its publisher id was heard since, and CausePublisherLost otherwise. docs/protocol.md §11.3.
-func (x *instances) silence(st *Stream) Cause {
+func (x *instances) silence(st *Stream) events.Cause {
 	for _, o := range x.of[st.Publisher] {
 		if o != st && o.life.heard > st.life.heard {
-			return CauseRestart
+			return events.CauseRestart
 		}
 	}
-	return CausePublisherLost
+	return events.CausePublisherLost
 }
 
 // superseded reports whether an instance is lost while another one of its publisher id

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What the decisions about instances rest on, by table: each row is the streams of one
@@ -25,26 +26,26 @@ func TestInstances(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		of        []*Stream
-		silence   Cause
+		silence   events.Cause
 		expired   bool // at 100 s
 		duplicate bool
 	}{
-		{"alone", []*Stream{up(0, 99*s)}, CausePublisherLost, false, false},
-		{"lost, alone", []*Stream{lost(10*s, 12*s)}, CausePublisherLost, false, false},
-		{"lost, another heard before", []*Stream{lost(10*s, 12*s), lost(9*s, 11*s)}, CausePublisherLost, false, false},
-		{"lost, another heard since", []*Stream{lost(10*s, 12*s), lost(11*s, 13*s)}, CauseRestart, false, false},
-		{"lost, another lives", []*Stream{lost(10*s, 12*s), up(8*s, 99*s)}, CauseRestart, true, false},
-		{"lost a moment ago, another lives", []*Stream{lost(93*s, 95*s), up(8*s, 99*s)}, CauseRestart, false, false},
-		{"through, another lives", []*Stream{finished(lost(10*s, 12*s)), up(8*s, 99*s)}, CauseRestart, false, false},
-		{"side by side", []*Stream{up(0, 98*s), up(50*s, 99*s)}, CauseRestart, false, true},
-		{"side by side for a moment", []*Stream{up(0, 54*s), up(50*s, 99*s)}, CauseRestart, false, false},
-		{"the new one only just up", []*Stream{up(0, 99*s), up(96*s, 98*s)}, CausePublisherLost, false, false},
-		{"the old one ends", []*Stream{up(60*s, 98*s), ended(up(0, 99*s))}, CauseRestart, false, false},
-		{"it ends", []*Stream{ended(up(0, 98*s)), up(60*s, 99*s)}, CauseRestart, false, false},
-		{"the other is lost", []*Stream{up(0, 98*s), lost(90*s, 92*s)}, CausePublisherLost, false, false},
-		{"both told", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s))}, CauseRestart, false, false},
-		{"the other told", []*Stream{up(0, 98*s), told(up(50*s, 99*s))}, CauseRestart, false, true},
-		{"a third", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s)), up(60*s, 97*s)}, CauseRestart, false, true},
+		{"alone", []*Stream{up(0, 99*s)}, events.CausePublisherLost, false, false},
+		{"lost, alone", []*Stream{lost(10*s, 12*s)}, events.CausePublisherLost, false, false},
+		{"lost, another heard before", []*Stream{lost(10*s, 12*s), lost(9*s, 11*s)}, events.CausePublisherLost, false, false},
+		{"lost, another heard since", []*Stream{lost(10*s, 12*s), lost(11*s, 13*s)}, events.CauseRestart, false, false},
+		{"lost, another lives", []*Stream{lost(10*s, 12*s), up(8*s, 99*s)}, events.CauseRestart, true, false},
+		{"lost a moment ago, another lives", []*Stream{lost(93*s, 95*s), up(8*s, 99*s)}, events.CauseRestart, false, false},
+		{"through, another lives", []*Stream{finished(lost(10*s, 12*s)), up(8*s, 99*s)}, events.CauseRestart, false, false},
+		{"side by side", []*Stream{up(0, 98*s), up(50*s, 99*s)}, events.CauseRestart, false, true},
+		{"side by side for a moment", []*Stream{up(0, 54*s), up(50*s, 99*s)}, events.CauseRestart, false, false},
+		{"the new one only just up", []*Stream{up(0, 99*s), up(96*s, 98*s)}, events.CausePublisherLost, false, false},
+		{"the old one ends", []*Stream{up(60*s, 98*s), ended(up(0, 99*s))}, events.CauseRestart, false, false},
+		{"it ends", []*Stream{ended(up(0, 98*s)), up(60*s, 99*s)}, events.CauseRestart, false, false},
+		{"the other is lost", []*Stream{up(0, 98*s), lost(90*s, 92*s)}, events.CausePublisherLost, false, false},
+		{"both told", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s))}, events.CauseRestart, false, false},
+		{"the other told", []*Stream{up(0, 98*s), told(up(50*s, 99*s))}, events.CauseRestart, false, true},
+		{"a third", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s)), up(60*s, 97*s)}, events.CauseRestart, false, true},
 	} {
 		x := newInstances()
 		for i, st := range c.of {
@@ -169,10 +170,10 @@ func TestInstancesComeAndGo(t *testing.T) {
 	x.data(2, 2) // and packet 1 is missing
 	x.pass(time.Second, 1, 3)
 	x.pass(10*time.Second, 0)
-	if want := []Cause{CausePublisherLost, CausePublisherLost, CauseRestart}; !slices.Equal(x.down, want) {
+	if want := []events.Cause{events.CausePublisherLost, events.CausePublisherLost, events.CauseRestart}; !slices.Equal(x.down, want) {
 		t.Fatalf("down %v, want %v", x.down, want)
 	}
-	if len(x.up) != 3 || len(x.gaps) != 1 || x.gaps[0] != [3]uint64{1, 1, uint64(CauseRestart)} {
+	if len(x.up) != 3 || len(x.gaps) != 1 || x.gaps[0] != [3]uint64{1, 1, uint64(events.CauseRestart)} {
 		t.Fatalf("%d up, gaps %v", len(x.up), x.gaps)
 	}
 	// One lives, the other's stream is removed.

@@ -1,5 +1,7 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // Item is a message or a gap.
 type Item struct {
 	Topic  *Track // nil for a gap of which no topic is known
@@ -9,7 +11,7 @@ type Item struct {
 	Lost uint64
 	// Unknown: how many are missing, if any, cannot be known.
 	Unknown bool
-	Cause   Cause
+	Cause   events.Cause
 	Request bool // a message that can be replied to (Receiver.Respond)
 	// State says what else it is; Why is of StateMissing.
 	State StatePart

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Heartbeats, silence and the end of a stream, at the receiver.
@@ -22,7 +23,7 @@ type liveness struct {
 
 	down      bool // silent, or finished
 	downAt    upTime
-	downCause Cause // why it is silent, or CauseNone
+	downCause events.Cause // why it is silent, or CauseNone
 
 	endSaid  bool // it has said where the stream ends, once
 	ended    bool // and again, later: it does
@@ -33,7 +34,9 @@ type liveness struct {
 
 // gone reports whether the publisher fell silent after its end, before the output had room
 // for all there is.
-func (x *liveness) gone() bool { return x.down && x.ended && !x.finished && x.downCause == CauseNone }
+func (x *liveness) gone() bool {
+	return x.down && x.ended && !x.finished && x.downCause == events.CauseNone
+}
 
 // heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
@@ -71,7 +74,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	if !st.life.finished {
 		if hb.Trail > st.next {
 			st.extend(now, min(hb.Trail, hb.Lead))
-			st.giveUp(now, hb.Trail, CauseGone)
+			st.giveUp(now, hb.Trail, events.CauseGone)
 		}
 		st.extend(now, hb.Lead)
 	}
@@ -160,7 +163,7 @@ func (st *Stream) back(now Instant) {
 		st.life.down = false // it was not told to be
 	}
 	if st.life.down && !st.life.finished {
-		st.life.down, st.life.downCause, st.life.upAt = false, CauseNone, st.r.up(now)
+		st.life.down, st.life.downCause, st.life.upAt = false, events.CauseNone, st.r.up(now)
 		st.report.sent, st.report.at, st.r.due = 0, now, now // it may have released us
 		st.topics.names.all = 0
 		st.totals.publisherBack(st)
@@ -194,14 +197,14 @@ func (st *Stream) close(now Instant) {
 	st.plain.known = false // data beyond the end takes the long way
 	st.r.due = min(st.r.due, now)
 	st.returnLoans() // beyond the end
-	st.deliverEnd(CauseNone)
+	st.deliverEnd(events.CauseNone)
 	st.freeIfEmpty()
-	st.r.sink.StreamDown(st, CauseNone)
+	st.r.sink.StreamDown(st, events.CauseNone)
 }
 
 // deliverEnd delivers the last event. What is known to exist beyond is lost: the
 // publisher has taken it back, or the output had no room for it.
-func (st *Stream) deliverEnd(cause Cause) {
+func (st *Stream) deliverEnd(cause events.Cause) {
 	e := st.r.event(EventEnd, st.next)
 	e.Count, e.Cause, e.Announced = st.high-st.next, cause, st.Announced()
 	st.r.stats.lose(e.Count, e.LostBy())
@@ -249,7 +252,7 @@ func (st *Stream) lose(now Instant) {
 	}
 	cause := st.r.instances.silence(st)
 	if st.life.old >= oldHeartbeats && st.path.legs == nil { // legs bring copies
-		st.fault(FaultClock)
+		st.fault(events.FaultClock)
 	}
 	st.topics.names.all = ^uint64(0) // nobody is left to say names
 	if st.giveUp(now, st.high, cause); st.life.finished {
@@ -260,7 +263,7 @@ func (st *Stream) lose(now Instant) {
 	if st.win.state.waits() {
 		st.advance(now) // without state
 	}
-	if cause == CauseRestart {
+	if cause == events.CauseRestart {
 		st.r.stats.Restarts++
 	} else {
 		st.r.stats.StreamsLost++
@@ -291,7 +294,7 @@ func (st *Stream) over() bool {
 // output has room. docs/protocol.md §11.2.
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
-	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), CauseNone
+	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), events.CauseNone
 	st.report.at = Never
 	st.advance(now)
 }

@@ -1,13 +1,17 @@
 package reliable
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // What a receiver knows to be missing, until it comes or is given up.
 
 // abandoned is what is given up beyond the window: all below a sequence.
 type abandoned struct {
 	below uint64
-	cause Cause
+	cause events.Cause
 }
 
 // extend marks everything below seq that is not accounted for as missing, as
@@ -18,7 +22,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	}
 	st.high = max(st.high, seq)
 	if !st.window() {
-		st.skipUnseen(seq-st.next, CauseOverrun)
+		st.skipUnseen(seq-st.next, events.CauseOverrun)
 		return
 	}
 	end := min(seq, st.next+st.win.span)
@@ -103,7 +107,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 }
 
 // giveUp gives up everything missing below end. docs/protocol.md §9.1.
-func (st *Stream) giveUp(now Instant, end uint64, cause Cause) {
+func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 	st.win.history.giveUp(st, now, end, cause)
 	for seq := st.next; seq < min(end, st.tracked) && st.win.missing > 0; seq++ {
 		if e := st.win.entries.at(seq); e.state == entryMissing {
@@ -137,7 +141,7 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	st.win.state.overrun()
 	// A quarter of the window is given up beyond what must be, so that the
 	// next packets find room.
-	st.giveUp(now, seq+1-st.win.span+st.win.span/4, CauseOverrun)
+	st.giveUp(now, seq+1-st.win.span+st.win.span/4, events.CauseOverrun)
 }
 
 // expire gives up what has been missing for longer than the deadline. docs/protocol.md §9.1.
@@ -162,10 +166,10 @@ func (st *Stream) expire(now Instant) {
 		}
 		expired = true
 		if st.win.history.open && seq < st.win.history.end {
-			st.win.history.giveUp(st, now, seq+1, CauseDeadline)
+			st.win.history.giveUp(st, now, seq+1, events.CauseDeadline)
 			continue
 		}
-		e.state, e.cause = entryGone, CauseDeadline
+		e.state, e.cause = entryGone, events.CauseDeadline
 		st.win.missing--
 	}
 	st.nak.expireAt = next

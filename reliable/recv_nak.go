@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // nakState decides when missing packets are asked for. docs/protocol.md §6.
@@ -163,7 +164,7 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 			st.r.stats.NCFs++
 		}
 		if t == wire.TypeGone && st.win.history.open {
-			st.win.history.giveUp(st, now, first+count, CauseGone) // all before it is gone, too
+			st.win.history.giveUp(st, now, first+count, events.CauseGone) // all before it is gone, too
 			changed = true
 		}
 		for seq := max(first, st.next); seq < min(first+count, st.tracked); seq++ {
@@ -177,7 +178,7 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 				e.due = max(e.due, until)
 				continue
 			}
-			e.state, e.cause = entryGone, CauseGone
+			e.state, e.cause = entryGone, events.CauseGone
 			st.win.missing--
 			changed = true
 		}

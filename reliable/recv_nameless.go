@@ -1,26 +1,28 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // nameless is what a Reader knows of topics whose messages passed for want of their name:
 // when such a topic is wanted later, that is why its first messages are missing.
 type nameless struct {
-	ids    map[uint64]Cause // why it had none
-	told   uint64           // Event.Count of the latest EventUnnamed
-	missed bool             // some were overlooked: it may be any topic
+	ids    map[uint64]events.Cause // why it had none
+	told   uint64                  // Event.Count of the latest EventUnnamed
+	missed bool                    // some were overlooked: it may be any topic
 }
 
-func (n *nameless) add(id uint64, cause Cause) {
+func (n *nameless) add(id uint64, cause events.Cause) {
 	if n.ids == nil || len(n.ids) >= maxUnnamed {
 		n.missed = n.missed || n.ids != nil
-		n.ids = make(map[uint64]Cause)
+		n.ids = make(map[uint64]events.Cause)
 	}
 	n.ids[id] = cause
 }
 
 // named returns why messages of a topic may have passed before its name was known; CauseNone: none have.
-func (n *nameless) named(id uint64) Cause {
+func (n *nameless) named(id uint64) events.Cause {
 	cause := n.ids[id]
-	if delete(n.ids, id); cause == CauseNone && n.missed {
-		return CauseUnnamed
+	if delete(n.ids, id); cause == events.CauseNone && n.missed {
+		return events.CauseUnnamed
 	}
 	return cause
 }
@@ -36,7 +38,7 @@ func (r *Reader) Unnamed(e *Event) {
 // them, messages may be missing.
 func (r *Reader) Overlooked(unnamed uint64) {
 	if unnamed > r.nameless.told {
-		r.nameless.told, r.nameless.missed, r.blind = unnamed, true, CauseUnnamed
+		r.nameless.told, r.nameless.missed, r.blind = unnamed, true, events.CauseUnnamed
 	}
 }
 

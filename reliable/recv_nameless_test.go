@@ -3,36 +3,40 @@ package reliable
 import (
 	"reflect"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What a pattern lacks of a topic because its name did not come in time says so, whatever
 // else was lost; also where the reader was overtaken by the word of it.
 func TestNamelessTopicsSayWhy(t *testing.T) {
 	const id, other = 7, 8
-	unnamed := Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: CauseUnnamed}
-	lost := Event{Kind: EventGap, Seq: 2, Count: 1, Cause: CauseGone}
+	unnamed := Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: events.CauseUnnamed}
+	lost := Event{Kind: EventGap, Seq: 2, Count: 1, Cause: events.CauseGone}
 	for name, c := range map[string]struct {
 		before func(rd *Reader)
-		want   []Cause // of what is told before the topic's name comes, and of its gap
+		want   []events.Cause // of what is told before the topic's name comes, and of its gap
 	}{
-		"nothing was nameless": {func(rd *Reader) {}, []Cause{CauseGone}},
-		"its messages were":    {func(rd *Reader) { rd.Take(&unnamed) }, []Cause{CauseUnnamed, CauseUnnamed}},
-		"another's were":       {func(rd *Reader) { rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: CauseUnnamed}) }, []Cause{CauseUnnamed, CauseGone}},
+		"nothing was nameless": {func(rd *Reader) {}, []events.Cause{events.CauseGone}},
+		"its messages were":    {func(rd *Reader) { rd.Take(&unnamed) }, []events.Cause{events.CauseUnnamed, events.CauseUnnamed}},
+		"another's were": {func(rd *Reader) {
+			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: events.CauseUnnamed})
+		}, []events.Cause{events.CauseUnnamed, events.CauseGone}},
 		"it is one too many": {func(rd *Reader) {
-			rd.Take(&Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: CauseTooManyTopics})
-		}, []Cause{CauseTooManyTopics, CauseTooManyTopics}},
-		"overtaken by the word of it": {func(rd *Reader) { rd.Overlooked(1) }, []Cause{CauseUnnamed, CauseUnnamed}},
+			rd.Take(&Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: events.CauseTooManyTopics})
+		}, []events.Cause{events.CauseTooManyTopics, events.CauseTooManyTopics}},
+		"overtaken by the word of it": {func(rd *Reader) { rd.Overlooked(1) }, []events.Cause{events.CauseUnnamed, events.CauseUnnamed}},
 		"overtaken by nothing new": {func(rd *Reader) {
-			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: CauseUnnamed})
+			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: events.CauseUnnamed})
 			rd.Overlooked(1)
-		}, []Cause{CauseUnnamed, CauseGone}},
+		}, []events.Cause{events.CauseUnnamed, events.CauseGone}},
 		"the word of it comes twice": {func(rd *Reader) {
 			rd.Take(&unnamed)
 			rd.Take(&unnamed)
-		}, []Cause{CauseUnnamed, CauseUnnamed}},
+		}, []events.Cause{events.CauseUnnamed, events.CauseUnnamed}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got []Cause
+			var got []events.Cause
 			rd := NewReader(0, 1000)
 			drain := func() {
 				for it := (Item{}); nextOf(rd, &it); {
@@ -55,9 +59,9 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 				t.Errorf("gaps because of %v, want %v", got, c.want)
 			}
 			got = nil
-			rd.Take(&Event{Kind: EventGap, Seq: 4, Count: 1, Cause: CauseDeadline})
+			rd.Take(&Event{Kind: EventGap, Seq: 4, Count: 1, Cause: events.CauseDeadline})
 			rd.Packet(run(nil, id, 5, 1))
-			if drain(); !reflect.DeepEqual(got, []Cause{CauseDeadline}) {
+			if drain(); !reflect.DeepEqual(got, []events.Cause{events.CauseDeadline}) {
 				t.Errorf("later gaps because of %v, want that it came too late", got)
 			}
 		})
@@ -69,9 +73,9 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 func TestNamelessIsBounded(t *testing.T) {
 	var n nameless
 	for id := range uint64(3 * maxUnnamed) {
-		n.add(id, CauseTooManyTopics)
+		n.add(id, events.CauseTooManyTopics)
 	}
-	if len(n.ids) > maxUnnamed || n.named(0) != CauseUnnamed {
+	if len(n.ids) > maxUnnamed || n.named(0) != events.CauseUnnamed {
 		t.Errorf("%d ids are remembered; the first is nameless: %v", len(n.ids), n.named(0))
 	}
 }

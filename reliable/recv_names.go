@@ -4,6 +4,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Names learns the names of topics, for those who want all topics of a pattern. A
@@ -66,7 +67,7 @@ type streamNames struct {
 
 const (
 	// maxNames bounds the names that a receiver knows of a group.
-	maxNames = 1 << 17
+	maxNames = events.PatternTopics
 	// maxUnnamed bounds the ids for which EventUnnamed is not delivered again. One packet
 	// has fewer.
 	maxUnnamed = 1 << 12
@@ -206,9 +207,9 @@ func (st *Stream) tellUnnamed(id uint64) {
 	n.unnamed[id] = struct{}{}
 	st.r.stats.Unnamed++
 	e := st.r.event(EventUnnamed, st.next)
-	e.Topic, e.Count, e.Cause = id, st.topics.unnamed.Add(1), CauseUnnamed
+	e.Topic, e.Count, e.Cause = id, st.topics.unnamed.Add(1), events.CauseUnnamed
 	if !st.r.names.room(st) {
-		e.Cause = CauseTooManyTopics
+		e.Cause = events.CauseTooManyTopics
 	}
 	st.out.Deliver(e)
 }

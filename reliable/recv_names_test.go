@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // learned writes down names.
@@ -188,7 +189,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 			r.Handle(at(0), 5, named(0, "x=0", "x:0"))
 			r.Handle(at(1), 5, named(1, "late:0"))
 			r.Tick(at(1))
-			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 || !slices.Equal(l.unnamed, []Cause{CauseUnnamed}) {
+			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 || !slices.Equal(l.unnamed, []events.Cause{events.CauseUnnamed}) {
 				t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
 			}
 			r.Handle(at(7*time.Second), 5, named(2, "late:1"))
@@ -260,7 +261,7 @@ func TestNamesAreBounded(t *testing.T) {
 	if len(l.packets) != 2 || r.Stats().Unnamed != 1 {
 		t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
 	}
-	if !slices.Equal(l.unnamed, []Cause{CauseTooManyTopics}) {
+	if !slices.Equal(l.unnamed, []events.Cause{events.CauseTooManyTopics}) {
 		t.Errorf("told because of %v", l.unnamed)
 	}
 }

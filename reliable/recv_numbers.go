@@ -1,14 +1,16 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // What message numbers, and the publisher's totals of them, show to be lost.
 
 // readerLosses are what a reader has lost, and what it has been told of that.
 type readerLosses struct {
-	skipped bool   // packets were lost, and not every topic has been told what it lost
-	cause   Cause  // of the last loss
-	losses  uint64 // packets lost so far, at most
-	told    uint32 // totals in a row since, or notAll
-	missed  uint64 // the reader itself has missed packets before this sequence
+	skipped bool         // packets were lost, and not every topic has been told what it lost
+	cause   events.Cause // of the last loss
+	losses  uint64       // packets lost so far, at most
+	told    uint32       // totals in a row since, or notAll
+	missed  uint64       // the reader itself has missed packets before this sequence
 
 	numbered bool // topics begin with certain messages (From), and not all totals were told since
 }
@@ -24,7 +26,7 @@ func (r *Reader) Total(t TopicTotal) {
 		r.told = notAll
 	}
 	switch {
-	case t.Lost != CauseNone:
+	case t.Lost != events.CauseNone:
 		r.ended = true
 	case t.Complete:
 		if r.told != notAll {
@@ -54,10 +56,10 @@ func (r *Reader) settle(it *Item) bool {
 	}
 	gap := r.gapBefore(t, x.Next, it)
 	if r.misnumbered(t, x.Next) {
-		r.fault(FaultAnnounced, t)
-		it.Cause = CauseMisnumbered
+		r.fault(events.FaultAnnounced, t)
+		it.Cause = events.CauseMisnumbered
 		if !plausibleHole(x.Next-t.next, r.lostSince(t)) {
-			*it = Item{Topic: t, Number: t.next, Unknown: true, Cause: CauseMisnumbered}
+			*it = Item{Topic: t, Number: t.next, Unknown: true, Cause: events.CauseMisnumbered}
 			return true // what it says counts for nothing else
 		}
 	}

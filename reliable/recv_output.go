@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // EventKind says what an Event is.
@@ -45,18 +46,18 @@ const (
 // Event is one thing that a stream delivers, in order.
 type Event struct {
 	Kind       EventKind
-	Cause      Cause  // EventGap, EventEnd, EventUnnamed
-	Slot       uint32 // EventPacket: where the packet lies; ring.NoSlot: in no slot
-	Seq        uint64 // of the packet, the first one lost, or the one that comes next
-	Count      uint64 // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this; EventStateEnd: bytes of the window, with StateOverrun
-	Packet     []byte // EventPacket: the whole packet, unpacked
-	Packed     int    // EventPacket: bytes of it where it lies, if it is compressed there
-	Step       int    // EventPacket: wire.Data.Step, where that is known
+	Cause      events.Cause // EventGap, EventEnd, EventUnnamed
+	Slot       uint32       // EventPacket: where the packet lies; ring.NoSlot: in no slot
+	Seq        uint64       // of the packet, the first one lost, or the one that comes next
+	Count      uint64       // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this; EventStateEnd: bytes of the window, with StateOverrun
+	Packet     []byte       // EventPacket: the whole packet, unpacked
+	Packed     int          // EventPacket: bytes of it where it lies, if it is compressed there
+	Step       int          // EventPacket: wire.Data.Step, where that is known
 	Total      TopicTotal
 	Topic      uint64 // EventUnnamed: its id
-	Collision  *TopicCollisionError
-	Fault      *FaultError
-	Unreadable *UnreadableError
+	Collision  *events.TopicCollisionError
+	Fault      *events.FaultError
+	Unreadable *events.DictionaryError
 	State      StateCause // EventStateEnd
 	Topics     []uint64   // EventStateEnd: those that are wanted, and that the publisher has or may have
 	Announced  []string   // EventEnd, EventTotal of a lost publisher: Stream.Announced
@@ -96,9 +97,9 @@ func (r *Reader) Take(e *Event) {
 
 // LostBy is why the packets of an EventGap or EventEnd are lost. What a publisher that has ended said before
 // that there is beyond its end, it has taken back.
-func (e *Event) LostBy() Cause {
-	if e.Cause == CauseNone {
-		return CauseGone
+func (e *Event) LostBy() events.Cause {
+	if e.Cause == events.CauseNone {
+		return events.CauseGone
 	}
 	return e.Cause
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // How a receiver reads packets whose runs are compressed, and gives up those that it cannot read.
@@ -21,20 +22,8 @@ type unpacked struct {
 	packet []byte
 }
 
-// UnreadableError says that packets of a publisher are compressed with a dictionary that is
-// not known here. They are lost.
-type UnreadableError struct {
-	Publisher, Epoch uint64
-	Codec            wire.Codec
-	Dictionary       uint32
-}
-
-func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("publisher %016x compresses its packets (%s) with dictionary %s, which is not here: they are lost; give it to this bus, too (Config.Dictionaries, -dict)", e.Publisher, e.Codec, e.Name())
-}
-
-// Name is how the dictionary is shown: eight hexadecimal digits.
-func (e *UnreadableError) Name() string { return fmt.Sprintf("%08x", e.Dictionary) }
+// dictionaryName is how users see a dictionary: eight hexadecimal digits.
+func dictionaryName(dict uint32) string { return fmt.Sprintf("%08x", dict) }
 
 // packed takes in one data packet whose runs are compressed.
 func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
@@ -118,7 +107,7 @@ func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) 
 		st.data(now, b, d, repair) // counts it: nothing of it is delivered
 		return
 	}
-	st.fault(FaultUnsupported)
+	st.fault(events.FaultUnsupported)
 	st.unreadable(now, d.Seq, repair)
 }
 
@@ -140,8 +129,8 @@ func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 		st.alive(now)
 	}
 	if !st.window() {
-		st.skipUnseen(seq-st.next, CauseOverrun)
-		st.skip(1, CauseUnreadable)
+		st.skipUnseen(seq-st.next, events.CauseOverrun)
+		st.skip(1, events.CauseUnreadable)
 		st.finish(now)
 		return
 	}
@@ -157,7 +146,7 @@ func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	} else if st.win.missing--; st.win.missing == 0 {
 		st.nak.at = Never
 	}
-	*e = entry{state: entryGone, cause: CauseUnreadable}
+	*e = entry{state: entryGone, cause: events.CauseUnreadable}
 	st.advance(now)
 }
 
@@ -176,6 +165,6 @@ func (st *Stream) tellUnreadable(b []byte) {
 	}
 	(*told)[p.Dict] = struct{}{}
 	e := st.r.event(EventUnreadable, st.next)
-	e.Unreadable = &UnreadableError{Publisher: st.Publisher, Epoch: st.Epoch, Codec: p.Codec, Dictionary: p.Dict}
+	e.Unreadable = &events.DictionaryError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch, Codec: p.Codec.String(), Dictionary: dictionaryName(p.Dict)}
 	st.out.Deliver(e)
 }

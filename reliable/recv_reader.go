@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Reader turns one stream's packets and gaps, in order, into messages and gaps
@@ -31,9 +32,9 @@ type Reader struct {
 	expect  int    // bytes of the whole message; 0: no message is open
 	pTrack  *Track
 	pNumber uint64
-	broken  Cause // why the message of the latest fragment cannot be complete
-	unused  int   // packets since a fragment came
-	hold    Item  // a message that waits behind its gap
+	broken  events.Cause // why the message of the latest fragment cannot be complete
+	unused  int          // packets since a fragment came
+	hold    Item         // a message that waits behind its gap
 
 	nameless nameless
 	at       uint64 // packets read so far
@@ -54,7 +55,7 @@ type readerRun struct {
 // readerNotes are told when the packet is through.
 type readerNotes struct {
 	ended bool         // the stream
-	blind Cause        // messages came of a topic without a name, and why
+	blind events.Cause // messages came of a topic without a name, and why
 	state *stateReader // nil: no state is read
 }
 
@@ -72,7 +73,7 @@ func (r *Reader) Packet(runs []byte) {
 }
 
 // Skip notes that packets, so many at most, were lost for good.
-func (r *Reader) Skip(packets uint64, cause Cause) {
+func (r *Reader) Skip(packets uint64, cause events.Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.losses += packets
 	r.told = notAll
@@ -93,7 +94,7 @@ func (r *Reader) Skip(packets uint64, cause Cause) {
 
 // Missed is Skip of packets before sequence seq that the stream has delivered, and that this reader
 // alone has not read: totals as of before may be on their way to it.
-func (r *Reader) Missed(seq, packets uint64, cause Cause) {
+func (r *Reader) Missed(seq, packets uint64, cause events.Cause) {
 	r.missed = seq
 	r.Skip(packets, cause)
 }
@@ -165,14 +166,14 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.known && run.Number < t.next {
 		if run.Number+1 != t.foreign && t.losses != unsure {
 			r.drop() // a number again: the publisher cannot mean it
-			r.fault(FaultNumbers, t)
+			r.fault(events.FaultNumbers, t)
 			return false
 		}
 		t.next = run.Number // the one before us was abandoned, or the total was wrong
 	}
 	wrong := r.misnumbered(t, run.Number)
 	if wrong {
-		r.fault(FaultHole, t)
+		r.fault(events.FaultHole, t)
 		if !plausibleHole(run.Number-t.next, r.lostSince(t)) && !r.guard.confirmed(t.ID, run.Number, r.at) {
 			r.drop()
 			return false
@@ -181,9 +182,9 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	t.foreign, t.begun = 0, false
 	gap := r.gapBefore(t, run.Number, it)
 	if wrong {
-		it.Cause = CauseMisnumbered
+		it.Cause = events.CauseMisnumbered
 	}
-	t.known, t.next, t.losses, t.from, t.nameless = true, run.Number, r.losses, 0, CauseNone
+	t.known, t.next, t.losses, t.from, t.nameless = true, run.Number, r.losses, 0, events.CauseNone
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
 		r.asks = run.Flags&wire.RunFlagRequest != 0
@@ -207,7 +208,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 // is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	cause := r.cause
-	if t.nameless != CauseNone {
+	if t.nameless != events.CauseNone {
 		cause = t.nameless
 	}
 	switch {
@@ -235,12 +236,12 @@ func (r *Reader) message(it *Item) bool {
 	t := r.track
 	r.body = rest
 	if len(m) > r.max {
-		*it = Item{Topic: t, Number: t.next, Lost: 1, Cause: CauseTooLarge}
+		*it = Item{Topic: t, Number: t.next, Lost: 1, Cause: events.CauseTooLarge}
 		t.next++
 		return true
 	}
 	it.Topic, it.Number, it.Data = t, t.next, m
-	it.Lost, it.Unknown, it.Cause, it.Request, it.State = 0, false, CauseNone, r.asks, StateOfNone
+	it.Lost, it.Unknown, it.Cause, it.Request, it.State = 0, false, events.CauseNone, r.asks, StateOfNone
 	t.next++
 	return true
 }
@@ -252,7 +253,7 @@ func (r *Reader) Through() bool {
 
 // after reports whether there is something to tell behind a packet's runs, or to tidy up.
 func (r *Reader) after() bool {
-	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != CauseNone || r.ended || cap(r.partial) > keptPartial
+	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != events.CauseNone || r.ended || cap(r.partial) > keptPartial
 }
 
 // follows returns the topic if message number is the one that follows those delivered, with
@@ -265,7 +266,7 @@ func (r *Reader) follows(topic, number uint64) *Track {
 	if t.begun {
 		t.foreign, t.begun = 0, false
 	}
-	t.losses, t.nameless = r.losses, CauseNone
+	t.losses, t.nameless = r.losses, events.CauseNone
 	return t
 }
 
@@ -293,14 +294,14 @@ func (r *Reader) rest(it *Item) bool {
 	if r.total != nil && r.settle(it) {
 		return true
 	}
-	if r.blind != CauseNone {
+	if r.blind != events.CauseNone {
 		*it = Item{Unknown: true, Cause: r.blind}
-		r.blind = CauseNone
+		r.blind = events.CauseNone
 		return true
 	}
 	if r.ended && (r.skipped || r.unbegun()) {
 		// Nobody can say any more which topics lost how many.
-		*it = Item{Unknown: true, Cause: CauseGone}
+		*it = Item{Unknown: true, Cause: events.CauseGone}
 		if r.skipped {
 			it.Cause = r.cause
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // run appends a run with messages of the given sizes.
@@ -125,7 +126,7 @@ func TestReader(t *testing.T) {
 		return step{func(rd *Reader) { rd.Packet(b) }, want}
 	}
 	skip := func(n uint64, want ...string) step {
-		return step{func(rd *Reader) { rd.Skip(n, CauseGone) }, want}
+		return step{func(rd *Reader) { rd.Skip(n, events.CauseGone) }, want}
 	}
 	total := func(t TopicTotal, want ...string) step {
 		return step{func(rd *Reader) { rd.Total(t) }, want}
@@ -206,20 +207,20 @@ func TestReader(t *testing.T) {
 			end("?:unknown before 0"),
 		}},
 		{"totals as of before what the reader alone has missed do not count", 0, 1000, []step{
-			{func(rd *Reader) { rd.Missed(5, 3, CauseSlowConsumer) }, nil},
+			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
 			total(TopicTotal{ID: x, Next: 1, AsOf: 4}, "x:lost 0+1"),
 			total(TopicTotal{Complete: true, Index: 1, AsOf: 4}),
-			total(TopicTotal{Lost: CausePublisherLost}, "?:unknown before 0"),
+			total(TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
 		}},
 		{"those as of behind it do", 0, 1000, []step{
-			{func(rd *Reader) { rd.Missed(5, 3, CauseSlowConsumer) }, nil},
+			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
 			total(TopicTotal{ID: x, Next: 1, AsOf: 5}, "x:lost 0+1"),
 			total(TopicTotal{Complete: true, Index: 1, AsOf: 5}),
-			total(TopicTotal{Lost: CausePublisherLost}),
+			total(TopicTotal{Lost: events.CausePublisherLost}),
 		}},
 		{"a publisher that is lost cannot tell", 0, 1000, []step{
 			skip(1),
-			total(TopicTotal{Lost: CausePublisherLost}, "?:unknown before 0"),
+			total(TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
 			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
 		}},
 		{"fragments", 0, 1000, []step{
@@ -292,7 +293,7 @@ func TestReader(t *testing.T) {
 			{func(rd *Reader) {
 				rd.Drop(x)
 				rd.Packet(run(nil, y, 0, 1))
-				rd.Skip(3, CauseGone)
+				rd.Skip(3, events.CauseGone)
 				rd.Begun()
 				rd.Want(x, "x", nil)
 			}, []string{"y:0"}},
@@ -306,7 +307,7 @@ func TestReader(t *testing.T) {
 			{func(rd *Reader) {
 				rd.Drop(x)
 				rd.Packet(run(nil, y, 0, 1))
-				rd.Skip(21, CauseGone)
+				rd.Skip(21, events.CauseGone)
 				rd.Begun()
 				rd.Want(x, "x", nil)
 				rd.NamedLate(x)
@@ -447,7 +448,7 @@ func TestReaderSurvivesAnything(t *testing.T) {
 				}
 			}
 			if rng.IntN(4) == 0 {
-				rd.Skip(1, CauseGone)
+				rd.Skip(1, events.CauseGone)
 			}
 		}
 	}

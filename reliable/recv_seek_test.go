@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Of its history a stream fetches what lies behind the first messages that are wanted, and no more.
@@ -61,7 +62,7 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 			if n := r.Stats().History; n > c.fetched {
 				t.Errorf("%d packets were fetched", n)
 			}
-			if gap := c.late > c.wanted; gap != (len(l.gaps) == 1) || gap && l.gaps[0] != [3]uint64{86, 35, uint64(CauseDeadline)} {
+			if gap := c.late > c.wanted; gap != (len(l.gaps) == 1) || gap && l.gaps[0] != [3]uint64{86, 35, uint64(events.CauseDeadline)} {
 				t.Errorf("gaps %v", l.gaps)
 			}
 		})

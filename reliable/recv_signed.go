@@ -1,6 +1,9 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // TopicTrust says who may publish what. It never changes. docs/protocol.md §29.8.
 type TopicTrust interface {
@@ -46,7 +49,7 @@ func (r *Reader) judge(t *Track) {
 	}
 	if t.refused && !was {
 		r.discard(t.ID)
-		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, CauseNone, false, 0, 0, false
+		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, events.CauseNone, false, 0, 0, false
 	}
 }
 
@@ -60,8 +63,8 @@ func (r *Reader) refuse(t *Track, run *wire.Run) {
 	}
 	t.refusalTold = true
 	t.refusals++
-	r.faults.faults[FaultTopic]++
+	r.faults.faults[events.FaultTopic]++
 	if r.faults.tell != nil {
-		r.faults.tell(&FaultError{Topic: t.Name, Fault: FaultTopic, Count: t.refusals})
+		r.faults.tell(&events.FaultError{Topic: t.Name, Fault: events.FaultTopic, Count: t.refusals})
 	}
 }

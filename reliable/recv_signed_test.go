@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // allows are the topics that may be published on.
@@ -48,8 +49,8 @@ func TestReaderTrust(t *testing.T) {
 			r := NewReader(0, 1<<20)
 			r.Trust(7, func() TopicTrust { return trust })
 			r.Count(tally)
-			r.TellFaults(func(err *FaultError) {
-				if err.Fault != FaultTopic || err.Topic != "x" {
+			r.TellFaults(func(err *events.FaultError) {
+				if err.Fault != events.FaultTopic || err.Topic != "x" {
 					t.Error(err)
 				}
 				told++
@@ -88,7 +89,7 @@ func TestReaderTrust(t *testing.T) {
 				case 'f':
 					r.Packet(fragmentRun(id, n))
 				case 'l':
-					r.Skip(n, CauseGone)
+					r.Skip(n, events.CauseGone)
 				case 't':
 					r.Total(TopicTotal{ID: id, Next: n})
 				case 'e':

@@ -1,6 +1,10 @@
 package reliable
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // Sink learns of a Receiver's streams, during Handle, Tick and Resume: of what has no
 // position in the order of a stream. What has goes to its Output. A Sink calls no method of
@@ -15,13 +19,13 @@ type Sink interface {
 	// (CausePublisherLost, or CauseRestart if another instance of its publisher id
 	// was heard since). After silence it may come up again. Its Output is told in
 	// order, by an EventEnd or an EventTotal: perhaps earlier, perhaps later.
-	StreamDown(st *Stream, cause Cause)
+	StreamDown(st *Stream, cause events.Cause)
 	// DuplicateName: two instances of one publisher id have lived side by side for
 	// some seconds. st came up later than other; other is nil where it is this bus
 	// itself. Each instance is told of once.
 	DuplicateName(st, other *Stream)
 	// Refused: a packet came of a publisher that is not followed.
-	Refused(now Instant, publisher, epoch uint64, why Refusal)
+	Refused(now Instant, publisher, epoch uint64, why events.Refusal)
 	// Leg: a stream has fallen silent on one leg, or is heard by it again.
 	Leg(st *Stream, e LegEvent)
 	// Loss: what becomes of packets that were found missing.
@@ -57,5 +61,5 @@ type TopicTotal struct {
 	// Lost, without a topic: the publisher is lost, nothing will be told.
 	// CausePublisherLost, or CauseRestart if another instance of its publisher id was
 	// heard since; otherwise CauseNone.
-	Lost Cause
+	Lost events.Cause
 }

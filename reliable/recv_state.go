@@ -1,6 +1,9 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // How a receiver begins with the state that a publisher puts into its stream.
 // docs/protocol.md §25.
@@ -188,13 +191,13 @@ func (st *Stream) passState(seq uint64) {
 }
 
 // loseState begins anew: a packet is lost for good, in which the state may have been.
-func (st *Stream) loseState(now Instant, cause Cause) {
+func (st *Stream) loseState(now Instant, cause events.Cause) {
 	j := &st.win.state
 	if j.phase != stateComing {
 		j.scan = st.next
 		return
 	}
-	if cause == CauseOverrun {
+	if cause == events.CauseOverrun {
 		st.askAgain(now, StateOverrun)
 	} else {
 		st.askAgain(now, StateIncomplete)

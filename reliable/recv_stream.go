@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Stream is one publisher's stream at a receiver.
@@ -108,7 +109,7 @@ const (
 // entry is what a receiver knows of a packet between next and tracked.
 type entry struct {
 	state entryState
-	cause Cause
+	cause events.Cause
 	tries uint8
 	size  uint16  // of what is held
 	slot  uint32  // of what is held; the loan of what is lent
@@ -235,7 +236,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	}
 	if !st.window() {
 		// No memory to wait for what is missing: it is lost, the stream goes on.
-		st.skipUnseen(seq-st.next, CauseOverrun)
+		st.skipUnseen(seq-st.next, events.CauseOverrun)
 		p := st.readable(b)
 		st.nameRest(now, p)
 		st.counted(b)
@@ -320,7 +321,7 @@ func (st *Stream) advance(now Instant) {
 		p := st.readable(b)
 		if p == nil {
 			st.drop(e)
-			*e = entry{state: entryGone, cause: CauseUnreadable}
+			*e = entry{state: entryGone, cause: events.CauseUnreadable}
 			continue
 		}
 		if !st.hasNames(now, p) {
@@ -371,13 +372,13 @@ func (st *Stream) goneRun() uint64 {
 
 // skipUnseen is skip of packets of which none was found missing before: they lie beyond the window, or
 // there is none.
-func (st *Stream) skipUnseen(n uint64, cause Cause) {
+func (st *Stream) skipUnseen(n uint64, cause events.Cause) {
 	st.r.stats.Missing += n
 	st.skip(n, cause)
 }
 
 // skip goes past n packets that are lost for good.
-func (st *Stream) skip(n uint64, cause Cause) {
+func (st *Stream) skip(n uint64, cause events.Cause) {
 	if n == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // totalsState gets from the publisher how far each topic has come: after a loss that
@@ -29,7 +30,7 @@ type pendingTotal struct {
 // Totals that do not cover them are dropped: they came too early to say what was lost.
 func (t *totalsState) loss(st *Stream) {
 	if st.life.down { // of what had to wait for room, or of what a reader was overtaken by
-		if n := len(t.pending); n > 0 && t.pending[n-1].Lost != CauseNone {
+		if n := len(t.pending); n > 0 && t.pending[n-1].Lost != events.CauseNone {
 			t.pending[n-1].asOf = st.high // that is still to be told, behind it
 		} else {
 			t.publisherLost(st)
@@ -71,7 +72,7 @@ func (t *totalsState) complete() bool {
 // wanted now. Where it was asked for it is asked for again.
 func (t *totalsState) renew(st *Stream) {
 	n := len(t.pending)
-	if st.life.finished || n > 0 && t.pending[n-1].Lost != CauseNone {
+	if st.life.finished || n > 0 && t.pending[n-1].Lost != events.CauseNone {
 		return
 	}
 	t.asOf, t.covered, t.pending = 0, 0, t.pending[:0]
@@ -100,8 +101,8 @@ func (t *totalsState) wanted() bool { return t.open }
 
 // streamTopics is what a stream's publisher has announced of its topics.
 type streamTopics struct {
-	relevant   atomic.Bool                     // one of them is wanted here
-	collided   map[uint64]*TopicCollisionError // wanted ones that it has by another name, as told
+	relevant   atomic.Bool                            // one of them is wanted here
+	collided   map[uint64]*events.TopicCollisionError // wanted ones that it has by another name, as told
 	repertoire repertoire
 	names      streamNames
 	unreadable map[uint32]struct{} // dictionaries that are not known, as told
@@ -190,9 +191,9 @@ func (st *Stream) collide(id uint64, name, other string) {
 		return // told, or it will be announced again
 	}
 	if st.topics.collided == nil {
-		st.topics.collided = make(map[uint64]*TopicCollisionError)
+		st.topics.collided = make(map[uint64]*events.TopicCollisionError)
 	}
-	err := &TopicCollisionError{ID: id, Known: name, Other: other, Publisher: st.Publisher}
+	err := &events.TopicCollisionError{ID: id, Known: name, Other: other, Publisher: events.PublisherID(st.Publisher)}
 	st.topics.collided[id] = err
 	st.r.stats.Collisions++
 	e := st.r.event(EventCollision, st.next)
@@ -202,7 +203,7 @@ func (st *Stream) collide(id uint64, name, other string) {
 
 // Collided is the collision of a wanted topic's id that was told, or nil: then
 // the stream may have that topic.
-func (st *Stream) Collided(id uint64) *TopicCollisionError { return st.topics.collided[id] }
+func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.topics.collided[id] }
 
 func (t *totalsState) add(asOf uint64, x TopicTotal) {
 	x.Index = t.index
@@ -227,7 +228,7 @@ func (t *totalsState) publisherLost(st *Stream) {
 
 // publisherBack asks again, if the publisher was lost and the output has not been told.
 func (t *totalsState) publisherBack(st *Stream) {
-	if n := len(t.pending); n > 0 && t.pending[n-1].Lost != CauseNone {
+	if n := len(t.pending); n > 0 && t.pending[n-1].Lost != events.CauseNone {
 		t.pending = t.pending[:0]
 		t.loss(st)
 	}
@@ -253,7 +254,7 @@ func (t *totalsState) flush(st *Stream) bool {
 		}
 		e := st.r.event(EventTotal, st.next)
 		e.Total = x.TopicTotal
-		if e.Total.AsOf = x.asOf; e.Total.Lost != CauseNone {
+		if e.Total.AsOf = x.asOf; e.Total.Lost != events.CauseNone {
 			e.Announced = st.Announced()
 		}
 		st.out.Deliver(e)

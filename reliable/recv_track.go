@@ -1,5 +1,7 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
 	// What each run of messages asks for is one line of the cache: with many topics nearly
@@ -8,7 +10,7 @@ type Track struct {
 	losses uint64 // of the reader when it had the latest message, or unsure
 	known  bool
 	// nameless is why messages of it passed for want of its name, if none was delivered since.
-	nameless Cause
+	nameless events.Cause
 	stated   bool // its state was read, or told to be missing, or it begins without
 	begun    bool // foreign is not 0
 	// refused: its publisher may not publish on it; refusalTold: that was told.

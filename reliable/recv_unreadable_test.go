@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Packets that are sound and cannot be read are given up at once: they are not requested, hold up nothing behind them, and
@@ -44,10 +45,10 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 		if len(asked) > 0 || s.Unreadable != 11 || s.LostUnreadable != 11 || s.Lost != 11 || len(l.packets) != 12 {
 			t.Errorf("%s: %d NAKs, %d unreadable, %d of %d lost for that, %d delivered", c.name, len(asked), s.Unreadable, s.LostUnreadable, s.Lost, len(l.packets))
 		}
-		if i := slices.IndexFunc(l.gaps, func(g [3]uint64) bool { return g[2] != uint64(CauseUnreadable) }); i >= 0 {
+		if i := slices.IndexFunc(l.gaps, func(g [3]uint64) bool { return g[2] != uint64(events.CauseUnreadable) }); i >= 0 {
 			t.Errorf("%s: gap %v", c.name, l.gaps[i])
 		}
-		if len(l.faults) != 4 || l.faults[3] != (FaultError{Publisher: 7, Epoch: 3, Fault: FaultUnsupported, Count: 8}) {
+		if len(l.faults) != 4 || l.faults[3] != (events.FaultError{Publisher: 7, Epoch: 3, Fault: events.FaultUnsupported, Count: 8}) {
 			t.Errorf("%s: faults %v", c.name, l.faults)
 		}
 		if r.Handle(now, 5, data(3, 1, wire.FlagRepair)); r.Stats().Duplicates != 1 { // it has come

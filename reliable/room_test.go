@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // What an output has no room for waits in the window, and comes in order when it has.
@@ -66,7 +67,7 @@ func TestLostIsToldInOrder(t *testing.T) {
 		}
 		full = false
 		x.r.Resume(now)
-		lost := slices.ContainsFunc(l.totals, func(t TopicTotal) bool { return t.Lost == CausePublisherLost })
+		lost := slices.ContainsFunc(l.totals, func(t TopicTotal) bool { return t.Lost == events.CausePublisherLost })
 		if want := upTo(2); back {
 			if want = upTo(3); !slices.Equal(*got, want) || lost || len(l.up) != 2 {
 				t.Errorf("delivered %d, told %v, up %v", *got, l.totals, l.up)
@@ -96,10 +97,10 @@ func TestLossOfALostPublisherIsToldInOrder(t *testing.T) {
 		}
 		full = false
 		x.r.Resume(now)
-		if want := []uint64{0, 2}; !slices.Equal(*got, want) || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(CausePublisherLost)} {
+		if want := []uint64{0, 2}; !slices.Equal(*got, want) || len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 1, uint64(events.CausePublisherLost)} {
 			t.Errorf("%s: delivered %d, gaps %v", name, *got, l.gaps)
 		}
-		if want := []TopicTotal{{Lost: CausePublisherLost, AsOf: 3}}; !slices.Equal(l.totals, want) {
+		if want := []TopicTotal{{Lost: events.CausePublisherLost, AsOf: 3}}; !slices.Equal(l.totals, want) {
 			t.Errorf("%s: totals %+v, want %+v", name, l.totals, want)
 		}
 		// A reader that is overtaken later asks then: nobody is left to answer.
@@ -123,11 +124,11 @@ func TestEndOfALostPublisher(t *testing.T) {
 	x.r.Tick(now)
 	full = false
 	x.r.Resume(now)
-	if !slices.Equal(*got, upTo(2)) || len(l.gaps) != 1 || !slices.Equal(l.down, []Cause{CausePublisherLost}) {
+	if !slices.Equal(*got, upTo(2)) || len(l.gaps) != 1 || !slices.Equal(l.down, []events.Cause{events.CausePublisherLost}) {
 		t.Fatalf("delivered %d, gaps %v, down %v", *got, l.gaps, l.down)
 	}
 	x.handle(now, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{SentAt: uint64(now), Lead: 3}))
-	if !slices.Equal(l.down, []Cause{CausePublisherLost, CauseNone}) || len(l.up) != 2 || !x.r.Streams()[0].Ended() {
+	if !slices.Equal(l.down, []events.Cause{events.CausePublisherLost, events.CauseNone}) || len(l.up) != 2 || !x.r.Streams()[0].Ended() {
 		t.Errorf("heard again: up %d times, down %v", len(l.up), l.down)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Whatever echoes are replayed or made up, the round trip stays in bounds, and with it
@@ -47,7 +48,7 @@ func TestRoundTripIsBounded(t *testing.T) {
 			b.status(5000, 0, 1, 0) // without room, and says nothing any more
 			b.put(b.topic("a.b"), 100)
 			start, last, longest := b.now, b.now, time.Duration(0)
-			for b.s.Assign(b.now, b.w, true) == ReasonFlow {
+			for b.s.Assign(b.now, b.w, true) == events.ReasonFlow {
 				if len(of(wire.TypeHeartbeat, b.next())) > 0 {
 					longest, last = max(longest, b.now.Sub(last)), b.now
 				}

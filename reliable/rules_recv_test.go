@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Rules of docs/protocol.md for receivers, with numbers that no other test shows exactly.
@@ -360,7 +361,7 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	r.Handle(now, 5, announced(2, 2))
 	r.Handle(now, 5, data(3, 1, wire.FlagRepair))
 	st := of(wire.TypeStatus, replies(r, now))
-	if len(st) != 1 || !slices.Equal(l.down, []Cause{CauseNone}) {
+	if len(st) != 1 || !slices.Equal(l.down, []events.Cause{events.CauseNone}) {
 		t.Fatalf("%d statuses, down %v", len(st), l.down)
 	}
 	if x, err := wire.ParseStatus(st[0].b); err != nil || x.Next != 2 {

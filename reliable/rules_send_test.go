@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Rules of docs/protocol.md for publishers, with numbers that no other test shows exactly.
@@ -147,7 +148,7 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 	b.status(1, 0, 1, 0)
 	b.publish(1)
 	b.put(b.topic("a.b"), 100)
-	if r := b.s.Assign(b.now, b.w, true); r != ReasonFlow {
+	if r := b.s.Assign(b.now, b.w, true); r != events.ReasonFlow {
 		t.Fatalf("Assign: %v", r)
 	}
 	var at []Instant

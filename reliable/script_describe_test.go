@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // describe tells a packet's kind, its type or "repair", and what it says.
@@ -105,9 +106,9 @@ func (o scriptOutput) Deliver(e *Event) (kept bool) {
 	return o.recorder.Deliver(e)
 }
 
-func (s *scriptSubscriber) StreamDown(st *Stream, cause Cause) {
+func (s *scriptSubscriber) StreamDown(st *Stream, cause events.Cause) {
 	what := "ended"
-	if cause != CauseNone {
+	if cause != events.CauseNone {
 		what = "down: " + cause.String()
 	}
 	s.x.say("  %s: publisher, epoch %d, %s", s.name, st.Epoch, what)

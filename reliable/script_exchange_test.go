@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -50,7 +51,7 @@ type scriptPublisher struct {
 	topic   *Topic
 	backlog []string // not written yet
 	posted  uint64
-	why     Reason // it waits, as was said last
+	why     events.Reason // it waits, as was said last
 	ending  bool
 	dead    bool
 }
@@ -215,7 +216,7 @@ func (p *scriptPublisher) pump() {
 		p.s.Sent(p.x.now, train.Count, p.posted)
 		why = p.write()
 	}
-	if why != p.why && why != ReasonNone {
+	if why != p.why && why != events.ReasonNone {
 		p.x.say("%s waits: %v", p.name, why)
 	}
 	p.why = why
@@ -227,16 +228,16 @@ func (p *scriptPublisher) pump() {
 
 // write makes a packet of each message, as far as there is room, and says what there is
 // no room for.
-func (p *scriptPublisher) write() Reason {
+func (p *scriptPublisher) write() events.Reason {
 	for {
-		if why := p.s.Assign(p.x.now, p.w, true); why != ReasonNone {
+		if why := p.s.Assign(p.x.now, p.w, true); why != events.ReasonNone {
 			return why
 		}
 		if len(p.backlog) == 0 {
-			return ReasonNone
+			return events.ReasonNone
 		}
 		if p.w.Full() && !p.s.Grant(p.w) || !p.w.Append(p.topic, []byte(p.backlog[0])) {
-			return ReasonMemory
+			return events.ReasonMemory
 		}
 		p.backlog = p.backlog[1:]
 	}

@@ -3,6 +3,8 @@ package reliable
 import (
 	"fmt"
 	"slices"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // FlowControl decides how far a publisher may run ahead of its subscribers: of n members
@@ -148,7 +150,7 @@ func (f *flowState) frontier(s *Sender, none uint64, counts func(*Member) bool, 
 // admit asks flow control, the window and the rate limit for packets of so many bytes each. It
 // returns how many of them, from the first on, may have their sequences; if none, what the
 // first one waits for. docs/protocol.md §8.1.
-func (s *Sender) admit(now Instant, lens []uint16) (int, Reason) {
+func (s *Sender) admit(now Instant, lens []uint16) (int, events.Reason) {
 	n, why := s.win.admits(s.flow.limit, s.flow.floor)
 	if n == 0 {
 		return 0, why
@@ -157,9 +159,9 @@ func (s *Sender) admit(now Instant, lens []uint16) (int, Reason) {
 		lens = lens[:n]
 	}
 	if taken := s.limiter.takeRow(now, lens); taken > 0 {
-		return taken, ReasonNone
+		return taken, events.ReasonNone
 	}
-	return 0, ReasonRate
+	return 0, events.ReasonRate
 }
 
 // Room is how many full packets flow control and the window admit now.

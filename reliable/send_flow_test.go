@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // How far each strategy lets a publisher go beside members with this room and these
@@ -113,7 +114,7 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 		n++
 	}
 	b.put(b.topic("a.b"), 100)
-	if r := b.s.Assign(b.now, b.w, true); n > 17 || r != ReasonFlow {
+	if r := b.s.Assign(b.now, b.w, true); n > 17 || r != events.ReasonFlow {
 		t.Fatalf("%d packets further; then %v", n, r)
 	}
 	if h, held := b.s.Holder(b.now); !held || h.Receiver == 2 {
@@ -160,7 +161,7 @@ func TestTagCountsFromItsStatus(t *testing.T) {
 	for _, tag := range []string{"", "other"} {
 		status(2, 100, tag)
 		b.put(b.topic("a.b"), 100)
-		if r := b.s.Assign(b.now, b.w, true); r != ReasonFlow {
+		if r := b.s.Assign(b.now, b.w, true); r != events.ReasonFlow {
 			t.Fatalf("beyond the limit of who carries the tag: %v", r)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -200,10 +201,10 @@ func TestBlockEndsBeforeAMessage(t *testing.T) {
 	other := b.s.NewWriter()
 	b.s.Grant(other)
 	other.Append(x, []byte("other"))
-	if r := b.s.Assign(b.now, b.w, false); r != ReasonNone {
+	if r := b.s.Assign(b.now, b.w, false); r != events.ReasonNone {
 		t.Error(r)
 	}
-	if r := b.s.Assign(b.now, other, true); r != ReasonNone {
+	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
 		t.Errorf("another writer waits: %v", r)
 	}
 	if b.s.Grant(b.w); !b.w.Append(x, make([]byte, 1000)) {
@@ -229,11 +230,11 @@ func TestOthersWaitForTheLastFragment(t *testing.T) {
 	b.w.Append(x, make([]byte, 600))
 	other.Append(x, []byte("other"))
 	b.s.Assign(b.now, b.w, false)
-	if r := b.s.Assign(b.now, other, true); r != ReasonOther {
+	if r := b.s.Assign(b.now, other, true); r != events.ReasonOther {
 		t.Errorf("another writer's packet between two fragments: %v", r)
 	}
 	b.s.Assign(b.now, b.w, true)
-	if r := b.s.Assign(b.now, other, true); r != ReasonNone {
+	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
 		t.Errorf("it waits behind the last one: %v", r)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // heartbeat is the ladder that carries the end of a burst: the first
@@ -66,7 +67,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	// beginning knows where that is.
 	// Data is about to be sent. Who waits for subscribers (§5.7), or for what was sent, is not made to wait for it.
 	ready := s.ready() || now < h.expected && s.end.hurry == unhurried && !s.end.begun && s.await.waiters == 0
-	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) && s.blocked != ReasonFlow && !s.flow.held {
+	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) && s.blocked != events.ReasonFlow && !s.flow.held {
 		// It tells the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
@@ -85,7 +86,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 
 // slowest is the top of the ladder now. docs/protocol.md §5.8.
 func (s *Sender) slowest() time.Duration {
-	if s.blocked != ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 && s.win.sent == s.win.next &&
+	if s.blocked != events.ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 && s.win.sent == s.win.next &&
 		s.members.complete(s.win.next) && !s.members.questions.open && !s.members.silent(s.up(s.heartbeat.last), s.statusEvery()) {
 		return quietHeartbeat
 	}
@@ -117,7 +118,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		s.end.hurry = hurried
 	}
 	asked, late := s.question(now)
-	if late || s.blocked == ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(s.up(now), every) {
+	if late || s.blocked == events.ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(s.up(now), every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(s.up(now))
 	}

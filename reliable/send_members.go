@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Member is what a publisher knows of one subscriber.
@@ -71,7 +72,7 @@ type members struct {
 	trailing  trailing
 	// came, left and givenUp are the subscribers that joined, left and were given up since the
 	// caller took them last, for its events: mostTold of each at most.
-	came, left, givenUp []Hold
+	came, left, givenUp []events.Hold
 	read                Instant // all replies that came before have been handled
 	askedAt             upTime  // when all were asked last
 	unsent              bool    // a control packet since then did not leave: the time to the next question does not count
@@ -230,7 +231,7 @@ func (s *Sender) leaves(m *Member) {
 }
 
 // holdOf is m's hold, of d, with whether it wants a topic of the stream.
-func (s *Sender) holdOf(m *Member, d time.Duration) Hold {
+func (s *Sender) holdOf(m *Member, d time.Duration) events.Hold {
 	h := m.hold(d, s.win.next)
 	h.Wants, _ = s.wantsOurs(m)
 	return h
@@ -387,7 +388,7 @@ func (m *members) giveUp(s *Sender, at Instant) {
 const mostTold = 1024
 
 // tellOf appends h, if there is room.
-func tellOf(list []Hold, h Hold) []Hold {
+func tellOf(list []events.Hold, h events.Hold) []events.Hold {
 	if len(list) < mostTold {
 		list = append(list, h)
 	}
@@ -396,12 +397,12 @@ func tellOf(list []Hold, h Hold) []Hold {
 
 // TakeCame returns the subscribers that came since the last call, and TakeLeft those that took
 // their leave.
-func (s *Sender) TakeCame() []Hold { return take(&s.members.came) }
+func (s *Sender) TakeCame() []events.Hold { return take(&s.members.came) }
 
 // TakeLeft: see TakeCame.
-func (s *Sender) TakeLeft() []Hold { return take(&s.members.left) }
+func (s *Sender) TakeLeft() []events.Hold { return take(&s.members.left) }
 
-func take(list *[]Hold) []Hold {
+func take(list *[]events.Hold) []events.Hold {
 	all := *list
 	*list = nil
 	return all
@@ -409,7 +410,7 @@ func take(list *[]Hold) []Hold {
 
 // TakeSilent returns the subscribers that were given up as silent since the last
 // call, with how long they have been.
-func (s *Sender) TakeSilent() []Hold {
+func (s *Sender) TakeSilent() []events.Hold {
 	r := s.members.givenUp
 	s.members.givenUp = nil
 	return r

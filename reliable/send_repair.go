@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // repairs is the publisher's side of loss: which packets were asked for, what
@@ -221,7 +222,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 		return 0, false
 	}
 	e := s.win.at(seq)
-	r.budget.held = s.blocked == ReasonFlow
+	r.budget.held = s.blocked == events.ReasonFlow
 	if !r.budget.takes(now, e, i == joinersQueue, max(joinersBurst, int(e.size))) {
 		r.starved = true
 		s.members.trailing.short = s.members.trailing.short || i != joinersQueue

@@ -1,40 +1,23 @@
 package reliable
 
-import "github.com/fanfaremq/fanfare/internal/wire"
-
-// Reason says why no more packets got their sequence.
-type Reason uint8
-
-const (
-	// ReasonNone: all have their sequence.
-	ReasonNone Reason = iota
-	// ReasonFlow: flow control waits for a subscriber.
-	ReasonFlow
-	// ReasonRate: the rate limit is reached; Deadline says until when.
-	ReasonRate
-	// ReasonOther: another writer is in the middle of a message.
-	ReasonOther
-	// ReasonMemory: the transport has not released enough packet memory.
-	ReasonMemory
+import (
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
-
-func (r Reason) String() string {
-	return [...]string{"none", "flow control", "rate limit", "another writer's message", "packet memory"}[r]
-}
 
 // Assign numbers the closed packets of w, and with all the open one too, as far
 // as flow control and the rate limit allow. What is left stays in w for the next Assign;
 // the Reason says what it waits for. Next hands out what has its sequence.
-func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
+func (s *Sender) Assign(now Instant, w *Writer, all bool) events.Reason {
 	switch {
 	case !w.Pending():
 		s.retireFull(w)
-		return ReasonNone // what holds another writer up goes on to hold it up
+		return events.ReasonNone // what holds another writer up goes on to hold it up
 	case s.Busy(w):
-		if s.blocked == ReasonNone {
-			s.blocked = ReasonOther
+		if s.blocked == events.ReasonNone {
+			s.blocked = events.ReasonOther
 		}
-		return ReasonOther
+		return events.ReasonOther
 	}
 	for w.assigned < w.open || all && w.packet != nil {
 		lens := w.b.lens[w.assigned:w.open]
@@ -62,9 +45,9 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) Reason {
 			s.midMessage = w
 		}
 	}
-	s.blocked = ReasonNone
+	s.blocked = events.ReasonNone
 	s.retireFull(w)
-	return ReasonNone
+	return events.ReasonNone
 }
 
 // retireFull takes the block from w when it is full and all its packets are assigned.
@@ -80,8 +63,8 @@ func (s *Sender) Abandon(w *Writer) {
 	w.midMessage = false
 	if s.midMessage == w && w.assigned == w.open {
 		s.midMessage = nil
-		if s.blocked == ReasonOther {
-			s.blocked = ReasonNone
+		if s.blocked == events.ReasonOther {
+			s.blocked = events.ReasonNone
 		}
 	}
 }
@@ -99,17 +82,17 @@ func (w *Writer) fragmentAhead() bool {
 // Busy reports whether another writer than w is in the middle of a message.
 func (s *Sender) Busy(w *Writer) bool { return s.midMessage != nil && s.midMessage != w }
 
-func (s *Sender) block(now Instant, r Reason) {
+func (s *Sender) block(now Instant, r events.Reason) {
 	s.relieve()
 	before := s.blocked
 	s.blocked = r
 	switch {
 	case r == before:
-	case r == ReasonFlow:
+	case r == events.ReasonFlow:
 		s.stats.FlowBlocked++
 		s.heartbeat.probe(now, s.rtt.value())
 		s.lookForStall(now) // so that it can be said at once who it is
-	case r == ReasonRate:
+	case r == events.ReasonRate:
 		s.stats.RateBlocked++
 	}
 }
@@ -236,4 +219,4 @@ func (s *Sender) recycle() bool {
 }
 
 // Blocked is why the last Assign stopped.
-func (s *Sender) Blocked() Reason { return s.blocked }
+func (s *Sender) Blocked() events.Reason { return s.blocked }

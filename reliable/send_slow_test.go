@@ -3,6 +3,8 @@ package reliable
 import (
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // docs/protocol.md §8.9.
@@ -84,7 +86,7 @@ func TestHolderIsReleasedAsSlow(t *testing.T) {
 	b.status(1, 0, 12, 0)
 	held := func() {
 		t.Helper()
-		if _, r := b.assign(20); r != ReasonFlow {
+		if _, r := b.assign(20); r != events.ReasonFlow {
 			t.Fatalf("the publisher is not held up: %v", r)
 		}
 		b.next()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // stall knows which members hold the publisher up, and since when, and says who is to
@@ -18,19 +19,8 @@ type stall struct {
 	flow  FlowControl
 	on    bool // somebody held the publisher up when look looked last
 	turn  int  // whose turn it is in heartbeats, of those that are told
-	gone  []Hold
+	gone  []events.Hold
 	next  *Member // is to be named in the next heartbeat, before others
-}
-
-// Hold is how a subscriber holds its publisher up.
-type Hold struct {
-	Receiver uint64
-	Name     string // what it calls itself, fit to be shown; empty: it has not said
-	Address  string // where it sends from; empty: not known
-	For      time.Duration
-	Behind   uint64 // packets that it misses or has not read
-	Slow     bool   // it was released for being Behind by more than SlowLimit, and For is how long
-	Wants    bool   // it is known to want a topic of the stream: of those that came, left or were given up
 }
 
 // waits reports whether flow control waits for m.
@@ -119,8 +109,8 @@ func (x *stall) tell(list []*Member) *Member {
 	return h
 }
 
-func (m *Member) hold(d time.Duration, lead uint64) Hold {
-	return Hold{m.ID, m.Name, m.Address, d, m.behind(lead), m.membership.slow, false}
+func (m *Member) hold(d time.Duration, lead uint64) events.Hold {
+	return events.Hold{Receiver: m.ID, Name: m.Name, Address: m.Address, For: d, Behind: m.behind(lead), Slow: m.membership.slow}
 }
 
 // behind is how many packets m misses or has not read.
@@ -131,7 +121,7 @@ func (s *Sender) heldAt() (at uint64, held bool) {
 	switch {
 	case s.flow.held: // what was assigned before a subscriber joined
 		return s.win.sent, true
-	case s.blocked == ReasonFlow:
+	case s.blocked == events.ReasonFlow:
 		return s.win.next, true
 	}
 	return 0, false
@@ -162,20 +152,20 @@ func (s *Sender) releaseHolders(now Instant) {
 }
 
 // Holder is who holds the publisher up for longest, by flow control, if somebody does.
-func (s *Sender) Holder(now Instant) (h Hold, ok bool) {
+func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 	if _, held := s.heldAt(); !held {
-		return Hold{}, false
+		return events.Hold{}, false
 	}
 	m := s.stall.holder(s.members.list)
 	if m == nil {
-		return Hold{}, false
+		return events.Hold{}, false
 	}
 	return m.hold(m.heldFor(s.up(now)), s.win.next), true
 }
 
 // TakeReleased returns the subscribers that were released since the last call, because they
 // held the publisher up for longer than SenderConfig.StallLimit.
-func (s *Sender) TakeReleased() []Hold {
+func (s *Sender) TakeReleased() []events.Hold {
 	g := s.stall.gone
 	s.stall.gone = nil
 	return g

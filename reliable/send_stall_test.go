@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Who holds the publisher up, since when, and who is released (protocol.md §8).
@@ -310,14 +311,14 @@ func TestHoldingIsHeard(t *testing.T) {
 	for seq := uint64(10); seq < 30; seq++ {
 		r.Handle(at, 1, data(1, seq, wire.FlagRepair))
 	}
-	if len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 9, uint64(CauseReleased)} || r.Stats().LostReleased != 9 {
+	if len(l.gaps) != 1 || l.gaps[0] != [3]uint64{1, 9, uint64(events.CauseReleased)} || r.Stats().LostReleased != 9 {
 		t.Errorf("gaps %v, %d counted", l.gaps, r.Stats().LostReleased)
 	}
 	if _, released, _ := hear(wire.Heartbeat{Lead: 30, Trail: 10}); released {
 		t.Error("still released, when it has caught up")
 	}
 	hear(wire.Heartbeat{Lead: 40, Trail: 32})
-	if len(l.gaps) != 2 || l.gaps[1] != [3]uint64{30, 2, uint64(CauseGone)} {
+	if len(l.gaps) != 2 || l.gaps[1] != [3]uint64{30, 2, uint64(events.CauseGone)} {
 		t.Errorf("gaps %v", l.gaps)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // StateSender puts the state of topics into a stream, for those who join: rounds of it, each
@@ -88,7 +89,7 @@ func (x *StateSender) Begin(now Instant) bool {
 		}
 		x.opens = true
 	}
-	if x.s.Assign(now, x.w, true) != ReasonNone {
+	if x.s.Assign(now, x.w, true) != events.ReasonNone {
 		return false
 	}
 	x.opens, x.open = false, true
@@ -145,7 +146,7 @@ func (x *StateSender) End(now Instant) bool {
 		return false
 	}
 	x.ends = true
-	if x.s.Assign(now, x.w, true) != ReasonNone {
+	if x.s.Assign(now, x.w, true) != events.ReasonNone {
 		return false // or those who wait would never learn that it ends
 	}
 	x.ends, x.open = false, false

@@ -1,35 +1,12 @@
 package reliable
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
-
-// ErrTopicCollision says that two names have the same 64-bit topic id: one of
-// them must be renamed. Match with errors.Is.
-var ErrTopicCollision = errors.New("topic ids collide")
-
-// TopicCollisionError names the two topics. In a subscription's stream it means
-// that a publisher uses the id of the subscribed topic (Known) for another one
-// (Other): its messages under that id are not delivered.
-type TopicCollisionError struct {
-	ID           uint64
-	Known, Other string // Other of another process is quoted if it does not print
-	Publisher    uint64 // that has Other; 0: this process
-}
-
-func (e *TopicCollisionError) Error() string {
-	if e.Publisher != 0 {
-		return fmt.Sprintf("publisher %016x has a topic %s with the same id %#016x as %q: rename one of them; its messages are not delivered here", e.Publisher, wire.Quoted(e.Other), e.ID, e.Known)
-	}
-	return fmt.Sprintf("topics %q and %q have the same id %#016x: rename one of them", e.Known, e.Other, e.ID)
-}
-
-// Is makes errors.Is(err, ErrTopicCollision) true.
-func (e *TopicCollisionError) Is(target error) bool { return target == ErrTopicCollision }
 
 // TopicID is the id of a topic name: FNV-1a, 64 bits, with a final mix so that
 // its low bits can choose a group. The same on every host, for ever. docs/protocol.md §3.8.
@@ -83,7 +60,7 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 	id := TopicID(name)
 	if t := s.topics.byID[id]; t != nil {
 		if t.Name != name {
-			return nil, &TopicCollisionError{ID: id, Known: t.Name, Other: name}
+			return nil, &events.TopicCollisionError{ID: id, Known: t.Name, Other: name}
 		}
 		return t, nil
 	}

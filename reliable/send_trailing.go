@@ -1,11 +1,15 @@
 package reliable
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
+)
 
 // Trailing is a member that asks for more than there is room for beside the data: its link, or its host,
 // takes less than is sent.
 type Trailing struct {
-	Hold
+	events.Hold
 	Received float64 // packets a second that it has
 	Sent     float64 // new packets a second
 }

@@ -1,5 +1,7 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // sendWindow says where the packets lie that can be repaired, and how far the stream has come.
 //
 //	trail ────────► sent ────────► next ──────► what writers have begun
@@ -35,18 +37,18 @@ func (w *sendWindow) span() uint64 { return uint64(len(w.index)) }
 // admits is how many packets from the next one on flow control, with sequences below limit
 // admitted and none below floor missed, and memory let in; if none, what keeps the next one
 // out. docs/protocol.md §8.1.
-func (w *sendWindow) admits(limit, floor uint64) (n uint64, why Reason) {
+func (w *sendWindow) admits(limit, floor uint64) (n uint64, why events.Reason) {
 	if floor < noLimit {
 		limit = min(limit, floor+w.span()) // that one would push out a packet that somebody still misses
 	}
 	unsent := w.sent + w.span() // or one that was not sent at all
 	switch {
 	case w.next >= limit:
-		return 0, ReasonFlow
+		return 0, events.ReasonFlow
 	case w.next >= unsent:
-		return 0, ReasonMemory
+		return 0, events.ReasonMemory
 	}
-	return min(limit, unsent) - w.next, ReasonNone
+	return min(limit, unsent) - w.next, events.ReasonNone
 }
 
 // room is how many packets flow control and the window admit, whose memory has room for so many.
@@ -115,14 +117,14 @@ func (s *Sender) GiveBack() []byte {
 // a subscriber misses the oldest packets, flow control holds the publisher up.
 func (s *Sender) Short(now Instant) {
 	if s.blocks.missed(s.win.sent, s.flow.floor) {
-		s.block(now, ReasonFlow)
+		s.block(now, events.ReasonFlow)
 		s.lookForStall(now)
 	}
 }
 
 // relieve notes that the oldest packets are not missed any more.
 func (s *Sender) relieve() {
-	if s.blocks.relieved(s.flow.floor) && s.blocked == ReasonFlow {
-		s.blocked = ReasonNone
+	if s.blocks.relieved(s.flow.floor) && s.blocked == events.ReasonFlow {
+		s.blocked = events.ReasonNone
 	}
 }

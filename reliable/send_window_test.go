@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -118,10 +119,10 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		s.Assign(now, w, true)
 		send()
 	}
-	if s.Blocked() != ReasonFlow {
+	if s.Blocked() != events.ReasonFlow {
 		t.Fatalf("without memory the publisher is blocked by %v", s.Blocked())
 	}
-	for end := now.Add(3 * time.Second); now < end && s.Blocked() == ReasonFlow; {
+	for end := now.Add(3 * time.Second); now < end && s.Blocked() == events.ReasonFlow; {
 		if h, ok := s.Holder(now); !ok || h.Receiver != 7 {
 			t.Fatalf("held up by %+v, %v, want 7", h, ok)
 		}
@@ -131,7 +132,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 	}
 	// Flow control holds nobody up as soon as the subscriber is released, before somebody
 	// asks for memory.
-	if len(s.TakeReleased()) != 1 || s.Blocked() != ReasonNone || !s.Grant(w) {
+	if len(s.TakeReleased()) != 1 || s.Blocked() != events.ReasonNone || !s.Grant(w) {
 		t.Errorf("the subscriber is waited for for ever: blocked by %v", s.Blocked())
 	}
 }
@@ -142,21 +143,21 @@ func TestSendWindowAdmits(t *testing.T) {
 		name                     string
 		next, sent, limit, floor uint64
 		n                        uint64
-		why                      Reason
+		why                      events.Reason
 		room                     uint64
 	}{
-		{"nobody is waited for", 100, 100, noLimit, noLimit, 16, ReasonNone, noLimit - 100},
-		{"the first packet", 0, 0, noLimit, 0, 16, ReasonNone, 16},
-		{"up to the limit", 100, 100, 101, 100, 1, ReasonNone, 1},
-		{"at the limit", 101, 101, 101, 101, 0, ReasonFlow, 0},
-		{"beyond it", 105, 105, 101, 101, 0, ReasonFlow, 0},
-		{"the oldest is lacked", 116, 116, noLimit, 100, 0, ReasonFlow, 0},
-		{"the oldest is not lacked any more", 116, 116, noLimit, 101, 1, ReasonNone, 1},
-		{"the limit lies in front of what is lacked", 110, 110, 113, 100, 3, ReasonNone, 3},
-		{"what is lacked lies in front of the limit", 110, 110, 130, 100, 6, ReasonNone, 6},
-		{"a window of packets is not sent", 116, 100, noLimit, noLimit, 0, ReasonMemory, noLimit - 116},
-		{"nearly a window", 115, 100, noLimit, noLimit, 1, ReasonNone, noLimit - 115},
-		{"neither flow control nor memory", 116, 100, 116, 110, 0, ReasonFlow, 0},
+		{"nobody is waited for", 100, 100, noLimit, noLimit, 16, events.ReasonNone, noLimit - 100},
+		{"the first packet", 0, 0, noLimit, 0, 16, events.ReasonNone, 16},
+		{"up to the limit", 100, 100, 101, 100, 1, events.ReasonNone, 1},
+		{"at the limit", 101, 101, 101, 101, 0, events.ReasonFlow, 0},
+		{"beyond it", 105, 105, 101, 101, 0, events.ReasonFlow, 0},
+		{"the oldest is lacked", 116, 116, noLimit, 100, 0, events.ReasonFlow, 0},
+		{"the oldest is not lacked any more", 116, 116, noLimit, 101, 1, events.ReasonNone, 1},
+		{"the limit lies in front of what is lacked", 110, 110, 113, 100, 3, events.ReasonNone, 3},
+		{"what is lacked lies in front of the limit", 110, 110, 130, 100, 6, events.ReasonNone, 6},
+		{"a window of packets is not sent", 116, 100, noLimit, noLimit, 0, events.ReasonMemory, noLimit - 116},
+		{"nearly a window", 115, 100, noLimit, noLimit, 1, events.ReasonNone, noLimit - 115},
+		{"neither flow control nor memory", 116, 100, 116, 110, 0, events.ReasonFlow, 0},
 	} {
 		var w sendWindow
 		w.grow(16)
@@ -192,7 +193,7 @@ func TestWindowOfShortPackets(t *testing.T) {
 			x, taken := b.topic("x"), 0
 			s.Grant(b.w)
 			for ; taken < window-20; taken++ {
-				if !b.w.Append(x, make([]byte, 100)) || s.Assign(now, b.w, true) != ReasonNone {
+				if !b.w.Append(x, make([]byte, 100)) || s.Assign(now, b.w, true) != events.ReasonNone {
 					break
 				}
 				b.next()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -315,11 +316,11 @@ func TestWritersDoNotMixFragments(t *testing.T) {
 	b.w.AppendFragment(x, make([]byte, 2000), 0)
 	b.s.Assign(b.now, b.w, false)
 	other.Append(x, []byte("hello"))
-	if r := b.s.Assign(b.now, other, true); r != ReasonOther {
+	if r := b.s.Assign(b.now, other, true); r != events.ReasonOther {
 		t.Fatalf("Assign in the middle of another's message: %v", r)
 	}
 	b.s.Abandon(b.w)
-	if r := b.s.Assign(b.now, other, true); r != ReasonNone {
+	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
 		t.Fatalf("Assign after Abandon: %v", r)
 	}
 	rd := NewReader(0, 1<<20)
@@ -355,8 +356,8 @@ func TestTopicNames(t *testing.T) {
 	}
 	one := b.topic(name)
 	_, err := b.s.Topic(twin)
-	var c *TopicCollisionError
-	if !errors.Is(err, ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != one.ID {
+	var c *events.TopicCollisionError
+	if !errors.Is(err, events.ErrTopicCollision) || !errors.As(err, &c) || c.Known != name || c.Other != twin || c.ID != one.ID {
 		t.Errorf("collision: %v", err)
 	}
 	// The ids are part of the protocol: they may never change.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Sender is the publisher's side of one stream. It is not safe for concurrent
@@ -18,8 +19,8 @@ type Sender struct {
 	blocks sendBlocks
 	win    sendWindow
 
-	midMessage *Writer // has assigned some, but not all fragments of a message
-	blocked    Reason  // why the last Assign stopped
+	midMessage *Writer       // has assigned some, but not all fragments of a message
+	blocked    events.Reason // why the last Assign stopped
 
 	out       outbox
 	flow      flowState
@@ -178,7 +179,7 @@ func (s *Sender) Deadline() Instant {
 	if s.freeStage() != nil {
 		d = min(s.heartbeat.due, s.repairs.deadline(s), s.announcesAt(), s.requests.due)
 	}
-	if s.blocked == ReasonRate && !s.end.begun { // behind the end nothing goes any more
+	if s.blocked == events.ReasonRate && !s.end.begun { // behind the end nothing goes any more
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
 	}
 	return d

@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
 // assign tries to assign n more packets and returns how many were.
-func (b *bench) assign(n int) (assigned int, r Reason) {
+func (b *bench) assign(n int) (assigned int, r events.Reason) {
 	t := b.topic("a.b")
 	lead := b.s.Lead()
 	for range n {
 		if !b.w.Pending() {
 			if !b.s.Grant(b.w) {
-				return int(b.s.Lead() - lead), ReasonMemory
+				return int(b.s.Lead() - lead), events.ReasonMemory
 			}
 			b.w.Append(t, make([]byte, 100))
 		}
-		if r = b.s.Assign(b.now, b.w, true); r != ReasonNone {
+		if r = b.s.Assign(b.now, b.w, true); r != events.ReasonNone {
 			break
 		}
 	}
@@ -32,16 +33,16 @@ func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 10, 0)
 	b.status(2, 0, 5, 0)
-	if n, r := b.assign(20); n != 5 || r != ReasonFlow {
+	if n, r := b.assign(20); n != 5 || r != events.ReasonFlow {
 		t.Fatalf("assigned %d (%v), want 5", n, r)
 	}
 	b.next()
 	b.status(2, 5, 12, 0)
-	if n, r := b.assign(20); n != 5 || r != ReasonFlow {
+	if n, r := b.assign(20); n != 5 || r != events.ReasonFlow {
 		t.Fatalf("assigned %d more (%v), want 5: the other takes up to 10", n, r)
 	}
 	b.status(1, 10, 100, wire.FlagLeaving)
-	if n, r := b.assign(20); n != 2 || r != ReasonFlow {
+	if n, r := b.assign(20); n != 2 || r != events.ReasonFlow {
 		t.Fatalf("assigned %d more (%v), want 2 after the first has left", n, r)
 	}
 	b.next()
@@ -61,7 +62,7 @@ func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 	b.assign(4)
 	b.next()
 	b.status(1, 2, 1000, 0)
-	if n, r := b.assign(100); n != 14 || r != ReasonFlow {
+	if n, r := b.assign(100); n != 14 || r != events.ReasonFlow {
 		t.Fatalf("assigned %d (%v), want 14: 2 to 17 fill the window of 16", n, r)
 	}
 	b.next()
@@ -115,7 +116,7 @@ func TestRateLimit(t *testing.T) {
 		for _, p := range of(wire.TypeData, b.next()) {
 			bytes += len(p.b)
 		}
-		if r == ReasonRate {
+		if r == events.ReasonRate {
 			d := b.s.Deadline()
 			if d <= b.now {
 				t.Fatalf("limited at %v, deadline %v", b.now, d)
@@ -141,7 +142,7 @@ func TestMemoryWaitsForTheTransport(t *testing.T) {
 		b.s.Sent(b.now, tr.Count, 0) // nothing is released
 		taken += tr.Count
 	}
-	if _, r := b.assign(1); r != ReasonMemory {
+	if _, r := b.assign(1); r != events.ReasonMemory {
 		t.Errorf("after %d packets: %v", taken, r)
 	}
 	b.s.Completed(uint64(taken))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -93,7 +94,7 @@ func TestStateReader(t *testing.T) {
 		"none": {[]Event{end(StateOverrun, a), message(3, "new")},
 			[]string{"a: " + StateOverrun.String(), "a#3 new"}},
 		"overtaken": {[]Event{
-			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, records[:7])), {Kind: EventGap, Count: 3, Cause: CauseSlowConsumer}, end(StateWhole, a),
+			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, records[:7])), {Kind: EventGap, Count: 3, Cause: events.CauseSlowConsumer}, end(StateWhole, a),
 		}, []string{`a@5 "one"`, "a: " + StateUnread.String(), "b: " + StateUnread.String()}},
 		"later, for others": {[]Event{
 			end(StateNotKept), message(0, "x"), {Kind: EventPacket, Packet: append(make([]byte, wire.DataHeaderLen), stateRuns{}.run(a, 1, wire.StateFirst|wire.StateLast, 1, records)...)}, message(1, "y"),
@@ -207,7 +208,7 @@ func TestStateEndWaits(t *testing.T) {
 		t.Fatal("there is no room")
 	}
 	for range 3 {
-		if now++; x.End(now) || !x.Open() || !x.Pending() || s.Blocked() != ReasonFlow {
+		if now++; x.End(now) || !x.Open() || !x.Pending() || s.Blocked() != events.ReasonFlow {
 			t.Fatalf("the round is over while a subscriber takes no more: open %v, pending %v, blocked by %v", x.Open(), x.Pending(), s.Blocked())
 		}
 	}

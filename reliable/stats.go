@@ -1,5 +1,7 @@
 package reliable
 
+import "github.com/fanfaremq/fanfare/pubsub/events"
+
 // SenderStats counts what a Sender did since it was made. It is one long list, and so is
 // ReceiverStats: each field is a figure of its own, which metrics export under its name.
 type SenderStats struct {
@@ -143,20 +145,20 @@ func (r *Receiver) AnyMissing() bool {
 	return false
 }
 
-func (s *ReceiverStats) lose(n uint64, cause Cause) {
+func (s *ReceiverStats) lose(n uint64, cause events.Cause) {
 	s.Lost += n
 	switch cause {
-	case CauseGone:
+	case events.CauseGone:
 		s.LostGone += n
-	case CauseDeadline:
+	case events.CauseDeadline:
 		s.LostDeadline += n
-	case CauseOverrun:
+	case events.CauseOverrun:
 		s.LostOverrun += n
-	case CauseReleased:
+	case events.CauseReleased:
 		s.LostReleased += n
-	case CauseUnreadable:
+	case events.CauseUnreadable:
 		s.LostUnreadable += n
-	case CausePublisherLost, CauseRestart:
+	case events.CausePublisherLost, events.CauseRestart:
 		s.LostEnd += n
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"gocloud.dev/pubsub/drivertest"
 
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // The Go CDK's own suite. It skips TestNack: there is no redelivery.
@@ -76,9 +77,9 @@ func (asTest) SubscriptionCheck(s *pubsub.Subscription) error {
 }
 
 func (asTest) TopicErrorCheck(t *pubsub.Topic, err error) error {
-	var flow *fanfare.FlowError
+	var flow *events.FlowError
 	if t.ErrorAs(err, &flow) {
-		return errors.New("a *pubsub.FlowError where there is no bus")
+		return errors.New("a *events.FlowError where there is no bus")
 	}
 	return nil
 }

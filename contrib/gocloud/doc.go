@@ -57,8 +57,8 @@
 //   - Topic: *pubsub.Publisher
 //   - Subscription: *pubsub.Subscription
 //   - Message: pubsub.Message, of a received one, without its data
-//   - Error: *pubsub.FlowError, *pubsub.GapError, *pubsub.StateError, *pubsub.EvictedError,
-//     *pubsub.TopicError, *pubsub.TopicCollisionError, *pubsub.PublisherRefusedError,
+//   - Error: *events.FlowError, *pubsub.GapError, *pubsub.StateError, *events.EvictedError,
+//     *pubsub.TopicError, *events.TopicCollisionError, *events.PublisherRefusedError,
 //     *events.ConfigMismatchError, *pubsub.URLError
 //
 // all of them of Fanfare's packages pubsub and pubsub/events.

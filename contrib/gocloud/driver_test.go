@@ -16,6 +16,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/contrib/envelope"
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // pair opens a topic and a subscription, which t's end shuts down.
@@ -294,7 +295,7 @@ func TestErrorCodes(t *testing.T) {
 		net.ErrClosed:                gcerrors.FailedPrecondition,
 		context.Canceled:             gcerrors.Canceled,
 		&fanfare.TopicError{}:        gcerrors.InvalidArgument,
-		&fanfare.EvictedError{}:      gcerrors.ResourceExhausted,
+		&events.EvictedError{}:       gcerrors.ResourceExhausted,
 		errors.New("something else"): gcerrors.Unknown,
 	} {
 		if got := errorCode(fmt.Errorf("wrapped: %w", err)); got != code {
@@ -322,7 +323,7 @@ func TestHeldUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for !slices.ContainsFunc(pub.Stats().Publications, func(s fanfare.PublicationStats) bool { return s.Blocked == fanfare.ReasonFlow }) {
+		for !slices.ContainsFunc(pub.Stats().Publications, func(s fanfare.PublicationStats) bool { return s.Blocked == events.ReasonFlow }) {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
@@ -333,7 +334,7 @@ func TestHeldUp(t *testing.T) {
 	if !errors.Is(err, context.Canceled) && gcerrors.Code(err) != gcerrors.Canceled {
 		t.Errorf("Send: %v", err)
 	}
-	var flow *fanfare.FlowError
+	var flow *events.FlowError
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := topic.Shutdown(ctx); !topic.ErrorAs(err, &flow) || flow.Name != "sleeper" {

@@ -33,9 +33,9 @@ func errorCode(err error) gcerrors.ErrorCode {
 		{envelope.ErrNoEnvelope, gcerrors.InvalidArgument},
 		{envelope.ErrMalformed, gcerrors.InvalidArgument},
 		{errMetadata, gcerrors.InvalidArgument},
-		{fanfare.ErrEvicted, gcerrors.ResourceExhausted},
-		{fanfare.ErrPublisherRefused, gcerrors.ResourceExhausted},
-		{fanfare.ErrTopicCollision, gcerrors.FailedPrecondition},
+		{events.ErrEvicted, gcerrors.ResourceExhausted},
+		{events.ErrPublisherRefused, gcerrors.ResourceExhausted},
+		{events.ErrTopicCollision, gcerrors.FailedPrecondition},
 		{fanfare.ErrNoState, gcerrors.FailedPrecondition},
 	} {
 		if errors.Is(err, c.err) {
@@ -48,8 +48,8 @@ func errorCode(err error) gcerrors.ErrorCode {
 // errorAs is errors.As for the errors of Fanfare that say more.
 func errorAs(err error, i any) bool {
 	switch i.(type) {
-	case **fanfare.FlowError, **fanfare.GapError, **fanfare.StateError, **fanfare.EvictedError, **fanfare.TopicError,
-		**fanfare.TopicCollisionError, **fanfare.PublisherRefusedError, **events.ConfigMismatchError, **fanfare.URLError,
+	case **events.FlowError, **fanfare.GapError, **fanfare.StateError, **events.EvictedError, **fanfare.TopicError,
+		**events.TopicCollisionError, **events.PublisherRefusedError, **events.ConfigMismatchError, **fanfare.URLError,
 		**MessageError:
 		return errors.As(err, i)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/contrib/envelope"
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // SubscriptionOptions hold what may be configured of a subscription. The zero value is
@@ -148,7 +149,7 @@ func (s *subscription) ReceiveBatch(ctx context.Context, most int) ([]*driver.Me
 func final(err error) bool {
 	var event *fanfare.PublisherEvent
 	return !errors.Is(err, fanfare.ErrGap) && !errors.Is(err, fanfare.ErrNoState) &&
-		!errors.Is(err, fanfare.ErrTopicCollision) && !errors.Is(err, fanfare.ErrPublisherRefused) && !errors.As(err, &event)
+		!errors.Is(err, events.ErrTopicCollision) && !errors.Is(err, events.ErrPublisherRefused) && !errors.As(err, &event)
 }
 
 // messages makes the Go CDK's messages of a batch, as far as OnError lets it. They own

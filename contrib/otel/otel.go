@@ -32,7 +32,7 @@ const (
 	Epoch     = attribute.Key("fanfare.publisher.epoch")
 	First     = attribute.Key("fanfare.sequence") // of the first packet
 	Packets   = attribute.Key("fanfare.packets")  // how many
-	Cause     = attribute.Key("fanfare.cause")    // label of a pubsub.Cause
+	Cause     = attribute.Key("fanfare.cause")    // label of a events.Cause
 )
 
 // Trace returns what makes spans with a tracer of provider. It is called by the bus's own

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/contrib/otel"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // A bus with losses has a span for each repair, with when it began and whose packet it was.
@@ -66,7 +67,7 @@ func TestRepairs(t *testing.T) {
 // What is lost for good is an error, with its cause.
 func TestLoss(t *testing.T) {
 	var spans tracetest.SpanRecorder
-	otel.Trace(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(&spans))).Lost(pubsub.TraceLoss{Group: "g", First: 7, Packets: 3, Cause: pubsub.CauseDeadline})
+	otel.Trace(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(&spans))).Lost(pubsub.TraceLoss{Group: "g", First: 7, Packets: 3, Cause: events.CauseDeadline})
 	s := spans.Ended()[0]
 	if s.Name() != "fanfare loss" || s.Status().Code != codes.Error || value(s, otel.Cause) != "deadline" || value(s, otel.First) != "7" || value(s, otel.Packets) != "3" {
 		t.Errorf("%s %v %v", s.Name(), s.Status(), s.Attributes())

@@ -329,14 +329,14 @@ func TestHeldUp(t *testing.T) {
 		}
 	}()
 	for blocked := false; !blocked; {
-		blocked = slices.ContainsFunc(pubBus.Stats().Publications, func(s pubsub.PublicationStats) bool { return s.Blocked == pubsub.ReasonFlow })
+		blocked = slices.ContainsFunc(pubBus.Stats().Publications, func(s pubsub.PublicationStats) bool { return s.Blocked == events.ReasonFlow })
 		time.Sleep(time.Millisecond)
 	}
 	closed := held.Close()
 	if err := <-ended; !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "of 2") {
 		t.Errorf("Publish behind Close: %v", err)
 	}
-	var flow *pubsub.FlowError
+	var flow *events.FlowError
 	if !errors.As(closed, &flow) || flow.Name != "sleeper" || !strings.Contains(closed.Error(), `"x"`) {
 		t.Errorf("Close: %v", closed)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // feed moves messages from one subscription into its channel. All of it belongs to the
@@ -49,7 +50,7 @@ func (f *feed) run(ctx context.Context) {
 func final(err error) bool {
 	var event *pubsub.PublisherEvent
 	return !errors.Is(err, pubsub.ErrGap) && !errors.Is(err, pubsub.ErrNoState) &&
-		!errors.Is(err, pubsub.ErrTopicCollision) && !errors.Is(err, pubsub.ErrPublisherRefused) && !errors.As(err, &event)
+		!errors.Is(err, events.ErrTopicCollision) && !errors.Is(err, events.ErrPublisherRefused) && !errors.As(err, &event)
 }
 
 // tell logs what stands in place of a message, and asks OnError whether to go on.

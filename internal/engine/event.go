@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
-)
+import "github.com/fanfaremq/fanfare/pubsub/events"
 
 func (l *Loop) event(e events.Event) {
 	l.counters.events[e.Kind].Add(1)
@@ -19,11 +16,11 @@ func (l *Loop) event(e events.Event) {
 	l.cfg.Events(e)
 }
 
-func streamEvent(cause reliable.Cause) events.Kind {
+func streamEvent(cause events.Cause) events.Kind {
 	switch cause {
-	case reliable.CausePublisherLost:
+	case events.CausePublisherLost:
 		return events.PublisherLost
-	case reliable.CauseRestart:
+	case events.CauseRestart:
 		return events.PublisherRestarted
 	}
 	return events.PublisherEnded

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -27,7 +28,7 @@ func (n *lossNotes) allow(now reliable.Instant, count uint64) (lines, packets ui
 }
 
 // lossOf logs packets that are lost for good.
-func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cause reliable.Cause) {
+func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cause events.Cause) {
 	lines, packets, ok := j.losing.allow(j.clock.now(), count)
 	if !ok {
 		return

@@ -21,7 +21,7 @@ type instance struct{ publisher, epoch uint64 }
 type presence struct {
 	groups int // in which it is up
 	up     bool
-	cause  reliable.Cause // of being down
+	cause  events.Cause // of being down
 }
 
 // came notes that a publisher is up in one more group. It reports whether the log has
@@ -44,7 +44,7 @@ func (p *presences) came(publisher, epoch uint64) (say bool) {
 
 // went notes that a publisher is down in one of its groups. It reports whether the log
 // has not said so, for that cause.
-func (p *presences) went(publisher, epoch uint64, cause reliable.Cause) (say bool) {
+func (p *presences) went(publisher, epoch uint64, cause events.Cause) (say bool) {
 	key := instance{publisher, epoch}
 	x := p.of[key]
 	if x == nil {
@@ -107,14 +107,14 @@ func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 }
 
 // publisherWent logs that a publisher is down: a loss is a warning.
-func (j *journal) publisherWent(g *group, st *reliable.Stream, cause reliable.Cause) {
+func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Cause) {
 	args := publisherArgs(g, st)
 	switch say := j.presences.went(st.Publisher, st.Epoch, cause); {
 	case !say:
 		logline.PublisherDownToo.Log(j.log, append(args, "cause", cause)...)
-	case cause == reliable.CausePublisherLost:
+	case cause == events.CausePublisherLost:
 		j.say(&logline.PublisherLost, args...)
-	case cause == reliable.CauseNone:
+	case cause == events.CauseNone:
 		j.say(&logline.PublisherEnded, args...)
 	default:
 		j.say(&logline.PublisherDown, append(args, "cause", cause)...)

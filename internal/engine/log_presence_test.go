@@ -10,11 +10,11 @@ import (
 
 // What the log says of publishers with several groups.
 func TestPresences(t *testing.T) {
-	const lost, ended = reliable.CausePublisherLost, reliable.CauseNone
+	const lost, ended = events.CausePublisherLost, events.CauseNone
 	type step struct {
 		up    bool
 		epoch uint64
-		cause reliable.Cause
+		cause events.Cause
 		say   bool
 	}
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestPresences(t *testing.T) {
 		{"lost and back in one of two", []step{{true, 1, 0, true}, {true, 1, 0, false}, {false, 1, lost, true}, {true, 1, 0, true}, {false, 1, ended, true}, {false, 1, ended, false}}},
 		{"lost in one, ended in the other", []step{{true, 1, 0, true}, {true, 1, 0, false}, {false, 1, lost, true}, {false, 1, ended, true}}},
 		{"restarted", []step{{true, 1, 0, true}, {true, 1, 0, false}, {true, 2, 0, true}, {false, 1, lost, true}, {true, 2, 0, false}, {false, 1, lost, false}}},
-		{"down a second time", []step{{true, 1, 0, true}, {false, 1, lost, true}, {false, 1, reliable.CauseRestart, false}, {true, 2, 0, true}}},
+		{"down a second time", []step{{true, 1, 0, true}, {false, 1, lost, true}, {false, 1, events.CauseRestart, false}, {true, 2, 0, true}}},
 	} {
 		var p presences
 		for i, s := range c.steps {

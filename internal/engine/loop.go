@@ -71,7 +71,7 @@ type Config struct {
 	// Losses gets what is lost, of a cause as CauseLabel calls it, and Sample all counters
 	// every few seconds that there is anything to do. Either may be nil.
 	Losses     *lossrecord.Record
-	CauseLabel func(reliable.Cause) string
+	CauseLabel func(events.Cause) string
 	Sample     func(*Stats) []Dropped
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -30,7 +31,7 @@ func TestBlockedLoopSleeps(t *testing.T) {
 				p.mu.Lock()
 				blocked := p.s.Blocked()
 				p.mu.Unlock()
-				if blocked == reliable.ReasonRate {
+				if blocked == events.ReasonRate {
 					return
 				}
 			}

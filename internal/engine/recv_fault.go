@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that do not keep the rules of the protocol (reliable.Fault).
+// Publishers that do not keep the rules of the protocol (events.Fault).
 
 // faultNotes decides which faults of a group's publishers the log and the bus are told
 // of: several subscriptions find the same ones. Loop only.
@@ -15,18 +15,19 @@ type faultNotes struct {
 }
 
 type faultKey struct {
-	publisher, epoch uint64
-	fault            reliable.Fault
-	topic            string // of FaultTopic
+	publisher events.PublisherID
+	epoch     uint64
+	fault     events.Fault
+	topic     string // of FaultTopic
 }
 
 // faultsKept bounds what strangers can make us remember. Beyond it some are told again.
 const faultsKept = 1024
 
 // tell reports whether err says more than was told before.
-func (f *faultNotes) tell(err *reliable.FaultError) bool {
+func (f *faultNotes) tell(err *events.FaultError) bool {
 	key := faultKey{err.Publisher, err.Epoch, err.Fault, ""}
-	if err.Fault == reliable.FaultTopic {
+	if err.Fault == events.FaultTopic {
 		key.topic = err.Topic
 	}
 	if err.Count <= f.told[key] {
@@ -41,7 +42,7 @@ func (f *faultNotes) tell(err *reliable.FaultError) bool {
 
 // malformed tells of a packet that does not parse. All who read the stream may miss what
 // was in it.
-func (g *group) malformed(st *reliable.Stream, err *reliable.FaultError) {
+func (g *group) malformed(st *reliable.Stream, err *events.FaultError) {
 	if !g.wanting() {
 		return
 	}
@@ -53,12 +54,12 @@ func (g *group) malformed(st *reliable.Stream, err *reliable.FaultError) {
 }
 
 // faulted tells the log and the bus of a fault.
-func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) events.Event {
+func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Event {
 	e := g.event(events.PublisherFault, st)
 	e.Err = err
 	if g.faults.tell(err) {
 		line := &logline.PublisherFault
-		if err.Fault == reliable.FaultTopic {
+		if err.Fault == events.FaultTopic {
 			line = &logline.TopicRefused
 		}
 		g.l.say(line, "publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address)
@@ -69,8 +70,8 @@ func (g *group) faulted(st *reliable.Stream, err *reliable.FaultError) events.Ev
 
 // tellFaults makes the reader for handlers tell of faults.
 func (g *group) tellFaults(st *reliable.Stream, rd *reliable.Reader) {
-	rd.TellFaults(func(err *reliable.FaultError) {
-		err.Publisher, err.Epoch = st.Publisher, st.Epoch
+	rd.TellFaults(func(err *events.FaultError) {
+		err.Publisher, err.Epoch = events.PublisherID(st.Publisher), st.Epoch
 		g.announce(g.faulted(st, err))
 	})
 }
@@ -78,8 +79,8 @@ func (g *group) tellFaults(st *reliable.Stream, rd *reliable.Reader) {
 // tellFaults makes the feed's reader tell of faults: the subscription at once, the log
 // and the bus soon.
 func (f *feed) tellFaults(s *Subscription) {
-	f.rd.TellFaults(func(err *reliable.FaultError) {
-		err.Publisher, err.Epoch = f.st.Publisher, f.st.Epoch
+	f.rd.TellFaults(func(err *events.FaultError) {
+		err.Publisher, err.Epoch = events.PublisherID(f.st.Publisher), f.st.Epoch
 		e := f.event(events.PublisherFault)
 		e.Err = err
 		s.notify(*e)

@@ -47,10 +47,10 @@ type feed struct {
 
 // notices are what a feed delivers beside what its reader has. The reader's own.
 type notices struct {
-	starting   *events.Event                   // first
-	collisions []*reliable.TopicCollisionError // once the feed is in use: next
-	ending     *events.Event                   // when the reader is through
-	lost       bool                            // that the publisher is lost was told
+	starting   *events.Event                 // first
+	collisions []*events.TopicCollisionError // once the feed is in use: next
+	ending     *events.Event                 // when the reader is through
+	lost       bool                          // that the publisher is lost was told
 }
 
 // follow gives the subscription a feed of a stream. Loop only.
@@ -177,7 +177,7 @@ func (s *Subscription) giveUp(g *group) {
 // take feeds an item to the stream's reader.
 func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if n := it.Skipped; n > 0 {
-		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), reliable.CauseSlowConsumer) // some may have been gaps of many packets
+		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), events.CauseSlowConsumer) // some may have been gaps of many packets
 		s.l.counters.slowLost.Add(n)
 		st := f.st
 		s.l.post(st.WantTotals)
@@ -207,7 +207,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	}
 	f.rd.Take(e)
 	f.finished = f.finished || e.Kind == reliable.EventEnd
-	if cause, down := publisherDown(e); down && (!f.finished || cause == reliable.CauseNone || !f.lost) {
+	if cause, down := publisherDown(e); down && (!f.finished || cause == events.CauseNone || !f.lost) {
 		f.lost = true
 		f.ending = f.event(streamEvent(cause))
 		f.ending.Topics = e.Announced
@@ -215,14 +215,14 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 }
 
 // publisherDown is what an event says of its publisher's end, if it does.
-func publisherDown(e *reliable.Event) (cause reliable.Cause, down bool) {
+func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 	switch e.Kind {
 	case reliable.EventTotal:
-		return e.Total.Lost, e.Total.Lost != reliable.CauseNone
+		return e.Total.Lost, e.Total.Lost != events.CauseNone
 	case reliable.EventEnd:
 		return e.Cause, true
 	}
-	return reliable.CauseNone, false
+	return events.CauseNone, false
 }
 
 func (f *feed) event(kind events.Kind) *events.Event {

@@ -126,7 +126,7 @@ func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err e
 		g.topics[id] = t
 	}
 	if t.name != name {
-		return false, &reliable.TopicCollisionError{ID: id, Known: t.name, Other: name}
+		return false, &events.TopicCollisionError{ID: id, Known: t.name, Other: name}
 	}
 	if !t.users.Add(s) {
 		return false, nil
@@ -302,7 +302,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 
 // StreamDown implements reliable.Sink. Those who follow the stream learn of it in its
 // order, from its output.
-func (g *group) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+func (g *group) StreamDown(st *reliable.Stream, cause events.Cause) {
 	outputOf(st).held = nil
 	g.l.inbox.legs.forget(st)
 	if g.suppressed || !g.alone(st) {
@@ -344,7 +344,7 @@ func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 }
 
 // down is the event that a publisher has ended or was lost, as subscriptions are told.
-func (g *group) down(cause reliable.Cause, st *reliable.Stream) events.Event {
+func (g *group) down(cause events.Cause, st *reliable.Stream) events.Event {
 	e := g.event(streamEvent(cause), st)
 	e.Topics = st.Announced()
 	return e

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -102,8 +103,8 @@ func (p *inPlace) goOn() {
 }
 
 // down tells handlers that want to know of publishers what became of theirs.
-func (p *inPlace) down(cause reliable.Cause) {
-	if cause != reliable.CauseNone && p.lost {
+func (p *inPlace) down(cause events.Cause) {
+	if cause != events.CauseNone && p.lost {
 		return // they know
 	}
 	p.lost = true
@@ -111,7 +112,7 @@ func (p *inPlace) down(cause reliable.Cause) {
 }
 
 // collision tells the handlers of a topic that the publisher uses its id for another name.
-func (p *inPlace) collision(err *reliable.TopicCollisionError) {
+func (p *inPlace) collision(err *events.TopicCollisionError) {
 	if !p.rd.Wants(err.ID) {
 		return
 	}
@@ -121,7 +122,7 @@ func (p *inPlace) collision(err *reliable.TopicCollisionError) {
 }
 
 // unnamed tells the handlers of patterns that messages are lost, perhaps theirs.
-func (p *inPlace) unnamed(cause reliable.Cause) {
+func (p *inPlace) unnamed(cause events.Cause) {
 	d := Delivery{Item: reliable.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
 	for s := range p.g.handlers() {
 		if p.g.patterns.has(s) {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,21 +12,6 @@ import (
 
 // Subscriptions that fall behind by more than their policy allows: some go on with the
 // newest packet, others end. Neither holds its stream up.
-
-// EvictedError says that a subscription was ended because it fell too far behind.
-type EvictedError struct {
-	Publisher, Epoch uint64 // behind which it was
-	Name             string // the publisher's
-	Group            string // address
-	Behind           uint64 // packets
-	Allowed          uint64 // packets
-	For              time.Duration
-}
-
-func (e *EvictedError) Error() string {
-	return fmt.Sprintf("evicted: it has been behind for %v and is now %d packets behind publisher %s, more than the %d allowed",
-		e.For.Round(time.Millisecond), e.Behind, events.Who(e.Publisher, e.Name, ""), e.Allowed)
-}
 
 // catchUp goes on with the newest packet, if the feed is too far behind. The reader's own.
 func (f *feed) catchUp() {
@@ -50,8 +34,8 @@ func (f *feed) evict(now reliable.Instant) {
 	if s.suppressed.Load() || s.policy.Act(lag, f.bound, f.c.Overtaken()) != slow.End {
 		return
 	}
-	err := &EvictedError{
-		Publisher: f.st.Publisher, Epoch: f.st.Epoch, Name: f.st.Origin().Name, Group: f.g.address,
+	err := &events.EvictedError{
+		Publisher: events.PublisherID(f.st.Publisher), Epoch: f.st.Epoch, PublisherName: f.st.Origin().Name, Group: f.g.address,
 		Behind: uint64(lag), Allowed: uint64(f.bound), For: d,
 	}
 	logline.SubscriptionEvicted.Log(s.l.log,

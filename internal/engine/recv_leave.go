@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -62,6 +63,6 @@ func (g *group) leave() {
 
 // publisherLeft notes that a publisher is not followed any more in one of its groups.
 func (j *journal) publisherLeft(g *group, st *reliable.Stream) {
-	j.presences.went(st.Publisher, st.Epoch, reliable.CauseNone)
+	j.presences.went(st.Publisher, st.Epoch, events.CauseNone)
 	logline.PublisherLeft.Log(j.log, publisherArgs(g, st)...)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
@@ -184,7 +185,7 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		binary.LittleEndian.PutUint64(m, i)
 		m[99] = byte(i)
 		err := p.Publish(ctx, topic, m, false)
-		if errors.As(err, new(*BackPressureError)) {
+		if errors.As(err, new(*events.BackPressureError)) {
 			goOn()
 			err = p.Publish(ctx, topic, m, true)
 		}

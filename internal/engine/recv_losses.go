@@ -3,24 +3,25 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // losses counts the gaps that were delivered to users, by cause. Any goroutine may
 // write and read it: gaps are rare.
-type losses [reliable.NumCauses]struct{ gaps, messages atomic.Uint64 }
+type losses [events.NumCauses]struct{ gaps, messages atomic.Uint64 }
 
 // count notes a gap that is being delivered. One of unknown size counts as a gap
 // without messages.
 func (x *losses) count(it *reliable.Item) {
-	c := min(it.Cause, reliable.NumCauses-1)
+	c := min(it.Cause, events.NumCauses-1)
 	x[c].gaps.Add(1)
 	x[c].messages.Add(it.Lost)
 }
 
 // Losses is what was lost for one cause.
 type Losses struct {
-	Cause reliable.Cause
+	Cause events.Cause
 	// Gaps is how many gaps were delivered, Messages how many messages were lost in
 	// those whose size is known.
 	Gaps, Messages uint64
@@ -29,7 +30,7 @@ type Losses struct {
 // snapshot returns the counts of all causes.
 func (x *losses) snapshot() []Losses {
 	all := make([]Losses, 0, len(x)-1)
-	for c := reliable.CauseNone + 1; c < reliable.NumCauses; c++ {
+	for c := events.CauseNone + 1; c < events.NumCauses; c++ {
 		all = append(all, Losses{c, x[c].gaps.Load(), x[c].messages.Load()})
 	}
 	return all

@@ -98,7 +98,7 @@ func (o *output) note(e *reliable.Event) {
 		x.Err = err
 		g.l.event(x)
 	case reliable.EventUnnamed:
-		if e.Cause == reliable.CauseTooManyTopics {
+		if e.Cause == events.CauseTooManyTopics {
 			g.tellTooManyTopics(o.st)
 		}
 	case reliable.EventFault:

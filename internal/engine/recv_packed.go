@@ -21,7 +21,7 @@ func (f *feed) read(packet []byte) {
 	if wire.CodecOf(packet) != wire.CodecNone {
 		p, err := wire.Unpack(f.g.l.cfg.Receiver.Unpacker, f.plain, packet)
 		if err != nil { // the stream has unpacked it before
-			f.rd.Missed(f.seq+1, 1, reliable.CauseUnreadable)
+			f.rd.Missed(f.seq+1, 1, events.CauseUnreadable)
 			return
 		}
 		f.plain, packet = p, p
@@ -31,13 +31,13 @@ func (f *feed) read(packet []byte) {
 
 // unreadable tells that packets of a publisher are compressed with a dictionary that is not
 // here. All who read the stream have gaps.
-func (g *group) unreadable(st *reliable.Stream, err *reliable.UnreadableError) {
+func (g *group) unreadable(st *reliable.Stream, err *events.DictionaryError) {
 	if !g.wanting() {
 		return
 	}
 	e := g.event(events.DictionaryMissing, st)
 	e.Err = err
-	g.l.say(&logline.DictionaryMissing, "publisher", id(st.Publisher), "codec", err.Codec, "dictionary", err.Name(), "group", g.address)
+	g.l.say(&logline.DictionaryMissing, "publisher", id(st.Publisher), "codec", err.Codec, "dictionary", err.Dictionary, "group", g.address)
 	for _, s := range g.subs.List() {
 		s.notify(e)
 	}

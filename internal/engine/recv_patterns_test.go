@@ -11,6 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -100,7 +101,7 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan reliable.Cause, 2)
+	told := make(chan events.Cause, 2)
 	names := []TopicName{{Name: ">", Pattern: all}}
 	handler := handlerFuncs{other: func(d *Delivery) { told <- d.Cause }}
 	if _, err := l.Subscribe(names, policyBlock, From{}, false, handler); err != nil {
@@ -123,10 +124,10 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d Delivery
-		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != reliable.CauseTooManyTopics {
+		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != events.CauseTooManyTopics {
 			t.Errorf("read %+v, %v", d.Item, err)
 		}
-		if cause := <-told; cause != reliable.CauseTooManyTopics {
+		if cause := <-told; cause != events.CauseTooManyTopics {
 			t.Errorf("the handler is told of %q", cause)
 		}
 	}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -12,17 +11,6 @@ import (
 // Publishers that are not heard: subscriptions of the group are told once a publisher,
 // whether it has a topic of theirs or not, for nobody can know.
 
-// RefusedError says that nothing of a publisher is delivered.
-type RefusedError struct {
-	Publisher, Epoch uint64
-	Group            string // its address
-	Reason           reliable.Refusal
-}
-
-func (e *RefusedError) Error() string {
-	return fmt.Sprintf("publisher %s is not heard in group %s: %v", id(e.Publisher), e.Group, e.Reason)
-}
-
 // refusals remembers who was told of, so that it is told once. Loop only.
 type refusals struct {
 	told  map[uint64]*refusal // by publisher
@@ -30,7 +18,7 @@ type refusals struct {
 }
 
 type refusal struct {
-	err  *RefusedError
+	err  *events.PublisherRefusedError
 	last reliable.Instant // a packet of it came
 }
 
@@ -54,7 +42,7 @@ func (r *refusals) seen(now reliable.Instant, publisher uint64) bool {
 }
 
 // remember notes that a publisher is being told of.
-func (r *refusals) remember(now reliable.Instant, err *RefusedError) {
+func (r *refusals) remember(now reliable.Instant, err *events.PublisherRefusedError) {
 	if r.told == nil {
 		r.told = make(map[uint64]*refusal)
 	}
@@ -62,8 +50,9 @@ func (r *refusals) remember(now reliable.Instant, err *RefusedError) {
 		delete(r.told, r.order[0])
 		r.order = append(r.order[:0], r.order[1:]...)
 	}
-	r.told[err.Publisher] = &refusal{err, now}
-	r.order = append(r.order, err.Publisher)
+	publisher := uint64(err.Publisher)
+	r.told[publisher] = &refusal{err, now}
+	r.order = append(r.order, publisher)
 }
 
 // heard forgets a publisher that is followed now.
@@ -81,7 +70,7 @@ func (r *refusals) heard(publisher uint64) {
 }
 
 // Refused implements reliable.Sink.
-func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why reliable.Refusal) {
+func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why events.Refusal) {
 	if g.suppressed || !g.wanting() || g.refused.seen(now, publisher) {
 		return
 	}
@@ -89,7 +78,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why relia
 	if !ok {
 		return // with another packet of it, later
 	}
-	err := &RefusedError{Publisher: publisher, Epoch: epoch, Group: g.address, Reason: why}
+	err := &events.PublisherRefusedError{Publisher: events.PublisherID(publisher), Epoch: epoch, Group: g.address, Reason: why}
 	g.refused.remember(now, err)
 	logline.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
 	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(publisher), Epoch: epoch, Err: err})
@@ -112,7 +101,7 @@ func (g *group) recallRefused(s *Subscription) {
 }
 
 // refused tells the subscription of a publisher that is not heard. Loop only.
-func (s *Subscription) refused(err *RefusedError) {
+func (s *Subscription) refused(err *events.PublisherRefusedError) {
 	if s.handler != nil {
 		s.other(&Delivery{Err: err})
 		return

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -16,7 +17,7 @@ func TestRefusals(t *testing.T) {
 		if r.seen(now, p) {
 			t.Fatalf("publisher %d was told before", p)
 		}
-		r.remember(now, &RefusedError{Publisher: p})
+		r.remember(now, &events.PublisherRefusedError{Publisher: events.PublisherID(p)})
 		if !r.seen(now, p) || len(r.told) > maxRefusals || len(r.told) != len(r.order) {
 			t.Fatalf("after %d: %d told, %d in order", p, len(r.told), len(r.order))
 		}
@@ -41,7 +42,7 @@ func TestForgedPublishersRefused(t *testing.T) {
 	l.do(func() {
 		now := l.now()
 		for p := range uint64(10_000) {
-			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), p, 1, reliable.RefusedMemory)
+			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), p, 1, events.RefusedMemory)
 		}
 	})
 	s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -152,7 +153,7 @@ func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages
 	if !first {
 		return
 	}
-	e := g.faulted(st, &reliable.FaultError{Publisher: st.Publisher, Epoch: st.Epoch, Topic: topic, Fault: reliable.FaultTopic, Count: 1})
+	e := g.faulted(st, &events.FaultError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch, Topic: topic, Fault: events.FaultTopic, Count: 1})
 	for _, s := range by.List() {
 		if s.handler == nil {
 			s.notify(e)

@@ -31,14 +31,14 @@ type Delivery struct {
 	reliable.Item
 	From  *reliable.Origin // of messages and gaps
 	Event *events.Event    // nil for messages and gaps
-	Err   error            // a *reliable.TopicCollisionError, *RefusedError or *UnheardError; otherwise nil
+	Err   error            // a *events.TopicCollisionError, *RefusedError or *UnheardError; otherwise nil
 }
 
 // setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was written in, for
 // which the processor waits.
 func (d *Delivery) setMessage(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
 	d.Topic, d.Number, d.Data = t, number, data
-	d.Lost, d.Unknown, d.Cause, d.Request, d.State = 0, false, reliable.CauseNone, false, reliable.StateOfNone
+	d.Lost, d.Unknown, d.Cause, d.Request, d.State = 0, false, events.CauseNone, false, reliable.StateOfNone
 	d.From, d.Event, d.Err = from, nil, nil
 }
 

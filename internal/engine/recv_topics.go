@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -24,10 +25,10 @@ type topicChange struct {
 type feedStart struct {
 	f         *feed
 	seq       uint64
-	whole     bool                          // nothing of the topic was before
-	live      bool                          // it begins without state
-	named     bool                          // by a pattern, since its name is known
-	collision *reliable.TopicCollisionError // the stream has the topic's id by another name
+	whole     bool                        // nothing of the topic was before
+	live      bool                        // it begins without state
+	named     bool                        // by a pattern, since its name is known
+	collision *events.TopicCollisionError // the stream has the topic's id by another name
 }
 
 // laterTopic is a topic that a feed wants from a sequence on.

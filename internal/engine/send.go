@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -73,7 +74,7 @@ func (p *Publication) opens(now reliable.Instant) {
 }
 
 // held reports whether something holds the publisher up. Under mu.
-func (p *Publication) held() bool { return p.s.Blocked() != reliable.ReasonNone }
+func (p *Publication) held() bool { return p.s.Blocked() != events.ReasonNone }
 
 // sendOverdue sends the trains, of any publication, that have waited long enough at
 // now: a publisher does it on its way. It holds no lock of a publication.
@@ -351,7 +352,7 @@ func (p *Publication) assignDue(now reliable.Instant) {
 		p.open.empty()
 		return
 	}
-	if !late && p.s.Blocked() == reliable.ReasonNone && !p.open.w.Full() {
+	if !late && p.s.Blocked() == events.ReasonNone && !p.open.w.Full() {
 		return
 	}
 	if late {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -10,37 +9,10 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
-
-// ErrBackPressure says that a message cannot be taken now: a subscriber is
-// behind, or the rate limit is reached. *BackPressureError says which.
-var ErrBackPressure = errors.New("back pressure")
-
-// BackPressureError is the typed result of TryPublish. It matches
-// ErrBackPressure.
-type BackPressureError struct {
-	Reason        reliable.Reason
-	reliable.Hold       // who holds the publisher up, for ReasonFlow; Receiver 0: not known yet
-	Err           error // why nothing can be sent, if that is so for a second or more; nil: it can
-}
-
-func (e *BackPressureError) Error() string {
-	switch {
-	case e.Receiver != 0:
-		return "back pressure: " + HeldText(e.Hold)
-	case e.Err != nil:
-		return "back pressure: " + e.Err.Error()
-	}
-	return fmt.Sprintf("back pressure: %s holds the publisher up, try again later", e.Reason)
-}
-
-// Unwrap returns why nothing can be sent, or nil.
-func (e *BackPressureError) Unwrap() error { return e.Err }
-
-// Is makes errors.Is(err, ErrBackPressure) true.
-func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }
 
 // Publication is this process's stream to one group, whatever the number of
 // topics and publishers on it.
@@ -349,9 +321,9 @@ func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []
 		}
 		switch {
 		case p.s.Busy(p.open.w):
-			return p.backPressure(reliable.ReasonOther)
+			return p.backPressure(events.ReasonOther)
 		case p.s.Room() < need && (p.open.w.Pending() || !p.s.Drained()):
-			return p.backPressure(reliable.ReasonFlow)
+			return p.backPressure(events.ReasonFlow)
 		}
 	}
 	p.open.large = true

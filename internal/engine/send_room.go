@@ -32,10 +32,10 @@ func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	}
 	if !wait {
 		r := p.s.Blocked()
-		if r == reliable.ReasonNone {
-			r = reliable.ReasonOther
+		if r == events.ReasonNone {
+			r = events.ReasonOther
 			if !p.open.large {
-				r = reliable.ReasonMemory
+				r = events.ReasonMemory
 			}
 		}
 		return p.backPressure(r)
@@ -305,7 +305,7 @@ func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 	}
 	switch {
 	case unsent > 0:
-		return &UnsentError{unsent, first}
+		return &events.UnsentError{Messages: unsent, Err: first}
 	case first != nil && !missing && !errors.Is(first, net.ErrClosed):
 		return fmt.Errorf("closed before every subscriber had confirmed the end; all have everything: %w", first)
 	case first != nil && !errors.Is(first, net.ErrClosed):

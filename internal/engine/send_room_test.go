@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -138,8 +139,8 @@ func TestTryLarge(t *testing.T) {
 	other.AppendFragment(topic, make([]byte, 100_000), 0) // somebody has begun
 	p.s.Assign(p.l.now(), other, false)
 	p.mu.Unlock()
-	var bp *BackPressureError
-	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != reliable.ReasonOther {
+	var bp *events.BackPressureError
+	if err := p.Publish(ctx, topic, make([]byte, 660_000), false); !errors.As(err, &bp) || bp.Reason != events.ReasonOther {
 		t.Fatalf("a large message beside another's: %v", err)
 	}
 	p.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -17,7 +16,7 @@ import (
 
 // stalls follows who holds a publication up. Under its lock.
 type stalls struct {
-	holder reliable.Hold // as last seen; Receiver 0: nobody
+	holder events.Hold // as last seen; Receiver 0: nobody
 	when   lasting
 	since  reliable.Instant // when what was told of began; 0: nothing was
 	untold []events.Event   // loop only: to be told once the lock is given up
@@ -46,12 +45,12 @@ func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
 
 // note takes in who holds the publication up at now, if somebody does. It returns the
 // event to tell, if there is one.
-func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e events.Event, ok bool) {
+func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.Event, ok bool) {
 	if was := x.holder; was.Receiver != 0 && (!held || h.Receiver != was.Receiver || h.For < was.For) {
 		x.when.over() // it has let something through, or another one holds now
 	}
 	if !held {
-		h = reliable.Hold{}
+		h = events.Hold{}
 	}
 	last := x.holder
 	x.holder = h
@@ -69,7 +68,7 @@ func (x *stalls) note(now reliable.Instant, h reliable.Hold, held bool) (e event
 	return events.Event{}, false
 }
 
-func heldEvent(kind events.Kind, h reliable.Hold) events.Event {
+func heldEvent(kind events.Kind, h events.Hold) events.Event {
 	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind, Relevant: h.Wants}
 }
 
@@ -147,40 +146,16 @@ func (p *Publication) tell() {
 	}
 }
 
-// FlowError is why a call ended by its context while flow control held the publication
-// up. It matches ErrBackPressure and the context's errors.
-type FlowError struct {
-	reliable.Hold
-	Err error // the context's
-}
-
-func (e *FlowError) Error() string {
-	return fmt.Sprintf("%v: %s", e.Err, HeldText(e.Hold))
-}
-
-// Is makes errors.Is(err, ErrBackPressure) true.
-func (e *FlowError) Is(target error) bool { return target == ErrBackPressure }
-
-// Unwrap returns the context's error.
-func (e *FlowError) Unwrap() error { return e.Err }
-
-// HeldText says who holds a publication up, for how long and how far behind it is, and
-// what to do.
-func HeldText(h reliable.Hold) string {
-	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %d packets behind: have it read, close it, or lower StallLimit",
-		events.Who(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
-}
-
 // heldError makes the end of a context a *FlowError if flow control holds the publication
 // up, and says why if nothing can be sent. Under mu.
 func (p *Publication) heldError(err error) error {
-	var known *FlowError
+	var known *events.FlowError
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
 	now := p.l.now()
 	if h, ok := p.s.Holder(now); ok {
-		return &FlowError{h, err}
+		return &events.FlowError{Hold: h, Err: err}
 	}
 	if why := p.out.stuck.why(p.s.Ran(now)); why != nil {
 		return fmt.Errorf("%w: %w", err, why)
@@ -202,7 +177,7 @@ func (p *Publication) live(ctx context.Context) error {
 // behind adds to the error of a call that ended by its context, though nobody holds the
 // publication up, who misses most of what was published.
 func (p *Publication) behind(ctx context.Context, err error) error {
-	var known *FlowError
+	var known *events.FlowError
 	if err == nil || ctx == nil || ctx.Err() == nil || errors.As(err, &known) {
 		return err
 	}
@@ -230,9 +205,9 @@ func (p *Publication) missed() bool {
 }
 
 // backPressure is the result of a call that does not wait. Under mu.
-func (p *Publication) backPressure(r reliable.Reason) error {
-	e := &BackPressureError{Reason: r}
-	if r == reliable.ReasonFlow {
+func (p *Publication) backPressure(r events.Reason) error {
+	e := &events.BackPressureError{Reason: r}
+	if r == events.ReasonFlow {
 		e.Hold, _ = p.s.Holder(p.l.now())
 	} else {
 		e.Err = p.out.stuck.why(p.s.Ran(p.l.now()))

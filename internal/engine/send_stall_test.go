@@ -15,11 +15,11 @@ import (
 // is another one, and once when nobody does any more.
 func TestStallsAreTold(t *testing.T) {
 	const s = time.Second
-	nobody := reliable.Hold{}
-	by := func(id uint64, d time.Duration) reliable.Hold { return reliable.Hold{Receiver: id, For: d, Behind: 7} }
+	nobody := events.Hold{}
+	by := func(id uint64, d time.Duration) events.Hold { return events.Hold{Receiver: id, For: d, Behind: 7} }
 	type step struct {
 		at   time.Duration
-		held reliable.Hold
+		held events.Hold
 		want events.Kind
 		who  uint64
 		d    time.Duration
@@ -91,7 +91,7 @@ func TestTrailingMemberIsLogged(t *testing.T) {
 	}{{1, "for=2s"}, {1, "for=4s"}, {1, ""}, {1, "for=8s"}, {2, "for=2s"}} {
 		text.Reset()
 		x.note(reliable.Instant(time.Duration(2*i)*time.Second), reliable.Trailing{
-			Hold:     reliable.Hold{Receiver: step.receiver, Name: "desk", Address: "10.0.0.2:9", For: 2 * time.Second, Behind: 7},
+			Hold:     events.Hold{Receiver: step.receiver, Name: "desk", Address: "10.0.0.2:9", For: 2 * time.Second, Behind: 7},
 			Received: 850, Sent: 1700})
 		p.tell()
 		if step.want == "" {

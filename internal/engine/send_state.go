@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -103,7 +104,7 @@ func (p *Publication) tendState(now reliable.Instant) {
 	x := &p.states
 	// What waits for the rate limit goes when that lets it: else the loop would look
 	// again and again.
-	limited := x.s.Pending() && p.s.Blocked() == reliable.ReasonRate
+	limited := x.s.Pending() && p.s.Blocked() == events.ReasonRate
 	if p.life.shut() || x.makes || now < x.due() && !limited {
 		return
 	}

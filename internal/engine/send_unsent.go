@@ -3,26 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
+
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
-
-// UnsentError is why a loop, or a publisher, did not end in order: messages that were taken were never sent.
-type UnsentError struct {
-	Messages uint64
-	Err      error // what kept them from being sent
-}
-
-func (e *UnsentError) Error() string {
-	what := "1 message was"
-	if e.Messages != 1 {
-		what = fmt.Sprintf("%d messages were", e.Messages)
-	}
-	return fmt.Sprintf("%s published and never sent, for lack of time: %v", what, e.Err)
-}
-
-// Unwrap returns what kept them from being sent.
-func (e *UnsentError) Unwrap() error { return e.Err }
 
 // unsent is how many messages of a publication that was killed were taken and never sent. Who asks
 // first counts them, while there is their memory: the bus, or a publisher that closes with it.
@@ -53,7 +37,7 @@ func (p *Publication) FlushLast(ctx context.Context) error {
 		return err
 	}
 	if n := p.unsent(); n > 0 {
-		return &UnsentError{n, err}
+		return &events.UnsentError{Messages: n, Err: err}
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ type PublicationStats struct {
 	Receivers int
 	RTT       time.Duration
 	Lead      uint64
-	Blocked   reliable.Reason
+	Blocked   events.Reason
 	Stuck     time.Duration // the transport has taken nothing for so long; 0: it does
 	SendCost  time.Duration // smoothed, of one send call
 	// MemoryBytes is all packet memory: the repair window, and what publishers

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -30,7 +31,7 @@ type Trace struct {
 	Bytes            int
 	Repair           bool
 	Took             time.Duration
-	Cause            reliable.Cause
+	Cause            events.Cause
 }
 
 // traceLoss is for a bus with Config.Trace. Loop only.

@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
 
@@ -69,7 +70,7 @@ func TestEveryCounter(t *testing.T) {
 		}
 	}
 
-	st.Lost = []pubsub.LossStats{{Cause: pubsub.CauseGone}, {Cause: pubsub.CauseReleased}}
+	st.Lost = []pubsub.LossStats{{Cause: events.CauseGone}, {Cause: events.CauseReleased}}
 	for i := range st.Lost {
 		number(reflect.ValueOf(&st.Lost[i]).Elem(), "LossStats", &next, names)
 	}

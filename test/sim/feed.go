@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -51,7 +52,7 @@ type topicFeed struct {
 // hole is a range of packets that were lost, and why.
 type hole struct {
 	first, end uint64
-	cause      reliable.Cause
+	cause      events.Cause
 }
 
 func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader int) *feed {
@@ -70,7 +71,7 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 		f.r.Trust(st.Publisher, now)
 	}
 	if t != nil { // true publishers keep the rules
-		f.r.TellFaults(func(err *reliable.FaultError) { f.fail("%v", err) })
+		f.r.TellFaults(func(err *events.FaultError) { f.fail("%v", err) })
 	}
 	for i, name := range topicNames[:sub.o.Topics] {
 		f.r.Want(sub.sim.topicIDs[i], name, i)
@@ -102,14 +103,14 @@ func (f *feed) take(e *reliable.Event) {
 		if e.Count > 0 {
 			f.hole(e.Seq, e.Count, e.Cause)
 		}
-		f.over = f.c != nil || e.Cause == reliable.CauseNone
+		f.over = f.c != nil || e.Cause == events.CauseNone
 	}
 	f.r.Take(e)
 	f.drain()
 }
 
 // hole notes that packets are lost.
-func (f *feed) hole(first, count uint64, cause reliable.Cause) {
+func (f *feed) hole(first, count uint64, cause events.Cause) {
 	if first != f.consumed || count == 0 {
 		f.fail("gap of %d packets at %d, %d packets were read", count, first, f.consumed)
 	}
@@ -121,8 +122,8 @@ func (f *feed) hole(first, count uint64, cause reliable.Cause) {
 // overtaken notes that the cursor was overtaken by packets up to seq.
 func (f *feed) overtaken(seq uint64) {
 	n := seq - f.consumed
-	f.hole(f.consumed, n, reliable.CauseSlowConsumer)
-	f.r.Missed(seq, n, reliable.CauseSlowConsumer)
+	f.hole(f.consumed, n, events.CauseSlowConsumer)
+	f.r.Missed(seq, n, events.CauseSlowConsumer)
 	f.drain()
 }
 
@@ -158,7 +159,7 @@ func (f *feed) run() {
 
 // check judges one message or gap.
 func (f *feed) check(it *reliable.Item) {
-	if it.Topic == nil && it.Cause == reliable.CauseUnnamed {
+	if it.Topic == nil && it.Cause == events.CauseUnnamed {
 		f.unnamedTold()
 		return
 	}
@@ -223,8 +224,8 @@ func (f *feed) check(it *reliable.Item) {
 
 // lost checks that each of the messages said to be lost has lost a packet, or
 // is one that the subscriber refuses.
-func (f *feed) lost(topic int, from, to uint64, cause reliable.Cause) {
-	if cause == reliable.CauseUnnamed && f.unnamed {
+func (f *feed) lost(topic int, from, to uint64, cause events.Cause) {
+	if cause == events.CauseUnnamed && f.unnamed {
 		return // they came, before their name did
 	}
 	for n := from; n < to && n < uint64(len(f.t.topics[topic].sent)); n++ {
@@ -288,7 +289,7 @@ func (f *feed) lossless() {
 		return
 	}
 	for _, h := range f.holes {
-		if h.cause != reliable.CauseSlowConsumer && (h.cause != reliable.CauseUnreadable || f.t.o.Unreadable == 0 && !f.sub.o.NoDictionary) && h.end > m.since {
+		if h.cause != events.CauseSlowConsumer && (h.cause != events.CauseUnreadable || f.t.o.Unreadable == 0 && !f.sub.o.NoDictionary) && h.end > m.since {
 			f.fail("packets %d to %d are lost under min flow control: %v (known from %d on)", h.first, h.end-1, h.cause, m.since)
 		}
 	}

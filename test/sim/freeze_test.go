@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 const everyone = ^uint64(0)
@@ -28,7 +28,7 @@ func mustBeExact(t *testing.T, o Options) *Report {
 	r := mustRun(t, o)
 	for cause, n := range r.Downs {
 		if n > 0 || r.Gaps[cause] > 0 {
-			t.Errorf("%d streams down, %d packets lost: %v", n, r.Gaps[cause], reliable.Cause(cause))
+			t.Errorf("%d streams down, %d packets lost: %v", n, r.Gaps[cause], events.Cause(cause))
 		}
 	}
 	mustJudgeNobody(t, r)
@@ -97,8 +97,8 @@ func TestFrozenPublisher(t *testing.T) {
 		o.Net.Loss = 0
 		r := mustRun(t, o)
 		mustJudgeNobody(t, r)
-		if r.Downs[reliable.CausePublisherLost] != 3 || r.Messages != 60_000 {
-			t.Errorf("%v: %d streams lost, %d messages delivered", d, r.Downs[reliable.CausePublisherLost], r.Messages)
+		if r.Downs[events.CausePublisherLost] != 3 || r.Messages != 60_000 {
+			t.Errorf("%v: %d streams lost, %d messages delivered", d, r.Downs[events.CausePublisherLost], r.Messages)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestFrozenSubscriber(t *testing.T) {
 		}
 		for cause, n := range r.Downs {
 			if n > 0 {
-				t.Errorf("%v: %d streams down: %v", d, n, reliable.Cause(cause))
+				t.Errorf("%v: %d streams down: %v", d, n, events.Cause(cause))
 			}
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // twins are two publishers of one identity, alive at the same time, with n messages each.
@@ -38,7 +38,7 @@ func TestInstancesSideBySide(t *testing.T) {
 			if want := uint64(2 * 5000 * len(epochs)); r.Messages != want || r.Receiver.Lost > 0 {
 				t.Errorf("epochs %v, loss %v: %d messages, want %d; %d packets lost", epochs, loss, r.Messages, want, r.Receiver.Lost)
 			}
-			if r.Downs[reliable.CauseNone] != uint64(2*len(epochs)) {
+			if r.Downs[events.CauseNone] != uint64(2*len(epochs)) {
 				t.Errorf("epochs %v, loss %v: streams down by cause: %v", epochs, loss, r.Downs)
 			}
 		}
@@ -75,7 +75,7 @@ func TestInstanceComesBackAfterACut(t *testing.T) {
 			}
 			o.Cuts = []Cut{{At: 2 * time.Second, For: 10 * time.Second, Publisher: 0, Subscribers: 1, Up: true, Down: true}}
 			r := mustRun(t, o)
-			if r.Downs[reliable.CauseRestart] < 1 || r.Receiver.Streams != 2*2+1 {
+			if r.Downs[events.CauseRestart] < 1 || r.Receiver.Streams != 2*2+1 {
 				t.Errorf("epochs %v: downs %v, %d streams started: nothing is tested", epochs, r.Downs, r.Receiver.Streams)
 			}
 			want := uint64(2 * 2 * 30_000 * (1 + len(readers)))

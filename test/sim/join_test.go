@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // feedOf is a publisher that sends all the time at a good half of what the network carries,
@@ -57,7 +57,7 @@ func TestThousandJoins(t *testing.T) {
 		}
 		fetched += r.Receiver.History
 		for cause, n := range r.Gaps {
-			if cause := reliable.Cause(cause); cause != reliable.CauseGone {
+			if cause := events.Cause(cause); cause != events.CauseGone {
 				gaps += n
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -149,13 +150,13 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 
 // deliver takes an event in place.
 func (f *feed) deliver(e *reliable.Event) {
-	if f.gone && e.Kind != reliable.EventEnd && (e.Kind != reliable.EventTotal || e.Total.Lost == reliable.CauseNone) {
+	if f.gone && e.Kind != reliable.EventEnd && (e.Kind != reliable.EventTotal || e.Total.Lost == events.CauseNone) {
 		f.fail("event of a stream that is down: %+v", e)
 	}
 	f.begin(e.Seq)
 	f.take(e)
 	if e.Kind == reliable.EventTotal {
-		f.gone = e.Total.Lost != reliable.CauseNone
+		f.gone = e.Total.Lost != events.CauseNone
 	}
 }
 

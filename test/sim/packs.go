@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -108,9 +109,9 @@ func (f *feed) readable(b []byte) []byte {
 }
 
 // checkUnreadable checks that a dictionary is missing which is.
-func (o *output) checkUnreadable(err *reliable.UnreadableError) {
+func (o *output) checkUnreadable(err *events.DictionaryError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
-	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Hash) && !o.s.sim.o.forged() {
+	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Name()) && !o.s.sim.o.forged() {
 		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -14,12 +15,12 @@ type Report struct {
 	Opened
 	Runs      int
 	Virtual   time.Duration
-	Sending   time.Duration              // of one run: from the first data packet until the last one has left
-	Drained   time.Duration              // after the end of all faults
-	HeldTold  time.Duration              // the longest that a subscriber was told it holds a publisher up
-	Gaps      [reliable.NumCauses]uint64 // packets lost for good, by cause
-	Downs     [reliable.NumCauses]uint64 // streams that went down, by cause
-	Stateless [16]uint64                 // of topics that were to begin with state and did not, by cause
+	Sending   time.Duration            // of one run: from the first data packet until the last one has left
+	Drained   time.Duration            // after the end of all faults
+	HeldTold  time.Duration            // the longest that a subscriber was told it holds a publisher up
+	Gaps      [events.NumCauses]uint64 // packets lost for good, by cause
+	Downs     [events.NumCauses]uint64 // streams that went down, by cause
+	Stateless [16]uint64               // of topics that were to begin with state and did not, by cause
 	Net       NetStats
 	Sender    reliable.SenderStats
 	Receiver  reliable.ReceiverStats
@@ -90,7 +91,7 @@ func (r *Report) delivered(d time.Duration, bytes int, live bool) {
 
 func (r *Report) repaired(d time.Duration) { r.repairs = append(r.repairs, d) }
 
-func (r *Report) gap(count uint64, cause reliable.Cause) { r.Gaps[cause] += count }
+func (r *Report) gap(count uint64, cause events.Cause) { r.Gaps[cause] += count }
 
 // RepairTime is the p-th percentile of the time from finding a packet missing
 // to its coming.

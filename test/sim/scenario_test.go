@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 func mustRun(t *testing.T, o Options) *Report {
@@ -248,7 +248,7 @@ func TestKilledPublisherRestarts(t *testing.T) {
 		{After: 10 * time.Second, Messages: 1000, Stop: StopEnd},
 	}
 	r := mustRun(t, o)
-	if r.Downs[reliable.CauseRestart] != 3 || r.Downs[reliable.CausePublisherLost] != 3 || r.Downs[reliable.CauseNone] != 3 {
+	if r.Downs[events.CauseRestart] != 3 || r.Downs[events.CausePublisherLost] != 3 || r.Downs[events.CauseNone] != 3 {
 		t.Errorf("streams down by cause: %v", r.Downs)
 	}
 	if r.Receiver.Restarts != 3 {
@@ -329,7 +329,7 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 	o := Simple(1, 1, 50_000)
 	o.Subscribers[0].Readers = []Reader{{Delay: 200 * time.Microsecond}, {Block: true}}
 	r := mustRun(t, o)
-	if r.Gaps[reliable.CauseSlowConsumer] == 0 || r.Sender.FlowBlocked > 0 {
+	if r.Gaps[events.CauseSlowConsumer] == 0 || r.Sender.FlowBlocked > 0 {
 		t.Errorf("gaps by cause %v, publisher blocked %d times", r.Gaps, r.Sender.FlowBlocked)
 	}
 	if d := r.Latency(80); d > 2*o.Net.Latency {
@@ -338,7 +338,7 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 	// Pinned, it slows the publisher down.
 	o.Subscribers[0].Readers[0].Block = true
 	r = mustRun(t, o)
-	if r.Receiver.Lost > 0 || r.Gaps[reliable.CauseSlowConsumer] > 0 || r.Sender.FlowBlocked == 0 {
+	if r.Receiver.Lost > 0 || r.Gaps[events.CauseSlowConsumer] > 0 || r.Sender.FlowBlocked == 0 {
 		t.Errorf("gaps by cause %v, publisher blocked %d times", r.Gaps, r.Sender.FlowBlocked)
 	}
 }
@@ -355,7 +355,7 @@ func TestGoneIsTold(t *testing.T) {
 		return seq == 100 || seq >= 200 && seq < 230
 	}
 	r := mustRun(t, o)
-	if r.Gaps[reliable.CauseGone] != 31 {
+	if r.Gaps[events.CauseGone] != 31 {
 		t.Errorf("gaps by cause: %v", r.Gaps)
 	}
 	if r.GapMessages != 31*20 {
@@ -375,7 +375,7 @@ func TestDeadlineEndsHopelessWaits(t *testing.T) {
 		return subscriber == 0 && seq == 40
 	}
 	r := mustRun(t, o)
-	if r.Gaps[reliable.CauseDeadline] != 1 || r.GapMessages != 20 {
+	if r.Gaps[events.CauseDeadline] != 1 || r.GapMessages != 20 {
 		t.Errorf("gaps by cause %v, %d messages", r.Gaps, r.GapMessages)
 	}
 	// It is found only after the tail, so the wait is a little longer.
@@ -406,7 +406,7 @@ func TestAttackChangesNothing(t *testing.T) {
 	o.Attack = Attack{Every: 5 * time.Microsecond, Garbage: true, Truncate: true, Damage: true, Replay: true, Far: true, Forge: true}
 	o.Faults = 40 * time.Millisecond
 	r := mustRun(t, o)
-	if r.Messages < 3*50_000 || r.Receiver.Lost > r.Gaps[reliable.CauseOverrun]+r.Gaps[reliable.CausePublisherLost] {
+	if r.Messages < 3*50_000 || r.Receiver.Lost > r.Gaps[events.CauseOverrun]+r.Gaps[events.CausePublisherLost] {
 		t.Errorf("%d messages, gaps %v", r.Messages, r.Gaps)
 	}
 	x := &r.Receiver

@@ -1,6 +1,9 @@
 package sim
 
-import "github.com/fanfaremq/fanfare/reliable"
+import (
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // The subscriber is the sink of its receiver. What its streams deliver goes to outputs.
 
@@ -18,7 +21,7 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 	s.sim.trace("subscriber %d: stream %#x.%d up from %d", s.number, st.Publisher, st.Epoch, st.Start())
 	o := outputOf(st)
 	switch o.down {
-	case 0, 1 + int(reliable.CausePublisherLost), 1 + int(reliable.CauseRestart):
+	case 0, 1 + int(events.CausePublisherLost), 1 + int(events.CauseRestart):
 	default:
 		s.sim.fail("subscriber %d: stream %#x.%d is up again after its end", s.number, st.Publisher, st.Epoch)
 	}
@@ -30,7 +33,7 @@ func (s *subscriber) StreamUp(st *reliable.Stream) {
 	}
 }
 
-func (s *subscriber) StreamDown(st *reliable.Stream, cause reliable.Cause) {
+func (s *subscriber) StreamDown(st *reliable.Stream, cause events.Cause) {
 	s.sim.trace("subscriber %d: stream %#x.%d down: %v", s.number, st.Publisher, st.Epoch, cause)
 	s.sim.report.Downs[cause]++
 	o := outputOf(st)
@@ -47,7 +50,7 @@ func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 
 // Refused implements reliable.Sink. The simulated groups have room for all publishers
 // that there are; scenarios look at the counter.
-func (s *subscriber) Refused(reliable.Instant, uint64, uint64, reliable.Refusal) {}
+func (s *subscriber) Refused(reliable.Instant, uint64, uint64, events.Refusal) {}
 
 // Loss implements reliable.Sink.
 func (s *subscriber) Loss(_ *reliable.Stream, e reliable.LossEvent) {

@@ -7,6 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -105,7 +106,7 @@ func (f *feed) checkNewest() {
 		}
 	}
 	for _, h := range f.holes {
-		if h.cause == reliable.CauseSlowConsumer && h.first <= last.last && last.first < h.end {
+		if h.cause == events.CauseSlowConsumer && h.first <= last.last && last.first < h.end {
 			f.fail("topic %d: the newest message %d, of packets %d to %d, was left out", topic, number, last.first, last.last)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/slow"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Readers of each policy that hold nobody up, all stopped for a while, beside one that
@@ -24,7 +24,7 @@ func TestSlowPoliciesUnderPause(t *testing.T) {
 	o := Simple(1, 1, 50_000)
 	o.Subscribers[0].Readers = readers
 	r := mustRun(t, o)
-	if r.Sender.FlowBlocked > 0 || r.Receiver.Lost > 0 || r.Jumps == 0 || r.Evicted != 1 || r.Replaced == 0 || r.Gaps[reliable.CauseSlowConsumer] == 0 {
+	if r.Sender.FlowBlocked > 0 || r.Receiver.Lost > 0 || r.Jumps == 0 || r.Evicted != 1 || r.Replaced == 0 || r.Gaps[events.CauseSlowConsumer] == 0 {
 		t.Errorf("publisher blocked %d times, %d packets lost, %d jumps, %d evicted, %d replaced, gaps by cause %v",
 			r.Sender.FlowBlocked, r.Receiver.Lost, r.Jumps, r.Evicted, r.Replaced, r.Gaps)
 	}

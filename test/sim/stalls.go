@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // Readers that stop, and publishers that let them go.
@@ -40,7 +40,7 @@ func (p *publisher) checkHeld() {
 	for _, w := range p.writers {
 		pending = pending || w.w.Pending()
 	}
-	if !pending || p.s.Blocked() != reliable.ReasonFlow || p.t.next != p.heldAt {
+	if !pending || p.s.Blocked() != events.ReasonFlow || p.t.next != p.heldAt {
 		p.heldSince, p.heldAt = p.sim.now, p.t.next
 		return
 	}

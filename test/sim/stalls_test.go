@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -47,11 +48,11 @@ func TestReaderThatStops(t *testing.T) {
 					t.Errorf("%d messages delivered, %d told as lost, of %d", r.Messages, r.GapMessages, 3*c.messages)
 				}
 				for cause, n := range r.Gaps {
-					if n > 0 && reliable.Cause(cause) != reliable.CauseReleased {
-						t.Errorf("%d packets lost: %v", n, reliable.Cause(cause))
+					if n > 0 && events.Cause(cause) != events.CauseReleased {
+						t.Errorf("%d packets lost: %v", n, events.Cause(cause))
 					}
 				}
-				if lost := r.Gaps[reliable.CauseReleased]; (lost > 0) != (c.released > 0) || (r.ReleasedTold > 0) != (c.released > 0) {
+				if lost := r.Gaps[events.CauseReleased]; (lost > 0) != (c.released > 0) || (r.ReleasedTold > 0) != (c.released > 0) {
 					t.Errorf("%d packets lost, told %d times that it was released", lost, r.ReleasedTold)
 				}
 				if r.HeldTold < 500*time.Millisecond || r.HeldTold > time.Second {

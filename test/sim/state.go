@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -80,7 +81,7 @@ func (p *publisher) tendState(now reliable.Instant) {
 	if x.s == nil || p.ending {
 		return
 	}
-	limited := x.s.Pending() && p.s.Blocked() == reliable.ReasonRate
+	limited := x.s.Pending() && p.s.Blocked() == events.ReasonRate
 	if x.again > now && !limited {
 		return
 	}
@@ -138,7 +139,7 @@ func (p *publisher) makeState(now reliable.Instant, topic int) bool {
 			return false // in the middle of a message
 		}
 		n := w.w.Waiting(t)
-		if n > 0 && len(p.writers) > 1 && p.s.Assign(now, w.w, true) != reliable.ReasonNone {
+		if n > 0 && len(p.writers) > 1 && p.s.Assign(now, w.w, true) != events.ReasonNone {
 			return false // others may overtake it
 		}
 		if len(p.writers) == 1 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -55,7 +56,7 @@ func (o *output) checkReadable(e *reliable.Event) {
 	case e.Kind == reliable.EventPacket && o.t.unreadable(e.Seq):
 		o.s.sim.fail("subscriber %d: packet %d is delivered, and cannot be read", o.s.number, e.Seq)
 		return
-	case e.Cause != reliable.CauseUnreadable || e.Kind != reliable.EventGap && e.Kind != reliable.EventEnd:
+	case e.Cause != events.CauseUnreadable || e.Kind != reliable.EventGap && e.Kind != reliable.EventEnd:
 		return
 	}
 	for seq := e.Seq; seq < e.Seq+e.Count; seq++ {
@@ -66,9 +67,9 @@ func (o *output) checkReadable(e *reliable.Event) {
 }
 
 // fault takes in a fault of the publisher that is told.
-func (o *output) fault(err *reliable.FaultError) {
+func (o *output) fault(err *events.FaultError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
-	if err.Fault != reliable.FaultUnsupported {
+	if err.Fault != events.FaultUnsupported {
 		return // packets that the network has damaged do not parse, either
 	}
 	if o.t != nil && o.t.o.Unreadable == 0 && !o.s.sim.o.forged() {

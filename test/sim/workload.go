@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -65,7 +66,7 @@ func (w *writer) run(now reliable.Instant) bool {
 		}
 		if !granted || w.w.Full() {
 			w.flush = w.flush || wrote // there is more behind it: no reason to linger
-			if w.large && w.offset > 0 && w.w.Pending() && r == reliable.ReasonFlow && w.p.sim.net.draw(w.p.o.Abandon) {
+			if w.large && w.offset > 0 && w.w.Pending() && r == events.ReasonFlow && w.p.sim.net.draw(w.p.o.Abandon) {
 				w.abandon()
 				continue
 			}
@@ -81,7 +82,7 @@ func (w *writer) run(now reliable.Instant) bool {
 	w.flush = w.flush || wrote && w.p.o.Linger == 0
 	if w.flush {
 		lead := s.Lead()
-		w.flush = s.Assign(now, w.w, true) != reliable.ReasonNone
+		w.flush = s.Assign(now, w.w, true) != events.ReasonNone
 		progress = progress || s.Lead() > lead
 	}
 	if w.left > 0 && w.quota == 0 && !w.waiting {

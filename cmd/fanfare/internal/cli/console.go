@@ -12,9 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"golang.org/x/term"
 	"golang.org/x/time/rate"
+
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
 // console writes lines to standard error and, on a terminal, one status line

@@ -210,10 +210,10 @@ func (d *dict) fromTopics(ctx context.Context) error {
 	if cfg.Dictionaries, err = readDictionaries(d.dicts); err != nil {
 		return err
 	}
-	var missing atomic.Pointer[pubsub.DictionaryError]
+	var missing atomic.Pointer[events.DictionaryError]
 	cfg.OnEvent = func(e events.Event) {
 		d.fabricEvent(d.e, e)
-		var err *pubsub.DictionaryError
+		var err *events.DictionaryError
 		if errors.As(e.Err, &err) {
 			missing.CompareAndSwap(nil, err)
 		}

@@ -129,8 +129,8 @@ func (u *unreadable) event(e *env, ev events.Event) {
 		u.first.CompareAndSwap(nil, err)
 		e.console.heard("%v", err)
 	}
-	var fault *pubsub.FaultError
-	if ev.Kind == events.PublisherFault && errors.As(ev.Err, &fault) && fault.Fault == pubsub.FaultClock {
+	var fault *events.FaultError
+	if ev.Kind == events.PublisherFault && errors.As(ev.Err, &fault) && fault.Fault == events.FaultClock {
 		u.clock.Store(uint64(fault.Publisher))
 	}
 }

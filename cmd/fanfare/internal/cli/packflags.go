@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // packFlags says how pub compresses.
@@ -96,7 +97,7 @@ type jsonDictionaryMissing struct {
 }
 
 // dictionaryMissing reports a publisher whose dictionary is not here: gaps follow.
-func (s *sub) dictionaryMissing(e *pubsub.PublisherEvent, err *pubsub.DictionaryError) error {
+func (s *sub) dictionaryMissing(e *pubsub.PublisherEvent, err *events.DictionaryError) error {
 	if s.quiet { // else the log has said it
 		s.e.console.line("%v", err)
 	}

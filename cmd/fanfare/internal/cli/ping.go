@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -109,7 +110,7 @@ func (p *ping) respond(ctx context.Context) error {
 	for {
 		m, err := p.in.Next(ctx)
 		switch {
-		case errors.Is(err, pubsub.ErrGap), errors.Is(err, pubsub.ErrPublisherRefused):
+		case errors.Is(err, pubsub.ErrGap), errors.Is(err, events.ErrPublisherRefused):
 			continue // the other side will miss its answer
 		case err == nil:
 			err = p.out.Publish(ctx, m.Data)
@@ -221,7 +222,7 @@ func (p *ping) await(ctx context.Context, seq uint64, limit time.Duration) (bool
 		switch {
 		case errors.Is(err, errTimeout):
 			return false, nil
-		case errors.Is(err, pubsub.ErrGap), errors.Is(err, pubsub.ErrPublisherRefused):
+		case errors.Is(err, pubsub.ErrGap), errors.Is(err, events.ErrPublisherRefused):
 			continue
 		case err != nil:
 			return false, err

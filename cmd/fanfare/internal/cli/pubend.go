@@ -18,7 +18,7 @@ var errLinger = errors.New("subscribers do not have everything")
 func (p *pub) finish(ctx context.Context, err error) error {
 	p.audience.end()
 	end := p.end(ctx, err)
-	var unsent *pubsub.UnsentError
+	var unsent *events.UnsentError
 	errors.As(end, &unsent)
 	if p.linger == 0 && errors.Is(end, errLinger) && unsent == nil {
 		end = nil // not to wait was asked for

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // How long pub waits, before the first message and at the end, and for which subscribers.
@@ -133,7 +134,7 @@ func (p *pub) waitedFor() (text string, missing bool) {
 // late is what the end of the wait means: an error that names the subscribers that miss something. Where none of the topic
 // misses anything it is none, unless messages were never sent: those that were waited for are named. cause is why the wait ended.
 func (p *pub) late(err, cause error) error {
-	var unsent *pubsub.UnsentError
+	var unsent *events.UnsentError
 	if !errors.Is(err, errLinger) || errors.As(err, &unsent) {
 		return err
 	}

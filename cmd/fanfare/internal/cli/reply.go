@@ -167,7 +167,7 @@ func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 			r.sum.Gaps++
 			r.complain("%v", plain(err))
 			continue
-		case errors.Is(err, pubsub.ErrPublisherRefused), errors.Is(err, pubsub.ErrTopicCollision):
+		case errors.Is(err, events.ErrPublisherRefused), errors.Is(err, events.ErrTopicCollision):
 			r.complain("%v", plain(err))
 			continue
 		case err != nil:

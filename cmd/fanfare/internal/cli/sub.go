@@ -173,8 +173,8 @@ func (s *sub) message(m *pubsub.Message) error {
 func (s *sub) other(err error) error {
 	var gap *pubsub.GapError
 	var event *pubsub.PublisherEvent
-	var collision *pubsub.TopicCollisionError
-	var refused *pubsub.PublisherRefusedError
+	var collision *events.TopicCollisionError
+	var refused *events.PublisherRefusedError
 	var state *pubsub.StateError
 	s.delivered(pubsub.Message{}, err)
 	switch {
@@ -219,14 +219,14 @@ func asJSON(g *pubsub.GapError) jsonGap {
 
 // collision reports a publisher that has another topic by the same id. The
 // others go on, but what is written is not all that has the topic's id.
-func (s *sub) collision(err *pubsub.TopicCollisionError) error {
+func (s *sub) collision(err *events.TopicCollisionError) error {
 	s.tally.Collisions++
 	s.e.console.line("%v", err)
 	return s.emit(jsonCollision{"collision", err.Known, err.Other, pubsub.PublisherID(err.Publisher).String()})
 }
 
 // refused reports a publisher that is not heard: what is written may lack its messages.
-func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
+func (s *sub) refused(err *events.PublisherRefusedError) error {
 	s.tally.Refused++
 	s.e.console.line("%v", err)
 	return s.emit(jsonRefused{"refused", err.Publisher.String(), err.Epoch, err.Group, err.Reason.String()})
@@ -234,7 +234,7 @@ func (s *sub) refused(err *pubsub.PublisherRefusedError) error {
 
 // fault reports a publisher that breaks the protocol: what is written may lack messages
 // of it, or have others than it means.
-func (s *sub) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) error {
+func (s *sub) fault(e *pubsub.PublisherEvent, err *events.FaultError) error {
 	if s.tally.fault(e, err) {
 		s.ended()
 	}
@@ -243,14 +243,14 @@ func (s *sub) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) error {
 }
 
 func (s *sub) event(e *pubsub.PublisherEvent) error {
-	var fault *pubsub.FaultError
+	var fault *events.FaultError
 	if errors.As(e.Err, &fault) {
 		return s.fault(e, fault)
 	}
 	if e.Kind == events.ConfigMismatch || e.Kind == events.ConfigDiffers {
 		return s.mismatch(e)
 	}
-	var dictionary *pubsub.DictionaryError
+	var dictionary *events.DictionaryError
 	if errors.As(e.Err, &dictionary) {
 		return s.dictionaryMissing(e, dictionary)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 func subCommand() command {
@@ -33,7 +34,7 @@ with -o messages are written without their topics, and it says so.`,
 unless -o takes the messages; gaps ("type":"gap") and publishers coming and going
 ("type":"publisher") stand between them, as does that publishers wait for this
 sub ("type":"stall"); the last object is the summary. What -slow left out are gaps of
-cause "` + pubsub.CauseSlowConsumer.String() + `"; a sub that -slow evict has ended has
+cause "` + events.CauseSlowConsumer.String() + `"; a sub that -slow evict has ended has
 "end":"evicted" and in "evicted" how far behind it was, and for how long. "replaced"
 is how many messages -slow conflate has left out for newer ones of their topics.
 With -from state each record of state is an object {"type":"state","topic":...,"next":
@@ -168,7 +169,7 @@ type jsonEvicted struct {
 
 // evicted is err for the summary, if it is that the subscription was evicted.
 func evicted(err error) *jsonEvicted {
-	var e *pubsub.EvictedError
+	var e *events.EvictedError
 	if !errors.As(err, &e) {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
-	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // stuckWriter takes nothing until it is released.
@@ -51,7 +51,7 @@ func TestSubSlow(t *testing.T) {
 				case "message":
 					messages++
 				case "gap":
-					if o["cause"] != pubsub.CauseSlowConsumer.String() {
+					if o["cause"] != events.CauseSlowConsumer.String() {
 						t.Errorf("%v", o)
 					}
 					lost += o["count"].(float64)

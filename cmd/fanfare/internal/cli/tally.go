@@ -41,7 +41,7 @@ type publisher struct {
 	id       pubsub.PublisherID
 	ours     bool
 	messages uint64
-	faults   map[pubsub.Fault]uint64 // how often it broke the protocol, as last told
+	faults   map[events.Fault]uint64 // how often it broke the protocol, as last told
 	up       map[stream]bool
 	lost     map[stream]bool // fell silent
 	gone     bool            // none is up any more
@@ -167,11 +167,11 @@ func (t *tally) allGone() bool {
 
 // fault takes in that a publisher breaks the protocol. It reports whether all of ours are gone: that
 // this one is ours may be known only behind its end.
-func (t *tally) fault(e *pubsub.PublisherEvent, err *pubsub.FaultError) (done bool) {
+func (t *tally) fault(e *pubsub.PublisherEvent, err *events.FaultError) (done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant || err.Topic != ""
 	if p.faults == nil {
-		p.faults = make(map[pubsub.Fault]uint64)
+		p.faults = make(map[events.Fault]uint64)
 	}
 	p.faults[err.Fault] = max(p.faults[err.Fault], err.Count)
 	return p.ours && p.gone && t.allGone()

@@ -12,7 +12,7 @@ func TestTallyFaultBehindTheEnd(t *testing.T) {
 	up := &pubsub.PublisherEvent{Kind: events.PublisherUp, Publisher: 7, Epoch: 1, Group: "g"}
 	end, fault := *up, *up
 	end.Kind, fault.Kind = events.PublisherEnded, events.PublisherFault
-	refused := &pubsub.FaultError{Publisher: 7, Topic: "md.x", Count: 2}
+	refused := &events.FaultError{Publisher: 7, Topic: "md.x", Count: 2}
 	var c tally
 	c.init([]string{"md.x"})
 	c.event(up)

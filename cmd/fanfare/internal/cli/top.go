@@ -6,9 +6,10 @@ import (
 	"io/fs"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
-	"golang.org/x/term"
 )
 
 type topRun struct {

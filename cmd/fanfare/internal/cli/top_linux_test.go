@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/top"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/testenv"
-	"golang.org/x/sys/unix"
 )
 
 // terminalPair is a pseudoterminal: pty(7).
