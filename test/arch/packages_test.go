@@ -9,7 +9,7 @@ var packages = []struct {
 	imports string
 }{
 	// Leaves, which any package may import.
-	{"pubsub/events", 461, ""},
+	{"pubsub/events", 865, ""},
 	{"internal/crc", 158, ""},
 	{"internal/gid", 41, ""},
 	{"internal/histogram", 197, ""},
@@ -72,17 +72,18 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 14274, "internal/pattern internal/wire transport"},
+	{"reliable", 13281, "internal/pattern internal/wire transport"},
+	{"internal/discovery", 769, "internal/wire reliable"},
 
 	// The engine.
 	{"internal/inspect", 1505, ""},
-	{"internal/engine", 12475, "internal/pattern internal/wire pubsub/events reliable transport transport/signed"},
+	{"internal/engine", 12475, "internal/discovery internal/pattern internal/wire reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
-	{"test/sim", 6631, "internal/compress internal/discovery internal/pattern internal/wire reliable transport"},
+	{"test/sim", 6642, "internal/compress internal/discovery internal/pattern internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 5100, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 4732, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 573, "pubsub"},
 
 	// Tools.
@@ -103,7 +104,7 @@ var packages = []struct {
 	{"cmd/fanfare/internal/losses", 1564, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2128, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 980, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 10691, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/cli", 10537, "bench bench/compression bench/contenders bench/report bench/requests bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.
