@@ -53,11 +53,17 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	publishers := make([]*pubsub.Publisher, len(j.Plan.Topics))
 	p := newPublisher(j.Plan, outlets, j.Config.Rate > 0)
 	for i, topic := range j.Plan.Topics {
-		if publishers[i], err = bus.Publisher(topic); err != nil {
+		publishers[i], err = bus.Publisher(topic)
+		if err == nil && j.Config.Join > 0 {
+			err = publishers[i].State(func(w *pubsub.StateWriter) error { return p.writeState(i, w) })
+		}
+		if err != nil {
 			return err
 		}
 		outlets[i] = publishers[i]
-		if err := publishers[i].State(func(w *pubsub.StateWriter) error { return p.writeState(i, w) }); err != nil {
+	}
+	if j.Config.Rate == 0 && j.Config.Join == 0 { // subscribers that join need the books as they are now
+		if err := src.advance(j.Plan, p.books, maxMade); err != nil {
 			return err
 		}
 	}
@@ -91,9 +97,9 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 // runSubscriber is the role of a subscriber: it takes all topics in until the
 // publisher has ended.
 func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
-	cfg := pubsub.Config{Faults: faultsOf(j), Logger: warnings()}
-	if j.Subscriber > 1 {
-		cfg.Logger = quiet() // one warning about this machine is enough
+	cfg := pubsub.Config{Faults: faultsOf(j), Logger: quiet()}
+	if j.Subscriber == 1 { // one warning about this machine is enough; what is below would disturb the table
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	bus, err := cfg.Open(ctx, j.Config.URL)
 	if err != nil {
@@ -111,11 +117,14 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	}
 	// In a handler no message waits for another goroutine to wake up.
 	over, ended := false, make(chan error, 1)
+	var now time.Time
 	if _, err := bus.Handle(topics[0], func(msg pubsub.Message, err error) {
 		if over {
 			return
 		}
-		now := time.Now()
+		if j.Config.Rate > 0 || r.state.Messages%clockEvery == 0 {
+			now = time.Now()
+		}
 		over, err = r.take(msg, err, now)
 		if !over && r.meter.due(now) {
 			s := r.progress(now)
@@ -166,10 +175,5 @@ func repairsReceived(bus *pubsub.Bus) (n uint64) {
 	return n
 }
 
-// quiet drops what the library logs; warnings drops all below warnings, which
-// would only disturb the table.
+// quiet drops what the library logs.
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-func warnings() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -45,10 +46,7 @@ type config struct {
 // feed is the configuration of the generator.
 func (c config) feed() feed.Config {
 	// A run without a limit still has timestamps.
-	rate := c.Rate
-	if rate == 0 {
-		rate = defaultRate
-	}
+	rate := cmp.Or(c.Rate, defaultRate)
 	return feed.Config{Symbols: c.Symbols, Messages: c.Messages, Rate: rate, Seed: c.Seed}
 }
 
@@ -95,7 +93,6 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 	var c config
 	fs := flag.NewFlagSet("marketdata", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // one line, not the whole help, on a mistake
-	fs.Usage = func() {}
 	fs.StringVar(&c.File, "file", "", "read messages from `F` (ITCH 5.0 in BinaryFILE framing, plain, gzip or zstd) instead of generating them")
 	fs.IntVar(&c.Symbols, "symbols", 0, fmt.Sprintf("generate `N` symbols (default %d); of a file take the N busiest (default all)", defaultSymbols))
 	fs.Uint64Var(&c.Messages, "messages", 0, fmt.Sprintf("generate `N` book messages (default %d, with -rate 0 %d); of a file read the first N (default all)", defaultMessages, defaultUnpaced))
@@ -135,15 +132,11 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 		}
 	}
 	if c.File == "" {
-		if c.Symbols == 0 {
-			c.Symbols = defaultSymbols
+		messages := uint64(defaultMessages)
+		if c.Rate == 0 {
+			messages = defaultUnpaced
 		}
-		if c.Messages == 0 {
-			c.Messages = defaultMessages
-			if c.Rate == 0 {
-				c.Messages = defaultUnpaced
-			}
-		}
+		c.Symbols, c.Messages = cmp.Or(c.Symbols, defaultSymbols), cmp.Or(c.Messages, messages)
 		if c.Symbols > feed.MaxSymbols {
 			return c, fmt.Errorf("-symbols: %d is more than %d", c.Symbols, feed.MaxSymbols)
 		}

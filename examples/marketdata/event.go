@@ -67,6 +67,10 @@ type subscriberState struct {
 	Top      []report.Row // the busiest symbols
 }
 
+// clockEvery is how many messages of a run without a limit share a time: to ask
+// for it takes as long as to publish one.
+const clockEvery = 16
+
 // progressEvery is how often a role reports how far it has come.
 const progressEvery = 200 * time.Millisecond
 

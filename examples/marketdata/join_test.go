@@ -89,7 +89,7 @@ func (f *joinFeed) compare(t *testing.T, receivers []*receiver) (compared int) {
 		t.Fatal(err)
 	}
 	defer src.close()
-	books, number := book.NewSet(), make([]uint64, len(f.plan.Topics))
+	books, number := new(book.Set), make([]uint64, len(f.plan.Topics))
 	for len(at) > 0 {
 		topic, _, err := src.next(f.plan)
 		if err != nil {

@@ -64,8 +64,7 @@ func makePlan(cfg config) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Locate: map[uint16]int{}}
-	p.Total = g.Total()
+	p := &plan{Locate: map[uint16]int{}, Total: g.Total()}
 	for locate := range uint16(cfg.Symbols) {
 		p.add(locate+1, topicOf(g.Symbol(locate+1)))
 	}

@@ -47,7 +47,7 @@ type topicState struct {
 func newReceiver(topics []string, groups int) *receiver {
 	r := &receiver{
 		topics:  make(map[string]*topicState, len(topics)),
-		books:   book.NewSet(),
+		books:   new(book.Set),
 		latency: report.NewLatencies(),
 		groups:  groups,
 		ended:   map[string]bool{},

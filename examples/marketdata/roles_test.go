@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,12 +63,16 @@ func open(t testing.TB, cfg config) *source {
 	return src
 }
 
-// published returns what a publisher makes of a feed, and its last state.
-func published(t testing.TB, cfg config, p *plan) ([]sent, *publisherState) {
+// published returns what a publisher makes of a feed, of which it reads some messages in
+// advance, and its last state.
+func published(t testing.TB, cfg config, p *plan, ahead uint64) ([]sent, *publisherState) {
 	t.Helper()
 	l, src := &log{}, open(t, cfg)
 	defer src.close()
 	pub := newPublisher(p, l.outlets(p), false)
+	if err := src.advance(p, pub.books, ahead); err != nil {
+		t.Fatal(err)
+	}
 	reports := 0
 	if err := pub.run(t.Context(), src, func(*publisherState) error { reports++; return nil }); err != nil {
 		t.Fatal(err)
@@ -109,7 +114,7 @@ func shuffle(all []sent, topics int, rnd *rand.Rand) []sent {
 // order between topics.
 func TestPublisherToReceiver(t *testing.T) {
 	cfg, p := small(t)
-	all, want := published(t, cfg, p)
+	all, want := published(t, cfg, p, 0)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for _, order := range [][]sent{all, shuffle(all, len(p.Topics), rand.New(rand.NewPCG(seed, 0)))} {
@@ -133,7 +138,7 @@ func TestPublisherToReceiver(t *testing.T) {
 // was announced as lost does not count against the library.
 func TestReceiverFindsDisorder(t *testing.T) {
 	cfg, p := small(t)
-	all, want := published(t, cfg, p)
+	all, want := published(t, cfg, p, 0)
 	// The second and third message of the busiest topic.
 	var at []int
 	for i, s := range all {
@@ -189,6 +194,21 @@ func TestReceiverRefuses(t *testing.T) {
 	} {
 		if err == nil {
 			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// A publisher that reads its feed in advance, or a part of it, publishes the same.
+func TestPublisherReadsAhead(t *testing.T) {
+	cfg, p := small(t)
+	want, end := published(t, cfg, p, 0)
+	for _, ahead := range []uint64{1, 1000, maxMade} {
+		got, last := published(t, cfg, p, ahead)
+		same := slices.EqualFunc(got, want, func(a, b sent) bool {
+			return a.topic == b.topic && bytes.Equal(a.payload[8:], b.payload[8:]) // behind the time
+		})
+		if !same || last.Digest != end.Digest || last.Published != end.Published {
+			t.Errorf("%d messages in advance: %d published, same %t, digest %v, not %v", ahead, len(got), same, last.Digest, end.Digest)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,16 +10,15 @@ import (
 	"os"
 	"time"
 
+	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/examples/marketdata/feed"
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
 const (
-	// maxMade is how many messages a run without a limit generates before it
-	// publishes the first: to generate one costs more than to publish it.
-	maxMade = 10_000_000
-	// meanFrame is about what one takes in memory, in bytes.
-	meanFrame = 32
+	maxMade  = 4_000_000 // messages that a source holds in memory
+	meanMade = 36        // bytes of one, about
+	madeHead = 3         // of them before the ITCH message: its topic's index, 2, and its length
 )
 
 // source is the feed of a run, one message at a time: an ITCH file, or the
@@ -34,19 +33,19 @@ type source struct {
 	begin time.Duration // timestamp of the first that is published
 	every time.Duration // between two that are published, 0: as their timestamps say
 	count int64         // of those that are published
+	made  []byte        // that are read in advance
+	ahead bool          // the latest was: it is in the books, and msg is another
 }
 
 func openSource(cfg config) (*source, error) {
 	s := &source{name: cmp.Or(cfg.File, "generated feed"), left: math.MaxUint64}
-	open := openGenerated
 	if cfg.File != "" {
-		open = openFile
 		s.left = cmp.Or(cfg.Messages, s.left)
 		if cfg.Rate > 0 {
 			s.every = time.Duration(float64(time.Second) / cfg.Rate)
 		}
 	}
-	file, err := open(cfg)
+	file, err := openFeed(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +57,11 @@ func openSource(cfg config) (*source, error) {
 	return s, nil
 }
 
-func openFile(cfg config) (io.ReadCloser, error) {
+func openFeed(cfg config) (io.ReadCloser, error) {
+	if cfg.File == "" {
+		g, err := feed.New(cfg.feed())
+		return io.NopCloser(g), err
+	}
 	f, err := os.Open(cfg.File)
 	if err != nil {
 		return nil, err
@@ -71,15 +74,24 @@ func openFile(cfg config) (io.ReadCloser, error) {
 	return f, nil
 }
 
-func openGenerated(cfg config) (io.ReadCloser, error) {
-	g, err := feed.New(cfg.feed())
-	if err != nil || cfg.Rate > 0 || cfg.Messages > maxMade {
-		return io.NopCloser(g), err
+// advance reads some messages in advance and brings them into the books: both cost
+// more than to publish them, and a run without a limit shows what that takes.
+func (s *source) advance(p *plan, books *book.Set, most uint64) error {
+	made := make([]byte, 0, min(p.Total, most)*meanMade)
+	for range most {
+		topic, _, err := s.next(p)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		books.Apply(&s.msg)
+		made = binary.BigEndian.AppendUint16(made, uint16(topic))
+		made = append(append(made, byte(len(s.raw))), s.raw...) // itch.MaxMessage fits
 	}
-	var made bytes.Buffer
-	made.Grow(int(g.Total()) * meanFrame)
-	_, err = made.ReadFrom(g)
-	return io.NopCloser(&made), err
+	s.made = made
+	return nil
 }
 
 // read reads the next message into s.raw and s.msg. At the end it returns io.EOF.
@@ -100,6 +112,11 @@ func (s *source) read() (err error) {
 // next reads the next message that is to be published. It returns its topic's
 // index in the plan, and when it is due after the first one.
 func (s *source) next(p *plan) (topic int, due time.Duration, err error) {
+	if s.ahead = len(s.made) > 0; s.ahead {
+		n := madeHead + int(s.made[madeHead-1])
+		topic, s.raw, s.made = int(binary.BigEndian.Uint16(s.made)), s.made[madeHead:n], s.made[n:]
+		return topic, 0, nil
+	}
 	for {
 		if err := s.read(); err != nil {
 			return 0, 0, err

@@ -109,11 +109,11 @@ var packages = []struct {
 
 	// Examples.
 	{"examples/marketdata/itch", 432, ""},
-	{"examples/marketdata/book", 375, "examples/marketdata/itch"},
-	{"examples/marketdata/feed", 542, "examples/marketdata/itch"},
+	{"examples/marketdata/book", 366, "examples/marketdata/itch"},
+	{"examples/marketdata/feed", 529, "examples/marketdata/itch"},
 	{"examples/marketdata/report", 278, "examples/marketdata/book"},
 	{"examples/hello", 57, "pubsub"},
-	{"examples/marketdata", 1573, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
+	{"examples/marketdata", 1595, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
 
 	// The rest.
 	{"contrib/envelope", 126, ""},

@@ -35,7 +35,7 @@ func TestDigest(t *testing.T) {
 		msgs[i] = g.next()
 	}
 	digest := func(msgs []*itch.Message) Digest {
-		s := NewSet()
+		s := new(Set)
 		for _, m := range msgs {
 			s.Apply(m)
 		}
@@ -93,10 +93,10 @@ func TestDigestSees(t *testing.T) {
 		t.Error("a wrong level does not show")
 	}
 
-	one, two := NewSet(), NewSet()
+	one, two := new(Set), new(Set)
 	one.at(1).Apply(add(1, 'B', 100, 10))
 	two.at(2).Apply(add(1, 'B', 100, 10))
-	if one.Digest() == two.Digest() || one.Digest() == NewSet().Digest() {
+	if one.Digest() == two.Digest() || one.Digest() == new(Set).Digest() {
 		t.Error("sets with different stock locates have one digest")
 	}
 }
@@ -113,7 +113,7 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	s := NewSet()
+	s := new(Set)
 	type key struct {
 		locate uint16
 		ref    uint64
@@ -156,7 +156,7 @@ func TestSample(t *testing.T) {
 
 // Once a book has grown to its size, messages allocate nothing.
 func TestApplyNoAllocations(t *testing.T) {
-	s := NewSet()
+	s := new(Set)
 	var ref uint64
 	round := func() {
 		for _, m := range []itch.Message{
@@ -183,7 +183,7 @@ func TestApplyNoAllocations(t *testing.T) {
 }
 
 func TestSetBook(t *testing.T) {
-	s := NewSet()
+	s := new(Set)
 	if s.Book(3) != nil {
 		t.Error("a book before its first message")
 	}
@@ -192,10 +192,8 @@ func TestSetBook(t *testing.T) {
 	if bid != (Level{}) || ask != (Level{70000, 5, 1}) {
 		t.Errorf("top %v %v", bid, ask)
 	}
-	for locate := range s.All() {
-		if locate != 3 {
-			t.Errorf("book %d", locate)
-		}
+	if stats, orders := s.Stats(); stats.Messages != 1 || orders != 1 {
+		t.Errorf("%+v, %d orders", stats, orders)
 	}
 }
 
@@ -205,7 +203,7 @@ func BenchmarkApply(b *testing.B) {
 	for i := range msgs {
 		msgs[i] = g.next()
 	}
-	s := NewSet()
+	s := new(Set)
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {

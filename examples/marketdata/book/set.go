@@ -3,18 +3,15 @@ package book
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"iter"
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// Set is the books of all stocks, by stock locate. It is for one goroutine.
+// Set is the books of all stocks, by stock locate; the zero Set has none. It is
+// for one goroutine.
 type Set struct {
 	books []*Book // by stock locate, nil where nothing was applied yet
 }
-
-// NewSet returns a set without books.
-func NewSet() *Set { return &Set{} }
 
 // Apply applies a message to the book of its stock locate, which it makes if
 // there is none.
@@ -45,20 +42,12 @@ func (s *Set) Book(locate uint16) *Book {
 	return s.books[locate]
 }
 
-// All yields the books in the order of their stock locates.
-func (s *Set) All() iter.Seq2[uint16, *Book] {
-	return func(yield func(uint16, *Book) bool) {
-		for locate, b := range s.books {
-			if b != nil && !yield(uint16(locate), b) {
-				return
-			}
-		}
-	}
-}
-
 // Stats returns the sum of the counters of all books, and of their orders.
 func (s *Set) Stats() (sum Stats, orders int) {
-	for _, b := range s.All() {
+	for _, b := range s.books {
+		if b == nil {
+			continue
+		}
 		for i, n := range b.stats.fields() {
 			*sum.fields()[i] += *n
 		}
@@ -70,9 +59,11 @@ func (s *Set) Stats() (sum Stats, orders int) {
 // Digest covers the digests of all books and their stock locates.
 func (s *Set) Digest() Digest {
 	var p []byte
-	for locate, b := range s.All() {
-		d := b.Digest()
-		p = append(binary.BigEndian.AppendUint16(p, locate), d[:]...)
+	for locate, b := range s.books {
+		if b != nil {
+			d := b.Digest()
+			p = append(binary.BigEndian.AppendUint16(p, uint16(locate)), d[:]...)
+		}
 	}
 	return sha256.Sum256(p)
 }

@@ -15,8 +15,8 @@
 package feed
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"time"
 
@@ -42,28 +42,20 @@ type Config struct {
 	Seed     uint64  // any value, 0 too, is a seed
 }
 
-// Message is one message of the feed.
-type Message struct {
-	Bytes  []byte        // the ITCH message, valid until the next call of Next
-	Locate uint16        // stock locate; 0 for system events, which concern all symbols
-	At     time.Duration // since the first message of the feed
-}
-
 // Generator makes the messages of one day. It is for one goroutine.
 type Generator struct {
 	cfg     Config
 	rnd     *rand.Rand
 	zipf    *rand.Zipf
 	bursts  bursts
-	stocks  []stock // by stock locate - 1
-	msg     Message // the latest
-	step    uint64  // index of the next message
+	stocks  []stock      // by stock locate - 1
+	msg     itch.Message // the latest
+	step    uint64       // index of the next message
 	now     time.Duration
-	last    int    // index of the stock of the latest message about one
-	nextRef uint64 // next order reference
-	match   uint64 // next match number
-	frame   []byte // the latest message that Read has made
-	unread  []byte // what is left of it
+	last    int          // index of the stock of the latest message about one
+	nextRef uint64       // next order reference
+	match   uint64       // next match number
+	frame   bytes.Buffer // what Read has not returned yet of the latest
 }
 
 // startOfDay is the ITCH timestamp of the first message: 9:30 in New York.
@@ -83,7 +75,6 @@ func New(cfg Config) (*Generator, error) {
 		rnd:     rnd,
 		bursts:  newBursts(cfg.Rate),
 		stocks:  make([]stock, cfg.Symbols),
-		msg:     Message{Bytes: make([]byte, 0, itch.MaxMessage)},
 		nextRef: 1000,
 		match:   50_000,
 	}
@@ -107,7 +98,7 @@ func (g *Generator) Total() uint64 {
 
 // Next returns the next message, and false after the last. It allocates
 // nothing.
-func (g *Generator) Next() (Message, bool) {
+func (g *Generator) Next() (m itch.Message, ok bool) {
 	symbols, messages := uint64(g.cfg.Symbols), g.cfg.Messages
 	i := g.step
 	g.step++
@@ -129,24 +120,20 @@ func (g *Generator) Next() (Message, bool) {
 		g.event(itch.EventEndOfMessages)
 	default:
 		g.step-- // stay at the end
-		return Message{}, false
+		return m, false
 	}
 	return g.msg, true
 }
 
 // Read reads the rest of the day as a file in BinaryFILE framing.
 func (g *Generator) Read(p []byte) (int, error) {
-	if len(g.unread) == 0 {
-		m, ok := g.Next()
-		if !ok {
-			return 0, io.EOF
+	if g.frame.Len() == 0 {
+		if m, ok := g.Next(); ok {
+			var b [itch.MaxMessage]byte
+			g.frame.Write(itch.AppendFrame(g.frame.AvailableBuffer(), m.Append(b[:0])))
 		}
-		g.frame = itch.AppendFrame(g.frame[:0], m.Bytes)
-		g.unread = g.frame
 	}
-	n := copy(p, g.unread)
-	g.unread = g.unread[n:]
-	return n, nil
+	return g.frame.Read(p) // io.EOF if it is empty
 }
 
 // listing is what the directory has of each stock beside its symbol (ITCH,
@@ -167,5 +154,5 @@ func (g *Generator) emit(m itch.Message) {
 
 func (g *Generator) make(m itch.Message) {
 	m.Timestamp = startOfDay + g.now
-	g.msg = Message{m.Append(g.msg.Bytes[:0]), m.Locate, g.now}
+	g.msg = m
 }
