@@ -270,6 +270,9 @@ func goneGivesUp(p *promised) {
 // gaps publishes to a subscriber that is not waited for and loses messages, for causes, if any are given.
 func (p *promised) gaps(from, to Config, causes ...events.Cause) {
 	from.FlowControl = FlowNone
+	if causes != nil { // its reader may be slow
+		causes = append(causes, events.CauseSlowConsumer)
+	}
 	pub, sub := p.pair(from, to)
 	const n = 2000
 	for i := range n {
