@@ -313,7 +313,7 @@ func TestScenarios(t *testing.T) {
 	b.Baselines = []string{contenders.Channel}
 	b.Rate, b.Subs, b.CheckAll = 2000, 2, true
 	for _, scenario := range []string{"throughput", "latency", "idle"} {
-		for _, receive := range []worker.Receive{worker.ReceiveHandle, worker.ReceiveMessages, worker.ReceiveNext, worker.ReceiveBatch} {
+		for _, receive := range []worker.Receive{worker.ReceiveHandle, worker.ReceiveMessages, worker.ReceiveBatch} {
 			b.Receive = receive
 			if scenario != "throughput" && receive != worker.ReceiveHandle {
 				continue

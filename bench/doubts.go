@@ -1,9 +1,6 @@
 package bench
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // muchLost is the share of messages that a baseline may lose without its rate
 // being in doubt.
@@ -26,23 +23,11 @@ func (p *Point) doubt() string {
 // Doubts say why figures should not be trusted: of the host meanwhile, and of baselines.
 // They are none if there is no reason.
 func (r *Result) Doubts() []string {
-	list := r.Host.Doubts()
-	if !r.IsSweep() {
-		if doubt := r.Contest().doubt(); doubt != "" {
-			list = append(list, doubt)
-		}
-		return list
+	list := r.Host.doubts()
+	if doubt := r.Contest().doubt(); doubt != "" {
+		list = append(list, doubt)
 	}
-	var at []string
-	for i := range r.Points {
-		if p := &r.Points[i]; p.doubt() != "" {
-			at = append(at, lossName(p.Settings.Loss))
-		}
-	}
-	if len(at) == 0 {
-		return list
-	}
-	return append(list, fmt.Sprintf("raw lost more than %.0f %% of what it published, since its receiver did not keep up, at: %s; ratios to it there say little", 100*muchLost, strings.Join(at, ", ")))
+	return list
 }
 
 // Verdict is whether ours reaches Settings.Target of a baseline.

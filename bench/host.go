@@ -48,8 +48,8 @@ func thisHost() Host {
 	return h
 }
 
-// Doubts say what makes the host slower than it looks; none if nothing does.
-func (h Host) Doubts() (list []string) {
+// doubts say what makes the host slower than it looks; none if nothing does.
+func (h Host) doubts() (list []string) {
 	if h.Handover.Max > moved*h.Handover.Min {
 		list = append(list, fmt.Sprintf("a line of the cache took %.0f to %.0f ns from one processor to another and back, median %.0f, as where the kernel or a hypervisor moves what runs to processors that are nearer or further apart: compare with neighbouring runs only",
 			h.Handover.Min, h.Handover.Max, h.Handover.Median))

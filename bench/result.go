@@ -137,8 +137,8 @@ func (r *Result) Results() []*Result {
 
 func (r *Result) isSuite() bool { return r.Scenario == "aims" }
 
-// IsSweep reports whether the points have settings of their own.
-func (r *Result) IsSweep() bool {
+// isSweep reports whether the points have settings of their own.
+func (r *Result) isSweep() bool {
 	return r.Scenario == "loss"
 }
 
@@ -174,7 +174,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		if r.Aims != nil {
 			m["aims"] = r.Aims
 		}
-	case r.IsSweep():
+	case r.isSweep():
 		points := []any{}
 		for i := range r.Points {
 			p := &r.Points[i]

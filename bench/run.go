@@ -24,7 +24,7 @@ type Bench struct {
 	// Progress is told what is measured now; nil: nobody is.
 	Progress func(what string)
 
-	handovers []float64 // before each run
+	handovers []float64 // in ns, before each run: they change from one second to the next
 }
 
 // runGrace is what a run may take beyond its load: processes start, and

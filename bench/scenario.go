@@ -19,8 +19,8 @@ var loads = map[string]worker.Load{"throughput": worker.LoadFull, "latency": wor
 // result is what was measured before, and says that it is incomplete; it is nil if there
 // is nothing.
 func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
-	before := readConditions()
-	b.handovers = nil
+	before := readStolen()
+	b.handovers = handover()
 	r := &Result{Head: Head{Scenario: scenario, Host: thisHost(), Settings: b.Settings}}
 	err := b.measure(ctx, r)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -29,8 +29,8 @@ func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 	if err != nil && len(r.Points)+len(r.Parts) == 0 {
 		return nil, err
 	}
-	before.handovers = append(before.handovers, b.handovers...)
-	readConditions().judge(&r.Host, before)
+	r.Host.Handover = spreadOf(append(b.handovers, handover()...))
+	r.Host.Steal = readStolen().share(before)
 	if err != nil {
 		r.Incomplete = err.Error()
 	}

@@ -131,7 +131,7 @@ func (r *Result) Tables(page bool) []Table {
 	switch {
 	case r.Scenario == "idle":
 		return []Table{r.idleTable()}
-	case r.IsSweep():
+	case r.isSweep():
 		t := tableOf("at", sweepColumns, page)
 		t.Columns = append([]string{"at", "who"}, t.Columns[1:]...)
 		for i := range r.Points {

@@ -81,14 +81,11 @@ func (r *Result) Lead() string {
 
 // duration says how long each contender was to be measured.
 func (h *Head) duration() string {
-	s, asked := &h.Settings, ""
+	text := fmt.Sprintf("runs: %d of %g s", h.Settings.Runs, h.Settings.Seconds)
 	if h.Incomplete != "" {
-		asked = " asked for"
+		text += " asked for"
 	}
-	if s.Runs == 1 {
-		return fmt.Sprintf("one run of %g s%s", s.Seconds, asked)
-	}
-	return fmt.Sprintf("%d runs of %g s%s", s.Runs, s.Seconds, asked)
+	return text
 }
 
 // cast says who publishes and subscribes, and on what, with a comma at its end.
@@ -100,14 +97,11 @@ func (s *Settings) cast() string {
 	return text
 }
 
-// audience says who subscribes.
+// audience says how many subscribe.
 func (s *Settings) audience() string {
-	text := fmt.Sprintf("%d subscriber processes", s.Subs)
-	switch {
-	case s.Subs == 1:
-		text = "one subscriber"
-	case s.InProcess():
-		text = fmt.Sprintf("%d subscribers in one process", s.Subs)
+	text := fmt.Sprintf("subscriber processes: %d", s.Subs)
+	if s.InProcess() {
+		text = fmt.Sprintf("subscribers in one process: %d", s.Subs)
 	}
 	if s.Split {
 		text += " with a share of the topics each"

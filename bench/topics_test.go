@@ -24,7 +24,7 @@ func TestShapes(t *testing.T) {
 		"shares":        func(s *Settings) { s.Topics, s.Subs, s.Split = 8, 2, true },
 		"subscriptions": func(s *Settings) { s.Extra = 20 },
 		"all, read": func(s *Settings) {
-			s.Topics, s.Goroutines, s.Buses, s.Extra, s.Receive = 5, 2, 2, 15, worker.ReceiveNext
+			s.Topics, s.Goroutines, s.Buses, s.Extra, s.Receive = 5, 2, 2, 15, worker.ReceiveMessages
 		},
 		"batches":  func(s *Settings) { s.Topics, s.Goroutines, s.Receive = 5, 2, worker.ReceiveBatch },
 		"loss":     func(s *Settings) { s.Topics, s.Loss = 5, 0.02 },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -250,7 +251,7 @@ func publisherFigures(r *worker.Run, all []*publishing) {
 	r.Figures(sums)
 }
 
-// each calls f for 0 to n-1, all at once, and returns the first error.
+// each calls f for 0 to n-1, all at once, and returns their errors.
 func each(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var all sync.WaitGroup
@@ -258,10 +259,5 @@ func each(n int, f func(i int) error) error {
 		all.Go(func() { errs[i] = f(i) })
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }

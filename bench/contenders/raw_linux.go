@@ -64,11 +64,11 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	// Not under load each message is a datagram of its own.
 	if r.Spec.Size > MaxRawPaced {
-		return fmt.Errorf("raw: %d bytes: %w", r.Spec.Size, ErrTooLarge)
+		return fmt.Errorf("raw: %d bytes: %w", r.Spec.Size, errTooLarge)
 	}
 	r.Ready("")
-	to := &unix.SockaddrInet4{Addr: g.addr.Addr().As4(), Port: int(g.addr.Port())}
 	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
+	out := newRawTrain(fd, g, len(b))
 	seq := uint64(0)
 	r.Begin()
 	sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
@@ -76,7 +76,7 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 		seq++
 		binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
 		copy(b[rawHeader+rawLength:], msg)
-		return rawSendTo(fd, b, to)
+		return out.send(b)
 	}, nil)
 	r.End(sent)
 	return err
@@ -110,21 +110,12 @@ func rawSocket() (int, error) {
 	return fd, err
 }
 
-func rawSendTo(fd int, b []byte, to *unix.SockaddrInet4) error {
-	for {
-		err := unix.Sendto(fd, b, 0, to)
-		if err != unix.EINTR && err != unix.ENOBUFS {
-			return err
-		}
-	}
-}
-
 // publishTrains sends trains as large as the kernel takes.
 func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWriter) error {
 	seg := r.Spec.MTU
 	each := w.fields() + w.size
 	if rawHeader+each > seg {
-		return fmt.Errorf("raw: %d bytes: %w", w.size, ErrTooLarge)
+		return fmt.Errorf("raw: %d bytes: %w", w.size, errTooLarge)
 	}
 	seg = rawHeader + (seg-rawHeader)/each*each // none is left empty behind the messages
 	nseg := min(max(rawTrain/seg, 1), rawSegments)

@@ -167,13 +167,6 @@ func (in *incoming) read(ctx context.Context, receive worker.Receive, sub *pubsu
 					return
 				}
 			}
-		case worker.ReceiveNext:
-			var m pubsub.Message
-			for err == nil {
-				if m, err = sub.Next(ctx); err == nil {
-					in.On(m.Topic, m.Data)
-				}
-			}
 		case worker.ReceiveBatch:
 			var n int
 			for err == nil {

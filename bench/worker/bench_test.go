@@ -48,7 +48,7 @@ func BenchmarkTopicSource(b *testing.B) {
 func BenchmarkTopics(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
 	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
-	c := NewCheck(&spec, spec.taken(0), false, func() {})
+	c := newCheck(&spec, spec.taken(0), false, func() {})
 	for b.Loop() {
 		topic, msg := s.Next()
 		c.On(names[topic], msg)

@@ -35,9 +35,9 @@ type Check struct {
 	markAt     uint64 // how many will have come at the next mark
 }
 
-// NewCheck returns a check for a subscriber that takes the topics with these names. first is
+// newCheck returns a check for a subscriber that takes the topics with these names. first is
 // called when the first message comes.
-func NewCheck(spec *Spec, names []string, lossy bool, first func()) *Check {
+func newCheck(spec *Spec, names []string, lossy bool, first func()) *Check {
 	topics, sources := spec.topics(), spec.Sources()
 	c := &Check{
 		size: spec.Size, every: sampled, of: newSeriesOf(topics), names: names, sources: sources,

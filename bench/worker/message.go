@@ -148,8 +148,8 @@ func (s *Source) take() (int, []byte) { return 0, s.Next() }
 // Sent is how many messages were taken.
 func (s *Source) Sent() uint64 { return s.next }
 
-// Stamp writes when a message was due.
-func Stamp(msg []byte, at int64) { binary.LittleEndian.PutUint64(msg[stampAt:], uint64(at)) }
+// stamp writes when a message was due.
+func stamp(msg []byte, at int64) { binary.LittleEndian.PutUint64(msg[stampAt:], uint64(at)) }
 
-// Stamped is when a message was due.
-func Stamped(msg []byte) int64 { return int64(binary.LittleEndian.Uint64(msg[stampAt:])) }
+// dueAt is when a message was due.
+func dueAt(msg []byte) int64 { return int64(binary.LittleEndian.Uint64(msg[stampAt:])) }

@@ -8,7 +8,7 @@ import (
 )
 
 func newTestCheck(size int, lossy, all bool) *Check {
-	return NewCheck(&Spec{Traffic: Traffic{Size: size, CheckAll: all}}, []string{"t"}, lossy, func() {})
+	return newCheck(&Spec{Traffic: Traffic{Size: size, CheckAll: all}}, []string{"t"}, lossy, func() {})
 }
 
 func messages(size, n int) [][]byte {

@@ -72,7 +72,7 @@ func (r *Run) pumpTimed(ctx context.Context, src feeder, publish func(int, []byt
 		if i == total-1 {
 			markLast(msg)
 		}
-		Stamp(msg, due)
+		stamp(msg, due)
 		if err := publish(topic, msg); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +42,6 @@ type Run struct {
 	MetricsAddress string
 
 	say     func(message) // to who started the worker
-	once    sync.Once     // of Ready
 	stopped chan struct{} // closed when the publisher has ended
 	begun   atomic.Pointer[sample]
 
@@ -58,13 +56,11 @@ func newRun(spec Spec, stopped chan struct{}, say func(message)) *Run {
 
 // Ready says that the side is; others can reach it at address, if it has one.
 func (r *Run) Ready(address string) {
-	r.once.Do(func() {
-		m := message{Ready: true, Address: address}
-		if r.MetricsAddress != "" {
-			m.Metrics = []string{r.MetricsAddress}
-		}
-		r.say(m)
-	})
+	m := message{Ready: true, Address: address}
+	if r.MetricsAddress != "" {
+		m.Metrics = []string{r.MetricsAddress}
+	}
+	r.say(m)
 }
 
 // Stopped is closed when the publisher has ended: what has not come within a
@@ -119,7 +115,7 @@ func (r *Run) Published(s *TopicSource) {
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {
-	v := &Receiver{Check: NewCheck(&r.Spec, r.Spec.taken(r.Spec.Index+len(r.receivers)), lossy, r.start)}
+	v := &Receiver{Check: newCheck(&r.Spec, r.Spec.taken(r.Spec.Index+len(r.receivers)), lossy, r.start)}
 	if v.stamped {
 		v.latency = NewHistogram()
 		v.warmUp = r.warmUp()
@@ -188,7 +184,7 @@ func (v *Receiver) On(topic string, b []byte) {
 	if v.Check.On(topic, b); v.latency == nil || len(b) < MinSize {
 		return
 	}
-	if d := Now() - Stamped(b); v.received > v.warmUp {
+	if d := Now() - dueAt(b); v.received > v.warmUp {
 		record(v.latency, d)
 	}
 }

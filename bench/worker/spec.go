@@ -50,7 +50,6 @@ type Receive string
 const (
 	ReceiveHandle   Receive = "handle"   // Bus.Handle
 	ReceiveMessages Receive = "messages" // Subscription.Messages, in a goroutine
-	ReceiveNext     Receive = "next"     // Subscription.Next, in a goroutine
 	ReceiveBatch    Receive = "batch"    // Subscription.NextBatch, in a goroutine
 )
 

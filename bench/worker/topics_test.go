@@ -39,7 +39,7 @@ func published(spec Spec, n int) ([]onTopic, []uint64) {
 }
 
 func checked(spec Spec, lossy bool, all []onTopic, gaps func(*Check)) (Report, *Check) {
-	c := NewCheck(&spec, spec.taken(0), lossy, func() {})
+	c := newCheck(&spec, spec.taken(0), lossy, func() {})
 	if gaps != nil {
 		gaps(c)
 	}
@@ -210,7 +210,7 @@ func TestSchedule(t *testing.T) {
 func TestTopicAllocs(t *testing.T) {
 	spec := manySpec(100, 1, 1, OrderZipf)
 	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
-	c := NewCheck(&spec, spec.taken(0), false, func() {})
+	c := newCheck(&spec, spec.taken(0), false, func() {})
 	if n := testing.AllocsPerRun(10_000, func() {
 		topic, msg := s.Next()
 		c.On(names[topic], msg)

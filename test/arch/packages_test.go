@@ -89,10 +89,10 @@ var packages = []struct {
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 1740, ""},
+	{"bench/worker", 1735, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
-	{"bench/contenders", 1655, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 2771, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/contenders", 1635, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench", 2734, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 300, "bench"},
 
 	// The command.

@@ -76,7 +76,7 @@ func TestBenchWrongUsage(t *testing.T) {
 		{"bench aims -split", "-split is of throughput and latency alone"},
 		{"bench throughput -topics 8 -seed 2", "-order zipf and bursts"},
 		{"bench idle -keys", "-keys is of throughput and latency alone, and loss"},
-		{"bench throughput -receive never", "handle, messages, next, batch"},
+		{"bench throughput -receive never", "handle, messages, batch"},
 		{"bench latency -wait long", "adaptive, park, spin"},
 		{"bench latency -publisher-wait slow", "spin, park"},
 		{"bench latency -rate 0", "-rate 0"},

@@ -112,7 +112,6 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	choiceVar(fs, &b.Receive, "receive", "who takes the messages",
 		word{string(worker.ReceiveHandle), "a handler, which the bus calls"},
 		word{string(worker.ReceiveMessages), "a goroutine, which ranges over Messages"},
-		word{string(worker.ReceiveNext), "a goroutine, one by one by Next"},
 		word{string(worker.ReceiveBatch), "a goroutine, many at a time"})
 	choiceVar(fs, &b.Wait, "wait", "how subscribers wait. The raw baseline sleeps in the kernel, or spins with spin",
 		plainWords(worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)...)

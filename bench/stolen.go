@@ -5,22 +5,6 @@ import (
 	"strings"
 )
 
-// conditions are what the hypervisor has taken of the processors, and how far apart they are: read
-// before and after a scenario.
-type conditions struct {
-	stolen stolen
-	// handovers are in ns. Bench.run adds one before each run: they change from one second to the next.
-	handovers []float64
-}
-
-func readConditions() conditions { return conditions{readStolen(), handover()} }
-
-// judge writes what became of the host since before.
-func (c conditions) judge(h *Host, before conditions) {
-	h.Handover = spreadOf(append(before.handovers, c.handovers...))
-	h.Steal = c.stolen.share(before.stolen)
-}
-
 // stolen is a reading of how much time the hypervisor took, and of all time, in
 // clock ticks of all processors (proc_stat(5)).
 type stolen struct{ taken, all uint64 }

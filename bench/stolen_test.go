@@ -6,27 +6,6 @@ import (
 	"testing"
 )
 
-func TestConditions(t *testing.T) {
-	before := readConditions()
-	var h Host
-	readConditions().judge(&h, before)
-	if n := len(before.handovers); n > 1 || h.Handover.Min < 0 || h.Handover.Max > float64(handoverFor) {
-		t.Errorf("%d handovers, %+v", n, h.Handover)
-	}
-	if h.Steal < 0 || h.Steal > 1 {
-		t.Errorf("stolen %v", h.Steal)
-	}
-}
-
-// What is measured before each run counts beside what is before and after the scenario.
-func TestHandovers(t *testing.T) {
-	var h Host
-	(conditions{handovers: []float64{90}}).judge(&h, conditions{handovers: []float64{80, 420}})
-	if want := (Spread{80, 90, 420}); h.Handover != want {
-		t.Errorf("%+v, want %+v", h.Handover, want)
-	}
-}
-
 func TestStolen(t *testing.T) {
 	before := stolen{taken: 10, all: 1000}
 	for _, c := range []struct {
@@ -58,7 +37,7 @@ func TestHostDoubts(t *testing.T) {
 		{Host{Handover: Spread{80, 90, 420}}, []string{"80 to 420 ns from one processor to another and back, median 90"}},
 		{Host{Handover: Spread{80, 90, 420}, Steal: 0.12}, []string{"80 to 420 ns", "took 12 %"}},
 	} {
-		got := c.host.Doubts()
+		got := c.host.doubts()
 		if len(got) != len(c.want) {
 			t.Fatalf("%+v: %q, want %d", c.host, got, len(c.want))
 		}
