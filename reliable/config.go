@@ -48,7 +48,9 @@ type SenderConfig struct {
 	Flow FlowControl
 	// Rate limits new data, in bytes a second on the wire; 0 is no limit.
 	Rate int64
-	// RepairShare is the share of the data rate that repairs may take.
+	// Repairs is the budget of repairs that the senders of a bus share. Nil: one of its own.
+	Repairs *RepairBudget
+	// RepairShare is the share of their data that repairs may take.
 	RepairShare float64
 	// StateShare is the share of the rate limit, or of the recent data rate, that state for
 	// those who join may take. Default 0.1.
@@ -92,6 +94,9 @@ func (c *SenderConfig) setDefaults() error {
 	}
 	if c.Sink == nil {
 		c.Sink = noSenderSink{}
+	}
+	if c.Repairs == nil {
+		c.Repairs = NewRepairBudget(noLock{})
 	}
 	c.MaxTrain = min(c.MaxTrain, maxBlockPackets)
 	switch {

@@ -37,18 +37,17 @@ func TestRepairBudget(t *testing.T) {
 		{"much data, and all is asked for again", 8 * start * size, 8 * start, first, false, []int{4 * start, 4 * start, 4 * start}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var b repairBudget
 			now := Instant(time.Hour)
-			b.init(0.5, size, now)
+			var a repairAccount
+			a.init(NewRepairBudget(noLock{}), 0.5, size, now)
+			b := a.bus
 			for i, want := range c.rounds {
-				b.asked(startRTT)
-				if c.data > 0 {
-					b.spent(now, c.data)
-				}
-				b.again += c.again
+				a.asked(startRTT)
+				a.data, a.again = c.data, c.again
+				a.add(now, false)
 				n := 0
 				for end := now.Add(startRTT); now < end; now = now.Add(startRTT / 100) {
-					for b.takes(now, c.e, c.history, int(b.burst)) {
+					for a.takes(now, c.e, false, c.history, int(b.burst)) {
 						n++
 					}
 				}
@@ -69,16 +68,61 @@ func TestRepairBudget(t *testing.T) {
 	}
 }
 
+// The groups of a bus share the budget: while one sends data, the others do not take a window of their own, but in
+// all a share of that data. A sender that flow control holds back does not make the bus busy. docs/protocol.md §6.11.
+func TestGroupsShareTheRepairBudget(t *testing.T) {
+	const size, groups = 1024, 16
+	first := &windowSlot{size: size}
+	for _, c := range []struct {
+		name       string
+		data       int // bytes of the first group in each round
+		held       bool
+		least, top int // packets that all groups repair in 200 ms
+	}{
+		{"one sends much", 64 * size, false, 100 * 32 * 9 / 10, 100*32 + 2*repairBurst/size},
+		{"one sends little", 2 * size, false, 100 * 9 / 10, 100 + 2*repairBurst/size},
+		{"the one that sends is held back", 2 * size, true, 900 * repairBurst / size, 1100 * repairBurst / size},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := Instant(time.Hour)
+			bus := NewRepairBudget(noLock{})
+			accounts := make([]repairAccount, groups)
+			for i := range accounts {
+				accounts[i].init(bus, 0.5, size, now)
+			}
+			n := 0
+			for range 100 {
+				accounts[0].data = c.data
+				accounts[0].add(now, c.held)
+				for range 20 {
+					for i := range accounts {
+						accounts[i].asked(startRTT)
+						accounts[i].again++ // the window of round trips without data does not grow
+						for accounts[i].takes(now, first, c.held && i == 0, false, 0) {
+							n++
+						}
+					}
+					now = now.Add(repairBusy / 20)
+				}
+			}
+			if n < c.least || n > c.top {
+				t.Errorf("%d packets repaired, want %d to %d", n, c.least, c.top)
+			}
+		})
+	}
+}
+
 // A window that has grown is as at first again after four round trips in which no repair waited, also where each had
 // one. docs/protocol.md §6.11.
 func TestRepairWindowAfterCalmRounds(t *testing.T) {
-	var b repairBudget
 	now := Instant(time.Hour)
-	b.init(0.5, 1024, now)
+	var a repairAccount
+	a.init(NewRepairBudget(noLock{}), 0.5, 1024, now)
+	b := a.bus
 	first := &windowSlot{size: 1024}
 	for range 5 {
-		b.asked(startRTT)
-		for b.takes(now, first, false, 0) {
+		a.asked(startRTT)
+		for a.takes(now, first, false, false, 0) {
 		}
 		now = now.Add(startRTT)
 	}
@@ -86,8 +130,8 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 		t.Fatalf("a window of %g bytes", b.window)
 	}
 	for range 6 {
-		b.asked(startRTT)
-		b.takes(now, first, false, 0)
+		a.asked(startRTT)
+		a.takes(now, first, false, false, 0)
 		now = now.Add(startRTT)
 	}
 	if b.window != repairBurst {
@@ -97,13 +141,14 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 
 // A round trip is that of the farthest receiver that asks: it rises at once, and falls by half. docs/protocol.md §6.11.
 func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
-	var b repairBudget
-	b.init(0.5, 1472, 1)
+	var a repairAccount
+	a.init(NewRepairBudget(noLock{}), 0.5, 1472, 1)
+	b := a.bus
 	for _, rtt := range []time.Duration{time.Millisecond, 80 * time.Millisecond, 50 * time.Microsecond} {
-		b.asked(rtt)
-		b.asked(rtt / 2)
+		a.asked(rtt)
+		a.asked(rtt / 2)
 		before := b.rtt
-		b.tick(b.began.Add(b.rtt))
+		a.add(b.began.Add(b.rtt), false)
 		if want := max(rtt, before/2); b.rtt != want {
 			t.Errorf("a round trip of %v, want %v", b.rtt, want)
 		}

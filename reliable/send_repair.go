@@ -18,7 +18,7 @@ type repairs struct {
 	queues [repairQueues]repairQueue
 	active uint32 // those with packets in them
 	turn   uint   // the last that had its turn
-	budget repairBudget
+	budget repairAccount
 	// strangers bounds what receivers draw that are no members.
 	strangers tokenBucket
 	peak      peakRate
@@ -80,7 +80,7 @@ func (r *ranges) sort() {
 
 func (r *repairs) init(cfg *SenderConfig, now Instant) {
 	r.peak = peakRate{rate: float64(cfg.Rate), at: now}
-	r.budget.init(cfg.RepairShare, cfg.PacketSize, now)
+	r.budget.init(cfg.Repairs, cfg.RepairShare, cfg.PacketSize, now)
 	r.strangers.init(strangersRate, max(strangersRate, float64(cfg.PacketSize)), now)
 }
 
@@ -98,6 +98,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	r := &s.repairs
 	rtt := s.rtt.value()
 	r.accrue(now, 0)
+	r.budget.add(now, s.blocked == events.ReasonFlow)
 	r.adapt(s, now, min(rtt, maxRetry))
 	for {
 		first, count, ok := n.Next()
@@ -222,8 +223,8 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 		return 0, false
 	}
 	e := s.win.at(seq)
-	r.budget.held = s.blocked == events.ReasonFlow
-	if !r.budget.takes(now, e, i == joinersQueue, max(joinersBurst, int(e.size))) {
+	held := s.blocked == events.ReasonFlow
+	if !r.budget.takes(now, e, held, i == joinersQueue, max(joinersBurst, int(e.size))) {
 		r.starved = true
 		s.members.trailing.short = s.members.trailing.short || i != joinersQueue
 		return 0, false
@@ -248,12 +249,13 @@ func (r *repairs) again(s *Sender, seq uint64) {
 
 // accrue accounts for data that was sent: the budget is a share of it.
 func (r *repairs) accrue(now Instant, bytes int) {
-	r.budget.spent(now, bytes)
+	r.budget.data += bytes
 	if !r.peak.sent(now, bytes) {
 		return
 	}
+	r.budget.add(now, false)
 	r.strangers.rate = max(strangersRate, r.peak.rate/strangersPart) // docs/protocol.md §6.14
-	r.strangers.burst = max(strangersRate, float64(r.budget.packet), r.strangers.rate/100)
+	r.strangers.burst = max(strangersRate, float64(r.budget.bus.packet), r.strangers.rate/100)
 	r.strangers.refill(now) // at what the rate is now: none is saved from when it was higher
 }
 

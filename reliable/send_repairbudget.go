@@ -2,60 +2,166 @@ package reliable
 
 import "time"
 
-// repairBudget limits repairs. While the publisher sends data, repairs of losses take a share of it and no
-// more. Otherwise they take a window each round trip, as history for late joiners always does: one burst, and,
-// where no data is sent, twice as much after each round trip that used it up while no packet was requested
-// again, as TCP's window after a start (RFC 9293 §3.8.2). docs/protocol.md §6.11.
-type repairBudget struct {
+// RepairBudget limits the repairs of a bus: its senders share one. While one of them sends data, repairs of losses
+// take a share of that data and no more. Otherwise they take a window each round trip, as history for late joiners
+// always does: one burst, and, where no data is sent, twice as much after each round trip that used it up while no
+// packet was requested again, as TCP's window after a start (RFC 9293 §3.8.2). docs/protocol.md §6.11.
+type RepairBudget struct {
+	lock        locker
 	tokenBucket         // the window's bytes
 	share       float64 // of data
 	earned      float64 // bytes, by data
 	packet      int
 
-	window float64       // bytes a round trip
-	rtt    time.Duration // of the farthest of those that asked; it rises at once and falls by half
-	round  time.Duration // how long the round is
-	held   bool          // flow control lets no data out
-	began  Instant       // the round
+	window             float64       // bytes a round trip
+	rtt                time.Duration // of the farthest of those that asked; it rises at once and falls by half
+	round              time.Duration // how long the round is
+	began, beganBefore Instant       // the round, and the one before
 
-	data, dataBefore       float64 // bytes earned by data in this round, and in the one before
-	repaired, lastRepaired int     // packets repaired
-	again, repeated        int     // packets asked for, and repaired, that had been repaired before
+	data, dataBefore       int // bytes of data in this round, and in the one before
+	flowing, flowingBefore int // of those, from senders that flow control does not hold back
+	repaired, lastRepaired int // packets repaired
+	again, repeated        int // packets asked for, and repaired, that had been repaired before
 	slowest                time.Duration
 	short                  bool // a repair had to wait in this round
 	calm                   int  // round trips in a row in which none had to
 }
 
-func (b *repairBudget) init(share float64, packet int, now Instant) {
-	*b = repairBudget{share: share, packet: packet, rtt: startRTT, round: startRTT, began: now}
+// locker is what sync.Locker is.
+type locker interface {
+	Lock()
+	Unlock()
+}
+
+// noLock is the lock of senders that run on one goroutine.
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}
+
+// NewRepairBudget returns the budget of a bus, for senders with the same share and packet size. They hold lock while
+// they use it.
+func NewRepairBudget(lock locker) *RepairBudget { return &RepairBudget{lock: lock} }
+
+// repairAccount is a sender's part in the budget of its bus. It collects what the sender does between repairs, so
+// that a train of data does not lock the budget.
+type repairAccount struct {
+	bus *RepairBudget
+
+	// Not yet in the budget: bytes of data sent, packets asked for that had been repaired, the longest round trip of
+	// the receivers that asked.
+	data    int
+	again   int
+	slowest time.Duration
+
+	// What the budget counts as flowing from this sender, in its round that began then.
+	flowing, flowingBefore int
+	began                  Instant
+}
+
+func (a *repairAccount) init(b *RepairBudget, share float64, packet int, now Instant) {
+	a.bus = b
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if b.window == 0 {
+		b.init(share, packet, now)
+	}
+}
+
+// asked notes that a receiver at a round trip has asked for something.
+func (a *repairAccount) asked(rtt time.Duration) { a.slowest = max(a.slowest, rtt) }
+
+// add adds what the sender did to the budget. held says that flow control holds the sender's data back: what it sent
+// before is not waited for then.
+func (a *repairAccount) add(now Instant, held bool) {
+	a.bus.lock.Lock()
+	defer a.bus.lock.Unlock()
+	a.addLocked(now, held)
+}
+
+func (a *repairAccount) addLocked(now Instant, held bool) {
+	b := a.bus
+	b.again += a.again
+	b.slowest = max(b.slowest, a.slowest)
+	if held {
+		a.roll()
+		b.flowing, b.flowingBefore = b.flowing-a.flowing, b.flowingBefore-a.flowingBefore
+		a.flowing, a.flowingBefore = 0, 0
+	}
+	b.tick(now)
+	b.spent(a.data)
+	if !held {
+		a.roll()
+		a.flowing += a.data
+		b.flowing += a.data
+	}
+	a.data, a.again, a.slowest = 0, 0, 0
+}
+
+// roll follows the budget into its present round.
+func (a *repairAccount) roll() {
+	switch b := a.bus; a.began {
+	case b.began:
+		return
+	case b.beganBefore:
+		a.flowing, a.flowingBefore = 0, a.flowing
+	default:
+		a.flowing, a.flowingBefore = 0, 0
+	}
+	a.began = a.bus.began
+}
+
+// takes takes what a repair of e needs, if it is there: for history only of what is full but for most bytes.
+func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
+	a.bus.lock.Lock()
+	defer a.bus.lock.Unlock()
+	a.addLocked(now, held)
+	return a.bus.takes(now, e, held, history, most)
+}
+
+// due is when size bytes are there for a repair, or no data was sent for a round: for history when all is there but
+// for most bytes.
+func (a *repairAccount) due(size int, history bool, most int) Instant {
+	a.bus.lock.Lock()
+	defer a.bus.lock.Unlock()
+	return a.bus.due(size, history, most)
+}
+
+// speed is what the budget gives at present, in bytes a second.
+func (a *repairAccount) speed() float64 {
+	a.bus.lock.Lock()
+	defer a.bus.lock.Unlock()
+	return a.bus.speed()
+}
+
+func (b *RepairBudget) init(share float64, packet int, now Instant) {
+	b.share, b.packet, b.rtt, b.round, b.began = share, packet, startRTT, startRTT, now
 	b.window = b.start()
 	b.earned = b.window
 	b.tokenBucket.init(b.window/b.rtt.Seconds(), b.window, now)
 }
 
 // start is the window that a round trip has at first: one burst.
-func (b *repairBudget) start() float64 { return float64(max(repairBurst, b.packet)) }
-
-// asked notes that a receiver at a round trip has asked for something.
-func (b *repairBudget) asked(rtt time.Duration) { b.slowest = max(b.slowest, rtt) }
+func (b *RepairBudget) start() float64 { return float64(max(repairBurst, b.packet)) }
 
 // spent takes in that so many bytes of data were sent.
-func (b *repairBudget) spent(now Instant, bytes int) {
-	b.tick(now)
-	b.data += b.share * float64(bytes)
+func (b *RepairBudget) spent(bytes int) {
+	b.data += bytes
 	b.earned = min(b.depth(), b.earned+b.share*float64(bytes))
 }
 
 // depth is how much of what data earns can be saved.
-func (b *repairBudget) depth() float64 { return max(b.start(), b.data, b.dataBefore) }
+func (b *RepairBudget) depth() float64 {
+	return max(b.start(), b.share*float64(max(b.data, b.dataBefore)))
+}
 
-// busy reports whether the publisher sends data: in this round or in the one before.
-func (b *repairBudget) busy() bool { return b.data+b.dataBefore > 0 && !b.held }
+// busy reports whether the bus sends data: in this round or in the one before.
+func (b *RepairBudget) busy() bool { return b.flowing+b.flowingBefore > 0 }
 
 // tick takes in that it is now.
-func (b *repairBudget) tick(now Instant) {
+func (b *RepairBudget) tick(now Instant) {
 	b.refill(now)
-	if now.Sub(b.began) < b.round && (!b.held || now.Sub(b.began) < b.rtt) {
+	if now.Sub(b.began) < b.round && (b.busy() || now.Sub(b.began) < b.rtt) {
 		return
 	}
 	if b.calm += int(min(now.Sub(b.began)/b.round, 4)); b.short {
@@ -74,26 +180,24 @@ func (b *repairBudget) tick(now Instant) {
 	if b.short && 2*b.repeated > b.repaired { // they fill a queue, or are in vain
 		b.rtt = max(b.rtt, min(2*before, maxRetry))
 	}
-	b.began = now
-	b.dataBefore, b.lastRepaired = b.data, b.repaired
-	b.data, b.repaired, b.again, b.repeated, b.slowest, b.short = 0, 0, 0, 0, 0, false
+	b.beganBefore, b.began = b.began, now
+	b.dataBefore, b.flowingBefore, b.lastRepaired = b.data, b.flowing, b.repaired
+	b.data, b.flowing, b.repaired, b.again, b.repeated, b.slowest, b.short = 0, 0, 0, 0, 0, 0, false
 	b.round = b.rtt
-	if b.dataBefore > 0 && !b.held {
+	if b.flowingBefore > 0 {
 		b.round = max(b.rtt, repairBusy)
 	}
 	b.rate, b.burst = b.window/b.round.Seconds(), b.window
 }
 
-// takes takes what a repair of e needs, if it is there: for history only of what is full but for most bytes.
-func (b *repairBudget) takes(now Instant, e *windowSlot, history bool, most int) bool {
-	b.tick(now)
+func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
 	size, keepWindow, keepEarned := float64(e.size), 0, 0.0
 	if history {
 		keepWindow, keepEarned = int(b.burst)-most, b.depth()-float64(most)
 	}
 	busy := b.busy()
 	switch {
-	case (busy || b.held) && b.earned >= size+keepEarned:
+	case (busy || held) && b.earned >= size+keepEarned:
 		b.earned, b.tokens = b.earned-size, max(0, b.tokens-size)
 	case (!busy || history) && b.takeAbove(now, int(e.size), keepWindow):
 		b.earned = max(0, b.earned-size)
@@ -108,9 +212,7 @@ func (b *repairBudget) takes(now Instant, e *windowSlot, history bool, most int)
 	return true
 }
 
-// due is when size bytes are there for a repair, or no data was sent for a round: for history when all is there but
-// for most bytes.
-func (b *repairBudget) due(size int, history bool, most int) Instant {
+func (b *RepairBudget) due(size int, history bool, most int) Instant {
 	if history {
 		size += int(b.burst) - most
 	}
@@ -124,10 +226,9 @@ func (b *repairBudget) due(size int, history bool, most int) Instant {
 	return at
 }
 
-// speed is what it gives at present, in bytes a second.
-func (b *repairBudget) speed() float64 {
+func (b *RepairBudget) speed() float64 {
 	if b.busy() {
-		return max(b.data, b.dataBefore, float64(b.packet)) / b.round.Seconds()
+		return max(b.share*float64(max(b.data, b.dataBefore)), float64(b.packet)) / b.round.Seconds()
 	}
 	return b.window / b.round.Seconds()
 }

@@ -189,7 +189,7 @@ func randomRepairs(t *testing.T, seed uint64) {
 	for range 500 {
 		switch k := rng.IntN(11); {
 		case k < 1:
-			x := &b.s.repairs.budget
+			x := b.s.repairs.budget.bus
 			x.window, x.burst, x.tokens, x.earned = 1<<20, 1<<20, 1<<20, 1<<20
 			b.next()
 			if b.s.repairs.count > 0 {
@@ -201,8 +201,8 @@ func randomRepairs(t *testing.T, seed uint64) {
 			seq := b.s.win.sent - min(b.s.win.sent, rng.Uint64N(uint64(len(b.s.win.index))))
 			b.nak(rng.Uint64N(50), [2]uint64{seq, 1 + rng.Uint64N(6)})
 		case k < 8:
-			b.s.repairs.budget.tokens = float64(rng.IntN(4 * 512)) // often short
-			b.s.repairs.budget.earned = float64(rng.IntN(4 * 512))
+			b.s.repairs.budget.bus.tokens = float64(rng.IntN(4 * 512)) // often short
+			b.s.repairs.budget.bus.earned = float64(rng.IntN(4 * 512))
 		case k < 9:
 			b.now = b.now.Add(time.Duration(rng.IntN(400)) * time.Microsecond)
 		default:

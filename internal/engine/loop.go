@@ -123,6 +123,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	cfg.Publisher = cmp.Or(cfg.Publisher, random(0)|1)
 	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(time.Now(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
+	cfg.Sender.Repairs = reliable.NewRepairBudget(new(sync.Mutex))
 	caps := t.Capabilities()
 	if cfg.Signer != nil {
 		caps = signed.Capabilities(caps)

@@ -35,11 +35,11 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 122_037},
+		{"lines of code", sum(m.code), 122_083},
 		{"lines of tests", sum(m.tests), 111_603},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1850},
-		{"importable names of reliable", m.importable["reliable"], 331},
+		{"importable names of reliable", m.importable["reliable"], 333},
 		{"importable names of pubsub", m.importable["pubsub"], 205},
 		{"structs named Config", m.configs, 26},
 		{"fields of structs named Config", m.settings, 296},
@@ -66,7 +66,7 @@ var wide = map[string]size{
 	"reliable.Lister":              {14, 1, 158},
 	"reliable.Reader":              {57, 12, 48},
 	"reliable.Receiver":            {75, 24, 149},
-	"reliable.Sender":              {110, 24, 228},
+	"reliable.Sender":              {110, 24, 215},
 	"reliable.Stream":              {154, 30, 134},
 	"internal/engine.Loop":         {101, 36, 181},
 	"internal/engine.Publication":  {74, 11, 66},

@@ -72,7 +72,7 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 13281, "internal/pattern internal/wire transport"},
+	{"reliable", 13389, "internal/pattern internal/wire transport"},
 	{"internal/discovery", 769, "internal/wire reliable"},
 
 	// The engine.
