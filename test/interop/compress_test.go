@@ -133,9 +133,11 @@ func TestDecompressors(t *testing.T) {
 		for _, name := range compress.Names()[1:] {
 			for _, runs := range contents(rng) {
 				if x, ok := pack(t, name, dict, runs); ok {
-					if all = append(all, x); len(runs) < 5_000 {
-						all = append(all, damaged(rng, x)...)
+					worse := damaged(rng, x)
+					if len(runs) > 5_000 { // Python takes long for each
+						worse = worse[:5]
 					}
+					all = append(append(all, x), worse...)
 				}
 			}
 		}
