@@ -10,16 +10,18 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// One message, published, sent, received and delivered, allocates nothing: neither with a
+// One message, published, sent, received, delivered and added to Positions, allocates nothing: neither with a
 // handler nor read with Next.
 func TestNoAllocationPerMessage(t *testing.T) {
 	eachFabricInTurn(t, func(t *testing.T, url string) {
 		pubBus, subBus := openBus(t, Config{WindowBytes: 1 << 20}, url), openBus(t, Config{}, url)
 		var handled atomic.Uint64
+		var places Positions
 		if _, err := subBus.Handle("x", func(m Message, err error) {
 			if err != nil {
 				t.Error(err)
 			}
+			places.Add(m, err)
 			handled.Add(1)
 		}); err != nil {
 			t.Fatal(err)

@@ -64,6 +64,19 @@ type gone struct {
 // Add takes in what a subscription has delivered, as a Handler, Messages and Next have it, in that order. Of several messages
 // of a topic, publisher and epoch the last is enough.
 func (p *Positions) Add(m Message, err error) {
+	switch {
+	case err != nil:
+		p.failed(err)
+	case m.from == nil:
+	case !m.IsState():
+		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number + 1})
+	case m.IsStateEnd():
+		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number})
+	}
+}
+
+// failed is apart from Add, for errors.As moves its targets to the heap.
+func (p *Positions) failed(err error) {
 	var gap *GapError
 	var event *PublisherEvent
 	switch {
@@ -73,11 +86,6 @@ func (p *Positions) Add(m Message, err error) {
 		}
 	case errors.As(err, &event):
 		p.event(event)
-	case err != nil || m.from == nil:
-	case !m.IsState():
-		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number + 1})
-	case m.IsStateEnd():
-		p.set(place{publisherRun{m.Publisher(), m.Epoch()}, m.Topic}, position{next: m.Number})
 	}
 }
 

@@ -109,13 +109,20 @@ func (in *incoming) subscribe(ctx context.Context, receive worker.Receive, bus *
 	return nil
 }
 
-// take takes a message, or what came in place of one.
+// take takes a message, or the error in place of one.
 func (in *incoming) take(m pubsub.Message, err error) {
+	if err != nil {
+		in.failed(err)
+		return
+	}
+	in.On(m.Topic, m.Data)
+}
+
+// failed takes an error. It is a function of its own because errors.As moves its targets to the heap.
+func (in *incoming) failed(err error) {
 	var gap *pubsub.GapError
 	var event *pubsub.PublisherEvent
 	switch {
-	case err == nil:
-		in.On(m.Topic, m.Data)
 	case errors.As(err, &gap):
 		in.Gap(gap.Topic, gap.First, gap.Count)
 	case errors.As(err, &event) && event.Kind == events.PublisherUp:
