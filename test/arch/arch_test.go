@@ -163,7 +163,7 @@ func TestNoHTTP(t *testing.T) {
 }
 
 // The command links no package with large tables of pointers: the collector goes through those each time it
-// runs, in each process. docs/decisions, 78.
+// runs, in each process. docs/decisions, 34.
 func TestNoTables(t *testing.T) {
 	if slices.Contains(goList(t, "-deps", "./cmd/fanfare"), "github.com/gopacket/gopacket/layers") {
 		t.Error("cmd/fanfare depends on gopacket/layers, whose tables are 5 MB of pointers")
