@@ -10,7 +10,7 @@ import (
 // Names that are known before a pattern begins. Packets wait for the names of their topics
 // while there is a pattern, and with them all subscriptions of the group: the first pattern
 // begins when the names of the topics that publishers have by then are known. Who subscribes
-// waits for that, and nobody else. docs/decisions/40-patterns.md.
+// waits for that, and nobody else. docs/decisions/36-names-in-the-stream.md.
 
 // namesAhead is a group that learns names for patterns that are about to begin. Loop only,
 // but for ready.
