@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -293,8 +294,8 @@ func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (ui
 	}
 	defer host.Close()
 	m := &mckey{
-		groupText: "239.20.255.2", sendOnly: sendOnly, connections: 1, count: mckeyCount, size: mckeySize,
-		timeout: d.timeout, settling: 100 * time.Millisecond, quiet: true,
+		groupText: "239.20.255.2", sendOnly: sendOnly, count: mckeyCount, size: mckeySize,
+		timeout: d.timeout, settling: 100 * time.Millisecond, out: io.Discard,
 	}
 	if err := m.parseGroup(false); err != nil {
 		return 0, err
@@ -304,6 +305,5 @@ func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (ui
 		host.Peer = &peer // this host itself
 	}
 	err = m.transfer(ctx, host)
-	got, _ := m.sides[0].counts()
-	return got, err
+	return m.sides[0].messages, err
 }

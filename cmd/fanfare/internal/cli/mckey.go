@@ -17,24 +17,19 @@ import (
 
 // mckey is the counterpart of rdma-core's mckey(1): it joins an RDMA multicast
 // group and sends to it, or receives from it. The two can be mixed on a network.
-// mckeyside.go has its connections.
 type mckey struct {
-	url               string
-	groupText, mgid   string
-	bindText          string
-	send, sendOnly    bool
-	connections       int
-	count             uint64
-	size              int
-	rate              float64
-	timeout, settling time.Duration
-	json, quiet       bool
+	url, groupText, mgid string
+	send, sendOnly, json bool
+	size                 int
+	count                uint64
+	rate                 float64
+	timeout, settling    time.Duration
 
-	sim         bool // the URL names a simulated subnet
-	group, bind rdma.Addr
-	sides       []*mckeySide // the receiver, the sender, or both
+	sim   bool // the URL names a simulated subnet
+	group rdma.Addr
+	sides []*mckeySide // the receiver, the sender, or both
 
-	mu  sync.Mutex // guards what follows, and the counts of messages
+	mu  sync.Mutex // guards writing to out
 	out io.Writer
 }
 
@@ -45,11 +40,7 @@ const (
 	mckeySize     = 100
 	mckeyTimeout  = 30 * time.Second
 	mckeySettling = 3 * time.Second
-	mckeyMaxConns = 64
-	// mckeyMaxCount times all pairs of connections is still a number.
-	mckeyMaxCount = 1 << 48
-	// mckeyListed bounds the messages of a connection that are listed.
-	mckeyListed = 20
+	mckeyListed   = 20 // messages that are listed, at most
 )
 
 // Exit codes of mckey beside those of all commands.
@@ -69,12 +60,12 @@ func mckeyCommand() command {
 			"fanfare mckey -t sim:// [flags]     both, on a simulated subnet",
 		},
 		about: `It is the counterpart of rdma-core's mckey, which can be the other side. The
-receiver ends when it has as many messages as -C says on each connection. Start it
-first: UD multicast does not repeat what nobody heard.
+receiver ends when it has as many messages as -C says. Start it first: UD multicast
+does not repeat what nobody heard.
 `,
-		notes: `Each connection tells of the join what RDMA CM's event says (MGID, MLID, Q_Key,
-QPN), and of the first 20 messages length, immediate, and QPN and GID they came
-from. A sender puts its QPN into the immediate, as the original does.
+		notes: `It tells of the join what RDMA CM's event says (MGID, MLID, Q_Key, QPN), and of the
+first 20 messages length, immediate, and QPN and GID they came from. A sender puts
+its QPN into the immediate, as the original does.
 `,
 		examples: []string{
 			"fanfare mckey -t sim://",
@@ -103,20 +94,16 @@ func (m *mckey) register(fs *flagSet) {
 	stringVar(fs, &m.groupText, "m", mckeyGroup, "IP address of the `GROUP`")
 	stringVar(fs, &m.mgid, "M", "", "the group by its `MGID`, as it is (InfiniBand only); 0: a new one that the subnet manager makes up, "+
 		"and that is printed. The original wants -b with it; here -t names the port already")
-	stringVar(fs, &m.bindText, "b", "", "IP `ADDRESS` of this host to use, instead of the first of the device")
 	boolVar(fs, &m.send, "s", "send, and do not receive")
 	boolVar(fs, &m.sendOnly, "o", "join as send-only full member: can be heard, never hears")
-	intVar(fs, &m.connections, "c", 1, "`N` connections: queue pairs that join the group, at most 64 and what the device attaches to "+
-		"a group (Soft-RoCE: 56)")
-	countVar(fs, &m.count, "C", mckeyCount, "`COUNT` messages to send on each connection, or to wait for on each")
+	countVar(fs, &m.count, "C", mckeyCount, "`COUNT` messages to send, or to wait for")
 	intVar(fs, &m.size, "S", mckeySize, "`BYTES` in a message, at most the port's MTU")
-	rateVar(fs, &m.rate, "rate", "send at most `N` messages a second on each connection; 0, the default: no limit. A receiver holds up "+
+	rateVar(fs, &m.rate, "rate", "send at most `N` messages a second; 0, the default: no limit. A receiver holds up "+
 		"to 1024 in its queue")
 	durationVar(fs, &m.timeout, "timeout", mckeyTimeout, "how long to wait for all joins, and then as long again for all messages, after -settle")
 	durationVar(fs, &m.settling, "settle", mckeySettling, "how long to wait from the join to the first message sent, while switches learn of "+
 		"members; on sim:// 0 unless given")
 	boolVar(fs, &m.json, "json", "results as JSON objects on standard output")
-	boolVar(fs, &m.quiet, "q", "nothing on standard output but what -json writes")
 }
 
 func (m *mckey) check(fs *flagSet, operands []string) error {
@@ -129,12 +116,8 @@ func (m *mckey) check(fs *flagSet, operands []string) error {
 		return usagef("name the fabric with -t: sim:// simulates one in this process, others are rdma://DEVICE, roce://DEVICE")
 	case fs.isSet("m") && fs.isSet("M"):
 		return usagef("-m and -M both name the group: give one of them")
-	case m.connections < 1 || m.connections > mckeyMaxConns:
-		return usagef("-c %d must be from 1 to %d", m.connections, mckeyMaxConns)
 	case m.count < 1:
 		return usagef("-C 0 is no message: it must be 1 or more")
-	case m.count > mckeyMaxCount:
-		return usagef("-C %d is too many: it must be at most %d", m.count, uint64(mckeyMaxCount))
 	case m.size < 0 || m.size > 4096:
 		return usagef("-S %d must be from 0 to 4096 bytes, the largest RDMA MTU", m.size)
 	case m.timeout <= 0:
@@ -143,25 +126,13 @@ func (m *mckey) check(fs *flagSet, operands []string) error {
 		return usagef("-settle %v must not be negative", m.settling)
 	case m.sim && m.send:
 		return usagef("-s is for networks: on sim:// both sides run in this process")
-	case m.sim && m.bindText != "":
-		return usagef("-b is for networks: hosts on sim:// have addresses of their own")
 	case m.sendOnly && !m.send && !m.sim:
 		return usagef("-o is how a sender joins: give -s too")
 	}
-	if m.sim && !fs.isSet("settle") {
-		m.settling = 0 // its switches know of a join when its event comes
+	if !fs.isSet("settle") && (m.sim || !m.send) {
+		m.settling = 0 // a simulated switch knows of a join when its event comes, and a receiver waits for nothing
 	}
-	if err := m.parseGroup(fs.isSet("M")); err != nil {
-		return err
-	}
-	if m.bindText != "" {
-		a, err := rdma.ParseAddr(m.bindText)
-		if err != nil || a.IP.IsMulticast() || a.IsWildcard() {
-			return usagef("-b %q must be an IP address of this host", m.bindText)
-		}
-		m.bind = a
-	}
-	return nil
+	return m.parseGroup(fs.isSet("M"))
 }
 
 func (m *mckey) parseGroup(unmapped bool) error {
@@ -202,17 +173,13 @@ func (m *mckey) run(ctx context.Context, e *env) error {
 
 // transfer joins, sends and receives as what this process is: the sender, the receiver, or both.
 func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) {
-	rx := &mckeySide{m: m, role: roleReceiver, host: host, expect: m.count}
-	tx := &mckeySide{m: m, role: roleSender, host: host}
 	switch {
 	case host.Peer != nil:
-		tx.host = host.Peer
-		rx.expect *= uint64(m.connections) // each receiving connection hears all sending ones
-		m.sides = []*mckeySide{rx, tx}
+		m.sides = []*mckeySide{{m: m, role: roleReceiver, host: host}, {m: m, role: roleSender, host: host.Peer}}
 	case m.send:
-		m.sides = []*mckeySide{tx}
+		m.sides = []*mckeySide{{m: m, role: roleSender, host: host}}
 	default:
-		m.sides = []*mckeySide{rx}
+		m.sides = []*mckeySide{{m: m, role: roleReceiver, host: host}}
 	}
 	group := m.group
 	for _, s := range m.sides {
@@ -221,50 +188,43 @@ func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) 
 			return err
 		}
 	}
-	return together(ctx, m.sides, (*mckeySide).transfer)
-}
-
-// together runs f of all until the first error, which ends the others and is returned.
-func together[T any](ctx context.Context, all []T, f func(T, context.Context) error) (first error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, m.settling+m.timeout, errMckeyTimeout)
 	defer cancel()
-	errs := make(chan error, len(all))
-	for _, x := range all {
-		go func() { errs <- f(x, ctx) }()
+	errs := make(chan error, len(m.sides))
+	for _, s := range m.sides {
+		go func() { errs <- s.transfer(ctx) }()
 	}
-	for range all {
-		if err := <-errs; err != nil && first == nil {
-			first = err
+	for range m.sides {
+		if e := <-errs; e != nil && err == nil {
+			err = e
 			cancel()
 		}
 	}
-	return first
+	return err
 }
 
 // mckeyJoin is what RDMA CM's event says of a join (type "join").
 type mckeyJoin struct {
-	Type       string `json:"type"`
-	Role       string `json:"role"`
-	Connection int    `json:"connection"`
-	Device     string `json:"device"`
-	Port       uint8  `json:"port"`
-	LinkLayer  string `json:"link_layer"`
-	LocalQPN   string `json:"local_qpn"`
-	Member     string `json:"member"`
-	DGID       string `json:"dgid"`
-	MLID       string `json:"mlid"`
-	QPN        string `json:"qpn"`
-	QKey       string `json:"qkey"`
-	SL         uint8  `json:"sl"`
-	SGIDIndex  int    `json:"sgid_index"`
-	HopLimit   uint8  `json:"hop_limit"`
+	Type      string `json:"type"`
+	Role      string `json:"role"`
+	Device    string `json:"device"`
+	Port      uint8  `json:"port"`
+	LinkLayer string `json:"link_layer"`
+	LocalQPN  string `json:"local_qpn"`
+	Member    string `json:"member"`
+	DGID      string `json:"dgid"`
+	MLID      string `json:"mlid"`
+	QPN       string `json:"qpn"`
+	QKey      string `json:"qkey"`
+	SL        uint8  `json:"sl"`
+	SGIDIndex int    `json:"sgid_index"`
+	HopLimit  uint8  `json:"hop_limit"`
 }
 
 // mckeyMessage is a received message (type "message").
 type mckeyMessage struct {
 	Type       string `json:"type"`
-	Role       string `json:"role"` // the receiver's
-	Connection int    `json:"connection"`
+	Role       string `json:"role"`   // the receiver's
 	Number     uint64 `json:"number"` // from 1
 	Bytes      int    `json:"bytes"`
 	Immediate  string `json:"immediate,omitempty"`
@@ -273,8 +233,7 @@ type mckeyMessage struct {
 	AsExpected bool   `json:"as_expected"` // it has the length of -S and its sender's QPN as immediate
 }
 
-// mckeySummary is the result (type "summary"). Counts are sums over all
-// connections.
+// mckeySummary is the result (type "summary").
 type mckeySummary struct {
 	Type     string `json:"type"`
 	Role     string `json:"role"` // of this process
@@ -290,11 +249,8 @@ type mckeySummary struct {
 func (m *mckey) write(v any, format string, args ...any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.json:
+	if m.json {
 		return newJSONLines(m.out).write(v)
-	case m.quiet:
-		return nil
 	}
 	_, err := fmt.Fprintf(m.out, format, args...)
 	return err
@@ -313,15 +269,14 @@ func (m *mckey) summarize(err error) error {
 	}
 	text := ""
 	for _, side := range m.sides {
-		n, strange := side.counts()
-		switch s.Strange += strange; {
+		switch s.Strange += side.strange; {
 		case !side.joined:
 		case side.role == roleSender:
-			s.Sent = n
-			text += fmt.Sprintf("sender: %s of %d bytes sent\n", count(n, "message"), m.size)
+			s.Sent = side.messages
+			text += fmt.Sprintf("sender: %s of %d bytes sent\n", count(s.Sent, "message"), m.size)
 		default:
-			s.Received, s.Expected = n, side.expect*uint64(len(side.conns))
-			text += fmt.Sprintf("receiver: %d of %s received\n", n, count(s.Expected, "message"))
+			s.Received, s.Expected = side.messages, m.count
+			text += fmt.Sprintf("receiver: %d of %s received\n", s.Received, count(s.Expected, "message"))
 		}
 	}
 	return m.write(&s, "%s", text)
