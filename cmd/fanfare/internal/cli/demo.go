@@ -195,14 +195,14 @@ two processes cannot meet there, for that take udp://.`,
 
 func (d *demo) register(fs *flagSet) {
 	choiceVar(fs, &d.flavor, "flavor", "the kind of subnet", word{"ib", "InfiniBand"}, word{"roce", "RoCE v2"})
-	intVar(fs, &d.subscribers, "subscribers", 3, "`N` subscribers, each on a host of its own")
-	countVar(fs, &d.messages, "n", 5000, "publish `N` messages")
-	intVar(fs, &d.size, "size", 200, "`BYTES` in a message")
+	within(intVar(fs, &d.subscribers, "subscribers", 3, "`N` subscribers, each on a host of its own"), 1, demoMaxSubscribers)
+	above(countVar(fs, &d.messages, "n", 5000, "publish `N` messages"), 0)
+	within(intVar(fs, &d.size, "size", 200, "`BYTES` in a message"), demoMinSize, maxMessage)
 	valueVar(fs, &d.loss, "loss", 0.02, "a copy of a datagram is lost with probability `P`", parseShare, "a probability below 1, such as 0.02")
 	countVar(fs, &d.seed, "seed", 1, "seed `N` of the losses")
 	choiceVar(fs, &d.sendOnly, "sendonly", "whether the subnet manager lets send-only members join",
 		word{"on", "it does"}, word{"off", "it refuses them"})
-	durationVar(fs, &d.timeout, "timeout", time.Minute, "give up after D (such as 30s)")
+	above(durationVar(fs, &d.timeout, "timeout", time.Minute, "give up after D (such as 30s)"), 0)
 	boolVar(fs, &d.json, "json", "the result as one JSON object")
 	boolVar(fs, &d.verbose, "v", "log what the buses do on standard error")
 }
@@ -219,16 +219,8 @@ func (d *demo) check(_ *flagSet, operands []string) error {
 	switch {
 	case len(operands) > 0:
 		return usagef("demo takes no arguments: %q is too many", operands[0])
-	case d.subscribers < 1 || d.subscribers > demoMaxSubscribers:
-		return usagef("-subscribers %d must be from 1 to %d", d.subscribers, demoMaxSubscribers)
-	case d.messages < 1:
-		return usagef("-n %d must be 1 at least", d.messages)
-	case d.size < demoMinSize || d.size > maxMessage:
-		return usagef("-size %d must be from %d to %d bytes", d.size, demoMinSize, maxMessage)
 	case d.flavor == "roce" && d.sendOnly == "off":
 		return usagef("-sendonly off is a subnet manager that refuses send-only members; RoCE has none: leave it out, or take -flavor ib")
-	case d.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", d.timeout)
 	}
 	return nil
 }

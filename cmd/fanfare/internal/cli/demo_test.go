@@ -98,7 +98,7 @@ func TestDemoFails(t *testing.T) {
 		"demo extra":                      "no arguments",
 		"demo -subscribers 0":             "from 1",
 		"demo -subscribers 65":            "to 64",
-		"demo -n 0":                       "1 at least",
+		"demo -n 0":                       "more than 0",
 		"demo -n -1":                      "not negative",
 		"demo -size 19":                   "from 20",
 		"demo -loss 1":                    "below 1",

@@ -86,7 +86,7 @@ func TestDictUsage(t *testing.T) {
 		{"sub -dict " + short + " x", "5 bytes"},
 		{"dict", "nothing to learn from"},
 		{"dict -r x.pcap " + lines, "-r takes no files"},
-		{"dict -size 7 " + lines, "-size 7"},
+		{"dict -size 7 " + lines, "-size: it must be from 256"},
 		{"dict /no/such/file", "/no/such/file"},
 		{"pub -file " + os.DevNull + " x", "use standard input, with '< " + os.DevNull + "' instead of -file"},
 		{"tap -dict " + short, "5 bytes"},

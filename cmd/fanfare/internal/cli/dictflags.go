@@ -46,16 +46,16 @@ one, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.
 func (d *dict) register(fs *flagSet) {
 	stringVar(fs, &d.out, "o", "", "write the dictionary to `FILE`, which must not exist: publishers and subscribers need the same one")
 	boolVar(fs, &d.force, "force", "of -o: write over a file that exists")
-	intVar(fs, &d.size, "size", 32<<10, "at most `BYTES` in it, up to 1048576")
+	within(intVar(fs, &d.size, "size", 32<<10, "at most `BYTES` in it, up to 1048576"), 256, maxDictionary)
 	choiceVar(fs, &d.framing, "framing", "how messages lie in files",
 		word{string(framingLines), "each line is one"},
 		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},
 		word{string(framingWhole), "each file is one"})
 	stringVar(fs, &d.capture, "r", "", "take messages from the capture `FILE` (pcap or pcapng), - is standard input")
-	durationVar(fs, &d.listen, "for", 10*time.Second, "with topics: listen for D (such as 30s)")
+	above(durationVar(fs, &d.listen, "for", 10*time.Second, "with topics: listen for D (such as 30s)"), 0)
 	dictVar(fs, &d.dicts, "Messages of -t and -r that are compressed with it are read")
-	countVar(fs, &d.most, "n", 100_000, "take `COUNT` messages at most")
-	intVar(fs, &d.packet, "mtu", 1472, "measure with packets of `BYTES`")
+	above(countVar(fs, &d.most, "n", 100_000, "take `COUNT` messages at most"), 0)
+	within(intVar(fs, &d.packet, "mtu", 1472, "measure with packets of `BYTES`"), 512, 65507)
 	d.registerURL(fs)
 	d.registerRest(fs)
 }
@@ -67,14 +67,6 @@ func (d *dict) check(fs *flagSet, operands []string) error {
 		return usagef("-r takes no files and topics beside it")
 	case d.capture == "" && len(operands) == 0:
 		return usagef("nothing to learn from: fanfare dict [flags] -o DICT FILE..., -t URL TOPIC..., or -r CAPTURE")
-	case d.size < 256 || d.size > maxDictionary:
-		return usagef("-size %d is not from 256 to %d", d.size, maxDictionary)
-	case d.packet < 512 || d.packet > 65507:
-		return usagef("-mtu %d is not from 512 to 65507", d.packet)
-	case d.most == 0:
-		return usagef("-n 0 would take nothing")
-	case d.listen <= 0:
-		return usagef("-for %v must be a time above zero", d.listen)
 	case fs.isSet("for") && !d.live:
 		return usagef("-for goes with -t URL TOPIC...")
 	case len(d.dicts) > 0 && !d.live && d.capture == "":

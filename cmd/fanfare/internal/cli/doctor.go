@@ -189,7 +189,7 @@ func (d *doctorRun) register(fs *flagSet) {
 	stringVar(fs, &d.iface, "iface", "", "test on the network interface or RDMA device `NAME` too; its address will do. Some 100 packets "+
 		"go out to multicast groups on its network. Without it: on loopback only, and no test of rdma://. With -listen the default is that of udp://, with -peer that of the route to it")
 	boolVar(fs, &d.noTests, "notest", "no tests: only look")
-	durationVar(fs, &d.timeout, "timeout", 5*time.Second, "how long a test may take")
+	above(durationVar(fs, &d.timeout, "timeout", 5*time.Second, "how long a test may take"), 0)
 	d.peer.register(fs)
 	boolVar(fs, &d.json, "json", "findings as JSON objects on standard output, the last a summary")
 	boolVar(fs, &d.quiet, "q", "only warnings and failures on standard output")
@@ -199,8 +199,6 @@ func (d *doctorRun) check(fs *flagSet, operands []string) error {
 	switch {
 	case len(operands) > 0:
 		return usagef("doctor takes no arguments: %q is too many", operands[0])
-	case d.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", d.timeout)
 	case fs.isSet("iface") && d.iface == "":
 		return usagef("-iface is empty: give the name of a network interface or of an RDMA device")
 	case d.noTests && d.iface != "":

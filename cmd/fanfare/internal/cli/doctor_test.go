@@ -212,7 +212,7 @@ func TestDoctorWrongUsage(t *testing.T) {
 		{"-listen -ttl 0", "1 to 255"},
 		{"-listen -notest", "of this host alone"},
 		{"-peer 10.0.0.1 -timeout 3s", "of this host alone"},
-		{"-peer 10.0.0.1 -for 2h", "from 0 to 1h"},
+		{"-peer 10.0.0.1 -for 2h", "from 0s to 1h"},
 		{"-listen -group 10.0.0.1:7401", "multicast group and a UDP port"},
 		{"-listen -group 239.1.2.3", "multicast group and a UDP port"},
 		{"-listen -iface no-such-interface", "no network interface"},

@@ -37,16 +37,9 @@ func (p *doctorPeer) register(fs *flagSet) {
 	boolVar(fs, &p.listen, "listen", "answer a second host's 'doctor -peer', until interrupted")
 	stringVar(fs, &p.ask, "peer", "", "test the network between this host and the one at `ADDRESS`, where 'doctor -listen' runs")
 	stringVar(fs, &p.group, "group", defaultMeeting, "with -listen and -peer: the multicast group and UDP port, `GROUP:PORT`, the same on both sides")
-	valueVar(fs, &p.ttl, "ttl", 1, "with -listen and -peer: the TTL `N` of multicast, 1 to 255, as ttl= in a URL", parseTTL, "a whole number from 1 to 255")
-	durationVar(fs, &p.watch, "for", 5*time.Second, "with -peer: how long all tests together take at least. What is left is for whether multicast goes on, "+
-		"and for an IGMP query to be heard: 135s for the latter, 270s for both")
-}
-
-func parseTTL(text string) (n int, err error) {
-	if _, err = fmt.Sscanf(text, "%d", &n); err == nil && (n < 1 || n > 255 || fmt.Sprint(n) != text) {
-		err = errors.New("out of range")
-	}
-	return n, err
+	within(intVar(fs, &p.ttl, "ttl", 1, "with -listen and -peer: the TTL `N` of multicast, 1 to 255, as ttl= in a URL"), 1, 255)
+	within(durationVar(fs, &p.watch, "for", 5*time.Second, "with -peer: how long all tests together take at least. What is left is for whether multicast goes on, "+
+		"and for an IGMP query to be heard: 135s for the latter, 270s for both"), 0, longestWatch)
 }
 
 func (p *doctorPeer) active() bool { return p.listen || p.ask != "" }
@@ -73,8 +66,6 @@ func (p *doctorPeer) check(fs *flagSet) error {
 		return usagef("-listen answers and -peer asks: give one of them on each host")
 	case p.listen && fs.isSet("for"):
 		return usagef("-for goes with -peer: -listen ends when it is interrupted")
-	case p.watch < 0 || p.watch > longestWatch:
-		return usagef("-for %v must be from 0 to %v", p.watch, longestWatch)
 	}
 	var err error
 	if p.meet, err = netip.ParseAddrPort(p.group); err != nil || !p.meet.Addr().Is4() || !p.meet.Addr().IsMulticast() || p.meet.Port() == 0 {

@@ -67,9 +67,9 @@ trust. Those may be read by all, and are looked at four times a second, too:
 }
 
 func (k *keys) register(fs *flagSet) {
-	durationVar(fs, &k.valid, "valid", 0, "how long the key that is made is used and taken, from its beginning on; 0: until it is rotated")
-	durationVar(fs, &k.in, "in", 10*time.Minute, "of rotate: when the new key begins, from now on. Until then every host needs the file")
-	durationVar(fs, &k.overlap, "overlap", 24*time.Hour, "of rotate: how long the keys of before are still taken, from then on")
+	atLeast(durationVar(fs, &k.valid, "valid", 0, "how long the key that is made is used and taken, from its beginning on; 0: until it is rotated"), time.Second)
+	atLeast(durationVar(fs, &k.in, "in", 10*time.Minute, "of rotate: when the new key begins, from now on. Until then every host needs the file"), 0)
+	atLeast(durationVar(fs, &k.overlap, "overlap", 24*time.Hour, "of rotate: how long the keys of before are still taken, from then on"), 0)
 	boolVar(fs, &k.json, "json", "the keys as JSON on standard output, one object a line, without secrets")
 	boolVar(fs, &k.quiet, "q", "of new and rotate: write nothing but warnings")
 }
@@ -90,20 +90,10 @@ func (k *keys) check(fs *flagSet, operands []string) error {
 		return usagef("key takes an action and one file: %q is too many", operands[2])
 	}
 	k.action, k.file = operands[0], operands[1]
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-		of    []string
-	}{{"valid", k.valid, []string{"new", "rotate"}}, {"in", k.in, []string{"rotate"}}, {"overlap", k.overlap, []string{"rotate"}}} {
-		if fs.isSet(f.name) && !slices.Contains(f.of, k.action) {
-			return usagef("-%s changes nothing with %s: leave it out", f.name, k.action)
+	for flag, of := range map[string][]string{"valid": {"new", "rotate"}, "in": {"rotate"}, "overlap": {"rotate"}} {
+		if fs.isSet(flag) && !slices.Contains(of, k.action) {
+			return usagef("-%s changes nothing with %s: leave it out", flag, k.action)
 		}
-		if f.value < 0 {
-			return usagef("-%s %v is negative", f.name, f.value)
-		}
-	}
-	if fs.isSet("valid") && k.valid < time.Second {
-		return usagef("-valid %v: a key is valid for a second at least", k.valid)
 	}
 	return nil
 }

@@ -181,16 +181,13 @@ or not all of them.`,
 }
 
 func (l *loss) register(fs *flagSet) {
-	durationVar(fs, &l.since, "since", lossrecord.Kept, "only what was lost in the last D (such as 30s, 5m), an hour at most")
+	within(durationVar(fs, &l.since, "since", lossrecord.Kept, "only what was lost in the last D (such as 30s, 5m), an hour at most"), time.Second, lossrecord.Kept)
 	boolVar(fs, &l.follow, "follow", "go on, and tell what is lost as it happens, until interrupted")
 	boolVar(fs, &l.json, "json", "findings as JSON objects on standard output, the last a summary")
 	boolVar(fs, &l.quiet, "q", "only what was lost for good on standard output")
 }
 
 func (l *loss) check(_ *flagSet, operands []string) error {
-	if l.since <= 0 || l.since > lossrecord.Kept {
-		return usagef("-since %v must be a time above zero and at most %v, for which processes remember", l.since, time.Duration(lossrecord.Kept))
-	}
 	l.sockets = operands
 	return nil
 }

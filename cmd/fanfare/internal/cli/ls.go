@@ -305,14 +305,11 @@ func (l *ls) register(fs *flagSet) {
 	l.registerURL(fs)
 	boolVar(fs, &l.hereOnly, "here", "only the processes of this host")
 	urlsVar(fs, &l.sockets, "socket", nil, "ask at this socket, or at those in this directory, in place of all of yours (a `PATH`; may be given more than once)")
-	durationVar(fs, &l.listen, "for", 3*time.Second, "listen for D (such as 500ms, 10s)")
+	above(durationVar(fs, &l.listen, "for", 3*time.Second, "listen for D (such as 500ms, 10s)"), 0)
 	l.registerRest(fs)
 }
 
 func (l *ls) check(fs *flagSet, operands []string) error {
-	if l.listen <= 0 {
-		return usagef("-for %v must be a time above zero", l.listen)
-	}
 	if l.hereOnly && fs.isSet("t") {
 		return usagef("-here asks the processes of this host, and -t says what to listen to: take one of them")
 	}

@@ -96,13 +96,13 @@ func (m *mckey) register(fs *flagSet) {
 		"and that is printed. The original wants -b with it; here -t names the port already")
 	boolVar(fs, &m.send, "s", "send, and do not receive")
 	boolVar(fs, &m.sendOnly, "o", "join as send-only full member: can be heard, never hears")
-	countVar(fs, &m.count, "C", mckeyCount, "`COUNT` messages to send, or to wait for")
-	intVar(fs, &m.size, "S", mckeySize, "`BYTES` in a message, at most the port's MTU")
+	above(countVar(fs, &m.count, "C", mckeyCount, "`COUNT` messages to send, or to wait for"), 0)
+	within(intVar(fs, &m.size, "S", mckeySize, "`BYTES` in a message, at most the port's MTU"), 0, 4096)
 	rateVar(fs, &m.rate, "rate", "send at most `N` messages a second; 0, the default: no limit. A receiver holds up "+
 		"to 1024 in its queue")
-	durationVar(fs, &m.timeout, "timeout", mckeyTimeout, "how long to wait for all joins, and then as long again for all messages, after -settle")
-	durationVar(fs, &m.settling, "settle", mckeySettling, "how long to wait from the join to the first message sent, while switches learn of "+
-		"members; on sim:// 0 unless given")
+	above(durationVar(fs, &m.timeout, "timeout", mckeyTimeout, "how long to wait for all joins, and then as long again for all messages, after -settle"), 0)
+	atLeast(durationVar(fs, &m.settling, "settle", mckeySettling, "how long to wait from the join to the first message sent, while switches learn of "+
+		"members; on sim:// 0 unless given"), 0)
 	boolVar(fs, &m.json, "json", "results as JSON objects on standard output")
 }
 
@@ -116,14 +116,6 @@ func (m *mckey) check(fs *flagSet, operands []string) error {
 		return usagef("name the fabric with -t: sim:// simulates one in this process, others are rdma://DEVICE, roce://DEVICE")
 	case fs.isSet("m") && fs.isSet("M"):
 		return usagef("-m and -M both name the group: give one of them")
-	case m.count < 1:
-		return usagef("-C 0 is no message: it must be 1 or more")
-	case m.size < 0 || m.size > 4096:
-		return usagef("-S %d must be from 0 to 4096 bytes, the largest RDMA MTU", m.size)
-	case m.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", m.timeout)
-	case m.settling < 0:
-		return usagef("-settle %v must not be negative", m.settling)
 	case m.sim && m.send:
 		return usagef("-s is for networks: on sim:// both sides run in this process")
 	case m.sendOnly && !m.send && !m.sim:

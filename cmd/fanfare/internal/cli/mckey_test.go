@@ -290,13 +290,13 @@ func TestMckeyWrongUsage(t *testing.T) {
 		{"-t sim:// -s", "in this process"},
 		{"-t SIM:// -s", "in this process"},
 		{"-t rdma://x -o", "-s"},
-		{"-t sim:// -C 0", "1 or more"},
+		{"-t sim:// -C 0", "more than 0"},
 		{"-t sim:// -C -1", "not negative"},
 		{"-t sim:// -S -1", "0 to 4096"},
 		{"-t sim:// -S 4097", "0 to 4096"},
 		{"-t sim:// -timeout 0s", "more than 0"},
 		{"-t sim:// -timeout 5", "500ms"},
-		{"-t sim:// -settle -1s", "negative"},
+		{"-t sim:// -settle -1s", "0s or more"},
 		{"-t sim:// -rate -1", "messages a second"},
 	} {
 		r := runWith(t.Context(), "", append([]string{"mckey"}, strings.Fields(c.args)...)...)

@@ -318,24 +318,17 @@ func (p *ping) register(fs *flagSet) {
 	p.registerURL(fs)
 	boolVar(fs, &p.listen, "listen", "answer pings until interrupted")
 	countVar(fs, &p.count, "count", 0, "send `N` pings; 0, the default: until interrupted")
-	durationVar(fs, &p.interval, "interval", time.Second, "time from one ping to the next; 0: send the next when the last is answered. "+
-		"Below 10ms only the summary is written")
-	intVar(fs, &p.size, "size", pingSize, "`BYTES` in a ping")
-	durationVar(fs, &p.timeout, "timeout", pingTimeout, "how long to wait for an answer")
+	atLeast(durationVar(fs, &p.interval, "interval", time.Second, "time from one ping to the next; 0: send the next when the last is answered. "+
+		"Below 10ms only the summary is written"), 0)
+	within(intVar(fs, &p.size, "size", pingSize, "`BYTES` in a ping"), pingHeader, maxMessage)
+	above(durationVar(fs, &p.timeout, "timeout", pingTimeout, "how long to wait for an answer"), 0)
 	p.registerRest(fs)
 }
 
 func (p *ping) check(fs *flagSet, operands []string) error {
 	p.name = pingName
-	switch {
-	case len(operands) > 1:
+	if len(operands) > 1 {
 		return usagef("ping takes one name: %q is too many", operands[1])
-	case p.size < pingHeader || p.size > maxMessage:
-		return usagef("-size %d must be from %d to %d bytes", p.size, pingHeader, maxMessage)
-	case p.interval < 0:
-		return usagef("-interval %v must not be negative: 0 sends the next ping when the last is answered", p.interval)
-	case p.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", p.timeout)
 	}
 	if p.listen {
 		for _, name := range []string{"count", "interval", "timeout", "size"} {

@@ -37,10 +37,10 @@ func (p *pub) register(fs *flagSet) {
 		word{string(framingLines), "each line, without its newline, is a message"},
 		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},
 		word{string(framingWhole), "the input is one message, up to 16 MiB"})
-	intVar(fs, &p.repeat, "repeat", 1, "publish the file `N` times")
+	atLeast(intVar(fs, &p.repeat, "repeat", 1, "publish the file `N` times"), 1)
 	rateVar(fs, &p.rate, "rate", "at most `N` messages a second")
-	intVar(fs, &p.wait, "wait", 0, "wait for `N` subscribers of the topic before the first message, as long as one comes within -stall-limit, and at the "+
-		"end for as long as they need to get everything")
+	atLeast(intVar(fs, &p.wait, "wait", 0, "wait for `N` subscribers of the topic before the first message, as long as one comes within -stall-limit, and at the "+
+		"end for as long as they need to get everything"), 0)
 	choiceVar(fs, &p.flow, "flow", "flow control",
 		word{string(pubsub.FlowMin), "never outrun the slowest subscriber present"},
 		word{"quorum:N", "never outrun the N fastest, or the slowest if there are fewer; others may have gaps"},
@@ -49,16 +49,16 @@ func (p *pub) register(fs *flagSet) {
 		word{"quorum:N,tag:TAG", "never outrun the N fastest of those with that tag"},
 		word{"max,tag:TAG", "never outrun the fastest of them"},
 		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
-	durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
-		"everything; with -wait, as long as they come any further within -stall-limit")
-	durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that has said nothing for D, in which it was asked ten times at least: it has "+
+	atLeast(durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
+		"everything; with -wait, as long as they come any further within -stall-limit"), 0)
+	above(durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that has said nothing for D, in which it was asked ten times at least: it has "+
 		"vanished, and holds pub up until then. Use a longer D where hosts stand still for longer, such as containers with a limit on processor time, "+
-		"and raise -stall-limit with it")
-	durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
-		"released, told so, and has a gap. With -wait, give up when no subscriber comes for D before the first message; 0 waits for ever")
+		"and raise -stall-limit with it"), 0)
+	atLeast(durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
+		"released, told so, and has a gap. With -wait, give up when no subscriber comes for D before the first message; 0 waits for ever"), 0)
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
 		"at most half as far behind; 0 is no limit")
-	durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind")
+	above(durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind"), 0)
 	compressVar(fs, &p.compress, "how to compress what is published; subscribers need no flag, but for -dict. What does not get shorter goes as it is")
 	dictVar(fs, &p.dicts, "It goes with -compress; subscribers need it, too (sub -dict)")
 	boolVar(fs, &p.retain, "retain", "keep the last message for subscribers that come later and ask for it (sub -from state)")
@@ -73,24 +73,12 @@ func (p *pub) check(fs *flagSet, operands []string) error {
 		return usagef("no topic given: fanfare pub [flags] TOPIC")
 	case len(operands) > 1:
 		return usagef("%d topics given, but pub takes one: %q is too many", len(operands), operands[1])
-	case p.wait < 0:
-		return usagef("-wait %d must not be negative: it is a number of subscribers", p.wait)
-	case p.repeat < 1:
-		return usagef("-repeat %d must be 1 or more", p.repeat)
 	case p.repeat > 1 && p.file == "":
 		return usagef("-repeat needs -file: standard input can be read only once")
-	case p.linger < 0:
-		return usagef("-linger %v must not be negative: 0 does not wait", p.linger)
-	case p.silence <= 0:
-		return usagef("-silence %v must be above 0", p.silence)
-	case p.stall < 0:
-		return usagef("-stall-limit %v must not be negative: 0 waits for ever", p.stall)
 	case len(p.dicts) > 1:
 		return usagef("-dict is given %d times: pub compresses with one", len(p.dicts))
 	case len(p.dicts) > 0 && p.compress == pubsub.CompressNone:
 		return usagef("-dict goes with -compress s2 or zstd")
-	case p.slowFor <= 0:
-		return usagef("-slow-for %v must be above 0", p.slowFor)
 	}
 	p.topic = operands[0]
 	if p.wait > 0 && !fs.isSet("linger") {

@@ -84,7 +84,7 @@ unless who had asked was gone by then.`,
 func (r *reply) register(fs *flagSet) {
 	r.registerURL(fs)
 	stringVar(fs, &r.exec, "exec", "", "reply with what `COMMAND` writes")
-	intVar(fs, &r.jobs, "jobs", 4, "run `N` commands at a time")
+	atLeast(intVar(fs, &r.jobs, "jobs", 4, "run `N` commands at a time"), 1)
 	countVar(fs, &r.most, "n", 0, "end after `COUNT` requests; 0, the default: when interrupted")
 	stringVar(fs, &r.name, "name", "", "`NAME` of this side, which requesters see")
 	stringVar(fs, &r.tag, "tag", "", "`TAG` of this side, which requesters see")
@@ -103,8 +103,6 @@ func (r *reply) check(fs *flagSet, operands []string) error {
 		return usagef("reply takes a topic and a text: %q is too many; quote a text with spaces", operands[2])
 	case r.exec == "" && fs.isSet("jobs"):
 		return usagef("-jobs is for -exec")
-	case r.jobs < 1:
-		return usagef("-jobs %d must be 1 or more", r.jobs)
 	}
 	if r.topic = operands[0]; r.exec == "" {
 		r.text = operands[1]

@@ -75,9 +75,9 @@ topic, those who did went away, or the time was over.`,
 
 func (r *request) register(fs *flagSet) {
 	r.registerURL(fs)
-	intVar(fs, &r.replies, "replies", 1, "wait for `N` replies, each of another subscriber; 0: one of each that is known")
-	intVar(fs, &r.wait, "wait", 0, "wait for `N` subscribers of the topic before asking")
-	durationVar(fs, &r.timeout, "timeout", requestTimeout, "how long to wait for subscribers and replies (such as 500ms, 5s)")
+	atLeast(intVar(fs, &r.replies, "replies", 1, "wait for `N` replies, each of another subscriber; 0: one of each that is known"), 0)
+	atLeast(intVar(fs, &r.wait, "wait", 0, "wait for `N` subscribers of the topic before asking"), 0)
+	above(durationVar(fs, &r.timeout, "timeout", requestTimeout, "how long to wait for subscribers and replies (such as 500ms, 5s)"), 0)
 	stringVar(fs, &r.name, "name", "", "`NAME` of this side, for the others' logs")
 	r.registerRest(fs)
 }
@@ -88,12 +88,6 @@ func (r *request) check(fs *flagSet, operands []string) error {
 		return usagef("no topic given: fanfare request [flags] TOPIC [MESSAGE]")
 	case len(operands) > 2:
 		return usagef("request takes a topic and a message: %q is too many; quote a message with spaces", operands[2])
-	case r.replies < 0:
-		return usagef("-replies %d must not be negative: 0 waits for one of each subscriber", r.replies)
-	case r.wait < 0:
-		return usagef("-wait %d must not be negative: it is a number of subscribers", r.wait)
-	case r.timeout <= 0:
-		return usagef("-timeout %v must be more than 0", r.timeout)
 	}
 	r.topic, r.stdin = operands[0], len(operands) == 1
 	if !r.stdin {

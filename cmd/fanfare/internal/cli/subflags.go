@@ -76,8 +76,8 @@ func (s *sub) register(fs *flagSet) {
 		word{string(framingLines), "each with a newline"},
 		word{string(framingITCH), "each with its length before it (2 bytes, big-endian)"},
 		word{string(framingWhole), "one after the other"})
-	countVar(fs, &s.most, "n", 0, "end after `COUNT` messages")
-	durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)")
+	above(countVar(fs, &s.most, "n", 0, "end after `COUNT` messages"), 0)
+	atLeast(durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)"), 0)
 	valueVar(fs, &s.until, "until", untilWord{}, "end when the time `WHEN` has passed since the start (such as 30s, 5m), or, if WHEN is end, when all publishers "+
 		"of the topics have ended or were lost", parseUntil, "a time with its unit, such as 30s, or the word end")
 	choiceVar(fs, &s.from, "from", "where to begin",
@@ -94,8 +94,8 @@ func (s *sub) register(fs *flagSet) {
 		word{string(slowLatest), "it goes on with the newest, and a gap says how many were left out"},
 		word{string(slowEvict), "it ends with an error"},
 		word{string(slowConflate), "the newest message of each topic is written, and those that it has replaced are counted"})
-	countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
-		"0: half of what the receive window holds")
+	within(countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
+		"0: half of what the receive window holds"), 0, math.MaxInt32)
 	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
 	dictVar(fs, &s.dicts, "Publishers with -dict need it here; given more than once, each may compress with another")
 	stringVar(fs, &s.name, "name", "", "the subscriber's `NAME` in the logs, events and tables of publishers; default: host and process")
@@ -106,16 +106,10 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 	switch {
 	case len(operands) == 0:
 		return usagef("no topic given: fanfare sub [flags] TOPIC|PATTERN...")
-	case s.idle < 0:
-		return usagef("-idle %v must not be negative", s.idle)
 	case fs.isSet("until") && !s.until.end && s.until.after <= 0:
 		return usagef("-until %v must be a time above zero: leave it out to stay until interrupted", s.until)
-	case fs.isSet("n") && s.most == 0:
-		return usagef("-n 0 would receive nothing: leave it out to receive all")
 	case s.behind > 0 && s.slow != slowLatest && s.slow != slowEvict:
 		return usagef("-behind is for -slow latest and -slow evict")
-	case s.behind > math.MaxInt32:
-		return usagef("-behind %d is more than any window holds", s.behind)
 	case s.from == "file:":
 		return usagef("-from file: needs the name of a file")
 	case s.json && s.out == "" && fs.isSet("framing"):

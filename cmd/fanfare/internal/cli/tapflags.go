@@ -68,8 +68,8 @@ func (r *tapRun) register(fs *flagSet) {
 	stringVar(fs, &r.keys, "keys", "", "open sealed packets with the keyring `FILE` (fanfare key), and show what they hold; or as keys=FILE in -t. Keys that are over are used, too")
 	dictVar(fs, &r.dicts, "Packets that are compressed with it are shown with what they hold, as others are")
 	stringVar(fs, &r.topic, "topic", "", "write only packets that name this `TOPIC`: data, announces, statuses and hellos; all are counted")
-	countVar(fs, &r.most, "n", 0, "end after `COUNT` packets were written")
-	durationVar(fs, &r.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)")
+	above(countVar(fs, &r.most, "n", 0, "end after `COUNT` packets were written"), 0)
+	above(durationVar(fs, &r.until, "until", 0, "end when D has passed since the start (such as 30s, 5m)"), 0)
 	boolVar(fs, &r.summary, "summary", "no packets, only what was found and the summary")
 	boolVar(fs, &r.json, "json", "packets, findings and summary as JSON on standard output")
 }
@@ -80,10 +80,6 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 		return usagef("tap takes no arguments: %q is too many; a file to read comes after -r, a topic after -topic", operands[0])
 	case r.file != "" && r.iface != "":
 		return usagef("-r and -i are two sources: give one")
-	case fs.isSet("n") && r.most == 0:
-		return usagef("-n 0 would write nothing: leave it out to write all, or give -summary")
-	case fs.isSet("until") && r.until <= 0:
-		return usagef("-until %v must be a time above zero: leave it out to go on", r.until)
 	case r.summary && (r.most > 0 || r.typeList != "" || r.topic != ""):
 		return usagef("-n, -type and -topic choose packets to write, and with -summary none are: leave it out")
 	}

@@ -145,7 +145,7 @@ docs/operate/inspect.md says what the figures mean.`,
 
 func (t *topRun) register(fs *flagSet) {
 	t.registerWire(fs)
-	durationVar(fs, &t.o.Interval, "interval", time.Second, "look every D, 200ms at least")
+	atLeast(durationVar(fs, &t.o.Interval, "interval", time.Second, "look every D, 200ms at least"), leastInterval)
 	choiceVar(fs, &t.o.View, "view", "the view to begin with; with -once the only one", append([]word{{text: allViews}}, plainWords(top.Views()...)...)...)
 	stringVar(fs, &t.o.Filter, "filter", "", "show only rows with `TEXT`")
 	boolVar(fs, &t.once, "once", "write the figures of one interval, and end")
@@ -153,9 +153,6 @@ func (t *topRun) register(fs *flagSet) {
 }
 
 func (t *topRun) check(_ *flagSet, operands []string) error {
-	if t.o.Interval < leastInterval {
-		return usagef("-interval %v must be %v or more", t.o.Interval, leastInterval)
-	}
 	if t.json && (t.o.View != allViews || t.o.Filter != "") {
 		return usagef("-view and -filter choose what is shown, and -json has all: leave them out, and choose with jq, say")
 	}

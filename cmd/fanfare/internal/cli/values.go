@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,30 +23,54 @@ type value[T any] struct {
 	must   string // "it must be" this
 	name   string // what help calls it where the flag's usage does not
 	from   []word // those that it can be; nil: it can be anything
+
+	holds func(T) bool // that it is within its bounds; nil: there are none
+	bound string       // "it must be" this, too
 }
 
-func (v value[T]) placeholder() string { return v.name }
-func (v value[T]) words() []word       { return v.from }
+func (v *value[T]) placeholder() string { return v.name }
+func (v *value[T]) words() []word       { return v.from }
 
-func (v value[T]) String() string {
+func (v *value[T]) String() string {
 	if v.val == nil {
 		return ""
 	}
 	return v.format(*v.val)
 }
 
-func (v value[T]) Set(text string) error {
+func (v *value[T]) Set(text string) error {
 	x, err := v.parse(text)
 	if err != nil {
 		return errors.New("it must be " + v.must)
+	}
+	if v.holds != nil && !v.holds(x) {
+		return errors.New("it must be " + v.bound)
 	}
 	*v.val = x
 	return nil
 }
 
-func valueVar[T any](fs *flagSet, val *T, name string, def T, usage string, parse func(string) (T, error), must string) {
-	*val = def
-	fs.add(value[T]{val: val, parse: parse, format: func(x T) string { return fmt.Sprint(x) }, must: must}, name, usage)
+// within, atLeast and above bound what the user may give; the default may be another value, which stands for none.
+func within[T cmp.Ordered](v *value[T], least, most T) {
+	v.holds, v.bound = func(x T) bool { return least <= x && x <= most }, fmt.Sprintf("from %v to %v", least, most)
+}
+
+func atLeast[T cmp.Ordered](v *value[T], least T) {
+	v.holds, v.bound = func(x T) bool { return x >= least }, fmt.Sprintf("%v or more", least)
+}
+
+func above[T cmp.Ordered](v *value[T], limit T) {
+	v.holds, v.bound = func(x T) bool { return x > limit }, fmt.Sprintf("more than %v", limit)
+}
+
+func valueVar[T any](fs *flagSet, val *T, name string, def T, usage string, parse func(string) (T, error), must string) *value[T] {
+	return addValue(fs, name, def, usage, &value[T]{val: val, parse: parse, format: func(x T) string { return fmt.Sprint(x) }, must: must})
+}
+
+func addValue[T any](fs *flagSet, name string, def T, usage string, v *value[T]) *value[T] {
+	*v.val = def
+	fs.add(v, name, usage)
+	return v
 }
 
 func stringVar(fs *flagSet, val *string, name, def, usage string) {
@@ -83,7 +108,7 @@ func boolVar(fs *flagSet, val *bool, name, usage string) {
 	fs.added = append(fs.added, fs.Lookup(name))
 }
 
-func durationVar(fs *flagSet, val *time.Duration, name string, def time.Duration, usage string) {
+func durationVar(fs *flagSet, val *time.Duration, name string, def time.Duration, usage string) *value[time.Duration] {
 	format := func(d time.Duration) string {
 		text := d.String() // 1m0s
 		if short, ok := strings.CutSuffix(text, "m0s"); ok {
@@ -91,17 +116,18 @@ func durationVar(fs *flagSet, val *time.Duration, name string, def time.Duration
 		}
 		return text
 	}
-	*val = def
-	fs.add(value[time.Duration]{val, time.ParseDuration, format, "a time with its unit, such as 500ms or 5s", "D", nil}, name, usage)
+	return addValue(fs, name, def, usage, &value[time.Duration]{
+		val: val, parse: time.ParseDuration, format: format, must: "a time with its unit, such as 500ms or 5s", name: "D",
+	})
 }
 
-func intVar(fs *flagSet, val *int, name string, def int, usage string) {
-	valueVar(fs, val, name, def, usage, strconv.Atoi, "a whole number")
+func intVar(fs *flagSet, val *int, name string, def int, usage string) *value[int] {
+	return valueVar(fs, val, name, def, usage, strconv.Atoi, "a whole number")
 }
 
-func countVar(fs *flagSet, val *uint64, name string, def uint64, usage string) {
+func countVar(fs *flagSet, val *uint64, name string, def uint64, usage string) *value[uint64] {
 	parse := func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
-	valueVar(fs, val, name, def, usage, parse, "a whole number, not negative")
+	return valueVar(fs, val, name, def, usage, parse, "a whole number, not negative")
 }
 
 func numberVar(fs *flagSet, val *float64, name string, def float64, usage string) {
@@ -117,8 +143,7 @@ func bytesVar(fs *flagSet, val *int, name string, def int, usage string, parse f
 		}
 		return strconv.Itoa(n)
 	}
-	*val = def
-	fs.add(value[int]{val, parse, format, must, "BYTES", nil}, name, usage)
+	addValue(fs, name, def, usage, &value[int]{val: val, parse: parse, format: format, must: must, name: "BYTES"})
 }
 
 func bufferVar(fs *flagSet, val *int, name string, def int, usage string) {
@@ -169,9 +194,9 @@ func choiceVar[T ~string](fs *flagSet, val *T, name, usage string, from ...word)
 		}
 		return T(text), nil
 	}
-	format := func(x T) string { return string(x) }
-	*val = T(from[0].text)
-	fs.add(value[T]{val, parse, format, "one of " + texts(from, ", "), "WORD", from}, name, usage)
+	addValue(fs, name, T(from[0].text), usage, &value[T]{
+		val: val, parse: parse, format: func(x T) string { return string(x) }, must: "one of " + texts(from, ", "), name: "WORD", from: from,
+	})
 }
 
 // wordsOf are the words that a flag's value can be; nil: it can be anything.
