@@ -114,7 +114,7 @@ func TestNamesFromTheWireAreQuoted(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(lines.stdout.String(), "\n") {
-		var c jsonCollision
+		var c jsonNotice
 		if strings.Contains(line, `"collision"`) && (json.Unmarshal([]byte(line), &c) != nil || c.Other != twin) {
 			t.Errorf("%s: other is %q", line, c.Other)
 		}

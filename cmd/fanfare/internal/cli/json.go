@@ -51,40 +51,22 @@ type jsonGap struct {
 	Name      string `json:"name,omitempty"` // of the publisher
 }
 
-// jsonCollision is a publisher's topic with the id of one of ours.
-type jsonCollision struct {
-	Type      string `json:"type"`
-	Topic     string `json:"topic"`
-	Other     string `json:"other"`
-	Publisher string `json:"publisher"`
-}
-
-type jsonRefused struct {
-	Type      string `json:"type"`
-	Publisher string `json:"publisher"`
-	Epoch     uint64 `json:"epoch"`
-	Group     string `json:"group"`
-	Reason    string `json:"reason"`
-}
-
-type jsonFault struct {
-	Type      string `json:"type"`
-	Publisher string `json:"publisher"`
-	Epoch     uint64 `json:"epoch"`
-	Group     string `json:"group"`
-	Topic     string `json:"topic,omitempty"` // of the latest
-	Fault     string `json:"fault"`
-	Count     uint64 `json:"count"` // so far
-}
-
-type jsonEvent struct {
-	Type      string `json:"type"`
-	Event     string `json:"event"` // "up", "ended", "lost", "restarted", "duplicate name"
-	Publisher string `json:"publisher"`
-	Name      string `json:"name,omitempty"`
-	Address   string `json:"address,omitempty"`
-	Epoch     uint64 `json:"epoch"`
-	Group     string `json:"group"`
+// jsonNotice is what sub reports of a publisher. What the event does not have is left out.
+type jsonNotice struct {
+	Type       string `json:"type"`            // "publisher", "collision", "refused", "fault", "dictionary_missing"
+	Event      string `json:"event,omitempty"` // of a publisher: "up", "ended", "lost", "restarted", "duplicate name"
+	Topic      string `json:"topic,omitempty"` // ours, or the latest that is faulty
+	Other      string `json:"other,omitempty"` // topic with the same id
+	Publisher  string `json:"publisher"`
+	Name       string `json:"name,omitempty"`
+	Address    string `json:"address,omitempty"`
+	Epoch      uint64 `json:"epoch,omitempty"`
+	Group      string `json:"group,omitempty"`
+	Reason     string `json:"reason,omitempty"` // why it is refused
+	Fault      string `json:"fault,omitempty"`
+	Count      uint64 `json:"count,omitempty"` // of the fault so far
+	Codec      string `json:"codec,omitempty"`
+	Dictionary string `json:"dictionary,omitempty"`
 }
 
 type jsonTraffic struct {

@@ -86,20 +86,12 @@ func compressedTo(wire, raw uint64) string {
 	return fmt.Sprintf("compressed to %.2f", float64(wire)/float64(raw))
 }
 
-// jsonDictionaryMissing says that what a publisher compresses cannot be read.
-type jsonDictionaryMissing struct {
-	Type       string `json:"type"` // "dictionary_missing"
-	Publisher  string `json:"publisher"`
-	Epoch      uint64 `json:"epoch"`
-	Group      string `json:"group"`
-	Codec      string `json:"codec"`
-	Dictionary string `json:"dictionary"`
-}
-
 // dictionaryMissing reports a publisher whose dictionary is not here: gaps follow.
 func (s *sub) dictionaryMissing(e *pubsub.PublisherEvent, err *events.DictionaryError) error {
 	if s.quiet { // else the log has said it
 		s.e.console.line("%v", err)
 	}
-	return s.emit(jsonDictionaryMissing{"dictionary_missing", err.Publisher.String(), err.Epoch, e.Group, err.Codec, err.Dictionary})
+	return s.emit(jsonNotice{
+		Type: "dictionary_missing", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: e.Group, Codec: err.Codec, Dictionary: err.Dictionary,
+	})
 }

@@ -185,9 +185,15 @@ func (s *sub) other(err error) error {
 	case errors.As(err, &event):
 		return s.event(event)
 	case errors.As(err, &collision):
-		return s.collision(collision)
+		s.tally.Collisions++ // the others go on, but what is written is not all that has the topic's id
+		return s.notice(collision, jsonNotice{
+			Type: "collision", Topic: collision.Known, Other: collision.Other, Publisher: pubsub.PublisherID(collision.Publisher).String(),
+		})
 	case errors.As(err, &refused):
-		return s.refused(refused)
+		s.tally.Refused++
+		return s.notice(refused, jsonNotice{
+			Type: "refused", Publisher: refused.Publisher.String(), Epoch: refused.Epoch, Group: refused.Group, Reason: refused.Reason.String(),
+		})
 	case errors.Is(err, errUntil):
 		s.finished = endUntil
 		return nil
@@ -217,29 +223,20 @@ func asJSON(g *pubsub.GapError) jsonGap {
 	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Open: g.Open, Cause: g.Cause.String(), Publisher: g.Publisher.String(), Name: g.PublisherName}
 }
 
-// collision reports a publisher that has another topic by the same id. The
-// others go on, but what is written is not all that has the topic's id.
-func (s *sub) collision(err *events.TopicCollisionError) error {
-	s.tally.Collisions++
+// notice reports a publisher of which what is written lacks messages, or has others than it means.
+func (s *sub) notice(err error, n jsonNotice) error {
 	s.e.console.line("%v", err)
-	return s.emit(jsonCollision{"collision", err.Known, err.Other, pubsub.PublisherID(err.Publisher).String()})
+	return s.emit(n)
 }
 
-// refused reports a publisher that is not heard: what is written may lack its messages.
-func (s *sub) refused(err *events.PublisherRefusedError) error {
-	s.tally.Refused++
-	s.e.console.line("%v", err)
-	return s.emit(jsonRefused{"refused", err.Publisher.String(), err.Epoch, err.Group, err.Reason.String()})
-}
-
-// fault reports a publisher that breaks the protocol: what is written may lack messages
-// of it, or have others than it means.
+// fault reports a publisher that breaks the protocol.
 func (s *sub) fault(e *pubsub.PublisherEvent, err *events.FaultError) error {
 	if s.tally.fault(e, err) {
 		s.ended()
 	}
-	s.e.console.line("%v", err)
-	return s.emit(jsonFault{"fault", err.Publisher.String(), err.Epoch, e.Group, err.Topic, err.Fault.String(), err.Count})
+	return s.notice(err, jsonNotice{
+		Type: "fault", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: e.Group, Topic: err.Topic, Fault: err.Fault.String(), Count: err.Count,
+	})
 }
 
 func (s *sub) event(e *pubsub.PublisherEvent) error {
@@ -272,7 +269,9 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 		events.PublisherUp: "up", events.PublisherEnded: "ended",
 		events.PublisherLost: "lost", events.PublisherRestarted: "restarted", events.DuplicateName: "duplicate name",
 	}
-	return s.emit(jsonEvent{"publisher", words[e.Kind], e.Publisher.String(), e.Name, e.Address, e.Epoch, e.Group})
+	return s.emit(jsonNotice{
+		Type: "publisher", Event: words[e.Kind], Publisher: e.Publisher.String(), Name: e.Name, Address: e.Address, Epoch: e.Epoch, Group: e.Group,
+	})
 }
 
 // ended ends sub with -until end, because all its publishers have ended and no other publishes.
