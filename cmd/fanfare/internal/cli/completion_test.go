@@ -65,7 +65,7 @@ var completionCases = []struct {
 	{[]string{"help", "do"}, "doctor"},
 	{[]string{"completion", ""}, "bash fish zsh"},
 	{[]string{"mckey", "-M", ""}, ""},
-	{[]string{"demo", "-sendonly", "of"}, "off"},
+	{[]string{"demo", "-flavor", "ro"}, "roce"},
 }
 
 func TestCompletionBash(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -21,31 +19,22 @@ import (
 type demo struct {
 	subscribers int
 	messages    uint64
-	size        int
 	loss        float64
-	seed        uint64
-	flavor      demoFlavor
-	sendOnly    demoSwitch
-	timeout     time.Duration
+	flavor      string
 	json        bool
-	verbose     bool
 
 	e      *env
 	report demoReport
 }
-
-type (
-	demoFlavor string
-	demoSwitch string
-)
 
 const (
 	demoTopic = "demo.numbers"
 	// demoMTU is small beside InfiniBand's 4096, so that few messages are many
 	// datagrams.
 	demoMTU            = 1024
+	demoSize           = 200 // bytes of a message, of which the first 20 are its number
 	demoMaxSubscribers = 64
-	demoMinSize        = 20 // the longest number
+	demoTimeout        = time.Minute
 )
 
 // demoRuns makes the subnet of each run another one.
@@ -53,11 +42,7 @@ var demoRuns atomic.Uint64
 
 // subnetURL is that of a subnet that nobody else uses.
 func (d *demo) subnetURL(name string) string {
-	q := url.Values{"flavor": {string(d.flavor)}, "mtu": {strconv.Itoa(demoMTU)}, "seed": {strconv.FormatUint(d.seed, 10)}}
-	q.Set("loss", strconv.FormatFloat(d.loss, 'g', -1, 64))
-	if d.sendOnly == "off" {
-		q.Set("sendonly", "off")
-	}
+	q := url.Values{"flavor": {d.flavor}, "mtu": {strconv.Itoa(demoMTU)}, "loss": {strconv.FormatFloat(d.loss, 'g', -1, 64)}}
 	return "sim://" + name + "?" + q.Encode()
 }
 
@@ -66,15 +51,8 @@ var errDemoTime = errors.New("time is up")
 func (d *demo) run(ctx context.Context, e *env) error {
 	d.e = e
 	name := fmt.Sprintf("demo-%d", demoRuns.Add(1))
-	d.report = demoReport{Type: "summary", URL: d.subnetURL(name), Topic: demoTopic, Messages: d.messages, Size: d.size, started: time.Now()}
-	log := slog.DiscardHandler
-	if d.verbose {
-		log = &logHandler{console: d.e.console, level: slog.LevelDebug}
-	}
-	open := func() (*pubsub.Bus, error) {
-		return pubsub.Config{Logger: slog.New(log)}.Open(ctx, d.report.URL)
-	}
-	pubBus, err := open()
+	d.report = demoReport{Type: "summary", URL: d.subnetURL(name), Topic: demoTopic, Messages: d.messages, Size: demoSize, started: time.Now()}
+	pubBus, err := selfConfig().Open(ctx, d.report.URL)
 	if err != nil {
 		return err
 	}
@@ -82,11 +60,11 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	subnet := simnet.Lookup(name)
 	buses := make([]*pubsub.Bus, d.subscribers)
 	counts := make([]demoCount, d.subscribers)
-	limited, cancel := context.WithTimeoutCause(ctx, d.timeout, errDemoTime)
+	limited, cancel := context.WithTimeoutCause(ctx, demoTimeout, errDemoTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range buses {
-		if buses[i], err = open(); err != nil {
+		if buses[i], err = selfConfig().Open(ctx, d.report.URL); err != nil {
 			return err
 		}
 		defer buses[i].Close()
@@ -132,7 +110,7 @@ func (d *demo) publish(ctx context.Context, bus *pubsub.Bus) error {
 		return err
 	}
 	d.report.started = time.Now()
-	msg := []byte(strings.Repeat(".", d.size))
+	msg := []byte(strings.Repeat(".", demoSize))
 	for i := range d.messages {
 		copy(msg, fmt.Sprintf("%020d", i))
 		if err := pub.Publish(ctx, msg); err != nil {
@@ -164,7 +142,7 @@ func (c *demoCount) read(ctx context.Context, sub *pubsub.Subscription, d *demo)
 		case err != nil:
 			c.fault = err.Error()
 			return
-		case m.Number != next || len(m.Data) != d.size || string(m.Data[:demoMinSize]) != fmt.Sprintf("%020d", next):
+		case m.Number != next || len(m.Data) != demoSize || string(m.Data[:20]) != fmt.Sprintf("%020d", next):
 			c.fault = fmt.Sprintf("message %d came where %d was next", m.Number, next)
 			return
 		default:
@@ -197,30 +175,13 @@ func (d *demo) register(fs *flagSet) {
 	choiceVar(fs, &d.flavor, "flavor", "the kind of subnet", word{"ib", "InfiniBand"}, word{"roce", "RoCE v2"})
 	within(intVar(fs, &d.subscribers, "subscribers", 3, "`N` subscribers, each on a host of its own"), 1, demoMaxSubscribers)
 	above(countVar(fs, &d.messages, "n", 5000, "publish `N` messages"), 0)
-	within(intVar(fs, &d.size, "size", 200, "`BYTES` in a message"), demoMinSize, maxMessage)
-	valueVar(fs, &d.loss, "loss", 0.02, "a copy of a datagram is lost with probability `P`", parseShare, "a probability below 1, such as 0.02")
-	countVar(fs, &d.seed, "seed", 1, "seed `N` of the losses")
-	choiceVar(fs, &d.sendOnly, "sendonly", "whether the subnet manager lets send-only members join",
-		word{"on", "it does"}, word{"off", "it refuses them"})
-	above(durationVar(fs, &d.timeout, "timeout", time.Minute, "give up after D (such as 30s)"), 0)
+	within(numberVar(fs, &d.loss, "loss", 0.02, "a copy of a datagram is lost with probability `P`"), 0, 0.99)
 	boolVar(fs, &d.json, "json", "the result as one JSON object")
-	boolVar(fs, &d.verbose, "v", "log what the buses do on standard error")
-}
-
-func parseShare(text string) (float64, error) {
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || x < 0 || x >= 1 {
-		return 0, strconv.ErrRange
-	}
-	return x, nil
 }
 
 func (d *demo) check(_ *flagSet, operands []string) error {
-	switch {
-	case len(operands) > 0:
+	if len(operands) > 0 {
 		return usagef("demo takes no arguments: %q is too many", operands[0])
-	case d.flavor == "roce" && d.sendOnly == "off":
-		return usagef("-sendonly off is a subnet manager that refuses send-only members; RoCE has none: leave it out, or take -flavor ib")
 	}
 	return nil
 }

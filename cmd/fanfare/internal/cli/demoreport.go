@@ -146,7 +146,7 @@ func (r *demoReport) write(d *demo) error {
 }
 
 func (r *demoReport) print(d *demo, w io.Writer) {
-	kind := map[demoFlavor]string{"ib": "InfiniBand", "roce": "RoCE v2"}[d.flavor]
+	kind := map[string]string{"ib": "InfiniBand", "roce": "RoCE v2"}[d.flavor]
 	fmt.Fprintf(w, "A simulated %s subnet in this process: a switch and %s. Of what goes to\neach port %.4g %% is lost.\n\n", kind, count(d.subscribers+1, "host"), 100*d.loss)
 	if r.Group == "" {
 		fmt.Fprintf(w, "Nothing was published: %s\n", r.Error)
@@ -163,9 +163,6 @@ func (r *demoReport) print(d *demo, w io.Writer) {
 		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", m.Host, m.Port, m.Role, m.State)
 	}
 	tw.Flush()
-	if d.sendOnly == "off" {
-		fmt.Fprintf(w, "\nThe subnet manager refuses send-only members, so the publisher is a full one, on an\nid without a queue pair: nothing is attached, and it still hears nothing.\n")
-	}
 	fmt.Fprintf(w, "\nPublished: %s of %d bytes, packed into %s of up to %d bytes.\nThe publisher sends each once, the switch makes %s:\n\n",
 		count(r.Messages, "message"), r.Size, count(r.Data, "datagram"), demoMTU, count(d.subscribers, "copy"))
 	for _, row := range [][2]any{

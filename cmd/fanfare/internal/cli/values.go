@@ -130,9 +130,9 @@ func countVar(fs *flagSet, val *uint64, name string, def uint64, usage string) *
 	return valueVar(fs, val, name, def, usage, parse, "a whole number, not negative")
 }
 
-func numberVar(fs *flagSet, val *float64, name string, def float64, usage string) {
+func numberVar(fs *flagSet, val *float64, name string, def float64, usage string) *value[float64] {
 	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-	valueVar(fs, val, name, def, usage, parse, "a number")
+	return valueVar(fs, val, name, def, usage, parse, "a number")
 }
 
 // bytesVar is a number of bytes that may have a unit.
@@ -154,14 +154,10 @@ func bufferVar(fs *flagSet, val *int, name string, def int, usage string) {
 const maxRate = 1e12
 
 func rateVar(fs *flagSet, val *float64, name, usage string) {
-	parse := func(text string) (float64, error) {
-		x, err := strconv.ParseFloat(text, 64)
-		if err == nil && !(x >= 0 && x <= maxRate) { // false for NaN too
-			err = strconv.ErrRange
-		}
-		return x, err
-	}
-	valueVar(fs, val, name, 0, usage, parse, "a number of messages a second, not negative; 0 is no limit")
+	v := numberVar(fs, val, name, 0, usage)
+	within(v, 0, maxRate)
+	v.must = "a number of messages a second, not negative; 0 is no limit"
+	v.bound = v.must
 }
 
 // word is one of those that a flag or an operand can be. Help and completion say
