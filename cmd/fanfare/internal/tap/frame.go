@@ -36,13 +36,18 @@ const (
 	linkSLL2     linkType = 276
 )
 
+// linkHeaders are those of the types that can be read: how long they are, and where the protocol stands; -1: nowhere.
+var linkHeaders = map[linkType]struct{ length, proto int }{
+	linkNull: {4, -1}, linkLoop: {4, -1}, linkRawBSD: {0, -1}, linkRaw: {0, -1}, linkIPv4: {0, -1}, linkIPv6: {0, -1},
+	linkEthernet: {14, 12}, linkSLL: {16, 14}, linkSLL2: {20, 0}, linkERF: {}, linkIB: {},
+}
+
 // checkLink says whether frames of that type can be read.
 func checkLink(link linkType) error {
-	switch link {
-	case linkNull, linkEthernet, linkRawBSD, linkRaw, linkLoop, linkSLL, linkERF, linkIPv4, linkIPv6, linkIB, linkSLL2:
-		return nil
+	if _, ok := linkHeaders[link]; !ok {
+		return fmt.Errorf("frames of link type %d cannot be read: Ethernet, raw IP, Linux cooked captures and InfiniBand can", link)
 	}
-	return fmt.Errorf("frames of link type %d cannot be read: Ethernet, raw IP, Linux cooked captures and InfiniBand can", link)
+	return nil
 }
 
 // datagram is a UDP datagram of a capture.
@@ -53,27 +58,17 @@ type datagram struct {
 
 // packetOf is the packet in a frame, and its protocol over Ethernet.
 func packetOf(link linkType, b []byte) (proto uint16, packet []byte, err error) {
-	header, at := 0, -1 // where the protocol stands
-	switch link {
-	case linkNull, linkLoop:
-		header = 4
-	case linkEthernet:
-		header, at = 14, 12
-	case linkSLL:
-		header, at = 16, 14
-	case linkSLL2:
-		header, at = 20, 0
-	}
-	if len(b) <= header {
+	h := linkHeaders[link]
+	if len(b) <= h.length {
 		return 0, nil, errCut
 	}
 	switch {
-	case at >= 0:
-		return binary.BigEndian.Uint16(b[at:]), b[header:], nil
-	case b[header]>>4 == 6:
-		return protoIPv6, b[header:], nil
+	case h.proto >= 0:
+		return binary.BigEndian.Uint16(b[h.proto:]), b[h.length:], nil
+	case b[h.length]>>4 == 6:
+		return protoIPv6, b[h.length:], nil
 	}
-	return protoIPv4, b[header:], nil
+	return protoIPv4, b[h.length:], nil
 }
 
 func udpBetween(from, to netip.Addr, b []byte) (datagram, error) {
@@ -184,7 +179,7 @@ func segment(b []byte) int {
 			break
 		}
 		at += i
-		if size := at - 16; size >= wire.HeaderLen && (isTrain(b, size) || isSealedTrain(b, size) || isSignedTrain(b, size)) {
+		if size := at - 16; size >= wire.HeaderLen && isTrain(b, size) {
 			return size
 		}
 		at++
@@ -192,62 +187,55 @@ func segment(b []byte) int {
 	return len(b)
 }
 
-// isTrain reports whether a packet of the same stream begins at each multiple of size, and
-// receivers would take each. New data follows in sequence, repairs come in any order.
+// isTrain reports whether packets that belong together begin at each multiple of size.
 func isTrain(b []byte, size int) bool {
-	if size < len(b)/maxTrain {
+	follows := followsInStream
+	switch {
+	case size < len(b)/maxTrain:
 		return false
+	case wire.IsSealed(b):
+		follows = followsSealed
+	case wire.IsSigned(b):
+		follows = followsSigned
 	}
-	last, isData := uint64(0), false
-	for p := range slices.Chunk(b, size) {
-		h, err := wire.ParseHeader(p)
-		if err != nil || !bytes.Equal(p[8:12], b[8:12]) || !bytes.Equal(p[16:wire.HeaderLen], b[16:wire.HeaderLen]) {
+	last := b[:size]
+	for p := range slices.Chunk(b[size:], size) {
+		if !follows(last, p) {
 			return false
 		}
-		if h.Type != wire.TypeData {
-			continue
-		}
-		d, err := wire.ParseData(p)
-		if err != nil || isData && h.Flags&wire.FlagRepair == 0 && d.Seq <= last {
-			return false
-		}
-		last, isData = d.Seq, true
+		last = p
 	}
 	return true
 }
 
-// isSealedTrain is the same for packets that are sealed: they have key, time, sender and train in
-// common, and counters that follow each other. docs/protocol.md §27.2.
-func isSealedTrain(b []byte, size int) bool {
-	const common, header = 8, 40 // where what they have in common begins and ends
-	if size < len(b)/maxTrain || !wire.IsSealed(b) {
+// followsInStream reports whether a packet is of the same stream as the one before it, and receivers would take it. New
+// data follows in sequence, repairs come in any order.
+func followsInStream(last, p []byte) bool {
+	before, err1 := wire.ParseHeader(last)
+	h, err2 := wire.ParseHeader(p)
+	if err1 != nil || err2 != nil || !bytes.Equal(p[8:12], last[8:12]) || !bytes.Equal(p[16:wire.HeaderLen], last[16:wire.HeaderLen]) {
 		return false
 	}
-	next := wire.ParseSealed(b).Counter
-	for p := range slices.Chunk(b, size) {
-		if !wire.IsSealed(p) || !bytes.Equal(p[common:header], b[common:header]) || wire.ParseSealed(p).Counter != next {
-			return false
-		}
-		next++
+	if before.Type != wire.TypeData || h.Type != wire.TypeData {
+		return true
 	}
-	return true
+	old, err1 := wire.ParseData(last)
+	d, err2 := wire.ParseData(p)
+	return err1 == nil && err2 == nil && (h.Flags&wire.FlagRepair != 0 || d.Seq > old.Seq)
 }
 
-// isSignedTrain is the same for packets that are signed: they have all but their nodes in common, which follow
-// each other. docs/protocol.md §29.3.
-func isSignedTrain(b []byte, size int) bool {
-	const node, common = 3, 4
-	if size < len(b)/maxTrain || size < wire.SignedLen || !wire.IsSigned(b) {
-		return false
-	}
-	next := b[node]
-	for p := range slices.Chunk(b, size) {
-		if len(p) < wire.SignedLen || p[node] != next || !bytes.Equal(p[:node], b[:node]) || !bytes.Equal(p[common:wire.SignedLen], b[common:wire.SignedLen]) {
-			return false
-		}
-		next++
-	}
-	return true
+// followsSealed is the same for packets that are sealed: they have key, time, sender and train in common, and counters
+// that follow each other. docs/protocol.md §27.2.
+func followsSealed(last, p []byte) bool {
+	return wire.IsSealed(p) && bytes.Equal(p[8:40], last[8:40]) && wire.ParseSealed(p).Counter == wire.ParseSealed(last).Counter+1
+}
+
+// followsSigned is the same for packets that are signed: they have all but their nodes in common, which follow each other.
+// docs/protocol.md §29.3.
+func followsSigned(last, p []byte) bool {
+	const node = 3
+	return min(len(last), len(p)) >= wire.SignedLen && p[node] == last[node]+1 &&
+		bytes.Equal(p[:node], last[:node]) && bytes.Equal(p[node+1:wire.SignedLen], last[node+1:wire.SignedLen])
 }
 
 const (
