@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -172,43 +172,64 @@ func (r *tapRun) read(src tap.Source) error {
 
 const tapTime = "15:04:05.000000"
 
+// tapPacket is a packet (type "packet"), before its header and fields.
+type tapPacket struct {
+	Type   string      `json:"type"`
+	Time   time.Time   `json:"time"`
+	From   string      `json:"from"`
+	To     string      `json:"to"`
+	Group  *int        `json:"group,omitempty"`
+	Bytes  int         `json:"bytes"`
+	Sealed *jsonSealed `json:"sealed,omitempty"`
+	Signed *jsonSigned `json:"signed,omitempty"`
+	Error  string      `json:"error,omitempty"`
+}
+
 func (r *tapRun) packet(p *tap.Packet) error {
-	g, known := p.Group()
+	x := tapPacket{Type: "packet", Time: p.Time, From: p.From, To: p.To, Bytes: p.Bytes(), Sealed: sealedOf(p.Sealed), Signed: signedOf(p.Signed)}
+	if g, known := p.Group(); known {
+		x.Group = &g.Index
+	}
+	if p.Read.Err != nil {
+		x.Error = p.Read.Err.Error()
+	}
 	b := r.line[:0]
 	if r.json {
-		b = append(b, `{"type":"packet","time":`...)
-		b = strconv.AppendQuote(b, p.Time.Format(time.RFC3339Nano))
-		b = fmt.Appendf(b, `,"from":%q,"to":%q`, p.From, p.To)
-		if known {
-			b = fmt.Appendf(b, `,"group":%d`, g.Index)
+		text, err := json.Marshal(&x)
+		if err != nil {
+			return err
 		}
-		b = fmt.Appendf(b, `,"bytes":%d`, p.Bytes())
-		b = appendSealedJSON(b, p.Sealed)
-		b = appendSignedJSON(b, p.Signed)
-		if p.Read.Err != nil {
-			b = fmt.Appendf(b, `,"error":%q`, p.Read.Err.Error())
+		if b = append(b, text...); p.Sealed == nil || p.Sealed.Err == nil {
+			b = append(p.Read.JSON(append(b[:len(b)-1], ','), r.obs), '}')
 		}
-		if p.Sealed == nil || p.Sealed.Err == nil {
-			b = p.Read.JSON(append(b, ','), r.obs)
-		}
-		b = append(b, '}')
 	} else {
-		b = p.Time.AppendFormat(b, tapTime)
-		b = fmt.Appendf(b, " %s > %s", p.From, p.To)
-		if known {
-			b = fmt.Appendf(b, " group=%d", g.Index)
-		}
-		b = appendSealedText(b, p.Sealed)
-		b = appendSignedText(b, p.Signed)
-		if p.Read.Err != nil {
-			b = fmt.Appendf(b, " bytes=%d refused=%q", p.Bytes(), p.Read.Err.Error())
-		}
+		b = x.text(b)
 		if len(p.Read.Header) > 0 {
 			b = p.Read.Text(append(b, ' '), r.obs)
 		}
 	}
 	r.line = append(b, '\n')
 	return r.out.write(r.line)
+}
+
+// text is what is known of a packet beside its header and fields, in words.
+func (x *tapPacket) text(b []byte) []byte {
+	b = fmt.Appendf(x.Time.AppendFormat(b, tapTime), " %s > %s", x.From, x.To)
+	if x.Group != nil {
+		b = fmt.Appendf(b, " group=%d", *x.Group)
+	}
+	if s := x.Sealed; s != nil && s.Unopened == "" {
+		b = fmt.Appendf(b, " sealed=%s", s.Key)
+	} else if s != nil {
+		b = fmt.Appendf(b, " bytes=%d sealed=%s sender=%s counter=%d time=%s unopened=%q", x.Bytes, s.Key, s.Sender, s.Counter, s.Time.Format(time.RFC3339), s.Unopened)
+	}
+	if s := x.Signed; s != nil {
+		b = fmt.Appendf(b, " signed=%s train=%d node=%d", s.Key, s.Counter, s.Node)
+	}
+	if x.Error != "" {
+		b = fmt.Appendf(b, " bytes=%d refused=%q", x.Bytes, x.Error)
+	}
+	return b
 }
 
 type tapFinding struct {

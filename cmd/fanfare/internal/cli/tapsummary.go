@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -144,17 +143,6 @@ func (r *tapRun) readKeys() error {
 	return nil
 }
 
-// appendSealedText says that a packet was sealed, and what its header shows where there is no more.
-func appendSealedText(b []byte, x *tap.Sealed) []byte {
-	switch {
-	case x == nil:
-		return b
-	case x.Err == nil:
-		return fmt.Appendf(b, " sealed=0x%08x", x.Key)
-	}
-	return fmt.Appendf(b, " bytes=%d sealed=0x%08x sender=%x counter=%d time=%s unopened=%q", x.Bytes, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err.Error())
-}
-
 // jsonSealed is what a sealed packet shows without a key.
 type jsonSealed struct {
 	Key      string    `json:"key"`
@@ -164,24 +152,15 @@ type jsonSealed struct {
 	Unopened string    `json:"unopened,omitempty"` // why
 }
 
-func appendSealedJSON(b []byte, x *tap.Sealed) []byte {
+func sealedOf(x *tap.Sealed) *jsonSealed {
 	if x == nil {
-		return b
+		return nil
 	}
-	o := jsonSealed{Key: sealed.KeyID(x.Key).String(), Sender: fmt.Sprintf("%x", x.Salt), Counter: x.Counter, Time: x.At()}
+	o := &jsonSealed{Key: sealed.KeyID(x.Key).String(), Sender: fmt.Sprintf("%x", x.Salt), Counter: x.Counter, Time: x.At()}
 	if x.Err != nil {
 		o.Unopened = x.Err.Error()
 	}
-	text, _ := json.Marshal(o) // it is always possible
-	return append(append(b, `,"sealed":`...), text...)
-}
-
-// appendSignedText says that a packet is signed, and with which key.
-func appendSignedText(b []byte, x *tap.Signed) []byte {
-	if x == nil || x.Err != nil {
-		return b
-	}
-	return fmt.Appendf(b, " signed=%v train=%d node=%d", signed.KeyID(x.Key()), x.Counter, x.Node)
+	return o
 }
 
 // jsonSigned is what a packet says of its signature.
@@ -193,12 +172,9 @@ type jsonSigned struct {
 	Packets int       `json:"packets"` // of the train, at most
 }
 
-func appendSignedJSON(b []byte, x *tap.Signed) []byte {
+func signedOf(x *tap.Signed) *jsonSigned {
 	if x == nil || x.Err != nil {
-		return b
+		return nil
 	}
-	text, _ := json.Marshal(jsonSigned{
-		Key: signed.KeyID(x.Key()).String(), Time: time.Unix(int64(x.Time), 0).UTC(), Counter: x.Counter, Node: x.Node, Packets: 1 << x.Depth(),
-	}) // it is always possible
-	return append(append(b, `,"signed":`...), text...)
+	return &jsonSigned{signed.KeyID(x.Key()).String(), time.Unix(int64(x.Time), 0).UTC(), x.Counter, x.Node, 1 << x.Depth()}
 }
