@@ -54,9 +54,12 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 }
 
 // fabricEvent says that a leg or a group is down, or back, that nothing can be sent, that packets cannot
-// be opened, and that who comes does not find this bus any more.
+// be opened, and that who comes does not find this bus any more. It remembers who is configured differently.
 func (c *common) fabricEvent(e *env, ev events.Event) {
 	c.unreadable.event(e, ev)
+	if m := apart(ev); m != nil && ev.Relevant {
+		c.apart.Store(m)
+	}
 	switch ev.Kind {
 	case events.LegDown, events.LegBack:
 		e.console.line("%v", ev)

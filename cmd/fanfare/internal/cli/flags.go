@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/metricserver"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 	"github.com/fanfaremq/fanfare/transport/faulty"
 )
@@ -74,6 +76,7 @@ type common struct {
 
 	unreadable  unreadable
 	memberships memberships
+	apart       atomic.Pointer[events.ConfigMismatchError] // the latest that may be the other side, and cannot be heard
 }
 
 func (c *common) registerURL(fs *flagSet) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -30,8 +29,7 @@ type ls struct {
 	blank    bool     // processes were listed, above the list of the wire
 
 	e      *env
-	failed []top.Failed                               // processes that did not answer
-	apart  atomic.Pointer[events.ConfigMismatchError] // the latest bus that is configured differently
+	failed []top.Failed // processes that did not answer
 }
 
 func (l *ls) run(ctx context.Context, e *env) error {

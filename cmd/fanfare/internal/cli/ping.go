@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -47,8 +46,6 @@ type ping struct {
 	total   time.Duration
 	hist    *hdrhistogram.Histogram // of nanoseconds
 	seen    map[pubsub.PublisherID]bool
-
-	apart atomic.Pointer[events.ConfigMismatchError] // who may be the other side, and cannot be heard
 }
 
 const (
@@ -90,15 +87,8 @@ func (p *ping) run(ctx context.Context, e *env) error {
 // event is called by the bus. Who pings ends with a mismatch, unless somebody answers.
 func (p *ping) event(e events.Event) {
 	p.fabricEvent(p.e, e)
-	m := apart(e)
-	switch {
-	case m == nil:
-	case p.listen:
-		if !p.quiet {
-			p.e.console.line("%v", m)
-		}
-	case e.Relevant:
-		p.apart.Store(m)
+	if m := apart(e); m != nil && p.listen && !p.quiet {
+		p.e.console.line("%v", m)
 	}
 }
 

@@ -44,7 +44,6 @@ type pub struct {
 	messages, bytes atomic.Uint64
 	present         present
 	audience        audience
-	apart           atomic.Bool // somebody who may subscribe to the topic cannot hear it
 	waiting         atomic.Bool // for the first subscribers
 	written         sync.Mutex  // held while JSON is written
 	began           time.Time   // the first message was due
@@ -160,9 +159,6 @@ func (p *pub) emit(v any) error {
 // it, which says the same.
 func (p *pub) mismatch(e events.Event) {
 	m := apart(e)
-	if m != nil && e.Relevant {
-		p.apart.Store(true)
-	}
 	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.present.most.Load() == 0) {
 		p.e.console.line("%v", m)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -23,8 +22,6 @@ type request struct {
 	wait    int
 	timeout time.Duration
 	name    string
-
-	apart atomic.Pointer[events.ConfigMismatchError] // who may subscribe to the topic, and cannot hear
 }
 
 type jsonReply struct {
@@ -110,12 +107,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 		return usagef("the message has more than %d bytes", maxMessage)
 	}
 	bus, log, closeBus, err := r.open(ctx, e, pubsub.Config{
-		Name: r.name, Linger: 100 * time.Millisecond, OnEvent: func(ev events.Event) {
-			r.fabricEvent(e, ev)
-			if m := apart(ev); m != nil && ev.Relevant {
-				r.apart.Store(m)
-			}
-		},
+		Name: r.name, Linger: 100 * time.Millisecond, OnEvent: func(ev events.Event) { r.fabricEvent(e, ev) },
 	})
 	if err != nil {
 		return err

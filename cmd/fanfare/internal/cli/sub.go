@@ -39,7 +39,7 @@ type sub struct {
 	events   *jsonLines // where gaps and events go with -json
 	tally    tally
 	finished end                         // empty while there is more to come
-	apart    *events.ConfigMismatchError // the latest that may publish our topics, and cannot be heard
+	unheard  *events.ConfigMismatchError // the latest that was apart while no publisher of ours was heard
 	ends     time.Time                   // by -until
 	stood    atomic.Pointer[time.Time]   // when it was told last that the process had stood still
 }
@@ -295,7 +295,7 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 		return nil
 	}
 	if e.Relevant && !s.tally.anyOurs(func(*publisher) bool { return true }) {
-		s.apart = m
+		s.unheard = m
 		if s.most > 0 {
 			return cannotCome(fmt.Errorf("%s cannot come: %w", count(s.most, "message"), m))
 		}
