@@ -70,30 +70,14 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	if err := b.Settings.Check(b.scenario, contenders.All()); err != nil {
 		return &usageError{err}
 	}
-	if b.html == "-" {
+	switch st, err := os.Stat(b.Profile); {
+	case b.html == "-":
 		return usagef("-html needs the name of a file; -json writes to standard output")
-	}
-	return b.checkOutputs()
-}
-
-// checkOutputs makes sure that profiles and metrics can be written.
-func (b *benchmark) checkOutputs() error {
-	if b.Profile != "" {
-		if st, err := os.Stat(b.Profile); err != nil || !st.IsDir() {
-			return usagef("-cpuprofile %q must be a directory that is there", b.Profile)
-		}
-		f, err := os.CreateTemp(b.Profile, ".fanfare-*")
-		if err != nil {
-			return usagef("-cpuprofile %q must be a directory that can be written to: %w", b.Profile, pathError(err))
-		}
-		if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
-			return usagef("-cpuprofile %q: %w", b.Profile, err)
-		}
-	}
-	if b.Metrics != "" {
-		if !strings.HasSuffix(b.Metrics, ":0") {
-			return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
-		}
+	case b.Profile != "" && (err != nil || !st.IsDir()):
+		return usagef("-cpuprofile %q must be a directory that is there", b.Profile)
+	case b.Metrics != "" && !strings.HasSuffix(b.Metrics, ":0"):
+		return usagef("-metrics %q must end with :0, such as localhost:0: publisher and subscribers each need a port of their own", b.Metrics)
+	case b.Metrics != "":
 		l, err := net.Listen("tcp", b.Metrics)
 		if err != nil {
 			return usagef("-metrics: %w", err)

@@ -76,8 +76,8 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
 	urlsVar(fs, &b.urls, "t", nil, "the fabric by its `URL`, in place of the two above.\n"+
 		"Given more than once, Fanfare runs over all of them, its legs, and once more over the first alone: the ratio says what the others cost")
-	bytesVar(fs, &b.MTU, "mtu", b.MTU, "bytes in a datagram, or 8K or 64K (65507); mem: 8K unless given; roce and sim: up to 4096",
-		bench.ParseMTU, "a number of bytes, 8K or 64K")
+	mtu := &value[int]{val: &b.MTU, parse: bench.ParseMTU, format: strconv.Itoa, must: "a number of bytes, 8K or 64K", name: "BYTES"}
+	addValue(fs, "mtu", b.MTU, "bytes in a datagram, or 8K or 64K (65507); mem: 8K unless given; roce and sim: up to 4096", mtu)
 	intVar(fs, &b.Size, "size", b.Size, "`BYTES` in a message")
 	intVar(fs, &b.Subs, "subs", b.Subs, "`N` subscribers")
 	intVar(fs, &b.Topics, "topics", b.Topics, "go through `N` topics, with a Publisher each. Order and count of each topic's messages are "+
@@ -118,8 +118,6 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	choiceVar(fs, &b.PublisherWait, "publisher-wait", "how the publisher waits for the next message to be due",
 		word{string(worker.WaitSpin), "it takes a core and locks its thread"},
 		word{string(worker.WaitPark), "it oversleeps by 50 µs"})
-	bufferVar(fs, &b.RecvBuf, "rcvbuf", b.RecvBuf, "receive buffer of all contenders")
-	bufferVar(fs, &b.SendBuf, "sndbuf", b.SendBuf, "send buffer of all contenders")
 	choiceVar(fs, &b.verify, "check", "what of a message is checked",
 		word{string(checkSample), "number and end of every message, every byte of one in 64"},
 		word{string(checkAll), "every byte"})
@@ -193,9 +191,6 @@ var meaningless = map[string][]string{
 // shapeFlags are for two scenarios.
 var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
 
-// meaninglessWithin are those that would change nothing where nothing leaves the process.
-var meaninglessWithin = []string{"iface", "rcvbuf", "sndbuf"}
-
 // checkMeaning refuses flags that were given and mean nothing here.
 func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 	fs.Visit(func(f *flag.Flag) {
@@ -216,7 +211,7 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
 		case f.Name == "order" && b.Topics == 1:
 			err = usagef("-order would change nothing with one topic: give -topics too")
-		case b.InProcess() && slices.Contains(meaninglessWithin, f.Name):
+		case b.InProcess() && f.Name == "iface":
 			err = usagef("-%s would change nothing with -transport %s, which does not leave the process: leave it out", f.Name, b.Transport)
 		}
 	})

@@ -276,7 +276,6 @@ func TestFlagHelp(t *testing.T) {
 	boolVar(fs, new(bool), "q", "say nothing")
 	durationVar(fs, new(time.Duration), "timeout", time.Minute, "how long to wait")
 	intVar(fs, new(int), "count", 0, "`N` messages")
-	bufferVar(fs, new(int), "rcvbuf", 8<<20, "receive buffer")
 	choiceVar(fs, new(string), "order", "how to go", plainWords("round", "zipf", "bursts")...)
 	choiceVar(fs, new(string), "framing", "how messages lie in the input", word{"lines", "each line is a message"},
 		word{"whole", "the input is one message, however long it is and whatever it holds, so that it may be a file"})
@@ -289,7 +288,6 @@ func TestFlagHelp(t *testing.T) {
   -q              say nothing
   -timeout D      how long to wait. Default 1m
   -count N        N messages
-  -rcvbuf BYTES   receive buffer. Default 8M
   -order WORD     how to go: round (default), zipf or bursts
   -framing WORD   how messages lie in the input:
                   lines (default): each line is a message

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/fanfaremq/fanfare/bench"
 )
 
 // value is a flag's value. Unlike those of package flag it says what to write
@@ -133,21 +131,6 @@ func countVar(fs *flagSet, val *uint64, name string, def uint64, usage string) *
 func numberVar(fs *flagSet, val *float64, name string, def float64, usage string) *value[float64] {
 	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
 	return valueVar(fs, val, name, def, usage, parse, "a number")
-}
-
-// bytesVar is a number of bytes that may have a unit.
-func bytesVar(fs *flagSet, val *int, name string, def int, usage string, parse func(string) (int, error), must string) {
-	format := func(n int) string {
-		if n > 0 && n%(1<<20) == 0 {
-			return strconv.Itoa(n>>20) + "M"
-		}
-		return strconv.Itoa(n)
-	}
-	addValue(fs, name, def, usage, &value[int]{val: val, parse: parse, format: format, must: must, name: "BYTES"})
-}
-
-func bufferVar(fs *flagSet, val *int, name string, def int, usage string) {
-	bytesVar(fs, val, name, def, usage, bench.ParseBytes, "a number of bytes, such as 8388608 or 8M")
 }
 
 // maxRate keeps arithmetic on rates far from its limits.
