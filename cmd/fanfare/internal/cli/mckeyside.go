@@ -79,12 +79,14 @@ func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error
 		group = rdma.IBAddr(ah.GRH.DGID)
 	}
 	j := mckeyJoin{
-		"join", s.role, s.pd.Device().Name(), s.id.Port(), s.local.LinkLayer.String(), s.qp.QPN().String(), s.member().String(),
-		ah.GRH.DGID.String(), ah.DLID.String(), s.ud.QPN.String(), s.ud.QKey.String(), ah.SL, ah.GRH.SGIDIndex, ah.GRH.HopLimit,
+		"join", s.role, s.pd.Device().Name(), s.id.Port(), s.local.LinkLayer.String(), s.qp.QPN().String(),
+		s.member().String(), ah.GRH.DGID.String(), ah.DLID.String(), s.ud.QPN.String(), s.ud.QKey.String(),
+		ah.SL, ah.GRH.SGIDIndex, ah.GRH.HopLimit,
 	}
 	return group, s.m.write(&j, "%[1]s: joined as %s with QPN %s on %s port %d (%s)\n"+
 		"%[1]s: joined dgid: %[7]s mlid %s sl %d, qpn %s, qkey %s, sgid_index %d, hop_limit %d\n",
-		s.role, j.Member, j.LocalQPN, j.Device, j.Port, j.LinkLayer, j.DGID, j.MLID, j.SL, j.QPN, j.QKey, j.SGIDIndex, j.HopLimit)
+		s.role, j.Member, j.LocalQPN, j.Device, j.Port, j.LinkLayer,
+		j.DGID, j.MLID, j.SL, j.QPN, j.QKey, j.SGIDIndex, j.HopLimit)
 }
 
 // atEnd has close call f, and closes has it close o, before what was begun earlier, as verbs want it.
@@ -168,7 +170,8 @@ func (s *mckeySide) open() (err error) {
 	return nil
 }
 
-// joinGroup joins the group, takes the event, which attaches the queue pair of a full member, and makes the address handle.
+// joinGroup joins the group, takes the event, which attaches the queue pair of a full member, and makes the address
+// handle.
 func (s *mckeySide) joinGroup(ctx context.Context, group rdma.Addr) error {
 	attr := rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: s.member(), Addr: group}
 	if err := s.id.JoinMulticastEx(attr, nil); err != nil {
@@ -229,7 +232,8 @@ func (s *mckeySide) send(ctx context.Context) error {
 		s.mem[i] = byte(i)
 	}
 	wr := rdma.SendWR{
-		SG: []rdma.SGE{{Buf: s.mem[:s.m.size], LKey: s.mr.LKey()}}, Opcode: rdma.OpSendWithImm, AH: s.ah, QPN: s.ud.QPN, QKey: s.ud.QKey,
+		SG: []rdma.SGE{{Buf: s.mem[:s.m.size], LKey: s.mr.LKey()}}, Opcode: rdma.OpSendWithImm,
+		AH: s.ah, QPN: s.ud.QPN, QKey: s.ud.QKey,
 	}
 	binary.BigEndian.PutUint32(wr.Imm[:], uint32(s.qp.QPN()))
 	wcs := make([]rdma.WorkCompletion, 2)

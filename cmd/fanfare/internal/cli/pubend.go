@@ -43,7 +43,8 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
 		err = fmt.Errorf("subscribers have given up %s as lost for good", count(sum.GivenUp, "packet"))
 	}
-	sum.Delivered = end == nil && p.apart.Load() == nil && silent == 0 && sum.Released == 0 && sum.GivenUp == 0 && sum.LeftBehind == 0 && sum.Subscribers >= max(p.wait, 1) && p.linger != 0
+	sum.Delivered = end == nil && p.apart.Load() == nil && silent == 0 && sum.Released == 0 && sum.GivenUp == 0 &&
+		sum.LeftBehind == 0 && sum.Subscribers >= max(p.wait, 1) && p.linger != 0
 	if err != nil {
 		sum.Error = plain(err)
 	}

@@ -176,5 +176,6 @@ func signedOf(x *tap.Signed) *jsonSigned {
 	if x == nil || x.Err != nil {
 		return nil
 	}
-	return &jsonSigned{signed.KeyID(x.Key()).String(), time.Unix(int64(x.Time), 0).UTC(), x.Counter, x.Node, 1 << x.Depth()}
+	at := time.Unix(int64(x.Time), 0).UTC()
+	return &jsonSigned{signed.KeyID(x.Key()).String(), at, x.Counter, x.Node, 1 << x.Depth()}
 }

@@ -61,8 +61,11 @@ func above[T cmp.Ordered](v *value[T], limit T) {
 	v.holds, v.bound = func(x T) bool { return x > limit }, fmt.Sprintf("more than %v", limit)
 }
 
-func valueVar[T any](fs *flagSet, val *T, name string, def T, usage string, parse func(string) (T, error), must string) *value[T] {
-	return addValue(fs, name, def, usage, &value[T]{val: val, parse: parse, format: func(x T) string { return fmt.Sprint(x) }, must: must})
+func valueVar[T any](
+	fs *flagSet, val *T, name string, def T, usage string, parse func(string) (T, error), must string,
+) *value[T] {
+	format := func(x T) string { return fmt.Sprint(x) }
+	return addValue(fs, name, def, usage, &value[T]{val: val, parse: parse, format: format, must: must})
 }
 
 func addValue[T any](fs *flagSet, name string, def T, usage string, v *value[T]) *value[T] {

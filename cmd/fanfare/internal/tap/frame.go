@@ -213,7 +213,8 @@ func isTrain(b []byte, size int) bool {
 func followsInStream(last, p []byte) bool {
 	before, err1 := wire.ParseHeader(last)
 	h, err2 := wire.ParseHeader(p)
-	if err1 != nil || err2 != nil || !bytes.Equal(p[8:12], last[8:12]) || !bytes.Equal(p[16:wire.HeaderLen], last[16:wire.HeaderLen]) {
+	if err1 != nil || err2 != nil ||
+		h.GroupTag != before.GroupTag || h.Publisher != before.Publisher || h.Epoch != before.Epoch {
 		return false
 	}
 	if before.Type != wire.TypeData || h.Type != wire.TypeData {
@@ -227,11 +228,12 @@ func followsInStream(last, p []byte) bool {
 // followsSealed is the same for packets that are sealed: they have key, time, sender and train in common, and counters
 // that follow each other. docs/protocol.md §27.2.
 func followsSealed(last, p []byte) bool {
-	return wire.IsSealed(p) && bytes.Equal(p[8:40], last[8:40]) && wire.ParseSealed(p).Counter == wire.ParseSealed(last).Counter+1
+	next := wire.ParseSealed(last).Counter + 1
+	return wire.IsSealed(p) && bytes.Equal(p[8:40], last[8:40]) && wire.ParseSealed(p).Counter == next
 }
 
-// followsSigned is the same for packets that are signed: they have all but their nodes in common, which follow each other.
-// docs/protocol.md §29.3.
+// followsSigned is the same for packets that are signed: they have all but their nodes in common, which follow each
+// other. docs/protocol.md §29.3.
 func followsSigned(last, p []byte) bool {
 	const node = 3
 	return min(len(last), len(p)) >= wire.SignedLen && p[node] == last[node]+1 &&
