@@ -93,7 +93,6 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 	intVar(fs, &b.Extra, "extra-subscriptions", b.Extra, "`N` subscriptions to other topics on each subscriber's bus; the \"one\" beside it has ten")
 	numberVar(fs, &b.Loss, "loss", 0, "share `P` of packets lost at each subscriber of Fanfare's: 0.01 is 1 %. Beside it the same without loss. "+
 		"Baselines, which repair nothing, lose none")
-	intVar(fs, &b.Seed, "seed", b.Seed, "seed `N` of the losses, and of -order zipf and bursts")
 	numberVar(fs, &b.Rate, "rate", b.Rate, "`N` messages a second of latency")
 }
 
@@ -201,8 +200,6 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 		case f.Name == "keys" && b.scenario == "loss", f.Name == "goroutines" && b.scenario == "request":
 		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
 			err = usagef("-%s is of throughput and latency alone%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
-		case f.Name == "seed" && b.Loss == 0 && !fs.isSet("loss") && b.Order == worker.OrderRound && !slices.Contains([]string{"loss", "aims"}, b.scenario):
-			err = usagef("-seed is of losses and of -order zipf and bursts: give -loss or -order too")
 		case f.Name == "batch" && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "alone" && b.Subs == 1:

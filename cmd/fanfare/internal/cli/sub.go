@@ -121,15 +121,13 @@ func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 		if err != nil {
 			return nil, pathError(err)
 		}
-		s.sink = &frameSink{newFrameWriter(f, s.framing)}
+		s.sink = &frameSink{frameWriter: newFrameWriter(f, s.framing)}
 		return f, nil
 	case s.json:
 		j := newJSONSink(stdout)
 		s.sink, s.events = j, j.lines
-	case several && s.framing == framingLines:
-		s.sink = &topicSink{frameSink: frameSink{newFrameWriter(stdout, s.framing)}}
 	default:
-		s.sink = &frameSink{newFrameWriter(stdout, s.framing)}
+		s.sink = &frameSink{newFrameWriter(stdout, s.framing), several && s.framing == framingLines}
 	}
 	return nil, nil
 }

@@ -85,21 +85,20 @@ type sink interface {
 	flush() error
 }
 
-type frameSink struct{ w *frameWriter }
-
-func (f *frameSink) write(m *pubsub.Message) error { return outputError(f.w.write(m.Data)) }
-func (f *frameSink) flush() error                  { return outputError(f.w.flush()) }
-
-// topicSink writes lines with the topic before each message, and a tab between them.
-type topicSink struct {
-	frameSink
-	line []byte
+type frameSink struct {
+	*frameWriter
+	topics bool // before each message its topic and a tab
 }
 
-func (t *topicSink) write(m *pubsub.Message) error {
-	t.line = append(append(append(t.line[:0], m.Topic...), '\t'), m.Data...)
-	return outputError(t.w.write(t.line))
+func (f *frameSink) write(m *pubsub.Message) error {
+	if f.topics {
+		f.w.WriteString(m.Topic)
+		f.w.WriteByte('\t') // an error stays, and comes with the message
+	}
+	return outputError(f.frameWriter.write(m.Data))
 }
+
+func (f *frameSink) flush() error { return outputError(f.frameWriter.flush()) }
 
 // mixed says that messages of several topics are written without their topics, if they are.
 func (s *sub) mixed() string {
