@@ -164,10 +164,10 @@ func (k *keys) end(begin time.Time) time.Time {
 }
 
 type jsonKey struct {
-	ID        string `json:"id"`
-	NotBefore string `json:"not_before,omitempty"`
-	NotAfter  string `json:"not_after,omitempty"`
-	State     string `json:"state"`
+	ID        string    `json:"id"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	NotAfter  time.Time `json:"not_after,omitzero"`
+	State     string    `json:"state"`
 }
 
 func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
@@ -182,16 +182,11 @@ func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
 		fmt.Fprintln(t, "id\tnot before\tnot after\tstate")
 	}
 	for _, key := range list {
-		x := jsonKey{key.ID.String(), keyring.Time(key.NotBefore), keyring.Time(key.NotAfter), keyState(set, key, now)}
+		second := func(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+		x := jsonKey{key.ID.String(), second(key.NotBefore), second(key.NotAfter), keyState(set, key, now)}
 		if !k.json {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.ID, x.NotBefore, x.NotAfter, x.State)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.ID, keyring.Time(x.NotBefore), keyring.Time(x.NotAfter), x.State)
 			continue
-		}
-		if key.NotBefore.IsZero() {
-			x.NotBefore = ""
-		}
-		if key.NotAfter.IsZero() {
-			x.NotAfter = ""
 		}
 		if err := out.Encode(x); err != nil {
 			return outputError(err)

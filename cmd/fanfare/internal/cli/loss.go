@@ -110,16 +110,12 @@ type lossSummary struct {
 
 func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
 	news := losses.NewNews(seen, time.Now())
-	tick := time.NewTicker(lossEvery)
-	defer tick.Stop()
 	if !l.json {
 		e.console.line("following; interrupt to end")
 	}
 	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
+		if err := sleep(ctx, lossEvery); err != nil {
+			return err
 		}
 		seen, err := readAll(ctx, l.sockets...)
 		if err != nil {

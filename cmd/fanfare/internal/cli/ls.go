@@ -81,10 +81,7 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 	defer survey.Close()
 	alone := l.watchAlone(e)
 	stop := startMeter(e.console, !l.quiet, l.status(survey))
-	select {
-	case <-ctx.Done(): // what was heard so far is worth showing
-	case <-time.After(l.listen):
-	}
+	interrupted := sleep(ctx, l.listen) // what was heard so far is worth showing
 	stop()
 	alone()
 	list, err := survey.Topics()
@@ -98,7 +95,7 @@ func (l *ls) survey(ctx context.Context, e *env) error {
 		}
 		err = nil
 	}
-	return cmp.Or(l.show(list, err), context.Cause(ctx), err)
+	return cmp.Or(l.show(list, err), interrupted, err)
 }
 
 func (l *ls) event(e events.Event) {

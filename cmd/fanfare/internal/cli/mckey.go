@@ -41,6 +41,9 @@ const (
 	mckeyTimeout  = 30 * time.Second
 	mckeySettling = 3 * time.Second
 	mckeyListed   = 20 // messages that are listed, at most
+
+	roleSender   = "sender" // in what is printed
+	roleReceiver = "receiver"
 )
 
 // Exit codes of mckey beside those of all commands.

@@ -16,12 +16,6 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Roles in what is printed.
-const (
-	roleSender   = "sender"
-	roleReceiver = "receiver"
-)
-
 // mckeySide is the sender or the receiver: an id, its queue pair, and what belongs to them.
 type mckeySide struct {
 	m    *mckey
@@ -217,12 +211,10 @@ func (s *mckeySide) transfer(ctx context.Context) error {
 	if s.role == roleReceiver {
 		return s.receive(ctx)
 	}
-	select {
-	case <-time.After(s.m.settling):
-		return s.send(ctx)
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := sleep(ctx, s.m.settling); err != nil {
+		return err
 	}
+	return s.send(ctx)
 }
 
 // send posts all messages and waits until the device has sent them. They
@@ -283,16 +275,11 @@ func (s *mckeySide) completions(ctx context.Context, wcs []rdma.WorkCompletion) 
 		if n > 0 {
 			return wcs[:n], nil
 		}
-		select {
-		case <-time.After(mckeyLookEvery):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := sleep(ctx, time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }
-
-// mckeyLookEvery is how often queues are looked at that were empty.
-const mckeyLookEvery = time.Millisecond
 
 // receive takes messages until all that are expected have come.
 func (s *mckeySide) receive(ctx context.Context) error {

@@ -27,13 +27,22 @@ func (s *schedule) take(ctx context.Context, want int) (int, error) {
 			s.sent += float64(due)
 			return due, context.Cause(ctx)
 		}
-		timer := time.NewTimer(max(s.at(s.sent).Sub(now), time.Microsecond)) // rounding may say that it is due already
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return 0, context.Cause(ctx)
+		// Rounding may say that it is due already.
+		if err := sleep(ctx, max(s.at(s.sent).Sub(now), time.Microsecond)); err != nil {
+			return 0, err
 		}
+	}
+}
+
+// sleep returns nil after d, or why ctx has ended before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

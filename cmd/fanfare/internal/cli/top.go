@@ -60,10 +60,8 @@ const listenFirst = 2500 * time.Millisecond
 // write writes figures as text or JSON, once or for each interval.
 func (t *topRun) write(ctx context.Context, e *env) error {
 	if t.once && len(t.urls) > 0 {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(listenFirst):
+		if err := sleep(ctx, listenFirst); err != nil {
+			return err
 		}
 	}
 	before, err := t.o.Observe(ctx)
@@ -74,10 +72,8 @@ func (t *topRun) write(ctx context.Context, e *env) error {
 		if len(before.Seen) == 0 && t.once {
 			break // there are no rates to wait for
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(t.o.Interval):
+		if err := sleep(ctx, t.o.Interval); err != nil {
+			return err
 		}
 		now, err := t.o.Observe(ctx)
 		if err != nil {
