@@ -38,14 +38,8 @@ const (
 )
 
 func (b *benchmark) check(fs *flagSet, operands []string) error {
-	scenarios := strings.Join(bench.Scenarios(), ", ")
-	switch {
-	case len(operands) == 0:
-		return usagef("no scenario given: it is one of %s", scenarios)
-	case len(operands) > 1:
+	if len(operands) > 1 {
 		return usagef("bench takes one scenario: %q is too many", operands[1])
-	case !slices.Contains(bench.Scenarios(), operands[0]):
-		return usagef("%q is no scenario: it is one of %s", operands[0], scenarios)
 	}
 	for _, name := range []string{"requests", "all-replies"} {
 		if fs.isSet(name) && operands[0] != "request" {

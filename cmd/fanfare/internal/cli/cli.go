@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
@@ -61,8 +62,8 @@ type command struct {
 	summary   string // in the list of commands
 	usage     []string
 	about     string // before the flags
-	operand   string // what its operand is called, if it is one of
-	operands  []word // these
+	operand   string // what its first operand is called, if it is one of
+	operands  []word // these, which is looked at before it is run
 	notes     string // behind the flags
 	examples  []string
 	exits     []word // exit codes beside those of all
@@ -180,6 +181,15 @@ func (c *command) run(ctx context.Context, e *env, args []string) error {
 	}
 	if err != nil {
 		return usagef("%w; 'fanfare help %s' lists the flags", err, c.name)
+	}
+	if len(c.operands) > 0 {
+		what := strings.ToLower(c.operand)
+		if len(operands) == 0 {
+			return usagef("no %s given: it is one of %s", what, texts(c.operands, ", "))
+		}
+		if !slices.ContainsFunc(c.operands, func(w word) bool { return w.text == operands[0] }) {
+			return usagef("%q is no %s: it is one of %s", operands[0], what, texts(c.operands, ", "))
+		}
 	}
 	return run(ctx, e, operands)
 }

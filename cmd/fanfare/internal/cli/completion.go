@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // Completion of command lines in shells: scripts that are written from commands and flags, as help is.
 
-var shells = []struct {
+type shell struct {
 	name   string
 	load   string // what loads the script
 	script func([]completion) string
-}{
+}
+
+var shells = []shell{
 	{"bash", "source <(fanfare completion bash)", bashScript},
 	{"zsh", "source <(fanfare completion zsh)", zshScript},
 	{"fish", "fanfare completion fish | source", fishScript},
@@ -37,21 +40,12 @@ func completionCommand() command {
 }
 
 func writeCompletion(_ context.Context, e *env, operands []string) error {
-	var names []string
-	for _, s := range shells {
-		if len(operands) == 1 && operands[0] == s.name {
-			_, err := io.WriteString(e.stdout, s.script(completions()))
-			return err
-		}
-		names = append(names, s.name)
+	if len(operands) > 1 {
+		return usagef("completion takes one shell: %q is too many", operands[1])
 	}
-	switch len(operands) {
-	case 0:
-		return usagef("no shell given: it is one of %s", strings.Join(names, ", "))
-	case 1:
-		return usagef("there is no completion for %q: it is one of %s", operands[0], strings.Join(names, ", "))
-	}
-	return usagef("completion takes one shell: %q is too many", operands[1])
+	i := slices.IndexFunc(shells, func(s shell) bool { return s.name == operands[0] })
+	_, err := io.WriteString(e.stdout, shells[i].script(completions()))
+	return err
 }
 
 // completion is what can stand behind a command.

@@ -185,3 +185,9 @@ func writeItem(b *strings.Builder, left string, column int, text string) {
 		}
 	}
 }
+
+// wordsOr lists words as in "new, rotate or show".
+func wordsOr(words []string) string {
+	n := len(words) - 1
+	return strings.Join(words[:n], ", ") + " or " + words[n]
+}

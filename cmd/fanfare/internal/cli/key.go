@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -75,15 +74,7 @@ func (k *keys) register(fs *flagSet) {
 }
 
 func (k *keys) check(fs *flagSet, operands []string) error {
-	var names []string
-	for _, w := range keyActions {
-		names = append(names, w.text)
-	}
 	switch {
-	case len(operands) == 0:
-		return usagef("no action given: it is %s", wordsOr(names))
-	case !slices.Contains(names, operands[0]):
-		return usagef("%q is no action: it is %s", operands[0], wordsOr(names))
 	case len(operands) == 1:
 		return usagef("no file given: fanfare key %s FILE", operands[0])
 	case len(operands) > 2:
@@ -232,10 +223,4 @@ func (k *keys) sign(e *env) error {
 	}
 	_, err = fmt.Fprintln(e.stdout, signed.Format(public))
 	return outputError(err)
-}
-
-// wordsOr lists words as in "new, rotate or show".
-func wordsOr(words []string) string {
-	n := len(words) - 1
-	return strings.Join(words[:n], ", ") + " or " + words[n]
 }
