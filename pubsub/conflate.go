@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -57,7 +58,7 @@ func ConflateLimits(keys, bytes int) SubscribeOption {
 // conflationKey is key for the engine, which adds the topic.
 func (o *slowOptions) conflationKey() engine.ConflationKey {
 	key := o.key
-	return func(buf []byte, from *reliable.Origin, t *reliable.Track, number uint64, data []byte) []byte {
+	return func(buf []byte, from *reliable.Origin, t *topics.Track, number uint64, data []byte) []byte {
 		if key == nil {
 			return buf
 		}

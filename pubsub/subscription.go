@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -156,15 +157,15 @@ func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) 
 type inPlace Handler
 
 // Message implements engine.Handler.
-func (h inPlace) Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+func (h inPlace) Message(from *reliable.Origin, t *topics.Track, number uint64, data []byte) {
 	h(message(from, t, number, data), nil)
 }
 
 // Run implements engine.Handler.
-func (h inPlace) Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+func (h inPlace) Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 	m := message(from, t, number, nil)
 	for {
-		data, rest, ok := reliable.NextMessage(body, step, most)
+		data, rest, ok := topics.NextMessage(body, step, most)
 		if !ok {
 			return body, number
 		}
@@ -248,7 +249,7 @@ func public(d *engine.Delivery) (Message, error) {
 	return message(d.From, d.Topic, d.Number, d.Data), nil
 }
 
-func message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) Message {
+func message(from *reliable.Origin, t *topics.Track, number uint64, data []byte) Message {
 	return Message{Topic: t.Name, Data: data, Number: number, from: from}
 }
 
@@ -303,10 +304,10 @@ func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, erro
 		return s.newestBatch(ctx, msgs)
 	}
 	n := 1
-	more := func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	more := func(t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 		i, from := 1, s.d.From
 		for ; i < len(msgs); i++ {
-			data, rest, ok := reliable.NextMessage(body, step, most)
+			data, rest, ok := topics.NextMessage(body, step, most)
 			if !ok {
 				break
 			}

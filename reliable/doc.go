@@ -25,8 +25,8 @@
 //     recv_loans.go).
 //  7. What is missing is asked for with one NAK for all gaps (recv_missing.go,
 //     recv_nak.go), given up when it is gone or too late.
-//  8. The stream's Output takes events, in order (recv_output.go); a Reader turns
-//     them into messages and gaps of topics (recv_reader.go).
+//  8. The stream's Output takes events, in order (recv_output.go); a Reader of
+//     internal/topics turns them into messages and gaps of topics.
 //
 // testdata/*.txt shows it at work: exchanges of packets and time, which a test runs.
 package reliable

@@ -278,3 +278,56 @@ func setTopics(r *Receiver, now Instant, names []string) {
 	}
 	r.TopicsChanged(now)
 }
+
+// packetOf makes the packet of sequence seq out of runs.
+func packetOf(seq uint64, runs []byte) []byte {
+	b := make([]byte, wire.DataHeaderLen, wire.DataHeaderLen+len(runs))
+	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
+	wire.SetSeq(b, seq)
+	return append(b, runs...)
+}
+
+// runOf makes a run; body is taken as it is.
+func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
+	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
+	wire.PutRunHeader(b, kind, len(body), TopicID(topic), number)
+	return append(b, body...)
+}
+
+// message is a message of a packet.
+type message struct {
+	topic, number uint64
+	text          []byte
+	request       bool
+}
+
+// assembler puts together the messages of packets that come in order.
+type assembler struct{ partial []byte }
+
+// messages are those that end in the packet with these runs.
+func (a *assembler) messages(runs []byte) (all []message) {
+	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
+		m := message{topic: run.Topic, number: run.Number, request: run.Flags&wire.RunFlagRequest != 0}
+		switch run.Kind {
+		case wire.RunMessages:
+			for text, body, ok := wire.NextMessage(run.Body); ok; text, body, ok = wire.NextMessage(body) {
+				m.text = text
+				all = append(all, m)
+				m.number++
+			}
+		case wire.RunFragment:
+			f, err := wire.ParseFragment(run.Body)
+			if f.Offset == 0 {
+				a.partial = nil
+			}
+			if err != nil || f.Offset != len(a.partial) {
+				continue // its beginning is lost
+			}
+			if a.partial = append(a.partial, f.Bytes...); len(a.partial) == f.Total {
+				m.text = a.partial
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}

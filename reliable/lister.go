@@ -223,7 +223,7 @@ func (l *Lister) data(x *Listed, runs []byte) {
 				x.told, x.covered = false, 0 // the packet with its name was lost
 			}
 		}
-		t.Next = max(t.Next, run.Number+messagesIn(&run))
+		t.Next = max(t.Next, run.Number+run.Messages())
 	}
 }
 
@@ -238,25 +238,6 @@ func (l *Lister) runs(b []byte, d *wire.Data) []byte {
 	}
 	l.r.unpacked.packet = p
 	return PacketData(p)
-}
-
-// messagesIn is how many messages end in a run.
-func messagesIn(run *wire.Run) (n uint64) {
-	if run.Kind == wire.RunFragment {
-		f, err := wire.ParseFragment(run.Body)
-		if err == nil && f.Offset+len(f.Bytes) == f.Total {
-			return 1
-		}
-		return 0
-	}
-	for body := run.Body; len(body) > 0; n++ {
-		_, rest, ok := wire.NextMessage(body)
-		if !ok {
-			break
-		}
-		body = rest
-	}
-	return n
 }
 
 // announce takes in what a publisher tells of its topics.

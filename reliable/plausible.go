@@ -16,8 +16,6 @@ import (
 //
 //   - make a receiver give up what it could still have, because it tells of a sequence far
 //     ahead: sequenceGuard,
-//   - make a reader tell of more messages lost than were ever sent, or drop the true ones
-//     as known, because of a message number far ahead: numberGuard,
 //   - make all true heartbeats look old, or a publisher that is lost look alive: clockGuard,
 //   - take in a subscriber that has left, or hold a publisher up: statusOrder.
 //
@@ -26,11 +24,9 @@ import (
 // publisher.
 //
 // The guards are asked in recv_liveness.go (heartbeats), recv_missing.go (data), recv_totals.go
-// (announces), recv_numbers.go and recv_reader.go (message numbers) and send_members.go
-// (statuses), where the members that have left are known, too (mayJoin). Beside them,
-// reports.go in internal/discovery waits for a second packet where damage may have made the first, limits.go
-// bounds the intervals that packets state, and recv_signed.go says on which topics a publisher
-// may publish.
+// (announces) and send_members.go (statuses), where the members that have left are known, too
+// (mayJoin). Beside them, guard.go in internal/topics judges message numbers, reports.go in internal/discovery waits
+// for a second packet where damage may have made the first, and limits.go bounds the intervals that packets state.
 
 // sequenceGuard judges sequences beyond those that a receiver knows of.
 //
@@ -81,38 +77,6 @@ func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 // all sequences below asOf (docs/protocol.md §9.3).
 func (g *sequenceGuard) assigned(asOf, high uint64) bool {
 	return asOf <= high || asOf-high <= assignedPackets
-}
-
-// numberGuard judges numbers of messages beyond the next one of their topic.
-//
-//	┌──────┐   a packet has one that is implausible     ┌──────────┐
-//	│ sure │ ─────────────────────────────────────────► │ suspects │ ──┐ another one that
-//	│      │ ◄───────────────────────────────────────── │          │ ◄─┘ does not follow it
-//	└──────┘   a later packet has one that follows it   └──────────┘
-type numberGuard struct {
-	topic, number uint64
-	packet        uint64 // of the reader, that had it; 0: it is sure
-}
-
-// mostMessages is how many messages a packet holds at most: empty ones, in the largest.
-const mostMessages = (wire.MaxPacket - wire.DataHeaderLen - wire.RunHeaderLen) / wire.MessageHeaderLen
-
-// plausibleHole reports whether a publisher may have left out so many messages of a topic,
-// where so many packets are lost: they, and one more, can have held them (docs/protocol.md
-// §10.7).
-func plausibleHole(messages, packets uint64) bool { return (messages-1)/mostMessages <= packets }
-
-// confirmed reports whether an implausible number follows one that an earlier packet had:
-// then the publisher numbers so.
-func (g *numberGuard) confirmed(topic, number, packet uint64) bool {
-	follows := g.packet != 0 && g.topic == topic && packet > g.packet &&
-		number > g.number && plausibleHole(number-g.number, packet-g.packet-1)
-	if follows {
-		*g = numberGuard{}
-	} else if packet != g.packet {
-		*g = numberGuard{topic, number, packet}
-	}
-	return follows
 }
 
 // clockGuard judges when heartbeats were sent, by their publisher's clock.

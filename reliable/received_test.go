@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"bytes"
 	"encoding/hex"
 	"maps"
 	"reflect"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/testenv"
-	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // receivedCase is a case of docs/vectors/received.json.
@@ -76,20 +76,12 @@ func TestReceivedByReceiver(t *testing.T) {
 			cfg.MemoryBytes = 2 * 8 * cfg.WindowBytes
 			cfg.Unpacker = compress.NewUnpacker(nil)
 		})
-		readers := make(map[*Stream]*Reader)
+		var read assembler
 		var got []hexPacket
-		l.onPacket = func(st *Stream, runs []byte) {
-			rd := readers[st]
-			if rd == nil {
-				rd = NewReader(st.Start(), wire.MaxMessage)
-				rd.Want(TopicID("a.b"), "a.b", nil)
-				readers[st] = rd
-			}
-			rd.Packet(runs)
-			var it Item
-			for rd.Next(&it) {
-				if !it.Gap() {
-					got = append(got, append(hexPacket{}, it.Data...))
+		l.onPacket = func(_ *Stream, runs []byte) {
+			for _, m := range read.messages(runs) {
+				if m.topic == TopicID("a.b") {
+					got = append(got, bytes.Clone(m.text))
 				}
 			}
 		}

@@ -251,6 +251,9 @@ func (n *streamNames) toldNames(a *wire.Announce) {
 	}
 }
 
+// Unnamed counts the EventUnnamed that were delivered. It is safe for concurrent use.
+func (st *Stream) Unnamed() uint64 { return st.topics.unnamed.Load() }
+
 // learn takes in a name that the stream says. It reports whether the topic has a name now, or
 // needs none, since its publisher may not publish on it.
 func (st *Stream) learn(id uint64, name []byte, first bool) bool {

@@ -63,38 +63,6 @@ type Event struct {
 	Announced  []string   // EventEnd, EventTotal of a lost publisher: Stream.Announced
 }
 
-// Take feeds the reader with the stream's next event; after it, call Next until it reports
-// false. Of an EventPacket the packet's memory is in use until then. An EventUnnamed is for
-// readers that want topics by a pattern: it is a gap there, perhaps of one of those.
-func (r *Reader) Take(e *Event) {
-	switch e.Kind {
-	case EventPacket:
-		r.Packet(PacketData(e.Packet))
-		r.only = e.Step
-	case EventGap:
-		r.Skip(e.Count, e.Cause)
-	case EventTotal:
-		r.Total(e.Total)
-	case EventCollision:
-		r.Drop(e.Collision.ID)
-	case EventUnnamed:
-		r.blind = e.Cause
-		r.Unnamed(e)
-	case EventState:
-		r.takeState(e.Packet)
-	case EventStateEnd:
-		r.endState(e.Seq, e.State, e.Topics)
-		if r.state != nil {
-			r.state.room = e.Count
-		}
-	case EventEnd:
-		if e.Count > 0 {
-			r.Skip(e.Count, e.LostBy())
-		}
-		r.End()
-	}
-}
-
 // LostBy is why the packets of an EventGap or EventEnd are lost. What a publisher that has ended said before
 // that there is beyond its end, it has taken back.
 func (e *Event) LostBy() events.Cause {

@@ -20,6 +20,12 @@ func (x *refusedNames) add(id uint64, name string) {
 	(*x)[id] = &refusedName{text: name}
 }
 
+// TopicTrust says who may publish what. It never changes. docs/protocol.md §29.8.
+type TopicTrust interface {
+	// May reports whether a publisher may publish on a topic.
+	May(publisher uint64, topic string) bool
+}
+
 // may reports whether the stream's publisher may publish on a topic.
 func (st *Stream) may(topic string) bool {
 	return st.r.cfg.Trust == nil || st.r.cfg.Trust().May(st.Publisher, topic)
@@ -45,7 +51,7 @@ func (st *Stream) passOver(b []byte) {
 	refused := st.topics.names.refused
 	for run, rest, ok := wire.NextRun(PacketData(b)); ok; run, rest, ok = wire.NextRun(rest) {
 		if x := refused[run.Topic]; x != nil && run.Kind < wire.RunTopic {
-			st.r.names.to.Untrusted(st, run.Topic, x.text, int(messagesIn(&run)), !x.told)
+			st.r.names.to.Untrusted(st, run.Topic, x.text, int(run.Messages()), !x.told)
 			x.told = true
 		}
 	}

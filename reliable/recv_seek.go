@@ -35,7 +35,7 @@ func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 			continue
 		}
 		number := st.wantedFrom(run.Topic)
-		if run.Number > number || run.Number == number && begunBefore(run) || !st.r.mayWant(run.Topic) {
+		if run.Number > number || run.Number == number && run.Continues() || !st.r.mayWant(run.Topic) {
 			continue
 		}
 		if at, has := s.begun[run.Topic]; !has && len(s.begun) < maxPendingTotals || seq > at && has {

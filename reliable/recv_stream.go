@@ -40,7 +40,7 @@ type Stream struct {
 	nak     nakState
 	report  reportState
 	totals  totalsState
-	faults  faults
+	faults  events.FaultCounts
 }
 
 // clocks is what is known of the publisher's clocks: that of its heartbeats, and that by which

@@ -41,27 +41,19 @@ func newAsking(t *testing.T, receivers int, change func(*SenderConfig)) *asking 
 		x.answer = func(number uint64, msg []byte) []byte { return fmt.Appendf(nil, "%d:%d:%d", x.id, number, len(msg)) }
 		l := &log{}
 		x.r = newReceiver(t, l, func(c *ReceiverConfig) { c.ID = x.id })
-		readers := make(map[*Stream]*Reader)
+		var read assembler
 		l.onPacket = func(st *Stream, runs []byte) {
-			rd := readers[st]
-			if rd == nil {
-				rd = NewReader(st.Start(), wire.MaxMessage)
-				rd.Want(a.topic.ID, "a.b", nil)
-				readers[st] = rd
-			}
-			rd.Packet(runs)
-			var it Item
-			for rd.Next(&it) {
-				if it.Gap() || !it.Request {
-					t.Errorf("delivered %+v", it)
+			for _, m := range read.messages(runs) {
+				if !m.request {
+					t.Errorf("message %d is no request", m.number)
 					continue
 				}
-				x.executed[it.Number]++
+				x.executed[m.number]++
 				if x.silent {
 					continue
 				}
-				if err := x.r.Respond(a.now, st.Publisher, st.Epoch, it.Topic.ID, it.Number, x.answer(it.Number, it.Data), false); err != nil {
-					t.Errorf("receiver %d, request %d: %v", x.id, it.Number, err)
+				if err := x.r.Respond(a.now, st.Publisher, st.Epoch, m.topic, m.number, x.answer(m.number, m.text), false); err != nil {
+					t.Errorf("receiver %d, request %d: %v", x.id, m.number, err)
 				}
 			}
 		}

@@ -115,20 +115,19 @@ func TestLargeMessagesShareTrains(t *testing.T) {
 				t.Errorf("%d trains of %d blocks", tr.count, blocks)
 			}
 			payload := 0
-			rd := NewReader(0, wire.MaxMessage)
-			rd.Want(TopicID("x"), "x", nil)
-			var it Item
+			var read assembler
 			got := 0
 			for _, p := range tr.each {
 				d, err := wire.ParseData(p)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for rd.Packet(d.Runs); rd.Next(&it); got++ {
-					if it.Gap() || it.Number != uint64(got) || !bytes.Equal(it.Data, sent[got]) {
-						t.Fatalf("message %d of %d bytes came as %d of %d, lost %d", got, len(sent[got]), it.Number, len(it.Data), it.Lost)
+				for _, m := range read.messages(d.Runs) {
+					if m.number != uint64(got) || !bytes.Equal(m.text, sent[got]) {
+						t.Fatalf("message %d of %d bytes came as %d of %d", got, len(sent[got]), m.number, len(m.text))
 					}
-					payload += len(it.Data)
+					payload += len(m.text)
+					got++
 				}
 			}
 			if share := float64(payload) / float64(tr.bytes); share < c.payload {

@@ -282,19 +282,16 @@ func TestWriterFragments(t *testing.T) {
 	if len(ps) != 3 { // the fragments share the first with a small message and the last one with another
 		t.Fatalf("%d packets, want 3", len(ps))
 	}
-	rd := NewReader(0, 1<<20)
-	rd.Want(x.ID, "x", nil)
-	var it Item
+	var read assembler
 	var sizes []int
 	for _, p := range ps {
 		d, _ := wire.ParseData(p.b)
-		rd.Packet(d.Runs)
-		for rd.Next(&it) {
-			if it.Gap() || it.Number != uint64(len(sizes)) {
-				t.Errorf("item %+v", it)
+		for _, m := range read.messages(d.Runs) {
+			if m.topic != x.ID || m.number != uint64(len(sizes)) {
+				t.Errorf("message %+v", m)
 			}
-			sizes = append(sizes, len(it.Data))
-			if len(it.Data) == len(msg) && !bytes.Equal(it.Data, msg) {
+			sizes = append(sizes, len(m.text))
+			if len(m.text) == len(msg) && !bytes.Equal(m.text, msg) {
 				t.Error("message was put together wrongly")
 			}
 		}
@@ -323,17 +320,14 @@ func TestWritersDoNotMixFragments(t *testing.T) {
 	if r := b.s.Assign(b.now, other, true); r != events.ReasonNone {
 		t.Fatalf("Assign after Abandon: %v", r)
 	}
-	rd := NewReader(0, 1<<20)
-	rd.Want(x.ID, "x", nil)
-	var it Item
+	var read assembler
 	n := 0
 	for _, p := range of(wire.TypeData, b.next()) {
 		d, _ := wire.ParseData(p.b)
-		rd.Packet(d.Runs)
-		for rd.Next(&it) {
+		for _, m := range read.messages(d.Runs) {
 			n++
-			if it.Gap() || it.Number != 0 || string(it.Data) != "hello" {
-				t.Errorf("item %+v", it)
+			if m.topic != x.ID || m.number != 0 || string(m.text) != "hello" {
+				t.Errorf("message %+v", m)
 			}
 		}
 	}

@@ -1,19 +1,22 @@
 package engine
 
-import "github.com/fanfaremq/fanfare/reliable"
+import (
+	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // handlerFuncs makes a Handler of functions.
 type handlerFuncs struct {
-	message func(*reliable.Origin, *reliable.Track, uint64, []byte)
-	run     func(*reliable.Origin, *reliable.Track, uint64, []byte, int, int) ([]byte, uint64)
+	message func(*reliable.Origin, *topics.Track, uint64, []byte)
+	run     func(*reliable.Origin, *topics.Track, uint64, []byte, int, int) ([]byte, uint64)
 	other   func(*Delivery)
 }
 
-func (h handlerFuncs) Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+func (h handlerFuncs) Message(from *reliable.Origin, t *topics.Track, number uint64, data []byte) {
 	h.message(from, t, number, data)
 }
 
-func (h handlerFuncs) Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+func (h handlerFuncs) Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 	return h.run(from, t, number, body, step, most)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -34,7 +35,7 @@ func TestHandlerAcrossAStop(t *testing.T) {
 					defer mu.Unlock()
 					told[e.Kind] = append(told[e.Kind], e.For.Round(10*time.Millisecond))
 				}})
-				h := handlerFuncs{message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {
+				h := handlerFuncs{message: func(*reliable.Origin, *topics.Track, uint64, []byte) {
 					time.Sleep(c.before)
 					w := &l.watchdog
 					w.mu.Lock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -123,7 +124,7 @@ func (x *subscriptionLosses) call(topics []TopicName) {
 }
 
 // recordLoss takes in a gap that is being delivered to the subscription.
-func (s *Subscription) recordLoss(it *reliable.Item, g *group, from *reliable.Origin) {
+func (s *Subscription) recordLoss(it *topics.Item, g *group, from *reliable.Origin) {
 	record := s.l.cfg.Losses
 	if record == nil {
 		return

@@ -11,11 +11,12 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // ConflationKey appends the key of a message to buf and returns that.
-type ConflationKey func(buf []byte, from *reliable.Origin, t *reliable.Track, number uint64, data []byte) []byte
+type ConflationKey func(buf []byte, from *reliable.Origin, t *topics.Track, number uint64, data []byte) []byte
 
 // Conflation reads a subscription in a goroutine of its own and keeps the newest message
 // of each topic and key for a user who reads more slowly. Where there is no room for more
@@ -49,7 +50,7 @@ type Conflation struct {
 
 // conflated is a message on its way into the store.
 type conflated struct {
-	topic  *reliable.Track
+	topic  *topics.Track
 	number uint64
 	data   []byte
 	key    int // its end in Conflation.keys
@@ -98,9 +99,9 @@ func (c *Conflation) run() {
 // fetch reads what comes next: messages of one packet, or, in d, something else.
 func (c *Conflation) fetch() error {
 	c.batch = append(c.batch[:0], conflated{}) // the first one comes by itself
-	more := func(t *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+	more := func(t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 		for len(c.batch) < conflationBatch {
-			data, rest, ok := reliable.NextMessage(body, step, most)
+			data, rest, ok := topics.NextMessage(body, step, most)
 			if !ok {
 				break
 			}
@@ -140,7 +141,7 @@ func (c *Conflation) keep() bool {
 		m := &c.batch[i]
 		key := c.keys[start:m.key]
 		start = m.key
-		v := Delivery{Item: reliable.Item{Topic: m.topic, Number: m.number, State: c.d.State}, From: c.d.From}
+		v := Delivery{Item: topics.Item{Topic: m.topic, Number: m.number, State: c.d.State}, From: c.d.From}
 		// A topic may be removed while the lock is given up, too.
 		for !c.isGone(m.topic) && !c.store.Put(key, m.data, v) {
 			if !c.waitRoom() {
@@ -177,7 +178,7 @@ func (c *Conflation) makeKeys() {
 }
 
 // isGone reports whether a topic was removed. nil is none. Under mu.
-func (c *Conflation) isGone(t *reliable.Track) bool {
+func (c *Conflation) isGone(t *topics.Track) bool {
 	if t == nil || len(c.gone) == 0 {
 		return false
 	}

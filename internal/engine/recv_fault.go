@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -69,7 +70,7 @@ func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Even
 }
 
 // tellFaults makes the reader for handlers tell of faults.
-func (g *group) tellFaults(st *reliable.Stream, rd *reliable.Reader) {
+func (g *group) tellFaults(st *reliable.Stream, rd *topics.Reader) {
 	rd.TellFaults(func(err *events.FaultError) {
 		err.Publisher, err.Epoch = events.PublisherID(st.Publisher), st.Epoch
 		g.announce(g.faulted(st, err))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -68,7 +69,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: reliable.NewReader(start, s.l.cfg.Receiver.MaxMessage)}, seq: st.Next(), blocking: block,
+	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.Receiver.MaxMessage)}, seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)
 	s.l.trust(st, f.rd)

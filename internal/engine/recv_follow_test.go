@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -16,8 +17,8 @@ func TestSubscribeAfterTheEnd(t *testing.T) {
 	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
 	// Somebody keeps the group joined, without a cursor.
 	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, handlerFuncs{
-		message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
-		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
+		message: func(*reliable.Origin, *topics.Track, uint64, []byte) {},
+		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {
 			return body, number
 		},
 		other: func(*Delivery) {},

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -97,7 +98,7 @@ func (g *group) config() reliable.ReceiverConfig {
 }
 
 // begin makes a reader begin the topic where the group's subscription wants it to.
-func (g *group) begin(st *reliable.Stream, rd *reliable.Reader, t *groupTopic) {
+func (g *group) begin(st *reliable.Stream, rd *topics.Reader, t *groupTopic) {
 	if t.live {
 		rd.WithoutState(t.id)
 	} else if g.numbered(st) {

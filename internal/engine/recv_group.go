@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -197,7 +198,7 @@ func (t *groupTopic) route() any {
 func (t *groupTopic) rerouted() bool { return t.handlers.Len() <= 2 }
 
 // handlersOf are the handlers of a reader's topic.
-func handlersOf(t *reliable.Track) []*Subscription {
+func handlersOf(t *topics.Track) []*Subscription {
 	if s, ok := t.Data.(*Subscription); ok {
 		return s.self[:]
 	}

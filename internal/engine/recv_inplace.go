@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -13,7 +14,7 @@ import (
 type inPlace struct {
 	g  *group
 	st *reliable.Stream
-	rd *reliable.Reader
+	rd *topics.Reader
 	// whole: it reads the stream from its Start, as all patterns have.
 	whole bool
 	rest  []byte           // of the packet in which it has stopped
@@ -23,7 +24,7 @@ type inPlace struct {
 
 // newInPlace returns one that reads from sequence start on.
 func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
-	p := &inPlace{g: g, st: st, rd: reliable.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
+	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
 	p.rd.Count(p)
 	g.l.trust(st, p.rd)
 	if st.BeginsWithState() {
@@ -123,7 +124,7 @@ func (p *inPlace) collision(err *events.TopicCollisionError) {
 
 // unnamed tells the handlers of patterns that messages are lost, perhaps theirs.
 func (p *inPlace) unnamed(cause events.Cause) {
-	d := Delivery{Item: reliable.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
+	d := Delivery{Item: topics.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
 	for s := range p.g.handlers() {
 		if p.g.patterns.has(s) {
 			s.lost(&d.Item, p.g, d.From)
@@ -186,7 +187,7 @@ func (p *inPlace) runs() bool {
 }
 
 // message calls the topic's handlers with one message.
-func (p *inPlace) message(t *reliable.Track, number uint64, msg []byte) {
+func (p *inPlace) message(t *topics.Track, number uint64, msg []byte) {
 	p.g.l.watchdog.called.Store(markOf(t.ID))
 	for _, s := range handlersOf(t) {
 		s.handler.Message(p.st.Origin(), t, number, msg)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -151,10 +152,10 @@ func TestTrainsWaitWhereTheyAre(t *testing.T) {
 		next.Add(1)
 	}
 	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
-		message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, m []byte) { message(number, m) },
-		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		message: func(_ *reliable.Origin, _ *topics.Track, number uint64, m []byte) { message(number, m) },
+		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
-				m, rest, ok := reliable.NextMessage(body, step, most)
+				m, rest, ok := topics.NextMessage(body, step, most)
 				if !ok {
 					return body, number
 				}
@@ -230,10 +231,10 @@ func TestSubscriptionsComeAndGo(t *testing.T) {
 		}
 	}
 	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
-		message: func(_ *reliable.Origin, _ *reliable.Track, number uint64, _ []byte) { message(number) },
-		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		message: func(_ *reliable.Origin, _ *topics.Track, number uint64, _ []byte) { message(number) },
+		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
-				_, rest, ok := reliable.NextMessage(body, step, most)
+				_, rest, ok := topics.NextMessage(body, step, most)
 				if !ok {
 					return body, number
 				}

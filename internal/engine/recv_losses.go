@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -13,7 +14,7 @@ type losses [events.NumCauses]struct{ gaps, messages atomic.Uint64 }
 
 // count notes a gap that is being delivered. One of unknown size counts as a gap
 // without messages.
-func (x *losses) count(it *reliable.Item) {
+func (x *losses) count(it *topics.Item) {
 	c := min(it.Cause, events.NumCauses-1)
 	x[c].gaps.Add(1)
 	x[c].messages.Add(it.Lost)
@@ -37,7 +38,7 @@ func (x *losses) snapshot() []Losses {
 }
 
 // lost notes a gap in the stream of a publisher that is being delivered to the subscription.
-func (s *Subscription) lost(it *reliable.Item, g *group, from *reliable.Origin) {
+func (s *Subscription) lost(it *topics.Item, g *group, from *reliable.Origin) {
 	s.l.counters.losses.count(it)
 	s.losses.count(it)
 	s.recordLoss(it, g, from)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -11,7 +12,7 @@ import (
 
 // reading is what a feed reads with.
 type reading struct {
-	rd    *reliable.Reader
+	rd    *topics.Reader
 	plain []byte // the last packet that was compressed, unpacked
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -118,8 +119,8 @@ func (g *group) isWanted(topic string) bool {
 
 // unheard tells the subscription of an instance that is not heard. Loop only.
 func (s *Subscription) unheard(g *group, err *UnheardError) {
-	t := &reliable.Track{ID: reliable.TopicID(err.Topic), Name: err.Topic}
-	s.lost(&reliable.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost}, g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
+	t := &topics.Track{ID: reliable.TopicID(err.Topic), Name: err.Topic}
+	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost}, g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
 	if s.handler != nil {
 		s.other(&Delivery{Err: err})
 		return

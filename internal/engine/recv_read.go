@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -32,7 +33,7 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 
 // Following takes the next message of the packet that the last one was in, as most of a busy stream are. The topic is
 // nil where Next has more to look at. Its data is valid until the next call of either.
-func (s *Subscription) Following() (from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+func (s *Subscription) Following() (from *reliable.Origin, t *topics.Track, number uint64, data []byte) {
 	if !s.readers.Take() {
 		return nil, nil, 0, nil // Next says why, or waits
 	}

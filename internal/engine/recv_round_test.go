@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/faulty"
@@ -28,10 +29,10 @@ func TestSlowHandlerAsksForWhatWasLostOnly(t *testing.T) {
 		came.Add(n)
 	}
 	_, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{
-		message: func(*reliable.Origin, *reliable.Track, uint64, []byte) { slow(1) },
-		run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+		message: func(*reliable.Origin, *topics.Track, uint64, []byte) { slow(1) },
+		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 			for {
-				_, rest, ok := reliable.NextMessage(body, step, most)
+				_, rest, ok := topics.NextMessage(body, step, most)
 				if !ok {
 					return body, number
 				}

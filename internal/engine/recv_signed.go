@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -130,7 +131,7 @@ func (l *Loop) tellRefused(reason transport.UnreadableReason, key signed.KeyID, 
 }
 
 // trust makes a reader deliver only what its publisher may publish.
-func (l *Loop) trust(st *reliable.Stream, rd *reliable.Reader) {
+func (l *Loop) trust(st *reliable.Stream, rd *topics.Reader) {
 	if now := l.cfg.Receiver.Trust; now != nil {
 		rd.Trust(st.Publisher, now)
 	}
@@ -163,8 +164,8 @@ func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages
 	}
 }
 
-// Refused implements reliable.Tally.
+// Refused implements topics.Tally.
 func (p *inPlace) Refused(messages int) { p.g.l.counters.refused.Add(uint64(messages)) }
 
-// Refused implements reliable.Tally.
+// Refused implements topics.Tally.
 func (f *feed) Refused(messages int) { f.g.l.counters.refused.Add(uint64(messages)) }

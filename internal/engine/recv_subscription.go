@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -28,7 +29,7 @@ type TopicName struct {
 // Delivery is what a subscription delivers: a message, a gap, an event or an
 // error in the stream.
 type Delivery struct {
-	reliable.Item
+	topics.Item
 	From  *reliable.Origin // of messages and gaps
 	Event *events.Event    // nil for messages and gaps
 	Err   error            // a *events.TopicCollisionError, *RefusedError or *UnheardError; otherwise nil
@@ -36,7 +37,7 @@ type Delivery struct {
 
 // setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was written in, for
 // which the processor waits.
-func (d *Delivery) setMessage(from *reliable.Origin, t *reliable.Track, number uint64, data []byte) {
+func (d *Delivery) setMessage(from *reliable.Origin, t *topics.Track, number uint64, data []byte) {
 	d.Topic, d.Number, d.Data = t, number, data
 	d.Lost, d.Unknown, d.Cause, d.Request, d.State = 0, false, events.CauseNone, false, reliable.StateOfNone
 	d.From, d.Event, d.Err = from, nil, nil
@@ -97,17 +98,17 @@ type terms struct {
 func (t *terms) blocks(st *reliable.Stream) bool { return t.policy.Blocks(st.Free(), t.crowded.Load()) }
 
 // TakeRun takes the messages of topic t in body, the first of which has that number,
-// with reliable.NextMessage and that step, as many as it wants. It returns what is left, and the
+// with topics.NextMessage and that step, as many as it wants. It returns what is left, and the
 // number that comes next.
-type TakeRun func(t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
+type TakeRun func(t *topics.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 
 // Handler is called by the loop with what a subscription delivers. It must not
 // block.
 type Handler interface {
 	// Message takes a message. data is valid during the call.
-	Message(from *reliable.Origin, t *reliable.Track, number uint64, data []byte)
+	Message(from *reliable.Origin, t *topics.Track, number uint64, data []byte)
 	// Run takes the messages that follow it in its packet, all of them.
-	Run(from *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
+	Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 	// Other takes gaps, events and errors in the stream.
 	Other(*Delivery)
 }

@@ -4,8 +4,8 @@ import (
 	"net"
 	"slices"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // How a subscription's topics change. The loop changes what the group wants, and
@@ -299,7 +299,7 @@ func (f *feed) begin(seq uint64) {
 // quit ends a feed before its stream does. What the reader holds of it stays until the
 // next message is asked for.
 func (s *Subscription) quit(f *feed) {
-	f.rd = reliable.NewReader(1, 0) // which wants nothing
+	f.rd = topics.NewReader(1, 0) // which wants nothing
 	f.starting, f.ending, f.collisions, f.later = nil, nil, nil, nil
 	f.finished = true
 	if f != s.current {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -20,12 +21,12 @@ func (anybody) Release(*transport.Train)                        {}
 // counts is a handler that counts.
 type counts struct{ messages, others int }
 
-func (c *counts) Message(*reliable.Origin, *reliable.Track, uint64, []byte) { c.messages++ }
-func (c *counts) Other(*Delivery)                                           { c.others++ }
+func (c *counts) Message(*reliable.Origin, *topics.Track, uint64, []byte) { c.messages++ }
+func (c *counts) Other(*Delivery)                                         { c.others++ }
 
-func (c *counts) Run(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+func (c *counts) Run(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 	for {
-		_, rest, ok := reliable.NextMessage(body, step, most)
+		_, rest, ok := topics.NextMessage(body, step, most)
 		if !ok {
 			return body, number
 		}

@@ -50,18 +50,18 @@ func (o *output) countUnwanted(e *reliable.Event, kept bool) {
 	}
 }
 
-// Dropped implements reliable.Tally.
+// Dropped implements topics.Tally.
 func (p *inPlace) Dropped() { p.g.dropped.Add(1) }
 
-// Unwanted implements reliable.Tally: no handler wants the run, but a cursor may.
+// Unwanted implements topics.Tally: no handler wants the run, but a cursor may.
 func (p *inPlace) Unwanted(topic uint64, bytes int) {
 	if log := outputOf(p.st).log; log == nil || log.topics.Get(topic) == nil {
 		p.g.unwanted.add(bytes)
 	}
 }
 
-// Dropped implements reliable.Tally.
+// Dropped implements topics.Tally.
 func (f *feed) Dropped() { f.g.dropped.Add(1) }
 
-// Unwanted implements reliable.Tally: the log has counted.
+// Unwanted implements topics.Tally: the log has counted.
 func (f *feed) Unwanted(uint64, int) {}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -149,8 +150,8 @@ func TestLastOfPaceIsLost(t *testing.T) {
 		_, there := newLoop(t, Config{})
 		var came atomic.Int64
 		handler := quiet
-		handler.message = func(*reliable.Origin, *reliable.Track, uint64, []byte) { came.Add(1) }
-		handler.run = func(o *reliable.Origin, t *reliable.Track, number uint64, body []byte, step, size int) ([]byte, uint64) {
+		handler.message = func(*reliable.Origin, *topics.Track, uint64, []byte) { came.Add(1) }
+		handler.run = func(o *reliable.Origin, t *topics.Track, number uint64, body []byte, step, size int) ([]byte, uint64) {
 			came.Add(int64(len(body) / step))
 			return quiet.run(o, t, number, body, step, size)
 		}

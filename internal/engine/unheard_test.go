@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -33,8 +34,8 @@ func on(t *testing.T, network, iface string) (*Loop, *strings.Builder) {
 
 // quiet is a handler that takes what comes.
 var quiet = handlerFuncs{
-	message: func(*reliable.Origin, *reliable.Track, uint64, []byte) {},
-	run: func(_ *reliable.Origin, _ *reliable.Track, number uint64, body []byte, step, _ int) ([]byte, uint64) {
+	message: func(*reliable.Origin, *topics.Track, uint64, []byte) {},
+	run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, _ int) ([]byte, uint64) {
 		n := len(body) / step
 		return body[n*step:], number + uint64(n)
 	},

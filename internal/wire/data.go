@@ -271,6 +271,34 @@ type Run struct {
 	Body   []byte
 }
 
+// Continues reports whether the run continues a message that began in an earlier packet.
+func (r *Run) Continues() bool {
+	if r.Kind != RunFragment {
+		return false
+	}
+	f, err := ParseFragment(r.Body)
+	return err == nil && f.Offset > 0
+}
+
+// Messages is how many messages end in the run.
+func (r *Run) Messages() (n uint64) {
+	if r.Kind == RunFragment {
+		f, err := ParseFragment(r.Body)
+		if err == nil && f.Offset+len(f.Bytes) == f.Total {
+			return 1
+		}
+		return 0
+	}
+	for body := r.Body; len(body) > 0; n++ {
+		_, rest, ok := NextMessage(body)
+		if !ok {
+			break
+		}
+		body = rest
+	}
+	return n
+}
+
 // NextRun splits the first run off runs, which ParseData has checked. It
 // reports false at the end of the packet.
 func NextRun(runs []byte) (r Run, rest []byte, ok bool) {

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,5 +35,19 @@ func TestSilentLeg(t *testing.T) {
 		if text := e.String(); !strings.Contains(text, want) {
 			t.Errorf("%s: %q lacks %q", leg, text, want)
 		}
+	}
+}
+
+// The first fault is emitted, and then ever fewer.
+func TestFaultCounts(t *testing.T) {
+	var c FaultCounts
+	var emitted []uint64
+	for range 100 {
+		if n, emit := c.Add(FaultHole); emit {
+			emitted = append(emitted, n)
+		}
+	}
+	if !slices.Equal(emitted, []uint64{1, 2, 4, 8, 16, 32, 64}) {
+		t.Errorf("emitted %v", emitted)
 	}
 }

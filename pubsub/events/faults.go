@@ -91,6 +91,16 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault(%d)", uint8(f))
 }
 
+// FaultCounts counts the faults of one publisher by kind.
+type FaultCounts [NumFaults]uint64
+
+// Add counts a fault, and reports whether it is to be emitted: the 1st, 2nd, 4th, 8th … is.
+func (c *FaultCounts) Add(kind Fault) (n uint64, emit bool) {
+	c[kind]++
+	n = c[kind]
+	return n, n&(n-1) == 0
+}
+
 // DictionaryError reports a dictionary that is missing to read the packets of a publisher. It is the
 // Err of events of kind DictionaryMissing.
 type DictionaryError struct {

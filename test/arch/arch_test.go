@@ -91,7 +91,7 @@ func TestTerminalOnlyInCommands(t *testing.T) {
 
 // The core is pure: no clock, no I/O, no goroutine, no global randomness.
 func TestCoreIsPure(t *testing.T) {
-	for _, dir := range []string{"reliable", "internal/discovery", "internal/wire", "internal/ring", "internal/slow"} {
+	for _, dir := range []string{"reliable", "internal/topics", "internal/discovery", "internal/wire", "internal/ring", "internal/slow"} {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no sources of %s: %v", dir, err)

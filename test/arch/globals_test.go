@@ -12,7 +12,7 @@ import (
 
 // datapath are the packages that messages go through. What they have once in a process all buses share.
 var datapath = []string{
-	"pubsub", "reliable", "internal/discovery", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
+	"pubsub", "reliable", "internal/topics", "internal/discovery", "transport", "transport/udp", "transport/shm", "transport/mem", "transport/sealed", "transport/signed", "transport/ud",
 	"internal/engine", "internal/gid", "internal/ring", "internal/sys", "internal/prefetch",
 }
 

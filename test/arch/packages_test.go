@@ -72,18 +72,19 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 13389, "internal/pattern internal/wire transport"},
+	{"reliable", 13281, "internal/pattern internal/wire transport"},
+	{"internal/topics", 1290, "internal/wire reliable"},
 	{"internal/discovery", 769, "internal/wire reliable"},
 
 	// The engine.
 	{"internal/inspect", 1505, ""},
-	{"internal/engine", 12475, "internal/discovery internal/pattern internal/wire reliable transport transport/signed"},
+	{"internal/engine", 12475, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
-	{"test/sim", 6642, "internal/compress internal/discovery internal/pattern internal/wire reliable transport"},
+	{"test/sim", 6642, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 4732, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 4732, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/topics internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 573, "pubsub"},
 
 	// Tools.

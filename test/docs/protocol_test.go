@@ -330,7 +330,7 @@ func valueOf(s string) (float64, error) {
 // The tables agree with the constants of the code, and leave out none of package wire and
 // no time of packages reliable and discovery: docs/protocol.md §2.18, §20.1.
 func TestTables(t *testing.T) {
-	code := constants(t, "internal/wire", "reliable", "internal/discovery", "internal/engine", "transport/udp", "rdma", "rdma/internal/rocev2")
+	code := constants(t, "internal/wire", "reliable", "internal/topics", "internal/discovery", "internal/engine", "transport/udp", "rdma", "rdma/internal/rocev2")
 	listed := make(map[string]bool)
 	for _, r := range tables(t) {
 		if strings.Contains(r.code, "Config.") {

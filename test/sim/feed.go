@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -15,13 +16,13 @@ type feed struct {
 	st     *reliable.Stream
 	out    *output
 	t      *truth // nil: a forged stream
-	r      *reliable.Reader
+	r      *topics.Reader
 	c      *ring.Cursor // nil: in place
 	o      Reader
 	index  int
 	reader int   // 0: in place; 1 + the number of the cursor's Reader
 	before *feed // of the same instance: it was evicted; nil: none
-	item   reliable.Item
+	item   topics.Item
 
 	consumed uint64 // packets below have been read or were skipped
 	topics   []topicFeed
@@ -62,7 +63,7 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 	}
 	f.whole = st.Start() == 0
 	f.expect()
-	f.r = reliable.NewReader(st.Start(), sub.maxMessage())
+	f.r = topics.NewReader(st.Start(), sub.maxMessage())
 	if st.BeginsWithState() {
 		f.r.AwaitState()
 	}
@@ -145,11 +146,11 @@ func (f *feed) drain() {
 func (f *feed) run() {
 	t, body, step, number := f.r.Run()
 	for f.sub.sim.err == nil {
-		m, rest, ok := reliable.NextMessage(body, step, f.r.MaxMessage())
+		m, rest, ok := topics.NextMessage(body, step, f.r.MaxMessage())
 		if !ok {
 			break
 		}
-		f.item = reliable.Item{Topic: t, Number: number, Data: m}
+		f.item = topics.Item{Topic: t, Number: number, Data: m}
 		f.took()
 		body = rest
 		number++
@@ -158,7 +159,7 @@ func (f *feed) run() {
 }
 
 // check judges one message or gap.
-func (f *feed) check(it *reliable.Item) {
+func (f *feed) check(it *topics.Item) {
 	if it.Topic == nil && it.Cause == events.CauseUnnamed {
 		f.unnamedTold()
 		return

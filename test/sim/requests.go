@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -119,7 +120,7 @@ func (m *made) there() bool {
 }
 
 // request has a subscriber reply to a message, after a while, if that is a request.
-func (f *feed) request(it *reliable.Item, m *message) {
+func (f *feed) request(it *topics.Item, m *message) {
 	s := f.sub
 	if it.Request != m.asks {
 		f.fail("topic %d: message %d is delivered as a request: %v, it was written as one: %v", m.topic, it.Number, it.Request, m.asks)

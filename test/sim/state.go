@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -195,7 +196,7 @@ type stateFeed struct {
 }
 
 // checkState judges what comes of a topic's state.
-func (f *feed) checkState(i int, it *reliable.Item) {
+func (f *feed) checkState(i int, it *topics.Item) {
 	tf := &f.topics[i]
 	if !f.sub.o.FromState || tf.begun || tf.state.over {
 		f.fail("topic %d: state %+v, begun %v", i, it, tf.begun)

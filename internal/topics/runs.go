@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 

@@ -1,6 +1,9 @@
-package reliable
+package topics
 
-import "github.com/fanfaremq/fanfare/pubsub/events"
+import (
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // What message numbers, and the publisher's totals of them, show to be lost.
 
@@ -16,7 +19,7 @@ type readerLosses struct {
 }
 
 // Total notes how far a topic had come at this sequence of the stream.
-func (r *Reader) Total(t TopicTotal) {
+func (r *Reader) Total(t reliable.TopicTotal) {
 	switch {
 	case t.Index == 0 && t.AsOf >= r.missed:
 		r.told = 1

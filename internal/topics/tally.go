@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 // Tally counts what a Reader passes over.
 type Tally interface {

@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -67,16 +67,6 @@ func (r *Reader) passes(t *Track, run *wire.Run) bool {
 		t.foreign, t.begun = 0, false // it is complete: its number does not come again
 	}
 	return true
-}
-
-// begunBefore reports whether run goes on with a message whose beginning was
-// in an earlier packet.
-func begunBefore(run wire.Run) bool {
-	if run.Kind != wire.RunFragment {
-		return false
-	}
-	f, err := wire.ParseFragment(run.Body)
-	return err == nil && f.Offset > 0
 }
 
 // A reader gives the memory for fragments back, if it is more than keptPartial bytes,

@@ -1,6 +1,9 @@
-package reliable
+package topics
 
-import "github.com/fanfaremq/fanfare/pubsub/events"
+import (
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // Item is a message or a gap.
 type Item struct {
@@ -14,8 +17,8 @@ type Item struct {
 	Cause   events.Cause
 	Request bool // a message that can be replied to (Receiver.Respond)
 	// State says what else it is; Why is of StateMissing.
-	State StatePart
-	Why   StateCause
+	State reliable.StatePart
+	Why   reliable.StateCause
 }
 
 // Gap reports whether the item stands for lost messages.

@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Reader turns one stream's packets and gaps, in order, into messages and gaps
@@ -25,7 +26,7 @@ type Reader struct {
 	runs []byte // rest of the packet
 	only int    // wire.Data.Step of the packet, where that is known: nobody has to look again
 	readerRun
-	total *TopicTotal
+	total *reliable.TopicTotal
 	readerNotes
 
 	partial []byte // fragments so far
@@ -63,6 +64,38 @@ type readerNotes struct {
 // start on, for messages of up to maxMessage bytes.
 func NewReader(start uint64, maxMessage int) *Reader {
 	return &Reader{max: maxMessage, fresh: start == 0}
+}
+
+// Take feeds the reader with the stream's next event; after it, call Next until it reports
+// false. Of an EventPacket the packet's memory is in use until then. An EventUnnamed is for
+// readers that want topics by a pattern: it is a gap there, perhaps of one of those.
+func (r *Reader) Take(e *reliable.Event) {
+	switch e.Kind {
+	case reliable.EventPacket:
+		r.Packet(reliable.PacketData(e.Packet))
+		r.only = e.Step
+	case reliable.EventGap:
+		r.Skip(e.Count, e.Cause)
+	case reliable.EventTotal:
+		r.Total(e.Total)
+	case reliable.EventCollision:
+		r.Drop(e.Collision.ID)
+	case reliable.EventUnnamed:
+		r.blind = e.Cause
+		r.Unnamed(e)
+	case reliable.EventState:
+		r.takeState(e.Packet)
+	case reliable.EventStateEnd:
+		r.endState(e.Seq, e.State, e.Topics)
+		if r.state != nil {
+			r.state.room = e.Count
+		}
+	case reliable.EventEnd:
+		if e.Count > 0 {
+			r.Skip(e.Count, e.LostBy())
+		}
+		r.End()
+	}
 }
 
 // Packet begins the next packet, given as its runs.
@@ -160,7 +193,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
 	}
-	if begunBefore(run) && r.passes(t, &run) {
+	if run.Continues() && r.passes(t, &run) {
 		return false // not ours, or lost: what comes next tells
 	}
 	if t.known && run.Number < t.next {
@@ -241,7 +274,7 @@ func (r *Reader) message(it *Item) bool {
 		return true
 	}
 	it.Topic, it.Number, it.Data = t, t.next, m
-	it.Lost, it.Unknown, it.Cause, it.Request, it.State = 0, false, events.CauseNone, r.asks, StateOfNone
+	it.Lost, it.Unknown, it.Cause, it.Request, it.State = 0, false, events.CauseNone, r.asks, reliable.StateOfNone
 	t.next++
 	return true
 }

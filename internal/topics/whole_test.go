@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"encoding/binary"
@@ -7,47 +7,31 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
-
-// packetOf makes the packet of sequence seq out of runs.
-func packetOf(seq uint64, runs []byte) []byte {
-	b := make([]byte, wire.DataHeaderLen, wire.DataHeaderLen+len(runs))
-	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
-	wire.SetSeq(b, seq)
-	return append(b, runs...)
-}
-
-// runOf makes a run; body is taken as it is.
-func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
-	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
-	wire.PutRunHeader(b, kind, len(body), TopicID(topic), number)
-	return append(b, body...)
-}
 
 // wholeTopics are read in these tests.
 var wholeTopics = []string{"a.b", "c"}
 
 // deliver hands packets to a new receiver and returns the messages that a reader of
 // wholeTopics got out of them.
-func deliver(t *testing.T, packets ...[]byte) (messages []string, stats ReceiverStats) {
+func deliver(t *testing.T, packets ...[]byte) (messages []string, stats reliable.ReceiverStats) {
 	t.Helper()
 	rd := NewReader(0, 1<<20)
 	for _, name := range wholeTopics {
-		rd.Want(TopicID(name), name, nil)
+		rd.Want(reliable.TopicID(name), name, nil)
 	}
-	l := &log{}
-	l.onPacket = func(_ *Stream, runs []byte) {
+	r := newReceiver(t, wholeTopics[0], func(e *reliable.Event) {
 		var it Item
-		rd.Packet(runs)
+		rd.Take(e)
 		for nextOf(rd, &it) {
 			if !it.Gap() {
 				messages = append(messages, string(it.Data))
 			}
 		}
-	}
-	r := newReceiver(t, l, nil)
+	})
 	for i, p := range packets {
-		r.Handle(Instant(time.Hour)+Instant(i), 1, p)
+		r.Handle(reliable.Instant(time.Hour)+reliable.Instant(i), 1, p)
 	}
 	return messages, r.Stats()
 }
@@ -116,7 +100,7 @@ func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
 func messagesOf(b []byte) (messages []string, parts, sound bool) {
 	next := make(map[uint64]uint64)
 	for _, name := range wholeTopics {
-		next[TopicID(name)] = 0
+		next[reliable.TopicID(name)] = 0
 	}
 	for len(b) > 0 && b[0] != 0 {
 		if len(b) < 20 || b[0] > 4 {

@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -9,7 +9,7 @@ import (
 
 // From makes a wanted topic, of which nothing was delivered yet, begin with message number.
 // What is before it is passed over; what is missing from it on, because the stream was
-// joined too late for that, is a gap. A topic that is refused begins as recv_signed.go says.
+// joined too late for that, is a gap. A topic that is refused begins as trust.go says.
 func (r *Reader) From(id, number uint64) {
 	r.numbered = true
 	r.beginWith(id, number)

@@ -1,10 +1,11 @@
-package reliable
+package topics
 
 import (
 	"slices"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // docs/protocol.md §9.8.
@@ -39,13 +40,13 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			return items(rd)
 		}, []string{"x:lost 12+8", "x:20"}},
 		"a total tells": {9, 12, func(rd *Reader) []string {
-			rd.Total(TopicTotal{ID: id, Next: 20})
+			rd.Total(reliable.TopicTotal{ID: id, Next: 20})
 			out := items(rd)
 			rd.Packet(run(nil, id, 20, 1))
 			return append(out, items(rd)...)
 		}, []string{"x:lost 12+8", "x:20"}},
 		"it is still to come": {9, 12, func(rd *Reader) []string {
-			rd.Total(TopicTotal{ID: id, Next: 12})
+			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
 			out := items(rd)
 			rd.Packet(run(nil, id, 11, 1, 1))
 			return append(out, items(rd)...)
@@ -57,7 +58,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			return append(out, items(rd)...)
 		}, []string{"x:lost 12+1", "x:13"}},
 		"the stream begins within it, and a total tells": {9, 10, func(rd *Reader) []string {
-			rd.Total(TopicTotal{ID: id, Next: 12})
+			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
 			out := items(rd)
 			rd.Packet(fragment(id, 12, 30, 10, 20))
 			out = append(out, items(rd)...)
@@ -67,7 +68,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 		"the publisher goes before a total tells": {9, 12, func(rd *Reader) []string {
 			rd.Packet(run(nil, 77, 10, 1)) // another topic
 			out := items(rd)
-			rd.Total(TopicTotal{Lost: events.CausePublisherLost})
+			rd.Total(reliable.TopicTotal{Lost: events.CausePublisherLost})
 			return append(out, items(rd)...)
 		}, []string{"?:unknown before 0"}},
 		"the stream ends before a total tells": {9, 12, func(rd *Reader) []string {
@@ -75,16 +76,16 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 			return items(rd)
 		}, []string{"?:unknown before 0"}},
 		"the publisher goes when all totals are told": {9, 12, func(rd *Reader) []string {
-			rd.Total(TopicTotal{ID: id, Next: 12})
-			rd.Total(TopicTotal{Index: 1, Complete: true})
+			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
+			rd.Total(reliable.TopicTotal{Index: 1, Complete: true})
 			out := items(rd)
-			rd.Total(TopicTotal{Lost: events.CausePublisherLost})
+			rd.Total(reliable.TopicTotal{Lost: events.CausePublisherLost})
 			return append(out, items(rd)...)
 		}, nil},
 		"the publisher goes when the topic has begun": {9, 12, func(rd *Reader) []string {
 			rd.Packet(run(nil, id, 12, 1))
 			out := items(rd)
-			rd.Total(TopicTotal{Lost: events.CausePublisherLost})
+			rd.Total(reliable.TopicTotal{Lost: events.CausePublisherLost})
 			return append(out, items(rd)...)
 		}, []string{"x:12"}},
 		"fragments before it": {9, 12, func(rd *Reader) []string {

@@ -1,26 +1,21 @@
-package reliable
+package topics
 
 import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
-
-// TopicTrust says who may publish what. It never changes. docs/protocol.md §29.8.
-type TopicTrust interface {
-	// May reports whether a publisher may publish on a topic.
-	May(publisher uint64, topic string) bool
-}
 
 // readerTrust is what a Reader delivers of its publisher.
 type readerTrust struct {
-	now       func() TopicTrust // nil: everybody may everything
-	as        TopicTrust        // what the tracks were judged by
+	now       func() reliable.TopicTrust // nil: everybody may everything
+	as        reliable.TopicTrust        // what the tracks were judged by
 	publisher uint64
 }
 
 // Trust has the reader deliver nothing of topics on which its publisher may not publish: it is counted
 // and told, and is no gap. now gives what holds at present: it is asked for each packet.
-func (r *Reader) Trust(publisher uint64, now func() TopicTrust) {
+func (r *Reader) Trust(publisher uint64, now func() reliable.TopicTrust) {
 	r.trust = readerTrust{now: now, as: now(), publisher: publisher}
 }
 
@@ -56,14 +51,14 @@ func (r *Reader) judge(t *Track) {
 // refuse counts a run of a topic that is refused, and tells that there are some.
 func (r *Reader) refuse(t *Track, run *wire.Run) {
 	if r.tally != nil {
-		r.tally.Refused(int(messagesIn(run)))
+		r.tally.Refused(int(run.Messages()))
 	}
 	if t.refusalTold {
 		return
 	}
 	t.refusalTold = true
 	t.refusals++
-	r.faults.faults[events.FaultTopic]++
+	r.faults.FaultCounts[events.FaultTopic]++
 	if r.faults.tell != nil {
 		r.faults.tell(&events.FaultError{Topic: t.Name, Fault: events.FaultTopic, Count: t.refusals})
 	}

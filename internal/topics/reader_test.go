@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // run appends a run with messages of the given sizes.
@@ -128,7 +129,7 @@ func TestReader(t *testing.T) {
 	skip := func(n uint64, want ...string) step {
 		return step{func(rd *Reader) { rd.Skip(n, events.CauseGone) }, want}
 	}
-	total := func(t TopicTotal, want ...string) step {
+	total := func(t reliable.TopicTotal, want ...string) step {
 		return step{func(rd *Reader) { rd.Total(t) }, want}
 	}
 	end := func(want ...string) step { return step{(*Reader).End, want} }
@@ -183,9 +184,9 @@ func TestReader(t *testing.T) {
 		{"totals say what a silent topic has lost", 0, 1000, []step{
 			packet(run(nil, x, 0, 1), "x:0"),
 			skip(1),
-			total(TopicTotal{ID: x, Next: 3}, "x:lost 1+2"),
-			total(TopicTotal{ID: y, Next: 0, Index: 1}),
-			total(TopicTotal{Complete: true, Index: 2}),
+			total(reliable.TopicTotal{ID: x, Next: 3}, "x:lost 1+2"),
+			total(reliable.TopicTotal{ID: y, Next: 0, Index: 1}),
+			total(reliable.TopicTotal{Complete: true, Index: 2}),
 			end(),
 		}},
 		{"without totals the end tells that something is lost", 0, 1000, []step{
@@ -196,31 +197,31 @@ func TestReader(t *testing.T) {
 		}},
 		{"totals that were missed in part do not count", 0, 1000, []step{
 			skip(1),
-			total(TopicTotal{ID: x, Next: 0}),
-			total(TopicTotal{Complete: true, Index: 2}),
+			total(reliable.TopicTotal{ID: x, Next: 0}),
+			total(reliable.TopicTotal{Complete: true, Index: 2}),
 			end("?:unknown before 0"),
 		}},
 		{"totals from before the loss do not count", 0, 1000, []step{
-			total(TopicTotal{ID: x, Next: 0}),
+			total(reliable.TopicTotal{ID: x, Next: 0}),
 			skip(1),
-			total(TopicTotal{Complete: true, Index: 1}),
+			total(reliable.TopicTotal{Complete: true, Index: 1}),
 			end("?:unknown before 0"),
 		}},
 		{"totals as of before what the reader alone has missed do not count", 0, 1000, []step{
 			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
-			total(TopicTotal{ID: x, Next: 1, AsOf: 4}, "x:lost 0+1"),
-			total(TopicTotal{Complete: true, Index: 1, AsOf: 4}),
-			total(TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
+			total(reliable.TopicTotal{ID: x, Next: 1, AsOf: 4}, "x:lost 0+1"),
+			total(reliable.TopicTotal{Complete: true, Index: 1, AsOf: 4}),
+			total(reliable.TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
 		}},
 		{"those as of behind it do", 0, 1000, []step{
 			{func(rd *Reader) { rd.Missed(5, 3, events.CauseSlowConsumer) }, nil},
-			total(TopicTotal{ID: x, Next: 1, AsOf: 5}, "x:lost 0+1"),
-			total(TopicTotal{Complete: true, Index: 1, AsOf: 5}),
-			total(TopicTotal{Lost: events.CausePublisherLost}),
+			total(reliable.TopicTotal{ID: x, Next: 1, AsOf: 5}, "x:lost 0+1"),
+			total(reliable.TopicTotal{Complete: true, Index: 1, AsOf: 5}),
+			total(reliable.TopicTotal{Lost: events.CausePublisherLost}),
 		}},
 		{"a publisher that is lost cannot tell", 0, 1000, []step{
 			skip(1),
-			total(TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
+			total(reliable.TopicTotal{Lost: events.CausePublisherLost}, "?:unknown before 0"),
 			packet(run(nil, x, 1, 1), "x:lost 0+1", "x:1"),
 		}},
 		{"fragments", 0, 1000, []step{
@@ -243,8 +244,8 @@ func TestReader(t *testing.T) {
 		{"a message without its middle, totals in between", 0, 1000, []step{
 			packet(fragment(x, 0, 30, 0, 10)),
 			skip(1),
-			total(TopicTotal{ID: x, Next: 0}),
-			total(TopicTotal{Complete: true, Index: 1}),
+			total(reliable.TopicTotal{ID: x, Next: 0}),
+			total(reliable.TopicTotal{Complete: true, Index: 1}),
 			packet(fragment(x, 0, 30, 20, 10), "x:lost 0+1"),
 			end(),
 		}},
@@ -265,25 +266,25 @@ func TestReader(t *testing.T) {
 		}},
 		{"the same, told of in between", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
-			total(TopicTotal{ID: x, Next: 4}),
+			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 30, 20, 10)),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
 		{"the same, abandoned", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
-			total(TopicTotal{ID: x, Next: 4}),
+			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 20, 0, 10)),
 			packet(fragment(x, 4, 20, 10, 10), "x:4"),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
 		{"the same, told of before its first fragment comes", 10, 1000, []step{
-			total(TopicTotal{ID: x, Next: 4}),
+			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10)),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
 		{"the same, behind a message that was read", 10, 1000, []step{
-			total(TopicTotal{ID: x, Next: 4}),
+			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(y, 1, 20, 0, 10)),
 			packet(fragment(y, 1, 20, 10, 10), "y:1"),
 			packet(fragment(x, 4, 30, 10, 10)),
@@ -297,9 +298,9 @@ func TestReader(t *testing.T) {
 				rd.Begun()
 				rd.Want(x, "x", nil)
 			}, []string{"y:0"}},
-			total(TopicTotal{ID: x, Next: 4}, "x:unknown before 4"),
-			total(TopicTotal{ID: y, Next: 1, Index: 1}),
-			total(TopicTotal{Complete: true, Index: 2}),
+			total(reliable.TopicTotal{ID: x, Next: 4}, "x:unknown before 4"),
+			total(reliable.TopicTotal{ID: y, Next: 1, Index: 1}),
+			total(reliable.TopicTotal{Complete: true, Index: 2}),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(run(fragment(x, 4, 30, 20, 10), x, 5, 1), "x:5"),
 		}},
@@ -312,14 +313,14 @@ func TestReader(t *testing.T) {
 				rd.Want(x, "x", nil)
 				rd.NamedLate(x)
 			}, []string{"y:0"}},
-			total(TopicTotal{ID: x, Next: 3}, "x:unknown before 3"),
-			total(TopicTotal{ID: y, Next: 1, Index: 1}),
-			total(TopicTotal{Complete: true, Index: 2}),
+			total(reliable.TopicTotal{ID: x, Next: 3}, "x:unknown before 3"),
+			total(reliable.TopicTotal{ID: y, Next: 1, Index: 1}),
+			total(reliable.TopicTotal{Complete: true, Index: 2}),
 			packet(fragment(x, 3, 30, 20, 10), "x:lost 3+1"),
 			packet(run(nil, x, 4, 1), "x:4"),
 		}},
 		{"a loss behind the last fragment of one that had begun before we did", 10, 1000, []step{
-			total(TopicTotal{ID: x, Next: 4}),
+			total(reliable.TopicTotal{ID: x, Next: 4}),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10)),
 			skip(1),
@@ -328,19 +329,19 @@ func TestReader(t *testing.T) {
 		{"a loss behind a total that counts one that had begun before we did", 10, 1000, []step{
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10)),
-			total(TopicTotal{ID: x, Next: 5}),
+			total(reliable.TopicTotal{ID: x, Next: 5}),
 			skip(1),
 			packet(run(nil, x, 5, 1), "x:5"),
 		}},
 		{"a message whose beginning is lost, and a total from before its end", 26, 1000, []step{
 			skip(2),
 			packet(fragment(y, 3, 20, 10, 10), "y:unknown before 3", "y:lost 3+1"),
-			total(TopicTotal{ID: y, Next: 3}),
-			total(TopicTotal{Complete: true, Index: 1}),
+			total(reliable.TopicTotal{ID: y, Next: 3}),
+			total(reliable.TopicTotal{Complete: true, Index: 1}),
 			packet(run(nil, y, 4, 1), "y:4"),
 		}},
 		{"a message that a total does not count, whose beginning is lost", 10, 1000, []step{
-			total(TopicTotal{ID: x, Next: 4}),
+			total(reliable.TopicTotal{ID: x, Next: 4}),
 			skip(1),
 			packet(fragment(x, 4, 30, 10, 10)),
 			packet(fragment(x, 4, 30, 20, 10), "x:lost 4+1"),
@@ -413,7 +414,7 @@ func TestReaderSurvivesAnything(t *testing.T) {
 			rd.Want(i, "t", nil)
 		}
 		for range 20 {
-			b := data(1, rng.Uint64N(100), 0)
+			b := packetOf(rng.Uint64N(100), runOf(wire.RunMessages, "a.b", 0, "\x0a\x00"+string(make([]byte, 10))))
 			for len(b) < 200 {
 				switch rng.IntN(3) {
 				case 0:

@@ -1,18 +1,19 @@
-package reliable
+package topics
 
 import (
 	"reflect"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // What a pattern lacks of a topic because its name did not come in time says so, whatever
 // else was lost; also where the reader was overtaken by the word of it.
 func TestNamelessTopicsSayWhy(t *testing.T) {
 	const id, other = 7, 8
-	unnamed := Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: events.CauseUnnamed}
-	lost := Event{Kind: EventGap, Seq: 2, Count: 1, Cause: events.CauseGone}
+	unnamed := reliable.Event{Kind: reliable.EventUnnamed, Topic: id, Count: 1, Cause: events.CauseUnnamed}
+	lost := reliable.Event{Kind: reliable.EventGap, Seq: 2, Count: 1, Cause: events.CauseGone}
 	for name, c := range map[string]struct {
 		before func(rd *Reader)
 		want   []events.Cause // of what is told before the topic's name comes, and of its gap
@@ -20,14 +21,14 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 		"nothing was nameless": {func(rd *Reader) {}, []events.Cause{events.CauseGone}},
 		"its messages were":    {func(rd *Reader) { rd.Take(&unnamed) }, []events.Cause{events.CauseUnnamed, events.CauseUnnamed}},
 		"another's were": {func(rd *Reader) {
-			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: events.CauseUnnamed})
+			rd.Take(&reliable.Event{Kind: reliable.EventUnnamed, Topic: other, Count: 1, Cause: events.CauseUnnamed})
 		}, []events.Cause{events.CauseUnnamed, events.CauseGone}},
 		"it is one too many": {func(rd *Reader) {
-			rd.Take(&Event{Kind: EventUnnamed, Topic: id, Count: 1, Cause: events.CauseTooManyTopics})
+			rd.Take(&reliable.Event{Kind: reliable.EventUnnamed, Topic: id, Count: 1, Cause: events.CauseTooManyTopics})
 		}, []events.Cause{events.CauseTooManyTopics, events.CauseTooManyTopics}},
 		"overtaken by the word of it": {func(rd *Reader) { rd.Overlooked(1) }, []events.Cause{events.CauseUnnamed, events.CauseUnnamed}},
 		"overtaken by nothing new": {func(rd *Reader) {
-			rd.Take(&Event{Kind: EventUnnamed, Topic: other, Count: 1, Cause: events.CauseUnnamed})
+			rd.Take(&reliable.Event{Kind: reliable.EventUnnamed, Topic: other, Count: 1, Cause: events.CauseUnnamed})
 			rd.Overlooked(1)
 		}, []events.Cause{events.CauseUnnamed, events.CauseGone}},
 		"the word of it comes twice": {func(rd *Reader) {
@@ -59,7 +60,7 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 				t.Errorf("gaps because of %v, want %v", got, c.want)
 			}
 			got = nil
-			rd.Take(&Event{Kind: EventGap, Seq: 4, Count: 1, Cause: events.CauseDeadline})
+			rd.Take(&reliable.Event{Kind: reliable.EventGap, Seq: 4, Count: 1, Cause: events.CauseDeadline})
 			rd.Packet(run(nil, id, 5, 1))
 			if drain(); !reflect.DeepEqual(got, []events.Cause{events.CauseDeadline}) {
 				t.Errorf("later gaps because of %v, want that it came too late", got)
@@ -72,10 +73,10 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 // taken for one that had its name in time.
 func TestNamelessIsBounded(t *testing.T) {
 	var n nameless
-	for id := range uint64(3 * maxUnnamed) {
+	for id := range uint64(3 * maxNameless) {
 		n.add(id, events.CauseTooManyTopics)
 	}
-	if len(n.ids) > maxUnnamed || n.named(0) != events.CauseUnnamed {
+	if len(n.ids) > maxNameless || n.named(0) != events.CauseUnnamed {
 		t.Errorf("%d ids are remembered; the first is nameless: %v", len(n.ids), n.named(0))
 	}
 }

@@ -1,6 +1,9 @@
-package reliable
+package topics
 
-import "github.com/fanfaremq/fanfare/pubsub/events"
+import (
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
 
 // nameless is what a Reader knows of topics whose messages passed for want of their name:
 // when such a topic is wanted later, that is why its first messages are missing.
@@ -10,8 +13,11 @@ type nameless struct {
 	missed bool                    // some were overlooked: it may be any topic
 }
 
+// maxNameless bounds the ids that a reader remembers. One packet has fewer.
+const maxNameless = 1 << 12
+
 func (n *nameless) add(id uint64, cause events.Cause) {
-	if n.ids == nil || len(n.ids) >= maxUnnamed {
+	if n.ids == nil || len(n.ids) >= maxNameless {
 		n.missed = n.missed || n.ids != nil
 		n.ids = make(map[uint64]events.Cause)
 	}
@@ -28,7 +34,7 @@ func (n *nameless) named(id uint64) events.Cause {
 }
 
 // Unnamed notes that messages of a topic follow whose name is not known.
-func (r *Reader) Unnamed(e *Event) {
+func (r *Reader) Unnamed(e *reliable.Event) {
 	r.nameless.told = max(r.nameless.told, e.Count)
 	r.nameless.add(e.Topic, e.Cause)
 }
@@ -41,6 +47,3 @@ func (r *Reader) Overlooked(unnamed uint64) {
 		r.nameless.told, r.nameless.missed, r.blind = unnamed, true, events.CauseUnnamed
 	}
 }
-
-// Unnamed counts the EventUnnamed that were delivered. It is safe for concurrent use.
-func (st *Stream) Unnamed() uint64 { return st.topics.unnamed.Load() }

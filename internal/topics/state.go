@@ -1,77 +1,13 @@
-package reliable
+package topics
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // What of a stream's state is for the topics that a reader wants. docs/protocol.md §25.
-
-// StatePart says what an Item has to do with state.
-type StatePart uint8
-
-const (
-	// StateOfNone: it is a message or a gap.
-	StateOfNone StatePart = iota
-	// StateRecord is a part of the topic's state. Number is that of the first message which
-	// is not in it.
-	StateRecord
-	// StateEnd: the topic's state is whole. Message Number follows.
-	StateEnd
-	// StateMissing: there is no state of the topic, and Why. What follows begins with
-	// what is published from then on.
-	StateMissing
-)
-
-// StateCause says why there is no state.
-type StateCause uint8
-
-const (
-	// StateWhole: it is there.
-	StateWhole StateCause = iota
-	// StateNotKept: the publisher keeps none of the topic.
-	StateNotKept
-	// StateUnmade: the publisher could not make it.
-	StateUnmade
-	// StateUnanswered: the publisher did not answer, or not go on, in time.
-	StateUnanswered
-	// StateOverrun: the receive window does not hold the state and what is sent meanwhile.
-	StateOverrun
-	// StateIncomplete: packets of it were lost for good, again and again.
-	StateIncomplete
-	// StatePublisherGone: the publisher was lost or has ended before.
-	StatePublisherGone
-	// StateUnread: the subscription read too slowly, and was overtaken within it.
-	StateUnread
-	// StateTooLarge: a record exceeds the subscriber's limit for messages.
-	StateTooLarge
-)
-
-func (c StateCause) String() string {
-	switch c {
-	case StateWhole:
-		return "it is whole"
-	case StateNotKept:
-		return "its publisher keeps none"
-	case StateUnmade:
-		return "its publisher could not make it"
-	case StateUnanswered:
-		return "its publisher did not send it in time"
-	case StateOverrun:
-		return "the receive window has no room for it and what is published while it comes"
-	case StateIncomplete:
-		return "packets of it were lost for good, several times"
-	case StatePublisherGone:
-		return "its publisher has gone"
-	case StateUnread:
-		return "the subscription read too slowly"
-	case StateTooLarge:
-		return "a record of it exceeds the limit for messages"
-	}
-	return fmt.Sprintf("state cause(%d)", uint8(c))
-}
 
 // stateReader reads state for a Reader.
 type stateReader struct {
@@ -82,7 +18,7 @@ type stateReader struct {
 	rest   []byte // of buf: what has no record yet
 	last   bool   // nothing more of it comes
 	ended  bool   // the round
-	why    StateCause
+	why    reliable.StateCause
 	room   uint64   // of the window, in bytes, where why says that it has none left
 	lack   []*Track // to be told that there is none; once ended
 }
@@ -110,23 +46,23 @@ func (r *Reader) takeState(runs []byte) {
 // been among them.
 func (r *Reader) SkipState() {
 	if x := r.state; x != nil && !x.ended {
-		r.endState(1, StateUnread, nil)
+		r.endState(1, reliable.StateUnread, nil)
 	}
 }
 
 // endState ends the round. at is the sequence that the stream goes on with; topics are those that
 // the publisher has.
-func (r *Reader) endState(at uint64, why StateCause, topics []uint64) {
+func (r *Reader) endState(at uint64, why reliable.StateCause, topics []uint64) {
 	x := r.state
 	if x == nil || x.ended {
 		return
 	}
 	x.ended, x.why, x.track, x.runs = true, why, nil, nil
-	if why == StateWhole {
-		x.why = StateNotKept
+	if why == reliable.StateWhole {
+		x.why = reliable.StateNotKept
 	}
 	r.topics.All(func(_ uint64, t *Track) {
-		if !t.stated && !t.refused && (why == StateUnread || slices.Contains(topics, t.ID)) {
+		if !t.stated && !t.refused && (why == reliable.StateUnread || slices.Contains(topics, t.ID)) {
 			x.lack = append(x.lack, t)
 		}
 		t.known = t.known && at == 0
@@ -168,7 +104,7 @@ func (r *Reader) nextState(it *Item) bool {
 	if len(x.lack) > 0 {
 		t := x.lack[0]
 		x.lack = x.lack[1:]
-		*it = Item{Topic: t, State: StateMissing, Why: x.why, Number: x.room}
+		*it = Item{Topic: t, State: reliable.StateMissing, Why: x.why, Number: x.room}
 		return true
 	}
 	if x.ended {
@@ -185,7 +121,7 @@ func (r *Reader) stateRun(run *wire.Run) {
 		return
 	}
 	if s.Marks&wire.StateFirst != 0 {
-		x.track, x.number, x.buf, x.rest, x.last, x.why = t, run.Number, x.buf[:0], nil, false, StateWhole
+		x.track, x.number, x.buf, x.rest, x.last, x.why = t, run.Number, x.buf[:0], nil, false, reliable.StateWhole
 	}
 	if x.track != t || run.Number != x.number {
 		return
@@ -195,7 +131,7 @@ func (r *Reader) stateRun(run *wire.Run) {
 	x.rest = x.buf
 	x.last = s.Marks&wire.StateLast != 0
 	if s.Marks&wire.StateFailed != 0 {
-		x.why = StateUnmade
+		x.why = reliable.StateUnmade
 	}
 }
 
@@ -204,25 +140,25 @@ func (r *Reader) record(it *Item) bool {
 	x := r.state
 	rec, rest, n, ok := wire.NextRecord(x.rest)
 	switch {
-	case x.why != StateWhole:
+	case x.why != reliable.StateWhole:
 	case ok && len(rec) <= r.max:
 		x.rest = rest
-		*it = Item{Topic: x.track, Number: x.number, Data: rec, State: StateRecord}
+		*it = Item{Topic: x.track, Number: x.number, Data: rec, State: reliable.StateRecord}
 		return true
 	case ok || n > wire.RecordLen+r.max:
-		x.why = StateTooLarge
+		x.why = reliable.StateTooLarge
 	case !x.last:
 		return false
 	case len(x.rest) > 0:
-		x.why = StateUnmade // it ends within a record
+		x.why = reliable.StateUnmade // it ends within a record
 	}
 	t := x.track
 	x.track, t.stated = nil, true
-	if x.why != StateWhole {
-		*it = Item{Topic: t, State: StateMissing, Why: x.why}
+	if x.why != reliable.StateWhole {
+		*it = Item{Topic: t, State: reliable.StateMissing, Why: x.why}
 		return true
 	}
 	r.beginWith(t.ID, x.number)
-	*it = Item{Topic: t, Number: x.number, State: StateEnd}
+	*it = Item{Topic: t, Number: x.number, State: reliable.StateEnd}
 	return true
 }

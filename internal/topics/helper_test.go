@@ -1,0 +1,68 @@
+package topics
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
+)
+
+// heap is packet memory from the heap.
+type heap struct{}
+
+func (heap) Alloc(n int, _ bool) ([]byte, error) { return make([]byte, n), nil }
+func (heap) Free([]byte)                         {}
+
+// sink gives all events of a receiver's streams to one function.
+type sink struct{ deliver func(e *reliable.Event) }
+
+func (s sink) Open(*reliable.Stream) reliable.Output                   { return s }
+func (sink) StreamUp(*reliable.Stream)                                 {}
+func (sink) StreamDown(*reliable.Stream, events.Cause)                 {}
+func (sink) DuplicateName(_, _ *reliable.Stream)                       {}
+func (sink) Refused(_ reliable.Instant, _, _ uint64, _ events.Refusal) {}
+func (sink) Leg(*reliable.Stream, reliable.LegEvent)                   {}
+func (sink) Loss(*reliable.Stream, reliable.LossEvent)                 {}
+func (sink) Timed(_ *reliable.Stream, _ uint64, _ time.Duration)       {}
+func (sink) Retain(from uint64) (uint32, bool)                         { return uint32(from), true }
+func (sink) Forget(uint32)                                             {}
+func (sink) Address(uint64) string                                     { return "" }
+func (sink) Room() bool                                                { return true }
+func (s sink) Deliver(e *reliable.Event) (kept bool)                   { s.deliver(e); return false }
+func (sink) Backlog() (unread, held int)                               { return 0, 0 }
+func (sink) Reclaim(int)                                               {}
+func (sink) Abandon() bool                                             { return true }
+
+// newReceiver returns a receiver that wants a topic, and gives its events to deliver.
+func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *reliable.Receiver {
+	tb.Helper()
+	s := sink{deliver}
+	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
+		ID: 42, GroupTag: 9, WindowBytes: 8 << 20, MemoryBytes: 64 << 20, MaxStreams: 64, MaxMessage: wire.MaxMessage, Deadline: 2 * time.Second,
+		Buffer: reliable.NewReceiveBuffer(128, false, false), Memory: heap{}, Rand: rand.New(rand.NewPCG(1, 2)),
+	}, s, s)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.Want(topic)
+	r.TopicsChanged(0)
+	return r
+}
+
+// packetOf makes the packet of sequence seq out of runs.
+func packetOf(seq uint64, runs []byte) []byte {
+	b := make([]byte, wire.DataHeaderLen, wire.DataHeaderLen+len(runs))
+	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
+	wire.SetSeq(b, seq)
+	return append(b, runs...)
+}
+
+// runOf makes a run; body is taken as it is.
+func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
+	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
+	wire.PutRunHeader(b, kind, len(body), reliable.TopicID(topic), number)
+	return append(b, body...)
+}

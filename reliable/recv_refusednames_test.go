@@ -1,0 +1,102 @@
+package reliable
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
+
+// allows are the topics that may be published on.
+type allows struct {
+	topics     string
+	everything bool
+}
+
+func (a *allows) May(_ uint64, topic string) bool {
+	return a.everything || strings.Contains(a.topics, topic)
+}
+
+func messageRun(topic, number uint64) []byte {
+	b := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+1)
+	wire.PutRun(b, topic, []byte{byte(number)})
+	wire.SetRunNumber(b, number)
+	return b
+}
+
+// trustAll trusts everybody for everything, as far as keys are proved.
+func trustAll() TopicTrust { return everybody }
+
+var everybody = &allows{everything: true}
+
+// A publisher's names of topics on which it may not publish are not learned, and not waited for: its messages are
+// counted, and told of once. Another that may makes the topic known. docs/protocol.md §29.8.
+func TestRefusedNames(t *testing.T) {
+	at := Instant(time.Hour)
+	trust := &allows{topics: "mine"}
+	to, events := new(learned), &log{}
+	r := newReceiver(t, events, func(c *ReceiverConfig) { c.Trust = func() TopicTrust { return trust } })
+	r.LearnNames(at, to)
+	expect := func(when, want string) {
+		t.Helper()
+		if got := strings.Join(to.all, ", "); got != want {
+			t.Errorf("%s: %q, want %q", when, got, want)
+		}
+		to.all = nil
+	}
+	packet := func(publisher, seq uint64, runs ...string) {
+		b := named(seq, runs...)
+		binary.LittleEndian.PutUint64(b[16:], publisher)
+		r.Handle(at, 5, b)
+		r.Tick(at)
+	}
+	packet(7, 0, "mine=0", "mine:0", "theirs=0", "theirs:0")
+	expect("one of two", "mine first, untrusted theirs 1 true")
+	packet(7, 1, "theirs:1", "mine:1")
+	expect("again", "untrusted theirs 1 false")
+	if n := r.Stats().Unnamed + r.Stats().NamesRefused; n != 0 || r.names.known.Len() != 1 || r.Streams()[0].Next() != 2 {
+		t.Errorf("%d names lacking or refused, %d known, next packet %d", n, r.names.known.Len(), r.Streams()[0].Next())
+	}
+	trust = &allows{topics: "mine theirs"}
+	packet(7, 2, "theirs:2")
+	packet(7, 3, "theirs:3")
+	expect("trusted", "untrusted theirs 1 false, theirs")
+	if held := r.names.held[0]; held != 2 {
+		t.Errorf("%d names are counted, want 2", held)
+	}
+	for _, st := range r.Streams() {
+		r.forgetNames(st)
+	}
+	if len(r.names.held) != 0 || r.names.known.Len() != 0 {
+		t.Errorf("%v names are counted of a stream that is removed", r.names.held)
+	}
+}
+
+// What a publisher announces of topics on which it may not publish counts for nothing: no bus takes it for a
+// publisher of them. docs/protocol.md §29.8.
+func TestRefusedAnnounce(t *testing.T) {
+	at := Instant(time.Hour)
+	trust := &allows{topics: "mine"}
+	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Trust = func() TopicTrust { return trust } })
+	setTopics(r, at, []string{"theirs"})
+	r.Handle(at, 5, named(0, "mine=0", "mine:0"))
+	tell := func() bool {
+		r.Handle(at, 5, announcing(1, 0, 2, "mine", "theirs"))
+		r.Tick(at)
+		return r.Streams()[0].Relevant() && !r.PublisherMissing(at)
+	}
+	if tell() {
+		t.Error("it counts as a publisher of a topic on which it may not publish")
+	}
+	trust = &allows{topics: "theirs"}
+	r.Tick(at)
+	if !tell() {
+		t.Error("trusted, it does not count as a publisher of the topic")
+	}
+	trust = &allows{topics: "mine"}
+	if r.Tick(at); tell() {
+		t.Error("not trusted any more, it counts as a publisher of the topic")
+	}
+}
