@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Whatever comes on a group beside a live stream changes nothing but counters.
@@ -27,7 +26,7 @@ func TestBadInputOnTheGroup(t *testing.T) {
 	}
 
 	id, epoch := pubBus.loop.Publisher()
-	tag := reliable.GroupTag(group)
+	tag := wire.GroupTag(group)
 	rng := rand.New(rand.NewPCG(1, 2))
 	header := wire.Header{GroupTag: tag, Publisher: id, Epoch: epoch}
 	data := func(h wire.Header, seq uint64) []byte {
@@ -94,9 +93,9 @@ func TestDroppedMessagesAreCounted(t *testing.T) {
 	conn := dialGroup(t, group)
 	packet := func(seq, number uint64, length int, text string) []byte {
 		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+2, 1472)
-		wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 13, Epoch: 1}, 1472)
+		wire.PutDataHeader(b, wire.Header{GroupTag: wire.GroupTag(group), Publisher: 13, Epoch: 1}, 1472)
 		wire.SetSeq(b, seq)
-		wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), number)
+		wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), wire.TopicID("x"), number)
 		b[wire.DataHeaderLen+wire.RunHeaderLen] = byte(length)
 		return append(b, text...)
 	}

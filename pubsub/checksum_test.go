@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // A packet that says that it has a checksum, and is damaged, is not delivered over UDP,
@@ -20,9 +19,9 @@ func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	conn := dialGroup(t, group)
 	send := func(seq uint64, text string, change func([]byte)) {
 		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen, 1472)
-		wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 13, Epoch: 1}, 1472)
+		wire.PutDataHeader(b, wire.Header{GroupTag: wire.GroupTag(group), Publisher: 13, Epoch: 1}, 1472)
 		wire.SetSeq(b, seq)
-		wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), seq)
+		wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), wire.TopicID("x"), seq)
 		b = append(append(b, byte(len(text)), 0), text...)
 		change(b)
 		if _, err := conn.Write(b); err != nil {

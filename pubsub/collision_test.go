@@ -8,7 +8,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Two names of one id: docs/vectors/hashes.json.
@@ -28,7 +27,7 @@ type twin struct {
 func newTwin(t *testing.T, group string) *twin { return newTwinOf(t, group, "x") }
 
 func newTwinOf(t *testing.T, group, topic string) *twin {
-	return &twin{t: t, id: reliable.TopicID(topic), conn: dialGroup(t, group), header: wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+	return &twin{t: t, id: wire.TopicID(topic), conn: dialGroup(t, group), header: wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
 }
 
 func (w *twin) send(b []byte) {
@@ -109,7 +108,7 @@ func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	if !errors.As(err, &collision) || !errors.Is(err, events.ErrTopicCollision) {
 		t.Fatalf("got %v, want a *TopicCollisionError", err)
 	}
-	if want := (events.TopicCollisionError{ID: reliable.TopicID(name), Known: name, Other: otherName, Publisher: 0x7717}); *collision != want {
+	if want := (events.TopicCollisionError{ID: wire.TopicID(name), Known: name, Other: otherName, Publisher: 0x7717}); *collision != want {
 		t.Errorf("got %+v, want %+v", *collision, want)
 	}
 	w.publish("none of ours")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -176,7 +175,7 @@ func forgedState(t *testing.T, a *answering) {
 			for _, topic := range []string{"md.x", "md.other"} {
 				a.toAll(a.round(i%40, topic))
 				h := a.header
-				a.toAll(wire.AppendTopicState(wire.AppendAnnounceHeader(nil, h, i, 0, 1), reliable.TopicID(topic), 50, topic))
+				a.toAll(wire.AppendTopicState(wire.AppendAnnounceHeader(nil, h, i, 0, 1), wire.TopicID(topic), 50, topic))
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -219,7 +218,7 @@ func (a *answering) round(seq uint64, topic string) []byte {
 	wire.SetSeq(b, seq)
 	run := func(marks wire.StateMarks, record []byte) {
 		p := make([]byte, wire.RunHeaderLen+wire.StateHeaderLen+len(record))
-		wire.PutStateRun(p, reliable.TopicID(topic), 3, &wire.State{Marks: marks, Round: uint32(seq), Bytes: record})
+		wire.PutStateRun(p, wire.TopicID(topic), 3, &wire.State{Marks: marks, Round: uint32(seq), Bytes: record})
 		b = append(b, p...)
 	}
 	run(wire.StateBegins, nil)
@@ -238,7 +237,7 @@ func forgedStatus(t *testing.T, a *answering) {
 	a.meet()
 	const invented = 50
 	for i := range uint64(invented) {
-		a.answer(wire.AppendStatus(nil, a.header, &wire.Status{Receiver: 1000 + i, Next: 1, Limit: 1}, []uint64{reliable.TopicID("md.x")}))
+		a.answer(wire.AppendStatus(nil, a.header, &wire.Status{Receiver: 1000 + i, Next: 1, Limit: 1}, []uint64{wire.TopicID("md.x")}))
 	}
 	began := time.Now()
 	const n = 1000
@@ -306,7 +305,7 @@ func forgedReply(t *testing.T, a *answering) {
 		if proven {
 			h.Flags = wire.FlagSigned
 		}
-		a.answer(wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: reliable.TopicID(topic), Number: number, Total: len(text), Bytes: text}))
+		a.answer(wire.AppendReply(nil, h, &wire.Reply{Receiver: receiver, Topic: wire.TopicID(topic), Number: number, Total: len(text), Bytes: text}))
 	}
 	type result struct {
 		replies []string
@@ -328,7 +327,7 @@ func forgedReply(t *testing.T, a *answering) {
 			got <- r
 		}()
 		m := <-asked
-		to := signed.ReplyTo{Publisher: a.header.Publisher, Epoch: a.header.Epoch, Topic: reliable.TopicID(topic), Number: m.Number, Receiver: asks}
+		to := signed.ReplyTo{Publisher: a.header.Publisher, Epoch: a.header.Epoch, Topic: wire.TopicID(topic), Number: m.Number, Receiver: asks}
 		other := to
 		other.Number += 7
 		for _, receiver := range []uint64{asks, 4711} {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/legs"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -133,7 +132,7 @@ func TestLegsCarryTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			bus.Close() // when its streams have ended: all was sent
-			tags := []uint32{reliable.GroupTag(spies[0].GroupAddress(0)), reliable.GroupTag(spies[1].GroupAddress(0))}
+			tags := []uint32{wire.GroupTag(spies[0].GroupAddress(0)), wire.GroupTag(spies[1].GroupAddress(0))}
 			var sent [2]map[uint64]string
 			for i, spy := range spies {
 				sent[i] = heardData(t, spy, tags)

@@ -13,7 +13,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // mismatches collects what a bus tells.
@@ -204,7 +203,7 @@ func TestVersionsDiffer(t *testing.T) {
 		b[2] = version
 		return b
 	}
-	tag := reliable.GroupTag(group)
+	tag := wire.GroupTag(group)
 	for range 3 {
 		conn.Write(heartbeat(5, 2, tag+1)) // of other addresses
 		conn.Write(heartbeat(6, 2, tag))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -106,7 +105,7 @@ func sendStrange(t *testing.T, m *mem.Transport, group int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := wire.AppendHello(nil, wire.Header{GroupTag: reliable.GroupTag(m.GroupAddress(group)), Publisher: signed.PublisherID(key, 5), Epoch: 9}, new(wire.Hello))
+	p := wire.AppendHello(nil, wire.Header{GroupTag: wire.GroupTag(m.GroupAddress(group)), Publisher: signed.PublisherID(key, 5), Epoch: 9}, new(wire.Hello))
 	if _, err := tx.Send(&transport.Outbound{Data: p, Stride: len(p), Count: 1, Lens: []uint16{uint16(len(p))}}); err != nil {
 		t.Fatal(err)
 	}

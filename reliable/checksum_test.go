@@ -21,7 +21,7 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 		return b
 	}
 	h := wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}
-	announce := wire.AppendTopicState(wire.AppendAnnounceHeader(nil, h, 0, 0, 1), TopicID("a.b"), 0, "a.b")
+	announce := wire.AppendTopicState(wire.AppendAnnounceHeader(nil, h, 0, 0, 1), wire.TopicID("a.b"), 0, "a.b")
 	wire.FinishAnnounce(announce, 1)
 	var gone wire.RangesBuilder
 	gone.Begin(nil, h, wire.TypeGone, 0, 1, wire.ReasonNone, 0, 512)

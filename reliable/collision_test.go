@@ -27,7 +27,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	setTopics(r, 0, []string{name})
-	id := TopicID(name)
+	id := wire.TopicID(name)
 	r.Handle(1, 5, data(3, 0, 0))
 	st := r.Streams()[0]
 	r.Handle(2, 5, announce(3, 1, id, name))
@@ -71,7 +71,7 @@ func TestWrongNameIsNoCollision(t *testing.T) {
 	for what, said := range map[string]string{"another id's": "a.c", "no topic's": "a..b", "a pattern": "a.*", "escapes": "\x1b[2J"} {
 		l := &log{}
 		r := newReceiver(t, l, nil)
-		id := TopicID("a.b")
+		id := wire.TopicID("a.b")
 		r.Handle(1, 5, data(3, 0, 0))
 		r.Handle(2, 5, announce(3, 1, id, said))
 		if st := r.Streams()[0]; len(l.collisions) != 0 || st.Collided(id) != nil || st.Relevant() || r.Stats().NamesRefused != 1 {
@@ -91,7 +91,7 @@ func TestMayConcern(t *testing.T) {
 		setTopics(r, 0, []string{"wanted"})
 		r.Handle(1, 5, data(3, 0, 0))
 		if said != "" {
-			r.Handle(2, 5, announce(3, 1, TopicID(said), said))
+			r.Handle(2, 5, announce(3, 1, wire.TopicID(said), said))
 		}
 		if got := r.Streams()[0].MayConcern(); got != want {
 			t.Errorf("%v after it has announced %q", got, said)

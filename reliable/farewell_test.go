@@ -14,7 +14,7 @@ import (
 func TestLastWordOfAPublisher(t *testing.T) {
 	announce := func(asOf, next uint64) []byte {
 		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 1}, asOf, 0, 1)
-		b = wire.AppendTopicState(b, TopicID("a.b"), next, "a.b")
+		b = wire.AppendTopicState(b, wire.TopicID("a.b"), next, "a.b")
 		wire.FinishAnnounce(b, 1)
 		return b
 	}

@@ -246,7 +246,7 @@ func data(epoch, seq uint64, flags wire.Flags) []byte {
 	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: epoch}, 512)
 	wire.SetSeq(b, seq)
 	wire.SetFlags(b, flags)
-	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, wire.MessageHeaderLen+10, TopicID("a.b"), seq)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, wire.MessageHeaderLen+10, wire.TopicID("a.b"), seq)
 	b[wire.DataHeaderLen+wire.RunHeaderLen] = 10
 	return b[:wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+10]
 }
@@ -290,7 +290,7 @@ func packetOf(seq uint64, runs []byte) []byte {
 // runOf makes a run; body is taken as it is.
 func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
 	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
-	wire.PutRunHeader(b, kind, len(body), TopicID(topic), number)
+	wire.PutRunHeader(b, kind, len(body), wire.TopicID(topic), number)
 	return append(b, body...)
 }
 

@@ -18,7 +18,7 @@ func BenchmarkHostile(b *testing.B) {
 		p := make([]byte, size)
 		wire.PutDataHeader(p, wire.Header{GroupTag: group, Publisher: publisher, Epoch: epoch}, size)
 		wire.SetSeq(p, seq)
-		wire.PutRunHeader(p[wire.DataHeaderLen:], wire.RunMessages, size-wire.DataHeaderLen-wire.RunHeaderLen, TopicID("a.b"), seq)
+		wire.PutRunHeader(p[wire.DataHeaderLen:], wire.RunMessages, size-wire.DataHeaderLen-wire.RunHeaderLen, wire.TopicID("a.b"), seq)
 		binary.LittleEndian.PutUint16(p[wire.DataHeaderLen+wire.RunHeaderLen:], uint16(size-wire.DataHeaderLen-wire.RunHeaderLen-wire.MessageHeaderLen))
 		return p
 	}

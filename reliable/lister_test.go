@@ -110,7 +110,7 @@ func TestListerIsBounded(t *testing.T) {
 		hb := wire.AppendHeartbeat(nil, h, &wire.Heartbeat{PacketSize: 512, SentAt: i + 1})
 		a := wire.AppendAnnounceHeader(nil, h, 0, 0, uint32(i+2))
 		for _, name := range []string{fmt.Sprint("t", i), "a b", "a.*", "\x1b[31m"} {
-			a = wire.AppendTopicState(a, TopicID(name), i, name)
+			a = wire.AppendTopicState(a, wire.TopicID(name), i, name)
 		}
 		a = wire.AppendTopicState(a, 12345, i, "other")
 		wire.FinishAnnounce(a, 5)
@@ -153,7 +153,7 @@ func TestListerLeavesRoom(t *testing.T) {
 	l.Handle(1, 1, beatOf(7, 3, 0, wire.Heartbeat{}))
 	for i := range maxNames {
 		name := fmt.Sprint("t", i)
-		l.learn(l.list[0], TopicID(name), []byte(name), 0)
+		l.learn(l.list[0], wire.TopicID(name), []byte(name), 0)
 	}
 	if n := l.list[0].Len(); n != maxNames/2 || l.Stats().Topics == 0 {
 		t.Errorf("one stream has %d topics: %+v", n, l.Stats())
@@ -195,7 +195,7 @@ func FuzzLister(f *testing.F) {
 		}
 		for _, x := range l.Streams() {
 			x.Topics(func(topic *ListedTopic) {
-				if topic.First > topic.Next || topic.Name != "" && TopicID(topic.Name) != topic.ID {
+				if topic.First > topic.Next || topic.Name != "" && wire.TopicID(topic.Name) != topic.ID {
 					t.Errorf("%+v", topic)
 				}
 			})

@@ -137,7 +137,7 @@ func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	r.Handle(1, 5, data(3, 2, 0))
 	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 3, Trail: 2, SentAt: 1}))
 	for _, asOf := range []uint64{wire.MaxSeq, 4 + assignedPackets} {
-		r.Handle(1, 5, announce(3, asOf, TopicID("a.b"), "a.b"))
+		r.Handle(1, 5, announce(3, asOf, wire.TopicID("a.b"), "a.b"))
 	}
 	if len(l.totals) != 0 || r.Stats().Implausible != 2 {
 		t.Errorf("told %v, %+v", l.totals, r.Stats())
@@ -145,7 +145,7 @@ func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
 		t.Errorf("statuses %v", st)
 	}
-	r.Handle(1, 5, announce(3, 3, TopicID("a.b"), "a.b"))
+	r.Handle(1, 5, announce(3, 3, wire.TopicID("a.b"), "a.b"))
 	if len(l.totals) != 2 {
 		t.Errorf("told %v", l.totals)
 	}
@@ -203,7 +203,7 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 		"repair":                  data(3, 1, wire.FlagRepair),
 		"the newest heartbeat":    heartbeatOf(3, 0, newest),
 		"an older heartbeat":      heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1}),
-		"announce":                announce(3, 2, TopicID("a.b"), "a.b"),
+		"announce":                announce(3, 2, wire.TopicID("a.b"), "a.b"),
 		"NCF":                     ncf.Finish(),
 		"heartbeat from far away": heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 1 << 60}),
 	} {

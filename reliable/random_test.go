@@ -74,7 +74,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 	r.x = newLender(t, []int{0, 1, 5, 20, 100}[r.rng.IntN(5)])
 	r.onPacket = func(st *Stream, runs []byte) {
 		run, _, ok := wire.NextRun(runs)
-		if !ok || run.Topic != TopicID("a.b") || run.Number < r.next[st.Epoch] {
+		if !ok || run.Topic != wire.TopicID("a.b") || run.Number < r.next[st.Epoch] {
 			t.Errorf("packet %d is delivered where %d may be: %x", run.Number, r.next[st.Epoch], runs)
 		}
 		r.next[st.Epoch] = run.Number + 1

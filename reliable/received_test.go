@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // receivedCase is a case of docs/vectors/received.json.
@@ -80,7 +81,7 @@ func TestReceivedByReceiver(t *testing.T) {
 		var got []hexPacket
 		l.onPacket = func(_ *Stream, runs []byte) {
 			for _, m := range read.messages(runs) {
-				if m.topic == TopicID("a.b") {
+				if m.topic == wire.TopicID("a.b") {
 					got = append(got, bytes.Clone(m.text))
 				}
 			}

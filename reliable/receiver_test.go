@@ -355,7 +355,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 		done = len(l.totals) > 0 && l.totals[len(l.totals)-1].Complete
 	}
 	for i, x := range l.totals {
-		if x.Index != uint32(i) || i < 500 && x.ID != TopicID(names[i]) {
+		if x.Index != uint32(i) || i < 500 && x.ID != wire.TopicID(names[i]) {
 			t.Fatalf("total %d is %+v", i, x)
 		}
 	}

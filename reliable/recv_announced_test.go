@@ -12,7 +12,7 @@ import (
 // announced is an announce of topic a.b.
 func announced(asOf, next uint64) []byte {
 	b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, 0, 1)
-	b = wire.AppendTopicState(b, TopicID("a.b"), next, "a.b")
+	b = wire.AppendTopicState(b, wire.TopicID("a.b"), next, "a.b")
 	wire.FinishAnnounce(b, 1)
 	return b
 }

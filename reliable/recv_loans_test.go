@@ -90,7 +90,7 @@ func lending(t *testing.T, most int) (*lender, *log, *[]uint64) {
 	var got []uint64
 	l.onPacket = func(_ *Stream, runs []byte) {
 		run, _, ok := wire.NextRun(runs)
-		if !ok || run.Topic != TopicID("a.b") {
+		if !ok || run.Topic != wire.TopicID("a.b") {
 			t.Fatalf("a packet is delivered damaged: %x", runs)
 		}
 		got = append(got, run.Number) // equals the sequence

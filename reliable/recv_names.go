@@ -300,7 +300,7 @@ func (st *Stream) name(id uint64, text string, first bool) {
 func nameOf(id uint64, said []byte) (name string, ok bool) {
 	name = string(said)
 	p, err := pattern.Parse(name)
-	return name, err == nil && !p.Wild() && TopicID(name) == id
+	return name, err == nil && !p.Wild() && wire.TopicID(name) == id
 }
 
 // release notes that a name is forgotten that a publisher with that key had named.

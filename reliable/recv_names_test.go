@@ -16,7 +16,7 @@ import (
 type learned struct{ all []string }
 
 func (l *learned) Named(_ *Stream, id uint64, name string, first bool) {
-	if id != TopicID(name) {
+	if id != wire.TopicID(name) {
 		name += " of another topic"
 	}
 	if first {
@@ -42,11 +42,11 @@ func named(seq uint64, runs ...string) []byte {
 		run := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen)
 		if name, number, ok := strings.Cut(text, "="); ok {
 			run = make([]byte, wire.RunHeaderLen+len(name))
-			wire.PutTopicRun(run, TopicID(name), name)
+			wire.PutTopicRun(run, wire.TopicID(name), name)
 			wire.SetRunNumber(run, uint64(number[0]-'0'))
 		} else {
 			name, number, _ := strings.Cut(text, ":")
-			wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, TopicID(name), uint64(number[0]-'0'))
+			wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, wire.TopicID(name), uint64(number[0]-'0'))
 		}
 		b = append(b, run...)
 	}
@@ -57,7 +57,7 @@ func named(seq uint64, runs ...string) []byte {
 func announcing(asOf uint64, first, total uint32, names ...string) []byte {
 	b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, first, total)
 	for _, n := range names {
-		b = wire.AppendTopicState(b, TopicID(n), 0, n)
+		b = wire.AppendTopicState(b, wire.TopicID(n), 0, n)
 	}
 	wire.FinishAnnounce(b, len(names))
 	return b
@@ -113,7 +113,7 @@ func TestNamesAreLearned(t *testing.T) {
 	if r.Stats().Unnamed != 0 {
 		t.Error("a name is said to lack")
 	}
-	if name, ok := r.Name(TopicID("late")); !ok || name != "late" {
+	if name, ok := r.Name(wire.TopicID("late")); !ok || name != "late" {
 		t.Errorf("name %q, %v", name, ok)
 	}
 }
@@ -167,7 +167,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 		}},
 		{"another name of that id", func(r *Receiver) {
 			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 2, 0, 1)
-			b = wire.AppendTopicState(b, TopicID("late"), 0, "forged")
+			b = wire.AppendTopicState(b, wire.TopicID("late"), 0, "forged")
 			wire.FinishAnnounce(b, 1)
 			r.Handle(at(2), 5, b)
 			r.Tick(at(2))
@@ -230,7 +230,7 @@ func TestNamesOfStreams(t *testing.T) {
 	r.Tick(at(3))
 	r.Tick(at(10 * time.Second))
 	slices.Sort(names.all)
-	want := []string{fmt.Sprintf("-%x", TopicID("a.b")), fmt.Sprintf("-%x", TopicID("x")), fmt.Sprintf("-%x", TopicID("z"))}
+	want := []string{fmt.Sprintf("-%x", wire.TopicID("a.b")), fmt.Sprintf("-%x", wire.TopicID("x")), fmt.Sprintf("-%x", wire.TopicID("z"))}
 	slices.Sort(want)
 	if !slices.Equal(names.all, want) || len(r.Streams()) != 0 {
 		t.Errorf("forgotten %q, want %q", names.all, want)
@@ -300,7 +300,7 @@ func TestNamesAreShared(t *testing.T) {
 			b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: key<<32 | 7, Epoch: 3}, 0, 0, 8)
 			for j := range 8 {
 				name := fmt.Sprint("t", names+j)
-				b = wire.AppendTopicState(b, TopicID(name), 0, name)
+				b = wire.AppendTopicState(b, wire.TopicID(name), 0, name)
 			}
 			wire.FinishAnnounce(b, 8)
 			r.Handle(at, 5, b)

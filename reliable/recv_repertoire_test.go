@@ -26,7 +26,7 @@ func TestLacks(t *testing.T) {
 	announce := func(now Instant, first, total uint32, names ...string) {
 		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 0, first, total)
 		for _, n := range names {
-			b = wire.AppendTopicState(b, TopicID(n), 0, n)
+			b = wire.AppendTopicState(b, wire.TopicID(n), 0, n)
 		}
 		wire.FinishAnnounce(b, len(names))
 		r.Handle(now, 5, b)

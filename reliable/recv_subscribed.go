@@ -1,6 +1,10 @@
 package reliable
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
+)
 
 // subscribed is what statuses say of this bus: the topics that are wanted by their names,
 // and what it is called.
@@ -18,7 +22,7 @@ type wantedTopic struct {
 
 // Want adds a topic to those that the group's subscribers want; TopicsChanged follows.
 func (r *Receiver) Want(name string) {
-	id := TopicID(name)
+	id := wire.TopicID(name)
 	if _, ok := r.wants[id]; ok {
 		return
 	}
@@ -31,7 +35,7 @@ func (r *Receiver) Want(name string) {
 
 // Unwant removes a topic, of which others may take the place; TopicsChanged follows.
 func (r *Receiver) Unwant(name string) {
-	id := TopicID(name)
+	id := wire.TopicID(name)
 	t, ok := r.wants[id]
 	if !ok {
 		return

@@ -49,7 +49,7 @@ func TestStatusesOfChanges(t *testing.T) {
 	}
 	now += 5 * ms
 	take()
-	if last.Topics() != 2 || !slices.Contains([]uint64{last.Topic(0), last.Topic(1)}, TopicID(fmt.Sprintf("topic.%d", changes-1))) {
+	if last.Topics() != 2 || !slices.Contains([]uint64{last.Topic(0), last.Topic(1)}, wire.TopicID(fmt.Sprintf("topic.%d", changes-1))) {
 		t.Errorf("the last status names %d topics", last.Topics())
 	}
 }
@@ -80,7 +80,7 @@ func TestNamesMatching(t *testing.T) {
 	st := r.Streams()[0]
 	for i := range 100 {
 		name := fmt.Sprintf("a%d.b", i)
-		st.learn(TopicID(name), []byte(name), false)
+		st.learn(wire.TopicID(name), []byte(name), false)
 	}
 	for text, want := range map[string]int{"a7.*": 1, "a7.>": 1, "*.b": 101, ">": 101, "b.*": 0} {
 		p, err := pattern.Parse(text)

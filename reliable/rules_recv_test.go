@@ -307,7 +307,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	for ; now < Instant(300*time.Millisecond); now = max(now+1, r.Deadline()) {
 		for _, p := range of(wire.TypeStatus, replies(r, now)) {
 			st, err := wire.ParseStatus(p.b)
-			if err != nil || st.Topics() != 1 || st.Topic(0) != TopicID("a.b") || string(st.Name) != "reader" {
+			if err != nil || st.Topics() != 1 || st.Topic(0) != wire.TopicID("a.b") || string(st.Name) != "reader" {
 				t.Errorf("an early status has %d topics and name %q, %v", st.Topics(), st.Name, err)
 			}
 			at = append(at, now.Sub(1))

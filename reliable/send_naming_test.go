@@ -26,7 +26,7 @@ func namesIn(t *testing.T, packets []sent) string {
 			rest = more
 			switch r.Kind {
 			case wire.RunTopic:
-				if r.Topic != TopicID(string(r.Body)) {
+				if r.Topic != wire.TopicID(string(r.Body)) {
 					t.Errorf("the name %q has the id of another topic", r.Body)
 				}
 				runs = append(runs, string(r.Body[:1])+"="+string(rune('0'+r.Number)))

@@ -110,13 +110,13 @@ func TestQuestions(t *testing.T) {
 			a.run(1500 * time.Millisecond) // until it has heard a heartbeat
 		}
 		for range 10 {
-			a.s.Ask(a.now, TopicID(topic))
+			a.s.Ask(a.now, wire.TopicID(topic))
 			a.run(20 * time.Millisecond)
 		}
-		if n := a.s.Receivers(TopicID(topic)); n != x.want {
+		if n := a.s.Receivers(wire.TopicID(topic)); n != x.want {
 			t.Errorf("%d: %d receivers are counted, want %d", i, n, x.want)
 		}
-		if n, open := a.s.Ask(a.now, TopicID(topic)); n != x.want || open {
+		if n, open := a.s.Ask(a.now, wire.TopicID(topic)); n != x.want || open {
 			t.Errorf("%d: %d receivers, others may be: %v", i, n, open)
 		}
 	}
@@ -132,7 +132,7 @@ func TestQuestionsEnd(t *testing.T) {
 	w := a.receive("a.*", "x.>")
 	a.run(300 * time.Millisecond)
 	for range 10 {
-		a.s.Ask(a.now, TopicID("a.b"))
+		a.s.Ask(a.now, wire.TopicID("a.b"))
 		a.run(20 * time.Millisecond)
 	}
 	if statuses := a.run(3 * time.Second); statuses > 4 {
@@ -141,7 +141,7 @@ func TestQuestionsEnd(t *testing.T) {
 	w.patterns = w.patterns[1:]
 	w.r.TopicsChanged(a.now)
 	a.run(20 * time.Millisecond)
-	if n := a.s.Receivers(TopicID("a.b")); n != 0 {
+	if n := a.s.Receivers(wire.TopicID("a.b")); n != 0 {
 		t.Errorf("%d receivers are counted, and the pattern is gone", n)
 	}
 }
@@ -160,7 +160,7 @@ func TestQuestionsOfTopicsThatWereLost(t *testing.T) {
 		topic string
 		want  int
 	}{{"a.b", 1}, {"c.d", 0}} {
-		id := TopicID(x.topic)
+		id := wire.TopicID(x.topic)
 		if n, open := a.s.Ask(a.now, id); n != 0 || open != (x.want > 0) {
 			t.Errorf("%s: %d receivers, others may be: %v", x.topic, n, open)
 		}
@@ -189,7 +189,7 @@ func TestManyQuestions(t *testing.T) {
 	a.s.Await(a.now, 0)
 	for i, name := range names {
 		for round := 0; ; round++ {
-			if n, open := a.s.Ask(a.now, TopicID(name)); !open {
+			if n, open := a.s.Ask(a.now, wire.TopicID(name)); !open {
 				if n != 1 {
 					t.Fatalf("topic %d: %d receivers", i, n)
 				}
@@ -217,7 +217,7 @@ func TestQuestionBeforeManyTopics(t *testing.T) {
 	w := a.receive(many...)
 	a.receive("md.>")
 	a.run(300 * time.Millisecond)
-	a.s.Ask(a.now, TopicID("a.b"))
+	a.s.Ask(a.now, wire.TopicID("a.b"))
 	a.run(300 * time.Millisecond)
 	for i := range wire.MaxStatusTopics {
 		w.r.Want(fmt.Sprintf("more.%d", i))
@@ -225,7 +225,7 @@ func TestQuestionBeforeManyTopics(t *testing.T) {
 	w.r.Want("a.b")
 	w.r.TopicsChanged(a.now)
 	a.run(10 * time.Millisecond)
-	if n := a.s.Receivers(TopicID("a.b")); n != 1 {
+	if n := a.s.Receivers(wire.TopicID("a.b")); n != 1 {
 		t.Errorf("%d receivers are counted, want 1", n)
 	}
 }
@@ -242,12 +242,12 @@ func TestQuestionsOfAnIdlePublisher(t *testing.T) {
 	a.receive("u.*")
 	a.run(3 * time.Second)
 	for _, name := range names {
-		a.s.Ask(a.now, TopicID(name))
+		a.s.Ask(a.now, wire.TopicID(name))
 	}
 	before := a.s.Stats().HeartbeatsSent
 	a.run(2 * maxQuestions * leastAskTurn)
 	for _, name := range names {
-		if n := a.s.Receivers(TopicID(name)); n != 1 {
+		if n := a.s.Receivers(wire.TopicID(name)); n != 1 {
 			t.Errorf("%s: %d receivers are counted, want 1", name, n)
 		}
 	}
@@ -274,7 +274,7 @@ func TestQuestionsExpire(t *testing.T) {
 	receivers := a.receivers
 	a.receivers = nil // do not answer
 	for _, name := range names {
-		a.s.Ask(a.now, TopicID(name))
+		a.s.Ask(a.now, wire.TopicID(name))
 	}
 	before := a.s.Stats().HeartbeatsSent
 	for end := a.now.Add(askFor + time.Second); a.now < end; { // nor are released
@@ -287,7 +287,7 @@ func TestQuestionsExpire(t *testing.T) {
 		t.Errorf("%d heartbeats, and none is answered: want %d at most", n, most)
 	}
 	a.receivers = receivers
-	last := TopicID(names[maxQuestions])
+	last := wire.TopicID(names[maxQuestions])
 	for range 10 {
 		a.s.Ask(a.now, last)
 		a.run(20 * time.Millisecond)

@@ -8,23 +8,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// TopicID is the id of a topic name: FNV-1a, 64 bits, with a final mix so that
-// its low bits can choose a group. The same on every host, for ever. docs/protocol.md §3.8.
-func TopicID(name string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(name) {
-		h ^= uint64(name[i])
-		h *= 1099511628211
-	}
-	h ^= h >> 32
-	h *= 0xd6e8feb86659fd93
-	h ^= h >> 32
-	return h
-}
-
-// GroupTag is the tag of a group: a hash of its address. docs/protocol.md §3.11.
-func GroupTag(address string) uint32 { return uint32(TopicID(address) >> 16) }
-
 // Topic is one topic of a Sender's stream.
 type Topic struct {
 	ID        uint64
@@ -57,7 +40,7 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 	if name == "" || len(name) > wire.MaxTopicName {
 		return nil, fmt.Errorf("topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
 	}
-	id := TopicID(name)
+	id := wire.TopicID(name)
 	if t := s.topics.byID[id]; t != nil {
 		if t.Name != name {
 			return nil, &events.TopicCollisionError{ID: id, Known: t.Name, Other: name}

@@ -356,11 +356,11 @@ func TestTopicNames(t *testing.T) {
 	}
 	// The ids are part of the protocol: they may never change.
 	for name, id := range map[string]uint64{"a": 0x2ef7d1316eb86f71, "md.xnas.AAPL": 0x60a1fb65a57461be} {
-		if got := TopicID(name); got != id {
-			t.Errorf("TopicID(%q) = %#x, want %#x", name, got, id)
+		if got := wire.TopicID(name); got != id {
+			t.Errorf("wire.TopicID(%q) = %#x, want %#x", name, got, id)
 		}
 	}
-	if tag := GroupTag("239.20.0.1:7400"); tag != 0xd4b7b5a0 {
+	if tag := wire.GroupTag("239.20.0.1:7400"); tag != 0xd4b7b5a0 {
 		t.Errorf("GroupTag %#x", tag)
 	}
 }

@@ -507,8 +507,8 @@ func TestTopicsAreToldOnRequest(t *testing.T) {
 		}
 		b.now = b.s.Deadline()
 	}
-	if len(seen) != 61 || seen[TopicID("a.b")] != 3 {
-		t.Errorf("%d topics told, a.b at %d", len(seen), seen[TopicID("a.b")])
+	if len(seen) != 61 || seen[wire.TopicID("a.b")] != 3 {
+		t.Errorf("%d topics told, a.b at %d", len(seen), seen[wire.TopicID("a.b")])
 	}
 }
 

@@ -29,7 +29,7 @@ func TestHashVectors(t *testing.T) {
 		t.Fatal("something is missing")
 	}
 	for _, x := range v.Topics {
-		if got := TopicID(x.Name); got != x.ID {
+		if got := wire.TopicID(x.Name); got != x.ID {
 			t.Errorf("id of topic %q: %d, want %d", x.Name, got, x.ID)
 		}
 		var got, want wire.TopicFilter
@@ -52,7 +52,7 @@ func TestHashVectors(t *testing.T) {
 		}
 	}
 	for _, x := range append(v.UDP, v.UD...) {
-		if got := GroupTag(x.Address); got != x.Tag {
+		if got := wire.GroupTag(x.Address); got != x.Tag {
 			t.Errorf("tag of %s: %d, want %d", x.Address, got, x.Tag)
 		}
 	}

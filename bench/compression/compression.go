@@ -202,7 +202,7 @@ func Samples(messages []Messages, packetSize int) (samples [][]byte) {
 			}
 			topic, run = m.Topic, len(sample)
 			sample = append(sample, make([]byte, wire.RunHeaderLen)...)
-			wire.PutRunHeader(sample[run:], wire.RunMessages, 0, reliable.TopicID(topic), numbers[topic])
+			wire.PutRunHeader(sample[run:], wire.RunMessages, 0, wire.TopicID(topic), numbers[topic])
 		}
 		sample = append(sample, byte(len(data)), byte(len(data)>>8))
 		sample = append(sample, data...)

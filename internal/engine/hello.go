@@ -71,7 +71,7 @@ func newHellos(l *Loop) *hellos {
 	c := &l.caps
 	h.g = discovery.New(discovery.Config{
 		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
-		GroupTag: reliable.GroupTag(l.t.GroupAddress(0)), LegTags: l.inbox.legs.tags(0),
+		GroupTag: wire.GroupTag(l.t.GroupAddress(0)), LegTags: l.inbox.legs.tags(0),
 		Fabric: discovery.Fabric{
 			Groups: c.Groups, Mapping: l.cfg.Mapping, PacketSize: c.PacketSize, MaxPacket: l.t.Capabilities().MaxPacket,
 			Checksum: !c.Checked || c.PeersUnchecked, DemandChecksum: !c.Checked,

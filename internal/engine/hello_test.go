@@ -225,7 +225,7 @@ func TestKeptHellosAreBounded(t *testing.T) {
 		<-stop
 	})
 	<-busy
-	tag := reliable.GroupTag(l.t.GroupAddress(0))
+	tag := wire.GroupTag(l.t.GroupAddress(0))
 	for i := range uint64(100) {
 		b := wire.AppendHello(nil, wire.Header{GroupTag: tag, Publisher: 100 + i, Epoch: 1}, &wire.Hello{Settings: wire.SettingsOf(64, wire.Mapping{}, false), PacketSize: mem.DefaultPacketSize, Answer: true})
 		if !l.hellos.keep(b, answersAt{}) || l.hellos.keep(b[:wire.HeaderLen], answersAt{}) != true {

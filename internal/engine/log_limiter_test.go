@@ -48,7 +48,7 @@ func forge(t *testing.T, l *Loop, publisher uint64, n int) reliable.ReceiverStat
 	look := func() { st = l.groups[0].r.Stats() }
 	l.do(look)
 	for i := range n {
-		b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: reliable.GroupTag(l.t.GroupAddress(0)), Publisher: publisher, Epoch: uint64(i + 1)},
+		b := wire.AppendHeartbeat(nil, wire.Header{GroupTag: wire.GroupTag(l.t.GroupAddress(0)), Publisher: publisher, Epoch: uint64(i + 1)},
 			&wire.Heartbeat{SentAt: 1, PacketSize: 1000, Interval: time.Second, StatusInterval: time.Second})
 		wire.SetChecksum(b)
 		out := transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/gid"
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -213,7 +214,7 @@ func (s *Subscription) other(d *Delivery) {
 	case d.Topic != nil:
 		id = d.Topic.ID
 	case s.topics.Len() > 0:
-		id = reliable.TopicID(s.topics.List()[0].Name)
+		id = wire.TopicID(s.topics.List()[0].Name)
 	}
 	s.l.watchdog.called.Store(markOf(id))
 	s.l.watchdog.arm()

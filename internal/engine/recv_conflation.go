@@ -12,6 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -325,7 +326,7 @@ func (c *Conflation) Add(topics []TopicName) {
 	defer c.mu.Unlock()
 	for _, t := range topics {
 		if !t.Pattern.Wild() {
-			delete(c.gone, reliable.TopicID(t.Name))
+			delete(c.gone, wire.TopicID(t.Name))
 			continue
 		}
 		maps.DeleteFunc(c.gone, func(_ uint64, name string) bool { return t.Pattern.Match(name) })
@@ -341,7 +342,7 @@ func (c *Conflation) Remove(topics []TopicName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range topics {
-		c.gone[reliable.TopicID(t.Name)] = t.Name
+		c.gone[wire.TopicID(t.Name)] = t.Name
 	}
 	c.store.Drop(func(d *Delivery) bool { return c.isGone(d.Topic) })
 	c.madeRoom()

@@ -8,6 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -110,7 +111,7 @@ func (f *feed) first() (topics []uint64) {
 		switch {
 		case t.Group != f.g.index:
 		case !t.Pattern.Wild():
-			want(reliable.TopicID(t.Name), t.Name)
+			want(wire.TopicID(t.Name), t.Name)
 		default:
 			for _, id := range f.g.r.NamesMatching(t.Pattern) {
 				if t := f.g.topics[id]; t != nil && t.users.Has(f.s) {

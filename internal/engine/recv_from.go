@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -80,7 +81,7 @@ func (l *Loop) find(index int, owner *Subscription) *group {
 // config is how the group's receiver is configured.
 func (g *group) config() reliable.ReceiverConfig {
 	c := g.l.cfg.Receiver
-	c.GroupTag, c.LegTags = reliable.GroupTag(g.address), g.l.inbox.legs.tags(g.index)
+	c.GroupTag, c.LegTags = wire.GroupTag(g.address), g.l.inbox.legs.tags(g.index)
 	if g.owner != nil { // to publishers it is a receiver like any other
 		c.ID = c.Rand.Uint64() | 1
 		c.FromWindow, c.FromState = g.from.Window, g.from.State

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -39,7 +40,7 @@ func (x *legs) name(leg int) string { return x.t.Legs()[leg].Name }
 // tags are those of a group by its legs; nil where there is one.
 func (x *legs) tags(group int) (tags []uint32) {
 	for i := range x.n {
-		tags = append(tags, reliable.GroupTag(x.t.LegAddress(i, group)))
+		tags = append(tags, wire.GroupTag(x.t.LegAddress(i, group)))
 	}
 	return tags
 }

@@ -47,7 +47,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 				b := make([]byte, wire.DataHeaderLen, 512)
 				l.do(func() {
 					g := l.find(0, nil)
-					wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag(g.address), Publisher: 7, Epoch: 3}, 512)
+					wire.PutDataHeader(b, wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: 7, Epoch: 3}, 512)
 					wire.SetSeq(b, 5)
 					g.r.Handle(l.now(), 0, b)
 				})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -65,7 +66,7 @@ func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 	if n.Pattern.Wild() {
 		return g.wantPattern(s, n.Pattern), nil
 	}
-	id := reliable.TopicID(n.Name)
+	id := wire.TopicID(n.Name)
 	fresh, err := g.want(s, id, n.Name)
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupT
 	if n.Pattern.Wild() {
 		return g.dropPattern(s, n.Pattern, kept)
 	}
-	t := g.topics[reliable.TopicID(n.Name)]
+	t := g.topics[wire.TopicID(n.Name)]
 	if t == nil {
 		return nil
 	}
@@ -105,7 +106,7 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 	g.patterns.add(s, p)
 	g.r.LearnNames(g.l.now(), g)
 	if s.handler != nil {
-		g.l.watchdog.know(reliable.TopicID(p.String()), p.String())
+		g.l.watchdog.know(wire.TopicID(p.String()), p.String())
 		g.handleAll()
 		for _, st := range g.r.Streams() {
 			in := outputOf(st).handlers
@@ -154,7 +155,7 @@ func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
 func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) (gone []*groupTopic) {
 	g.patterns.remove(s, p)
 	if s.handler != nil {
-		g.l.watchdog.forget(reliable.TopicID(p.String()), p.String())
+		g.l.watchdog.forget(wire.TopicID(p.String()), p.String())
 	}
 	for _, id := range g.r.NamesMatching(p) {
 		if t := g.topics[id]; t != nil && !kept.want(g.index, t.name) && g.drop(s, id) {

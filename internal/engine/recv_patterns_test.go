@@ -12,7 +12,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // A pattern may match as many topics as a receiver keeps names of, and anybody can announce
@@ -77,12 +76,12 @@ func TestPatternOfManyTopics(t *testing.T) {
 func announce(l *Loop, topics, each int) {
 	g := l.find(0, nil)
 	st := g.r.Streams()[0]
-	h := wire.Header{GroupTag: reliable.GroupTag(g.address), Publisher: st.Publisher, Epoch: st.Epoch}
+	h := wire.Header{GroupTag: wire.GroupTag(g.address), Publisher: st.Publisher, Epoch: st.Epoch}
 	for i := 0; i < topics; i += each {
 		b := wire.AppendAnnounceHeader(nil, h, st.Next(), uint32(i), uint32(topics))
 		for j := range each {
 			name := fmt.Sprint("t.", i+j)
-			b = wire.AppendTopicState(b, reliable.TopicID(name), 0, name)
+			b = wire.AppendTopicState(b, wire.TopicID(name), 0, name)
 		}
 		wire.FinishAnnounce(b, each)
 		g.r.Handle(l.now(), 0, b)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -38,7 +39,7 @@ func (p *Positions) Set(of Instance, x Position) {
 	if p.of[of] == nil {
 		p.of[of] = make(map[uint64]Position)
 	}
-	p.of[of][reliable.TopicID(x.Topic)] = x
+	p.of[of][wire.TopicID(x.Topic)] = x
 }
 
 // next is the number of the first message of a stream's topic that is wanted.
@@ -114,12 +115,12 @@ func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 
 // isWanted reports whether a subscription wants the topic, by its name or a pattern.
 func (g *group) isWanted(topic string) bool {
-	return g.topics[reliable.TopicID(topic)] != nil || len(g.patterns.matching(topic)) > 0
+	return g.topics[wire.TopicID(topic)] != nil || len(g.patterns.matching(topic)) > 0
 }
 
 // unheard tells the subscription of an instance that is not heard. Loop only.
 func (s *Subscription) unheard(g *group, err *UnheardError) {
-	t := &topics.Track{ID: reliable.TopicID(err.Topic), Name: err.Topic}
+	t := &topics.Track{ID: wire.TopicID(err.Topic), Name: err.Topic}
 	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost}, g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
 	if s.handler != nil {
 		s.other(&Delivery{Err: err})

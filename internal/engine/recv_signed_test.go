@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -64,7 +63,7 @@ func TestOfAnotherGroup(t *testing.T) {
 	}
 	send := func(address string, done func() bool) {
 		t.Helper()
-		p := wire.AppendHello(nil, wire.Header{GroupTag: reliable.GroupTag(address), Publisher: signed.PublisherID(key, 5), Epoch: 9}, new(wire.Hello))
+		p := wire.AppendHello(nil, wire.Header{GroupTag: wire.GroupTag(address), Publisher: signed.PublisherID(key, 5), Epoch: 9}, new(wire.Hello))
 		out := &transport.Outbound{Data: p, Stride: len(p), Count: 1, Lens: []uint16{uint16(len(p))}}
 		for ; !done(); time.Sleep(time.Millisecond) {
 			if _, err := tx.Send(out); err != nil {

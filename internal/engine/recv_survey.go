@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -81,7 +82,7 @@ func (s *Survey) begin(groups []int) error {
 		c := &l.cfg.Receiver
 		address := l.t.GroupAddress(index)
 		s.groups[index] = &surveyGroup{address, reliable.NewLister(reliable.ListerConfig{
-			ID: c.Rand.Uint64() | 1, GroupTag: reliable.GroupTag(address), LegTags: l.inbox.legs.tags(index),
+			ID: c.Rand.Uint64() | 1, GroupTag: wire.GroupTag(address), LegTags: l.inbox.legs.tags(index),
 			Own: c.Own, OwnEpoch: c.OwnEpoch, Loopback: c.Loopback, Checksum: c.Checksum, MaxStreams: c.MaxStreams,
 			Discovery: c.Discovery, Budget: s.budget, Peers: peers{l.t}, Unpacker: c.Unpacker,
 		})}

@@ -57,8 +57,8 @@ func benchmarkTrain(b *testing.B, size int) {
 	tr := transport.Train{Data: make([]byte, count*n), SegmentSize: n, From: 5}
 	for i := range count {
 		p := tr.Packet(i)
-		wire.PutDataHeader(p, wire.Header{GroupTag: reliable.GroupTag(l.t.GroupAddress(0)), Publisher: 7, Epoch: 3}, packet)
-		wire.PutRunHeader(p[wire.DataHeaderLen:], wire.RunMessages, n-wire.DataHeaderLen-wire.RunHeaderLen, reliable.TopicID("a.b"), 0)
+		wire.PutDataHeader(p, wire.Header{GroupTag: wire.GroupTag(l.t.GroupAddress(0)), Publisher: 7, Epoch: 3}, packet)
+		wire.PutRunHeader(p[wire.DataHeaderLen:], wire.RunMessages, n-wire.DataHeaderLen-wire.RunHeaderLen, wire.TopicID("a.b"), 0)
 		for at := wire.DataHeaderLen + wire.RunHeaderLen; at < n; at += wire.MessageHeaderLen + size {
 			p[at], p[at+1] = byte(size), byte(size>>8)
 		}

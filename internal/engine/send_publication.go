@@ -105,7 +105,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	}
 	cfg := l.cfg.Sender
 	cfg.Publisher, cfg.Epoch = l.cfg.Publisher, l.cfg.Epoch
-	cfg.GroupTag, cfg.LegTags = reliable.GroupTag(l.t.GroupAddress(group)), l.inbox.legs.tags(group)
+	cfg.GroupTag, cfg.LegTags = wire.GroupTag(l.t.GroupAddress(group)), l.inbox.legs.tags(group)
 	cfg.PacketSize, cfg.Groups, cfg.Mapping = l.caps.PacketSize, l.caps.Groups, l.cfg.Mapping
 	cfg.MaxTrain, cfg.MaxTrainBytes = l.caps.MaxTrain, l.caps.MaxTrainBytes
 	cfg.EqualTrains, cfg.Checksum = l.caps.EqualTrains, !l.caps.Checked || l.caps.PeersUnchecked

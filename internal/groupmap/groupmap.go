@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Strategy is a way to map topics to groups, as the URL of a fabric names it. The zero
@@ -124,7 +123,7 @@ func (m *Map) Groups(p pattern.Pattern) []int {
 }
 
 // hashed maps a text to one of n groups.
-func hashed(text string, n int) int { return int(reliable.TopicID(text) % uint64(n)) }
+func hashed(text string, n int) int { return int(wire.TopicID(text) % uint64(n)) }
 
 // all marks all groups.
 func all(in []bool) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/plural"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // table is the strategy table: docs/protocol.md §3.15.
@@ -180,5 +180,5 @@ func (t *table) digest() uint16 {
 		x := &t.lines[i]
 		fmt.Fprintf(&text, "%v %d-%d\n", x.p, x.first, x.last)
 	}
-	return uint16(reliable.TopicID(text.String()))
+	return uint16(wire.TopicID(text.String()))
 }

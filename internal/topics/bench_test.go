@@ -139,7 +139,7 @@ func benchmarkTopics(b *testing.B, topics int) {
 	sink := &running{rd: NewReader(0, wire.MaxMessage)}
 	for i := range ids {
 		name := fmt.Sprint("t", i)
-		ids[i] = reliable.TopicID(name)
+		ids[i] = wire.TopicID(name)
 		sink.rd.Want(ids[i], name, nil)
 	}
 	r := newReceiver(b, "t0", sink.deliver)
@@ -178,7 +178,7 @@ func benchmarkTopics(b *testing.B, topics int) {
 }
 
 func benchmarkReceive(b *testing.B, size, differ, packet int, checksum bool) {
-	topic := reliable.TopicID("a.b")
+	topic := wire.TopicID("a.b")
 	packets := make([][]byte, max(1, 65536/packet)) // a train that was just received
 	each := (packet - wire.DataHeaderLen - wire.RunHeaderLen) / (wire.MessageHeaderLen + size) &^ 1
 	if each == 0 {

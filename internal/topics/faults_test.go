@@ -8,7 +8,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // What a reader tells of a publisher that numbers wrongly, and of one that does not.
@@ -49,7 +48,7 @@ func TestReaderTellsFaults(t *testing.T) {
 		{"too long", [][]byte{fragment(0, 200, 0, "ab"), fragment(0, 200, 2, strings.Repeat("x", 198)), messages(1, "a")}, nil, "[1] a", events.CauseTooLarge},
 	} {
 		rd := NewReader(0, 100)
-		rd.Want(reliable.TopicID("a.b"), "a.b", nil)
+		rd.Want(wire.TopicID("a.b"), "a.b", nil)
 		var told []events.Fault
 		rd.TellFaults(func(err *events.FaultError) {
 			told = append(told, err.Fault)

@@ -63,6 +63,6 @@ func packetOf(seq uint64, runs []byte) []byte {
 // runOf makes a run; body is taken as it is.
 func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
 	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
-	wire.PutRunHeader(b, kind, len(body), reliable.TopicID(topic), number)
+	wire.PutRunHeader(b, kind, len(body), wire.TopicID(topic), number)
 	return append(b, body...)
 }

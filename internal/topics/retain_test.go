@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // A reader that is stopped anywhere in a packet, and whose packet goes away then,
@@ -21,7 +20,7 @@ func TestRetain(t *testing.T) {
 	read := func(stop int) (items []string) {
 		rd := NewReader(0, 1<<20)
 		for _, name := range wholeTopics {
-			rd.Want(reliable.TopicID(name), name, nil)
+			rd.Want(wire.TopicID(name), name, nil)
 		}
 		p := slices.Clone(packet)
 		rd.Packet(p)

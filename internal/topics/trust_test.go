@@ -54,7 +54,7 @@ func TestReaderTrust(t *testing.T) {
 				}
 				told++
 			})
-			id := reliable.TopicID("x")
+			id := wire.TopicID("x")
 			r.Want(id, "x", nil)
 			var got []string
 			drain := func() {
@@ -107,7 +107,7 @@ func TestReaderTrust(t *testing.T) {
 // is no gap. docs/protocol.md §29.8.
 func TestRefusedTopicWithANumber(t *testing.T) {
 	trust := new(allows)
-	r, id := NewReader(9, 1<<20), reliable.TopicID("x")
+	r, id := NewReader(9, 1<<20), wire.TopicID("x")
 	r.Trust(7, func() reliable.TopicTrust { return trust })
 	r.Want(id, "x", nil)
 	r.From(id, 3)

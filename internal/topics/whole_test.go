@@ -19,7 +19,7 @@ func deliver(t *testing.T, packets ...[]byte) (messages []string, stats reliable
 	t.Helper()
 	rd := NewReader(0, 1<<20)
 	for _, name := range wholeTopics {
-		rd.Want(reliable.TopicID(name), name, nil)
+		rd.Want(wire.TopicID(name), name, nil)
 	}
 	r := newReceiver(t, wholeTopics[0], func(e *reliable.Event) {
 		var it Item
@@ -100,7 +100,7 @@ func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
 func messagesOf(b []byte) (messages []string, parts, sound bool) {
 	next := make(map[uint64]uint64)
 	for _, name := range wholeTopics {
-		next[reliable.TopicID(name)] = 0
+		next[wire.TopicID(name)] = 0
 	}
 	for len(b) > 0 && b[0] != 0 {
 		if len(b) < 20 || b[0] > 4 {

@@ -80,7 +80,7 @@ var packages = []struct {
 	{"internal/inspect", 1505, ""},
 	{"internal/engine", 12475, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
-	{"internal/groupmap", 340, "internal/pattern internal/wire reliable"},
+	{"internal/groupmap", 340, "internal/pattern internal/wire"},
 	{"test/sim", 6642, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
@@ -101,11 +101,11 @@ var packages = []struct {
 	{"cmd/fanfare/internal/shellword", 15, ""},
 	{"cmd/fanfare/internal/doctor", 1048, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
 	{"cmd/fanfare/internal/doctor/peer", 1706, "cmd/fanfare/internal/doctor"},
-	{"cmd/fanfare/internal/tap", 2178, "internal/compress internal/dissect internal/wire rdma/roce reliable transport"},
+	{"cmd/fanfare/internal/tap", 2178, "internal/compress internal/dissect internal/wire rdma/roce transport"},
 	{"cmd/fanfare/internal/losses", 1564, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2128, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 980, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 10537, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce reliable transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/cli", 10537, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -40,7 +41,7 @@ func TestChecksumsGoToPython(t *testing.T) {
 	sub := subscribeFaulty(t, ctx, net, "loss=0.05,damage=0.1", streams(), "--checksum")
 	pubs := map[string]func([]byte) error{}
 	for _, name := range topics {
-		p, err := loop.Publication(int(reliable.TopicID(name) % groups))
+		p, err := loop.Publication(int(wire.TopicID(name) % groups))
 		if err != nil {
 			t.Fatal(err)
 		}

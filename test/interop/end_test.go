@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // singleEnds is how often a heartbeat of the end is forged alone.
@@ -39,7 +39,7 @@ func TestForgedEndsGoToPython(t *testing.T) {
 			t.Fatalf("want message %d, got %+v", n, l)
 		}
 	}
-	o := net.observe(t, int(reliable.TopicID(topics[0])%groups))
+	o := net.observe(t, int(wire.TopicID(topics[0])%groups))
 	publish(0)
 	for range singleEnds {
 		o.end(o.next(ctx), 1)
@@ -73,7 +73,7 @@ func TestForgedEndsPythonToGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	pub := python(t, ctx, "pub.py", net.args("", "--json", "--wait", "1", "--silence", seconds, "--linger", seconds, topics[0])...)
-	o := net.observe(t, int(reliable.TopicID(topics[0])%groups))
+	o := net.observe(t, int(wire.TopicID(topics[0])%groups))
 	seen := map[events.Kind]int{}
 	drain := func() {
 		for len(told.ch) > 0 {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // network is where the two sides of a test meet; no other run does.
@@ -179,7 +179,7 @@ func (c *checker) line(l line) {
 func streams() int {
 	seen := map[uint64]bool{}
 	for _, name := range topics {
-		seen[reliable.TopicID(name)%groups] = true
+		seen[wire.TopicID(name)%groups] = true
 	}
 	return len(seen)
 }

@@ -11,18 +11,17 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // crowd is more topics of one group than a status names, by their ids: Python names the first of them.
 func crowd() []string {
 	var names []string
 	for i := 0; len(names) <= 2*wire.MaxStatusTopics; i++ {
-		if name := fmt.Sprintf("t.%d", i); reliable.TopicID(name)%groups == 0 {
+		if name := fmt.Sprintf("t.%d", i); wire.TopicID(name)%groups == 0 {
 			names = append(names, name)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(reliable.TopicID(a), reliable.TopicID(b)) })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(wire.TopicID(a), wire.TopicID(b)) })
 	return names
 }
 
@@ -106,7 +105,7 @@ func TestQuestionsOfPython(t *testing.T) {
 			t.Fatalf("want the first message, got %d of %s: %v", m.Number, m.Topic, err)
 		}
 	}
-	if hb := o.next(ctx); hb.Asked != reliable.TopicID(topic) {
+	if hb := o.next(ctx); hb.Asked != wire.TopicID(topic) {
 		t.Errorf("heartbeats ask for %d", hb.Asked)
 	}
 	pub.stdin.Close()

@@ -389,9 +389,9 @@ func (x *proofs) naming(r *rand.Rand) []byte {
 	for range 2 {
 		name := topicNames[r.IntN(MaxTopics)]
 		run := make([]byte, wire.RunHeaderLen+len(name))
-		wire.PutTopicRun(run, reliable.TopicID(name), name)
+		wire.PutTopicRun(run, wire.TopicID(name), name)
 		message := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+7)
-		wire.PutRun(message, reliable.TopicID(name), []byte("forged!"))
+		wire.PutRun(message, wire.TopicID(name), []byte("forged!"))
 		b = append(append(b, run...), message...)
 	}
 	wire.SetChecksum(b)

@@ -39,7 +39,7 @@ var topicNames, allTopicIDs = func() (names []string, ids []uint64) {
 	for i := range 16 {
 		// Long enough that announcing all takes several packets.
 		names = append(names, fmt.Sprintf("sim.%s.topic-with-a-name-that-takes-some-room.%d", [...]string{"even", "odd"}[i%2], i))
-		ids = append(ids, reliable.TopicID(names[i]))
+		ids = append(ids, wire.TopicID(names[i]))
 	}
 	return names, ids
 }()

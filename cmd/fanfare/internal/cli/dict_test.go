@@ -176,13 +176,13 @@ func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
 	for i, line := range strings.Split(strings.TrimSpace(string(read(lines))), "\n") {
 		at := len(runs)
 		runs = append(runs, make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+len(line))...)
-		wire.PutRun(runs[at:], reliable.TopicID("quotes"), []byte(line))
+		wire.PutRun(runs[at:], wire.TopicID("quotes"), []byte(line))
 		wire.SetRunNumber(runs[at:], uint64(i))
 		if i%10 < 9 {
 			continue
 		}
 		b := make([]byte, wire.DataHeaderLen)
-		wire.PutDataHeader(b, wire.Header{GroupTag: reliable.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}, 1472)
+		wire.PutDataHeader(b, wire.Header{GroupTag: wire.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}, 1472)
 		wire.SetSeq(b, uint64(len(packets)))
 		b = append(b, p.Pack(make([]byte, 0, reliable.PackedRoom), runs)...)
 		codec, hash := p.Kind()

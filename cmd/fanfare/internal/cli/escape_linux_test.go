@@ -10,7 +10,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // stranger sends packets of its own making to the group of topic.
@@ -36,7 +35,7 @@ func newStranger(t *testing.T, url, topic string) *stranger {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &stranger{t, conn, wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+	return &stranger{t, conn, wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
 }
 
 func (s *stranger) send(b []byte) {
@@ -56,7 +55,7 @@ func (s *stranger) data(seq uint64, topic string, number uint64, messages ...str
 		b = append(b, byte(len(m)), 0)
 		b = append(b, m...)
 	}
-	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, len(b)-wire.DataHeaderLen-wire.RunHeaderLen, reliable.TopicID(topic), number)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, len(b)-wire.DataHeaderLen-wire.RunHeaderLen, wire.TopicID(topic), number)
 	s.send(b)
 }
 
@@ -64,7 +63,7 @@ func (s *stranger) data(seq uint64, topic string, number uint64, messages ...str
 func (s *stranger) announce(seq uint64, topic, name string) {
 	s.t.Helper()
 	b := wire.AppendAnnounceHeader(nil, s.header, seq, 0, 1)
-	b = wire.AppendTopicState(b, reliable.TopicID(topic), 1, name)
+	b = wire.AppendTopicState(b, wire.TopicID(topic), 1, name)
 	wire.FinishAnnounce(b, 1)
 	s.send(b)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
@@ -48,17 +47,17 @@ func captureFile(t *testing.T, payloads ...[]byte) string {
 // incident is a stream that loses packet 2, of which there is a repair, and strangers.
 func incident(t *testing.T) string {
 	t.Helper()
-	h := wire.Header{GroupTag: reliable.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}
+	h := wire.Header{GroupTag: wire.GroupTag("239.20.0.0:7400"), Publisher: 0x77, Epoch: 3}
 	data := func(seq uint64, topic string, f wire.Flags) []byte {
 		b := make([]byte, wire.DataHeaderLen+wire.RunHeaderLen+wire.MessageHeaderLen+2)
 		h.Flags = f
 		wire.PutDataHeader(b, h, 1472)
 		wire.SetSeq(b, seq)
-		wire.PutRun(b[wire.DataHeaderLen:], reliable.TopicID(topic), []byte("hi"))
+		wire.PutRun(b[wire.DataHeaderLen:], wire.TopicID(topic), []byte("hi"))
 		return b
 	}
 	announce := wire.AppendAnnounceHeader(nil, h, 0, 0, 1)
-	announce = wire.AppendTopicState(announce, reliable.TopicID("a.b"), 0, "a.b")
+	announce = wire.AppendTopicState(announce, wire.TopicID("a.b"), 0, "a.b")
 	wire.FinishAnnounce(announce, 1)
 	return captureFile(t,
 		wire.AppendHeartbeat(nil, h, &wire.Heartbeat{PacketSize: 1472, Name: []byte("feed\x1b[31m")}), announce,
@@ -73,7 +72,7 @@ func TestTapText(t *testing.T) {
 		`stream: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): heard from 10.0.0.7:40000, of epoch 0000000000000003`,
 		`10.0.0.7:40000 > 239.20.0.0:7400 group=0 version=1 type=heartbeat flags=0 `, `type=announce`, `sequence=0`, `topic_id=`,
 		`gap: group 0 (239.20.0.0:7400): publisher 0000000000000077 ("feed\x1b[31m"): packet 2 is missing`,
-		`sequence=3 packet_size=1472 runs=[{kind=messages run_flags=0 topic_id=` + fmt.Sprintf("%016x", reliable.TopicID("a.b")) + ` topic="a.b" number=0 messages=1 (2 bytes)}]`,
+		`sequence=3 packet_size=1472 runs=[{kind=messages run_flags=0 topic_id=` + fmt.Sprintf("%016x", wire.TopicID("a.b")) + ` topic="a.b" number=0 messages=1 (2 bytes)}]`,
 		`packet 2 is repaired after 1s`, `flags=repair`,
 		`** `, `bytes=14 refused="wire: not a Fanfare packet"`,
 		`** `, `bytes=44 refused="wire: packet is truncated" version=1 type=data`,

@@ -11,7 +11,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 func tapCommand() command {
@@ -95,14 +94,14 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 		if err := checkTopics([]string{r.topic}, pubsub.CheckTopic); err != nil {
 			return err
 		}
-		r.filter.topic, r.filter.byTopic = reliable.TopicID(r.topic), true
+		r.filter.topic, r.filter.byTopic = wire.TopicID(r.topic), true
 	}
 	if r.publisher != "" {
 		r.filter.byPublisher = true
 		if id, err := pubsub.ParsePublisherID(r.publisher); err == nil {
 			r.filter.publisher = uint64(id)
 		} else {
-			r.filter.publisher = reliable.TopicID("publisher:"+r.publisher) | 1 // docs/protocol.md §3.12
+			r.filter.publisher = wire.TopicID("publisher:"+r.publisher) | 1 // docs/protocol.md §3.12
 		}
 	}
 	if len(r.urls) > 1 {

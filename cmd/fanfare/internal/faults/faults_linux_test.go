@@ -12,7 +12,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // faults are all that must be named. make makes one, and returns what is to be done again and
@@ -486,7 +485,7 @@ func newForger(w *world) *forger {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() { conn.Close() })
-	f := &forger{w: w, conn: conn, header: wire.Header{GroupTag: reliable.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
+	f := &forger{w: w, conn: conn, header: wire.Header{GroupTag: wire.GroupTag(group), Publisher: 0x7717, Epoch: 1}}
 	w.until("the stream is heard", func() bool {
 		f.send(f.seq, false)
 		return w.bus.Stats().Groups[0].Packets > 5
@@ -501,7 +500,7 @@ func (f *forger) send(seq uint64, damaged bool) {
 	b = append(b, text...)
 	wire.PutDataHeader(b, f.header, 1472)
 	wire.SetSeq(b, seq)
-	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), reliable.TopicID("x"), f.number)
+	wire.PutRunHeader(b[wire.DataHeaderLen:], wire.RunMessages, 2+len(text), wire.TopicID("x"), f.number)
 	f.seq++
 	f.number++
 	wire.SetChecksum(b)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // udp4 is an IPv4 packet with a UDP datagram.
@@ -332,7 +331,7 @@ func FuzzCapture(f *testing.F) {
 // The tags of groups are those of docs/vectors/hashes.json's rule: docs/protocol.md §3.11.
 func TestGroups(t *testing.T) {
 	for _, a := range []string{group0, group1, "ud:239.20.0.3"} {
-		g, ok := testGroups.byTag[reliable.GroupTag(a)]
+		g, ok := testGroups.byTag[wire.GroupTag(a)]
 		at, ok2 := testGroups.byAddress[a]
 		if !ok || !ok2 || g != at || g.Address != a {
 			t.Errorf("%s: %v %v, %v %v", a, g, ok, at, ok2)

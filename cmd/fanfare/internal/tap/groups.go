@@ -10,7 +10,7 @@ import (
 	"net/netip"
 	"strconv"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // Group is a group of the fabric.
@@ -51,7 +51,7 @@ func GroupsFrom(first netip.AddrPort, n int) *Groups {
 }
 
 func (g *Groups) add(x Group) {
-	g.byTag[reliable.GroupTag(x.Address)] = x
+	g.byTag[wire.GroupTag(x.Address)] = x
 	g.byAddress[x.Address] = x
 }
 

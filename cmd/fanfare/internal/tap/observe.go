@@ -12,7 +12,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/dissect"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Kind names what was found.
@@ -193,7 +192,7 @@ func (o *Observer) Observe(p *Packet) {
 		return
 	}
 	h, _ = wire.ParseHeader(p.Data) // with its flags
-	if p.Address != "" && reliable.GroupTag(p.Address) != h.GroupTag {
+	if p.Address != "" && wire.GroupTag(p.Address) != h.GroupTag {
 		o.OtherTag++
 		of := "no group known here"
 		if g, ok := o.groups.byTag[h.GroupTag]; ok {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
-	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
@@ -64,7 +63,7 @@ func (r *rig) expect(t *testing.T, want ...string) {
 }
 
 func header(epoch uint64, f wire.Flags) wire.Header {
-	return wire.Header{Flags: f, GroupTag: reliable.GroupTag(group0), Publisher: 0x77, Epoch: epoch}
+	return wire.Header{Flags: f, GroupTag: wire.GroupTag(group0), Publisher: 0x77, Epoch: epoch}
 }
 
 func dataPacket(seq uint64, f wire.Flags) []byte {
@@ -176,7 +175,7 @@ func TestStrangers(t *testing.T) {
 	r.expect(t, "wire: checksum does not match")
 	other := dataPacket(1, 0)
 	h := header(3, 0)
-	h.GroupTag = reliable.GroupTag(group1)
+	h.GroupTag = wire.GroupTag(group1)
 	wire.PutDataHeader(other, h, 1472)
 	if p := r.on(0, other); p.group.Index != 1 {
 		t.Errorf("group %v", p.group)
