@@ -102,7 +102,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 			return
 		}
 	}
-	h, ok := r.addressed(now, from, b, r.tagOf)
+	h, ok := r.addressed(now, from, b)
 	if !ok {
 		return
 	}

@@ -7,68 +7,100 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// addressed reports whether a packet is for a stream of this receiver, and undamaged: it is
-// counted if not. What it says about the configuration of its publisher's bus goes to
-// Discovery. tagOf is the tag of a stream that is known. docs/protocol.md §13.1.
-func (r *Receiver) addressed(now Instant, from uint64, b []byte, tagOf func(streamKey) (uint32, bool)) (h wire.Header, ok bool) {
+// verdict says whether a packet is accepted, and why it is not.
+type verdict uint8
+
+const (
+	accepted    verdict = iota
+	helloPacket         // for Discovery
+	otherVersion
+	sealedPacket
+	foreignPacket
+	malformedPacket
+	ownPacket
+	damagedPacket
+)
+
+// Check returns the header of a packet, and whether it is for a stream of a receiver with this configuration and
+// undamaged. What it says about the configuration of its publisher's bus goes to Discovery. tagOf is the tag of a
+// stream that is known. docs/protocol.md §13.1.
+func (c *ReceiverConfig) Check(now Instant, from uint64, b []byte, tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (h wire.Header, ok bool) {
+	h, v := c.judge(now, from, b, tagOf)
+	return h, v == accepted
+}
+
+func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte, tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (wire.Header, verdict) {
 	h, err := wire.ParseHeader(b)
-	if err != nil {
-		switch {
-		case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
-			r.stats.Version++
-			if d := r.cfg.Discovery; d != nil {
-				d.OtherVersion(from, now, r.cfg.LegTags, b)
-			}
-		case errors.Is(err, wire.ErrForeign), errors.Is(err, wire.ErrType):
-			if wire.IsSealed(b) {
-				r.stats.Sealed++
-				r.sealed.note(b, from, r.peers)
-				break
-			}
-			r.stats.Foreign++
-		default:
-			r.stats.Malformed++
+	switch {
+	case err == nil:
+	case errors.Is(err, wire.ErrVersion), errors.Is(err, wire.ErrUnsupported):
+		if c.Discovery != nil {
+			c.Discovery.OtherVersion(from, now, c.LegTags, b)
 		}
-		return h, false
+		return h, otherVersion
+	case !errors.Is(err, wire.ErrForeign) && !errors.Is(err, wire.ErrType):
+		return h, malformedPacket
+	case wire.IsSealed(b):
+		return h, sealedPacket
+	default:
+		return h, foreignPacket
 	}
-	if !r.ours(h.GroupTag) && !r.byOtherTag(&h, b, tagOf) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeReply {
-		r.stats.Foreign++
-		return h, false
+	if !c.ours(h.GroupTag) && !c.byOtherTag(&h, b, tagOf) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeReply {
+		return h, foreignPacket
 	}
 	if h.Type == wire.TypeHello {
-		if d := r.cfg.Discovery; d == nil || !d.Hello(from, now, b) {
-			r.stats.Foreign++
+		if c.Discovery == nil || !c.Discovery.Hello(from, now, b) {
+			return h, foreignPacket
 		}
-		return h, false
+		return h, helloPacket
 	}
-	if h.Publisher == r.cfg.Own && h.Epoch == r.cfg.OwnEpoch && !r.cfg.Loopback {
-		r.stats.Own++
-		return h, false
+	if h.Publisher == c.Own && h.Epoch == c.OwnEpoch && !c.Loopback {
+		return h, ownPacket
 	}
 	// A checksum that is there must match, even where the fabric has checked the
 	// packet: the damage may be older (docs/protocol.md §2.4).
-	if wire.Verify(b, r.cfg.Checksum) != nil {
+	if wire.Verify(b, c.Checksum) != nil {
+		if c.Discovery != nil && h.Flags&wire.FlagChecksum == 0 {
+			c.Discovery.WithoutChecksum(from, now, h, b)
+		}
+		return h, damagedPacket
+	}
+	return h, accepted
+}
+
+// addressed is Check, and counts a packet that is not accepted.
+func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header, ok bool) {
+	h, v := r.cfg.judge(now, from, b, r.tagOf)
+	switch v {
+	case otherVersion:
+		r.stats.Version++
+	case sealedPacket:
+		r.stats.Sealed++
+		r.sealed.note(b, from, r.peers)
+	case foreignPacket:
+		r.stats.Foreign++
+	case malformedPacket:
+		r.stats.Malformed++
+	case ownPacket:
+		r.stats.Own++
+	case damagedPacket:
 		r.stats.Damaged++
 		if r.damage.Packets++; r.damage.Packets == 1 {
 			r.damage.Publisher, r.damage.Address = h.Publisher, r.peers.Address(from)
 		}
-		if d := r.cfg.Discovery; d != nil && h.Flags&wire.FlagChecksum == 0 {
-			d.WithoutChecksum(from, now, h, b)
-		}
-		return h, false
 	}
-	return h, true
+	return h, v == accepted
 }
 
 // Addressed reports whether a packet may be for this group. Handle counts one that is not, and does nothing else.
 func (r *Receiver) Addressed(b []byte) bool {
 	h, err := wire.ParseHeader(b)
-	return err != nil || r.ours(h.GroupTag) || r.byOtherTag(&h, b, r.tagOf)
+	return err != nil || r.cfg.ours(h.GroupTag) || r.cfg.byOtherTag(&h, b, r.tagOf)
 }
 
 // tagOf is the tag of a stream that is known.
-func (r *Receiver) tagOf(key streamKey) (tag uint32, ok bool) {
-	if st := r.instances.streams[key]; st != nil {
+func (r *Receiver) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
+	if st := r.instances.streams[streamKey{publisher, epoch}]; st != nil {
 		return st.path.tag, true
 	}
 	return 0, false
@@ -83,19 +115,19 @@ func legTags(tag uint32, legs []uint32) []uint32 {
 }
 
 // ours reports whether a tag is that of the group, on any leg.
-func (r *Receiver) ours(tag uint32) bool { return slices.Contains(r.cfg.LegTags, tag) }
+func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTags, tag) }
 
 // byOtherTag reports whether a packet whose tag is not the group's here is of a publisher that
 // has legs, and one of them with this receiver: its heartbeats say so. docs/protocol.md §23.8.
-func (r *Receiver) byOtherTag(h *wire.Header, b []byte, tagOf func(streamKey) (uint32, bool)) bool {
-	if tag, ok := tagOf(streamKey{h.Publisher, h.Epoch}); ok && tag == h.GroupTag {
+func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte, tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
+	if tag, ok := tagOf(h.Publisher, h.Epoch); ok && tag == h.GroupTag {
 		return true
 	}
 	if h.Type != wire.TypeHeartbeat {
 		return false
 	}
 	hb, err := wire.ParseHeartbeat(b)
-	return err == nil && hb.Legs.N > 0 && hb.Legs.Tags[0] == h.GroupTag && slices.ContainsFunc(hb.Legs.List(), r.ours)
+	return err == nil && hb.Legs.N > 0 && hb.Legs.Tags[0] == h.GroupTag && slices.ContainsFunc(hb.Legs.List(), c.ours)
 }
 
 // Damage is what came without the checksum that it should have, or with a wrong one.

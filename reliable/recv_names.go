@@ -263,7 +263,7 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 		if st.topics.names.refused[id] != nil {
 			return true
 		}
-		text, ok := nameOf(id, name)
+		text, ok := pattern.NameOf(id, name)
 		if !ok || !d.room(st) {
 			st.r.stats.NamesRefused++
 			return false
@@ -292,15 +292,6 @@ func (st *Stream) name(id uint64, text string, first bool) {
 	}
 	st.r.names.to.Named(st, id, text, first)
 	st.shares(id)
-}
-
-// nameOf returns the name of topic id that the wire says, if it can be that: anybody may
-// write anything into a packet, but only a topic's name has its id. docs/protocol.md §3.6,
-// §3.9.
-func nameOf(id uint64, said []byte) (name string, ok bool) {
-	name = string(said)
-	p, err := pattern.Parse(name)
-	return name, err == nil && !p.Wild() && wire.TopicID(name) == id
 }
 
 // release notes that a name is forgotten that a publisher with that key had named.

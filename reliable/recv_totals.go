@@ -3,6 +3,7 @@ package reliable
 import (
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -178,7 +179,7 @@ func (st *Stream) announcedAs(id uint64, name string, said []byte) {
 	if name == string(said) {
 		st.topics.relevant.Store(true)
 		st.topics.repertoire.add(id)
-	} else if other, ok := nameOf(id, said); ok {
+	} else if other, ok := pattern.NameOf(id, said); ok {
 		st.collide(id, name, other)
 	} else if st.r.names.to == nil {
 		st.r.stats.NamesRefused++ // otherwise learn has

@@ -3,6 +3,7 @@ package reliable
 import (
 	"testing"
 
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
@@ -46,7 +47,7 @@ func TestHashVectors(t *testing.T) {
 			t.Fatalf("%q are not two names", x.Names)
 		}
 		for _, name := range x.Names {
-			if got, ok := nameOf(x.ID, []byte(name)); !ok || got != name {
+			if got, ok := pattern.NameOf(x.ID, []byte(name)); !ok || got != name {
 				t.Errorf("%q is not taken for a name of %d", name, x.ID)
 			}
 		}

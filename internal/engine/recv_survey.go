@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -19,7 +20,7 @@ type Survey struct {
 	l      *Loop
 	groups map[int]*surveyGroup // by index; loop only, as all that follows
 	began  reliable.Instant
-	budget *reliable.ListBudget
+	budget *topics.ListBudget
 	err    error // why a group is not listened to: the first
 	failed int   // how many are not
 	closed bool
@@ -28,7 +29,7 @@ type Survey struct {
 // surveyGroup is one group that a survey listens to.
 type surveyGroup struct {
 	address string
-	lister  *reliable.Lister
+	lister  *topics.Lister
 }
 
 // Surveyed is what a survey has heard.
@@ -39,7 +40,7 @@ type Surveyed struct {
 	Joined  int           // that the fabric delivers
 	Failed  int           // that cannot be joined
 	Err     error         // why: the first
-	Counts  reliable.ListerStats
+	Counts  topics.ListerStats
 }
 
 // SurveyedStream is what one publisher publishes in one group.
@@ -49,13 +50,13 @@ type SurveyedStream struct {
 	GroupAddress string
 	For          time.Duration // since it was heard first
 	Told         bool          // it has told all of its topics
-	Topics       []reliable.ListedTopic
+	Topics       []topics.ListedTopic
 	Unnamed      int // topics of which the name is not known
 }
 
 // Survey begins to listen to groups.
 func (l *Loop) Survey(groups []int) (*Survey, error) {
-	s := &Survey{l: l, groups: make(map[int]*surveyGroup), budget: reliable.NewListBudget()}
+	s := &Survey{l: l, groups: make(map[int]*surveyGroup), budget: topics.NewListBudget()}
 	var err error
 	if doErr := l.do(func() { err = s.begin(groups) }); doErr != nil {
 		return nil, doErr
@@ -79,13 +80,10 @@ func (s *Survey) begin(groups []int) error {
 			s.fail(index, err)
 			continue
 		}
-		c := &l.cfg.Receiver
+		c := l.cfg.Receiver
 		address := l.t.GroupAddress(index)
-		s.groups[index] = &surveyGroup{address, reliable.NewLister(reliable.ListerConfig{
-			ID: c.Rand.Uint64() | 1, GroupTag: wire.GroupTag(address), LegTags: l.inbox.legs.tags(index),
-			Own: c.Own, OwnEpoch: c.OwnEpoch, Loopback: c.Loopback, Checksum: c.Checksum, MaxStreams: c.MaxStreams,
-			Discovery: c.Discovery, Budget: s.budget, Peers: peers{l.t}, Unpacker: c.Unpacker,
-		})}
+		c.ID, c.GroupTag, c.LegTags = c.Rand.Uint64()|1, wire.GroupTag(address), l.inbox.legs.tags(index)
+		s.groups[index] = &surveyGroup{address, topics.NewLister(c, peers{l.t}, s.budget)}
 	}
 	return nil
 }
@@ -163,7 +161,7 @@ func (s *Survey) heard(patterns []pattern.Pattern) Surveyed {
 		h.Counts.Add(g.lister.Stats())
 		for _, x := range g.lister.Streams() {
 			v := SurveyedStream{Origin: x.Origin, Group: index, GroupAddress: g.address, For: now.Sub(x.Since), Told: x.Told()}
-			x.Topics(func(t *reliable.ListedTopic) {
+			x.Topics(func(t *topics.ListedTopic) {
 				switch {
 				case t.Name == "":
 					v.Unnamed++

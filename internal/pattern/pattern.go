@@ -183,3 +183,11 @@ func Head(text string, n int) (head string, ok bool) {
 	}
 	return text, n == 1
 }
+
+// NameOf returns the name of a topic as a packet has it. It reports false for one that is no topic, or not that with
+// this id: packets may be forged. docs/protocol.md §3.6, §3.9.
+func NameOf(id uint64, said []byte) (name string, ok bool) {
+	name = string(said)
+	p, err := Parse(name)
+	return name, err == nil && !p.Wild() && wire.TopicID(name) == id
+}

@@ -1,13 +1,16 @@
 package topics
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/transport"
 )
 
 // heap is packet memory from the heap.
@@ -65,4 +68,65 @@ func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
 	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
 	wire.PutRunHeader(b, kind, len(body), wire.TopicID(topic), number)
 	return append(b, body...)
+}
+
+// number, "topic:3" for a message.
+func named(seq uint64, runs ...string) []byte {
+	b := make([]byte, wire.DataHeaderLen, 512)
+	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
+	wire.SetSeq(b, seq)
+	for _, text := range runs {
+		run := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen)
+		if name, number, ok := strings.Cut(text, "="); ok {
+			run = make([]byte, wire.RunHeaderLen+len(name))
+			wire.PutTopicRun(run, wire.TopicID(name), name)
+			wire.SetRunNumber(run, uint64(number[0]-'0'))
+		} else {
+			name, number, _ := strings.Cut(text, ":")
+			wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, wire.TopicID(name), uint64(number[0]-'0'))
+		}
+		b = append(b, run...)
+	}
+	return b
+}
+
+// announcing is an announce of topics.
+func announcing(asOf uint64, first, total uint32, names ...string) []byte {
+	b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, first, total)
+	for _, n := range names {
+		b = wire.AppendTopicState(b, wire.TopicID(n), 0, n)
+	}
+	wire.FinishAnnounce(b, len(names))
+	return b
+}
+
+// beatOf is a heartbeat of another publisher than data's.
+func beatOf(pub, epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
+	hb.PacketSize = 512
+	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: pub, Epoch: epoch, Flags: flags}, &hb)
+}
+
+// newSender returns a sender and a writer that has memory.
+func newSender(tb testing.TB, now reliable.Instant) (*reliable.Sender, *reliable.Writer) {
+	tb.Helper()
+	cfg := reliable.SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 512, MaxTrain: 4, MaxTrainBytes: 4 * 512, WindowPackets: 16, RepairShare: 0.5, Silence: time.Second}
+	s, err := reliable.NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+2)), now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w := s.NewWriter()
+	s.Grant(w)
+	return s, w
+}
+
+// sent takes all that a sender sends now.
+func sent(s *reliable.Sender, now reliable.Instant) (packets [][]byte) {
+	var tr transport.Outbound
+	for s.Next(now, &tr) {
+		for i := range tr.Count {
+			packets = append(packets, bytes.Clone(tr.Data[i*tr.Stride:][:tr.Lens[i]]))
+		}
+		s.Sent(now, tr.Count, 0)
+	}
+	return packets
 }

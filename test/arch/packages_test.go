@@ -73,7 +73,7 @@ var packages = []struct {
 
 	// The core.
 	{"reliable", 13281, "internal/pattern internal/wire transport"},
-	{"internal/topics", 1290, "internal/wire reliable"},
+	{"internal/topics", 1600, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 769, "internal/wire reliable"},
 
 	// The engine.

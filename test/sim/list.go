@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -21,10 +22,11 @@ func (s *subscriber) beginList(own, ownEpoch uint64) {
 	if s.lister = nil; !s.o.Lists {
 		return
 	}
-	s.lister = reliable.NewLister(reliable.ListerConfig{
+	cfg := reliable.ReceiverConfig{
 		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		MaxStreams: usualStreams, Budget: reliable.NewListBudget(), Peers: s, Unpacker: s.unpacker(),
-	})
+		MaxStreams: usualStreams, Unpacker: s.unpacker(),
+	}
+	s.lister = topics.NewLister(cfg, s, topics.NewListBudget())
 }
 
 // list takes in a packet for the list.
@@ -59,7 +61,7 @@ func (s *subscriber) endList() {
 }
 
 // checkListed checks what is listed of a stream against what its publisher has sent.
-func (s *subscriber) checkListed(x *reliable.Listed) {
+func (s *subscriber) checkListed(x *topics.Listed) {
 	t := s.sim.truth(x.Publisher, x.Epoch)
 	switch {
 	case s.sim.o.forged() || s.sim.o.Trust != nil && t == nil:
@@ -69,7 +71,7 @@ func (s *subscriber) checkListed(x *reliable.Listed) {
 		return
 	}
 	named := 0
-	x.Topics(func(topic *reliable.ListedTopic) {
+	x.Topics(func(topic *topics.ListedTopic) {
 		i := t.topic(topic.ID)
 		if i < 0 || topic.Name != "" && topic.Name != topicNames[i] {
 			s.sim.fail("subscriber %d lists topic %#x as %q", s.number, topic.ID, topic.Name)

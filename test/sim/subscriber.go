@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -22,7 +23,7 @@ type subscriber struct {
 	loans  loans
 	rng    *rand.PCG
 	joined []*reliable.Stream // of which it has not asked yet how far their topics are
-	lister *reliable.Lister   // nil: it does not list topics
+	lister *topics.Lister     // nil: it does not list topics
 
 	rx []*packet
 	inbox

@@ -1,44 +1,37 @@
-package reliable
+package topics
 
 import (
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Lister learns which topics the publishers of one group have, and how fast they publish,
 // without receiving their streams: nothing is asked for but names, and no publisher takes
 // it for a subscriber. One goroutine uses it. docs/protocol.md §9.10.
 type Lister struct {
-	r       Receiver // never receives: its configuration and checks of packets
-	streams map[streamKey]*Listed
+	cfg     reliable.ReceiverConfig
+	peers   reliable.Sources
+	streams map[stream]*Listed
 	list    []*Listed // in the order in which they were heard
 	ask     []*Listed // that are asked next
 	names   map[uint64]string
 	budget  *ListBudget
 	stats   ListerStats
+	packet  []byte // the latest that was compressed
 }
 
-// ListerConfig describes a Lister. Its fields are those of ReceiverConfig.
-type ListerConfig struct {
-	ID            uint64
-	GroupTag      uint32
-	LegTags       []uint32
-	Own, OwnEpoch uint64
-	Loopback      bool
-	Checksum      bool
-	MaxStreams    int
-	Discovery     Discovery
-	Budget        *ListBudget // of all Listers together
-	Peers         Sources
-	Unpacker      wire.Unpacker // may be nil
-}
+// stream names a stream.
+type stream struct{ publisher, epoch uint64 }
 
 // ListBudget bounds what Listers remember: a topic that two publishers have takes two.
 type ListBudget struct{ Topics int }
 
 // NewListBudget returns the usual one.
-func NewListBudget() *ListBudget { return &ListBudget{maxNames} }
+func NewListBudget() *ListBudget { return &ListBudget{events.PatternTopics} }
 
 // ListerStats counts what a Lister did not take.
 type ListerStats struct {
@@ -58,8 +51,8 @@ func (s *ListerStats) Add(x ListerStats) {
 
 // Listed is what a Lister knows of one stream.
 type Listed struct {
-	Origin
-	Since, Heard Instant // first and last
+	reliable.Origin
+	Since, Heard reliable.Instant // first and last
 	topics       map[uint64]*ListedTopic
 
 	peer     uint32
@@ -68,7 +61,7 @@ type Listed struct {
 	first    uint64 // sequence of the first packet
 	covered  uint32 // topics told, in the publisher's order
 	told     bool   // it has told all of its topics
-	askAt    Instant
+	askAt    reliable.Instant
 	wait     time.Duration // until it is asked again
 	asking   bool          // it is in Lister.ask
 	asked    int
@@ -91,17 +84,13 @@ const (
 	listShare = 2
 )
 
-// NewLister returns a lister of one group.
-func NewLister(cfg ListerConfig) *Lister {
+// NewLister returns a lister of one group, that of a receiver with this configuration.
+func NewLister(cfg reliable.ReceiverConfig, peers reliable.Sources, budget *ListBudget) *Lister {
+	if len(cfg.LegTags) == 0 {
+		cfg.LegTags = []uint32{cfg.GroupTag}
+	}
 	return &Lister{
-		r: Receiver{
-			cfg: ReceiverConfig{
-				ID: cfg.ID, GroupTag: cfg.GroupTag, LegTags: legTags(cfg.GroupTag, cfg.LegTags), Own: cfg.Own, OwnEpoch: cfg.OwnEpoch,
-				Loopback: cfg.Loopback, Checksum: cfg.Checksum, MaxStreams: cfg.MaxStreams, Discovery: cfg.Discovery, Unpacker: cfg.Unpacker,
-			},
-			outside: outside{peers: cfg.Peers},
-		},
-		streams: make(map[streamKey]*Listed), names: make(map[uint64]string), budget: cfg.Budget,
+		cfg: cfg, peers: peers, streams: make(map[stream]*Listed), names: make(map[uint64]string), budget: budget,
 	}
 }
 
@@ -125,16 +114,16 @@ func (x *Listed) Topics(f func(*ListedTopic)) {
 func (x *Listed) Len() int { return len(x.topics) }
 
 // tagOf is the tag of a stream that is known.
-func (l *Lister) tagOf(key streamKey) (tag uint32, ok bool) {
-	if x := l.streams[key]; x != nil {
+func (l *Lister) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
+	if x := l.streams[stream{publisher, epoch}]; x != nil {
 		return x.tag, true
 	}
 	return 0, false
 }
 
 // Handle takes in one packet of the group. from names its sender for the peers.
-func (l *Lister) Handle(now Instant, from uint64, b []byte) {
-	h, ok := l.r.addressed(now, from, b, l.tagOf)
+func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
+	h, ok := l.cfg.Check(now, from, b, l.tagOf)
 	if !ok {
 		return
 	}
@@ -152,10 +141,10 @@ func (l *Lister) Handle(now Instant, from uint64, b []byte) {
 		if err != nil {
 			return
 		}
-		if d := l.r.cfg.Discovery; d != nil {
-			d.Heartbeat(from, now, h, hb, l.r.cfg.LegTags)
+		if d := l.cfg.Discovery; d != nil {
+			d.Heartbeat(from, now, h, hb, l.cfg.LegTags)
 		}
-		if h.Flags&wire.FlagEnd != 0 && l.streams[streamKey{h.Publisher, h.Epoch}] == nil {
+		if h.Flags&wire.FlagEnd != 0 && l.streams[stream{h.Publisher, h.Epoch}] == nil {
 			return
 		}
 		if x := l.stream(now, from, &h, hb.Lead); x != nil {
@@ -164,7 +153,7 @@ func (l *Lister) Handle(now Instant, from uint64, b []byte) {
 		}
 	case wire.TypeAnnounce:
 		a, err := wire.ParseAnnounce(b)
-		x := l.streams[streamKey{h.Publisher, h.Epoch}]
+		x := l.streams[stream{h.Publisher, h.Epoch}]
 		if err != nil || x == nil {
 			return
 		}
@@ -174,23 +163,23 @@ func (l *Lister) Handle(now Instant, from uint64, b []byte) {
 }
 
 // stream is the stream that h names, of which a packet shows that it is at sequence seq.
-func (l *Lister) stream(now Instant, from uint64, h *wire.Header, seq uint64) *Listed {
-	key := streamKey{h.Publisher, h.Epoch}
+func (l *Lister) stream(now reliable.Instant, from uint64, h *wire.Header, seq uint64) *Listed {
+	key := stream{h.Publisher, h.Epoch}
 	if x := l.streams[key]; x != nil {
 		x.Heard = now
 		return x
 	}
-	if len(l.list) >= l.r.cfg.MaxStreams {
+	if len(l.list) >= l.cfg.MaxStreams {
 		l.stats.Streams++
 		return nil
 	}
-	peer, ok := l.r.peers.Retain(from)
+	peer, ok := l.peers.Retain(from)
 	if !ok {
 		l.stats.Streams++
 		return nil
 	}
 	x := &Listed{
-		Origin: Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: l.r.peers.Address(from)},
+		Origin: reliable.Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: l.peers.Address(from)},
 		Since:  now, Heard: now, topics: make(map[uint64]*ListedTopic),
 		peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0, first: seq, askAt: now, wait: listAskFirst,
 	}
@@ -229,15 +218,15 @@ func (l *Lister) data(x *Listed, runs []byte) {
 
 // runs are those of a data packet; none where they cannot be unpacked.
 func (l *Lister) runs(b []byte, d *wire.Data) []byte {
-	if d.Codec == wire.CodecNone || l.r.cfg.Unpacker == nil {
+	if d.Codec == wire.CodecNone || l.cfg.Unpacker == nil {
 		return d.Runs
 	}
-	p, err := wire.Unpack(l.r.cfg.Unpacker, l.r.unpacked.packet, b)
+	p, err := wire.Unpack(l.cfg.Unpacker, l.packet, b)
 	if err != nil {
 		return nil
 	}
-	l.r.unpacked.packet = p
-	return PacketData(p)
+	l.packet = p
+	return reliable.PacketData(p)
 }
 
 // announce takes in what a publisher tells of its topics.
@@ -269,7 +258,7 @@ func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
 	text, known := l.names[id]
 	if !known || text != string(name) {
 		var ok bool
-		if text, ok = nameOf(id, name); !ok {
+		if text, ok = pattern.NameOf(id, name); !ok {
 			l.stats.NamesRefused++
 			l.forget(x, t)
 			return
@@ -285,7 +274,7 @@ func (l *Lister) topic(x *Listed, id, next uint64) *ListedTopic {
 	if t := x.topics[id]; t != nil {
 		return t
 	}
-	if l.budget.Topics <= 0 || len(x.topics) >= maxNames/listShare {
+	if l.budget.Topics <= 0 || len(x.topics) >= events.PatternTopics/listShare {
 		l.stats.Topics++
 		return nil
 	}
@@ -306,14 +295,14 @@ func (l *Lister) forget(x *Listed, t *ListedTopic) {
 // mayAsk has a publisher asked for its topics, if it has not told all of them: as an
 // answer to a heartbeat only, which is larger than the question, so that nobody can draw
 // more with packets than they cost. A publisher that does not answer may be elsewhere.
-func (l *Lister) mayAsk(now Instant, from uint64, x *Listed) {
+func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
 	if x.told || now < x.askAt || x.asking {
 		return
 	}
 	if x.asked > 1 {
-		if peer, ok := l.r.peers.Retain(from); ok {
-			l.r.peers.Forget(x.peer)
-			x.peer, x.Address = peer, l.r.peers.Address(from)
+		if peer, ok := l.peers.Retain(from); ok {
+			l.peers.Forget(x.peer)
+			x.peer, x.Address = peer, l.peers.Address(from)
 		}
 	}
 	x.asking, x.askAt = true, now.Add(x.wait)
@@ -333,8 +322,8 @@ func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
 	x.asked++
 	l.stats.Asked++
 	h := wire.Header{GroupTag: x.tag, Publisher: x.Publisher, Epoch: x.Epoch, Flags: wire.FlagLeaving | wire.FlagWantTopics}
-	packet = wire.AppendStatus(buf, h, &wire.Status{Receiver: l.r.cfg.ID}, nil)
-	if l.r.cfg.Checksum || x.checksum {
+	packet = wire.AppendStatus(buf, h, &wire.Status{Receiver: l.cfg.ID}, nil)
+	if l.cfg.Checksum || x.checksum {
 		wire.SetChecksum(packet)
 	}
 	return x.peer, packet, true
@@ -343,7 +332,7 @@ func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
 // Close gives all peers back.
 func (l *Lister) Close() {
 	for _, x := range l.list {
-		l.r.peers.Forget(x.peer)
+		l.peers.Forget(x.peer)
 	}
 	l.list, l.ask = nil, nil
 }

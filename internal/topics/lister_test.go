@@ -1,4 +1,4 @@
-package reliable
+package topics
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // openPeers counts references.
@@ -19,7 +21,7 @@ func (p *openPeers) Address(from uint64) string        { return fmt.Sprint("host
 
 func newTestLister(budget int) (*Lister, *openPeers) {
 	p := new(openPeers)
-	return NewLister(ListerConfig{ID: 5, GroupTag: 9, MaxStreams: 3, Budget: &ListBudget{budget}, Peers: p}), p
+	return NewLister(reliable.ReceiverConfig{ID: 5, GroupTag: 9, MaxStreams: 3}, p, &ListBudget{budget}), p
 }
 
 // listing is what a lister knows, as text.
@@ -57,8 +59,8 @@ func questions(t *testing.T, l *Lister) (n int) {
 // A lister learns names and numbers from topic runs, announces and messages, whatever is
 // lost, and asks for what it lacks, as an answer to heartbeats only. docs/protocol.md §9.10.
 func TestLister(t *testing.T) {
-	l, peers := newTestLister(maxNames)
-	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
+	l, peers := newTestLister(events.PatternTopics)
+	at := func(d time.Duration) reliable.Instant { return reliable.Instant(time.Hour).Add(d) }
 	beat := beatOf(7, 3, 0, wire.Heartbeat{Lead: 40})
 	for _, s := range []struct {
 		what  string
@@ -103,7 +105,7 @@ func TestLister(t *testing.T) {
 func TestListerIsBounded(t *testing.T) {
 	const budget = 50
 	l, _ := newTestLister(budget)
-	now := Instant(time.Hour)
+	now := reliable.Instant(time.Hour)
 	in, out := 0, 0
 	for i := range uint64(2000) {
 		h := wire.Header{GroupTag: 9, Publisher: 7 + i%10, Epoch: i % 3}
@@ -149,13 +151,13 @@ func TestListerIsBounded(t *testing.T) {
 
 // One stream does not take all room: the others have half of it.
 func TestListerLeavesRoom(t *testing.T) {
-	l, _ := newTestLister(maxNames)
+	l, _ := newTestLister(events.PatternTopics)
 	l.Handle(1, 1, beatOf(7, 3, 0, wire.Heartbeat{}))
-	for i := range maxNames {
+	for i := range events.PatternTopics {
 		name := fmt.Sprint("t", i)
 		l.learn(l.list[0], wire.TopicID(name), []byte(name), 0)
 	}
-	if n := l.list[0].Len(); n != maxNames/2 || l.Stats().Topics == 0 {
+	if n := l.list[0].Len(); n != events.PatternTopics/2 || l.Stats().Topics == 0 {
 		t.Errorf("one stream has %d topics: %+v", n, l.Stats())
 	}
 }
@@ -163,25 +165,34 @@ func TestListerLeavesRoom(t *testing.T) {
 // A publisher that a lister asks tells its topics, and takes nobody in: neither flow control
 // nor its end waits, and nobody counts. docs/protocol.md §9.10.
 func TestSenderTellsListers(t *testing.T) {
-	b := newBench(t, nil)
-	b.publish(2)
-	b.now = b.now.Add(time.Second)
-	b.next()
-	l, _ := newTestLister(maxNames)
-	l.Handle(b.now, 1, beatOf(7, 3, 0, wire.Heartbeat{Lead: 2}))
+	now := reliable.Instant(time.Hour)
+	s, w := newSender(t, now)
+	x, _ := s.Topic("a.b")
+	for range 2 {
+		w.Append(x, make([]byte, 100))
+		s.Assign(now, w, true)
+		s.Grant(w)
+	}
+	sent(s, now)
+	now = now.Add(time.Second)
+	sent(s, now)
+	l, _ := newTestLister(events.PatternTopics)
+	l.Handle(now, 1, beatOf(7, 3, 0, wire.Heartbeat{Lead: 2}))
 	_, p, ok := l.Next(nil)
 	if !ok {
 		t.Fatal("it does not ask")
 	}
-	b.s.Handle(b.now, p)
-	for _, x := range of(wire.TypeAnnounce, b.next()) {
-		l.Handle(b.now, 1, x.b)
+	s.Handle(now, p)
+	for _, p := range sent(s, now) {
+		if wire.Type(p[3]) == wire.TypeAnnounce {
+			l.Handle(now, 1, p)
+		}
 	}
 	if got := listing(l); got != "7 told: a.b 2-2" {
 		t.Errorf("listed %q", got)
 	}
-	if st := b.s.Stats(); b.s.Receivers(0) != 0 || st.ReceiversJoined+st.ReceiversLeft+st.ReceiversBehind != 0 {
-		t.Errorf("%d receivers, %+v", b.s.Receivers(0), st)
+	if st := s.Stats(); s.Receivers(0) != 0 || st.ReceiversJoined+st.ReceiversLeft+st.ReceiversBehind != 0 {
+		t.Errorf("%d receivers, %+v", s.Receivers(0), st)
 	}
 }
 
@@ -190,7 +201,7 @@ func FuzzLister(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		l, peers := newTestLister(10)
 		for _, p := range [][]byte{a, b, c, a, c} {
-			l.Handle(Instant(time.Hour), 1, p)
+			l.Handle(reliable.Instant(time.Hour), 1, p)
 			questions(t, l)
 		}
 		for _, x := range l.Streams() {
