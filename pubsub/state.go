@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // StateWriter takes the state of a topic, as a row of records. It is for one goroutine, while
@@ -141,7 +141,7 @@ var ErrNoState = errors.New("there is no state")
 // begins without state. They are those published from then on. It matches ErrNoState.
 type StateError struct {
 	Topic string
-	Cause StateCause
+	Cause events.StateCause
 	// Publisher, with PublisherName and Epoch as in Message, is whose state is missing.
 	Publisher     PublisherID
 	PublisherName string
@@ -156,50 +156,24 @@ func (e *StateError) Error() string {
 	if e.Room > 0 {
 		why += fmt.Sprintf(", which is %d bytes", e.Room)
 	}
-	return fmt.Sprintf("topic %s begins without the state of publisher %s: %s; %s", e.Topic, e.Publisher, why, e.Cause.remedy())
+	return fmt.Sprintf("topic %s begins without the state of publisher %s: %s; %s", e.Topic, e.Publisher, why, remedyOf(e.Cause))
 }
 
 // Is makes errors.Is(err, ErrNoState) true.
 func (e *StateError) Is(target error) bool { return target == ErrNoState }
 
-// StateCause says why there is no state.
-type StateCause uint8
-
-// Causes of a StateError.
-const (
-	// StateNotKept: the publisher has neither State nor Retain for the topic.
-	StateNotKept StateCause = StateCause(reliable.StateNotKept)
-	// StateUnmade: its State returned an error.
-	StateUnmade StateCause = StateCause(reliable.StateUnmade)
-	// StateUnanswered: it did not begin to send the state within the recovery deadline, or paused
-	// for five of them.
-	StateUnanswered StateCause = StateCause(reliable.StateUnanswered)
-	// StateOverrun: this bus has no room for the state and what was published while it came.
-	StateOverrun StateCause = StateCause(reliable.StateOverrun)
-	// StateIncomplete: packets of it were lost for good, several times.
-	StateIncomplete StateCause = StateCause(reliable.StateIncomplete)
-	// StatePublisherGone: the publisher was lost, or has ended, before the state was there.
-	StatePublisherGone StateCause = StateCause(reliable.StatePublisherGone)
-	// StateUnread: this subscription read too slowly, and was overtaken within it (SlowGap).
-	StateUnread StateCause = StateCause(reliable.StateUnread)
-	// StateTooLarge: a record exceeds Config.MaxMessage.
-	StateTooLarge StateCause = StateCause(reliable.StateTooLarge)
-)
-
-func (c StateCause) String() string { return reliable.StateCause(c).String() }
-
-// remedy is what to do.
-func (c StateCause) remedy() string {
+// remedyOf is what to do about state that is missing.
+func remedyOf(c events.StateCause) string {
 	switch c {
-	case StateNotKept:
+	case events.StateNotKept:
 		return "give its publisher State or Retain, or begin with Live"
-	case StateUnmade:
+	case events.StateUnmade:
 		return "its log says why"
-	case StateOverrun:
+	case events.StateOverrun:
 		return "raise ReceiveMemoryBytes here, of which that is about a quarter or less, or StateShare there if much is published meanwhile"
-	case StateTooLarge:
+	case events.StateTooLarge:
 		return "raise MaxMessage"
-	case StatePublisherGone:
+	case events.StatePublisherGone:
 		return "another instance of it will be asked again"
 	}
 	return "subscribe again"
@@ -208,7 +182,7 @@ func (c StateCause) remedy() string {
 // stateError is the error in place of the state that d says is missing.
 func stateError(d *engine.Delivery) *StateError {
 	return &StateError{
-		Topic: d.Topic.Name, Cause: StateCause(d.Why),
+		Topic: d.Topic.Name, Cause: d.Why,
 		Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch, Room: int(d.Number),
 	}
 }

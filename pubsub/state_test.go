@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // stateOf reads the state that a subscription begins with, and the number that follows.
@@ -97,7 +98,7 @@ func TestStateOfPattern(t *testing.T) {
 			m, err := s.Next(ctx)
 			var none *StateError
 			switch {
-			case errors.As(err, &none) && none.Cause == StateNotKept:
+			case errors.As(err, &none) && none.Cause == events.StateNotKept:
 				state[none.Topic] = "none"
 			case err != nil || !m.IsState():
 				t.Fatalf("%s: %+v, %v; %d of %d topics have begun", url, m, err, len(state), topics)
@@ -136,21 +137,21 @@ func TestNoState(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		keep  func(x, other *Publisher) error
-		cause StateCause
+		cause events.StateCause
 	}{
-		"nothing is kept":  {func(x, other *Publisher) error { return nil }, StateNotKept},
-		"of another topic": {func(x, other *Publisher) error { return other.Retain() }, StateNotKept},
+		"nothing is kept":  {func(x, other *Publisher) error { return nil }, events.StateNotKept},
+		"of another topic": {func(x, other *Publisher) error { return other.Retain() }, events.StateNotKept},
 		"it cannot be made": {func(x, other *Publisher) error {
 			return x.State(func(*StateWriter) error { return broken })
-		}, StateUnmade},
+		}, events.StateUnmade},
 		"a record too large": {func(x, other *Publisher) error {
 			return x.State(func(w *StateWriter) error { return w.Write(make([]byte, 3000)) })
-		}, StateTooLarge},
+		}, events.StateTooLarge},
 		"the publisher ends": {func(x, other *Publisher) error {
 			block := make(chan struct{})
 			t.Cleanup(func() { close(block) })
 			return x.State(func(w *StateWriter) error { <-block; return nil })
-		}, StatePublisherGone},
+		}, events.StatePublisherGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := memURL(t)
@@ -160,7 +161,7 @@ func TestNoState(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := subscribe(t, openBus(t, Config{MaxMessage: 2000}, url), "x", Topics("y"), From(State))
-			if c.cause == StatePublisherGone {
+			if c.cause == events.StatePublisherGone {
 				wait(t, ctx, x, 1)
 				go bus.Close()
 			}
@@ -177,7 +178,7 @@ func TestNoState(t *testing.T) {
 			if !errors.Is(err, ErrNoState) || err.Cause != c.cause || err.Publisher != bus.ID() {
 				t.Errorf("%v", err)
 			}
-			if c.cause == StatePublisherGone {
+			if c.cause == events.StatePublisherGone {
 				return
 			}
 			publish(t, ctx, x, "live")
@@ -357,7 +358,7 @@ func TestStateLargerThanTheWindow(t *testing.T) {
 	}
 	_, err := begin(16 << 20)
 	var none *StateError
-	if !errors.As(err, &none) || none.Cause != StateOverrun || none.Room < 4<<20 || none.Room >= records*size {
+	if !errors.As(err, &none) || none.Cause != events.StateOverrun || none.Room < 4<<20 || none.Room >= records*size {
 		t.Fatalf("%v: %+v", err, none)
 	}
 	if text := none.Error(); !strings.Contains(text, fmt.Sprintf("no room for it and what is published while it comes, which is %d bytes; raise ReceiveMemoryBytes", none.Room)) {

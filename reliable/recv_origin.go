@@ -22,6 +22,22 @@ type Origin struct {
 	raw string // the name as it came
 }
 
+// StatePart says what an Item has to do with state.
+type StatePart uint8
+
+const (
+	// StateOfNone: it is a message or a gap.
+	StateOfNone StatePart = iota
+	// StateRecord is a part of the topic's state. Number is that of the first message which
+	// is not in it.
+	StateRecord
+	// StateEnd: the topic's state is whole. Message Number follows.
+	StateEnd
+	// StateMissing: there is no state of the topic, and Why. What follows begins with
+	// what is published from then on.
+	StateMissing
+)
+
 // Origin returns what is known of who sends the stream. Any goroutine may call it.
 func (st *Stream) Origin() *Origin { return st.origin.Load() }
 

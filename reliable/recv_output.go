@@ -58,9 +58,9 @@ type Event struct {
 	Collision  *events.TopicCollisionError
 	Fault      *events.FaultError
 	Unreadable *events.DictionaryError
-	State      StateCause // EventStateEnd
-	Topics     []uint64   // EventStateEnd: those that are wanted, and that the publisher has or may have
-	Announced  []string   // EventEnd, EventTotal of a lost publisher: Stream.Announced
+	State      events.StateCause // EventStateEnd
+	Topics     []uint64          // EventStateEnd: those that are wanted, and that the publisher has or may have
+	Announced  []string          // EventEnd, EventTotal of a lost publisher: Stream.Announced
 }
 
 // LostBy is why the packets of an EventGap or EventEnd are lost. What a publisher that has ended said before

@@ -24,7 +24,7 @@ import (
 // it is none.
 type stateJoin struct {
 	phase statePhase
-	why   StateCause          // telling: why there is no state
+	why   events.StateCause   // telling: why there is no state
 	round uint32              // coming: its number
 	begin uint64              // coming: the packet with which it begins
 	named bool                // coming: the publisher has known that we wait for it
@@ -83,7 +83,7 @@ func (st *Stream) joinState(now Instant) bool {
 				continue
 			}
 			why := st.stateOver(now)
-			if why == StateWhole {
+			if why == events.StateWhole {
 				return false
 			}
 			j.fail(why)
@@ -159,10 +159,10 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 		case s.Marks&wire.StateEnds != 0:
 			if !j.named && (st.r.names.to != nil || !st.hasAll(j.has)) { // it was for others, who want other topics
 				st.passState(j.begin + 1)
-				st.askAgain(now, StateUnanswered)
+				st.askAgain(now, events.StateUnanswered)
 				return
 			}
-			j.phase, j.why, j.at, j.end = stateTelling, StateWhole, st.next, j.scan+1
+			j.phase, j.why, j.at, j.end = stateTelling, events.StateWhole, st.next, j.scan+1
 			return
 		default:
 			if j.since = st.r.up(now); s.Marks&wire.StateLast != 0 {
@@ -198,9 +198,9 @@ func (st *Stream) loseState(now Instant, cause events.Cause) {
 		return
 	}
 	if cause == events.CauseOverrun {
-		st.askAgain(now, StateOverrun)
+		st.askAgain(now, events.StateOverrun)
 	} else {
-		st.askAgain(now, StateIncomplete)
+		st.askAgain(now, events.StateIncomplete)
 	}
 }
 
@@ -216,7 +216,7 @@ func (st *Stream) hasAll(has map[uint64]struct{}) bool {
 }
 
 // askAgain asks for another round, if not too many were of no use because of why.
-func (st *Stream) askAgain(now Instant, why StateCause) {
+func (st *Stream) askAgain(now Instant, why events.StateCause) {
 	j := &st.win.state
 	if j.tries++; j.tries >= stateTries {
 		j.fail(why)
@@ -230,15 +230,17 @@ func (st *Stream) askAgain(now Instant, why StateCause) {
 // overrun gives the round up because what is sent meanwhile does not fit the window.
 func (j *stateJoin) overrun() {
 	if j.phase == stateComing {
-		j.fail(StateOverrun)
+		j.fail(events.StateOverrun)
 	}
 }
 
 // fail ends the waiting. The stream begins without state.
-func (j *stateJoin) fail(why StateCause) { j.phase, j.why, j.at, j.end = stateTelling, why, 0, 0 }
+func (j *stateJoin) fail(why events.StateCause) {
+	j.phase, j.why, j.at, j.end = stateTelling, why, 0, 0
+}
 
 // stateOver is why there is no state to wait for any more, or StateWhole.
-func (st *Stream) stateOver(now Instant) StateCause {
+func (st *Stream) stateOver(now Instant) events.StateCause {
 	j, now := &st.win.state, st.r.judged(now)
 	limit := st.r.cfg.Deadline
 	if j.phase == stateComing {
@@ -246,15 +248,15 @@ func (st *Stream) stateOver(now Instant) StateCause {
 	}
 	switch {
 	case st.life.down:
-		return StatePublisherGone
+		return events.StatePublisherGone
 	case st.life.ended && j.scan >= st.life.endAt:
-		return StatePublisherGone
+		return events.StatePublisherGone
 	case j.phase == stateAsked && st.clock.newest != 0 && !st.life.keepsState && st.r.up(now).sub(j.from) >= stateGrace:
-		return StateNotKept
+		return events.StateNotKept
 	case st.r.up(now) >= st.r.patience(j.since, limit):
-		return StateUnanswered
+		return events.StateUnanswered
 	}
-	return StateWhole
+	return events.StateWhole
 }
 
 // stateDue is when stateOver may say something else.
@@ -296,7 +298,7 @@ func (st *Stream) tellState(now Instant) bool {
 		return false
 	}
 	e := st.r.event(EventStateEnd, st.next)
-	if e.State, e.Topics = j.why, nil; j.why == StateOverrun {
+	if e.State, e.Topics = j.why, nil; j.why == events.StateOverrun {
 		e.Count = st.win.span * uint64(st.packetSize)
 	}
 	for _, id := range st.r.topics {
@@ -306,7 +308,7 @@ func (st *Stream) tellState(now Instant) bool {
 	}
 	e.Topics = st.appendNamed(e.Topics)
 	st.out.Deliver(e)
-	if j.why != StateWhole {
+	if j.why != events.StateWhole {
 		st.r.stats.StateFailed++
 	} else {
 		st.r.stats.StateJoins++

@@ -18,7 +18,7 @@ type Item struct {
 	Request bool // a message that can be replied to (Receiver.Respond)
 	// State says what else it is; Why is of StateMissing.
 	State reliable.StatePart
-	Why   reliable.StateCause
+	Why   events.StateCause
 }
 
 // Gap reports whether the item stands for lost messages.

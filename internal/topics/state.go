@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -18,7 +19,7 @@ type stateReader struct {
 	rest   []byte // of buf: what has no record yet
 	last   bool   // nothing more of it comes
 	ended  bool   // the round
-	why    reliable.StateCause
+	why    events.StateCause
 	room   uint64   // of the window, in bytes, where why says that it has none left
 	lack   []*Track // to be told that there is none; once ended
 }
@@ -46,23 +47,23 @@ func (r *Reader) takeState(runs []byte) {
 // been among them.
 func (r *Reader) SkipState() {
 	if x := r.state; x != nil && !x.ended {
-		r.endState(1, reliable.StateUnread, nil)
+		r.endState(1, events.StateUnread, nil)
 	}
 }
 
 // endState ends the round. at is the sequence that the stream goes on with; topics are those that
 // the publisher has.
-func (r *Reader) endState(at uint64, why reliable.StateCause, topics []uint64) {
+func (r *Reader) endState(at uint64, why events.StateCause, topics []uint64) {
 	x := r.state
 	if x == nil || x.ended {
 		return
 	}
 	x.ended, x.why, x.track, x.runs = true, why, nil, nil
-	if why == reliable.StateWhole {
-		x.why = reliable.StateNotKept
+	if why == events.StateWhole {
+		x.why = events.StateNotKept
 	}
 	r.topics.All(func(_ uint64, t *Track) {
-		if !t.stated && !t.refused && (why == reliable.StateUnread || slices.Contains(topics, t.ID)) {
+		if !t.stated && !t.refused && (why == events.StateUnread || slices.Contains(topics, t.ID)) {
 			x.lack = append(x.lack, t)
 		}
 		t.known = t.known && at == 0
@@ -121,7 +122,7 @@ func (r *Reader) stateRun(run *wire.Run) {
 		return
 	}
 	if s.Marks&wire.StateFirst != 0 {
-		x.track, x.number, x.buf, x.rest, x.last, x.why = t, run.Number, x.buf[:0], nil, false, reliable.StateWhole
+		x.track, x.number, x.buf, x.rest, x.last, x.why = t, run.Number, x.buf[:0], nil, false, events.StateWhole
 	}
 	if x.track != t || run.Number != x.number {
 		return
@@ -131,7 +132,7 @@ func (r *Reader) stateRun(run *wire.Run) {
 	x.rest = x.buf
 	x.last = s.Marks&wire.StateLast != 0
 	if s.Marks&wire.StateFailed != 0 {
-		x.why = reliable.StateUnmade
+		x.why = events.StateUnmade
 	}
 }
 
@@ -140,21 +141,21 @@ func (r *Reader) record(it *Item) bool {
 	x := r.state
 	rec, rest, n, ok := wire.NextRecord(x.rest)
 	switch {
-	case x.why != reliable.StateWhole:
+	case x.why != events.StateWhole:
 	case ok && len(rec) <= r.max:
 		x.rest = rest
 		*it = Item{Topic: x.track, Number: x.number, Data: rec, State: reliable.StateRecord}
 		return true
 	case ok || n > wire.RecordLen+r.max:
-		x.why = reliable.StateTooLarge
+		x.why = events.StateTooLarge
 	case !x.last:
 		return false
 	case len(x.rest) > 0:
-		x.why = reliable.StateUnmade // it ends within a record
+		x.why = events.StateUnmade // it ends within a record
 	}
 	t := x.track
 	x.track, t.stated = nil, true
-	if x.why != reliable.StateWhole {
+	if x.why != events.StateWhole {
 		*it = Item{Topic: t, State: reliable.StateMissing, Why: x.why}
 		return true
 	}

@@ -57,7 +57,7 @@ func TestStateReader(t *testing.T) {
 		return reliable.Event{Kind: reliable.EventPacket, Packet: run}
 	}
 	state := func(runs stateRuns) reliable.Event { return reliable.Event{Kind: reliable.EventState, Packet: runs} }
-	end := func(why reliable.StateCause, topics ...uint64) reliable.Event {
+	end := func(why events.StateCause, topics ...uint64) reliable.Event {
 		return reliable.Event{Kind: reliable.EventStateEnd, Seq: 9, State: why, Topics: topics}
 	}
 	records := wire.AppendRecord(wire.AppendRecord(wire.AppendRecord(nil, []byte("one")), nil), []byte("three"))
@@ -68,35 +68,35 @@ func TestStateReader(t *testing.T) {
 	}{
 		"whole": {[]reliable.Event{
 			state(stateRuns{}.run(0, 0, wire.StateBegins, 1, nil).run(a, 5, wire.StateFirst|wire.StateLast, 1, records)),
-			end(reliable.StateWhole, a, b), message(4, "old"), message(5, "new"),
+			end(events.StateWhole, a, b), message(4, "old"), message(5, "new"),
 		}, []string{`a@5 "one"`, `a@5 ""`, `a@5 "three"`, "a@5", "b: its publisher keeps none", "a#5 new"}},
 		"cut anywhere": {[]reliable.Event{
 			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, records[:2]).run(a, 5, 0, 1, records[2:5])),
 			state(stateRuns{}.run(a, 5, 0, 1, records[5:12])), state(stateRuns{}.run(a, 5, wire.StateLast, 1, records[12:])),
-			end(reliable.StateWhole, a), message(5, "new"),
+			end(events.StateWhole, a), message(5, "new"),
 		}, []string{`a@5 "one"`, `a@5 ""`, `a@5 "three"`, "a@5", "a#5 new"}},
 		"empty, and the next message is lost": {[]reliable.Event{
-			state(stateRuns{}.run(a, 0, wire.StateFirst|wire.StateLast, 1, nil)), end(reliable.StateWhole, a), message(1, "new"),
+			state(stateRuns{}.run(a, 0, wire.StateFirst|wire.StateLast, 1, nil)), end(events.StateWhole, a), message(1, "new"),
 		}, []string{"a@0", "a gap 0+1", "a#1 new"}},
 		"of a topic that nobody has": {[]reliable.Event{
-			state(stateRuns{}.run(b, 5, wire.StateFirst|wire.StateLast, 1, records)), end(reliable.StateWhole, b), message(7, "new"),
+			state(stateRuns{}.run(b, 5, wire.StateFirst|wire.StateLast, 1, records)), end(events.StateWhole, b), message(7, "new"),
 		}, []string{`b@5 "one"`, `b@5 ""`, `b@5 "three"`, "b@5", "a#7 new"}},
 		"failed": {[]reliable.Event{
-			state(stateRuns{}.run(a, 5, wire.StateFirst|wire.StateLast|wire.StateFailed, 1, nil)), end(reliable.StateWhole, a), message(7, "new"),
+			state(stateRuns{}.run(a, 5, wire.StateFirst|wire.StateLast|wire.StateFailed, 1, nil)), end(events.StateWhole, a), message(7, "new"),
 		}, []string{"a: its publisher could not make it", "a#7 new"}},
 		"ends within a record": {[]reliable.Event{
-			state(stateRuns{}.run(a, 5, wire.StateFirst|wire.StateLast, 1, records[:10])), end(reliable.StateWhole, a),
+			state(stateRuns{}.run(a, 5, wire.StateFirst|wire.StateLast, 1, records[:10])), end(events.StateWhole, a),
 		}, []string{`a@5 "one"`, "a: its publisher could not make it"}},
 		"record too long": {[]reliable.Event{
-			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, long[:10])), state(stateRuns{}.run(a, 5, wire.StateLast, 1, long[10:])), end(reliable.StateWhole, a),
+			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, long[:10])), state(stateRuns{}.run(a, 5, wire.StateLast, 1, long[10:])), end(events.StateWhole, a),
 		}, []string{"a: a record of it exceeds the limit for messages"}},
-		"none": {[]reliable.Event{end(reliable.StateOverrun, a), message(3, "new")},
-			[]string{"a: " + reliable.StateOverrun.String(), "a#3 new"}},
+		"none": {[]reliable.Event{end(events.StateOverrun, a), message(3, "new")},
+			[]string{"a: " + events.StateOverrun.String(), "a#3 new"}},
 		"overtaken": {[]reliable.Event{
-			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, records[:7])), {Kind: reliable.EventGap, Count: 3, Cause: events.CauseSlowConsumer}, end(reliable.StateWhole, a),
-		}, []string{`a@5 "one"`, "a: " + reliable.StateUnread.String(), "b: " + reliable.StateUnread.String()}},
+			state(stateRuns{}.run(a, 5, wire.StateFirst, 1, records[:7])), {Kind: reliable.EventGap, Count: 3, Cause: events.CauseSlowConsumer}, end(events.StateWhole, a),
+		}, []string{`a@5 "one"`, "a: " + events.StateUnread.String(), "b: " + events.StateUnread.String()}},
 		"later, for others": {[]reliable.Event{
-			end(reliable.StateNotKept), message(0, "x"), {Kind: reliable.EventPacket, Packet: append(make([]byte, wire.DataHeaderLen), stateRuns{}.run(a, 1, wire.StateFirst|wire.StateLast, 1, records)...)}, message(1, "y"),
+			end(events.StateNotKept), message(0, "x"), {Kind: reliable.EventPacket, Packet: append(make([]byte, wire.DataHeaderLen), stateRuns{}.run(a, 1, wire.StateFirst|wire.StateLast, 1, records)...)}, message(1, "y"),
 		}, []string{"a#0 x", "a#1 y"}},
 	} {
 		r := NewReader(4, 100)

@@ -218,7 +218,7 @@ func (f *feed) checkState(i int, it *topics.Item) {
 		if i >= f.t.o.Topics {
 			return // it may not know that the publisher has not so many
 		}
-		if it.Why == reliable.StateUnmade && f.t.o.StateFails == 0 || it.Why == reliable.StateNotKept && f.t.o.State > 0 {
+		if it.Why == events.StateUnmade && f.t.o.StateFails == 0 || it.Why == events.StateNotKept && f.t.o.State > 0 {
 			f.fail("topic %d: no state: %v", i, it.Why)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/reliable"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 // stateJoiners adds subscribers that begin with state, the i-th after at(i).
@@ -83,7 +83,7 @@ func TestStateThatDoesNotFit(t *testing.T) {
 		o.Subscribers[1+i].Window, o.Subscribers[1+i].Memory = 64*1472, 512*1472
 	}
 	r := mustRun(t, o)
-	if r.States != 0 || r.Stateless[reliable.StateOverrun] != 6 || r.Sender.FlowBlocked != 0 {
+	if r.States != 0 || r.Stateless[events.StateOverrun] != 6 || r.Sender.FlowBlocked != 0 {
 		t.Errorf("%d topics began with state, by cause without: %v; the publisher blocked %d times", r.States, r.Stateless, r.Sender.FlowBlocked)
 	}
 }
@@ -97,7 +97,7 @@ func TestStateFromTheBeginning(t *testing.T) {
 		o.Publishers[0].Lives[0].Stop = StopNever
 		o.Subscribers[0].FromState = true
 		r := mustRun(t, o)
-		if state > 0 && r.States != 1 || state == 0 && (r.Stateless[reliable.StateNotKept] != 1 || r.Messages != 500) {
+		if state > 0 && r.States != 1 || state == 0 && (r.Stateless[events.StateNotKept] != 1 || r.Messages != 500) {
 			t.Errorf("state %d: %d, without %v; %d messages", state, r.States, r.Stateless, r.Messages)
 		}
 	}
