@@ -333,18 +333,3 @@ func hasState(runs []byte) bool {
 		runs = rest
 	}
 }
-
-// StateRuns returns a copy of the state runs among runs, those of an EventState.
-func StateRuns(runs []byte) []byte {
-	state := make([]byte, 0, len(runs)) // few others are among them
-	for {
-		run, rest, ok := wire.NextRun(runs)
-		if !ok {
-			return state
-		}
-		if run.Kind == wire.RunState {
-			state = append(state, runs[:len(runs)-len(rest)]...)
-		}
-		runs = rest
-	}
-}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/internal/slow"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -53,7 +54,7 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		l.log.End(e.Seq, &note)
 	case reliable.EventState:
 		note := *e
-		note.Packet = reliable.StateRuns(e.Packet) // the packet comes once more
+		note.Packet = topics.StateRuns(e.Packet) // the packet comes once more
 		l.log.AppendNote(e.Seq, &note)
 	case reliable.EventGap, reliable.EventTotal, reliable.EventCollision, reliable.EventUnnamed, reliable.EventStateEnd:
 		note := *e

@@ -71,7 +71,7 @@ func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Even
 
 // tellFaults makes the reader for handlers tell of faults.
 func (g *group) tellFaults(st *reliable.Stream, rd *topics.Reader) {
-	rd.TellFaults(func(err *events.FaultError) {
+	rd.OnFault(func(err *events.FaultError) {
 		err.Publisher, err.Epoch = events.PublisherID(st.Publisher), st.Epoch
 		g.announce(g.faulted(st, err))
 	})
@@ -80,7 +80,7 @@ func (g *group) tellFaults(st *reliable.Stream, rd *topics.Reader) {
 // tellFaults makes the feed's reader tell of faults: the subscription at once, the log
 // and the bus soon.
 func (f *feed) tellFaults(s *Subscription) {
-	f.rd.TellFaults(func(err *events.FaultError) {
+	f.rd.OnFault(func(err *events.FaultError) {
 		err.Publisher, err.Epoch = events.PublisherID(f.st.Publisher), f.st.Epoch
 		e := f.event(events.PublisherFault)
 		e.Err = err

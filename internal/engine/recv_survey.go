@@ -160,7 +160,7 @@ func (s *Survey) heard(patterns []pattern.Pattern) Surveyed {
 		}
 		h.Counts.Add(g.lister.Stats())
 		for _, x := range g.lister.Streams() {
-			v := SurveyedStream{Origin: x.Origin, Group: index, GroupAddress: g.address, For: now.Sub(x.Since), Told: x.Told()}
+			v := SurveyedStream{Origin: x.Origin, Group: index, GroupAddress: g.address, For: now.Sub(x.Since), Told: x.Complete()}
 			x.Topics(func(t *topics.ListedTopic) {
 				switch {
 				case t.Name == "":

@@ -50,7 +50,7 @@ func TestReaderTellsFaults(t *testing.T) {
 		rd := NewReader(0, 100)
 		rd.Want(wire.TopicID("a.b"), "a.b", nil)
 		var told []events.Fault
-		rd.TellFaults(func(err *events.FaultError) {
+		rd.OnFault(func(err *events.FaultError) {
 			told = append(told, err.Fault)
 			if err.Topic != "a.b" || !errors.Is(err, events.ErrPublisherFault) {
 				t.Errorf("%s: %v", c.name, err)

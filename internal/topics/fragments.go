@@ -28,8 +28,8 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	}
 	if r.expect == 0 {
 		if last {
-			// Told with the last fragment: no later message may ever come, and
-			// a total that was told in between does not count this one.
+			// Reported with the last fragment: no later message may ever arrive, and
+			// a total that arrived in between does not count this one.
 			*it = Item{Topic: t, Number: run.Number, Lost: 1, Cause: r.broken}
 			t.next, r.broken = run.Number+1, events.CauseNone
 		}
@@ -49,14 +49,14 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 // reader has had no message of topic t, so that this one had begun before the topic was wanted.
 // A total is no message. docs/protocol.md §10.5.
 //
-// What may have begun in lost packets is not passed over: it is told with its last fragment. For
+// What may have begun in lost packets is not passed over: it is reported with its last fragment. For
 // that a loss counts since the latest message in fragments, as nothing lies between those of one,
 // and since the topic was wanted.
 func (r *Reader) passes(t *Track, run *wire.Run) bool {
 	switch {
 	case run.Number+1 == t.foreign:
 	case t.from > 0:
-		return true // what comes next tells exactly
+		return true // the next message shows exactly
 	case t.known && t.losses != unsure, r.broken != events.CauseNone && t.since != r.losses:
 		return false
 	default:

@@ -59,8 +59,8 @@ type Listed struct {
 	tag      uint32
 	checksum bool
 	first    uint64 // sequence of the first packet
-	covered  uint32 // topics told, in the publisher's order
-	told     bool   // it has told all of its topics
+	covered  uint32 // topics announced, in the publisher's order
+	complete bool   // all of its topics were announced
 	askAt    reliable.Instant
 	wait     time.Duration // until it is asked again
 	asking   bool          // it is in Lister.ask
@@ -76,7 +76,7 @@ type ListedTopic struct {
 }
 
 const (
-	// listAskFirst is how long a publisher has to tell its topics before it is asked
+	// listAskFirst is how long a publisher has to announce its topics before it is asked
 	// again, and listAskLast the longest such time.
 	listAskFirst = 100 * time.Millisecond
 	listAskLast  = time.Second
@@ -100,8 +100,8 @@ func (l *Lister) Streams() []*Listed { return l.list }
 // Stats returns the counters.
 func (l *Lister) Stats() ListerStats { return l.stats }
 
-// Told reports whether the publisher has told all of its topics.
-func (x *Listed) Told() bool { return x.told }
+// Complete reports whether the publisher has announced all of its topics.
+func (x *Listed) Complete() bool { return x.complete }
 
 // Topics calls f with each topic of the stream.
 func (x *Listed) Topics(f func(*ListedTopic)) {
@@ -208,8 +208,8 @@ func (l *Lister) data(x *Listed, runs []byte) {
 			continue
 		}
 		if t.Name == "" {
-			if t.Name = l.names[run.Topic]; t.Name == "" && x.told {
-				x.told, x.covered = false, 0 // the packet with its name was lost
+			if t.Name = l.names[run.Topic]; t.Name == "" && x.complete {
+				x.complete, x.covered = false, 0 // the packet with its name was lost
 			}
 		}
 		t.Next = max(t.Next, run.Number+run.Messages())
@@ -229,7 +229,7 @@ func (l *Lister) runs(b []byte, d *wire.Data) []byte {
 	return reliable.PacketData(p)
 }
 
-// announce takes in what a publisher tells of its topics.
+// announce takes in an announce of a publisher's topics.
 func (l *Lister) announce(x *Listed, a wire.Announce) {
 	first, count, total := a.First, uint32(a.Count), a.Total
 	for {
@@ -242,7 +242,7 @@ func (l *Lister) announce(x *Listed, a wire.Announce) {
 	if first <= x.covered { // the list only grows
 		x.covered = max(x.covered, first+count)
 	}
-	x.told = x.covered >= total
+	x.complete = x.covered >= total
 }
 
 // learn takes in the name of a topic whose next message has that number.
@@ -292,11 +292,11 @@ func (l *Lister) forget(x *Listed, t *ListedTopic) {
 	}
 }
 
-// mayAsk has a publisher asked for its topics, if it has not told all of them: as an
-// answer to a heartbeat only, which is larger than the question, so that nobody can draw
-// more with packets than they cost. A publisher that does not answer may be elsewhere.
+// mayAsk has a publisher asked for its topics, if it has not announced all of them: as an
+// answer to a heartbeat only, which is larger than the question, so that no packet draws
+// more than it costs. A publisher that does not answer may be elsewhere.
 func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
-	if x.told || now < x.askAt || x.asking {
+	if x.complete || now < x.askAt || x.asking {
 		return
 	}
 	if x.asked > 1 {

@@ -29,7 +29,7 @@ func listing(l *Lister) string {
 	var all []string
 	for _, x := range l.Streams() {
 		told := ""
-		if x.Told() {
+		if x.Complete() {
 			told = " told"
 		}
 		var topics []string

@@ -5,11 +5,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// nameless is what a Reader knows of topics whose messages passed for want of their name:
+// nameless is what a Reader knows of topics whose messages passed before their name was known:
 // when such a topic is wanted later, that is why its first messages are missing.
 type nameless struct {
 	ids    map[uint64]events.Cause // why it had none
-	told   uint64                  // Event.Count of the latest EventUnnamed
+	count  uint64                  // Event.Count of the latest EventUnnamed
 	missed bool                    // some were overlooked: it may be any topic
 }
 
@@ -35,15 +35,15 @@ func (n *nameless) named(id uint64) events.Cause {
 
 // Unnamed notes that messages of a topic follow whose name is not known.
 func (r *Reader) Unnamed(e *reliable.Event) {
-	r.nameless.told = max(r.nameless.told, e.Count)
+	r.nameless.count = max(r.nameless.count, e.Count)
 	r.nameless.add(e.Topic, e.Cause)
 }
 
 // Overlooked says to a reader of patterns that events may have been left out, and how many
-// EventUnnamed the stream has delivered (Stream.Unnamed): if it was not told of all of
+// EventUnnamed the stream has delivered (Stream.Unnamed): if it has not read all of
 // them, messages may be missing.
 func (r *Reader) Overlooked(unnamed uint64) {
-	if unnamed > r.nameless.told {
-		r.nameless.told, r.nameless.missed, r.blind = unnamed, true, events.CauseUnnamed
+	if unnamed > r.nameless.count {
+		r.nameless.count, r.nameless.missed, r.blind = unnamed, true, events.CauseUnnamed
 	}
 }

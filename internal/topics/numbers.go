@@ -7,32 +7,32 @@ import (
 
 // What message numbers, and the publisher's totals of them, show to be lost.
 
-// readerLosses are what a reader has lost, and what it has been told of that.
+// readerLosses are what a reader has lost, and which totals it has read since.
 type readerLosses struct {
-	skipped bool         // packets were lost, and not every topic has been told what it lost
+	skipped bool         // packets were lost, and it is not known of every topic how much
 	cause   events.Cause // of the last loss
 	losses  uint64       // packets lost so far, at most
-	told    uint32       // totals in a row since, or notAll
+	totals  uint32       // totals in a row since, or notAll
 	missed  uint64       // the reader itself has missed packets before this sequence
 
-	numbered bool // topics begin with certain messages (From), and not all totals were told since
+	numbered bool // topics begin with certain messages (From), and not all totals were read since
 }
 
 // Total notes how far a topic had come at this sequence of the stream.
 func (r *Reader) Total(t reliable.TopicTotal) {
 	switch {
 	case t.Index == 0 && t.AsOf >= r.missed:
-		r.told = 1
-	case t.Index == r.told:
-		r.told++
+		r.totals = 1
+	case t.Index == r.totals:
+		r.totals++
 	default:
-		r.told = notAll
+		r.totals = notAll
 	}
 	switch {
 	case t.Lost != events.CauseNone:
 		r.ended = true
 	case t.Complete:
-		if r.told != notAll {
+		if r.totals != notAll {
 			r.skipped, r.numbered = false, false
 		}
 	default:
@@ -40,7 +40,7 @@ func (r *Reader) Total(t reliable.TopicTotal) {
 	}
 }
 
-// notAll: totals were missed, or the telling began before the last loss, or is as of before what
+// notAll: totals were missed, or the first was read before the last loss, or is as of before what
 // the reader itself has missed.
 const notAll = ^uint32(0)
 

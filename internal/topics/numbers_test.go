@@ -11,7 +11,7 @@ import (
 // A total shows what a topic lacks. Where no packet was lost since its last message it is
 // the publisher's fault.
 // docs/protocol.md §9.7, §10.3.
-func TestTotalsTellFaults(t *testing.T) {
+func TestTotalsOnFault(t *testing.T) {
 	const x = 1
 	first := run(nil, x, 0, 1, 1)
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestTotalsTellFaults(t *testing.T) {
 		rd := NewReader(0, 100)
 		rd.Want(x, "x", nil)
 		var faults []events.Fault
-		rd.TellFaults(func(err *events.FaultError) { faults = append(faults, err.Fault) })
+		rd.OnFault(func(err *events.FaultError) { faults = append(faults, err.Fault) })
 		c.steps(rd)
 		var it Item
 		if !rd.Next(&it) {

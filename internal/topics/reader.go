@@ -24,7 +24,7 @@ type Reader struct {
 	foreign bool // some topic had a message under way when we started
 
 	runs []byte // rest of the packet
-	only int    // wire.Data.Step of the packet, where that is known: nobody has to look again
+	only int    // wire.Data.Step of the packet, where that is known: it need not be found again
 	readerRun
 	total *reliable.TopicTotal
 	readerNotes
@@ -40,8 +40,8 @@ type Reader struct {
 	nameless nameless
 	at       uint64 // packets read so far
 	guard    numberGuard
-	tally    Tally // nil: nobody counts
-	faults   toldFaults
+	tally    Tally // nil: nothing is counted
+	faults   readerFaults
 	trust    readerTrust
 }
 
@@ -53,7 +53,7 @@ type readerRun struct {
 	asks  bool   // its messages are requests
 }
 
-// readerNotes are told when the packet is through.
+// readerNotes are reported when the packet is through.
 type readerNotes struct {
 	ended bool         // the stream
 	blind events.Cause // messages came of a topic without a name, and why
@@ -105,11 +105,11 @@ func (r *Reader) Packet(runs []byte) {
 	r.rejudge()
 }
 
-// Skip notes that packets, so many at most, were lost for good.
+// Skip notes that packets, so many at most, were lost permanently.
 func (r *Reader) Skip(packets uint64, cause events.Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.losses += packets
-	r.told = notAll
+	r.totals = notAll
 	r.SkipState()
 	r.expect, r.broken = 0, cause // a message with a lost fragment is lost
 	if r.foreign {
@@ -194,7 +194,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		return false
 	}
 	if run.Continues() && r.passes(t, &run) {
-		return false // not ours, or lost: what comes next tells
+		return false // not ours, or lost: the next message shows which
 	}
 	if t.known && run.Number < t.next {
 		if run.Number+1 != t.foreign && t.losses != unsure {
@@ -284,13 +284,13 @@ func (r *Reader) Through() bool {
 	return (len(r.runs) == 0 || wire.RunKind(r.runs[0]) == wire.RunPadding) && (r.track == nil || len(r.body) == 0) && !r.after()
 }
 
-// after reports whether there is something to tell behind a packet's runs, or to tidy up.
+// after reports whether there is something to report behind a packet's runs, or to tidy up.
 func (r *Reader) after() bool {
 	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != events.CauseNone || r.ended || cap(r.partial) > keptPartial
 }
 
 // follows returns the topic if message number is the one that follows those delivered, with
-// nothing to be told before it, and notes that it comes.
+// nothing to be reported before it, and notes that it follows.
 func (r *Reader) follows(topic, number uint64) *Track {
 	t := r.topics.Get(topic)
 	if t == nil || !t.known || number != t.next || r.hold.Topic != nil {
@@ -333,7 +333,7 @@ func (r *Reader) rest(it *Item) bool {
 		return true
 	}
 	if r.ended && (r.skipped || r.unbegun()) {
-		// Nobody can say any more which topics lost how many.
+		// How many messages each topic lost can no longer be known.
 		*it = Item{Unknown: true, Cause: events.CauseGone}
 		if r.skipped {
 			it.Cause = r.cause

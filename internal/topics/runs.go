@@ -2,7 +2,7 @@ package topics
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// How messages are taken from a packet by who looks at the rest with Next: single ones, and runs.
+// How single messages and runs are taken from a packet by a caller that reads the rest with Next.
 
 // One takes the message of the next run, if that holds just one and there is nothing to say
 // before it: with many topics nearly every run is such. The topic is nil otherwise.
@@ -54,7 +54,7 @@ func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
 	return t, r.body, r.step, t.next
 }
 
-// Following takes the next message of the packet, if nothing else is to be told before it. The topic is nil where Next has
+// Following takes the next message of the packet, if nothing else is to be reported before it. The topic is nil where Next has
 // more to look at.
 func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
 	if t = r.track; t != nil && !r.asks {
@@ -82,7 +82,7 @@ func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
 
 // NextMessage splits the first message off what is left of a run. It reports false
 // at the end, and where a message follows that is longer than most bytes: Reader.Next
-// tells what becomes of that.
+// reports that one.
 func NextMessage(body []byte, step, most int) (msg, rest []byte, ok bool) {
 	if step > 0 && len(body) >= step {
 		return body[wire.MessageHeaderLen:step:step], body[step:], true

@@ -28,7 +28,7 @@ func (r *Reader) beginWith(id, number uint64) {
 }
 
 // unbegun reports whether it is unknown how much is missing of a topic that is to begin with a
-// certain message: nothing of it came, and not all totals were told.
+// certain message: nothing of it arrived, and not all totals were read.
 func (r *Reader) unbegun() (some bool) {
 	if r.numbered {
 		r.topics.All(func(_ uint64, t *Track) { some = some || t.from > 0 })

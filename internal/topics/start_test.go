@@ -98,7 +98,7 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rd := NewReader(c.start, 1000)
-			rd.TellFaults(func(err *events.FaultError) { t.Error(err) })
+			rd.OnFault(func(err *events.FaultError) { t.Error(err) })
 			rd.Want(id, "x", nil)
 			rd.From(id, c.from)
 			rd.From(99, c.from) // which nobody wants

@@ -15,13 +15,13 @@ type stateReader struct {
 	runs   []byte // rest of the event's runs
 	track  *Track // whose state is read; nil: none
 	number uint64 // of the first message that is not in it
-	buf    []byte // what came of it
+	buf    []byte // as much of it as has arrived
 	rest   []byte // of buf: what has no record yet
 	last   bool   // nothing more of it comes
 	ended  bool   // the round
 	why    events.StateCause
 	room   uint64   // of the window, in bytes, where why says that it has none left
-	lack   []*Track // to be told that there is none; once ended
+	lack   []*Track // topics without state, to be reported; once ended
 }
 
 // AwaitState says that the stream begins with state, or with an EventStateEnd that says why not.
@@ -85,7 +85,7 @@ func (x *stateReader) drop(id uint64) {
 	x.lack = slices.DeleteFunc(x.lack, func(t *Track) bool { return t.ID == id })
 }
 
-// nextState fills it with what comes next of the state.
+// nextState fills it with the next part of the state.
 func (r *Reader) nextState(it *Item) bool {
 	x := r.state
 	for {
@@ -162,4 +162,19 @@ func (r *Reader) record(it *Item) bool {
 	r.beginWith(t.ID, x.number)
 	*it = Item{Topic: t, Number: x.number, State: reliable.StateEnd}
 	return true
+}
+
+// StateRuns returns a copy of the state runs among runs, those of an EventState.
+func StateRuns(runs []byte) []byte {
+	state := make([]byte, 0, len(runs)) // few others are among them
+	for {
+		run, rest, ok := wire.NextRun(runs)
+		if !ok {
+			return state
+		}
+		if run.Kind == wire.RunState {
+			state = append(state, runs[:len(runs)-len(rest)]...)
+		}
+		runs = rest
+	}
 }

@@ -9,19 +9,19 @@ type Track struct {
 	next   uint64 // number of the next message
 	losses uint64 // of the reader when it had the latest message, or unsure
 	known  bool
-	// nameless is why messages of it passed for want of its name, if none was delivered since.
+	// nameless is why messages of it passed before its name was known, if none was delivered since.
 	nameless events.Cause
-	stated   bool // its state was read, or told to be missing, or it begins without
+	stated   bool // its state was read, or reported as missing, or it begins without
 	begun    bool // foreign is not 0
-	// refused: its publisher may not publish on it; refusalTold: that was told.
-	refused, refusalTold bool
+	// refused: its publisher may not publish on it; refusalSent: that was reported.
+	refused, refusalSent bool
 	Data                 any // the user's own
 	Name                 string
 	ID                   uint64
 
 	foreign  uint64   // 1 + number of the message that had begun when it was wanted; 0: none
 	from     uint64   // 1 + number of the message that it is to begin with; 0: whichever comes first
-	refusals uint64   // how often it was told
+	refusals uint64   // how often it was reported
 	since    uint64   // losses of the reader when it was wanted; unsure: they may be of it
 	_        [32]byte // to a whole number of lines, as it is allocated by itself
 }

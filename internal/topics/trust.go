@@ -8,13 +8,13 @@ import (
 
 // readerTrust is what a Reader delivers of its publisher.
 type readerTrust struct {
-	now       func() reliable.TopicTrust // nil: everybody may everything
+	now       func() reliable.TopicTrust // nil: every publisher may publish on every topic
 	as        reliable.TopicTrust        // what the tracks were judged by
 	publisher uint64
 }
 
 // Trust has the reader deliver nothing of topics on which its publisher may not publish: it is counted
-// and told, and is no gap. now gives what holds at present: it is asked for each packet.
+// and reported, and is no gap. now gives what holds at present: it is called for each packet.
 func (r *Reader) Trust(publisher uint64, now func() reliable.TopicTrust) {
 	r.trust = readerTrust{now: now, as: now(), publisher: publisher}
 }
@@ -44,22 +44,22 @@ func (r *Reader) judge(t *Track) {
 	}
 	if t.refused && !was {
 		r.discard(t.ID)
-		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalTold = false, events.CauseNone, false, 0, 0, false
+		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalSent = false, events.CauseNone, false, 0, 0, false
 	}
 }
 
-// refuse counts a run of a topic that is refused, and tells that there are some.
+// refuse counts a run of a topic that is refused, and reports that there are some.
 func (r *Reader) refuse(t *Track, run *wire.Run) {
 	if r.tally != nil {
 		r.tally.Refused(int(run.Messages()))
 	}
-	if t.refusalTold {
+	if t.refusalSent {
 		return
 	}
-	t.refusalTold = true
+	t.refusalSent = true
 	t.refusals++
 	r.faults.FaultCounts[events.FaultTopic]++
-	if r.faults.tell != nil {
-		r.faults.tell(&events.FaultError{Topic: t.Name, Fault: events.FaultTopic, Count: t.refusals})
+	if r.faults.emit != nil {
+		r.faults.emit(&events.FaultError{Topic: t.Name, Fault: events.FaultTopic, Count: t.refusals})
 	}
 }

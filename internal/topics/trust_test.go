@@ -48,7 +48,7 @@ func TestReaderTrust(t *testing.T) {
 			r := NewReader(0, 1<<20)
 			r.Trust(7, func() reliable.TopicTrust { return trust })
 			r.Count(tally)
-			r.TellFaults(func(err *events.FaultError) {
+			r.OnFault(func(err *events.FaultError) {
 				if err.Fault != events.FaultTopic || err.Topic != "x" {
 					t.Error(err)
 				}

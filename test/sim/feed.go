@@ -72,7 +72,7 @@ func newFeed(sub *subscriber, st *reliable.Stream, t *truth, o Reader, reader in
 		f.r.Trust(st.Publisher, now)
 	}
 	if t != nil { // true publishers keep the rules
-		f.r.TellFaults(func(err *events.FaultError) { f.fail("%v", err) })
+		f.r.OnFault(func(err *events.FaultError) { f.fail("%v", err) })
 	}
 	for i, name := range topicNames[:sub.o.Topics] {
 		f.r.Want(sub.sim.topicIDs[i], name, i)

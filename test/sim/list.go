@@ -84,7 +84,7 @@ func (s *subscriber) checkListed(x *topics.Listed) {
 			named++
 		}
 	})
-	if x.Told() {
+	if x.Complete() {
 		s.sim.report.Listed++
 		if named < len(t.topics) {
 			s.sim.fail("subscriber %d lists %d topics of publisher %#x.%d as all, which has %d", s.number, named, x.Publisher, x.Epoch, len(t.topics))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
+	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -139,7 +140,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.log.End(e.Seq, &note)
 	case reliable.EventState:
 		note := *e
-		note.Packet = reliable.StateRuns(e.Packet)
+		note.Packet = topics.StateRuns(e.Packet)
 		o.log.AppendNote(e.Seq, &note)
 	case reliable.EventGap, reliable.EventTotal, reliable.EventUnnamed, reliable.EventStateEnd:
 		note := *e
