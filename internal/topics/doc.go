@@ -23,6 +23,7 @@
 // ways for handlers and cursors), fragments.go (messages of many packets), numbers.go and guard.go (what numbers and
 // totals show to be lost), start.go (topics that begin with a given number), nameless.go (messages whose topic has no
 // name yet), state.go (the state that a stream begins with), trust.go, faults.go and tally.go (what is not delivered).
+// lister.go stands beside them: a Lister learns which topics are published, without a stream.
 //
 // The package is pure, as reliable is. A Reader belongs to one goroutine: that of the loop for handlers, the user's
 // for Next and Messages.
