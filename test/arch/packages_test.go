@@ -9,7 +9,7 @@ var packages = []struct {
 	imports string
 }{
 	// Leaves, which any package may import.
-	{"pubsub/events", 865, ""},
+	{"pubsub/events", 927, ""},
 	{"internal/crc", 158, ""},
 	{"internal/gid", 41, ""},
 	{"internal/histogram", 197, ""},
@@ -37,10 +37,10 @@ var packages = []struct {
 	{"rdma/roce", 3157, "rdma rdma/internal/rocev2 rdma/internal/soft"},
 
 	// The codec, and what the core is made of.
-	{"internal/wire", 2130, ""},
+	{"internal/wire", 2176, ""},
 	{"internal/compress", 406, "internal/wire"},
 	{"internal/dissect", 784, "internal/wire"},
-	{"internal/pattern", 415, "internal/wire"},
+	{"internal/pattern", 423, "internal/wire"},
 
 	// Transports.
 	{"transport", 627, ""},
@@ -72,8 +72,8 @@ var packages = []struct {
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 13281, "internal/pattern internal/wire transport"},
-	{"internal/topics", 1600, "internal/pattern internal/wire reliable"},
+	{"reliable", 11807, "internal/pattern internal/wire transport"},
+	{"internal/topics", 1546, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 769, "internal/wire reliable"},
 
 	// The engine.
@@ -81,7 +81,7 @@ var packages = []struct {
 	{"internal/engine", 12475, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire"},
-	{"test/sim", 6642, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
+	{"test/sim", 6649, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
 	{"pubsub", 4732, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/topics internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
@@ -92,7 +92,7 @@ var packages = []struct {
 	// The bench.
 	{"bench/worker", 1735, ""},
 	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
-	{"bench/contenders", 1635, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench/contenders", 1642, "bench/worker pubsub pubsub/events pubsub/metrics"},
 	{"bench", 2734, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 300, "bench"},
 
@@ -105,7 +105,7 @@ var packages = []struct {
 	{"cmd/fanfare/internal/losses", 1564, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2128, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 980, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 10537, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/cli", 10179, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.
