@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/fanfaremq/fanfare/bench/contenders"
-	"github.com/fanfaremq/fanfare/bench/worker"
+	"strings"
 )
 
 // Aim is a figure that Fanfare is to reach.
@@ -22,314 +20,245 @@ type Aim struct {
 	Beside string `json:"beside,omitempty"`
 }
 
-// aimsStep is a scenario and what it is judged by. Those before it are known.
-type aimsStep struct {
-	scenario string
-	settings func(*Settings)
-	judge    func(j *judge, p *Point)
+// step is a command of fanfare bench and what its result is judged by.
+type step struct {
+	command string // -runs are at most those of aims, and -seconds at least
+	aims    []aimed
 }
 
-// judge collects aims, and what later steps compare with.
-type judge struct {
-	aims    []Aim
-	command string  // of the step
-	ours    float64 // messages a second
-	ownCode float64 // of the publisher, s for a million messages
-	rawCode float64
-	full    float64 // payload of messages that just fit a packet, bytes a second
-	shared  float64 // messages a second to one handler over shared memory
+// aimed is an aim before it is measured. A figure is CONTESTANT.METRIC, or of ratios METRIC alone, and one of an
+// earlier step has that step's number before it, and a colon.
+type aimed struct {
+	name string
+	seen string // a figure, or two with / or - between them
+	bound
+	beside string // figures
 }
 
-func (j *judge) least(name string, seen, want float64, unit, beside string) {
-	j.aims = append(j.aims, Aim{Name: name, Command: j.command, Seen: seen, Want: want, Unit: unit, Met: seen >= want, Beside: beside})
+// bound is the least or the most that a figure may be.
+type bound struct {
+	want float64
+	most bool
 }
 
-func (j *judge) most(name string, seen, want float64, unit, beside string) {
-	j.aims = append(j.aims, Aim{Name: name, Command: j.command, Seen: seen, Want: want, Most: true, Unit: unit, Met: seen <= want, Beside: beside})
-}
+func least(want float64) bound { return bound{want, false} }
+func most(want float64) bound  { return bound{want, true} }
 
 const (
 	mebibyte = 1 << 20
-	percent  = "% of a core"
 	// ofRaw is 80 M messages/s where the raw loop over UDP moves 92 M.
 	ofRaw = 80.0 / 92
-	perS  = "/s"
-	// aimedBatch is how many messages a call a publisher in batches has: as many as a packet of 1472 bytes holds, or a few less.
-	aimedBatch = 16
-	// manyRuns are those of steps with many topics, publishers or subscriptions: there are many.
-	manyRuns = 3
 )
 
-// aims measures all that Fanfare aims at (docs/performance.md), over UDP, shared memory and in
-// process, and judges it.
+// steps are all that Fanfare aims at (docs/performance.md), over UDP, shared memory and in process. The steps that are
+// compared with later are the first four.
+var steps = []step{
+	{"throughput -batch 16 -baseline raw,naive", []aimed{
+		{"64 bytes, of raw", "ratio_raw", least(0.7), "raw.msgs_per_s"},
+		{"64 bytes in batches, of raw", "ratio_batches_raw", least(0.7), "batches.msgs_per_s"},
+		{"64 bytes", "ours.msgs_per_s", least(55e6), "raw.msgs_per_s"},
+		{"64 bytes, of naive", "ratio_naive", least(200), "naive.msgs_per_s raw.msgs_per_s"},
+		{"allocations a message", "ours.allocs_per_msg", most(0), ""},
+		{"publisher's memory", "ours.publisher_rss_bytes", most(64), ""},
+		{"subscriber's memory", "ours.subscriber_rss_bytes", most(64), ""},
+	}},
+	{"throughput -size 1400", nil},
+	{"throughput -transport shm -batch 16 -baseline ring,udp,raw", []aimed{
+		{"shared memory, of a ring", "ratio_ring", least(0.6), "ours.msgs_per_s ring.msgs_per_s"},
+		{"shared memory in batches, of a ring", "ratio_batches_ring", least(0.6), "batches.msgs_per_s"},
+		{"shared memory, of UDP", "ratio_udp-frames", least(2), "udp-frames.msgs_per_s"},
+		{"shared memory, of UDP in packets as large", "ratio_udp", least(2), "udp.msgs_per_s"},
+		{"shared memory, of raw over UDP", "ratio_raw", least(ofRaw), "raw.msgs_per_s"},
+		{"shared memory, sleeps of all threads a message", "ours.sleeps_per_msg", most(0.01), ""},
+	}},
+	{"throughput -size 1024 -baseline raw", []aimed{
+		{"1 KiB, payload, of raw", "ratio_raw", least(0.95), "ours.bytes_per_s raw.bytes_per_s"}}},
+	{"throughput -mtu 65507 -baseline raw", []aimed{
+		{"64 KiB datagrams, of the figure at 1472", "ours.msgs_per_s / 1:ours.msgs_per_s", least(0.9), ""}}},
+	{"throughput -receive messages", []aimed{
+		{"64 bytes ranged over (Messages), of a handler", "ours.msgs_per_s / 1:ours.msgs_per_s", least(0.5), "ours.msgs_per_s"}}},
+	{"throughput -subs 4 -baseline raw", []aimed{
+		{"four subscribers, each, of raw", "ratio_raw", least(0.65), "ours.msgs_per_s raw.msgs_per_s"}}},
+	{"throughput -subs 16 -baseline raw", []aimed{
+		{"the publisher's own code, 16 subscribers for one", "ours.publisher_user_s_per_mmsg / 1:ours.publisher_user_s_per_mmsg", most(1.1),
+			"raw.publisher_user_s_per_mmsg 1:raw.publisher_user_s_per_mmsg"}}},
+	{"throughput -metrics localhost:0 -top -seconds 1", []aimed{
+		{"with metrics, of without", "ratio_metrics", least(0.98), ""},
+		{"with metrics and top, of without", "ratio_top", least(0.98), ""}}},
+	{"latency -wait park -baseline raw", []aimed{
+		{"parking, p50 by raw", "ratio_p50_raw", most(1.3), "raw.p50_us"},
+		{"parking, p99 by raw", "ratio_p99_raw", most(2), "raw.p99_us"}}},
+	{"latency -wait spin -baseline raw", []aimed{
+		{"spinning, p50 by raw", "ratio_p50_raw", most(1.5), "raw.p50_us"}}},
+	{"latency -loss 0.01 -baseline raw", []aimed{
+		{"latency at 1 % loss, p99", "ours.p99_us", most(300), "lossless.p99_us raw.p99_us"},
+		{"latency at 1 % loss, p99.9 by lossless", "ratio_p999_lossless", most(3), ""}}},
+	{"throughput -loss 0.01", []aimed{{"1 % loss, of lossless", "ratio_lossless", least(0.8), "ours.msgs_per_s"}}},
+	{"throughput -loss 0.1", []aimed{{"10 % loss, of lossless", "ratio_lossless", least(0.4), "ours.msgs_per_s"}}},
+	{"throughput -loss 0.3", []aimed{{"30 % loss, of lossless", "ratio_lossless", least(0.01), "ours.msgs_per_s"}}},
+	{"throughput -transport mem -receive batch -batch 16 -baseline channel,raw", []aimed{
+		{"in process, of raw over UDP", "ratio_raw", least(ofRaw), "ours.msgs_per_s raw.msgs_per_s"},
+		{"in process in batches, of raw over UDP", "ratio_batches_raw", least(ofRaw), "batches.msgs_per_s"},
+		{"in process, of a channel", "ratio_channel", least(3), "channel.msgs_per_s"}}},
+	{"idle", []aimed{
+		{"idle publisher", "publisher_cpu_percent", most(0.5), ""},
+		{"idle subscriber", "subscriber_cpu_percent", most(0.5), ""}}},
+	{"throughput -keys", []aimed{{"64 bytes with keys, of without", "ratio_sealed", least(0.45), "sealed.msgs_per_s"}}},
+	{"throughput -keys -size 1024", []aimed{{"1 KiB with keys, of without", "ratio_sealed", least(0.45), "sealed.bytes_per_s"}}},
+	{"throughput -keys -loss 0.01", []aimed{
+		{"1 % loss with keys: kept, of what is kept without", "ratio_sealed-lossless / ratio_lossless", least(0.95), "ratio_sealed-lossless ratio_lossless"}}},
+	{"latency -keys", []aimed{{"p50 with keys, beyond without", "sealed.p50_us - ours.p50_us", most(3), "sealed.p50_us ours.p50_us"}}},
+	{"throughput -sign", []aimed{{"64 bytes, signed", "signed.msgs_per_s", least(8e6), "ours.msgs_per_s"}}},
+	{"latency -sign", []aimed{{"p50 signed, beyond without", "signed.p50_us - ours.p50_us", most(150), "signed.p50_us ours.p50_us"}}},
+	// Above what one packet holds, by what is moved of messages that just fit one.
+	{"throughput -size 1408", []aimed{{"1408 bytes, payload, of 1400 bytes", "ours.bytes_per_s / 2:ours.bytes_per_s", least(0.6), "ours.bytes_per_s"}}},
+	{"throughput -size 2000", []aimed{{"2000 bytes, payload, of 1400 bytes", "ours.bytes_per_s / 2:ours.bytes_per_s", least(0.6), "ours.bytes_per_s"}}},
+	// Many of anything: a share of what one of each does in the same run, and what raw keeps on as many topics.
+	{"throughput -topics 16 -runs 3 -baseline raw", []aimed{
+		{"16 topics in turn, of one", "ratio_one", least(0.7), "ours.msgs_per_s one.msgs_per_s ratio_raw-one"}}},
+	{"throughput -topics 1000 -runs 3 -baseline raw", []aimed{
+		{"1,000 topics in turn, of one", "ratio_one", least(0.7), "ours.msgs_per_s one.msgs_per_s ratio_raw-one"},
+		{"1,000 topics in turn", "ours.msgs_per_s", least(10e6), "one.msgs_per_s"},
+		{"publisher's memory, many groups", "ours.publisher_rss_bytes", most(64), ""},
+		{"publisher's heap, many groups", "ours.publisher_heap_bytes", most(64), ""}}},
+	{"throughput -topics 10000 -runs 3 -baseline raw", []aimed{
+		{"10,000 topics in turn, of one", "ratio_one", least(0.7), "ours.msgs_per_s one.msgs_per_s ratio_raw-one"}}},
+	{"throughput -topics 1000 -order zipf -runs 3 -baseline raw", []aimed{
+		{"1,000 topics by Zipf's law, of one", "ratio_one", least(0.7), "ours.msgs_per_s one.msgs_per_s ratio_raw-one"}}},
+	{"throughput -topics 1000 -order bursts -runs 3 -baseline raw", []aimed{
+		{"1,000 topics in bursts of 10 to 100, of one", "ratio_one", least(0.7), "ours.msgs_per_s one.msgs_per_s ratio_raw-one"}}},
+	{"throughput -topics 1000 -wildcard -runs 3", []aimed{
+		{"1,000 topics by a pattern, of by name", "ratio_wildcard", least(0.9), "wildcard.msgs_per_s"}}},
+	{"throughput -topics 1000 -goroutines 4 -runs 3", []aimed{
+		{"1,000 topics from four goroutines, of one", "ratio_one", least(0.7), "ours.msgs_per_s one.msgs_per_s"}}},
+	{"throughput -topics 1000 -subs 4 -split -runs 3", []aimed{
+		{"1,000 topics to four subscribers by quarters, of one to four", "ratio_one", least(0.7), "ours.msgs_per_s one.msgs_per_s"}}},
+	{"throughput -pubs 8 -runs 3", []aimed{{"8 publishers, of one", "ratio_one", least(0.6), "ours.msgs_per_s one.msgs_per_s"}}},
+	{"throughput -pubs 32 -runs 3", []aimed{{"32 publishers, of one", "ratio_one", least(0.6), "ours.msgs_per_s one.msgs_per_s"}}},
+	{"throughput -pubs 64 -runs 3", []aimed{{"64 publishers, of one", "ratio_one", least(0.6), "ours.msgs_per_s one.msgs_per_s"}}},
+	{"throughput -extra-subscriptions 10000 -runs 3", []aimed{
+		{"10,000 subscriptions, of ten", "ratio_one", least(0.9), "ours.msgs_per_s one.msgs_per_s"}}},
+	{"latency -topics 1000 -runs 3", []aimed{{"1,000 topics, p50 by one", "ratio_p50_one", most(1.3), "ours.p50_us one.p50_us"}}},
+	{"throughput -transport shm -receive messages", []aimed{
+		{"shared memory, ranged over (Messages), of a handler", "ours.msgs_per_s / 3:ours.msgs_per_s", least(0.5), "ours.msgs_per_s"}}},
+	{"throughput -transport shm -subs 4 -alone -baseline ring", []aimed{
+		{"shared memory, each of four subscribers, of one", "ratio_alone", least(0.6), "alone.msgs_per_s ring.msgs_per_s"}}},
+	{"throughput -transport shm -size 1024 -baseline ring", []aimed{
+		{"shared memory, 1 KiB, payload", "ours.bytes_per_s", least(12e9), "ring.bytes_per_s"}}},
+	{"latency -transport shm -wait spin -baseline ring", []aimed{
+		{"shared memory, spinning, p50", "ours.p50_us", most(0.5), "ring.p50_us"}}},
+	{"latency -transport shm -wait park -baseline ring", []aimed{
+		{"shared memory, parking, p50", "ours.p50_us", most(10), "ring.p50_us"}}},
+	{"throughput -runs 1 -seconds 10", []aimed{
+		{"longest GC pause in 10 s", "ours.gc_pause_max_us", most(1000), "ours.gc_cycles"}}},
+}
+
+// aims measures all that Fanfare aims at, and judges it.
 func (b *Bench) aims(ctx context.Context, r *Result) error {
-	steps := b.aimsSteps()
-	j := judge{aims: []Aim{}}
-	r.Aims = j.aims
+	r.Aims = []Aim{}
 	for i, step := range steps {
 		one := *b
-		one.MTU, one.Size, one.Subs = Defaults("udp").MTU, 64, 1
-		one.Baselines = []string{contenders.Raw}
-		step.settings(&one.Settings)
+		scenario, err := one.command(step.command)
+		if err != nil {
+			return err
+		}
+		one.Runs, one.Seconds = min(one.Runs, b.Runs), max(one.Seconds, b.Seconds)
 		one.Progress = func(what string) { b.say("step %d of %d: %s", i+1, len(steps), what) }
-		part, err := one.Run(ctx, step.scenario)
+		part, err := one.Run(ctx, scenario)
 		if part != nil {
 			r.Parts = append(r.Parts, part)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", step.scenario, err)
+			return fmt.Errorf("%s: %w", scenario, err)
 		}
-		j.command = one.command(step.scenario)
-		step.judge(&j, part.Contest())
-		r.Aims = j.aims
+		for _, a := range step.aims {
+			r.Aims = append(r.Aims, r.judge(a, step.command))
+		}
 	}
 	return nil
 }
 
-// throughputStep and latencyStep are steps beside these baselines.
-func throughputStep(baselines []string, set func(*Settings), judge func(j *judge, p *Point)) aimsStep {
-	return aimsStep{"throughput", func(s *Settings) { s.Baselines = baselines; set(s) }, judge}
-}
-
-func latencyStep(baselines []string, set func(*Settings), judge func(j *judge, p *Point)) aimsStep {
-	return aimsStep{"latency", func(s *Settings) { s.Baselines = baselines; set(s) }, judge}
-}
-
-func (b *Bench) aimsSteps() []aimsStep {
-	raw := []string{contenders.Raw}
-	loss := func(share, want float64) aimsStep {
-		return throughputStep(nil, func(s *Settings) { s.Loss = share }, func(j *judge, p *Point) {
-			j.least(fmt.Sprintf("%g %% loss, of lossless", 100*share), p.Ratio("lossless").Value, want, "", p.rateText(keyOurs))
-		})
+// judge judges the latest step by an aim.
+func (r *Result) judge(a aimed, command string) Aim {
+	seen, op, other := a.seen, "", ""
+	if words := strings.Fields(a.seen); len(words) == 3 {
+		seen, op, other = words[0], words[1], words[2]
 	}
-	steps := []aimsStep{
-		throughputStep([]string{contenders.Raw, contenders.Naive}, func(s *Settings) { s.Batch = aimedBatch }, func(j *judge, p *Point) {
-			j.ours, j.ownCode, j.rawCode = p.Rate(keyOurs), p.Value(keyOurs, "publisher_user_s_per_mmsg"), p.Value("raw", "publisher_user_s_per_mmsg")
-			j.least("64 bytes, of raw", p.Ratio("raw").Value, 0.7, "", p.rawText())
-			j.least("64 bytes in batches, of raw", p.Ratio(keyBatches+"_raw").Value, 0.7, "", p.rateText(keyBatches))
-			j.least("64 bytes", j.ours, 55e6, perS, p.rawText())
-			j.least("64 bytes, of naive", p.Ratio("naive").Value, 200, "", fmt.Sprintf("raw %.0f", ratio(p.Rate("raw"), p.Rate("naive"))))
-			j.most("allocations a message", p.Value(keyOurs, "allocs_per_msg"), 0, "", "")
-			j.most("publisher's memory", p.Value(keyOurs, "publisher_rss_bytes")/mebibyte, 64, "MiB", "")
-			j.most("subscriber's memory", p.Value(keyOurs, "subscriber_rss_bytes")/mebibyte, 64, "MiB", "")
-		}),
-		throughputStep(raw, func(s *Settings) { s.Size = 1024 }, func(j *judge, p *Point) {
-			j.least("1 KiB, payload, of raw", p.Ratio("raw").Value, 0.95, "", p.bytesText(keyOurs)+", raw "+p.bytesText("raw"))
-		}),
-		throughputStep(raw, func(s *Settings) { s.MTU = contenders.MaxDatagram }, func(j *judge, p *Point) {
-			j.least("64 KiB datagrams, of the figure at 1472", ratio(p.Rate(keyOurs), j.ours), 0.9, "", "")
-		}),
-		throughputStep(nil, func(s *Settings) { s.Receive = worker.ReceiveMessages }, func(j *judge, p *Point) {
-			j.least("64 bytes ranged over (Messages), of a handler", ratio(p.Rate(keyOurs), j.ours), 0.5, "", p.rateText(keyOurs))
-		}),
-		throughputStep(raw, func(s *Settings) { s.Subs = 4 }, func(j *judge, p *Point) {
-			j.least("four subscribers, each, of raw", p.Ratio("raw").Value, 0.65, "", p.rateText(keyOurs)+", "+p.rawText())
-		}),
-		throughputStep(raw, func(s *Settings) { s.Subs = 16 }, func(j *judge, p *Point) {
-			j.most("the publisher's own code, 16 subscribers for one", ratio(p.Value(keyOurs, "publisher_user_s_per_mmsg"), j.ownCode), 1.1, "",
-				fmt.Sprintf("raw %.2f", ratio(p.Value("raw", "publisher_user_s_per_mmsg"), j.rawCode)))
-		}),
-		throughputStep(nil, func(s *Settings) { s.Metrics, s.Top, s.Seconds = "localhost:0", true, max(s.Seconds, 1) }, func(j *judge, p *Point) {
-			j.least("with metrics, of without", p.Ratio(keyMetrics).Value, 0.98, "", "")
-			j.least("with metrics and top, of without", p.Ratio(keyTop).Value, 0.98, "", "")
-		}),
-		latencyStep(raw, func(s *Settings) { s.Wait = worker.WaitPark }, func(j *judge, p *Point) {
-			j.most("parking, p50 by raw", p.Ratio("p50_raw").Value, 1.3, "", p.lateText("raw", "p50"))
-			j.most("parking, p99 by raw", p.Ratio("p99_raw").Value, 2, "", p.lateText("raw", "p99"))
-		}),
-		latencyStep(raw, func(s *Settings) { s.Wait = worker.WaitSpin }, func(j *judge, p *Point) {
-			j.most("spinning, p50 by raw", p.Ratio("p50_raw").Value, 1.5, "", p.lateText("raw", "p50"))
-		}),
-		latencyStep(raw, func(s *Settings) { s.Loss = 0.01 }, func(j *judge, p *Point) {
-			j.most("latency at 1 % loss, p99", p.Value(keyOurs, "p99_us"), 300, "µs", p.lateText("lossless", "p99")+", "+p.lateText("raw", "p99"))
-			j.most("latency at 1 % loss, p99.9 by lossless", p.Ratio("p999_lossless").Value, 3, "", "")
-		}),
-		loss(0.01, 0.8), loss(0.1, 0.4), loss(0.3, 0.01),
-		throughputStep([]string{contenders.Channel, contenders.Raw}, func(s *Settings) {
-			s.Transport, s.URL, s.MTU, s.Receive, s.Batch = "mem", "", Defaults("mem").MTU, worker.ReceiveBatch, aimedBatch
-		}, func(j *judge, p *Point) {
-			j.least("in process, of raw over UDP", p.Ratio("raw").Value, ofRaw, "", p.rateText(keyOurs)+", "+p.rawText())
-			j.least("in process in batches, of raw over UDP", p.Ratio(keyBatches+"_raw").Value, ofRaw, "", p.rateText(keyBatches))
-			j.least("in process, of a channel", p.Ratio("channel").Value, 3, "", "channel "+p.rateText("channel"))
-		}),
-		{"idle", func(s *Settings) { s.Baselines = nil }, func(j *judge, p *Point) {
-			j.most("idle publisher", p.Value("", "publisher_cpu_percent"), 0.5, percent, "")
-			j.most("idle subscriber", p.Value("", "subscriber_cpu_percent"), 0.5, percent, "")
-		}},
+	x, unit := r.figure(seen)
+	y, _ := r.figure(other)
+	switch op {
+	case "/":
+		x, unit = x/max(y, 1e-12), ""
+	case "-":
+		x -= y
 	}
-	return append(slices.Concat(steps, protectedSteps(), largeSteps(), manySteps(), sharedSteps()),
-		throughputStep(nil, func(s *Settings) { s.Runs, s.Seconds = 1, 10 }, func(j *judge, p *Point) {
-			j.most("longest GC pause in 10 s", p.Value(keyOurs, "gc_pause_max_us"), 1000, "µs", fmt.Sprintf("%.0f cycles", p.Value(keyOurs, "gc_cycles")))
-		}))
-}
-
-// protectedSteps are the aims for packets that are sealed or signed.
-func protectedSteps() []aimsStep {
-	p50 := func(name, key string, most float64, set func(*Settings)) aimsStep {
-		return latencyStep(nil, set, func(j *judge, p *Point) {
-			with, without := p.Value(key, "p50_us"), p.Value(keyOurs, "p50_us")
-			j.most(name, with-without, most, "µs", fmt.Sprintf("%.3g µs, without %.3g", with, without))
-		})
+	var beside []string
+	for _, name := range strings.Fields(a.beside) {
+		beside = append(beside, r.besideText(name))
 	}
-	return []aimsStep{
-		throughputStep(nil, func(s *Settings) { s.Sealed = true }, func(j *judge, p *Point) {
-			j.least("64 bytes with keys, of without", p.Ratio(keySealed).Value, 0.45, "", p.rateText(keySealed))
-		}),
-		throughputStep(nil, func(s *Settings) { s.Sealed, s.Size = true, 1024 }, func(j *judge, p *Point) {
-			j.least("1 KiB with keys, of without", p.Ratio(keySealed).Value, 0.45, "", p.bytesText(keySealed))
-		}),
-		throughputStep(nil, func(s *Settings) { s.Sealed, s.Loss = true, 0.01 }, func(j *judge, p *Point) {
-			plain, sealed := p.Ratio("lossless").Value, p.Ratio(keySealedLossless).Value
-			j.least("1 % loss with keys: kept, of what is kept without", ratio(sealed, plain), 0.95, "", fmt.Sprintf("kept %.2f, without keys %.2f", sealed, plain))
-		}),
-		p50("p50 with keys, beyond without", keySealed, 3, func(s *Settings) { s.Sealed = true }),
-		throughputStep(nil, func(s *Settings) { s.Signed = true }, func(j *judge, p *Point) {
-			j.least("64 bytes, signed", p.Rate(keySigned), 8e6, perS, "not signed "+p.rateText(keyOurs))
-		}),
-		p50("p50 signed, beyond without", keySigned, 150, func(s *Settings) { s.Signed = true }),
+	return Aim{
+		Name: a.name, Command: "fanfare bench " + command, Seen: x, Want: a.want, Most: a.most, Unit: unit,
+		Met: a.most && x <= a.want || !a.most && x >= a.want, Beside: strings.Join(beside, ", "),
 	}
 }
 
-// largeSteps are the aims for messages above what one packet holds, by what is moved of
-// messages that just fit one.
-func largeSteps() []aimsStep {
-	above := func(n int) aimsStep {
-		return throughputStep(nil, func(s *Settings) { s.Size = n }, func(j *judge, p *Point) {
-			j.least(fmt.Sprintf("%d bytes, payload, of 1400 bytes", n), ratio(p.Value(keyOurs, "bytes_per_s"), j.full), 0.6, "", p.bytesText(keyOurs))
-		})
-	}
-	return []aimsStep{throughputStep(nil, func(s *Settings) { s.Size = 1400 }, func(j *judge, p *Point) { j.full = p.Value(keyOurs, "bytes_per_s") }), above(1408), above(2000)}
+// units are those of metrics, by what their keys end with.
+var units = []struct {
+	suffix, unit string
+	scale        float64
+}{
+	{"bytes_per_s", "B/s", 1}, {"_per_s", "/s", 1}, {"_us", "µs", 1}, {"_bytes", "MiB", 1.0 / mebibyte}, {"_percent", "% of a core", 1},
+	{"_s_per_mmsg", "µs a message", 1}, {"gc_cycles", "cycles", 1},
 }
 
-// manySteps are the aims of a publisher on many topics, and of many publishers and
-// subscriptions: a share of what one of each does in the same run.
-func manySteps() []aimsStep {
-	const shareOfTopics, shareOfPublishers, shareOfSubscriptions = 0.7, 0.6, 0.9
-	fewer := func(set func(*Settings)) func(*Settings) {
-		return func(s *Settings) { s.Runs = min(s.Runs, manyRuns); set(s) }
+// figure is a figure by its name, and its unit.
+func (r *Result) figure(name string) (x float64, unit string) {
+	part := r.Parts[len(r.Parts)-1]
+	if number, rest, earlier := strings.Cut(name, ":"); earlier {
+		part, name = r.Parts[number[0]-'1'], rest
 	}
-	step := func(name string, want float64, set func(*Settings)) aimsStep {
-		return throughputStep(nil, fewer(set), func(j *judge, p *Point) { j.least(name, p.Ratio(keyOne).Value, want, "", p.besideOne()) })
+	who, metric, found := strings.Cut(name, ".")
+	if !found {
+		who, metric = "", name
 	}
-	// Beside raw on as many topics, and on one: what of its rate the machine keeps without any protocol.
-	topics := func(name string, n int, order worker.Order, more func(j *judge, p *Point)) aimsStep {
-		return throughputStep([]string{contenders.Raw}, fewer(func(s *Settings) { s.Topics, s.Order = n, order }), func(j *judge, p *Point) {
-			j.least(name, p.Ratio(keyOne).Value, shareOfTopics, "", p.besideOne()+p.rawKeeps())
-			if more != nil {
-				more(j, p)
-			}
-		})
+	x = part.Contest().Value(who, metric)
+	for _, u := range units {
+		if strings.HasSuffix(metric, u.suffix) {
+			return x * u.scale, u.unit
+		}
 	}
-	return []aimsStep{
-		topics("16 topics in turn, of one", 16, worker.OrderRound, nil),
-		topics("1,000 topics in turn, of one", 1000, worker.OrderRound, func(j *judge, p *Point) {
-			own := p.Details[keyOurs].Publisher
-			groups := fmt.Sprintf("%.0f groups, %.3g MiB of packet memory", own["groups"], own["memory_bytes"]/mebibyte)
-			j.least("1,000 topics in turn", p.Rate(keyOurs), 10e6, perS, "one "+p.rateText(keyOne))
-			j.most("publisher's memory, many groups", p.Value(keyOurs, "publisher_rss_bytes")/mebibyte, 64, "MiB", groups)
-			j.most("publisher's heap, many groups", p.Value(keyOurs, "publisher_heap_bytes")/mebibyte, 64, "MiB", groups)
-		}),
-		topics("10,000 topics in turn, of one", 10_000, worker.OrderRound, nil),
-		topics("1,000 topics by Zipf's law, of one", 1000, worker.OrderZipf, nil),
-		topics("1,000 topics in bursts of 10 to 100, of one", 1000, worker.OrderBursts, nil),
-		throughputStep(nil, fewer(func(s *Settings) { s.Topics, s.Wildcard = 1000, true }), func(j *judge, p *Point) {
-			j.least("1,000 topics by a pattern, of by name", p.Ratio(keyWildcard).Value, 0.9, "", p.rateText(keyWildcard))
-		}),
-		step("1,000 topics from four goroutines, of one", shareOfTopics, func(s *Settings) { s.Topics, s.Goroutines = 1000, 4 }),
-		step("1,000 topics to four subscribers by quarters, of one to four", shareOfTopics, func(s *Settings) { s.Topics, s.Subs, s.Split = 1000, 4, true }),
-		step("8 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 8 }),
-		step("32 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 32 }),
-		step("64 publishers, of one", shareOfPublishers, func(s *Settings) { s.Buses = 64 }),
-		step("10,000 subscriptions, of ten", shareOfSubscriptions, func(s *Settings) { s.Extra = 10_000 }),
-		latencyStep(nil, fewer(func(s *Settings) { s.Topics = 1000 }), func(j *judge, p *Point) {
-			j.most("1,000 topics, p50 by one", p.Ratio("p50_"+keyOne).Value, 1.3, "", fmt.Sprintf("%.3g µs, one %.3g", p.Value(keyOurs, "p50_us"), p.Value(keyOne, "p50_us")))
-		}),
-	}
+	return x, ""
 }
 
-// sharedSteps are the aims over shared memory.
-func sharedSteps() []aimsStep {
-	ring := []string{contenders.Ring}
-	shared := func(set func(*Settings)) func(*Settings) {
-		return func(s *Settings) { s.Transport, s.URL, s.MTU = "shm", "", Defaults("shm").MTU; set(s) }
+// besideText is a figure for people, with the contestant.
+func (r *Result) besideText(name string) string {
+	x, unit := r.figure(name)
+	if key, is := strings.CutPrefix(name, "ratio_"); is {
+		c := ratioOf(key)
+		return fmt.Sprintf("%s %.2f of %s", c.of, x, c.by)
 	}
-	late := func(wait worker.Wait, name string, most float64) aimsStep {
-		return latencyStep(ring, shared(func(s *Settings) { s.Wait = wait }), func(j *judge, p *Point) {
-			j.most(name, p.Value(keyOurs, "p50_us"), most, "µs", p.lateText(contenders.Ring, "p50"))
-		})
-	}
-	return []aimsStep{
-		throughputStep([]string{contenders.Ring, contenders.UDP, contenders.Raw}, shared(func(s *Settings) { s.Batch = aimedBatch }), func(j *judge, p *Point) {
-			j.shared = p.Rate(keyOurs)
-			j.least("shared memory, of a ring", p.Ratio(contenders.Ring).Value, 0.6, "", p.rateText(keyOurs)+", ring "+p.rateText(contenders.Ring))
-			j.least("shared memory in batches, of a ring", p.Ratio(keyBatches+"_"+contenders.Ring).Value, 0.6, "", p.rateText(keyBatches))
-			j.least("shared memory, of UDP", p.Ratio(keyUDPFrames).Value, 2, "", p.rateText(keyUDPFrames))
-			j.least("shared memory, of UDP in packets as large", p.Ratio(contenders.UDP).Value, 2, "", p.rateText(contenders.UDP))
-			j.least("shared memory, of raw over UDP", p.Ratio(contenders.Raw).Value, ofRaw, "", p.rawText())
-			j.most("shared memory, sleeps a message", p.Value(keyOurs, "sleeps_per_msg"), 0.01, "", "of all threads; TestSystemCalls counts all system calls")
-		}),
-		throughputStep(nil, shared(func(s *Settings) { s.Receive = worker.ReceiveMessages }), func(j *judge, p *Point) {
-			j.least("shared memory, ranged over (Messages), of a handler", ratio(p.Rate(keyOurs), j.shared), 0.5, "", p.rateText(keyOurs))
-		}),
-		throughputStep(ring, shared(func(s *Settings) { s.Subs, s.Alone = 4, true }), func(j *judge, p *Point) {
-			j.least("shared memory, each of four subscribers, of one", p.Ratio(keyAlone).Value, 0.6, "", "one "+p.rateText(keyAlone)+", ring "+p.rateText(contenders.Ring))
-		}),
-		throughputStep(ring, shared(func(s *Settings) { s.Size = 1024 }), func(j *judge, p *Point) {
-			j.least("shared memory, 1 KiB, payload", p.Value(keyOurs, "bytes_per_s"), 12e9, "B/s", "ring "+p.bytesText(contenders.Ring))
-		}),
-		late(worker.WaitSpin, "shared memory, spinning, p50", 0.5),
-		late(worker.WaitPark, "shared memory, parking, p50", 10),
-	}
+	who, _, _ := strings.Cut(name, ".")
+	return strings.Replace(who, ":", ": ", 1) + " " + withUnit(x, unit)
 }
 
-func ratio(a, b float64) float64 { return a / max(b, 1e-12) }
-
-func (p *Point) rateText(key string) string  { return Short(p.Rate(key)) + perS }
-func (p *Point) bytesText(key string) string { return Short(p.Value(key, "bytes_per_s")) + "B/s" }
-func (p *Point) lateText(key, q string) string {
-	return fmt.Sprintf("%s %.3g µs", key, p.Value(key, q+"_us"))
-}
-
-// rawText is raw's rate, and what it lost.
-func (p *Point) rawText() string {
-	text := "raw " + p.rateText("raw")
-	if lost := p.Value("raw", "lost_share"); lost >= 0.005 {
-		text += fmt.Sprintf(", %.0f %% lost", 100*lost)
+// withUnit writes a figure with its unit.
+func withUnit(x float64, unit string) string {
+	if unit != "" && unit != "/s" && unit != "B/s" {
+		unit = " " + unit
 	}
-	return text
-}
-
-// rawKeeps says what raw keeps on many topics of what it moves on one.
-func (p *Point) rawKeeps() string {
-	return fmt.Sprintf("; raw keeps %.2f of its own", p.Ratio(keyRawOne).Value)
-}
-
-// besideOne is the rates behind the ratio to one topic and publisher.
-func (p *Point) besideOne() string {
-	return fmt.Sprintf("%s, one %s; %s messages a packet, %s a train", p.rateText(keyOurs), p.rateText(keyOne),
-		mean(p.Row(keyOurs, "msgs_per_packet")), mean(p.Row(keyOurs, "msgs_per_train")))
+	return Short(x) + unit
 }
 
 // Wanted is the figure that is aimed at.
 func (a *Aim) Wanted() string {
 	if a.Most {
-		return "at most " + a.figure(a.Want)
+		return "at most " + withUnit(a.Want, a.Unit)
 	}
-	return "at least " + a.figure(a.Want)
+	return "at least " + withUnit(a.Want, a.Unit)
 }
 
 // Figure is the figure that was seen.
-func (a *Aim) Figure() string { return a.figure(a.Seen) }
-
-func (a *Aim) figure(x float64) string {
-	switch a.Unit {
-	case "":
-		return Short(x)
-	case perS, "B/s":
-		return Short(x) + a.Unit
-	}
-	return Short(x) + " " + a.Unit
-}
+func (a *Aim) Figure() string { return withUnit(a.Seen, a.Unit) }
 
 // Verdict is PASS or MISSED.
 func (a *Aim) Verdict() string {

@@ -5,33 +5,38 @@ import (
 	"errors"
 	"flag"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
+	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// Each step of aims can be run, and has the command that runs it alone.
+// Each step of aims has a command that can be run.
 func TestAimsCommands(t *testing.T) {
 	onLinux(t)
-	b := newBench(t, "udp")
-	for _, step := range b.aimsSteps() {
-		s := b.Settings
-		step.settings(&s)
-		if err := s.Check(step.scenario, contenders.All()); err != nil {
-			t.Errorf("%s: %v", s.command(step.scenario), err)
+	for _, step := range steps {
+		s := Defaults("udp")
+		scenario, err := s.command(step.command)
+		if err != nil {
+			t.Errorf("%s: %v", step.command, err)
+		}
+		if err := s.Check(scenario, contenders.All()); err != nil {
+			t.Errorf("%s: %v", step.command, err)
 		}
 	}
-	s := Defaults("mem")
-	s.Loss, s.Metrics, s.Size, s.Subs, s.Receive, s.Wait, s.Seconds = 0.1, "localhost:0", 1024, 4, "batch", "spin", 10
-	if got := s.command("throughput"); got != "fanfare bench throughput -transport mem -size 1024 -subs 4 -loss 0.1 -receive batch -wait spin -metrics localhost:0 -seconds 10" {
-		t.Error(got)
+	s := Defaults("udp")
+	scenario, err := s.command("latency -transport shm -subs 4 -topics 8 -order zipf -loss 0.1 -seconds 10 -alone -wait spin -baseline raw,ring")
+	want := Defaults("shm")
+	want.Subs, want.Topics, want.Order, want.Loss, want.Seconds, want.Alone, want.Wait = 4, 8, worker.OrderZipf, 0.1, 10, true, worker.WaitSpin
+	want.Baselines = []string{contenders.Raw, contenders.Ring}
+	if err != nil || scenario != "latency" || !reflect.DeepEqual(s, want) {
+		t.Errorf("%s, %v: %+v", scenario, err, s)
 	}
-	s = Defaults("udp")
-	s.Subs, s.Alone, s.Rate = 4, true, 5000
-	if got := s.command("latency"); got != "fanfare bench latency -subs 4 -alone -rate 5000" {
-		t.Error(got)
+	if _, err := s.command("latency -loss much"); err == nil {
+		t.Error("a flag without its value is taken")
 	}
 }
 

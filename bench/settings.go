@@ -280,42 +280,23 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 	return nil
 }
 
-// unsupported is the first flag of these settings' shape that a baseline cannot follow; empty if
-// there is none.
+// unsupported is a flag of these settings' shape that a baseline cannot follow; empty if there is none.
 func (s *Settings) unsupported(name string, baseline worker.Contender) string {
 	_, topical := baseline.(worker.Topical)
-	for _, f := range s.shapeFlags() {
-		if f.name != "-order" && (f.name != "-topics" || !topical) && name != contenders.UDP { // which is Fanfare
-			return f.name
-		}
+	switch {
+	case name == contenders.UDP: // which is Fanfare
+	case s.Topics > 1 && !topical:
+		return "-topics"
+	case s.Goroutines > 1:
+		return "-goroutines"
+	case s.Buses > 1:
+		return "-pubs"
+	case s.Extra > 0:
+		return "-extra-subscriptions"
+	case s.Split:
+		return "-split"
 	}
 	return ""
-}
-
-// setFlag is a flag that is set, and its value; true: it has none.
-type setFlag struct {
-	name string
-	val  any
-}
-
-// differing are the flags among list, with name, value and default, whose value is another than their default.
-func differing(list ...[3]any) (set []setFlag) {
-	for _, f := range list {
-		if f[1] != f[2] {
-			set = append(set, setFlag{f[0].(string), f[1]})
-		}
-	}
-	return set
-}
-
-// shapeFlags are those that ask for this shape.
-func (s *Settings) shapeFlags() []setFlag {
-	order := worker.OrderRound
-	if s.Topics > 1 {
-		order = s.Order
-	}
-	return differing([3]any{"-topics", max(s.Topics, 1), 1}, [3]any{"-order", order, worker.OrderRound}, [3]any{"-goroutines", max(s.Goroutines, 1), 1},
-		[3]any{"-pubs", max(s.Buses, 1), 1}, [3]any{"-extra-subscriptions", s.Extra, 0}, [3]any{"-split", s.Split, false})
 }
 
 // shapeText describes the shape, where it is not the simplest one.
@@ -335,19 +316,29 @@ func (s *Settings) shapeText() string {
 	return strings.Join(parts, ", ")
 }
 
-// command is what measures this alone.
-func (s *Settings) command(scenario string) string {
-	d := Defaults(s.Transport)
-	set := append(differing([3]any{"-transport", s.Transport, "udp"}, [3]any{"-mtu", s.MTU, d.MTU}, [3]any{"-size", s.Size, d.Size},
-		[3]any{"-subs", s.Subs, d.Subs}, [3]any{"-loss", s.Loss, 0.0}, [3]any{"-receive", s.Receive, d.Receive}, [3]any{"-wait", s.Wait, d.Wait},
-		[3]any{"-batch", s.Batch, 0}, [3]any{"-metrics", s.Metrics, ""}, [3]any{"-wildcard", s.Wildcard, false}, [3]any{"-top", s.Top, false},
-		[3]any{"-alone", s.Alone, false}, [3]any{"-rate", s.Rate, d.Rate}, [3]any{"-keys", s.Sealed, false},
-		[3]any{"-sign", s.Signed, false}, [3]any{"-seconds", s.Seconds, d.Seconds}), s.shapeFlags()...)
-	text := "fanfare bench " + scenario
-	for _, f := range set {
-		if text += " " + f.name; f.val != true {
-			text += fmt.Sprint(" ", f.val)
+// command takes over what a command line says, without "fanfare bench", and returns its scenario. It knows the flags
+// that aims need.
+func (s *Settings) command(line string) (scenario string, err error) {
+	baselines := ""
+	flags := map[string]any{
+		"-transport": &s.Transport, "-mtu": &s.MTU, "-size": &s.Size, "-subs": &s.Subs, "-loss": &s.Loss, "-receive": &s.Receive,
+		"-wait": &s.Wait, "-batch": &s.Batch, "-metrics": &s.Metrics, "-runs": &s.Runs, "-seconds": &s.Seconds, "-topics": &s.Topics,
+		"-order": &s.Order, "-goroutines": &s.Goroutines, "-pubs": &s.Buses, "-extra-subscriptions": &s.Extra, "-baseline": &baselines,
+	}
+	switches := map[string]*bool{
+		"-wildcard": &s.Wildcard, "-top": &s.Top, "-alone": &s.Alone, "-keys": &s.Sealed, "-sign": &s.Signed, "-split": &s.Split,
+	}
+	words := strings.Fields(line)
+	for i := 1; i < len(words) && err == nil; i++ {
+		if on := switches[words[i]]; on != nil {
+			*on = true
+			continue
+		}
+		i++
+		if _, err = fmt.Sscan(words[i], flags[words[i-1]]); words[i-1] == "-transport" {
+			s.MTU = Defaults(s.Transport).MTU
 		}
 	}
-	return text
+	s.Baselines = strings.FieldsFunc(baselines, func(r rune) bool { return r == ',' })
+	return words[0], err
 }

@@ -140,13 +140,8 @@ func TestTopicsAreCounted(t *testing.T) {
 	}
 }
 
-func TestShapeFlags(t *testing.T) {
+func TestShapeText(t *testing.T) {
 	s := Defaults("udp")
-	s.Shape = worker.Shape{Topics: 16, Order: worker.OrderZipf, Goroutines: 4, Buses: 32, Split: true, Extra: 10}
-	if got := s.command("throughput"); got != "fanfare bench throughput -topics 16 -order zipf -goroutines 4 -pubs 32 -extra-subscriptions 10 -split" {
-		t.Error(got)
-	}
-	s.Shape = Defaults("udp").Shape
 	if got := s.shapeText(); got != "" || s.Many() {
 		t.Errorf("one of each is %q", got)
 	}
@@ -171,7 +166,8 @@ func TestRawOne(t *testing.T) {
 	if IsOurs(keyRawOne) || isFanfare(keyRawOne) {
 		t.Error("raw on one topic counts as Fanfare")
 	}
-	if p.rawKeeps() != fmt.Sprintf("; raw keeps %.2f of its own", p.Ratio(keyRawOne).Value) {
-		t.Error(p.rawKeeps())
+	all := Result{Parts: []*Result{result}}
+	if got := all.besideText("ratio_raw-one"); got != fmt.Sprintf("raw %.2f of raw-one", p.Ratio(keyRawOne).Value) {
+		t.Error(got)
 	}
 }
