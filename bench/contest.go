@@ -143,37 +143,34 @@ func (b *Bench) contestants() (all []contestant) {
 }
 
 // contest lets all contestants take turns, and adds what there is of it to r.
-func (b *Bench) contest(ctx context.Context, r *Result, what string, load worker.Load) error {
-	all := b.contestants()
-	switch load {
-	case worker.LoadFull:
-	case worker.LoadIdle:
-		all = all[:1]
-	case worker.LoadRequest:
-		all = slices.DeleteFunc(all, func(c contestant) bool { return IsOurs(c.key) && c.key != keyOurs && c.key != keyLossless })
-	default: // a message a packet, whatever its size
-		all = slices.DeleteFunc(all, func(c contestant) bool { return c.key == keyUDPFrames })
-	}
-	runs, err := b.rounds(ctx, what, load, all)
+func (b *Bench) contest(ctx context.Context, r *Result, what string, k kind) error {
+	all := slices.DeleteFunc(b.contestants(), func(c contestant) bool {
+		switch k.load {
+		case worker.LoadIdle:
+			return c.key != keyOurs
+		case worker.LoadRequest:
+			return IsOurs(c.key) && c.key != keyOurs && c.key != keyLossless
+		case worker.LoadPaced: // a message a packet, whatever its size
+			return c.key == keyUDPFrames
+		}
+		return false
+	})
+	runs, err := b.rounds(ctx, what, k.load, all)
 	if len(runs) == 0 {
 		return err
 	}
-	switch load {
-	case worker.LoadFull:
-		p := b.point(fullMetrics, runs)
-		p.rateRatios(b.Baselines)
-		r.Points = append(r.Points, p)
+	p := Point{Settings: b.Settings}
+	switch k.load {
 	case worker.LoadIdle:
-		r.Points = append(r.Points, Point{Settings: b.Settings, Rows: rows("", idleMetrics, runs[keyOurs])})
+		p.Rows = rows("", k.metrics, runs[keyOurs])
+	case worker.LoadFull:
+		p = b.point(k.metrics, runs)
+		p.rateRatios(b.Baselines)
 	default:
-		of := lateMetrics
-		if load == worker.LoadRequest {
-			of = requestMetrics
-		}
-		p := b.point(of, runs)
+		p = b.point(k.metrics, runs)
 		p.lateRatios()
-		r.Points = append(r.Points, p)
 	}
+	r.Points = append(r.Points, p)
 	return err
 }
 

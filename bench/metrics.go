@@ -3,27 +3,41 @@ package bench
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// metric is a figure that every run of a contestant has.
+// metric is a figure that every run of a contestant has, and a column of tables.
 type metric struct {
 	key  string // Row.Metric
 	form form
-	of   func(o *outcome) float64 // NaN: this run does not tell
+	of   func(o *outcome) float64 // NaN: this run does not tell; nil: there is a column alone
+	column
 }
+
+// column is how tables have a metric.
+type column struct {
+	head   string // empty: they do not have it
+	format string // of the value times scale; empty: Short; or leastAndMost
+	scale  float64
+	page   bool // there is room for it in a page only
+}
+
+const leastAndMost = "min – max"
+
+const microsecond = 1e3 // seconds a million messages are microseconds each: in nanoseconds
 
 // What is measured of each run, by scenario.
 var (
-	runsMetric = metric{"runs", asSum, func(*outcome) float64 { return 1 }}
-	// lossMetrics are of all scenarios with traffic.
+	runsMetric = metric{key: "runs", form: asSum, of: func(*outcome) float64 { return 1 }}
+	// lossMetrics are of all scenarios with traffic. What is lost is that of all subscribers.
 	lossMetrics = []metric{
-		{"lost", asSum, (*outcome).lost}, // of all subscribers
-		{"lost_share", asMean, func(o *outcome) float64 { return o.lost() / max(o.allDue(), 1) }},
-		{"gaps", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Gaps) })},
+		{"lost", asSum, (*outcome).lost, whole("lost")},
+		{"lost_share", asMean, func(o *outcome) float64 { return o.lost() / max(o.allDue(), 1) }, column{}},
+		{"gaps", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Gaps) }), column{}},
 	}
 
 	// fullMetrics are of full load.
@@ -32,74 +46,98 @@ var (
 		// The rate of the slowest subscriber, from the publisher's first call to the last
 		// message, and its payload; the publisher's own rate, which is more where messages
 		// are lost.
-		{"msgs_per_s", asSpread, (*outcome).msgsPerS},
-		{"bytes_per_s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) }},
-		{"published_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }},
-		// CPU time of all processes, in seconds for a million messages delivered to each
-		// subscriber.
-		{"cpu_s_per_mmsg", asSpread, func(o *outcome) float64 { return (o.pubCPU() + o.subCPU()) / max(o.delivered(), 1) * 1e6 }},
-		// The same of single sides, for a million messages published. Subscribers are all
-		// together. Where all sides are one process it is the publisher's.
-		{"publisher_user_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.User) }},
-		{"publisher_system_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.System) }},
-		{"subscriber_user_s_per_mmsg", asSpread, func(o *outcome) float64 {
-			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.User })(o))
-		}},
-		{"subscriber_system_s_per_mmsg", asSpread, func(o *outcome) float64 {
-			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.System })(o))
-		}},
+		{"msgs_per_s", asSpread, (*outcome).msgsPerS, column{head: "msgs/s"}},
+		{key: "msgs_per_s", column: column{head: leastAndMost, format: leastAndMost}},
+		{"bytes_per_s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) },
+			column{head: "MB/s", format: "%.0f", scale: 1e-6}},
+		{"published_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }, column{}},
 		// On average in a packet, and in what one system call sends: only of contestants
 		// that count them.
-		{"msgs_per_packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) }},
-		{"msgs_per_train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) }},
+		{"msgs_per_packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) },
+			column{head: "msgs/packet", format: "%.1f", scale: 1}},
+		{"msgs_per_train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) },
+			column{head: "msgs/train", format: "%.1f", scale: 1}},
+		// CPU time of all processes, in seconds for a million messages delivered to each
+		// subscriber.
+		{"cpu_s_per_mmsg", asSpread, func(o *outcome) float64 { return (o.pubCPU() + o.subCPU()) / max(o.delivered(), 1) * 1e6 },
+			column{head: "CPU s/M", format: "%.3g", scale: 1}},
+		// The same of single sides, for a million messages published. Subscribers are all
+		// together. Where all sides are one process it is the publisher's.
+		{"publisher_user_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.User) },
+			column{head: "publisher ns/msg: own code", format: "%.1f", scale: microsecond, page: true}},
+		{"publisher_system_s_per_mmsg", asSpread, func(o *outcome) float64 { return o.perMmsg(o.pub.Usage.System) },
+			column{head: "kernel", format: "%.1f", scale: microsecond, page: true}},
+		{"subscriber_user_s_per_mmsg", asSpread, func(o *outcome) float64 {
+			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.User })(o))
+		}, column{head: "subscribers ns/msg: own code", format: "%.1f", scale: microsecond, page: true}},
+		{"subscriber_system_s_per_mmsg", asSpread, func(o *outcome) float64 {
+			return o.perMmsg(ofSubs(func(s *worker.Report) float64 { return s.Usage.System })(o))
+		}, column{head: "kernel", format: "%.1f", scale: microsecond, page: true}},
 		// Of all processes, to three decimals.
-		{"allocs_per_msg", asMost, (*outcome).allocsPerMsg},
+		{"allocs_per_msg", asMost, (*outcome).allocsPerMsg, column{head: "allocs/msg", format: "%.3g", scale: 1}},
 		// How often one of all threads went to sleep.
 		{"sleeps_per_msg", asSpread, func(o *outcome) float64 {
 			return ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.Sleeps) })(o) / max(float64(o.pub.Messages), 1)
-		}},
-		{"gc_cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) })},
-		{"gc_pause_max_us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 })},
+		}, column{}},
+		{"gc_cycles", asSum, ofAll(add, func(r *worker.Report) float64 { return float64(r.Usage.GCCycles) }), column{}},
+		{"gc_pause_max_us", asMost, ofAll(math.Max, func(r *worker.Report) float64 { return r.Usage.GCPauseMax * 1e6 }),
+			column{head: "longest GC pause, µs", format: "%.0f", scale: 1, page: true}},
 		// Resident memory at its peak, of the largest subscriber, and what Go's heap held at
-		// the end.
-		{"publisher_rss_bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
-		{"publisher_heap_bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.Heap) }},
-		{"subscriber_rss_bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
+		// the end. Sides that share their process do not know theirs.
+		{"publisher_rss_bytes", asMost, func(o *outcome) float64 { return known(o.pub.Usage.PeakRSS) }, mebibytes("publisher, MiB")},
+		{"publisher_heap_bytes", asMost, func(o *outcome) float64 { return known(o.pub.Usage.Heap) }, mebibytes("of it Go's heap")},
+		{"subscriber_rss_bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return known(r.Usage.PeakRSS) }),
+			mebibytes("subscriber, MiB")},
 	}, lossMetrics...)
 
 	// lateMetrics are of the scenario latency: microseconds from when a message was due to its
 	// delivery.
 	lateMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
-		{"messages", asSum, func(o *outcome) float64 { return float64(o.late.TotalCount()) }}, // measured
-		{"msgs_per_s", asSpread, (*outcome).msgsPerS},
-		cpuMetric,
-	}, lossMetrics)
+		{"messages", asSum, func(o *outcome) float64 { return float64(o.late.TotalCount()) }, column{}}, // measured
+		{"msgs_per_s", asSpread, (*outcome).msgsPerS, column{head: "msgs/s"}},
+	}, lossMetrics, []metric{cpuMetric})
 
 	// requestMetrics are of the scenario request: microseconds from a request to its last reply.
 	requestMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
-		{"requests_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }},
-		{"answered", asSum, func(o *outcome) float64 { return float64(o.pub.Messages) }},
-		{"replies", asSum, func(o *outcome) float64 { return o.pub.Figures["replies"] }},
-		{"executed", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) })}, // by all responders
+		{"requests_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }, whole("requests/s")},
+		{"answered", asSum, func(o *outcome) float64 { return float64(o.pub.Messages) }, whole("answered")},
+		{"replies", asSum, func(o *outcome) float64 { return o.pub.Figures["replies"] }, whole("replies")},
+		{"executed", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) }), whole("executed")}, // by all responders
 		cpuMetric,
 	})
 
 	// cpuMetric is of one core, of all processes together.
-	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }}
+	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }, whole("CPU %")}
 
 	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps
 	// are how often one of a process's threads went to sleep. Subscribers are the mean of
 	// them, and memory that of the largest.
 	idleMetrics = []metric{
 		runsMetric,
-		{"publisher_cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*o.pubCPU(), &o.pub) }},
-		{"subscriber_cpu_percent", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
-		{"publisher_sleeps_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), &o.pub) }},
-		{"subscriber_sleeps_per_s", asSpread, meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
-		{"publisher_rss_bytes", asMost, func(o *outcome) float64 { return float64(o.pub.Usage.RSS) }},
-		{"subscriber_rss_bytes", asMost, fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.RSS) })},
+		{key: "publisher_cpu_percent", of: func(o *outcome) float64 { return perSecond(100*o.pubCPU(), &o.pub) }},
+		{key: "subscriber_cpu_percent", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
+		{key: "publisher_sleeps_per_s", of: func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), &o.pub) }},
+		{key: "subscriber_sleeps_per_s", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
+		{key: "publisher_rss_bytes", form: asMost, of: func(o *outcome) float64 { return float64(o.pub.Usage.RSS) }},
+		{key: "subscriber_rss_bytes", form: asMost, of: fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.RSS) })},
 	}
 )
+
+// whole is a column of whole numbers.
+func whole(head string) column { return column{head: head, format: "%.0f", scale: 1} }
+
+// mebibytes is a column of sizes in a page.
+func mebibytes(head string) column {
+	return column{head: head, format: "%.0f", scale: 1.0 / mebibyte, page: true}
+}
+
+// known is a size, if it is known.
+func known(bytes uint64) float64 {
+	if bytes == 0 {
+		return math.NaN()
+	}
+	return float64(bytes)
+}
 
 // quantiles are those of latency, and their keys.
 var quantiles = []struct {
@@ -109,14 +147,19 @@ var quantiles = []struct {
 
 func timeMetrics() (all []metric) {
 	for _, q := range quantiles {
-		all = append(all, metric{q.key + "_us", asQuantile, func(o *outcome) float64 { return micros(o.late.ValueAtQuantile(q.at)) }})
+		all = append(all, metric{q.key + "_us", asQuantile, func(o *outcome) float64 { return micros(o.late.ValueAtQuantile(q.at)) },
+			column{head: strings.Replace(q.key, "999", "99.9", 1), format: "%.1f", scale: 1}})
 	}
-	return append(all, metric{"max_us", asPeak, func(o *outcome) float64 { return micros(o.late.Max()) }})
+	return append(all, metric{"max_us", asPeak, func(o *outcome) float64 { return micros(o.late.Max()) },
+		column{head: "max", format: "%.1f", scale: 1}})
 }
 
 // rows are a contestant's figures.
 func rows(who string, all []metric, runs []*outcome) (list []Row) {
 	for _, m := range all {
+		if m.of == nil {
+			continue
+		}
 		values := []float64{}
 		for _, o := range runs {
 			if x := m.of(o); !math.IsNaN(x) {

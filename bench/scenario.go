@@ -3,17 +3,12 @@ package bench
 import (
 	"context"
 	"fmt"
-
-	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 // Scenarios are the names of what can be measured.
 func Scenarios() []string {
 	return []string{"throughput", "latency", "loss", "idle", "request", "aims"}
 }
-
-// loads are those of scenarios that are one contest.
-var loads = map[string]worker.Load{"throughput": worker.LoadFull, "latency": worker.LoadPaced, "idle": worker.LoadIdle, "request": worker.LoadRequest}
 
 // Run measures a scenario. When it fails or ctx ends, with its cause as the error, the
 // result is what was measured before, and says that it is incomplete; it is nil if there
@@ -38,12 +33,12 @@ func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 }
 
 func (b *Bench) measure(ctx context.Context, r *Result) error {
-	switch load, ok := loads[r.Scenario]; {
-	case ok:
-		return b.contest(ctx, r, r.Scenario, load)
-	case r.Scenario == "loss":
+	switch k, ok := kinds[r.Scenario]; {
+	case r.isSweep():
 		return b.sweep(ctx, r, losses)
-	case r.Scenario == "aims":
+	case ok:
+		return b.contest(ctx, r, r.Scenario, k)
+	case r.isSuite():
 		return b.aims(ctx, r)
 	}
 	return fmt.Errorf("no scenario is called %q", r.Scenario)
@@ -58,7 +53,7 @@ func (b *Bench) sweep(ctx context.Context, r *Result, losses []float64) error {
 		at := *b
 		at.Loss, at.Baselines = loss, nil
 		at.Progress = func(what string) { b.say("point %d of %d: %s", i+1, len(losses), what) }
-		if err := at.contest(ctx, r, lossName(loss), worker.LoadFull); err != nil {
+		if err := at.contest(ctx, r, lossName(loss), full); err != nil {
 			return err
 		}
 	}

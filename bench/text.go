@@ -39,9 +39,7 @@ func (r *Result) text(w io.Writer) {
 	if r.Incomplete != "" {
 		fmt.Fprintf(w, "incomplete: %s; this was measured before\n", r.Incomplete)
 	}
-	for _, t := range r.Tables(false) {
-		t.text(w, tabwriter.AlignRight)
-	}
+	r.Table(false).text(w, tabwriter.AlignRight)
 	for _, text := range r.Doubts() {
 		fmt.Fprintln(w, text)
 	}

@@ -43,7 +43,7 @@ type section struct {
 	Facts       []fact
 	Bars        []bar
 	Charts      []*chart
-	Tables      []bench.Table
+	Table       bench.Table
 	Open        bool // the tables, at first
 }
 
@@ -85,7 +85,7 @@ var titles = map[string]string{
 }
 
 func sectionOf(r *bench.Result) section {
-	s := section{Title: titles[r.Scenario], Lead: r.Lead(), Doubts: r.Doubts(), Verdicts: r.Verdicts(), Tables: r.Tables(true)}
+	s := section{Title: titles[r.Scenario], Lead: r.Lead(), Doubts: r.Doubts(), Verdicts: r.Verdicts(), Table: r.Table(true)}
 	p := r.Contest()
 	switch r.Scenario {
 	case "throughput":
@@ -115,7 +115,7 @@ func sectionOf(r *bench.Result) section {
 	case "loss":
 		s.Charts = []*chart{lossChart(r)}
 	case "idle":
-		for _, row := range s.Tables[0].Rows {
+		for _, row := range s.Table.Rows {
 			s.Facts = append(s.Facts, fact{row[1] + " %", "of a core: " + row[0]})
 		}
 	}
@@ -158,7 +158,7 @@ func micros(x float64) string {
 func aimsSection(r *bench.Result) section {
 	return section{
 		Title: "Aims", Lead: "What Fanfare is to reach, what it reached, and what the machine can do by a baseline of the same run",
-		Facts:  []fact{{fmt.Sprintf("%d of %d", len(r.Aims)-len(r.Missed()), len(r.Aims)), "reached"}},
-		Tables: []bench.Table{r.AimsTable(true)}, Open: true,
+		Facts: []fact{{fmt.Sprintf("%d of %d", len(r.Aims)-len(r.Missed()), len(r.Aims)), "reached"}},
+		Table: r.AimsTable(true), Open: true,
 	}
 }
