@@ -28,6 +28,9 @@ const MaxDatagram = 65507
 // bytes: not under full load.
 const MaxRawPaced = MaxDatagram - 36
 
+// MaxRing is the largest message of Ring's, in bytes.
+const MaxRing = 64<<10 - 36
+
 // MaxRaw is the largest message of Raw's under full load, in bytes.
 func MaxRaw(mtu int) int { return mtu - 36 }
 

@@ -144,10 +144,8 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 		slot += nseg
 	}
 	err = out.send(w.last(ring[:seg]))
-	r.End(w.sent())
-	if w.topics != nil {
-		r.Published(w.topics.src)
-	}
+	r.End(w.src.Sent())
+	r.Published(w.src)
 	r.Figures(map[string]float64{"packets": float64(w.seq), "send_calls": float64(calls)})
 	if err == nil {
 		err = context.Cause(ctx)
@@ -202,27 +200,17 @@ func (t *rawTrainSender) send(train []byte) error {
 // rawWriter fills datagrams.
 type rawWriter struct {
 	src    *worker.Source
-	topics *rawTopicWriter // in place of src where there are many
+	topics []*rawTopic // where there are many
 	size   int
 	seq    uint64
 }
 
 func newRawWriter(r *worker.Run) *rawWriter {
-	w := &rawWriter{size: r.Spec.Size}
+	w := &rawWriter{src: r.Source(0), size: r.Spec.Size}
 	if r.Spec.Many() {
-		w.topics = &rawTopicWriter{r.TopicSource(0), rawTopics(r.Spec.TopicNames())}
-	} else {
-		w.src = worker.NewSource(r.Spec.Size)
+		w.topics = rawTopics(r.Spec.TopicNames())
 	}
 	return w
-}
-
-// sent is how many messages were written.
-func (w *rawWriter) sent() uint64 {
-	if w.topics != nil {
-		return w.topics.src.Sent()
-	}
-	return w.src.Sent()
 }
 
 // fields is how many bytes stand before each message.
@@ -238,10 +226,12 @@ func (w *rawWriter) packet(p []byte) {
 	binary.LittleEndian.PutUint64(p, w.seq)
 	w.seq++
 	off := rawHeader
-	if w.topics != nil {
-		off += w.topics.fill(p[rawHeader:], w.size)
-	} else {
+	if w.topics == nil {
 		off += w.src.Fill(p[rawHeader:])
+	}
+	for w.topics != nil && off+rawTopicFields+w.size <= len(p) {
+		topic, msg := w.src.Take()
+		off += w.topics[topic].put(p[off:], msg)
 	}
 	if off+rawLength <= len(p) {
 		binary.LittleEndian.PutUint32(p[off:], 0) // no more
@@ -252,9 +242,10 @@ func (w *rawWriter) packet(p []byte) {
 func (w *rawWriter) last(p []byte) []byte {
 	binary.LittleEndian.PutUint64(p, w.seq)
 	w.seq++
+	topic, msg := w.src.Last()
 	if w.topics != nil {
-		return p[:rawHeader+w.topics.put(p[rawHeader:], w.topics.src.Last)]
+		return p[:rawHeader+w.topics[topic].put(p[rawHeader:], msg)]
 	}
 	binary.LittleEndian.PutUint32(p[rawHeader:], uint32(w.size))
-	return p[:rawHeader+rawLength+copy(p[rawHeader+rawLength:], w.src.Last())]
+	return p[:rawHeader+rawLength+copy(p[rawHeader+rawLength:], msg)]
 }

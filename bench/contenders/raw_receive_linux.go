@@ -32,7 +32,10 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	in := newRawBatch(fd)
 	p := &rawParser{v: r.Receiver(true)}
 	if r.Spec.Many() {
-		p.topics = newRawTopicParser(r, p.v)
+		p.topics = make(map[uint64]*rawTopic)
+		for _, t := range rawTopics(r.Spec.TopicNames()) {
+			p.topics[t.id] = t
+		}
 	}
 	r.Ready("")
 	flags := unix.MSG_WAITFORONE
@@ -148,7 +151,7 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 // rawParser takes datagrams apart.
 type rawParser struct {
 	v       *worker.Receiver
-	topics  *rawTopicParser // where there are many
+	topics  map[uint64]*rawTopic // by id, where there are many
 	packets uint64
 }
 
@@ -166,7 +169,7 @@ func (p *rawParser) train(b []byte, seg int) {
 			continue
 		}
 		if p.topics != nil {
-			p.topics.messages(d[rawHeader:])
+			p.topicMessages(d[rawHeader:])
 			continue
 		}
 		for off := rawHeader; off+rawLength <= len(d); {

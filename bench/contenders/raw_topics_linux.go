@@ -1,10 +1,6 @@
 package contenders
 
-import (
-	"encoding/binary"
-
-	"github.com/fanfaremq/fanfare/bench/worker"
-)
+import "encoding/binary"
 
 // Where there are many topics, each message of raw has its topic's id and its own number
 // on the topic before it, and the subscriber finds the topic's record by the id: that is
@@ -33,25 +29,8 @@ func rawTopics(names []string) []*rawTopic {
 	return all
 }
 
-// rawTopicWriter fills datagrams with messages of many topics.
-type rawTopicWriter struct {
-	src    *worker.TopicSource
-	topics []*rawTopic
-}
-
-// fill fills p behind its header, with as many messages of size bytes as there is room for.
-func (w *rawTopicWriter) fill(p []byte, size int) int {
-	off := 0
-	for off+rawTopicFields+size <= len(p) {
-		off += w.put(p[off:], w.src.Next)
-	}
-	return off
-}
-
-// put writes one message, and says how long it is with what stands before it.
-func (w *rawTopicWriter) put(p []byte, take func() (int, []byte)) int {
-	i, msg := take()
-	t := w.topics[i]
+// put writes one message, and returns how long it is with what stands before it.
+func (t *rawTopic) put(p, msg []byte) int {
 	binary.LittleEndian.PutUint32(p, uint32(len(msg)))
 	binary.LittleEndian.PutUint64(p[rawLength:], t.id)
 	binary.LittleEndian.PutUint64(p[rawLength+8:], t.next)
@@ -59,22 +38,8 @@ func (w *rawTopicWriter) put(p []byte, take func() (int, []byte)) int {
 	return rawTopicFields + copy(p[rawTopicFields:], msg)
 }
 
-// rawTopicParser finds the topics of messages.
-type rawTopicParser struct {
-	topics map[uint64]*rawTopic
-	check  *worker.Receiver
-}
-
-func newRawTopicParser(r *worker.Run, v *worker.Receiver) *rawTopicParser {
-	p := &rawTopicParser{topics: make(map[uint64]*rawTopic), check: v}
-	for _, t := range rawTopics(r.Spec.TopicNames()) {
-		p.topics[t.id] = t
-	}
-	return p
-}
-
-// messages takes apart what follows a datagram's header.
-func (p *rawTopicParser) messages(b []byte) {
+// topicMessages takes apart what follows the header of a datagram that has messages of many topics.
+func (p *rawParser) topicMessages(b []byte) {
 	for len(b) >= rawTopicFields {
 		n := int(binary.LittleEndian.Uint32(b))
 		t := p.topics[binary.LittleEndian.Uint64(b[rawLength:])]
@@ -82,10 +47,10 @@ func (p *rawTopicParser) messages(b []byte) {
 			return
 		}
 		if number := binary.LittleEndian.Uint64(b[rawLength+8:]); number != t.next {
-			t.next = number // what is missing, the check tells
+			t.next = number // the check counts what is missing
 		}
 		t.next++
-		p.check.On(t.name, b[rawTopicFields:rawTopicFields+n])
+		p.v.On(t.name, b[rawTopicFields:rawTopicFields+n])
 		b = b[rawTopicFields+n:]
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/pubsub"
@@ -17,16 +16,14 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 	if err != nil {
 		return err
 	}
-	var readers sync.WaitGroup
-	defer readers.Wait()
 	defer bus.Close()
 	stop, err := serveMetrics(r, bus)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	for i := range r.Spec.Extra {
-		if err := subscribeExtra(ctx, r, bus, i, &readers); err != nil {
+	for i := range r.Spec.Extra { // nothing is published there
+		if _, err := bus.Handle(fmt.Sprintf("%s.extra.%d", r.Spec.Topic, i), func(pubsub.Message, error) {}); err != nil {
 			return err
 		}
 	}
@@ -159,54 +156,32 @@ const batchSize = 256
 func (in *incoming) read(ctx context.Context, receive worker.Receive, sub *pubsub.Subscription) {
 	msgs := make([]pubsub.Message, batchSize)
 	for ctx.Err() == nil && !in.over() {
-		var err error
-		switch receive {
-		case worker.ReceiveMessages:
-			for m, err := range sub.Messages(ctx) {
-				if err == nil {
-					in.On(m.Topic, m.Data)
-					continue
-				}
-				if ctx.Err() != nil {
-					return
-				}
-				if in.take(m, err); in.over() {
-					return
-				}
-			}
-		case worker.ReceiveBatch:
-			var n int
-			for err == nil {
+		if receive == worker.ReceiveBatch {
+			var err error
+			for n := 0; err == nil; {
 				n, err = sub.NextBatch(ctx, msgs)
 				for i := range msgs[:n] {
 					in.On(msgs[i].Topic, msgs[i].Data)
 				}
 			}
+			if ctx.Err() == nil {
+				in.take(pubsub.Message{}, err)
+			}
+			continue
 		}
-		if ctx.Err() == nil && err != nil {
-			in.take(pubsub.Message{}, err)
+		for m, err := range sub.Messages(ctx) {
+			if err == nil {
+				in.On(m.Topic, m.Data)
+				continue
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if in.take(m, err); in.over() {
+				return
+			}
 		}
 	}
-}
-
-// subscribeExtra makes the i-th subscription to other topics, on which nothing is published.
-// Where messages are read it has a goroutine, which ends with the bus.
-func subscribeExtra(ctx context.Context, r *worker.Run, bus *pubsub.Bus, i int, readers *sync.WaitGroup) error {
-	topic := fmt.Sprintf("%s.extra.%d", r.Spec.Topic, i)
-	if r.Spec.Receive == worker.ReceiveHandle {
-		_, err := bus.Handle(topic, func(pubsub.Message, error) {})
-		return err
-	}
-	sub, err := bus.Subscribe(topic)
-	if err != nil {
-		return err
-	}
-	readers.Go(func() {
-		for err == nil || errors.Is(err, pubsub.ErrGap) {
-			_, err = sub.Next(ctx)
-		}
-	})
-	return nil
 }
 
 // subscriberFigures reports what a bus has counted that subscribes.

@@ -38,8 +38,8 @@ const (
 	ringBytes   = ringBegin + ringSlots*ringPitch
 )
 
-// MaxRing is the largest message of Ring's, in bytes.
-const MaxRing = ringBlock - rawHeader - rawLength
+// A block holds the largest message.
+var _ = [1]struct{}{}[ringBlock-rawHeader-rawLength-MaxRing]
 
 // openRing maps the ring of a run, which the first reader makes.
 func openRing(address string) (mem []byte, path string, err error) {
@@ -159,7 +159,7 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	w.publish(len(fill.last(b)))
-	r.End(fill.sent())
+	r.End(fill.src.Sent())
 	return context.Cause(ctx)
 }
 

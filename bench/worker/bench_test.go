@@ -36,10 +36,10 @@ func BenchmarkCheck(b *testing.B) {
 // The same of one of many topics.
 func BenchmarkTopicSource(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
-	s := newRun(spec, nil, nil).TopicSource(0)
+	s := newRun(spec, nil, nil).Source(0)
 	dst := make([]byte, 64)
 	for b.Loop() {
-		_, msg := s.Next()
+		_, msg := s.Take()
 		copy(dst, msg)
 	}
 }
@@ -47,10 +47,10 @@ func BenchmarkTopicSource(b *testing.B) {
 // Source and check together.
 func BenchmarkTopics(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
-	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
+	s, names := newRun(spec, nil, nil).Source(0), spec.TopicNames()
 	c := newCheck(&spec, spec.taken(0), false, func() {})
 	for b.Loop() {
-		topic, msg := s.Next()
+		topic, msg := s.Take()
 		c.On(names[topic], msg)
 	}
 	if c.faults.Bad > 0 {

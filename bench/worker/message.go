@@ -46,41 +46,48 @@ func filler(size int) []byte {
 	return bytes.Repeat(b, size/fillerPeriod+1)[:size]
 }
 
-// Source makes messages. It is for one goroutine.
+// Source makes messages, of one topic or of many. It is for one goroutine.
 type Source struct {
-	ring  [][]byte
-	size  int
-	batch int
-	next  uint64
-	tail  uint64 // of next, for Fill
-	plain []byte // a message without number
+	ring   [][]byte
+	size   int
+	batch  int
+	next   uint64  // how many were taken
+	tail   uint64  // of next, for Fill
+	plain  []byte  // a message without number
+	topics *series // where there are many
 }
 
 // sourceBytes bounds the messages kept ready, so that they stay in the cache.
 const sourceBytes = 4 << 10
 
 // NewSource returns a source of messages of size bytes, numbered from 0.
-func NewSource(size int) *Source { return newSource(size, 1) }
+func NewSource(size int) *Source { return newSource(size, 1, nil) }
 
 // newSource returns one whose Batch has batch messages, a power of two.
-func newSource(size, batch int) *Source {
+func newSource(size, batch int, topics *series) *Source {
 	n := 2 * batch
 	for n < 32 && 2*n*size <= sourceBytes {
 		n *= 2
 	}
-	s := &Source{size: size, batch: batch, ring: make([][]byte, n), tail: tail(0), plain: filler(size)}
+	s := &Source{size: size, batch: batch, ring: make([][]byte, n), tail: tail(0), plain: filler(size), topics: topics}
 	// One block, on whole cache lines apart.
 	pitch := (size + 63) &^ 63
 	block := make([]byte, n*pitch)
 	for i := range s.ring {
 		s.ring[i] = block[i*pitch:][:size:size]
-		copy(s.ring[i], filler(size))
+		copy(s.ring[i], s.plain)
 		s.number(uint64(i))
+	}
+	if topics != nil {
+		topics.ring = make([]uint32, n)
+		for i := range n / 2 {
+			s.numberOfTopic(uint64(i))
+		}
 	}
 	return s
 }
 
-// Next returns the next message, which is valid until the next call. Its number
+// Next returns the next message of the only topic, which is valid until the next call. Its number
 // was written some calls before: a copy that follows a store of a part of what
 // it copies has to wait for it, and would be what is measured.
 func (s *Source) Next() []byte {
@@ -89,6 +96,18 @@ func (s *Source) Next() []byte {
 	ahead := n + uint64(len(s.ring)/2)
 	s.number(ahead)
 	return s.ring[n&uint64(len(s.ring)-1)]
+}
+
+// Take returns the next message, as Next does, and the index of its topic.
+func (s *Source) Take() (topic int, msg []byte) {
+	if s.topics == nil {
+		return 0, s.Next()
+	}
+	i := s.next
+	s.next++
+	s.numberOfTopic(i + uint64(len(s.ring)/2))
+	at := i & uint64(len(s.ring)-1)
+	return int(s.topics.ring[at]), s.ring[at]
 }
 
 // Batch returns the next messages, as many as the source was made for. They are valid until the next
@@ -105,6 +124,15 @@ func (s *Source) Batch() [][]byte {
 
 func (s *Source) number(n uint64) {
 	b := s.ring[n&uint64(len(s.ring)-1)]
+	binary.LittleEndian.PutUint64(b, n)
+	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
+}
+
+// numberOfTopic writes the message that is the i-th of all topics.
+func (s *Source) numberOfTopic(i uint64) {
+	at := i & uint64(len(s.ring)-1)
+	n := s.topics.take(at)
+	b := s.ring[at]
 	binary.LittleEndian.PutUint64(b, n)
 	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
 }
@@ -130,20 +158,20 @@ func (s *Source) Fill(p []byte) int {
 	return off
 }
 
-// Last returns the next message, marked as the last one.
-func (s *Source) Last() []byte {
-	b := s.Next()
-	binary.LittleEndian.PutUint64(b, s.next-1) // after Fill it is not there yet
-	markLast(b)
-	return b
+// Last returns the next message, marked as the last one of its source, and the index of its topic.
+func (s *Source) Last() (topic int, msg []byte) {
+	topic, msg = s.Take()
+	if s.topics == nil {
+		binary.LittleEndian.PutUint64(msg, s.next-1) // after Fill it is not there yet
+	}
+	markLast(msg)
+	return topic, msg
 }
 
 // markLast marks a message as the last one of its source.
 func markLast(b []byte) {
 	binary.LittleEndian.PutUint64(b[len(b)-tailBytes:], tail(binary.LittleEndian.Uint64(b))^lastMark)
 }
-
-func (s *Source) take() (int, []byte) { return 0, s.Next() }
 
 // Sent is how many messages were taken.
 func (s *Source) Sent() uint64 { return s.next }

@@ -17,7 +17,8 @@ func messages(size, n int) [][]byte {
 	for range n - 1 {
 		all = append(all, bytes.Clone(s.Next()))
 	}
-	return append(all, bytes.Clone(s.Last()))
+	_, last := s.Last()
+	return append(all, bytes.Clone(last))
 }
 
 // What a source makes passes the check, of every size, written either way.
@@ -47,7 +48,8 @@ func TestCheckTakesSource(t *testing.T) {
 					t.Fatalf("%d bytes: message %d of Fill and Next differ", size, i)
 				}
 			}
-			if !bytes.Equal(next.Last(), fill.Last()) {
+			_, a := next.Last()
+			if _, b := fill.Last(); !bytes.Equal(a, b) {
 				t.Fatalf("%d bytes: Last after Fill and Next differ", size)
 			}
 			if next.Sent() != 97 || fill.Sent() != 97 {
@@ -136,7 +138,7 @@ func TestAllocs(t *testing.T) {
 // Batches are the messages that Next would return, up to the last one.
 func TestBatchesAreTaken(t *testing.T) {
 	for _, batch := range []int{1, 2, 16, 256} {
-		s, c := newSource(64, batch), newTestCheck(64, false, false)
+		s, c := newSource(64, batch, nil), newTestCheck(64, false, false)
 		for range 20 {
 			msgs := s.Batch()
 			if len(msgs) != batch {
@@ -146,7 +148,8 @@ func TestBatchesAreTaken(t *testing.T) {
 				c.Message(m)
 			}
 		}
-		c.Message(s.Last())
+		_, last := s.Last()
+		c.Message(last)
 		if n := uint64(20*batch + 1); c.Received() != n || s.Sent() != n || !c.Done() || c.faults.Bad > 0 {
 			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.Received(), s.Sent(), c.Done(), c.faults.Fault)
 		}

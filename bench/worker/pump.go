@@ -6,24 +6,14 @@ import (
 	"time"
 )
 
-// feeder is a source of messages, of one topic or of many.
-type feeder interface {
-	take() (topic int, msg []byte)
-	Sent() uint64
-}
-
 // Pump publishes the load with publish, from one goroutine, and in the end calls flush, if there is one.
 // The message is valid during the call. It returns how many were published; the last of them is marked.
 //
-// Under a full load calls through an interface and a function value cost some nanoseconds: a
+// Under a full load calls through a function value cost some nanoseconds: a
 // contender that would feel them has a loop of its own (Deadline with Chunk).
 func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) error, flush func() error) (uint64, error) {
-	var src feeder = NewSource(r.Spec.Size)
-	if r.Spec.Many() {
-		topics := r.TopicSource(0)
-		defer r.Published(topics)
-		src = topics
-	}
+	src := r.Source(0)
+	defer r.Published(src)
 	load := r.pumpTimed
 	if r.Spec.Load == LoadFull {
 		load = r.pumpFull
@@ -35,10 +25,10 @@ func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) erro
 	return src.Sent(), err
 }
 
-func (r *Run) pumpFull(ctx context.Context, src feeder, publish func(int, []byte) error) error {
+func (r *Run) pumpFull(ctx context.Context, src *Source, publish func(int, []byte) error) error {
 	for end, chunk := r.Deadline(), r.Chunk(); Now() < end && ctx.Err() == nil; {
 		for range chunk {
-			if err := publish(src.take()); err != nil {
+			if err := publish(src.Take()); err != nil {
 				return err
 			}
 		}
@@ -46,15 +36,13 @@ func (r *Run) pumpFull(ctx context.Context, src feeder, publish func(int, []byte
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	topic, msg := src.take()
-	markLast(msg)
-	return publish(topic, msg)
+	return publish(src.Last())
 }
 
 // pumpTimed publishes a message when it is due, whatever became of those
 // before. Latency counts from then: a publisher that is held up, or slept too
 // long, does not hide it (coordinated omission).
-func (r *Run) pumpTimed(ctx context.Context, src feeder, publish func(int, []byte) error) error {
+func (r *Run) pumpTimed(ctx context.Context, src *Source, publish func(int, []byte) error) error {
 	total, gap := uint64(max(1, r.Spec.Seconds*r.Spec.Rate)), float64(time.Second)/r.Spec.Rate
 	if r.Spec.PublisherWait != WaitPark {
 		// A goroutine that spins is moved to another thread now and then, and thereby to the
@@ -68,7 +56,7 @@ func (r *Run) pumpTimed(ctx context.Context, src feeder, publish func(int, []byt
 		if err := r.await(ctx, due); err != nil {
 			return err
 		}
-		topic, msg := src.take()
+		topic, msg := src.Take()
 		if i == total-1 {
 			markLast(msg)
 		}
@@ -117,9 +105,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
-
-// Source returns the source of messages of a full load.
-func (r *Run) Source() *Source { return newSource(r.Spec.Size, max(r.Spec.Batch, 1)) }
 
 // Chunk is how many messages to publish between two looks at the clock.
 func (r *Run) Chunk() int { return min(max(64<<10/r.Spec.Size, 1), 256) }

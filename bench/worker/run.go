@@ -103,15 +103,6 @@ func (r *Run) finishUsage() {
 // Figures reports what the contender has counted itself.
 func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 
-// Published reports what a source gave to be published, when it has ended. It is not
-// safe for concurrent use.
-func (r *Run) Published(s *TopicSource) {
-	if r.report.Topics == nil {
-		r.report.Topics = make([]uint64, r.Spec.topics())
-	}
-	s.addTo(r.report.Topics)
-}
-
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {

@@ -142,8 +142,8 @@ func (s *Spec) topics() int { return max(s.Topics, 1) }
 // Sources is how many goroutines publish, on all buses together.
 func (s *Spec) Sources() int { return max(s.Goroutines, 1) * max(s.Buses, 1) }
 
-// Many reports whether messages are of several series, which have a TopicSource each
-// goroutine and a TopicCheck.
+// Many reports whether messages are of several series, one of each goroutine on
+// each topic.
 func (s *Spec) Many() bool { return s.topics() > 1 || s.Sources() > 1 }
 
 // TopicNames are the names of all topics.

@@ -26,9 +26,9 @@ func published(spec Spec, n int) ([]onTopic, []uint64) {
 	names := spec.TopicNames()
 	var all []onTopic
 	for i := range spec.Sources() {
-		s := r.TopicSource(i)
+		s := r.Source(i)
 		for range n - 1 {
-			topic, msg := s.Next()
+			topic, msg := s.Take()
 			all = append(all, onTopic{names[topic], bytes.Clone(msg)})
 		}
 		topic, msg := s.Last()
@@ -209,10 +209,10 @@ func TestSchedule(t *testing.T) {
 // Neither side's part of a message of many topics costs an allocation.
 func TestTopicAllocs(t *testing.T) {
 	spec := manySpec(100, 1, 1, OrderZipf)
-	s, names := newRun(spec, nil, nil).TopicSource(0), spec.TopicNames()
+	s, names := newRun(spec, nil, nil).Source(0), spec.TopicNames()
 	c := newCheck(&spec, spec.taken(0), false, func() {})
 	if n := testing.AllocsPerRun(10_000, func() {
-		topic, msg := s.Next()
+		topic, msg := s.Take()
 		c.On(names[topic], msg)
 	}); n != 0 || c.faults.Bad > 0 {
 		t.Errorf("%v allocations a message; %s", n, c.faults.Fault)

@@ -1,0 +1,30 @@
+//go:build !linux
+
+package contenders
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
+)
+
+// raw needs UDP GSO and GRO, and ring shared memory, as Linux has them.
+type (
+	raw  struct{ onLinux }
+	ring struct{ onLinux }
+)
+
+// onLinux is a contender that is for Linux alone.
+type onLinux struct{}
+
+var errNotLinux = errors.New("this baseline is for Linux: leave it out of -baseline")
+
+// Publish implements worker.Contender.
+func (onLinux) Publish(context.Context, *worker.Run) error { return errNotLinux }
+
+// Subscribe implements worker.Contender.
+func (onLinux) Subscribe(context.Context, *worker.Run) error { return errNotLinux }
+
+// Topical implements worker.Topical.
+func (raw) Topical() {}
