@@ -416,7 +416,7 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// A ring in shared memory is beside what goes through it, with every load, whose readers sleep or do not, and messages that
+// A ring in shared memory is beside what goes through it, with every load, and messages that
 // fill a block of it; and it leaves nothing.
 func TestRing(t *testing.T) {
 	testenv.Slow(t)
@@ -426,9 +426,6 @@ func TestRing(t *testing.T) {
 	for _, size := range []int{64, contenders.MaxRing} {
 		b.Size = size
 		for _, load := range []worker.Load{worker.LoadFull, worker.LoadPaced} {
-			if b.Wait = worker.WaitAdaptive; load == worker.LoadPaced {
-				b.Wait = worker.WaitPark
-			}
 			for _, c := range b.contestants() {
 				o, err := b.run(t.Context(), c, load)
 				if err != nil {

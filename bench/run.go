@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
@@ -93,12 +94,7 @@ func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outco
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, worker.ErrTimeout)
 	defer cancel()
 	o := &outcome{spec: spec}
-	if b.InProcess() && (c.contender == contenders.Fanfare || c.contender == contenders.Channel) {
-		err = b.runTogether(ctx, o)
-	} else {
-		err = b.runApart(ctx, o)
-	}
-	if err != nil {
+	if err := b.workers(ctx, o); err != nil {
 		return nil, err
 	}
 	if load == worker.LoadPaced || load == worker.LoadRequest {
@@ -107,90 +103,63 @@ func (b *Bench) run(ctx context.Context, c contestant, load worker.Load) (*outco
 	return o, o.check()
 }
 
-// runTogether runs all sides in one worker.
-func (b *Bench) runTogether(ctx context.Context, o *outcome) error {
-	o.spec.Role = worker.RoleBoth
-	p, err := worker.Start(b.Exe, o.spec)
-	if err != nil {
-		return err
-	}
-	defer p.Abort()
-	if o.spec.Watched() {
-		if err := p.Ready(ctx); err != nil {
-			return err
-		}
-	}
-	stop := o.watch(p)
-	reports, err := p.Reports(ctx)
-	if err := cmp.Or(err, stop()); err != nil {
-		return err
-	}
-	if len(reports) < 2 {
-		return fmt.Errorf("%s: %d reports, want the publisher's and its subscribers'", o.spec.Contender, len(reports))
-	}
-	o.pub, o.subs = reports[0], reports[1:]
-	return nil
-}
-
-// runApart runs each side in a worker of its own.
-func (b *Bench) runApart(ctx context.Context, o *outcome) error {
+// workers runs all sides: each in a worker of its own, or all in one where nothing leaves the process.
+func (b *Bench) workers(ctx context.Context, o *outcome) error {
 	var all []*worker.Process
 	defer func() {
 		for _, p := range all {
 			p.Abort()
 		}
 	}()
-	start := func(role worker.Role, index int) (*worker.Process, error) {
-		s := o.spec
-		s.Role, s.Index = role, index
-		p, err := worker.Start(b.Exe, s)
-		if err != nil {
-			return nil, err
+	// start starts workers, and waits until all of them are ready.
+	start := func(roles ...worker.Role) (started []*worker.Process, err error) {
+		for i, role := range roles {
+			s := o.spec
+			s.Role, s.Index = role, i
+			p, err := worker.Start(b.Exe, s)
+			if err != nil {
+				return nil, err
+			}
+			started, all = append(started, p), append(all, p)
 		}
-		all = append(all, p)
-		return p, nil
+		for _, p := range started {
+			if err := p.Ready(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return started, nil
+	}
+	publisher, subscribers := worker.RolePublish, slices.Repeat([]worker.Role{worker.RoleSubscribe}, o.spec.Subs)
+	if b.InProcess() && (o.spec.Contender == contenders.Fanfare || o.spec.Contender == contenders.Channel) {
+		publisher, subscribers = worker.RoleBoth, nil
 	}
 	if _, ok := b.Contenders[o.spec.Contender]().(worker.Broker); ok {
-		p, err := start(worker.RoleBroker, 0)
+		broker, err := start(worker.RoleBroker)
 		if err != nil {
 			return err
 		}
-		if err := p.Ready(ctx); err != nil {
-			return err
-		}
-		o.spec.Broker = p.Address
+		o.spec.Broker = broker[0].Address
 	}
-	var subs []*worker.Process
-	for i := range o.spec.Subs {
-		p, err := start(worker.RoleSubscribe, i)
-		if err != nil {
-			return err
-		}
-		subs = append(subs, p)
-	}
-	for _, p := range subs {
-		if err := p.Ready(ctx); err != nil {
-			return err
-		}
-	}
-	pub, err := start(worker.RolePublish, o.spec.Subs)
+	subs, err := start(subscribers...)
 	if err != nil {
 		return err
 	}
-	if err := pub.Ready(ctx); err != nil {
+	pub, err := start(publisher)
+	if err != nil {
 		return err
 	}
-	stop := o.watch(append([]*worker.Process{pub}, subs...)...)
-	err = o.collect(ctx, pub, subs)
+	stop := o.watch(append(pub, subs...)...)
+	err = o.collect(ctx, pub[0], subs)
 	return cmp.Or(err, stop())
 }
 
+// collect waits for the publisher's report, and then for those of subscribers.
 func (o *outcome) collect(ctx context.Context, pub *worker.Process, subs []*worker.Process) error {
 	reports, err := pub.Reports(ctx)
 	if err != nil {
 		return err
 	}
-	o.pub = reports[0]
+	o.pub, o.subs = reports[0], reports[1:] // of those in its process
 	for _, p := range subs {
 		p.Stop()
 	}

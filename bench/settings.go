@@ -258,8 +258,8 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		}
 		most, why = contenders.MaxDatagram, "sends a datagram a message"
 	case contenders.Ring:
-		if s.Transport != "shm" || s.Topics > 1 {
-			return fmt.Errorf("baseline %s is for -transport shm and one topic", name)
+		if s.Transport != "shm" || s.Topics > 1 || s.Wait == worker.WaitPark {
+			return fmt.Errorf("baseline %s is for -transport shm and one topic, and spins", name)
 		}
 		most, why = contenders.MaxRing, "has whole messages in a block"
 	case contenders.UDP:

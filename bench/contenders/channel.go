@@ -15,26 +15,24 @@ const ChannelSize = 64
 const channelBuffer = 1024
 
 // channel is Go's own way within a process: a buffered channel of values for
-// each subscriber, which comes to the publisher in made.
+// each subscriber. Publish is called when Subscribe has made them.
 type channel struct {
-	made chan []chan [ChannelSize]byte
+	chans []chan [ChannelSize]byte
 }
 
 // Publish implements worker.Contender. It closes the channels in the end.
-func (c channel) Publish(ctx context.Context, r *worker.Run) error {
-	var chans []chan [ChannelSize]byte
-	select {
-	case chans = <-c.made:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer closeAll(chans)
+func (c *channel) Publish(ctx context.Context, r *worker.Run) error {
+	defer func() {
+		for _, ch := range c.chans {
+			close(ch)
+		}
+	}()
 	r.Ready("")
 	r.Begin()
 	var val [ChannelSize]byte
 	sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
 		copy(val[:], msg)
-		for _, ch := range chans {
+		for _, ch := range c.chans {
 			ch <- val
 		}
 		return nil
@@ -44,12 +42,11 @@ func (c channel) Publish(ctx context.Context, r *worker.Run) error {
 }
 
 // Subscribe implements worker.Contender.
-func (c channel) Subscribe(ctx context.Context, r *worker.Run) error {
-	var chans []chan [ChannelSize]byte
+func (c *channel) Subscribe(ctx context.Context, r *worker.Run) error {
 	var all sync.WaitGroup
 	for range r.Spec.Here() {
 		ch := make(chan [ChannelSize]byte, channelBuffer)
-		chans = append(chans, ch)
+		c.chans = append(c.chans, ch)
 		v := r.Receiver(false)
 		all.Go(func() {
 			for val := range ch {
@@ -57,23 +54,12 @@ func (c channel) Subscribe(ctx context.Context, r *worker.Run) error {
 			}
 		})
 	}
-	c.made <- chans
 	r.Ready("")
 	select {
 	case <-r.Stopped():
-	case <-ctx.Done():
-	}
-	select {
-	case <-c.made: // there was no publisher
-		closeAll(chans)
-	default:
-	}
-	all.Wait()
-	return context.Cause(ctx)
-}
-
-func closeAll(chans []chan [ChannelSize]byte) {
-	for _, ch := range chans {
-		close(ch)
+		all.Wait()
+		return nil
+	case <-ctx.Done(): // what still receives ends with the process
+		return context.Cause(ctx)
 	}
 }

@@ -51,7 +51,7 @@ type Baseline struct {
 var Baselines = []Baseline{
 	{Raw, "trains of datagrams sent and parsed through GSO and GRO, unreliable: what the machine can do over UDP; beside shm and mem datagrams of 1472 bytes", func() worker.Contender { return raw{} }},
 	{Naive, fmt.Sprintf("net.UDPConn, a datagram a message, up to %d bytes", MaxDatagram), func() worker.Contender { return naive{} }},
-	{Channel, "a buffered Go channel of messages of 64 bytes (mem, sim)", func() worker.Contender { return channel{make(chan []chan [ChannelSize]byte, 1)} }},
+	{Channel, "a buffered Go channel of messages of 64 bytes (mem, sim)", func() worker.Contender { return &channel{} }},
 	{Ring, "a ring in shared memory, one writer and many readers, messages written and parsed in place, no protocol: what memory can do (shm)", func() worker.Contender { return ring{} }},
 	{UDP, "Fanfare over plain UDP, beside another transport; beside shm, in throughput, also with packets of 1472 bytes, as udp-frames", func() worker.Contender { return fanfare{} }},
 }

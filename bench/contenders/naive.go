@@ -1,6 +1,7 @@
 package contenders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,14 +35,8 @@ func (naive) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	defer c.Close()
 	p := ipv4.NewPacketConn(c)
-	if err := p.SetMulticastInterface(g.iface); err != nil {
-		return fmt.Errorf("naive: multicast interface: %w", err)
-	}
-	if err := p.SetMulticastLoopback(true); err != nil {
-		return fmt.Errorf("naive: multicast loopback: %w", err)
-	}
-	if err := c.SetWriteBuffer(r.Spec.SendBuf); err != nil {
-		return fmt.Errorf("naive: send buffer: %w", err)
+	if err := cmp.Or(p.SetMulticastInterface(g.iface), p.SetMulticastLoopback(true), c.SetWriteBuffer(r.Spec.SendBuf)); err != nil {
+		return fmt.Errorf("naive: %w", err)
 	}
 	r.Ready("")
 	to := net.UDPAddrFromAddrPort(g.addr)
@@ -68,15 +63,14 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	if err := c.SetReadBuffer(r.Spec.RecvBuf); err != nil {
 		return fmt.Errorf("naive: receive buffer: %w", err)
 	}
-	// A deadline a message would be a cost that nobody need pay: a caller that knows
+	// A deadline a message would be a cost without need: a caller that knows
 	// of the end sets one.
-	watch := context.AfterFunc(ctx, func() { c.SetReadDeadline(time.Now()) })
-	defer watch()
 	go func() { // ends with the publisher or ctx
 		select {
 		case <-r.Stopped():
 			c.SetReadDeadline(time.Now().Add(stragglers))
 		case <-ctx.Done():
+			c.SetReadDeadline(time.Now())
 		}
 	}()
 	v := r.Receiver(true)

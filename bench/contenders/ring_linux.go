@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,17 +18,17 @@ import (
 
 // ring is what shared memory can do from Go: one writer writes messages with their length
 // before them into a ring, and each reader parses them there, behind a cursor of its own. The
-// writer waits for the slowest. Nobody sleeps, but readers that are to park, which a futex wakes, and nothing else is done: no topics, no flow
-// control but the ring's end, no safety from anybody who stops.
+// writer waits for the slowest. Neither side sleeps, and nothing else is done: no topics, no flow
+// control but the ring's end, no safety from a side that stops.
 //
-//	written | readers | readers that sleep | cursor of each reader, a line each | slots, each a length and a block
+//	written | readers | cursor of each reader, a line each | slots, each a length and a block
 //
 // A block is what raw has in a datagram.
 type ring struct{}
 
 const (
 	ringSlots   = 32 // 2 MiB, which caches hold
-	ringCursors = 3  // lines before
+	ringCursors = 2  // lines before
 	ringBlock   = 64 << 10
 	ringPitch   = ringBlock + 64 // an odd number of cache lines
 	ringLine    = 128
@@ -101,23 +100,6 @@ func (w *ringWriter) publish(bytes int) {
 	binary.LittleEndian.PutUint64(ringSlot(w.mem, w.next), uint64(bytes))
 	w.next++
 	ringWord(w.mem, 0).Store(w.next)
-	if ringWord(w.mem, 2).Load() > 0 {
-		unix.Syscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&w.mem[0])), futexWake, ringReaders)
-	}
-}
-
-// Of futex(2). The word is that of the low half of what was written, which other processes have, too.
-const futexWait, futexWake = 0, 1
-
-// ringSleep sleeps until more than next blocks are written, or for a while.
-func ringSleep(mem []byte, next uint64) {
-	sleeping := ringWord(mem, 2)
-	sleeping.Add(1)
-	if ringWord(mem, 0).Load() == next {
-		most := unix.NsecToTimespec(int64(10 * time.Millisecond))
-		unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&mem[0])), futexWait, uintptr(uint32(next)), uintptr(unsafe.Pointer(&most)), 0, 0)
-	}
-	sleeping.Add(^uint64(0))
 }
 
 // Publish implements worker.Contender.
@@ -178,16 +160,11 @@ func (ring) Subscribe(ctx context.Context, r *worker.Run) error {
 	written, cursor := ringWord(mem, 0), ringWord(mem, ringCursors+me)
 	p := &rawParser{v: r.Receiver(true)}
 	r.Ready("")
-	next, over, park := uint64(0), false, r.Spec.Wait == worker.WaitPark
+	next, over := uint64(0), false
 	for looks := 1; !p.v.Done(); looks++ {
 		if written.Load() == next {
 			if over || ctx.Err() != nil {
 				break
-			}
-			if park {
-				ringSleep(mem, next)
-				over = r.Over()
-				continue
 			}
 			ringWait(looks)
 			over = looks%(1<<16) == 0 && r.Over()

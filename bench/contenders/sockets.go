@@ -27,22 +27,12 @@ func parseGroup(address, name string) (group, error) {
 	if g.iface, err = sys.FindInterface(name); err != nil {
 		return g, err
 	}
-	g.local, err = localAddress(g.iface)
+	g.local, err = LocalAddress(g.iface)
 	return g, err
 }
 
-// LocalAddress is an IPv4 address of an interface, which is named by its name or
-// one of its addresses. Package bench/peers, a module of its own, asks for it.
-func LocalAddress(name string) (netip.Addr, error) {
-	i, err := sys.FindInterface(name)
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	return localAddress(i)
-}
-
-// localAddress is an IPv4 address of an interface.
-func localAddress(i *net.Interface) (netip.Addr, error) {
+// LocalAddress is an IPv4 address of an interface. Package bench/peers, a module of its own, asks for it.
+func LocalAddress(i *net.Interface) (netip.Addr, error) {
 	addrs, err := sys.InterfaceAddrs(i)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("addresses of %s: %w", i.Name, err)

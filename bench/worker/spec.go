@@ -128,8 +128,10 @@ func (s *Spec) Faults() string {
 		return ""
 	}
 	seed := s.Seed
-	if s.Load == LoadRequest {
-		seed += uint64(s.Index) // each side loses packets of its own
+	if s.Load == LoadRequest { // each side loses packets of its own
+		if seed += uint64(s.Index); s.Role == RolePublish {
+			seed += uint64(s.Subs)
+		}
 	}
 	return fmt.Sprintf("loss=%g,seed=%d", s.Loss, seed)
 }
