@@ -3,7 +3,7 @@
 package compression
 
 import (
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/compress"
@@ -45,55 +45,62 @@ type Messages struct {
 // Measure publishes messages in packets of packetSize bytes, full ones but for the last, compressed as
 // spec says with dict, which may be nil.
 func Measure(messages []Messages, packetSize int, spec compress.Spec, dict *compress.Dictionary) (Result, error) {
-	raw, err := publish(messages, packetSize, nil)
+	raw, err := publish(messages, packetSize, nil, nil)
 	if err != nil {
 		return Result{}, err
-	}
-	r := Result{Compression: spec.String(), Messages: len(messages), RawBytes: raw.bytes}
-	if dict != nil {
-		r.Dictionary = len(dict.Bytes)
 	}
 	x := raw
 	if spec.Codec != wire.CodecNone {
 		p, err := compress.New(spec, dict)
 		if err != nil {
-			return r, err
+			return Result{}, err
 		}
-		for pass := range passes { // others may take the processor meanwhile
-			y, err := publish(messages, packetSize, p)
+		for i := range passes { // others may take the processor meanwhile
+			y, err := publish(messages, packetSize, p, nil)
 			if err != nil {
-				return r, err
+				return Result{}, err
 			}
-			if pass > 0 { // in the first tables come into being
+			if i > 0 { // in the first tables come into being
 				y.pack, y.unpack = min(y.pack, x.pack), min(y.unpack, x.unpack)
 			}
 			x = y
 		}
 	}
-	r.Packets, r.Packed, r.WireBytes, r.Ratio = x.packets, x.packed, x.bytes, float64(x.bytes)/float64(max(1, raw.bytes))
 	n := float64(max(1, len(messages)))
-	r.Pack, r.Unpack = float64(x.pack)/n, float64(x.unpack)/n
-	r.Link, r.RawLink = x.link(n), raw.link(n)
-	r.Times = r.Link / r.RawLink
+	r := Result{
+		Compression: spec.String(), Messages: len(messages), Packets: x.packets, Packed: x.packed, RawBytes: raw.bytes, WireBytes: x.bytes,
+		Ratio: float64(x.bytes) / float64(max(1, raw.bytes)), Pack: float64(x.pack) / n, Unpack: float64(x.unpack) / n,
+		Link: x.link(n), RawLink: raw.link(n), Times: x.link(n) / raw.link(n),
+	}
+	if dict != nil {
+		r.Dictionary = len(dict.Bytes)
+	}
 	return r, nil
 }
 
 // passes is how often is measured: the shortest times count.
 const passes = 4
 
-// published is what became of the messages.
-type published struct {
+// pass is one pass of the messages through the packets of a sender.
+type pass struct {
 	packets, packed, bytes uint64
 	pack, unpack           time.Duration
+
+	s      *reliable.Sender
+	p      *compress.Packer
+	take   func(runs []byte) // gets what packets have that are not compressed; nil: it is not needed
+	train  transport.Outbound
+	posted uint64
+	plain  []byte
 }
 
 // link is how many messages a second a link of 1 Gb/s carries.
-func (x *published) link(messages float64) float64 {
+func (x *pass) link(messages float64) float64 {
 	return messages * gigabit / float64(max(1, x.bytes+around*x.packets))
 }
 
-// publish sends messages to nobody, and reads the packets again.
-func publish(messages []Messages, packetSize int, p *compress.Packer) (x published, err error) {
+// publish sends messages to no subscriber, and reads the packets again.
+func publish(messages []Messages, packetSize int, p *compress.Packer, take func(runs []byte)) (*pass, error) {
 	cfg := reliable.SenderConfig{
 		Publisher: 1, Epoch: 1, PacketSize: packetSize, MaxTrain: 44, MaxTrainBytes: 65507, WindowPackets: 256,
 		Flow: reliable.NoFlow{}, RepairShare: 0.5, Silence: time.Second,
@@ -103,18 +110,18 @@ func publish(messages []Messages, packetSize int, p *compress.Packer) (x publish
 	}
 	s, err := reliable.NewSender(cfg, make([]byte, cfg.Blocks()*cfg.BlockBytes()), 0)
 	if err != nil {
-		return x, err
+		return nil, err
 	}
 	topics := make(map[string]*reliable.Topic)
 	w, now := s.NewWriter(), reliable.Instant(0)
 	s.Grant(w)
-	y := &wayOut{s: s, p: p, published: &x}
+	x := &pass{s: s, p: p, take: take}
 	for i := range messages {
 		m := &messages[i]
 		t := topics[m.Topic]
 		if t == nil {
 			if t, err = s.Topic(m.Topic); err != nil {
-				return x, err
+				return nil, err
 			}
 			topics[m.Topic] = t
 		}
@@ -130,87 +137,64 @@ func publish(messages []Messages, packetSize int, p *compress.Packer) (x publish
 				continue
 			}
 			now += reliable.Instant(time.Millisecond)
-			if err := y.send(now, w, false); err != nil {
-				return x, err
+			if err := x.send(now, w, false); err != nil {
+				return nil, err
 			}
 			if !s.Grant(w) {
-				return x, fmt.Errorf("no packet memory")
+				return nil, errors.New("no packet memory")
 			}
 		}
 	}
-	return x, y.send(now, w, true)
+	return x, x.send(now, w, true)
 }
 
-// wayOut takes the packets.
-type wayOut struct {
-	*published
-	s      *reliable.Sender
-	p      *compress.Packer
-	train  transport.Outbound
-	posted uint64
-	plain  []byte
-}
-
-func (y *wayOut) send(now reliable.Instant, w *reliable.Writer, all bool) error {
+// send takes the packets that the writer has filled.
+func (x *pass) send(now reliable.Instant, w *reliable.Writer, all bool) error {
 	began := time.Now()
-	y.s.Assign(now, w, all)
-	y.pack += time.Since(began)
-	for y.s.Next(now, &y.train) {
-		t := &y.train
+	x.s.Assign(now, w, all)
+	x.pack += time.Since(began)
+	for x.s.Next(now, &x.train) {
+		t := &x.train
 		began := time.Now()
 		for i := range t.Count {
 			b := t.Data[i*t.Stride:][:t.Lens[i]]
 			if wire.Type(b[3]) != wire.TypeData {
 				continue
 			}
-			y.packets++
-			y.bytes += uint64(len(b))
+			x.packets++
+			x.bytes += uint64(len(b))
 			if wire.CodecOf(b) == wire.CodecNone {
+				if x.take != nil {
+					x.take(b[wire.DataHeaderLen:])
+				}
 				continue
 			}
-			y.packed++
+			x.packed++
 			var err error
-			if y.plain, err = wire.Unpack(y.p, y.plain, b); err != nil {
+			if x.plain, err = wire.Unpack(x.p, x.plain, b); err != nil {
 				return err
 			}
 		}
-		y.unpack += time.Since(began)
-		y.posted += uint64(t.Count)
-		y.s.Sent(now, t.Count, y.posted)
+		x.unpack += time.Since(began)
+		x.posted += uint64(t.Count)
+		x.s.Sent(now, t.Count, x.posted)
 	}
 	return nil
 }
 
-// Samples are messages as they are compressed, two packets of them each: what to train a
-// dictionary from.
-func Samples(messages []Messages, packetSize int) (samples [][]byte) {
-	var sample []byte // runs
-	run, topic := -1, ""
-	end := func() {
-		if run >= 0 {
-			wire.SetRunLength(sample[run:], len(sample)-run-wire.RunHeaderLen)
+// Train makes a dictionary of at most size bytes from messages as they are compressed, two packets of them each.
+func Train(messages []Messages, packetSize, size int) (*compress.Dictionary, error) {
+	var samples [][]byte
+	packets := 0
+	_, err := publish(messages, packetSize, nil, func(runs []byte) {
+		if packets++; packets%2 == 1 {
+			samples = append(samples, nil)
 		}
-		run = -1
+		last := &samples[len(samples)-1]
+		*last = append(*last, runs...)
+	})
+	if err != nil {
+		return nil, err
 	}
-	numbers := make(map[string]uint64)
-	for i := range messages {
-		m := &messages[i]
-		data := m.Data[:min(len(m.Data), wire.MaxInPacket(packetSize))]
-		if run < 0 || topic != m.Topic || len(sample)+wire.MessageHeaderLen+len(data) > 2*packetSize {
-			if end(); len(sample)+wire.RunHeaderLen+wire.MessageHeaderLen+len(data) > 2*packetSize {
-				samples, sample = append(samples, sample), nil
-			}
-			topic, run = m.Topic, len(sample)
-			sample = append(sample, make([]byte, wire.RunHeaderLen)...)
-			wire.PutRunHeader(sample[run:], wire.RunMessages, 0, wire.TopicID(topic), numbers[topic])
-		}
-		sample = append(sample, byte(len(data)), byte(len(data)>>8))
-		sample = append(sample, data...)
-		numbers[topic]++
-	}
-	end()
-	if len(sample) > 0 {
-		samples = append(samples, sample)
-	}
-	return samples
+	return compress.Train(samples, size)
 }

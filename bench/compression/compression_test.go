@@ -52,7 +52,7 @@ func TestMarketData(t *testing.T) {
 	const packetSize = 1472
 	for name, all := range map[string][]Messages{"real": real(t), "generated": generated(t, 40_000)} {
 		half := len(all) / 2
-		dict, err := compress.Train(Samples(all[:half], packetSize), 32<<10)
+		dict, err := Train(all[:half], packetSize, 32<<10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestMarketDataOnSlowLink(t *testing.T) {
 		{"generated", onTopics(generated(t, 40_000)), map[string]float64{"s2": 1.4, "s2+": 1.62, "zstd:fastest": 2, "zstd:better": 2.08, "zstd:better+": 2.42}},
 	} {
 		half := len(c.all) / 2
-		dict, err := compress.Train(Samples(c.all[:half], packetSize), 32<<10)
+		dict, err := Train(c.all[:half], packetSize, 32<<10)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func (d *dict) run(ctx context.Context, e *env) error {
 	if d.unread != nil && !d.quiet {
 		e.console.line("left out: %v", d.unread)
 	}
-	whole, err := compress.Train(compression.Samples(d.messages, d.packet), d.size)
+	whole, err := compression.Train(d.messages, d.packet, d.size)
 	if err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ var measured = []string{"none", "s2", "s2:better", "zstd:fastest", "zstd:default
 // measure says what compression makes of the second half of the messages.
 func (d *dict) measure(ctx context.Context) error {
 	half := len(d.messages) / 2
-	trained, err := compress.Train(compression.Samples(d.messages[:half], d.packet), d.size)
+	trained, err := compression.Train(d.messages[:half], d.packet, d.size)
 	if err != nil {
 		return err
 	}
