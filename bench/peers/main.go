@@ -234,6 +234,11 @@ func choose(ctx context.Context, s *bench.Settings, scenario, list, dir string) 
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		err := s.CheckBaseline(scenario, name, all())
+		if err == nil && name == epgm {
+			if err = buildZMQ(ctx, dir); err != nil && auto {
+				fmt.Fprintln(os.Stderr, "peers: without epgm:", err)
+			}
+		}
 		switch {
 		case auto && err != nil || slices.Contains(names, name):
 		case err != nil:
@@ -242,16 +247,5 @@ func choose(ctx context.Context, s *bench.Settings, scenario, list, dir string) 
 			names = append(names, name)
 		}
 	}
-	if !slices.Contains(names, epgm) {
-		return names, nil
-	}
-	program, err := buildZMQ(ctx, dir)
-	if err != nil {
-		if !auto {
-			return nil, err
-		}
-		fmt.Fprintln(os.Stderr, "peers: without epgm:", err)
-		return slices.DeleteFunc(names, func(name string) bool { return name == epgm }), nil
-	}
-	return names, os.Setenv(zmqProgram, program) // workers inherit it
+	return names, nil
 }

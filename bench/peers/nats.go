@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,116 +49,109 @@ func (natsPeer) Serve(ctx context.Context, r *worker.Run) error {
 	return nil
 }
 
-// Publish implements worker.Contender.
-func (natsPeer) Publish(ctx context.Context, r *worker.Run) error {
+// natsClient is a side, connected to the server.
+func natsClient(r *worker.Run, side func(c *nats.Conn) error) error {
 	c, err := nats.Connect(r.Spec.Broker)
+	if err == nil {
+		defer c.Close()
+		err = side(c)
+	}
 	if err != nil {
 		return fmt.Errorf("nats: %w", err)
-	}
-	defer c.Close()
-	subjects := r.Spec.TopicNames()
-	r.Ready("")
-	r.Begin()
-	sent, err := r.Pump(ctx, func(topic int, msg []byte) error { return c.Publish(subjects[topic], msg) }, c.Flush)
-	r.End(sent)
-	return err
-}
-
-// Subscribe implements worker.Contender.
-func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
-	c, err := nats.Connect(r.Spec.Broker)
-	if err != nil {
-		return fmt.Errorf("nats: %w", err)
-	}
-	defer c.Close()
-	v := r.Receiver(true)
-	done := make(chan struct{})
-	handler := func(m *nats.Msg) {
-		if v.Done() {
-			return
-		}
-		if v.On(m.Subject, m.Data); v.Done() {
-			close(done)
-		}
-	}
-	// One subscription, as a NATS user would take many subjects: one for each would have
-	// a goroutine each, which might see the last message before others.
-	subject := r.Spec.Topic
-	if r.Spec.Topics > 1 {
-		subject += ".*"
-	}
-	sub, err := c.Subscribe(subject, handler)
-	if err != nil {
-		return fmt.Errorf("nats: subscribe: %w", err)
-	}
-	if err := sub.SetPendingLimits(-1, -1); err != nil {
-		return fmt.Errorf("nats: pending limits: %w", err)
-	}
-	if err := c.Flush(); err != nil { // the server knows of the subscription
-		return fmt.Errorf("nats: %w", err)
-	}
-	r.Ready("")
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 	return nil
 }
 
+// Publish implements worker.Contender.
+func (natsPeer) Publish(ctx context.Context, r *worker.Run) error {
+	return natsClient(r, func(c *nats.Conn) error {
+		subjects := r.Spec.TopicNames()
+		r.Ready("")
+		r.Begin()
+		sent, err := r.Pump(ctx, func(topic int, msg []byte) error { return c.Publish(subjects[topic], msg) }, c.Flush)
+		r.End(sent)
+		return err
+	})
+}
+
+// Subscribe implements worker.Contender.
+func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
+	return natsClient(r, func(c *nats.Conn) error {
+		v := r.Receiver(true)
+		done := make(chan struct{})
+		// One subscription, as a NATS user would take many subjects: one for each would have
+		// a goroutine each, which might see the last message before others.
+		subject := r.Spec.Topic
+		if r.Spec.Topics > 1 {
+			subject += ".*"
+		}
+		sub, err := c.Subscribe(subject, func(m *nats.Msg) {
+			if v.Done() {
+				return
+			}
+			if v.On(m.Subject, m.Data); v.Done() {
+				close(done)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if err := cmp.Or(sub.SetPendingLimits(-1, -1), c.Flush()); err != nil { // then the server knows of the subscription
+			return err
+		}
+		r.Ready("")
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+}
+
 // Respond implements worker.Requester.
 func (natsPeer) Respond(ctx context.Context, r *worker.Run) error {
-	c, err := nats.Connect(r.Spec.Broker)
-	if err != nil {
-		return fmt.Errorf("nats: %w", err)
-	}
-	defer c.Close()
-	in := worker.NewResponder()
-	_, err = c.Subscribe(r.Spec.Topic, func(m *nats.Msg) {
-		in.Executed(m.Data)
-		m.Respond(m.Data)
+	return natsClient(r, func(c *nats.Conn) error {
+		in := worker.NewResponder()
+		_, err := c.Subscribe(r.Spec.Topic, func(m *nats.Msg) {
+			in.Executed(m.Data)
+			m.Respond(m.Data)
+		})
+		if err == nil {
+			err = c.Flush()
+		}
+		if err != nil {
+			return err
+		}
+		return in.Wait(ctx, r, nil)
 	})
-	if err == nil {
-		err = c.Flush()
-	}
-	if err != nil {
-		return fmt.Errorf("nats: subscribe: %w", err)
-	}
-	return in.Wait(ctx, r, nil)
 }
 
 // Ask implements worker.Requester. NATS takes the first reply for all: more are taken from an
 // inbox.
 func (natsPeer) Ask(ctx context.Context, r *worker.Run) error {
-	c, err := nats.Connect(r.Spec.Broker)
-	if err != nil {
-		return fmt.Errorf("nats: %w", err)
-	}
-	defer c.Close()
-	r.Ready("")
-	if !r.Spec.AllReplies {
-		return r.Requests(ctx, func(ctx context.Context, msg []byte) (int, error) {
-			if _, err := c.RequestWithContext(ctx, r.Spec.Topic, msg); err != nil {
+	return natsClient(r, func(c *nats.Conn) error {
+		r.Ready("")
+		return r.Requests(ctx, func(ctx context.Context, msg []byte) (replies int, err error) {
+			if !r.Spec.AllReplies {
+				if _, err := c.RequestWithContext(ctx, r.Spec.Topic, msg); err != nil {
+					return 0, err
+				}
+				return 1, nil
+			}
+			inbox := c.NewInbox()
+			sub, err := c.SubscribeSync(inbox)
+			if err != nil {
 				return 0, err
 			}
-			return 1, nil
-		})
-	}
-	return r.Requests(ctx, func(ctx context.Context, msg []byte) (int, error) {
-		inbox := c.NewInbox()
-		sub, err := c.SubscribeSync(inbox)
-		if err != nil {
-			return 0, err
-		}
-		defer sub.Unsubscribe()
-		if err := c.PublishRequest(r.Spec.Topic, inbox, msg); err != nil {
-			return 0, err
-		}
-		for n := range r.Spec.Subs {
-			if _, err := sub.NextMsgWithContext(ctx); err != nil {
-				return n, err
+			defer sub.Unsubscribe()
+			err = c.PublishRequest(r.Spec.Topic, inbox, msg)
+			for err == nil && replies < r.Spec.Subs {
+				if _, err = sub.NextMsgWithContext(ctx); err == nil {
+					replies++
+				}
 			}
-		}
-		return r.Spec.Subs, nil
+			return replies, err
+		})
 	})
 }

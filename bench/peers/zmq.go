@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
+	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // zmqPeer is ZeroMQ over multicast, in C: libzmq's epgm, which is OpenPGM over
@@ -30,135 +32,105 @@ var zmqSource string
 // is.
 const zmqProgram = "FANFARE_BENCH_ZMQ"
 
-// buildZMQ compiles the program into dir. An error says what is missing.
-func buildZMQ(ctx context.Context, dir string) (string, error) {
+// buildZMQ compiles the program into dir, for workers. An error says what is missing.
+func buildZMQ(ctx context.Context, dir string) error {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
-		return "", errors.New("there is no C compiler: on Debian, apt install gcc libc6-dev")
+		return errors.New("there is no C compiler: on Debian, apt install gcc libc6-dev")
 	}
 	src, exe := filepath.Join(dir, "zmq.c"), filepath.Join(dir, "zmq")
 	if err := os.WriteFile(src, []byte(zmqSource), 0o600); err != nil {
-		return "", err
+		return err
 	}
 	out, err := exec.CommandContext(ctx, cc, "-O2", "-Wall", "-o", exe, src, "-lzmq").CombinedOutput()
 	if err != nil {
 		if strings.Contains(string(out), "zmq.h") || strings.Contains(string(out), "-lzmq") {
-			return "", errors.New("libzmq is not installed: on Debian, apt install libzmq3-dev")
+			return errors.New("libzmq is not installed: on Debian, apt install libzmq3-dev")
 		}
-		return "", fmt.Errorf("compile zmq.c: %w: %s", err, out)
+		return fmt.Errorf("compile zmq.c: %w: %s", err, out)
 	}
-	return exe, nil
+	return os.Setenv(zmqProgram, exe)
 }
 
-// start starts the program for one side, and waits until it is ready.
-func (zmqPeer) start(ctx context.Context, r *worker.Run, role string) (*exec.Cmd, *bufio.Reader, io.WriteCloser, error) {
-	if r.Spec.Load != worker.LoadFull && r.Spec.Load != worker.LoadPaced {
-		return nil, nil, nil, errors.New("epgm: only throughput and latency are measured of it")
-	}
+// Publish implements worker.Contender.
+func (zmqPeer) Publish(ctx context.Context, r *worker.Run) error { return runZMQ(ctx, r, "pub") }
+
+// Subscribe implements worker.Contender.
+func (zmqPeer) Subscribe(ctx context.Context, r *worker.Run) error { return runZMQ(ctx, r, "sub") }
+
+// runZMQ runs the program for one side.
+func runZMQ(ctx context.Context, r *worker.Run, role string) error {
 	rate := 0.0
-	if r.Spec.Load == worker.LoadPaced {
+	switch r.Spec.Load {
+	case worker.LoadFull:
+	case worker.LoadPaced:
 		rate = r.Spec.Rate
+	default:
+		return errors.New("epgm: only throughput and latency are measured of it")
 	}
-	local, err := contenders.LocalAddress(r.Spec.Interface)
+	i, err := sys.FindInterface(r.Spec.Interface)
 	if err != nil {
-		return nil, nil, nil, err
+		return err
+	}
+	local, err := contenders.LocalAddress(i)
+	if err != nil {
+		return err
 	}
 	// OpenPGM knows the loopback interface by its address alone.
 	cmd := exec.CommandContext(ctx, os.Getenv(zmqProgram), role, fmt.Sprintf("epgm://%s;%s", local, r.Spec.Address),
 		strconv.Itoa(r.Spec.Size), fmt.Sprint(r.Spec.Seconds), fmt.Sprint(rate), strconv.Itoa(r.Spec.SendBuf), strconv.Itoa(r.Spec.RecvBuf))
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, nil, nil, err
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := cmp.Or(err1, err2); err != nil {
+		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, nil, fmt.Errorf("epgm: %w", err)
+		return fmt.Errorf("epgm: %w", err)
 	}
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadString('\n')
-		if line == "ready\n" {
-			return cmd, lines, in, nil
-		}
-		// OpenPGM writes warnings of its own to standard output.
-		if err != nil {
-			return nil, nil, nil, errors.Join(errors.New("epgm: the C program ended before it was ready"), cmd.Wait())
-		}
-	}
-}
-
-// Publish implements worker.Contender.
-func (z zmqPeer) Publish(ctx context.Context, r *worker.Run) error {
-	cmd, lines, in, err := z.start(ctx, r, "pub")
-	if err != nil {
-		return err
-	}
-	r.Ready("")
-	return z.finish(ctx, r, cmd, lines, in)
-}
-
-// Subscribe implements worker.Contender.
-func (z zmqPeer) Subscribe(ctx context.Context, r *worker.Run) error {
-	cmd, lines, in, err := z.start(ctx, r, "sub")
-	if err != nil {
-		return err
-	}
-	r.Ready("")
-	done := make(chan struct{})
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		select {
-		case <-r.Stopped():
-			io.WriteString(in, "stop\n")
-		case <-done:
-		}
-	}()
-	err = z.finish(ctx, r, cmd, lines, in)
-	close(done)
-	<-told
-	return err
-}
-
-// finish reads the results.
-func (zmqPeer) finish(ctx context.Context, r *worker.Run, cmd *exec.Cmd, lines *bufio.Reader, in io.Closer) error {
-	var rep worker.Report
-	var late []int64
-	var ferr error
-	if _, err := fmt.Fscanf(lines, "result %d %d %d %d %d %d %d\n", &rep.Messages, &rep.Lost, &rep.Gaps, &rep.Bad, &rep.Start, &rep.End, &rep.Timed); err != nil {
-		ferr = fmt.Errorf("epgm: results cannot be read: %w", err)
-	}
-	for ferr == nil {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			break
-		}
-		ns, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-		if err != nil {
-			ferr = fmt.Errorf("epgm: latency %q", line)
-			break
-		}
-		late = append(late, ns)
-	}
-	err := cmd.Wait()
-	in.Close()
+	rep, err := readZMQ(r, bufio.NewReader(out), in)
+	err = errors.Join(err, cmd.Wait())
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if err := errors.Join(err, ferr); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("epgm: %w", err)
+	}
+	rep.Usage.User, rep.Usage.System = cmd.ProcessState.UserTime().Seconds(), cmd.ProcessState.SystemTime().Seconds()
+	r.Foreign(rep)
+	return nil
+}
+
+// readZMQ reads what the program writes. in is its standard input.
+func readZMQ(r *worker.Run, lines *bufio.Reader, in io.Writer) (rep worker.Report, err error) {
+	for line := ""; line != "ready\n"; { // OpenPGM writes warnings of its own to standard output
+		if line, err = lines.ReadString('\n'); err != nil {
+			return rep, errors.New("the C program ended before it was ready")
+		}
+	}
+	r.Ready("")
+	go func() { // ends with the process
+		<-r.Stopped()
+		io.WriteString(in, "stop\n")
+	}()
+	if _, err := fmt.Fscanf(lines, "result %d %d %d %d %d %d %d\n", &rep.Messages, &rep.Lost, &rep.Gaps, &rep.Bad, &rep.Start, &rep.End, &rep.Timed); err != nil {
+		return rep, fmt.Errorf("results cannot be read: %w", err)
 	}
 	if rep.Bad > 0 {
 		rep.Fault = "the C program does not say which"
 	}
-	rep.Usage.User, rep.Usage.System = cmd.ProcessState.UserTime().Seconds(), cmd.ProcessState.SystemTime().Seconds()
-	if r.Spec.Load == worker.LoadPaced {
-		rep.Latency = worker.Latencies(late)
+	if r.Spec.Load != worker.LoadPaced {
+		return rep, nil
 	}
-	r.Foreign(rep)
-	return nil
+	var late []int64
+	for {
+		var ns int64
+		if _, err := fmt.Fscanln(lines, &ns); errors.Is(err, io.EOF) {
+			rep.Latency = worker.Latencies(late)
+			return rep, nil
+		} else if err != nil {
+			return rep, fmt.Errorf("latencies cannot be read: %w", err)
+		}
+		late = append(late, ns)
+	}
 }
