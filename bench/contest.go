@@ -24,37 +24,26 @@ type contestant struct {
 	of, by, note string
 }
 
+// Keys of contestants, which variants and baselineVariants describe.
 const (
-	// keyOurs is the key of Fanfare, as set, and keyOne that of one publisher that one
-	// goroutine uses, on one topic that all subscribers take.
-	keyOurs     = "ours"
-	keyOne      = "one"
-	keyLossless = "lossless"
-	// keyWildcard is Fanfare with subscriptions by a pattern.
-	keyWildcard = "wildcard"
-	// keySealed is Fanfare with keys, and keySigned with a publisher that signs.
-	keySealed = "sealed"
-	// keySealedLossless is that without loss.
+	keyOurs           = "ours"
+	keyOne            = "one"
+	keyLossless       = "lossless"
+	keyWildcard       = "wildcard"
+	keySealed         = "sealed"
 	keySealedLossless = "sealed-lossless"
 	keySigned         = "signed"
-	// keyBatches is Fanfare with a publisher that publishes several messages a call.
-	keyBatches = "batches"
-	// keyMetrics is Fanfare with metrics that are read, and keyTop Fanfare whose processes are
-	// looked at as fanfare top does, beside metrics where they are served.
-	keyMetrics = "metrics"
-	keyTop     = "top"
-	// keyAlone is Fanfare with one subscriber, and keyOneLeg with the first of its legs.
-	keyAlone  = "alone"
-	keyOneLeg = "one-leg"
-	// keyRawOne is the baseline raw on one topic, beside raw on as many as were asked for: what the machine keeps of its
-	// rate there without any protocol.
-	keyRawOne = "raw-one"
-	// keyUDPFrames is the baseline udp with Ethernet's packets, as it is by default, beside that in packets of the size that shared
-	// memory has.
-	keyUDPFrames = "udp-frames"
-	// fewExtra is how many extra subscriptions are left beside many.
-	fewExtra = 10
+	keyBatches        = "batches"
+	keyMetrics        = "metrics"
+	keyTop            = "top"
+	keyAlone          = "alone"
+	keyOneLeg         = "one-leg"
+	keyRawOne         = "raw-one"
+	keyUDPFrames      = "udp-frames"
 )
+
+// fewExtra is how many extra subscriptions are left beside many.
+const fewExtra = 10
 
 // variants are Fanfare over the transport that was set, in the order that results have.
 var variants = []contestant{
@@ -80,7 +69,8 @@ func ofOurs(key string, when func(*Settings) bool, tweak func(*Settings, *worker
 	return contestant{key: key, when: when, tweak: tweak, of: key, by: keyOurs, note: "of ours"}
 }
 
-// baselineVariants are those of baselines, by name: they stand behind it in results.
+// baselineVariants are those of baselines, by name: they stand behind it in results. Raw on one topic says what the
+// machine keeps on many without any protocol; Fanfare over UDP has Ethernet's packets beside those of shared memory's size.
 var baselineVariants = map[string]contestant{
 	contenders.Raw: {key: keyRawOne, of: contenders.Raw, by: keyRawOne, note: "raw", when: func(s *Settings) bool { return s.Topics > 1 },
 		tweak: func(_ *Settings, w *worker.Spec) { w.Topics = 1 }},

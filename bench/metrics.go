@@ -118,8 +118,8 @@ var (
 		{key: "subscriber_cpu_percent", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
 		{key: "publisher_sleeps_per_s", of: func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), &o.pub) }},
 		{key: "subscriber_sleeps_per_s", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
-		{key: "publisher_rss_bytes", form: asMost, of: func(o *outcome) float64 { return float64(o.pub.Usage.RSS) }},
-		{key: "subscriber_rss_bytes", form: asMost, of: fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.RSS) })},
+		{key: "publisher_rss_bytes", form: asMost, of: func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
+		{key: "subscriber_rss_bytes", form: asMost, of: fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
 	}
 )
 

@@ -30,25 +30,28 @@ func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
 	}
 	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}
 	pages, snapshots, failed := 0, 0, errors.New("they were gone before")
-	count := func(to *int, n int, err error) {
-		if *to += n; err != nil {
-			failed = err
+	look := func() {
+		for _, p := range all {
+			for _, address := range p.Metrics {
+				if err := read(client, "http://"+address+"/metrics"); err != nil {
+					failed = err
+					continue
+				}
+				pages++
+			}
+		}
+		if o.spec.LookedAt {
+			n, err := snapshotsOf(all)
+			if snapshots += n; err != nil {
+				failed = err
+			}
 		}
 	}
 	var done sync.WaitGroup
 	quit := make(chan struct{})
 	done.Go(func() {
 		for {
-			for _, p := range all {
-				for _, address := range p.Metrics {
-					n, err := read(client, "http://"+address+"/metrics")
-					count(&pages, n, err)
-				}
-			}
-			if o.spec.LookedAt {
-				n, err := snapshotsOf(all)
-				count(&snapshots, n, err)
-			}
+			look()
 			select {
 			case <-time.After(lookEvery):
 			case <-quit:
@@ -82,18 +85,15 @@ func snapshotsOf(workers []*worker.Process) (n int, err error) {
 	return n, err
 }
 
-// read reads one page, and returns how many those are.
-func read(client *http.Client, url string) (int, error) {
+// read reads one page.
+func read(client *http.Client, url string) error {
 	resp, err := client.Get(url)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer resp.Body.Close()
 	if _, err = io.Copy(io.Discard, resp.Body); err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s", url, resp.Status)
 	}
-	if err != nil {
-		return 0, err
-	}
-	return 1, nil
+	return err
 }

@@ -141,7 +141,7 @@ func (s *Settings) checkRanges() error {
 	case !(s.Loss >= 0 && s.Loss <= 0.9):
 		return fmt.Errorf("-loss %g must be from 0 to 0.9: 0.01 is one packet in a hundred", s.Loss)
 	case !slices.Contains(worker.Orders(), s.Order):
-		return fmt.Errorf("-order %q is not one of %s", s.Order, joined(worker.Orders()))
+		return fmt.Errorf("-order %q is not one of round, zipf, bursts", s.Order)
 	case s.Batch < 0 || s.Batch > maxBatch || s.Batch&(s.Batch-1) != 0:
 		return fmt.Errorf("-batch %d must be a power of two up to %d", s.Batch, maxBatch)
 	}
@@ -188,14 +188,6 @@ func (s *Settings) checkFabric() error {
 		return err
 	}
 	return nil
-}
-
-func joined[T ~string](list []T) string {
-	var words []string
-	for _, w := range list {
-		words = append(words, string(w))
-	}
-	return strings.Join(words, ", ")
 }
 
 // DefaultBaselines are the baselines that say most about a scenario, as far as they suit

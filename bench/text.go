@@ -59,52 +59,38 @@ func (t Table) text(w io.Writer, flags uint) {
 // Lead says what was measured.
 func (r *Result) Lead() string {
 	s := &r.Settings
-	loss := fmt.Sprintf("loss %g %%, %s", 100*s.Loss, r.duration())
+	runs := fmt.Sprintf("runs: %d of %g s", s.Runs, s.Seconds)
+	if r.Incomplete != "" {
+		runs += " asked for"
+	}
+	audience := "subscriber processes"
+	if s.InProcess() {
+		audience = "subscribers in one process"
+	}
+	audience += fmt.Sprintf(": %d", s.Subs)
+	if s.Split {
+		audience += " with a share of the topics each"
+	}
+	if r.Scenario == "idle" {
+		return fmt.Sprintf("no traffic, %s, %s", audience, runs)
+	}
+	if shape := s.shapeText(); shape != "" {
+		audience += ", " + shape
+	}
 	switch r.Scenario {
 	case "throughput":
-		return fmt.Sprintf("%d bytes, MTU %d, %s%s", s.Size, s.MTU, s.cast(), loss)
+		return fmt.Sprintf("%d bytes, MTU %d, %s, loss %g %%, %s", s.Size, s.MTU, audience, 100*s.Loss, runs)
 	case "latency":
-		return fmt.Sprintf("%d bytes, %s messages/s, %swait %s, %s", s.Size, Short(s.Rate), s.cast(), s.Wait, loss)
+		return fmt.Sprintf("%d bytes, %s messages/s, %s, wait %s, loss %g %%, %s", s.Size, Short(s.Rate), audience, s.Wait, 100*s.Loss, runs)
 	case "request":
 		waits := "the first reply"
 		if s.AllReplies {
 			waits = "all replies"
 		}
-		return fmt.Sprintf("%d requests of %d bytes from %d goroutines to %d responders, until %s, loss %g %%, runs: %d", s.Requests, s.Size, s.Goroutines, s.Subs, waits, 100*s.Loss, s.Runs)
-	case "idle":
-		return fmt.Sprintf("no traffic, %s, %s", s.audience(), r.duration())
+		return fmt.Sprintf("%d requests of %d bytes from %d goroutines to %d responders, until %s, loss %g %%, runs: %d",
+			s.Requests, s.Size, s.Goroutines, s.Subs, waits, 100*s.Loss, s.Runs)
 	}
-	return fmt.Sprintf("%d points, %s each", len(r.Points), r.duration())
-}
-
-// duration says how long each contender was to be measured.
-func (h *Head) duration() string {
-	text := fmt.Sprintf("runs: %d of %g s", h.Settings.Runs, h.Settings.Seconds)
-	if h.Incomplete != "" {
-		text += " asked for"
-	}
-	return text
-}
-
-// cast says who publishes and subscribes, and on what, with a comma at its end.
-func (s *Settings) cast() string {
-	text := s.audience() + ", "
-	if shape := s.shapeText(); shape != "" {
-		text += shape + ", "
-	}
-	return text
-}
-
-// audience says how many subscribe.
-func (s *Settings) audience() string {
-	text := fmt.Sprintf("subscriber processes: %d", s.Subs)
-	if s.InProcess() {
-		text = fmt.Sprintf("subscribers in one process: %d", s.Subs)
-	}
-	if s.Split {
-		text += " with a share of the topics each"
-	}
-	return text
+	return fmt.Sprintf("%d points, %s each", len(r.Points), runs)
 }
 
 // Short writes a number with three digits and K, M or G.

@@ -28,17 +28,14 @@ func (c *channel) Publish(ctx context.Context, r *worker.Run) error {
 		}
 	}()
 	r.Ready("")
-	r.Begin()
 	var val [ChannelSize]byte
-	sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
+	return r.Pump(ctx, func(_ int, msg []byte) error {
 		copy(val[:], msg)
 		for _, ch := range c.chans {
 			ch <- val
 		}
 		return nil
 	}, nil)
-	r.End(sent)
-	return err
 }
 
 // Subscribe implements worker.Contender.

@@ -1,6 +1,7 @@
 package contenders
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -101,16 +102,10 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 	if r.Spec.Load == worker.LoadIdle {
 		err = r.Idle(ctx)
 	} else {
-		r.Begin()
-		var sent uint64
-		sent, err = publishLoad(ctx, r, all)
-		r.End(sent)
+		err = publishLoad(ctx, r, all)
 		publisherFigures(r, all)
 	}
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
+	if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 		return err
 	}
 	// They linger until the subscribers have everything.
@@ -166,8 +161,8 @@ func (p *publishing) flush(ctx context.Context) error {
 	return nil
 }
 
-// publishLoad publishes the load and returns how many messages that were.
-func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) (sent uint64, err error) {
+// publishLoad publishes the load.
+func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) error {
 	if r.Spec.Load != worker.LoadFull { // and there is one bus
 		p := all[0]
 		return r.Pump(ctx, func(topic int, msg []byte) error { return p.topics[topic].Publish(ctx, msg) }, func() error { return p.flush(ctx) })
@@ -177,12 +172,17 @@ func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) (sent ui
 	for i := range sources {
 		sources[i] = r.Source(i)
 	}
-	err = each(len(sources), func(i int) error { return all[i/perBus].publish(ctx, r, sources[i]) })
+	r.Begin()
+	err := each(len(sources), func(i int) error { return all[i/perBus].publish(ctx, r, sources[i]) })
+	var sent uint64
 	for _, src := range sources {
-		r.Published(src)
 		sent += src.Sent()
 	}
-	return sent, err
+	r.End(sent)
+	for _, src := range sources {
+		r.Published(src)
+	}
+	return err
 }
 
 // publish is one goroutine's part of a full load. Calls through function values would cost some nanoseconds a message.

@@ -40,13 +40,10 @@ func (naive) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	r.Ready("")
 	to := net.UDPAddrFromAddrPort(g.addr)
-	r.Begin()
-	sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
+	return r.Pump(ctx, func(_ int, msg []byte) error {
 		_, err := c.WriteTo(msg, to)
 		return err
 	}, nil)
-	r.End(sent)
-	return err
 }
 
 // Subscribe implements worker.Contender.

@@ -70,16 +70,13 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
 	out := newRawTrain(fd, g, len(b))
 	seq := uint64(0)
-	r.Begin()
-	sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
+	return r.Pump(ctx, func(_ int, msg []byte) error {
 		binary.LittleEndian.PutUint64(b, seq)
 		seq++
 		binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
 		copy(b[rawHeader+rawLength:], msg)
 		return out.send(b)
 	}, nil)
-	r.End(sent)
-	return err
 }
 
 func networkOrder(port uint16) uint16 {

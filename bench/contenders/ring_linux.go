@@ -112,9 +112,8 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 	defer os.Remove(path) // all readers have it
 	w := &ringWriter{mem: mem}
 	r.Ready("")
-	r.Begin()
 	if r.Spec.Load != worker.LoadFull {
-		sent, err := r.Pump(ctx, func(_ int, msg []byte) error {
+		return r.Pump(ctx, func(_ int, msg []byte) error {
 			b, err := w.block(ctx)
 			if err != nil {
 				return err
@@ -124,9 +123,8 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 			w.publish(rawHeader + rawLength + copy(b[rawHeader+rawLength:], msg))
 			return nil
 		}, nil)
-		r.End(sent)
-		return err
 	}
+	r.Begin()
 	fill := newRawWriter(r)
 	for end := r.Deadline(); w.next&15 != 0 || worker.Now() < end && ctx.Err() == nil; {
 		b, err := w.block(ctx)

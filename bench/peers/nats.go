@@ -67,10 +67,7 @@ func (natsPeer) Publish(ctx context.Context, r *worker.Run) error {
 	return natsClient(r, func(c *nats.Conn) error {
 		subjects := r.Spec.TopicNames()
 		r.Ready("")
-		r.Begin()
-		sent, err := r.Pump(ctx, func(topic int, msg []byte) error { return c.Publish(subjects[topic], msg) }, c.Flush)
-		r.End(sent)
-		return err
+		return r.Pump(ctx, func(topic int, msg []byte) error { return c.Publish(subjects[topic], msg) }, c.Flush)
 	})
 }
 

@@ -2,5 +2,5 @@
 
 package worker
 
-// residentMemory is not known here.
-func residentMemory() (now, peak uint64) { return 0, 0 }
+// peakMemory is not known here.
+func peakMemory() uint64 { return 0 }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Pump publishes the load with publish, from one goroutine, and in the end calls flush, if there is one.
-// The message is valid during the call. It returns how many were published; the last of them is marked.
+// Pump is the measurement of a publisher: it publishes the load with publish, from one goroutine, and in the end calls
+// flush, if there is one. The message is valid during the call; the last one is marked.
 //
-// Under a full load calls through a function value cost some nanoseconds: a
-// contender that would feel them has a loop of its own (Deadline with Chunk).
-func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) error, flush func() error) (uint64, error) {
+// Under a full load a call through a function value costs some nanoseconds: a
+// contender that would feel it has a loop of its own (Begin, Deadline with Chunk, End).
+func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) error, flush func() error) error {
+	r.Begin()
 	src := r.Source(0)
-	defer r.Published(src)
 	load := r.pumpTimed
 	if r.Spec.Load == LoadFull {
 		load = r.pumpFull
@@ -22,7 +22,9 @@ func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) erro
 	if err == nil && flush != nil {
 		err = flush()
 	}
-	return src.Sent(), err
+	r.End(src.Sent())
+	r.Published(src)
+	return err
 }
 
 func (r *Run) pumpFull(ctx context.Context, src *Source, publish func(int, []byte) error) error {
