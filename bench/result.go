@@ -82,10 +82,9 @@ func newRow(who, metric string, f form, runs []float64) Row {
 // Detail is what a contestant gave that is no figure of its own.
 type Detail struct {
 	// Curve is how late messages were, of all runs together.
-	Curve []CurvePoint `json:"curve,omitempty"`
+	Curve []CurvePoint
 	// The contender's own counts of the last run, of the publisher and the first subscriber.
-	Publisher  map[string]float64 `json:"publisher,omitempty"`
-	Subscriber map[string]float64 `json:"subscriber,omitempty"`
+	Publisher, Subscriber map[string]float64
 }
 
 // CurvePoint is one of a percentile curve.
@@ -177,9 +176,8 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	case r.isSweep():
 		points := []any{}
 		for i := range r.Points {
-			p := &r.Points[i]
-			one := r.contest(p)
-			one["loss"] = p.Settings.Loss
+			one := r.contest(&r.Points[i])
+			one["loss"] = r.Points[i].Settings.Loss
 			points = append(points, one)
 		}
 		m["points"] = points
@@ -195,39 +193,22 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// contest is a point with what is said of all of it.
+// contest is the contestants of a point with their figures, and what is said of all of it.
 func (r *Result) contest(p *Point) map[string]any {
-	m := p.object()
-	for _, key := range []string{"lost", "gaps", "allocs_per_msg"} {
-		if row := p.Row(keyOurs, key); row.Has() {
-			m[key] = row.Value
-		}
-	}
-	if doubt := p.doubt(); doubt != "" {
-		m["doubt"] = doubt
-	}
-	for _, v := range r.Verdicts() {
-		m["target_"+v.Baseline+"_met"] = v.Met()
-	}
-	return m
-}
-
-// object is the contestants with their figures.
-func (p *Point) object() map[string]any {
 	m := make(map[string]any)
-	for _, r := range p.Rows {
-		to := m
-		if r.Who != "" {
-			to = child(m, r.Who)
+	for _, row := range p.Rows {
+		to := child(m, row.Who)
+		if to[row.Metric] = row.Value; row.form == asSpread {
+			to[row.Metric] = row.Spread
 		}
-		if to[r.Metric] = r.Value; r.form == asSpread {
-			to[r.Metric] = r.Spread
-		}
-		switch r.form {
+		switch row.form {
 		case asQuantile, asPeak:
-			child(to, "spread")[r.Metric] = r.Spread
+			child(to, "spread")[row.Metric] = row.Spread
 		case asRatio:
-			to[r.Metric+"_spread"] = r.Spread
+			to[row.Metric+"_spread"] = row.Spread
+		}
+		if row.Who == keyOurs && slices.Contains([]string{"lost", "gaps", "allocs_per_msg"}, row.Metric) {
+			m[row.Metric] = row.Value
 		}
 	}
 	for who, d := range p.Details {
@@ -241,11 +222,20 @@ func (p *Point) object() map[string]any {
 			to["curve"] = d.Curve
 		}
 	}
+	if doubt := p.doubt(); doubt != "" {
+		m["doubt"] = doubt
+	}
+	for _, v := range r.Verdicts() {
+		m["target_"+v.Baseline+"_met"] = v.Met()
+	}
 	return m
 }
 
-// child is the object of that name in another.
+// child is the object of that name in another: itself where it has no name.
 func child(m map[string]any, name string) map[string]any {
+	if name == "" {
+		return m
+	}
 	c, ok := m[name].(map[string]any)
 	if !ok {
 		c = make(map[string]any)

@@ -238,11 +238,11 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 		case s.Topics > 1 && scenario != "throughput":
 			return fmt.Errorf("baseline %s goes through many topics in throughput only", name)
 		case s.Topics > 1:
-			most, why = contenders.MaxRawTopical(s.socketMTU()), "has whole messages of many topics in a datagram"
+			most, why = contenders.MaxRaw(s.socketMTU(), true), "has whole messages of many topics in a datagram"
 		case scenario == "latency":
 			most, why = contenders.MaxRawPaced, "sends a datagram a message in "+scenario
 		default:
-			most, why = contenders.MaxRaw(s.socketMTU()), "has whole messages in a datagram"
+			most, why = contenders.MaxRaw(s.socketMTU(), false), "has whole messages in a datagram"
 		}
 	case contenders.Naive:
 		if s.InProcess() {

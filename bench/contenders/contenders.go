@@ -20,25 +20,32 @@ const (
 	UDP = "udp"
 )
 
-// MaxDatagram is the largest payload of a UDP datagram over IPv4, in bytes: the largest
-// message of Naive's.
-const MaxDatagram = 65507
+// What raw has in a datagram: a header, and before each message its length, with many topics the topic and the
+// message's number too.
+const (
+	rawHeader      = 32
+	rawLength      = 4
+	rawTopicFields = rawLength + 16
+)
 
-// MaxRawPaced is the largest message of Raw's where each is a datagram of its own, in
-// bytes: not under full load.
-const MaxRawPaced = MaxDatagram - 36
+const (
+	// MaxDatagram is the largest payload of a UDP datagram over IPv4, in bytes: the largest
+	// message of Naive's.
+	MaxDatagram = 65507
+	// MaxRawPaced is the largest message of Raw's where each is a datagram of its own: not under full load.
+	MaxRawPaced = MaxDatagram - rawHeader - rawLength
+	// MaxRing is the largest message of Ring's.
+	MaxRing   = ringBlock - rawHeader - rawLength
+	ringBlock = 64 << 10
+)
 
-// MaxRing is the largest message of Ring's, in bytes.
-const MaxRing = 64<<10 - 36
-
-// MaxRaw is the largest message of Raw's under full load, in bytes.
-func MaxRaw(mtu int) int { return mtu - 36 }
-
-// rawTopical is what stands before the first message in a datagram of Raw's with many topics.
-const rawTopical = 52
-
-// MaxRawTopical is the largest message of Raw's where there are many topics, in bytes.
-func MaxRawTopical(mtu int) int { return mtu - rawTopical }
+// MaxRaw is the largest message of Raw's under full load, of one topic or of many, in bytes.
+func MaxRaw(mtu int, topics bool) int {
+	if topics {
+		return mtu - rawHeader - rawTopicFields
+	}
+	return mtu - rawHeader - rawLength
+}
 
 // Baseline is what Fanfare is compared with.
 type Baseline struct {

@@ -174,14 +174,7 @@ func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) error {
 	}
 	r.Begin()
 	err := each(len(sources), func(i int) error { return all[i/perBus].publish(ctx, r, sources[i]) })
-	var sent uint64
-	for _, src := range sources {
-		sent += src.Sent()
-	}
-	r.End(sent)
-	for _, src := range sources {
-		r.Published(src)
-	}
+	r.Published(sources...)
 	return err
 }
 

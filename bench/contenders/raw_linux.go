@@ -26,9 +26,6 @@ import (
 type raw struct{}
 
 const (
-	rawHeader = 32
-	rawLength = 4
-
 	// rawTrain bounds a train: the IP length field, and the kernel's
 	// UDP_MAX_SEGMENTS, which older kernels have at 64.
 	rawTrain    = 65000
@@ -42,9 +39,6 @@ const (
 	// rawPoll is how often a blocked receiver looks whether it is over.
 	rawPoll = 50 * time.Millisecond
 )
-
-// A message in a datagram of its own has rawHeader and rawLength before it.
-var _ = [1]struct{}{}[MaxDatagram-rawHeader-rawLength-MaxRawPaced]
 
 // Publish implements worker.Contender.
 func (raw) Publish(ctx context.Context, r *worker.Run) error {
@@ -141,7 +135,6 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 		slot += nseg
 	}
 	err = out.send(w.last(ring[:seg]))
-	r.End(w.src.Sent())
 	r.Published(w.src)
 	r.Figures(map[string]float64{"packets": float64(w.seq), "send_calls": float64(calls)})
 	if err == nil {

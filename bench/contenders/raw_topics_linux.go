@@ -2,23 +2,18 @@ package contenders
 
 import "encoding/binary"
 
-// Where there are many topics, each message of raw has its topic's id and its own number
+// rawTopic is what a side keeps of a topic. Where there are many topics, each message of raw has its topic's id and its own number
 // on the topic before it, and the subscriber finds the topic's record by the id: that is
 // the least that lets one packet have messages of many topics. So the rate of raw beside
 // Fanfare's for one topic says what share of it many topics can reach on the machine.
-const rawTopicFields = rawLength + 16
-
-var _ = [1]struct{}{}[rawTopical-rawHeader-rawTopicFields]
-
-// Topical implements worker.Topical.
-func (raw) Topical() {}
-
-// rawTopic is what a side keeps of a topic.
 type rawTopic struct {
 	id   uint64
 	name string
 	next uint64 // number of its next message
 }
+
+// Topical implements worker.Topical.
+func (raw) Topical() {}
 
 // rawTopics are the topics by index, with ids as if they were hashed.
 func rawTopics(names []string) []*rawTopic {

@@ -27,18 +27,14 @@ import (
 type ring struct{}
 
 const (
-	ringSlots   = 32 // 2 MiB, which caches hold
-	ringCursors = 2  // lines before
-	ringBlock   = 64 << 10
+	ringSlots   = 32             // 2 MiB, which caches hold
+	ringCursors = 2              // lines before
 	ringPitch   = ringBlock + 64 // an odd number of cache lines
 	ringLine    = 128
 	ringReaders = 256
 	ringBegin   = (ringCursors + ringReaders) * ringLine
 	ringBytes   = ringBegin + ringSlots*ringPitch
 )
-
-// A block holds the largest message.
-var _ = [1]struct{}{}[ringBlock-rawHeader-rawLength-MaxRing]
 
 // openRing maps the ring of a run, which the first reader makes.
 func openRing(address string) (mem []byte, path string, err error) {
@@ -139,7 +135,7 @@ func (ring) Publish(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	w.publish(len(fill.last(b)))
-	r.End(fill.src.Sent())
+	r.Published(fill.src)
 	return context.Cause(ctx)
 }
 

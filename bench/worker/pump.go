@@ -10,7 +10,7 @@ import (
 // flush, if there is one. The message is valid during the call; the last one is marked.
 //
 // Under a full load a call through a function value costs some nanoseconds: a
-// contender that would feel it has a loop of its own (Begin, Deadline with Chunk, End).
+// contender that would feel it has a loop of its own (Begin, Deadline with Chunk, Published).
 func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) error, flush func() error) error {
 	r.Begin()
 	src := r.Source(0)
@@ -22,7 +22,6 @@ func (r *Run) Pump(ctx context.Context, publish func(topic int, msg []byte) erro
 	if err == nil && flush != nil {
 		err = flush()
 	}
-	r.End(src.Sent())
 	r.Published(src)
 	return err
 }

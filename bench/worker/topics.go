@@ -64,19 +64,23 @@ func (s *series) take(at uint64) uint64 {
 	return n
 }
 
-// Published reports what a source gave to be published, when it has ended. It is not
-// safe for concurrent use.
-func (r *Run) Published(s *Source) {
-	if s.topics == nil {
+// Published ends the publisher's measurement, of which the sources gave all messages. They have ended.
+func (r *Run) Published(sources ...*Source) {
+	var sent uint64
+	for _, s := range sources {
+		sent += s.next
+	}
+	r.End(sent)
+	if !r.Spec.Many() {
 		return
 	}
-	if r.report.Topics == nil {
-		r.report.Topics = make([]uint64, r.Spec.topics())
-	}
-	for t := range r.report.Topics {
-		r.report.Topics[t] += s.topics.next[t] - s.topics.first[t]
-	}
-	for i := range uint64(len(s.ring) / 2) { // made, and not taken
-		r.report.Topics[s.topics.ring[(s.next+i)&uint64(len(s.ring)-1)]]--
+	r.report.Topics = make([]uint64, r.Spec.topics())
+	for _, s := range sources {
+		for t := range r.report.Topics {
+			r.report.Topics[t] += s.topics.next[t] - s.topics.first[t]
+		}
+		for i := range uint64(len(s.ring) / 2) { // made, and not taken
+			r.report.Topics[s.topics.ring[(s.next+i)&uint64(len(s.ring)-1)]]--
+		}
 	}
 }

@@ -25,16 +25,18 @@ func published(spec Spec, n int) ([]onTopic, []uint64) {
 	r := newRun(spec, nil, nil)
 	names := spec.TopicNames()
 	var all []onTopic
+	var sources []*Source
 	for i := range spec.Sources() {
 		s := r.Source(i)
+		sources = append(sources, s)
 		for range n - 1 {
 			topic, msg := s.Take()
 			all = append(all, onTopic{names[topic], bytes.Clone(msg)})
 		}
 		topic, msg := s.Last()
 		all = append(all, onTopic{names[topic], bytes.Clone(msg)})
-		r.Published(s)
 	}
+	r.Published(sources...)
 	return all, r.report.Topics
 }
 
