@@ -248,25 +248,6 @@ func withUnit(x float64, unit string) string {
 	return Short(x) + unit
 }
 
-// Wanted is the figure that is aimed at.
-func (a *Aim) Wanted() string {
-	if a.Most {
-		return "at most " + withUnit(a.Want, a.Unit)
-	}
-	return "at least " + withUnit(a.Want, a.Unit)
-}
-
-// Figure is the figure that was seen.
-func (a *Aim) Figure() string { return withUnit(a.Seen, a.Unit) }
-
-// Verdict is PASS or MISSED.
-func (a *Aim) Verdict() string {
-	if a.Met {
-		return "PASS"
-	}
-	return "MISSED"
-}
-
 // Missed are the aims that are.
 func (r *Result) Missed() []Aim {
 	return slices.DeleteFunc(slices.Clone(r.Aims), func(a Aim) bool { return a.Met })

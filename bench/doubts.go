@@ -41,11 +41,7 @@ type Verdict struct {
 func (v Verdict) Met() bool { return v.Ratio.Median >= v.Target }
 
 func (v Verdict) String() string {
-	word := "MISSED"
-	if v.Met() {
-		word = "PASS"
-	}
-	return fmt.Sprintf("%s: %.2f of %s (%.2f-%.2f), the target is %.2f", word, v.Ratio.Median, v.Baseline, v.Ratio.Min, v.Ratio.Max, v.Target)
+	return fmt.Sprintf("%s: %.2f of %s (%.2f-%.2f), the target is %.2f", verdict(v.Met()), v.Ratio.Median, v.Baseline, v.Ratio.Min, v.Ratio.Max, v.Target)
 }
 
 // Verdicts are those on all baselines, or on one of each where there are many and no

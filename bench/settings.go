@@ -229,44 +229,43 @@ func (s *Settings) CheckBaseline(scenario, name string, known worker.Contenders)
 	if flag := s.unsupported(name, made()); flag != "" {
 		return fmt.Errorf("baseline %s does not support %s: leave it out of -baseline", name, flag)
 	}
-	most, why := 16<<20, "" // bytes in a message
+	most, why, against := 16<<20, "", "" // bytes in a message
 	switch name {
 	case contenders.Raw:
+		most, why = contenders.MaxRaw(s.socketMTU(), s.Topics > 1), "has whole messages in a datagram"
 		switch {
 		case s.Transport == "sim":
-			return fmt.Errorf("baseline %s says what the machine can do over UDP, beside udp, shm, roce and mem", name)
+			against = "says what the machine can do over UDP, beside udp, shm, roce and mem"
 		case s.Topics > 1 && scenario != "throughput":
-			return fmt.Errorf("baseline %s goes through many topics in throughput only", name)
-		case s.Topics > 1:
-			most, why = contenders.MaxRaw(s.socketMTU(), true), "has whole messages of many topics in a datagram"
+			against = "goes through many topics in throughput only"
 		case scenario == "latency":
 			most, why = contenders.MaxRawPaced, "sends a datagram a message in "+scenario
-		default:
-			most, why = contenders.MaxRaw(s.socketMTU(), false), "has whole messages in a datagram"
 		}
 	case contenders.Naive:
-		if s.InProcess() {
-			return fmt.Errorf("baseline %s is for transports between processes: udp, shm, roce", name)
+		if most, why = contenders.MaxDatagram, "sends a datagram a message"; s.InProcess() {
+			against = "is for transports between processes: udp, shm, roce"
 		}
-		most, why = contenders.MaxDatagram, "sends a datagram a message"
 	case contenders.Ring:
-		if s.Transport != "shm" || s.Topics > 1 || s.Wait == worker.WaitPark {
-			return fmt.Errorf("baseline %s is for -transport shm and one topic, and spins", name)
-		}
 		most, why = contenders.MaxRing, "has whole messages in a block"
+		if s.Transport != "shm" || s.Topics > 1 || s.Wait == worker.WaitPark {
+			against = "is for -transport shm and one topic, and spins"
+		}
 	case contenders.UDP:
 		if s.InProcess() || s.Transport == "udp" {
-			return fmt.Errorf("baseline %s is Fanfare over plain UDP, for other transports between processes: shm, roce", name)
+			against = "is Fanfare over plain UDP, for other transports between processes: shm, roce"
 		}
 	case contenders.Channel:
-		switch {
-		case !s.InProcess():
-			return fmt.Errorf("baseline %s is for transports within a process: mem, sim", name)
-		case s.Size != contenders.ChannelSize:
-			return fmt.Errorf("baseline %s has messages of %d bytes, not of %d", name, contenders.ChannelSize, s.Size)
+		if s.Size != contenders.ChannelSize {
+			against = fmt.Sprintf("has messages of %d bytes, not of %d", contenders.ChannelSize, s.Size)
+		}
+		if !s.InProcess() {
+			against = "is for transports within a process: mem, sim"
 		}
 	}
-	if s.Size > most {
+	switch {
+	case against != "":
+		return fmt.Errorf("baseline %s %s", name, against)
+	case s.Size > most:
 		return fmt.Errorf("baseline %s %s, which holds %d bytes at most, not %d", name, why, most, s.Size)
 	}
 	return nil

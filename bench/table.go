@@ -123,13 +123,24 @@ func (r *Result) AimsTable(page bool) Table {
 	if page {
 		t.Columns = append(t.Columns, "by itself")
 	}
-	for i := range r.Aims {
-		a := &r.Aims[i]
-		row := []string{a.Name, a.Wanted(), a.Figure(), a.Beside, a.Verdict()}
+	for _, a := range r.Aims {
+		wanted := "at least "
+		if a.Most {
+			wanted = "at most "
+		}
+		row := []string{a.Name, wanted + withUnit(a.Want, a.Unit), withUnit(a.Seen, a.Unit), a.Beside, verdict(a.Met)}
 		if page {
 			row = append(row, a.Command)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// verdict is the word for what is met, or is not.
+func verdict(met bool) string {
+	if met {
+		return "PASS"
+	}
+	return "MISSED"
 }

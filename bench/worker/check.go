@@ -164,9 +164,6 @@ func (c *Check) Bad(what string) { c.faults.fault(what) }
 // Done reports whether the last message of every source has come.
 func (c *Check) Done() bool { return c.lasts == c.sources }
 
-// Received is how many messages came.
-func (c *Check) Received() uint64 { return c.received }
-
 // report is the check's part of a report.
 func (c *Check) report() Report {
 	r := c.faults

@@ -173,9 +173,6 @@ func markLast(b []byte) {
 	binary.LittleEndian.PutUint64(b[len(b)-tailBytes:], tail(binary.LittleEndian.Uint64(b))^lastMark)
 }
 
-// Sent is how many messages were taken.
-func (s *Source) Sent() uint64 { return s.next }
-
 // stamp writes when a message was due.
 func stamp(msg []byte, at int64) { binary.LittleEndian.PutUint64(msg[stampAt:], uint64(at)) }
 

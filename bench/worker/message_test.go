@@ -52,8 +52,8 @@ func TestCheckTakesSource(t *testing.T) {
 			if _, b := fill.Last(); !bytes.Equal(a, b) {
 				t.Fatalf("%d bytes: Last after Fill and Next differ", size)
 			}
-			if next.Sent() != 97 || fill.Sent() != 97 {
-				t.Fatalf("%d bytes: sent %d and %d", size, next.Sent(), fill.Sent())
+			if next.next != 97 || fill.next != 97 {
+				t.Fatalf("%d bytes: sent %d and %d", size, next.next, fill.next)
 			}
 		}
 	}
@@ -150,8 +150,8 @@ func TestBatchesAreTaken(t *testing.T) {
 		}
 		_, last := s.Last()
 		c.Message(last)
-		if n := uint64(20*batch + 1); c.Received() != n || s.Sent() != n || !c.Done() || c.faults.Bad > 0 {
-			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.Received(), s.Sent(), c.Done(), c.faults.Fault)
+		if n := uint64(20*batch + 1); c.received != n || s.next != n || !c.Done() || c.faults.Bad > 0 {
+			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.received, s.next, c.Done(), c.faults.Fault)
 		}
 	}
 }

@@ -60,10 +60,9 @@ func (r *Run) Requests(ctx context.Context, ask func(ctx context.Context, msg []
 
 // Responder counts what a responder executes: each request once.
 type Responder struct {
-	mu       sync.Mutex
-	seen     map[uint64]bool
-	executed uint64
-	report   Report // faults alone
+	mu     sync.Mutex
+	seen   map[uint64]bool
+	report Report // Messages and faults
 }
 
 // NewResponder returns one that has executed nothing.
@@ -74,7 +73,7 @@ func (p *Responder) Executed(msg []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := binary.LittleEndian.Uint64(msg)
-	if p.executed++; p.seen[id] {
+	if p.report.Messages++; p.seen[id] {
 		p.report.fault(fmt.Sprintf("request %d", id))
 	}
 	p.seen[id] = true
@@ -93,7 +92,7 @@ func (p *Responder) Wait(ctx context.Context, r *Run, failed <-chan error) error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.End(p.executed)
+	r.End(p.report.Messages)
 	r.report.Bad, r.report.Fault = p.report.Bad, p.report.Fault
 	return nil
 }

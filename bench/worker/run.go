@@ -103,6 +103,10 @@ func (r *Run) finishUsage() {
 // Figures reports what the contender has counted itself.
 func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 
+// Foreign reports what another program has measured in place of this side's
+// receivers or publisher: a peer that is not written in Go.
+func (r *Run) Foreign(rep Report) { r.foreign = append(r.foreign, rep) }
+
 // Receiver returns the checking and measuring part of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Receiver {
