@@ -150,13 +150,12 @@ func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 
 // rawParser takes datagrams apart.
 type rawParser struct {
-	v       *worker.Receiver
+	v       *worker.Check
 	topics  map[uint64]*rawTopic // by id, where there are many
 	packets uint64
 }
 
 func (p *rawParser) train(b []byte, seg int) {
-	check := p.v.Plain()
 	for len(b) > 0 {
 		d := b
 		if seg < len(d) {
@@ -178,11 +177,7 @@ func (p *rawParser) train(b []byte, seg int) {
 			if n == 0 || off+n > len(d) {
 				break
 			}
-			if check != nil {
-				check.Message(d[off : off+n])
-			} else {
-				p.v.Message(d[off : off+n])
-			}
+			p.v.Message(d[off : off+n])
 			off += n
 		}
 	}

@@ -30,7 +30,7 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 	var all []*incoming
 	for range r.Spec.Here() {
 		in := newIncoming(r, bus)
-		if err := in.subscribe(ctx, r.Spec.Receive, bus); err != nil {
+		if err := in.subscribe(ctx, r, bus); err != nil {
 			return err
 		}
 		all = append(all, in)
@@ -54,7 +54,7 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 
 // incoming is one subscriber's messages and the ends of its publishers.
 type incoming struct {
-	*worker.Receiver
+	*worker.Check
 	topics []string // that it takes
 	ends   int      // of publishers, each in each group of the topics
 	ended  map[ending]bool
@@ -68,7 +68,7 @@ type ending struct {
 }
 
 func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
-	in := &incoming{Receiver: r.Receiver(false), ended: make(map[ending]bool), done: make(chan struct{})}
+	in := &incoming{Check: r.Receiver(false), ended: make(map[ending]bool), done: make(chan struct{})}
 	groups := make(map[int]bool)
 	for _, name := range in.Names() {
 		in.topics = append(in.topics, name)
@@ -82,11 +82,11 @@ func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
 }
 
 // subscribe subscribes in the way that is asked for.
-func (in *incoming) subscribe(ctx context.Context, receive worker.Receive, bus *pubsub.Bus) error {
+func (in *incoming) subscribe(ctx context.Context, r *worker.Run, bus *pubsub.Bus) error {
 	options := []pubsub.SubscribeOption{pubsub.Topics(in.topics[1:]...), pubsub.PublisherEvents()}
-	if receive == worker.ReceiveHandle {
+	if r.Spec.Receive == worker.ReceiveHandle {
 		handler := in.take
-		if check := in.Plain(); check != nil {
+		if check := in.Check; r.Spec.Topics <= 1 {
 			handler = func(m pubsub.Message, err error) {
 				if err != nil {
 					in.take(m, err)
@@ -102,7 +102,7 @@ func (in *incoming) subscribe(ctx context.Context, receive worker.Receive, bus *
 	if err != nil {
 		return err
 	}
-	go in.read(ctx, receive, sub) // ends with the publishers or ctx
+	go in.read(ctx, r.Spec.Receive, sub) // ends with the publishers or ctx
 	return nil
 }
 

@@ -4,22 +4,29 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Check checks that the messages of each series come in order, each once, on their topic,
-// with the content that their source gave them. It is for one goroutine.
+// with the content that their source gave them, and measures how late they are where they are stamped. It is for one
+// goroutine.
 type Check struct {
 	next     []uint64 // by series: number of its next message
 	received uint64
 	size     int
 	every    uint64 // a mask: the content of numbers with none of these bits is checked
+	plain    uint64 // the same for Message; 0 where there are several series, or messages are stamped
 	of       seriesOf
 	names    []string // by topic; empty where the subscriber does not take it
 
 	filler  []byte
-	stamped bool   // messages hold when they were due
-	lossy   bool   // what is missing is no fault, but counted
-	first   func() // called with the first message
+	latency *hdrhistogram.Histogram // ns; nil where messages do not hold when they were due
+	warmUp  uint64                  // messages before the measurement of that
+	lossy   bool                    // what is missing is no fault, but counted
+	first   func()                  // called with the first message
 
 	lasts   int // sources whose last message has come
 	sources int
@@ -42,10 +49,16 @@ func newCheck(spec *Spec, names []string, lossy bool, first func()) *Check {
 	c := &Check{
 		size: spec.Size, every: sampled, of: newSeriesOf(topics), names: names, sources: sources,
 		skipped: make([]uint64, topics), lost: make([]uint64, topics),
-		filler: filler(spec.Size), stamped: spec.Load == LoadPaced, lossy: lossy, first: first,
+		filler: filler(spec.Size), lossy: lossy, first: first,
 	}
 	if spec.CheckAll {
 		c.every = 0
+	}
+	if spec.Load == LoadPaced { // a tenth of it does not count, at most 0.2 s
+		c.latency = NewHistogram()
+		c.warmUp = uint64(min(spec.duration()/10, 200*time.Millisecond).Seconds() * spec.Rate)
+	} else if !spec.Many() {
+		c.plain = c.every
 	}
 	c.next = make([]uint64, sources<<c.of.topicBits)
 	for i := range c.next {
@@ -54,29 +67,41 @@ func newCheck(spec *Spec, names []string, lossy bool, first func()) *Check {
 	return c
 }
 
-// Message checks the next message, where there is one series of them.
+// Names are the names of the topics that the subscriber takes. They are compared sooner with what
+// has come where it has subscribed to these very strings.
+func (c *Check) Names() []string {
+	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return name == "" })
+}
+
+// Message takes the next message, where there is one topic. It is faster than On.
 func (c *Check) Message(b []byte) {
-	if n := c.next[0]; len(b) == c.size && n&c.every != 0 && binary.LittleEndian.Uint64(b) == n &&
+	if n := c.next[0]; len(b) == c.size && n&c.plain != 0 && binary.LittleEndian.Uint64(b) == n &&
 		binary.LittleEndian.Uint64(b[len(b)-tailBytes:]) == tail(n) {
 		c.next[0] = n + 1
 		c.received++
 		return
 	}
-	c.slow(c.names[0], b)
+	c.On(c.names[0], b)
 }
 
-// On checks the next message, which came on topic.
+// On takes the next message, which came on topic.
 func (c *Check) On(topic string, b []byte) {
+	expected := false
 	if len(b) == c.size {
 		n := binary.LittleEndian.Uint64(b)
 		if s := n >> seriesShift; s < uint64(len(c.next)) && c.next[s] == n && n&c.every != 0 &&
 			binary.LittleEndian.Uint64(b[len(b)-tailBytes:]) == tail(n) && c.names[s&c.of.mask] == topic {
 			c.next[s] = n + 1
 			c.received++
-			return
+			expected = true
 		}
 	}
-	c.slow(topic, b)
+	if !expected {
+		c.slow(topic, b)
+	}
+	if c.latency != nil && len(b) >= MinSize && c.received > c.warmUp {
+		record(c.latency, Now()-dueAt(b))
+	}
 }
 
 func (c *Check) slow(topic string, b []byte) {
@@ -107,7 +132,7 @@ func (c *Check) slow(topic string, b []byte) {
 	c.next[s] = n + 1
 	c.received++
 	from, end := fillerAt, len(b)-tailBytes
-	if !c.stamped {
+	if c.latency == nil {
 		from = stampAt
 	}
 	mark := binary.LittleEndian.Uint64(b[end:]) ^ tail(n)
@@ -168,6 +193,9 @@ func (c *Check) Done() bool { return c.lasts == c.sources }
 func (c *Check) report() Report {
 	r := c.faults
 	r.Messages, r.Timed, r.Lost, r.Start, r.End = c.received, c.endAt, c.missing, c.start, c.end
+	if c.latency != nil {
+		r.Latency = c.latency.Export()
+	}
 	if len(c.next) == 1 {
 		return r
 	}

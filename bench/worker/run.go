@@ -2,11 +2,7 @@ package worker
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
-	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Contender is what is measured. A worker makes one of its own; publisher and
@@ -46,7 +42,7 @@ type Run struct {
 	begun   atomic.Pointer[sample]
 
 	report    Report
-	receivers []*Receiver
+	receivers []*Check
 	foreign   []Report // in place of all that
 }
 
@@ -107,22 +103,12 @@ func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 // receivers or publisher: a peer that is not written in Go.
 func (r *Run) Foreign(rep Report) { r.foreign = append(r.foreign, rep) }
 
-// Receiver returns the checking and measuring part of a subscriber: one for
+// Receiver returns what checks and measures the messages of a subscriber: one for
 // each of Spec.Here.
-func (r *Run) Receiver(lossy bool) *Receiver {
-	v := &Receiver{Check: newCheck(&r.Spec, r.Spec.taken(r.Spec.Index+len(r.receivers)), lossy, r.start)}
-	if v.stamped {
-		v.latency = NewHistogram()
-		v.warmUp = r.warmUp()
-	}
-	r.receivers = append(r.receivers, v)
-	return v
-}
-
-// warmUp is how many messages do not count of a paced load's beginning: those of a tenth
-// of it, at most of 0.2 s.
-func (r *Run) warmUp() uint64 {
-	return uint64(min(r.Spec.duration()/10, 200*time.Millisecond).Seconds() * r.Spec.Rate)
+func (r *Run) Receiver(lossy bool) *Check {
+	c := newCheck(&r.Spec, r.Spec.taken(r.Spec.Index+len(r.receivers)), lossy, r.start)
+	r.receivers = append(r.receivers, c)
+	return c
 }
 
 // reports collects what the side has measured: one report each receiver, or
@@ -136,50 +122,12 @@ func (r *Run) reports() []Report {
 	}
 	r.finishUsage()
 	var all []Report
-	for i, v := range r.receivers {
-		rep := v.report()
+	for i, c := range r.receivers {
+		rep := c.report()
 		if i == 0 { // of the process
 			rep.Usage, rep.Figures = r.report.Usage, r.report.Figures
-		}
-		if v.latency != nil {
-			rep.Latency = v.latency.Export()
 		}
 		all = append(all, rep)
 	}
 	return all
-}
-
-// Receiver checks and measures what one subscriber receives. It is for one
-// goroutine.
-type Receiver struct {
-	*Check
-	latency *hdrhistogram.Histogram // ns; nil where messages are not stamped
-	warmUp  uint64                  // messages before the measurement
-}
-
-// Names are the names of the topics that the subscriber takes. It compares sooner with what
-// has come where it has subscribed to these very strings.
-func (v *Receiver) Names() []string {
-	return slices.DeleteFunc(slices.Clone(v.names), func(name string) bool { return name == "" })
-}
-
-// Plain is the check where nothing else is to be done with a message, and nil where it is.
-func (v *Receiver) Plain() *Check {
-	if v.latency != nil || len(v.next) > 1 {
-		return nil
-	}
-	return v.Check
-}
-
-// Message takes the next message, where there is one series of them.
-func (v *Receiver) Message(b []byte) { v.On(v.names[0], b) }
-
-// On takes the next message, which came on topic.
-func (v *Receiver) On(topic string, b []byte) {
-	if v.Check.On(topic, b); v.latency == nil || len(b) < MinSize {
-		return
-	}
-	if d := Now() - dueAt(b); v.received > v.warmUp {
-		record(v.latency, d)
-	}
 }
