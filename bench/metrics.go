@@ -14,7 +14,7 @@ import (
 type metric struct {
 	key  string // Row.Metric
 	form form
-	of   func(o *outcome) float64 // NaN: this run does not tell; nil: there is a column alone
+	of   func(o *outcome) float64 // NaN: it is not known of this run; nil: there is a column alone
 	column
 }
 
