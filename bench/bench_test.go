@@ -404,6 +404,24 @@ func TestBesidePacketsInMemory(t *testing.T) {
 	}
 }
 
+// A subscriber of several topics and sources measures Fanfare, and no allocations of its own.
+func TestNoAllocations(t *testing.T) {
+	b := newBench(t, "mem")
+	for name, set := range map[string]func(){
+		"topics":     func() { b.Topics, b.Goroutines = 16, 1 },
+		"goroutines": func() { b.Topics, b.Goroutines = 1, 4 },
+	} {
+		set()
+		r, err := b.run(t.Context(), b.contestants()[0], worker.LoadFull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := r.allocsPerMsg(); n > 0.1 {
+			t.Errorf("%s: %.2f allocations a message", name, n)
+		}
+	}
+}
+
 func TestTransports(t *testing.T) {
 	for _, transport := range []string{"sim", "roce", "shm"} {
 		if transport != "sim" {

@@ -148,7 +148,7 @@ func (s *Settings) checkRanges() error {
 	return cmp.Or(
 		within("-size", s.Size, worker.MinSize, 16<<20), within("-mtu", s.MTU, minMTU, mtu), within("-subs", s.Subs, 1, 256),
 		within("-runs", s.Runs, 1, 1000), within("-seconds", s.Seconds, 0.05, 3600), within("-rate", s.Rate, 1, maxRate),
-		within("-rcvbuf", s.RecvBuf, 1<<12, maxBuffer), within("-sndbuf", s.SendBuf, 1<<12, maxBuffer), within("-target", s.Target, 0, 1000),
+		within("rcvbuf", s.RecvBuf, 1<<12, maxBuffer), within("sndbuf", s.SendBuf, 1<<12, maxBuffer), within("-target", s.Target, 0, 1000),
 		within("-topics", s.Topics, 1, maxTopics), within("-requests", s.Requests, 1, maxRequests), within("-goroutines", s.Goroutines, 1, maxGoroutines), within("-pubs", s.Buses, 1, maxBuses),
 		within("-extra-subscriptions", s.Extra, 0, maxTopics))
 }

@@ -16,7 +16,7 @@ func TestSettingsCheck(t *testing.T) {
 		"-runs":                     func(s *Settings) { s.Runs = 0 },
 		"-seconds":                  func(s *Settings) { s.Seconds = 0 },
 		"-rate":                     func(s *Settings) { s.Rate = -1 },
-		"-rcvbuf":                   func(s *Settings) { s.RecvBuf = 1 },
+		"rcvbuf":                    func(s *Settings) { s.RecvBuf = 1 },
 		"-t ":                       func(s *Settings) { s.URL = "mem://x" },
 		"is not one of":             func(s *Settings) { s.Baselines = []string{"fanfare"} },
 		"within a process":          func(s *Settings) { s.Baselines = []string{"channel"} },
