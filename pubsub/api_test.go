@@ -9,11 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // What a user reads in this package is documented in it: no exported type is an alias
@@ -120,79 +115,6 @@ func checkSpec(spec ast.Spec, tok token.Token, borrows func(string, ast.Node)) {
 			if _, converted := v.(*ast.CallExpr); !converted {
 				borrows("constant "+spec.Names[0].Name, v)
 			}
-		}
-	}
-}
-
-// The driver's statistics arrive whole: every number is under its name here.
-func TestStatsConversion(t *testing.T) {
-	st := engine.Stats{Groups: make([]engine.GroupStats, 1), Publications: make([]engine.PublicationStats, 1)}
-	st.Groups[0].Publishers, st.Publications[0].Subscribers = make([]engine.PublisherStats, 1), make([]reliable.MemberState, 1)
-	next := int64(0)
-	fill(reflect.ValueOf(&st).Elem(), &next)
-	now := time.Now()
-	got := publicStats(now, &st)
-	if !got.Time.Equal(now) {
-		t.Errorf("Time: %v, want %v", got.Time, now)
-	}
-	same(t, "Stats", reflect.ValueOf(st), reflect.ValueOf(got))
-	if next < 80 {
-		t.Errorf("only %d numbers were filled", next)
-	}
-}
-
-// fill gives every field a value of its own, as far as the type has as many.
-func fill(v reflect.Value, next *int64) {
-	*next++
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), next)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			fill(v.Index(i), next)
-		}
-	case reflect.String:
-		v.SetString(strconv.FormatInt(*next, 10))
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Float64:
-		v.SetFloat(float64(*next))
-	case reflect.Interface:
-	case reflect.Uint8:
-		v.SetUint(uint64(events.ReasonMemory))
-	case reflect.Uint64, reflect.Uint32, reflect.Uint:
-		v.SetUint(uint64(*next))
-	default:
-		v.SetInt(*next)
-	}
-}
-
-// same compares what is in both, by the names of want.
-func same(t *testing.T, path string, want, got reflect.Value) {
-	t.Helper()
-	switch want.Kind() {
-	case reflect.Struct:
-		for i := range want.NumField() {
-			name := want.Type().Field(i).Name
-			f := got.FieldByName(name)
-			if !f.IsValid() {
-				t.Errorf("%s.%s is not told to users", path, name)
-				continue
-			}
-			same(t, path+"."+name, want.Field(i), f)
-		}
-	case reflect.Slice:
-		if want.Len() != got.Len() {
-			t.Fatalf("%s: %d, want %d", path, got.Len(), want.Len())
-		}
-		for i := range want.Len() {
-			same(t, path, want.Index(i), got.Index(i))
-		}
-	default:
-		if w := want.Convert(got.Type()); !w.Equal(got) {
-			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}
 }

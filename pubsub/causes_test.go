@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// notDrops are the counters of Stats that no cause counts: they are not of packets that
+// notDrops are the counters of stats.Bus that no cause counts: they are not of packets that
 // were dropped, or lost on the way, or say the same again.
 const notDrops = `
 Transport: PacketsSent BytesSent SendCalls SendBusy PacketsReceived BytesReceived ReceiveCalls ReceiveErrors LendRefused
 	PeersRefused GSORefused Joins JoinsFailed MembershipsLost Unclaimed SendOnlyRefused InjectedDelay ReceiveQueueFull
-Stats: RepliesFailed RefusedMessages ReplacedMessages
-GroupStats: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
+Bus: RepliesFailed RefusedMessages ReplacedMessages
+Group: DroppedRuns UnwantedRuns UnwantedBytes Packets Bytes Repaired Late Duplicates Unstarted Lost Missing NAKs NAKPackets
 	NCFs Statuses Heartbeats History StateJoins StateFailed Streams StreamsEnded StreamsLost Restarts Own Namesakes Stale Collisions Unnamed NamesRefused
 	Replies ReplyPackets RepliesRecalled RepliesUnknown RepliesDropped Packed PackedBytes UnpackedBytes ClocksApart
-PublicationStats: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
+Publication: Lead MessagesSent PacketsSent BytesSent RepairsSent HeartbeatsSent AnnouncesSent NCFSent GoneSent ControlSent ControlUnsent
 	NAKs NAKPackets NAKRefused NAKDuplicate NAKGone Statuses StatusesStale ReceiversJoined ReceiversLeft ReceiversBehind ReceiversSilent
 	ReceiversReleased ReceiversRefused ReceiversLost FlowBlocked RateBlocked StateRounds StateBytes PacketsPacked BytesUnpacked
 	Requests Replies ReplyPackets RepliesDuplicate RepliesLate RepliesRefused Recalled
@@ -48,8 +49,8 @@ func TestCausesCountEachDropOnce(t *testing.T) {
 			none[of+"."+name] = true
 		}
 	}
-	var s Stats
-	s.Groups, s.Publications = make([]GroupStats, 1), make([]PublicationStats, 1)
+	var s stats.Bus
+	s.Groups, s.Publications = make([]stats.Group, 1), make([]stats.Publication, 1)
 	check := func(name string, f reflect.Value) {
 		f.SetUint(1)
 		if name == "Transport.ReceiveQueueEmpty" {
@@ -57,7 +58,7 @@ func TestCausesCountEachDropOnce(t *testing.T) {
 		}
 		var found []string
 		for _, c := range Causes() {
-			for _, count := range []func(*Stats) (uint64, bool){c.Dropped, c.Lost} {
+			for _, count := range []func(*stats.Bus) (uint64, bool){c.Dropped, c.Lost} {
 				if n, _ := count(&s); n > 0 {
 					found = append(found, c.Label)
 				}
@@ -70,9 +71,9 @@ func TestCausesCountEachDropOnce(t *testing.T) {
 		}
 		delete(none, name)
 	}
-	counters(reflect.ValueOf(&s).Elem(), "Stats", check)
-	counters(reflect.ValueOf(&s.Groups[0]).Elem(), "GroupStats", check)
-	counters(reflect.ValueOf(&s.Publications[0]).Elem(), "PublicationStats", check)
+	counters(reflect.ValueOf(&s).Elem(), "Bus", check)
+	counters(reflect.ValueOf(&s.Groups[0]).Elem(), "Group", check)
+	counters(reflect.ValueOf(&s.Publications[0]).Elem(), "Publication", check)
 	for name := range none {
 		t.Errorf("there is no counter %s", name)
 	}
@@ -90,7 +91,7 @@ func TestCausesAreComplete(t *testing.T) {
 			t.Errorf("%v has two rows", c.Gap)
 		}
 		gaps[c.Gap] = true
-		if _, counted := c.Dropped(&Stats{}); !counted && c.Gap == 0 {
+		if _, counted := c.Dropped(&stats.Bus{}); !counted && c.Gap == 0 {
 			t.Errorf("%s counts neither packets nor gaps", c.Label)
 		}
 		if !strings.HasSuffix(c.Help, ".") || !strings.HasSuffix(c.Remedy, ".") {

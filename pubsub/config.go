@@ -139,8 +139,8 @@ type Config struct {
 	// other. Default: none.
 	Sign ed25519.PrivateKey
 	// Trust says which keys may publish what: packets of publishers that are not signed by one of
-	// them are refused, and messages of topics for which it is not trusted (Stats.Sign,
-	// Stats.RefusedMessages, events of kind PacketsUnreadable, and events.PublisherFault with FaultTopic). They
+	// them are refused, and messages of topics for which it is not trusted (stats.Bus.Sign,
+	// RefusedMessages, events of kind PacketsUnreadable, and events.PublisherFault with FaultTopic). They
 	// are no gaps. The option trust=FILE of a URL gives the trust of a file, and follows its
 	// changes; it and Trust exclude each other. Default: all publishers are heard.
 	Trust TrustProvider

@@ -18,7 +18,7 @@ const (
 
 // Conflate delivers the newest message of each topic and key only: one that waits to be
 // read is replaced when a newer one of its topic and key comes, and counted in
-// SubscriptionStats.Replaced. Reading slowly holds nobody up and loses no key: each ends
+// stats.Subscription.Replaced. Reading slowly holds nobody up and loses no key: each ends
 // with its last value. Without key each topic is one key.
 //
 // Messages come in the order in which their topic and key began to wait. With From(State) the

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Who conflates may begin with state: its records are messages by their keys. A key has its
@@ -51,7 +53,7 @@ func TestConflateBeginsWithState(t *testing.T) {
 			}
 			return m.Data[:4]
 		}))
-		waiting := func(done func(SubscriptionStats) bool) {
+		waiting := func(done func(stats.Subscription) bool) {
 			t.Helper()
 			for st := sub.Stats(); !done(st); st = sub.Stats() {
 				if ctx.Err() != nil {
@@ -60,11 +62,11 @@ func TestConflateBeginsWithState(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		waiting(func(st SubscriptionStats) bool { return st.Waiting == keys+1 }) // and the end of the state
+		waiting(func(st stats.Subscription) bool { return st.Waiting == keys+1 }) // and the end of the state
 		for n := range uint64(after) {
 			put(uint32(n), before+n)
 		}
-		waiting(func(st SubscriptionStats) bool { return st.Replaced == after })
+		waiting(func(st stats.Subscription) bool { return st.Replaced == after })
 		got, records, ends := make(map[uint32]uint64), 0, 0
 		batch := make([]Message, 7)
 		for sub.Stats().Waiting > 0 {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // testTimeout bounds what would otherwise hang, also on a host that is ten times too busy.
@@ -105,7 +106,7 @@ func roceURL(t testing.TB) string {
 
 // atClose, if not nil, hears what the buses of openBus have counted when their test
 // ends. TestSimSuite sets it for a while.
-var atClose func(Stats)
+var atClose func(stats.Bus)
 
 // quiet discards what a test provokes on purpose.
 var quiet = slog.New(slog.DiscardHandler)
@@ -174,7 +175,7 @@ func wait(t testing.TB, ctx context.Context, p interface {
 // waits for them, and they may miss what leaves the window.
 func waitJoined(t testing.TB, ctx context.Context, p *Publisher) {
 	t.Helper()
-	for slices.ContainsFunc(p.Receivers(), func(r Receiver) bool { return r.Joining }) {
+	for slices.ContainsFunc(p.Receivers(), func(r stats.Subscriber) bool { return r.Joining }) {
 		if err := ctx.Err(); err != nil {
 			t.Fatalf("%+v", p.Receivers())
 		}

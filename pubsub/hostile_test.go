@@ -136,15 +136,15 @@ func TestHostile(t *testing.T) {
 		st := b.Stats()
 		t.Logf("%s: %+v", who, st.Seal)
 		for _, g := range st.Groups {
-			if g.Malformed+g.Foreign+g.Version+g.Damaged+g.Implausible+g.Stale != 0 || g.ReceiverStats.Streams > epochs {
-				t.Errorf("%s: something hostile was taken: %+v", who, g.ReceiverStats)
+			if g.Malformed+g.Foreign+g.Version+g.Damaged+g.Implausible+g.Stale != 0 || g.Receiver.Streams > epochs {
+				t.Errorf("%s: something hostile was taken: %+v", who, g.Receiver)
 			}
 		}
 		for _, p := range st.Publications {
 			// What was sent to the publisher's earlier epoch opens, since this one has not had it, and is refused as another
 			// stream's: that counts as foreign.
 			if p.Receivers > 1 || p.Malformed+p.NAKInvalid != 0 {
-				t.Errorf("%s: something hostile was taken: %+v", who, p.SenderStats)
+				t.Errorf("%s: something hostile was taken: %+v", who, p.Sender)
 			}
 		}
 		// What others with the key have sent by unicast opens wherever it is sent, once, and is of no stream of that bus.
@@ -255,12 +255,12 @@ func TestHostileLegs(t *testing.T) {
 		st := b.Stats()
 		for _, g := range st.Groups {
 			if g.Malformed+g.Foreign+g.Version+g.Damaged != 0 || g.Streams > 1 {
-				t.Errorf("%s: something hostile was taken: %+v", who, g.ReceiverStats)
+				t.Errorf("%s: something hostile was taken: %+v", who, g.Receiver)
 			}
 		}
 		for _, p := range st.Publications {
 			if p.Receivers > 1 || p.Malformed+p.Foreign+p.NAKInvalid != 0 {
-				t.Errorf("%s: something hostile was taken: %+v", who, p.SenderStats)
+				t.Errorf("%s: something hostile was taken: %+v", who, p.Sender)
 			}
 		}
 		if n := replies.count(); st.ForeignReplies > n || st.Seal.Forged == 0 { // as in TestHostile

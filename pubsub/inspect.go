@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // How a bus shows itself to others on this host: package inspect says what of.
@@ -26,18 +26,18 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		at = append(at, s.s)
 	}
 	look := b.loop.Look(ctx, at, engine.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
-	st := publicStats(time.Now(), &look.Stats)
+	st := &look.Bus
 	x := inspect.Bus{
 		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loop.EndedErr()),
-		Fabric:   b.shownFabric(&st),
-		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(&st), Repair: shownLatency(st.Repair, &look.Stats.Distributions.Repair), Delivery: shownLatency(st.Delivery, &look.Stats.Distributions.Delivery), Losses: b.shownLossRecord(),
+		Fabric:   b.shownFabric(),
+		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(st), Repair: shownLatency(st.Repair, &st.Distributions.Repair), Delivery: shownLatency(st.Delivery, &st.Distributions.Delivery), Losses: b.shownLossRecord(),
 		TopicsLeftOut: look.TopicsLeft, SubscriptionsLeftOut: len(subs) - len(at),
 		Events: v.Events(0), EventCounts: make(map[string]uint64),
 	}
 	if !look.Ended {
 		x.Incomplete = errorText(look.Err)
 	}
-	x.Counters.Add("", &st)
+	x.Counters.Add("", st)
 	subscriber, publisher := b.loop.Unheard()
 	x.NoSubscriber, x.NoPublisher = subscriber.Seconds(), publisher.Seconds()
 	for _, e := range st.Events {
@@ -55,7 +55,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		x.Topics = append(x.Topics, inspect.Topic{Name: t.Name, Group: t.Group, Messages: t.Messages, Subscribers: t.Subscribers})
 	}
 	for i := range look.Subscriptions {
-		subs[i].newest.Count(&look.Subscriptions[i].SubscriptionStats)
+		subs[i].newest.Count(&look.Subscriptions[i].Subscription)
 		x.Subscriptions = append(x.Subscriptions, subs[i].shown(&look.Subscriptions[i]))
 	}
 	for i := range st.Legs {
@@ -90,8 +90,8 @@ func (b *Bus) identity() inspect.Identity {
 	return inspect.Identity{ID: b.ID().String(), Epoch: epoch, Name: b.cfg.Name, Tag: b.cfg.Tag, ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 
-func (b *Bus) shownFabric(st *Stats) inspect.Fabric {
-	c := &st.Capabilities
+func (b *Bus) shownFabric() inspect.Fabric {
+	c := b.Capabilities()
 	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO, GRO: c.GRO, Open: b.fabric.open, Buffers: b.fabric.buffers, Interfaces: b.fabric.interfaces}
 }
 
@@ -111,23 +111,23 @@ func (s *Subscription) shown(l *engine.SubscriptionLook) inspect.Subscription {
 	x := inspect.Subscription{
 		Number: s.number, Topics: l.Names, TopicsLeftOut: max(0, l.Topics-len(l.Names)), Handler: s.beside != nil || s.s.Handled(),
 		Policy: s.policy, From: s.from.String(), Messages: l.Messages, Pending: l.Pending,
-		Replaced: l.Replaced, Waiting: l.Waiting, WaitingBytes: l.WaitingBytes, Lost: shownLosses(publicLosses(l.Lost)), Ended: errorText(s.s.Err()),
+		Replaced: l.Replaced, Waiting: l.Waiting, WaitingBytes: l.WaitingBytes, Lost: shownLosses(l.Lost), Ended: errorText(s.s.Err()),
 	}
 	if x.Topics == nil {
 		x.Topics = []string{s.topic} // the bus's goroutine, which knows all, has not answered
 	}
-	slices.SortStableFunc(l.Publishers, func(a, b engine.SubscriptionPublisher) int { return b.Lag - a.Lag })
+	slices.SortStableFunc(l.Publishers, func(a, b stats.SubscriptionPublisher) int { return b.Lag - a.Lag })
 	for _, p := range l.Publishers[:min(len(l.Publishers), inspect.MaxFeeds)] {
 		x.Publishers = append(x.Publishers, inspect.SubscriptionFeed{
-			Publisher: PublisherID(p.Publisher).String(), Name: p.Name, Epoch: p.Epoch, Group: p.Group,
+			Publisher: p.Publisher.String(), Name: p.Name, Epoch: p.Epoch, Group: p.Group,
 			Lag: p.Lag, Window: p.Window, Relevant: p.Relevant, Blocking: p.Blocking, Unread: p.Unread.Seconds(), LostFor: p.LostFor.Seconds(),
 		})
 	}
 	return x
 }
 
-func shownGroup(g *GroupStats) inspect.Group {
-	x := inspect.Group{Address: g.Address, Joined: g.Joined, Topics: g.Topics, WindowBytes: g.Windows, Counters: inspect.CountersOf(&g.ReceiverStats)}
+func shownGroup(g *stats.Group) inspect.Group {
+	x := inspect.Group{Address: g.Address, Joined: g.Joined, Topics: g.Topics, WindowBytes: g.Windows, Counters: inspect.CountersOf(&g.Receiver)}
 	x.Counters.Add("", g)
 	for _, p := range g.Publishers {
 		x.Streams = append(x.Streams, inspect.Stream{
@@ -137,10 +137,10 @@ func shownGroup(g *GroupStats) inspect.Group {
 	return x
 }
 
-func shownPublication(p *PublicationStats) inspect.Publication {
+func shownPublication(p *stats.Publication) inspect.Publication {
 	x := inspect.Publication{
 		Address: p.Address, Lead: p.Lead, RTT: microseconds(p.RTT), MemoryBytes: p.MemoryBytes,
-		SendCall: microseconds(p.SendCost), Counters: inspect.CountersOf(&p.SenderStats),
+		SendCall: microseconds(p.SendCost), Counters: inspect.CountersOf(&p.Sender),
 	}
 	if p.Blocked != events.ReasonNone {
 		x.Blocked = p.Blocked.String()
@@ -156,7 +156,7 @@ func shownPublication(p *PublicationStats) inspect.Publication {
 }
 
 // shownCauses are the causes that have happened, in the order of Causes.
-func shownCauses(st *Stats) (all []inspect.Cause) {
+func shownCauses(st *stats.Bus) (all []inspect.Cause) {
 	for i := range causes {
 		c := &causes[i]
 		x := inspect.Cause{Cause: c.Label}
@@ -174,7 +174,7 @@ func shownCauses(st *Stats) (all []inspect.Cause) {
 	return all
 }
 
-func shownLosses(lost []LossStats) (all []inspect.Cause) {
+func shownLosses(lost []stats.Loss) (all []inspect.Cause) {
 	for _, l := range lost {
 		if l.Gaps > 0 {
 			all = append(all, inspect.Cause{Cause: l.Cause.Label(), Gaps: l.Gaps, Messages: l.Messages})
@@ -183,7 +183,7 @@ func shownLosses(lost []LossStats) (all []inspect.Cause) {
 	return all
 }
 
-func shownLatency(l Latency, of *histogram.Snapshot) inspect.Latency {
+func shownLatency(l stats.Latency, of *stats.Distribution) inspect.Latency {
 	return inspect.Latency{Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90), P99: microseconds(l.P99), Max: microseconds(l.Max), Buckets: of.All()}
 }
 

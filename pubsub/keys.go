@@ -36,9 +36,6 @@ func StaticKeys(keys *KeySet) KeyProvider { return sealed.Static{Keyset: keys} }
 // cannot be opened, and what to do.
 type UnreadableError = transport.UnreadableError
 
-// SealStats counts packets that came and were refused because they do not open.
-type SealStats = transport.SealStats
-
 // isOpen reports whether the groups are open: not sealed, and the fabric is not closed to others. If so it says that, in
 // the first line that a bus logs: what the fabric has to say comes behind.
 func (c *Config) isOpen(file string, closed bool) bool {

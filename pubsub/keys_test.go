@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
@@ -132,11 +133,11 @@ func TestUnreadable(t *testing.T) {
 		name     string
 		pub, sub []Key
 		says     string
-		counted  func(SealStats) uint64
+		counted  func(stats.Seal) uint64
 	}{
-		{"a key that is lacking", []Key{other}, []Key{ours}, "sealed with key " + other.ID.String() + ", which is not in the keyring", func(s SealStats) uint64 { return s.UnknownKey }},
-		{"another secret of the same id", []Key{forged}, []Key{ours}, "name key " + ours.ID.String() + " and do not verify", func(s SealStats) uint64 { return s.Forged }},
-		{"an open publisher", nil, []Key{ours}, "are not sealed, and are refused", func(s SealStats) uint64 { return s.Open }},
+		{"a key that is lacking", []Key{other}, []Key{ours}, "sealed with key " + other.ID.String() + ", which is not in the keyring", func(s stats.Seal) uint64 { return s.UnknownKey }},
+		{"another secret of the same id", []Key{forged}, []Key{ours}, "name key " + ours.ID.String() + " and do not verify", func(s stats.Seal) uint64 { return s.Forged }},
+		{"an open publisher", nil, []Key{ours}, "are not sealed, and are refused", func(s stats.Seal) uint64 { return s.Open }},
 		{"an open subscriber", []Key{ours}, nil, "are sealed with key " + ours.ID.String() + ", and this bus has no keys", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

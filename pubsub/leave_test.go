@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // A group is left when nobody has subscribed in it for a while. Who subscribes again
@@ -48,7 +50,7 @@ func TestUnusedGroupIsLeft(t *testing.T) {
 				pubBus, subBus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url), openBus(t, Config{Wait: WaitPark}, url)
 				pub := publisher(t, pubBus, "x")
 				got := make(chan string, 100)
-				group := func() GroupStats {
+				group := func() stats.Group {
 					t.Helper()
 					st := subBus.Stats()
 					if len(st.Groups) != 1 {

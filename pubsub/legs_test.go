@@ -13,6 +13,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/legs"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -312,11 +313,11 @@ func TestLegsOverUDPAndRoCE(t *testing.T) {
 	p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 	wait(t, ctx, p, 1)
 	const n = 2000
-	if c := subBus.Stats().Capabilities; c.Name != "udp+ud" {
+	if c := subBus.Capabilities(); c.Name != "udp+ud" {
 		t.Errorf("%+v", c)
 	}
 	fills := func() bool {
-		return !slices.ContainsFunc(subBus.Stats().Legs, func(l LegStats) bool { return l.Packets == 0 || l.Lost == 0 || l.Filled == 0 })
+		return !slices.ContainsFunc(subBus.Stats().Legs, func(l stats.Leg) bool { return l.Packets == 0 || l.Lost == 0 || l.Filled == 0 })
 	}
 	defer func() { t.Logf("%+v", subBus.Stats().Legs) }()
 	for again := true; again; again = !fills() { // until both have: on a busy host one may be behind all the time

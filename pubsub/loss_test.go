@@ -10,12 +10,13 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // losses adds up the gaps that subscriptions were told of.
 type losses struct {
 	mu  sync.Mutex
-	sum map[events.Cause]LossStats // under mu
+	sum map[events.Cause]stats.Loss // under mu
 }
 
 func (l *losses) add(err error) {
@@ -26,10 +27,10 @@ func (l *losses) add(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sum == nil {
-		l.sum = make(map[events.Cause]LossStats)
+		l.sum = make(map[events.Cause]stats.Loss)
 	}
 	x := l.sum[gap.Cause]
-	l.sum[gap.Cause] = LossStats{gap.Cause, x.Gaps + 1, x.Messages + gap.Count}
+	l.sum[gap.Cause] = stats.Loss{Cause: gap.Cause, Gaps: x.Gaps + 1, Messages: x.Messages + gap.Count}
 }
 
 // Every gap that a reader or a handler is told of is counted under its cause.
@@ -99,7 +100,7 @@ func TestLossIsCounted(t *testing.T) {
 			<-handled
 			for _, x := range bus.Stats().Lost {
 				a, b := own.sum[x.Cause], told.sum[x.Cause]
-				want := LossStats{x.Cause, a.Gaps + b.Gaps, a.Messages + b.Messages}
+				want := stats.Loss{Cause: x.Cause, Gaps: a.Gaps + b.Gaps, Messages: a.Messages + b.Messages}
 				if x != want {
 					t.Errorf("counted %+v, told %+v", x, want)
 				}
@@ -118,10 +119,10 @@ func TestLossIsCounted(t *testing.T) {
 }
 
 // recordedAs checks that the record of losses has the losses of one cause.
-func recordedAs(t *testing.T, b *Bus, want LossStats) {
+func recordedAs(t *testing.T, b *Bus, want stats.Loss) {
 	t.Helper()
 	r := b.Losses()
-	var sum LossStats
+	var sum stats.Loss
 	for _, x := range r.Losses {
 		if x.Event {
 			continue

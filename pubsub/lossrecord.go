@@ -6,6 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // LossRecord is what a bus lost in the last hour, and what it lost on the way and could
@@ -116,14 +117,12 @@ func labelOf(c events.Cause) string { return events.Cause(c).Label() }
 const figuresOfCause = 4
 
 // sampleLosses puts all counters into the record, and returns the drops that are to be reported. Loop only.
-func (b *Bus) sampleLosses(st *engine.Stats) (tell []engine.Dropped) {
-	now := time.Now()
-	s := publicStats(now, st)
+func (b *Bus) sampleLosses(s *stats.Bus) (tell []engine.Dropped) {
 	counts := make([]uint64, 0, figuresOfCause*len(causes)+3)
 	for i := range causes {
 		c := &causes[i]
-		dropped, _ := c.Dropped(&s)
-		lost, _ := c.Lost(&s)
+		dropped, _ := c.Dropped(s)
+		lost, _ := c.Lost(s)
 		var gaps, messages uint64
 		for _, x := range s.Lost {
 			if c.Gap != 0 && x.Cause == c.Gap {
@@ -148,7 +147,7 @@ func (b *Bus) sampleLosses(st *engine.Stats) (tell []engine.Dropped) {
 	for i := range causes {
 		tell = b.drops.note(tell, &causes[i], counts[figuresOfCause*i])
 	}
-	b.losses.Sample(now, counts, ways)
+	b.losses.Sample(s.Time, counts, ways)
 	return tell
 }
 

@@ -57,7 +57,7 @@ import (
 // buses, and divide the topics among them.
 //
 // A bus joins the groups of the topics that it subscribes to, and no others. What comes
-// in them beside is counted: GroupStats.UnwantedBytes.
+// in them beside is counted: stats.Group.UnwantedBytes.
 //
 // With pad=N packets are padded to a multiple of N bytes, as Config.Pad says. With clock=NAME the clock of
 // this host agrees with those of all others that give this name, as Config.Clock says.

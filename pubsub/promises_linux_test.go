@@ -15,6 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
@@ -573,7 +574,7 @@ func slowestIsWaitedFor(p *promised) {
 		done <- nil
 	}()
 	eventually(p.T, p.ctx, "the slowest holds the publisher up", func() bool {
-		return slices.ContainsFunc(pub.Receivers(), func(r Receiver) bool { return r.HeldFor > 0 })
+		return slices.ContainsFunc(pub.Receivers(), func(r stats.Subscriber) bool { return r.HeldFor > 0 })
 	})
 	select {
 	case err := <-done:

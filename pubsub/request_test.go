@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // echo subscribes to topic with a handler that answers each request with what it is asked, and
@@ -49,9 +51,9 @@ func TestRequest(t *testing.T) {
 				t.Fatalf("%d bytes, %+v", len(r.Data), r.After)
 			}
 		}
-		var st SenderStats
+		var st stats.Sender
 		for _, p := range requester.Stats().Publications {
-			st = p.SenderStats
+			st = p.Sender
 		}
 		if st.Requests != 5 || st.Replies != 5 {
 			t.Errorf("%+v", st)

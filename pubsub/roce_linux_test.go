@@ -91,7 +91,7 @@ func TestRoCERole(t *testing.T) {
 	for i := range st.Publications {
 		refused += st.Publications[i].Malformed
 	}
-	fmt.Println("done", n, st.Transport.Damaged, refused, st.Capabilities.Checked)
+	fmt.Println("done", n, st.Transport.Damaged, refused, b.Capabilities().Checked)
 }
 
 // roceSubscribe reads a publisher for each topic until it has all of all. It says
@@ -132,7 +132,7 @@ func roceSubscribe(ctx context.Context, t *testing.T, b *Bus, first string, othe
 	for i := range st.Groups {
 		refused += st.Groups[i].Damaged
 	}
-	fmt.Println("done", total, st.Transport.Damaged, refused, st.Capabilities.Checked)
+	fmt.Println("done", total, st.Transport.Damaged, refused, b.Capabilities().Checked)
 }
 
 func awaitLink(t *testing.T, name string) {

@@ -30,9 +30,6 @@ func NewTrustSet(grants ...TrustGrant) (*TrustSet, error) { return signed.NewTru
 // StaticTrust is a TrustProvider of what never changes.
 func StaticTrust(set *TrustSet) TrustProvider { return signed.Static{Always: set} }
 
-// SignStats counts packets of publishers that were refused because they do not prove who sent them.
-type SignStats = signed.Stats
-
 // sign has a loop over t sign what a bus publishes, and take what is trusted, as its configuration and
 // the options of its URL say.
 func (c *Config) sign(dc *engine.Config, t transport.Transport, files busFiles) error {

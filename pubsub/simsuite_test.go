@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/simnet"
@@ -45,15 +46,15 @@ func TestSimSuite(t *testing.T) {
 		// each test.
 		prepare func(t testing.TB, name, options string)
 		// struck counts what went wrong; nil where that is a matter of timing.
-		struck func(Stats) uint64
+		struck func(stats.Bus) uint64
 	}{
 		{"lossy", "loss=0.02&dup=0.01&reorder=0.02", "", nil, missing},
 		{"lossy RoCE", "flavor=roce&mtu=1024&loss=0.02&dup=0.01&reorder=0.02", "", nil, missing},
-		{"no send-only members", "sendonly=off&loss=0.01", "", nil, func(s Stats) uint64 { return s.Transport.SendOnlyRefused }},
+		{"no send-only members", "sendonly=off&loss=0.01", "", nil, func(s stats.Bus) uint64 { return s.Transport.SendOnlyRefused }},
 		{"MLIDs exhausted", "mlids=6", "groups=4", exhaust, nil},
 		// Whether it overflows is for TestSimAdversity.
 		{"receive queue of 16", "", "rq=16", nil, nil},
-		{"memberships lost", "switches=3", "", stir, func(s Stats) uint64 { return s.Transport.MembershipsLost }},
+		{"memberships lost", "switches=3", "", stir, func(s stats.Bus) uint64 { return s.Transport.MembershipsLost }},
 	} {
 		if testing.Short() && subnet.name != "lossy RoCE" && subnet.name != "memberships lost" {
 			continue // what the race detector could see there these have
@@ -70,7 +71,7 @@ func TestSimSuite(t *testing.T) {
 			}}}
 			var struck atomic.Uint64
 			if subnet.struck != nil {
-				atClose = func(s Stats) { struck.Add(subnet.struck(s)) }
+				atClose = func(s stats.Bus) { struck.Add(subnet.struck(s)) }
 			}
 			all := t.Run("NoGoroutineLeft", TestNoGoroutineLeft) // with nothing beside it
 			all = t.Run("beside", func(t *testing.T) {
@@ -92,7 +93,7 @@ func TestSimSuite(t *testing.T) {
 func join(a, b string) string { return strings.Trim(a+"&"+b, "&") }
 
 // missing is how many packets subscribers had to ask for.
-func missing(s Stats) (n uint64) {
+func missing(s stats.Bus) (n uint64) {
 	for _, g := range s.Groups {
 		n += g.Missing
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // heard collects events of a bus.
@@ -189,7 +190,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 			t.Error("no gap")
 		}
 		for { // it counts again
-			if i := slices.IndexFunc(pub.Receivers(), func(r Receiver) bool { return r.Name == "stopped" && !r.Released }); i >= 0 {
+			if i := slices.IndexFunc(pub.Receivers(), func(r stats.Subscriber) bool { return r.Name == "stopped" && !r.Released }); i >= 0 {
 				break
 			}
 			if ctx.Err() != nil {

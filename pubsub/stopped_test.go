@@ -21,6 +21,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // The test of a subscriber that is stopped: four processes subscribe, the test's binary
@@ -314,7 +315,7 @@ func (r *stopRun) whileStopped(t *testing.T) {
 		return
 	}
 	all := r.pub.Receivers()
-	i := slices.IndexFunc(all, func(x Receiver) bool { return x.Name == stopName })
+	i := slices.IndexFunc(all, func(x stats.Subscriber) bool { return x.Name == stopName })
 	if len(all) != stopSubs || i < 0 || all[i].Behind == 0 {
 		t.Errorf("%s, %s: subscribers %+v", r.Flow, r.Policy, all)
 	}

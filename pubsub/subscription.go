@@ -114,7 +114,7 @@ type Subscription struct {
 //
 // A pattern joins all groups in which topics that match can be: with map=hash, the
 // default, all of the fabric. What is received in them and not wanted is counted, see
-// GroupStats.UnwantedRuns; map=prefix:K and map=table:FILE of the URL keep topics that
+// stats.Group.UnwantedRuns; map=prefix:K and map=table:FILE of the URL keep topics that
 // belong together in few groups. Names of topics that exist are asked for, which takes a
 // round trip or a little more. Where the bus receives a group already Subscribe returns when they are
 // known, so that others need not wait, at the latest after some times Config.RecoveryDeadline;

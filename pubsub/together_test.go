@@ -22,7 +22,7 @@ func TestRoomOfGroupsTogether(t *testing.T) {
 			p := publisher(t, pubBus, fmt.Sprintf("t.%d", i))
 			wait(t, ctx, p, 1)
 		}
-		caps, all := subBus.Stats().Capabilities, pubBus.Stats().Publications
+		caps, all := subBus.Capabilities(), pubBus.Stats().Publications
 		if len(all) != caps.Groups {
 			t.Fatalf("published in %d of %d groups", len(all), caps.Groups)
 		}

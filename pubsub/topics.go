@@ -5,6 +5,7 @@ import (
 	"net"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Add adds topics and patterns to the subscription: what is published on them from now on
@@ -87,63 +88,11 @@ func (b *Bus) topicNames(topics []string) ([]engine.TopicName, error) {
 	return names, nil
 }
 
-// SubscriptionStats is a snapshot of what a subscription has delivered and what it lacks.
-type SubscriptionStats struct {
-	// Topics is how many topics and patterns it has.
-	Topics int
-	// Messages is how many were delivered. While a Next is running those of the packet
-	// that it reads are missing.
-	Messages uint64
-	// Pending is how many packets were received in order, for any of its topics or
-	// others of their groups, and are not read yet: the sum of all lags.
-	Pending int
-	// Replaced is how many messages were replaced by newer ones of their keys, Waiting how
-	// many messages, gaps and events wait to be read, and WaitingBytes the memory for
-	// their keys and data, all with Conflate.
-	Replaced              uint64
-	Waiting, WaitingBytes int
-	// Publishers are those that it follows, in its groups. Some may have none of its
-	// topics.
-	Publishers []SubscriptionPublisher
-	// Lost is what was lost for good, by cause, each cause once.
-	Lost []LossStats
-}
-
-// SubscriptionPublisher is how far a subscription has read what one publisher sends to one
-// group.
-type SubscriptionPublisher struct {
-	Publisher PublisherID
-	Epoch     uint64
-	Group     string // address of the group
-	// Lag is how many packets were received in order and are not read yet. A handler
-	// that the bus calls has none: it is called with packets as they come.
-	Lag int
-	// Relevant says that it has announced a topic which is subscribed on this bus.
-	Relevant bool
-}
-
-// Gaps is how many GapErrors were delivered, whatever their cause.
-func (s SubscriptionStats) Gaps() (n uint64) {
-	for _, x := range s.Lost {
-		n += x.Gaps
-	}
-	return n
-}
-
 // Stats takes a snapshot. When the bus is closed, and in a handler, it holds what is
 // counted without a look at the streams.
-func (s *Subscription) Stats() SubscriptionStats {
-	var d engine.SubscriptionStats
+func (s *Subscription) Stats() stats.Subscription {
 	if s.newest != nil {
-		d = s.newest.Stats()
-	} else {
-		d = s.s.Stats()
+		return s.newest.Stats()
 	}
-	st := SubscriptionStats{
-		Topics: d.Topics, Messages: d.Messages, Pending: d.Pending, Replaced: d.Replaced, Waiting: d.Waiting, WaitingBytes: d.WaitingBytes, Lost: publicLosses(d.Lost),
-	}
-	for _, p := range d.Publishers {
-		st.Publishers = append(st.Publishers, SubscriptionPublisher{PublisherID(p.Publisher), p.Epoch, p.Group, p.Lag, p.Relevant})
-	}
-	return st
+	return s.s.Stats()
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // What becomes of packets is told, and counted in the distributions, step by step.
@@ -55,9 +56,9 @@ func TestTraceOfLosses(t *testing.T) {
 		}
 		want(t, ctx, sub, fmt.Sprint(i))
 	}
-	var sa, sb Stats
-	var g *GroupStats
-	var pub *PublicationStats
+	var sa, sb stats.Bus
+	var g *stats.Group
+	var pub *stats.Publication
 	for wrong := "nothing is counted"; wrong != ""; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
 			t.Fatal(wrong)

@@ -27,6 +27,7 @@ func TestDependenciesArePure(t *testing.T) {
 		"github.com/fanfaremq/fanfare/internal/pattern":  true,
 		"github.com/fanfaremq/fanfare/internal/plural":   true,
 		"github.com/fanfaremq/fanfare/pubsub/events":     true, // the facts that users see
+		"github.com/fanfaremq/fanfare/pubsub/stats":      true, // the statistics that users see
 		"github.com/fanfaremq/fanfare/transport":         true, // the trains that it sends, and nothing else
 		"golang.org/x/sys/cpu":                           true, // what the processor can do, for internal/crc
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // receivedCase is a case of docs/vectors/received.json.
@@ -102,7 +103,7 @@ func TestReceivedByReceiver(t *testing.T) {
 }
 
 // withoutBytes leaves out the counters that are not of packets.
-func withoutBytes(s, before ReceiverStats) ReceiverStats {
+func withoutBytes(s, before stats.Receiver) stats.Receiver {
 	s.Bytes, s.PackedBytes, s.UnpackedBytes = before.Bytes, before.PackedBytes, before.UnpackedBytes
 	return s
 }

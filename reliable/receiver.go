@@ -3,6 +3,7 @@ package reliable
 import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Receiver is a subscriber's side of one group: all streams that publishers
@@ -29,11 +30,11 @@ type Receiver struct {
 	stalledUntil upTime    // until when what was sent may lie unread (NoteStall)
 	turn         int       // where Next goes on
 	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
-	stats        ReceiverStats
+	stats        stats.Receiver
 	noticed      // that was not taken
 	kept         keptReplies
-	leg          int        // by which what is handled came
-	legs         []LegStats // nil: there is one leg
+	leg          int         // by which what is handled came
+	legs         []legCounts // nil: there is one leg
 }
 
 // outside is what its owner has given to a Receiver.
@@ -59,7 +60,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, outside: outside{sink: sink, peers: peers, runs: new(Running)}, instances: newInstances(), tombstones: formerStreams(), due: Never}
 	if n := len(cfg.LegTags); n > 1 {
-		r.legs = make([]LegStats, n)
+		r.legs = make([]legCounts, n)
 	}
 	return r, nil
 }
@@ -86,7 +87,7 @@ func (r *Receiver) MemoryUsed() int {
 }
 
 // Stats returns the counters.
-func (r *Receiver) Stats() ReceiverStats { return r.stats }
+func (r *Receiver) Stats() stats.Receiver { return r.stats }
 
 // Handle takes in one packet of the group. from names its sender for Peers.
 // Bad packets change nothing but a counter.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -391,7 +392,7 @@ func TestReceiverRepliesWithChecksum(t *testing.T) {
 // nothing: whatever bit of a header is another, and where no header is known yet.
 func TestReceiverShortWay(t *testing.T) {
 	for bit := range 8 * wire.DataHeaderLen {
-		var stats [2]ReceiverStats
+		var stats [2]stats.Receiver
 		for i, short := range []bool{false, true} {
 			l := &log{}
 			r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch = 7^1<<9, 3 })

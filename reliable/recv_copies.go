@@ -4,35 +4,25 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
-
-// LegStats counts what came by one leg: first transmissions of all streams of a group.
-type LegStats struct {
-	Packets    uint64 // that came by it
-	Copies     uint64 // of Packets: that were here already, by another leg or as repairs
-	Lost       uint64 // packets that it has passed and did not bring
-	Filled     uint64 // of Lost: that another leg brought
-	Late       uint64 // of Packets: that it brought after newer ones
-	Duplicates uint64 // that it brought once more
-	Repairs    uint64 // repairs that came by it
-	Falls      uint64 // times that a stream fell silent on it while another leg brought it
-	Silent     int    // streams that are silent on it
-	// Skew is how far it is behind the leg that is first, smoothed: the largest of all
-	// streams.
-	Skew time.Duration
-
-	unfilled uint64 // of Lost: packets that were lost on every leg
-}
 
 // SetLeg tells by which leg the packets come that Handle is given from now on.
 func (r *Receiver) SetLeg(leg int) { r.leg = leg }
 
-// LegStats is what came by each leg; nothing where there is only one.
-func (r *Receiver) LegStats() []LegStats {
-	all := append([]LegStats(nil), r.legs...)
+// legCounts is what came by one leg: first transmissions of all streams of a group.
+type legCounts struct {
+	stats.Leg
+	unfilled uint64 // of Lost: packets that were lost on every leg
+}
+
+// LegStats is what came by each leg; nothing where there is only one. The transport's part of it is zero.
+func (r *Receiver) LegStats() []stats.Leg {
+	all := make([]stats.Leg, len(r.legs))
 	for i := range all {
 		s := &all[i]
-		s.Filled = s.Lost - min(s.Lost, s.unfilled)
+		*s = r.legs[i].Leg
+		s.Filled = s.Lost - min(s.Lost, r.legs[i].unfilled)
 		for _, st := range r.list {
 			l := &st.path.legs.of[i]
 			if s.Skew = max(s.Skew, l.skew.known()); l.silent && !st.life.down {
@@ -41,20 +31,6 @@ func (r *Receiver) LegStats() []LegStats {
 		}
 	}
 	return all
-}
-
-// Add adds what is counted elsewhere of the same leg.
-func (s *LegStats) Add(o *LegStats) {
-	s.Packets += o.Packets
-	s.Copies += o.Copies
-	s.Lost += o.Lost
-	s.Filled += o.Filled
-	s.Late += o.Late
-	s.Duplicates += o.Duplicates
-	s.Repairs += o.Repairs
-	s.Falls += o.Falls
-	s.Silent += o.Silent
-	s.Skew = max(s.Skew, o.Skew)
 }
 
 // LegEvent is what a Sink is told of a stream and one of its legs.

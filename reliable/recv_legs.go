@@ -27,7 +27,7 @@ type streamLegs struct {
 	passed uint64
 	how    arrival // of the packet that is being handled
 	lead   int     // the leg by which the newest heartbeat came first
-	stats  []LegStats
+	stats  []legCounts
 }
 
 // streamLeg is one of them.
@@ -77,7 +77,7 @@ const (
 	repeated                 // it has come by it before
 )
 
-func newStreamLegs(stats []LegStats, start uint64, now upTime) *streamLegs {
+func newStreamLegs(stats []legCounts, start uint64, now upTime) *streamLegs {
 	x := &streamLegs{n: len(stats), stats: stats, passed: start}
 	for i := range x.of {
 		x.of[i].end, x.of[i].heard = start, now

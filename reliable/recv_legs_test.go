@@ -87,7 +87,7 @@ func TestStreamLegs(t *testing.T) {
 			}
 		}, state{0, 0, 10}},
 	} {
-		x := newStreamLegs(make([]LegStats, 2), 0, 0)
+		x := newStreamLegs(make([]legCounts, 2), 0, 0)
 		for i := range 2 {
 			x.of[i].peer, x.of[i].known = uint32(10+i), true
 		}

@@ -207,7 +207,7 @@ func (st *Stream) close(now Instant) {
 func (st *Stream) deliverEnd(cause events.Cause) {
 	e := st.r.event(EventEnd, st.next)
 	e.Count, e.Cause, e.Announced = st.high-st.next, cause, st.Announced()
-	st.r.stats.lose(e.Count, e.LostBy())
+	countLost(&st.r.stats, e.Count, e.LostBy())
 	st.win.counts.Lost += e.Count
 	st.out.Deliver(e)
 }

@@ -386,7 +386,7 @@ func (st *Stream) skip(n uint64, cause events.Cause) {
 	if x := st.path.legs; x != nil {
 		x.repaired(st.next, n)
 	}
-	st.r.stats.lose(n, cause)
+	countLost(&st.r.stats, n, cause)
 	st.win.counts.Lost += n
 	st.report.lost += uint32(n)
 	e := st.r.event(EventGap, st.next)

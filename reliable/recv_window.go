@@ -20,7 +20,7 @@ type recvWindow struct {
 	keeps   bool // the output keeps packets: they are delivered in slots
 	history history
 	state   stateJoin
-	counts  StreamCounts
+	counts  streamCounts
 }
 
 // PacketData returns the runs of a packet.

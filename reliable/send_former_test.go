@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // namedReleased are the receivers that heartbeats among packets name as released.
@@ -78,7 +79,7 @@ func TestReleasedAndSilentIsNamed(t *testing.T) {
 		b.now = b.now.Add(time.Millisecond)
 		b.s.Handle(b.now, b.says(0, wire.Status{Receiver: 1, Next: next, Limit: next + 500, Echo: uint64(b.now)}))
 		all := b.s.Members(b.now, 0)
-		i := slices.IndexFunc(all, func(m MemberState) bool { return m.ID == 1 })
+		i := slices.IndexFunc(all, func(m stats.Subscriber) bool { return m.ID == 1 })
 		if i < 0 {
 			t.Fatal("it is no member")
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // stall knows which members hold the publisher up, and since when, and says who is to
@@ -171,33 +172,15 @@ func (s *Sender) TakeReleased() []events.Hold {
 	return g
 }
 
-// MemberState is what a publisher knows of a subscriber.
-type MemberState struct {
-	ID        uint64
-	Name      string
-	Address   string
-	Tag       string
-	Behind    uint64 // packets that it misses or has not read
-	Room      uint64 // packets beyond the lead that it has room for
-	LastHeard time.Duration
-	// Unanswered is since when it was asked for a sign of life and has given none; 0: it was not asked, or
-	// has answered.
-	Unanswered time.Duration
-	Holds      bool          // it holds the publisher up
-	Released   bool          // it was released, and has not caught up since
-	HeldFor    time.Duration // that it holds the publisher up, or had until it was released
-	Joining    bool          // it fetches what it begins with, or waits for state
-}
-
 // Members are the subscribers known: all, or those that are known to want a topic.
-func (s *Sender) Members(now Instant, topic uint64) []MemberState {
-	var all []MemberState
+func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
+	var all []stats.Subscriber
 	up := s.up(now)
 	for _, m := range s.members.list {
 		if !m.knownToWant(&s.members.questions, topic) {
 			continue
 		}
-		all = append(all, MemberState{
+		all = append(all, stats.Subscriber{
 			ID: m.ID, Name: m.Name, Address: m.Address, Tag: m.Tag,
 			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
 			LastHeard: up.sub(m.heard), Unanswered: m.unanswered(up), Holds: m.isHolding(), Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining,

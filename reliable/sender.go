@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Sender is the publisher's side of one stream. It is not safe for concurrent
@@ -38,7 +39,7 @@ type Sender struct {
 	rtt       rttEstimator
 	end       finish
 	batches   batches
-	stats     SenderStats
+	stats     stats.Sender
 }
 
 // finish says whether somebody waits until all subscribers have everything.

@@ -1,6 +1,10 @@
 package transport
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
+)
 
 // MaxLegs bounds the legs of a transport.
 const MaxLegs = 4
@@ -12,19 +16,9 @@ type Legged interface {
 	Transport
 	// Legs are what is known of the legs, in the order in which they were given. Any
 	// goroutine may call it.
-	Legs() []Leg
+	Legs() []stats.Leg
 	// LegAddress is GroupAddress of one leg.
 	LegAddress(leg, group int) string
-}
-
-// Leg describes one leg of a Legged transport.
-type Leg struct {
-	Name string // for people, such as the URL it was opened by
-	// Up: all groups that are joined are joined on it, and it takes what is sent.
-	Up bool
-	// Unsent counts packets that went out on other legs and that this one did not take.
-	Unsent uint64
-	Stats  Stats // its own
 }
 
 // Pollable is a Transport that waits by a file descriptor, so that one Wait can be that of

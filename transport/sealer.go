@@ -3,6 +3,8 @@ package transport
 import (
 	"fmt"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Sealer is a Transport that seals what it sends, and delivers nothing but what opens
@@ -10,7 +12,7 @@ import (
 type Sealer interface {
 	Transport
 	// SealStats is a snapshot of what was not delivered. Any goroutine may call it.
-	SealStats() SealStats
+	SealStats() stats.Seal
 }
 
 // Prover is a Sealer whose user has proof beside of who sent each packet to a group, and which came before, that one with
@@ -20,34 +22,6 @@ type Prover interface {
 	// Proven says that packet i of a train is one that signer has made, so that who sealed it is worth being known. It belongs to
 	// the loop, until the train is released.
 	Proven(tr *Train, i int, signer uint32)
-}
-
-// SealStats counts packets that came and were not delivered, by the reason: each packet
-// once, by the first check that it fails. They are in this order.
-type SealStats struct {
-	// Foreign: no packet of Fanfare, or too short for one.
-	Foreign uint64
-	// Open: not sealed. A bus without keys, or an attacker, sends them.
-	Open uint64
-	// Version: sealed by a version of the format that is not known here.
-	Version uint64
-	// UnknownKey: sealed with a key that is not in the keyring, or not valid now.
-	UnknownKey uint64
-	// Replayed: came before, has a counter below those that are remembered of its sender, or states no later time than what came of it before it was
-	// forgotten.
-	Replayed uint64
-	// Forged: does not verify: made up, damaged, of another group, or of a key of the same
-	// id with another secret.
-	Forged uint64
-	// Stale: sent too long ago, or too far in the future, by this host's clock.
-	Stale uint64
-	// Deferred: of a sender that is not known yet, while more of them come than are looked
-	// at, or as many of its key and host are known as may be.
-	Deferred uint64
-	// Senders is how many senders are remembered now. It is no count of packets.
-	Senders uint64
-	// Unsealed counts packets that were not sent because no key is valid.
-	Unsealed uint64
 }
 
 // UnreadableReason says why packets cannot be opened.

@@ -19,7 +19,7 @@
 //     keep Capabilities.LendMax trains past the next Poll. Who keeps more is
 //     lent less, in the end nothing until he releases some: never are more than
 //     LendMax + Batch trains out, so that the receive queue stays whole. Polls
-//     that were cut short are counted (Stats.LendRefused), and what arrives
+//     that were cut short are counted (stats.Transport.LendRefused), and what arrives
 //     meanwhile waits in the receive queue, or is lost there as in any that
 //     nobody reads.
 //  2. Nothing blocks but Wait. Join, Leave, NewSender and Close begin their
@@ -40,6 +40,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Unicast is the Group of a train that was addressed to this transport alone
@@ -129,7 +131,7 @@ type Transport interface {
 	Reply(p Peer, packet []byte) error
 
 	// Stats is a snapshot of the counters.
-	Stats() Stats
+	Stats() stats.Transport
 
 	// Close begins the end: senders and receivers stop, and memory that is lent
 	// becomes invalid when Poll reports the end. It is idempotent.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -21,18 +22,11 @@ func newDistributions() distributions {
 	return distributions{seconds(), seconds(), seconds(), seconds(), seconds(), sizes(), sizes(), seconds()}
 }
 
-// Distributions are what they have counted. Package pubsub says what each is of.
-type Distributions struct {
-	LossNAK, LossRepair, LossDelivery histogram.Snapshot // seconds
-	Repair, StatusRTT                 histogram.Snapshot // seconds
-	PacketMessages, TrainPackets      histogram.Snapshot
-	Delivery                          histogram.Snapshot // seconds
-}
-
-func (d *distributions) snapshot() Distributions {
-	return Distributions{
-		d.lossNAK.Snapshot(), d.lossRepair.Snapshot(), d.lossDelivery.Snapshot(), d.repair.Snapshot(), d.statusRTT.Snapshot(),
-		d.packetMessages.Snapshot(), d.trainPackets.Snapshot(), d.delivery.Snapshot(),
+func (d *distributions) snapshot() stats.Distributions {
+	return stats.Distributions{
+		LossNAK: d.lossNAK.Snapshot(), LossRepair: d.lossRepair.Snapshot(), LossDelivery: d.lossDelivery.Snapshot(),
+		Repair: d.repair.Snapshot(), StatusRTT: d.statusRTT.Snapshot(), Delivery: d.delivery.Snapshot(),
+		PacketMessages: d.packetMessages.Snapshot(), TrainPackets: d.trainPackets.Snapshot(),
 	}
 }
 

@@ -92,7 +92,7 @@ func TestMissingChecksumIsTold(t *testing.T) {
 	}
 	st, _ := l.Stats()
 	if g := st.Groups[0]; g.Damaged == 0 || g.Streams != 0 {
-		t.Errorf("%+v", g.ReceiverStats)
+		t.Errorf("%+v", g.Receiver)
 	}
 }
 

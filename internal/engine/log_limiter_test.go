@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -33,7 +34,7 @@ func (c lines) WithGroup(string) slog.Handler      { return c }
 
 // forge sends n heartbeats of a publisher on l's group 0, each of another epoch, and
 // waits until l has taken them.
-func forge(t *testing.T, l *Loop, publisher uint64, n int) reliable.ReceiverStats {
+func forge(t *testing.T, l *Loop, publisher uint64, n int) stats.Receiver {
 	t.Helper()
 	tr, err := mem.Open(mem.Config{Name: t.Name()})
 	if err != nil {
@@ -44,7 +45,7 @@ func forge(t *testing.T, l *Loop, publisher uint64, n int) reliable.ReceiverStat
 	if err != nil {
 		t.Fatal(err)
 	}
-	var st reliable.ReceiverStats
+	var st stats.Receiver
 	look := func() { st = l.groups[0].r.Stats() }
 	l.do(look)
 	for i := range n {

@@ -7,12 +7,13 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Look is all that there is to say of a bus at one time.
 type Look struct {
-	Stats
+	stats.Bus
 	// Topics are those published with the most messages, the most first, and TopicsLeft is
 	// how many others there are.
 	Topics     []TopicLook
@@ -38,7 +39,7 @@ type TopicLook struct {
 
 // SubscriptionLook is what there is to say of a subscription.
 type SubscriptionLook struct {
-	SubscriptionStats
+	stats.Subscription
 	Names []string // of topics and patterns, as many as were asked for
 }
 
@@ -55,8 +56,8 @@ type looks struct {
 // loopLook is what the loop tells. Its fields are valid after finished is closed.
 type loopLook struct {
 	finished chan struct{}
-	groups   []GroupStats
-	legs     []LegStats
+	groups   []stats.Group
+	legs     []stats.Leg
 	subs     map[*Subscription]SubscriptionLook
 }
 
@@ -64,7 +65,7 @@ type loopLook struct {
 // longer than ctx, and interrupts it once, however many subscriptions there are. It is not
 // called by handlers.
 func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) Look {
-	x := Look{Stats: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
+	x := Look{Bus: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
 	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
 	told, err := l.ask(ctx, subs, most.Names)
 	x.Err = err
@@ -114,7 +115,7 @@ func (l *Loop) tell(x *loopLook, subs []*Subscription, names int) {
 	l.sampleOf(l.now(), x.groups, x.legs)
 	for _, s := range subs {
 		var st SubscriptionLook
-		s.look(&st.SubscriptionStats)
+		s.look(&st.Subscription)
 		all := s.names()
 		st.Names = all[:min(len(all), names)]
 		x.subs[s] = st

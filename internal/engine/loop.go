@@ -24,6 +24,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -72,7 +73,7 @@ type Config struct {
 	// every few seconds that there is anything to do. Either may be nil.
 	Losses     *lossrecord.Record
 	CauseLabel func(events.Cause) string
-	Sample     func(*Stats) []Dropped
+	Sample     func(*stats.Bus) []Dropped
 }
 
 func (c *Config) stopped() {

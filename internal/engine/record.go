@@ -11,6 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -35,7 +36,7 @@ func (l *Loop) sample(now reliable.Instant) {
 }
 
 // sampleOf samples, with what the loop has just looked up. Loop only.
-func (l *Loop) sampleOf(now reliable.Instant, groups []GroupStats, legs []LegStats) {
+func (l *Loop) sampleOf(now reliable.Instant, groups []stats.Group, legs []stats.Leg) {
 	if l.cfg.Sample == nil {
 		return
 	}

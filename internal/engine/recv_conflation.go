@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -358,14 +359,14 @@ func (c *Conflation) madeRoom() {
 }
 
 // Stats is Subscription.Stats, with what was delivered to the reader.
-func (c *Conflation) Stats() SubscriptionStats {
+func (c *Conflation) Stats() stats.Subscription {
 	st := c.s.Stats()
 	c.Count(&st)
 	return st
 }
 
 // Count adds what the conflation knows. A nil *Conflation knows nothing.
-func (c *Conflation) Count(st *SubscriptionStats) {
+func (c *Conflation) Count(st *stats.Subscription) {
 	if c == nil {
 		return
 	}

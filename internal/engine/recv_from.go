@@ -6,6 +6,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -29,16 +30,16 @@ type ownership struct {
 
 // groupList are the groups that a loop receives. Loop only.
 type groupList struct {
-	groups    []*group           // by group index, the first of each; nil: not subscribed
-	receiving []*group           // all of them
-	left      []*group           // by group index: subscribed before, and left
-	joins     joins              // what of that the fabric brings
-	surveys   []*Survey          // that listen
-	former    map[int]GroupStats // by group index: what is counted of groups that nobody owns any more
+	groups    []*group            // by group index, the first of each; nil: not subscribed
+	receiving []*group            // all of them
+	left      []*group            // by group index: subscribed before, and left
+	joins     joins               // what of that the fabric brings
+	surveys   []*Survey           // that listen
+	former    map[int]stats.Group // by group index: what is counted of groups that nobody owns any more
 }
 
 func newGroupList(groups int) groupList {
-	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups), former: make(map[int]GroupStats)}
+	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups), former: make(map[int]stats.Group)}
 }
 
 // counted yields the groups whose counters go on: those that are received, and those that
@@ -182,9 +183,9 @@ func (g *group) end() {
 	}
 	l.counters.way.before += g.r.Dropped()
 	for i, s := range g.r.LegStats() {
-		l.inbox.legs.before[i].Add(&s)
+		addLeg(&l.inbox.legs.before[i], &s)
 	}
 	st := l.former[g.index]
-	st.count(g)
+	addGroup(&st, g)
 	l.former[g.index] = st
 }

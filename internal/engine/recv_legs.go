@@ -6,6 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -14,10 +15,10 @@ import (
 type legs struct {
 	t      transport.Legged // nil: it has none
 	n      int
-	lost   [transport.MaxLegs]bool              // the transport has said so
-	since  [transport.MaxLegs]reliable.Instant  // then
-	silent map[legOf]struct{}                   // of which it was told
-	before [transport.MaxLegs]reliable.LegStats // of receivers that there are no more
+	lost   [transport.MaxLegs]bool             // the transport has said so
+	since  [transport.MaxLegs]reliable.Instant // then
+	silent map[legOf]struct{}                  // of which it was told
+	before [transport.MaxLegs]stats.Leg        // of receivers that there are no more
 }
 
 // legOf is a stream on one leg.
@@ -35,7 +36,7 @@ func newLegs(t transport.Transport) legs {
 }
 
 // name is what people call a leg.
-func (x *legs) name(leg int) string { return x.t.Legs()[leg].Name }
+func (x *legs) name(leg int) string { return x.t.Legs()[leg].URL }
 
 // tags are those of a group by its legs; nil where there is one.
 func (x *legs) tags(group int) (tags []uint32) {
@@ -90,28 +91,33 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	}
 }
 
-// LegStats is one leg of a bus.
-type LegStats struct {
-	transport.Leg
-	reliable.LegStats // of all groups
-}
-
 // legStats adds up what came by each leg.
-func (l *Loop) legStats() []LegStats {
+func (l *Loop) legStats() []stats.Leg {
 	if l.inbox.legs.t == nil {
 		return nil
 	}
-	var all []LegStats
-	for _, leg := range l.inbox.legs.t.Legs() {
-		all = append(all, LegStats{Leg: leg})
-	}
+	all := l.inbox.legs.t.Legs()
 	for i := range all {
-		all[i].LegStats.Add(&l.inbox.legs.before[i])
+		addLeg(&all[i], &l.inbox.legs.before[i])
 	}
 	for g := range l.counted() {
 		for i, s := range g.r.LegStats() {
-			all[i].LegStats.Add(&s)
+			addLeg(&all[i], &s)
 		}
 	}
 	return all
+}
+
+// addLeg adds to s what o counts of the same leg, without its transport.
+func addLeg(s, o *stats.Leg) {
+	s.Packets += o.Packets
+	s.Copies += o.Copies
+	s.Lost += o.Lost
+	s.Filled += o.Filled
+	s.Late += o.Late
+	s.Duplicates += o.Duplicates
+	s.Repairs += o.Repairs
+	s.Falls += o.Falls
+	s.Silent += o.Silent
+	s.Skew = max(s.Skew, o.Skew)
 }

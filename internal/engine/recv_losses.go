@@ -5,6 +5,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -20,19 +21,11 @@ func (x *losses) count(it *topics.Item) {
 	x[c].messages.Add(it.Lost)
 }
 
-// Losses is what was lost for one cause.
-type Losses struct {
-	Cause events.Cause
-	// Gaps is how many gaps were delivered, Messages how many messages were lost in
-	// those whose size is known.
-	Gaps, Messages uint64
-}
-
 // snapshot returns the counts of all causes.
-func (x *losses) snapshot() []Losses {
-	all := make([]Losses, 0, len(x)-1)
+func (x *losses) snapshot() []stats.Loss {
+	all := make([]stats.Loss, 0, len(x)-1)
 	for c := events.CauseNone + 1; c < events.NumCauses; c++ {
-		all = append(all, Losses{c, x[c].gaps.Load(), x[c].messages.Load()})
+		all = append(all, stats.Loss{Cause: c, Gaps: x[c].gaps.Load(), Messages: x[c].messages.Load()})
 	}
 	return all
 }

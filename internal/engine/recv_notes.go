@@ -9,7 +9,7 @@ import (
 
 // refusedNotes decides what is told of packets that do not prove who sent them: each reason once for each key, until
 // the trust changes. Keys that are not trusted can be made up: of these maxStrange are told, and then once that there
-// are more. All packets are counted (signed.Stats).
+// are more. All packets are counted (stats.Sign).
 type refusedNotes struct {
 	mu      sync.Mutex
 	told    map[refusedKey]bool // under mu

@@ -8,6 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -48,10 +49,10 @@ func (x *proofs) begin() {
 }
 
 // stats is what was refused. Any goroutine may call it.
-func (x *proofs) stats() signed.Stats {
-	s := signed.Stats{Streams: x.streams.Load()}
+func (x *proofs) stats() stats.Sign {
+	s := stats.Sign{Streams: x.streams.Load()}
 	for v := range x.refused {
-		s.Add(signed.Verdict(v), x.refused[v].Load())
+		signed.Verdict(v).Count(&s, x.refused[v].Load())
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -31,7 +32,7 @@ func (g *group) watchSealed() {
 }
 
 // sealStats are those of a transport that seals.
-func (l *Loop) sealStats() (s transport.SealStats) {
+func (l *Loop) sealStats() (s stats.Seal) {
 	if t, ok := l.t.(transport.Sealer); ok {
 		s = t.SealStats()
 	}

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
-	"github.com/fanfaremq/fanfare/transport"
 )
 
 // wayLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is counted, and before its packet is
@@ -92,6 +92,6 @@ func (l *Loop) noteLosses(now reliable.Instant) {
 }
 
 // droppedBefore is how many packets this host has dropped before a group saw them.
-func droppedBefore(st *transport.Stats) uint64 {
+func droppedBefore(st *stats.Transport) uint64 {
 	return st.ReceiveOverflow + st.ReceiveTruncated + st.Damaged + st.Injected + st.InjectedDelay
 }

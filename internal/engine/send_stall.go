@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -181,7 +182,7 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 	if err == nil || ctx == nil || ctx.Err() == nil || errors.As(err, &known) {
 		return err
 	}
-	var last reliable.MemberState
+	var last stats.Subscriber
 	incomplete, all := 0, p.Members(0)
 	for _, m := range all {
 		if m.Behind == 0 || m.Released {
@@ -201,7 +202,7 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 func (p *Publication) missed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.s.Unsent() || slices.ContainsFunc(p.s.Members(p.l.now(), 0), func(m reliable.MemberState) bool { return m.Behind > 0 && !m.Released })
+	return p.s.Unsent() || slices.ContainsFunc(p.s.Members(p.l.now(), 0), func(m stats.Subscriber) bool { return m.Behind > 0 && !m.Released })
 }
 
 // backPressure is the result of a call that does not wait. Under mu.
@@ -216,7 +217,7 @@ func (p *Publication) backPressure(r events.Reason) error {
 }
 
 // Members are the subscribers of topic that are present; topic zero is any.
-func (p *Publication) Members(topic uint64) []reliable.MemberState {
+func (p *Publication) Members(topic uint64) []stats.Subscriber {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.s.Ask(p.l.now(), topic)

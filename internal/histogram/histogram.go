@@ -1,7 +1,7 @@
 // Package histogram counts how long things took and how large they were, in buckets whose
 // bounds grow exponentially. To record is to add to three atomic counters: it takes no lock
 // and allocates nothing, so that any goroutine may, and any other read meanwhile. Statistics
-// take percentiles from a Snapshot, and Prometheus its buckets: those are the buckets of a
+// take percentiles from a stats.Distribution, and Prometheus its buckets: those are the buckets of a
 // native histogram (https://prometheus.io/docs/specs/native_histograms/).
 package histogram
 
@@ -9,13 +9,11 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Schema is that of Prometheus's native histograms: a doubling has 2^Schema buckets, so that a
-// bound is 2.2 % above the one before.
-const Schema = 5
-
-const perDoubling = 1 << Schema
+const perDoubling = 1 << stats.Schema
 
 // Scale is what is counted: a unit, and the range of its buckets. What is below counts as
 // zero, what is above as the largest.
@@ -33,12 +31,7 @@ func newScale(unit float64, low, high int) *Scale {
 	return s
 }
 
-// bound is the upper bound of bucket i. It is exact where i is a multiple of perDoubling.
-func bound(i int) float64 {
-	whole := i >> Schema
-	part := i - whole<<Schema
-	return math.Ldexp(math.Exp2(float64(part)/perDoubling), whole)
-}
+func bound(i int) float64 { return stats.Bucket{Index: i}.Upper() }
 
 var (
 	// Seconds is of times, recorded in nanoseconds, from 2^-20 s, which is 0.95 µs, to 64 s.
@@ -93,81 +86,33 @@ func (s *Scale) bucket(v int64) int {
 	return low + 1
 }
 
-// Bucket is one that is not empty.
-type Bucket struct {
-	// Index says which: it counts what is above 2^((Index-1)/2^Schema), and up to
-	// 2^(Index/2^Schema).
-	Index int    `json:"index"`
-	Count uint64 `json:"count"`
-}
-
-// Upper is its upper bound, inclusive.
-func (b Bucket) Upper() float64 { return bound(b.Index) }
-
-// Snapshot is what a histogram has counted up to a moment.
-type Snapshot struct {
-	Count, Zero uint64  // all, and what is too small for a bucket
-	ZeroUpper   float64 // what that is at most
-	Sum, Max    float64
-	Buckets     []Bucket // that are not empty, the smallest first
-}
-
 // Snapshot reads the histogram. What is recorded meanwhile may be in it or not, but Count is
 // the sum of the buckets.
-func (h *Histogram) Snapshot() Snapshot {
-	x := Snapshot{ZeroUpper: bound(h.scale.first - 1), Sum: float64(h.sum.Load()) / h.scale.unit, Max: float64(h.max.Load()) / h.scale.unit}
+func (h *Histogram) Snapshot() stats.Distribution {
+	x := stats.Distribution{ZeroUpper: bound(h.scale.first - 1), Sum: float64(h.sum.Load()) / h.scale.unit, Max: float64(h.max.Load()) / h.scale.unit}
 	x.Zero = h.counts[0].Load()
 	x.Count = x.Zero
 	for i := range h.scale.bounds {
 		if n := h.counts[i+1].Load(); n > 0 {
-			x.Buckets = append(x.Buckets, Bucket{h.scale.first + i, n})
+			x.Buckets = append(x.Buckets, stats.Bucket{Index: h.scale.first + i, Count: n})
 			x.Count += n
 		}
 	}
 	return x
 }
 
-// All are the buckets, and before them what is too small for one as the bucket below.
-func (x *Snapshot) All() []Bucket {
-	if x.Zero == 0 {
-		return x.Buckets
-	}
-	zero := Bucket{int(math.Round(math.Log2(x.ZeroUpper) * perDoubling)), x.Zero}
-	return append([]Bucket{zero}, x.Buckets...)
-}
-
-// Quantile is what a share q of all values, 0 to 1, does not exceed: the upper bound of a
-// bucket, at most 2.2 % too large. Of nothing it is 0.
-func (x *Snapshot) Quantile(q float64) float64 { return min(Quantile(x.All(), q), x.Max) }
-
-// Quantile is Snapshot.Quantile of the values in buckets.
-func Quantile(buckets []Bucket, q float64) float64 {
-	total := uint64(0)
-	for _, b := range buckets {
-		total += b.Count
-	}
-	left := max(uint64(math.Ceil(q*float64(total))), 1)
-	for _, b := range buckets {
-		if left <= b.Count {
-			return b.Upper()
-		}
-		left -= b.Count
-	}
-	return 0
-}
-
 // Since is what now counts more than before did, of one histogram.
-func Since(now, before []Bucket) []Bucket {
+func Since(now, before []stats.Bucket) []stats.Bucket {
 	return combine(now, before, func(a, b uint64) uint64 { return a - min(a, b) })
 }
 
 // Sum is what both count.
-func Sum(x, y []Bucket) []Bucket {
+func Sum(x, y []stats.Bucket) []stats.Bucket {
 	return combine(x, y, func(a, b uint64) uint64 { return a + b })
 }
 
 // combine goes through the buckets of both in their order. Empty ones are left out.
-func combine(x, y []Bucket, f func(a, b uint64) uint64) (all []Bucket) {
+func combine(x, y []stats.Bucket, f func(a, b uint64) uint64) (all []stats.Bucket) {
 	for len(x)+len(y) > 0 {
 		var a, b uint64
 		index := math.MaxInt
@@ -184,7 +129,7 @@ func combine(x, y []Bucket, f func(a, b uint64) uint64) (all []Bucket) {
 			b, y = y[0].Count, y[1:]
 		}
 		if n := f(a, b); n > 0 {
-			all = append(all, Bucket{index, n})
+			all = append(all, stats.Bucket{Index: index, Count: n})
 		}
 	}
 	return all

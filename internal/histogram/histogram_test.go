@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Each value is in the bucket whose bounds hold it, and what is too small or too large at the
@@ -110,15 +112,15 @@ func BenchmarkRecord(b *testing.B) {
 
 // What was counted between two looks, and by several, follows from their buckets.
 func TestSinceAndSum(t *testing.T) {
-	a := []Bucket{{-3, 1}, {2, 5}, {4, 7}}
-	b := []Bucket{{-3, 1}, {1, 2}, {2, 9}, {4, 7}, {8, 1}}
-	if got, want := Since(b, a), []Bucket{{1, 2}, {2, 4}, {8, 1}}; !slices.Equal(got, want) {
+	a := []stats.Bucket{{Index: -3, Count: 1}, {Index: 2, Count: 5}, {Index: 4, Count: 7}}
+	b := []stats.Bucket{{Index: -3, Count: 1}, {Index: 1, Count: 2}, {Index: 2, Count: 9}, {Index: 4, Count: 7}, {Index: 8, Count: 1}}
+	if got, want := Since(b, a), []stats.Bucket{{Index: 1, Count: 2}, {Index: 2, Count: 4}, {Index: 8, Count: 1}}; !slices.Equal(got, want) {
 		t.Errorf("since: %v, want %v", got, want)
 	}
 	if got := Since(a, b); len(got) != 0 {
 		t.Errorf("since a later look: %v", got) // of a process that began anew
 	}
-	if got, want := Sum(a, b), []Bucket{{-3, 2}, {1, 2}, {2, 14}, {4, 14}, {8, 1}}; !slices.Equal(got, want) {
+	if got, want := Sum(a, b), []stats.Bucket{{Index: -3, Count: 2}, {Index: 1, Count: 2}, {Index: 2, Count: 14}, {Index: 4, Count: 14}, {Index: 8, Count: 1}}; !slices.Equal(got, want) {
 		t.Errorf("sum: %v, want %v", got, want)
 	}
 	h := New(Seconds)
@@ -129,7 +131,7 @@ func TestSinceAndSum(t *testing.T) {
 	if len(all) != 2 || all[0].Count != 2 || all[0].Upper() != x.ZeroUpper || all[1].Upper() != 1 {
 		t.Errorf("all buckets: %v", all)
 	}
-	if got := Quantile(all, 0.5); got != x.ZeroUpper {
+	if got := stats.Quantile(all, 0.5); got != x.ZeroUpper {
 		t.Errorf("median %v, want %v", got, x.ZeroUpper)
 	}
 }

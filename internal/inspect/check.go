@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Bounds on figures of a snapshot. What a process says itself is far within.
@@ -76,7 +76,7 @@ func (b *Bus) checkLengths() error {
 
 var (
 	timeType   = reflect.TypeFor[time.Time]()
-	bucketType = reflect.TypeFor[histogram.Bucket]()
+	bucketType = reflect.TypeFor[stats.Bucket]()
 
 	namesType = reflect.TypeFor[[]string]()
 )
@@ -90,7 +90,7 @@ func checkFigures(v reflect.Value, name string) error {
 		}
 		return nil
 	case bucketType:
-		if b := v.Interface().(histogram.Bucket); b.Index < -maxIndex || b.Index > maxIndex {
+		if b := v.Interface().(stats.Bucket); b.Index < -maxIndex || b.Index > maxIndex {
 			return fmt.Errorf("%s has the index %d", name, b.Index)
 		}
 		return nil

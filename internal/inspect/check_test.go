@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // A figure that cannot be, and more of something than there is, are told apart from what processes
@@ -20,10 +20,10 @@ func TestCheck(t *testing.T) {
 		"nothing":                 {func(*Bus) {}, ""},
 		"what is as large as may": {func(b *Bus) { b.Topics, b.Events = make([]Topic, MaxTopics), make([]Event, MaxEvents) }, ""},
 		"the widest histogram": {func(b *Bus) {
-			b.Delivery.Buckets = []histogram.Bucket{{Index: -640, Count: 1}, {Index: 512, Count: math.MaxUint64}}
+			b.Delivery.Buckets = []stats.Bucket{{Index: -640, Count: 1}, {Index: 512, Count: math.MaxUint64}}
 		}, ""},
-		"a bucket":             {func(b *Bus) { b.Repair.Buckets = []histogram.Bucket{{Index: 100000, Count: 1}} }, "the index 100000"},
-		"a bucket below":       {func(b *Bus) { b.Delivery.Buckets = []histogram.Bucket{{Index: math.MinInt, Count: 1}} }, "the index -"},
+		"a bucket":             {func(b *Bus) { b.Repair.Buckets = []stats.Bucket{{Index: 100000, Count: 1}} }, "the index 100000"},
+		"a bucket below":       {func(b *Bus) { b.Delivery.Buckets = []stats.Bucket{{Index: math.MinInt, Count: 1}} }, "the index -"},
 		"a large time":         {func(b *Bus) { b.Publications = []Publication{{RTT: 1e300}} }, "Publication.RTT is 1e+300"},
 		"a small time":         {func(b *Bus) { b.Legs = []Leg{{Skew: -1e300}} }, "Leg.Skew"},
 		"not a number":         {func(b *Bus) { b.NoPublisher = math.NaN() }, "Bus.NoPublisher is NaN"},
@@ -53,7 +53,7 @@ func TestCheck(t *testing.T) {
 				b.Counters[strings.Repeat("x", i)] = 1
 			}
 		}, "Bus.Counters are 5000"},
-		"buckets":        {func(b *Bus) { b.Repair.Buckets = make([]histogram.Bucket, 9000) }, "Latency.Buckets are 9000"},
+		"buckets":        {func(b *Bus) { b.Repair.Buckets = make([]stats.Bucket, 9000) }, "Latency.Buckets are 9000"},
 		"a large number": {func(b *Bus) { b.TopicsLeftOut = math.MaxInt }, "Bus.TopicsLeftOut is 9223372036854775807"},
 		"a full record":  {func(b *Bus) { b.Losses = &LossRecord{Losses: make([]Loss, 40*64), Minutes: make([]LossMinute, 62)} }, ""},
 	} {

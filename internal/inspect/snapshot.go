@@ -3,7 +3,7 @@ package inspect
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/histogram"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Version is that of a Snapshot and of the protocol of sockets. Within one version fields
@@ -62,7 +62,7 @@ type Bus struct {
 	// that is not told yet (events.NoSubscriberHeard, NoPublisherHeard).
 	NoSubscriber float64  `json:"no_subscriber_s,omitempty"`
 	NoPublisher  float64  `json:"no_publisher_s,omitempty"`
-	Counters     Counters `json:"counters"` // of pubsub.Stats and its Transport
+	Counters     Counters `json:"counters"` // of stats.Bus and its Transport
 	// Groups are those that are subscribed to, or were, and Publications those that are
 	// published to.
 	Groups       []Group       `json:"groups,omitempty"`
@@ -128,8 +128,8 @@ type Buffers struct {
 // snake case ("PacketsSent" is "packets_sent"). Those that are zero are left out.
 type Counters map[string]uint64
 
-// Group is a group that is subscribed to: pubsub.GroupStats. Counters are those of
-// pubsub.ReceiverStats, and dropped_runs, unwanted_runs, unwanted_bytes.
+// Group is a group that is subscribed to: stats.Group. Counters are those of
+// stats.Receiver, and dropped_runs, unwanted_runs, unwanted_bytes.
 type Group struct {
 	Address     string   `json:"address"`
 	Joined      bool     `json:"joined"`
@@ -139,7 +139,7 @@ type Group struct {
 	Counters    Counters `json:"counters"`
 }
 
-// Stream is one publisher in a group that is subscribed to: pubsub.PublisherStats.
+// Stream is one publisher in a group that is subscribed to: stats.Publisher.
 type Stream struct {
 	Publisher string `json:"publisher"` // id
 	Name      string `json:"name,omitempty"`
@@ -153,8 +153,8 @@ type Stream struct {
 	LostFor float64 `json:"lost_for_s,omitempty"`
 }
 
-// Publication is a group that is published to: pubsub.PublicationStats. Counters are
-// those of pubsub.SenderStats.
+// Publication is a group that is published to: stats.Publication. Counters are
+// those of stats.Sender.
 type Publication struct {
 	Address     string       `json:"address"`
 	Lead        uint64       `json:"lead"`              // sequence of the next packet
@@ -167,7 +167,7 @@ type Publication struct {
 	Counters    Counters     `json:"counters"`
 }
 
-// Subscriber is a bus that a publisher knows to receive a group: pubsub.Receiver.
+// Subscriber is a bus that a publisher knows to receive a group: stats.Subscriber.
 type Subscriber struct {
 	ID      string  `json:"id"`
 	Name    string  `json:"name,omitempty"` // its Config.Name, or its host and process
@@ -191,7 +191,7 @@ type Topic struct {
 	Subscribers int    `json:"subscribers"` // buses that subscribe to it, as far as known
 }
 
-// Subscription is a subscription: pubsub.SubscriptionStats.
+// Subscription is a subscription: stats.Subscription.
 type Subscription struct {
 	Number        uint64   `json:"number"` // 1 is the first that the bus has made
 	Topics        []string `json:"topics"` // and patterns
@@ -244,10 +244,10 @@ type Latency struct {
 	Max   float64 `json:"max_us"`
 	// Buckets are those that are not empty: bucket i is of times up to 2^(i/32) seconds, as in a
 	// native histogram of Prometheus with schema 5.
-	Buckets []histogram.Bucket `json:"buckets,omitempty"`
+	Buckets []stats.Bucket `json:"buckets,omitempty"`
 }
 
-// Leg is a leg of a bus that was opened by several URLs: pubsub.LegStats. Counters are its
+// Leg is a leg of a bus that was opened by several URLs: stats.Leg. Counters are its
 // counters of packets, and those of its transport with the prefix transport_.
 type Leg struct {
 	URL      string   `json:"url"`

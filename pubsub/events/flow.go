@@ -48,7 +48,7 @@ func (e *FlowError) Unwrap() error { return e.Err }
 // Reason is what holds a publisher up.
 type Reason uint8
 
-// Reasons of a BackPressureError, and of pubsub.PublicationStats.Blocked.
+// Reasons of a BackPressureError, and of stats.Publication.Blocked.
 const (
 	// ReasonNone: nothing does.
 	ReasonNone Reason = iota

@@ -16,12 +16,13 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // fixed is a bus whose statistics never change.
-type fixed struct{ st pubsub.Stats }
+type fixed struct{ st stats.Bus }
 
-func (f fixed) Stats() pubsub.Stats { return f.st }
+func (f fixed) Stats() stats.Bus { return f.st }
 
 // number gives every counter of v, and of the structures in it, a value of its
 // own, and returns which counter has which.
@@ -30,7 +31,7 @@ func number(v reflect.Value, path string, next *uint64, names map[uint64]string)
 		f, name := v.Field(i), path+"."+v.Type().Field(i).Name
 		switch f.Kind() {
 		case reflect.Struct:
-			if f.Type() != reflect.TypeFor[time.Time]() && f.Type() != reflect.TypeFor[pubsub.Distribution]() {
+			if f.Type() != reflect.TypeFor[time.Time]() && f.Type() != reflect.TypeFor[stats.Distribution]() {
 				number(f, name, next, names)
 			}
 		case reflect.Uint64:
@@ -44,35 +45,35 @@ func number(v reflect.Value, path string, next *uint64, names map[uint64]string)
 // Every counter of the statistics is a metric, and the names are as Prometheus
 // would have them.
 func TestEveryCounter(t *testing.T) {
-	var st pubsub.Stats
+	var st stats.Bus
 	names := make(map[uint64]string)
 	next := uint64(1_000_000)
-	st.Groups = make([]pubsub.GroupStats, 1)
-	st.Publications = make([]pubsub.PublicationStats, 1)
+	st.Groups = make([]stats.Group, 1)
+	st.Publications = make([]stats.Publication, 1)
 	st.Groups[0].Address, st.Publications[0].Address = "239.20.0.1:7400", "239.20.0.2:7400"
-	number(reflect.ValueOf(&st).Elem(), "Stats", &next, names)
-	number(reflect.ValueOf(&st.Groups[0]).Elem(), "GroupStats", &next, names)
-	number(reflect.ValueOf(&st.Publications[0]).Elem(), "PublicationStats", &next, names)
-	st.Groups[0].Publishers, st.Publications[0].Subscribers = make([]pubsub.PublisherStats, 1), make([]pubsub.Receiver, 1)
-	number(reflect.ValueOf(&st.Groups[0].Publishers[0]).Elem(), "PublisherStats", &next, names)
-	number(reflect.ValueOf(&st.Publications[0].Subscribers[0]).Elem(), "Receiver", &next, names)
+	number(reflect.ValueOf(&st).Elem(), "Bus", &next, names)
+	number(reflect.ValueOf(&st.Groups[0]).Elem(), "Group", &next, names)
+	number(reflect.ValueOf(&st.Publications[0]).Elem(), "Publication", &next, names)
+	st.Groups[0].Publishers, st.Publications[0].Subscribers = make([]stats.Publisher, 1), make([]stats.Subscriber, 1)
+	number(reflect.ValueOf(&st.Groups[0].Publishers[0]).Elem(), "Publisher", &next, names)
+	number(reflect.ValueOf(&st.Publications[0].Subscribers[0]).Elem(), "Subscriber", &next, names)
 	for value, name := range names { // of who, and no counters
-		if name == "PublisherStats.Epoch" || name == "PublisherStats.ID" || name == "Receiver.ID" || name == "Receiver.Room" {
+		if name == "Publisher.Epoch" || name == "Publisher.ID" || name == "Subscriber.ID" || name == "Subscriber.Room" {
 			delete(names, value)
 		}
 	}
 
-	st.Legs = make([]pubsub.LegStats, 1)
-	number(reflect.ValueOf(&st.Legs[0]).Elem(), "LegStats", &next, names)
+	st.Legs = make([]stats.Leg, 1)
+	number(reflect.ValueOf(&st.Legs[0]).Elem(), "Leg", &next, names)
 	for value, name := range names {
-		if strings.HasPrefix(name, "LegStats.Transport.") {
+		if strings.HasPrefix(name, "Leg.Transport.") {
 			delete(names, value) // those of all legs together are metrics
 		}
 	}
 
-	st.Lost = []pubsub.LossStats{{Cause: events.CauseGone}, {Cause: events.CauseReleased}}
+	st.Lost = []stats.Loss{{Cause: events.CauseGone}, {Cause: events.CauseReleased}}
 	for i := range st.Lost {
-		number(reflect.ValueOf(&st.Lost[i]).Elem(), "LossStats", &next, names)
+		number(reflect.ValueOf(&st.Lost[i]).Elem(), "Loss", &next, names)
 	}
 
 	c := metrics.NewCollector(fixed{st})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
@@ -29,7 +30,7 @@ type proofs struct {
 	nodes    map[int]*proofNode
 	answers  map[int]*signed.Signer // of subscribers, for what they reply
 	takes    *signed.ReplyVerifier
-	judged   signed.Stats // replies
+	judged   stats.Sign // replies
 	his      ed25519.PrivateKey
 	insider  *keyNode        // he seals with the group's key
 	signs    *proofNode      // and signs with his own
@@ -39,7 +40,7 @@ type proofs struct {
 	asked    []wire.Reply    // requests of late, with who may answer left out
 	asking   []wire.Header   // of their packets
 	sealed   map[bool][]byte // the last packet to the group, and by unicast (true), as it was sealed
-	refused  signed.Stats
+	refused  stats.Sign
 	verified uint64
 	ahead    map[[12]byte]uint32 // the counter that he has sent last in the name of a salt
 	forged   int                 // packets that he has sealed in the names of others
@@ -171,7 +172,7 @@ func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	v.Begin(n.wire.time())
 	key, verdict := v.Check(b, tr.Leg)
 	if verdict != signed.Taken {
-		x.refused.Add(verdict, 1)
+		verdict.Count(&x.refused, 1)
 		return nil
 	}
 	n.t.(transport.Prover).Proven(tr, 0, uint32(key))
@@ -187,7 +188,7 @@ func (k *keys) Prove(node int, publisher, epoch, topic, number, receiver uint64,
 func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.GivenReply) bool {
 	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
 	_, v := k.proofs.takes.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
-	k.proofs.judged.Add(v, 1)
+	v.Count(&k.proofs.judged, 1)
 	return v == signed.Taken
 }
 
@@ -451,7 +452,7 @@ func TestInsider(t *testing.T) {
 		all = append(all, o.Sealing.(*keys).proofs)
 		return o
 	})
-	var refused, judged signed.Stats
+	var refused, judged stats.Sign
 	var verified uint64
 	forged := 0
 	for _, x := range all {

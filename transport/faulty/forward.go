@@ -1,6 +1,9 @@
 package faulty
 
-import "github.com/fanfaremq/fanfare/transport"
+import (
+	"github.com/fanfaremq/fanfare/pubsub/stats"
+	"github.com/fanfaremq/fanfare/transport"
+)
 
 // What has nothing to do with received packets goes straight to the inner
 // transport.
@@ -48,7 +51,7 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error { return t.inne
 // Stats implements transport.Transport: the inner counters, which do not know
 // of the faults, and what was dropped here. LendRefused is about the trains that this
 // transport lends.
-func (t *Transport) Stats() transport.Stats {
+func (t *Transport) Stats() stats.Transport {
 	s := t.inner.Stats()
 	if !t.through {
 		s.LendRefused = t.lendRefused.Load()

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/lend"
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
@@ -61,7 +62,7 @@ var _ transport.Addresser = (*Transport)(nil)
 type leg struct {
 	transport.Transport
 	name string
-	up   atomic.Bool // see transport.Leg
+	up   atomic.Bool // see stats.Leg
 
 	unsent atomic.Uint64 // packets that others took and this one did not
 	stuck  atomic.Int32  // senders that it has not taken anything of for a while
@@ -150,10 +151,10 @@ func (t *Transport) GroupAddress(group int) string { return t.legs[0].GroupAddre
 func (t *Transport) LegAddress(leg, group int) string { return t.legs[leg].GroupAddress(group) }
 
 // Legs implements transport.Legged.
-func (t *Transport) Legs() []transport.Leg {
-	all := make([]transport.Leg, len(t.legs))
+func (t *Transport) Legs() []stats.Leg {
+	all := make([]stats.Leg, len(t.legs))
 	for i, l := range t.legs {
-		all[i] = transport.Leg{Name: l.name, Up: l.up.Load(), Unsent: l.unsent.Load(), Stats: l.Stats()}
+		all[i] = stats.Leg{URL: l.name, Up: l.up.Load(), Unsent: l.unsent.Load(), Transport: l.Stats()}
 	}
 	return all
 }
@@ -203,8 +204,8 @@ func (t *Transport) Free(mem []byte) {
 
 // Stats implements transport.Transport. What is sent is counted once, however many legs
 // take it, and a membership once; all else is what the legs count, together.
-func (t *Transport) Stats() transport.Stats {
-	var s transport.Stats
+func (t *Transport) Stats() stats.Transport {
+	var s stats.Transport
 	t.received.AddTo(&s)
 	t.mu.Lock()
 	t.sent.AddTo(&s)

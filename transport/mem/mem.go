@@ -6,7 +6,7 @@
 // A train is copied once into the queue of each member of its group, and is
 // delivered as one train, in the order sent. The queue of an endpoint is
 // bounded: what finds it full is dropped for that endpoint and counted
-// (Stats.ReceiveOverflow). Used from one goroutine the fabric is deterministic.
+// (stats.Transport.ReceiveOverflow). Used from one goroutine the fabric is deterministic.
 // It starts no goroutine.
 package mem
 
@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/arena"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -205,8 +206,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 func (t *Transport) Wake() { t.in.Wake() }
 
 // Stats implements transport.Transport.
-func (t *Transport) Stats() transport.Stats {
-	var s transport.Stats
+func (t *Transport) Stats() stats.Transport {
+	var s stats.Transport
 	t.received.AddTo(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/fanfaremq/fanfare/internal/sys"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/rdma/roce"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/multicast"
@@ -98,7 +99,7 @@ const (
 )
 
 // Stats implements transport.Transport.
-func (t *Transport) Stats() transport.Stats {
+func (t *Transport) Stats() stats.Transport {
 	s := t.Transport.Stats()
 	r := t.RoCE()
 	s.ReceiveOverflow += r.Overflow

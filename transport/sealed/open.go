@@ -3,7 +3,7 @@ package sealed
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // verdict is what becomes of a received packet.
@@ -11,8 +11,8 @@ type verdict uint8
 
 const (
 	taken    verdict = iota // it verifies, and lies decrypted where it was
-	foreign                 // the others are described at transport.SealStats
-	unsealed                // SealStats.Open
+	foreign                 // the others are described at stats.Seal
+	unsealed                // stats.Seal.Open
 	otherVersion
 	unknownKey
 	expiredKey
@@ -260,7 +260,7 @@ func (t *trials) take() bool {
 }
 
 // count adds a verdict to what is counted.
-func (v verdict) count(s *transport.SealStats, n uint64) {
+func (v verdict) count(s *stats.Seal, n uint64) {
 	switch v {
 	case foreign:
 		s.Foreign += n

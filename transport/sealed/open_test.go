@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -302,9 +303,9 @@ func TestTrials(t *testing.T) {
 // No packet that is refused is counted under nothing.
 func TestEveryVerdictIsCounted(t *testing.T) {
 	for v := foreign; v < numVerdicts; v++ {
-		var s transport.SealStats
+		var s stats.Seal
 		v.count(&s, 1)
-		if s == (transport.SealStats{}) {
+		if s == (stats.Seal{}) {
 			t.Errorf("verdict %d", v)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/grace"
 	"github.com/fanfaremq/fanfare/transport/internal/lend"
@@ -150,7 +151,7 @@ type legged struct {
 
 var _ transport.Legged = legged{}
 
-func (l legged) Legs() []transport.Leg               { return l.inner.Legs() }
+func (l legged) Legs() []stats.Leg                   { return l.inner.Legs() }
 func (l legged) LegAddress(leg, group int) string    { return l.inner.LegAddress(leg, group) }
 func (t *Transport) GroupAddress(group int) string   { return t.inner.GroupAddress(group) }
 func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(bytes) }
@@ -181,7 +182,7 @@ func (t *Transport) Capabilities() transport.Capabilities {
 
 // Stats implements transport.Transport. Packets and bytes are those that were not sealed yet,
 // or that opened; all else is the inner transport's.
-func (t *Transport) Stats() transport.Stats {
+func (t *Transport) Stats() stats.Transport {
 	s := t.inner.Stats()
 	s.PacketsSent, s.BytesSent, s.SendCalls, s.SendBusy, s.SendErrors = 0, 0, 0, 0, 0
 	s.PacketsReceived, s.BytesReceived, s.LendRefused = 0, 0, 0
@@ -196,8 +197,8 @@ func (t *Transport) Stats() transport.Stats {
 }
 
 // SealStats implements transport.Sealer.
-func (t *Transport) SealStats() transport.SealStats {
-	s := transport.SealStats{Senders: t.known[0].Load() + t.known[1].Load(), Unsealed: t.unsent.Load()}
+func (t *Transport) SealStats() stats.Seal {
+	s := stats.Seal{Senders: t.known[0].Load() + t.known[1].Load(), Unsealed: t.unsent.Load()}
 	for v := range t.refused {
 		verdict(v).count(&s, t.refused[v].Load())
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -291,10 +292,10 @@ func TestNoMemoryForLane(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		left    int // bytes beside what an endpoint's file begins with
-		counted func(sender, reader transport.Stats) uint64
+		counted func(sender, reader stats.Transport) uint64
 	}{
-		{"no lane", ringBytes - pageBytes, func(sender, _ transport.Stats) uint64 { return sender.SendNoMemory }},
-		{"nothing to return by", ringBytes + 2*pageBytes, func(_, reader transport.Stats) uint64 { return reader.ReceiveErrors }},
+		{"no lane", ringBytes - pageBytes, func(sender, _ stats.Transport) uint64 { return sender.SendNoMemory }},
+		{"nothing to return by", ringBytes + 2*pageBytes, func(_, reader stats.Transport) uint64 { return reader.ReceiveErrors }},
 	} {
 		cfg := Config{Name: "late", Dir: small(t, "1m")}
 		a := mustOpen(t, cfg)

@@ -40,7 +40,7 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 
 // Send implements transport.Sender. It never returns transport.ErrBusy: what does not fit a
 // receiver's lane is lost for that receiver and counted there, as in a network; what there is no memory for is counted
-// here (Stats.SendNoMemory).
+// here (stats.Transport.SendNoMemory).
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)

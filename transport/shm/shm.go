@@ -15,7 +15,7 @@
 // chunk first. A reader is lent the chunk where it lies, and returns the descriptor's position
 // when the train is released; when all have, the chunk is free. So nothing is overwritten that anybody may be reading, and whoever stops in the
 // middle of a packet holds up nobody: he keeps his chunks, and what does not fit his lane is
-// lost for him and counted (Stats.ReceiveOverflow). docs/protocol.md §28.
+// lost for him and counted (stats.Transport.ReceiveOverflow). docs/protocol.md §28.
 //
 // A reader that sleeps says so in its file, and is woken by a byte in its named pipe.
 // Nothing else on the way of a train makes a system call.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/internal/sys"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/arena"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -234,8 +235,8 @@ func (t *Transport) joined(group int) bool {
 }
 
 // Stats implements transport.Transport.
-func (t *Transport) Stats() transport.Stats {
-	var s transport.Stats
+func (t *Transport) Stats() stats.Transport {
+	var s stats.Transport
 	t.received.AddTo(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()

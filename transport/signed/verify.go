@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Verdict is what becomes of a packet of a publisher.
 type Verdict uint8
 
-// The verdicts but Taken are described at Stats, and in the order in which they are found.
+// The verdicts but Taken are described at stats.Sign, in the order in which they are found.
 const (
 	Taken Verdict = iota
 	Unsigned
@@ -23,44 +24,23 @@ const (
 	NumVerdicts
 )
 
-// Stats counts the packets of publishers that were refused, by the first check that they failed.
-type Stats struct {
-	// Unsigned: not signed.
-	Unsigned uint64
-	// Malformed: signed in a way that is not known here.
-	Malformed uint64
-	// Untrusted: of a publisher whose key is not trusted for anything.
-	Untrusted uint64
-	// Stale: signed too long ago, or too far in the future, by this host's clock.
-	Stale uint64
-	// Replayed: came before by the same leg, or is of a train that is too old to tell whether it came.
-	Replayed uint64
-	// Forged: does not verify.
-	Forged uint64
-	// Deferred: not looked at, because so many do not verify, or because its key takes more than its share. It
-	// is asked for again.
-	Deferred uint64
-	// Streams is how many streams are remembered. It is no count of packets.
-	Streams uint64
-}
-
-// Add counts a verdict.
-func (s *Stats) Add(v Verdict, n uint64) {
+// Count adds packets with this verdict to what is counted.
+func (v Verdict) Count(s *stats.Sign, packets uint64) {
 	switch v {
 	case Unsigned:
-		s.Unsigned += n
+		s.Unsigned += packets
 	case Malformed:
-		s.Malformed += n
+		s.Malformed += packets
 	case Untrusted:
-		s.Untrusted += n
+		s.Untrusted += packets
 	case Stale:
-		s.Stale += n
+		s.Stale += packets
 	case Replayed:
-		s.Replayed += n
+		s.Replayed += packets
 	case Forged:
-		s.Forged += n
+		s.Forged += packets
 	case Deferred:
-		s.Deferred += n
+		s.Deferred += packets
 	}
 }
 

@@ -3,8 +3,8 @@ package ud
 import (
 	"sync"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/rdma"
-	"github.com/fanfaremq/fanfare/transport"
 )
 
 // portDrops counts what reached the port and no queue pair took, as the device
@@ -53,7 +53,7 @@ func since(before, now uint64) uint64 {
 	return now - before
 }
 
-func (d *portDrops) addTo(s *transport.Stats) {
+func (d *portDrops) addTo(s *stats.Transport) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ask()

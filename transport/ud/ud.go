@@ -50,6 +50,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -127,7 +128,7 @@ type counts struct {
 	received        tally.Received
 	sendOnlyRefused atomic.Uint64
 	drops           portDrops
-	queueFull       atomic.Uint64 // transport.Stats.ReceiveQueueFull
+	queueFull       atomic.Uint64 // stats.Transport.ReceiveQueueFull
 }
 
 // verbs are the objects that the transport is made of.
@@ -246,8 +247,8 @@ func (t *Transport) fail(err error) {
 // Stats implements transport.Transport. ReceiveOverflow is the provider's count
 // of packets that found no receive posted (rdma.DropCounter); where it has
 // none it is 0, and ReceiveQueueFull counts how often the queue was used up. Violations and Unclaimed are the port's (rdma.PortAttr).
-func (t *Transport) Stats() transport.Stats {
-	var s transport.Stats
+func (t *Transport) Stats() stats.Transport {
+	var s stats.Transport
 	t.counts.received.AddTo(&s)
 	s.SendOnlyRefused = t.counts.sendOnlyRefused.Load()
 	s.ReceiveQueueFull = t.counts.queueFull.Load()

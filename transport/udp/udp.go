@@ -30,6 +30,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -116,8 +117,8 @@ func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
 // a train that is dropped whole counts once.
 // On the portable path it is what the readers found no room for; the kernel does
 // not tell what it drops before.
-func (t *Transport) Stats() transport.Stats {
-	var s transport.Stats
+func (t *Transport) Stats() stats.Transport {
+	var s stats.Transport
 	t.received.AddTo(&s)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package tally counts for transport.Stats: written where things happen, read
+// Package tally counts for stats.Transport: written where things happen, read
 // by any goroutine.
 package tally
 
@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -21,7 +22,7 @@ type Sent struct {
 }
 
 // AddTo adds the counters to s.
-func (c *Sent) AddTo(s *transport.Stats) {
+func (c *Sent) AddTo(s *stats.Transport) {
 	s.PacketsSent += c.Packets.Load()
 	s.BytesSent += c.Bytes.Load()
 	s.SendCalls += c.Calls.Load()
@@ -53,7 +54,7 @@ type Received struct {
 }
 
 // AddTo adds the counters to s.
-func (c *Received) AddTo(s *transport.Stats) {
+func (c *Received) AddTo(s *stats.Transport) {
 	s.PacketsReceived += c.Packets.Load()
 	s.BytesReceived += c.Bytes.Load()
 	s.ReceiveCalls += c.Calls.Load()

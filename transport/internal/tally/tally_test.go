@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/transport"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // setAll gives every counter of c a value of its own and returns their sum.
@@ -22,7 +22,7 @@ func setAll(t *testing.T, c any) (sum uint64) {
 	return sum
 }
 
-func sumOf(s transport.Stats) (sum uint64) {
+func sumOf(s stats.Transport) (sum uint64) {
 	v := reflect.ValueOf(s)
 	for i := range v.NumField() {
 		if f := v.Field(i); f.Kind() == reflect.Uint64 { // Injections are none of a tally's
@@ -39,13 +39,13 @@ func TestEveryCounterIsTold(t *testing.T) {
 	want := setAll(t, &sent)
 	folded.Fold(&sent)
 	for name, s := range map[string]*Sent{"Sent": &sent, "folded": &folded} {
-		var stats transport.Stats
+		var stats stats.Transport
 		s.AddTo(&stats)
 		if got := sumOf(stats); got != want {
 			t.Errorf("%s: told %b, counted %b", name, got, want)
 		}
 	}
-	var stats transport.Stats
+	var stats stats.Transport
 	want = setAll(t, &recv)
 	recv.AddTo(&stats)
 	if got := sumOf(stats); got != want {
