@@ -138,7 +138,7 @@ func recordedAs(t *testing.T, b *Bus, want stats.Loss) {
 	if sum.Gaps != want.Gaps || sum.Messages != want.Messages {
 		t.Errorf("recorded %d gaps of %d messages, counted %+v", sum.Gaps, sum.Messages, want)
 	}
-	var minutes CauseCount
+	var minutes stats.CauseCount
 	for _, m := range r.Minutes {
 		for _, c := range m.Causes {
 			if c.Cause == want.Cause.Label() {

@@ -19,7 +19,7 @@ type LossRecord struct {
 	// elsewhere, oldest first.
 	Losses []Loss
 	// Older are losses of causes that happened more than 64 times, counted together.
-	Older []OlderLosses
+	Older []stats.OlderLosses
 	// Minutes are sums of the minutes in which something was lost, dropped or repaired,
 	// oldest first. A packet is counted some ten seconds late at most.
 	Minutes []LossMinute
@@ -75,7 +75,7 @@ type OlderLosses struct {
 type LossMinute struct {
 	Start time.Time // the whole minute
 	// Causes are those of which something was counted.
-	Causes []CauseCount
+	Causes []stats.CauseCount
 	// Missing counts packets that were found missing, of which Repaired came as repairs and
 	// Late by themselves.
 	Missing, Repaired, Late uint64
@@ -183,7 +183,7 @@ func publicLossMinute(m *lossrecord.Minute) LossMinute {
 	x := LossMinute{Start: m.Start, OtherRepaired: m.OtherWays.Repaired, OtherLost: m.OtherWays.Lost}
 	for i := range causes {
 		n := m.Counts[figuresOfCause*i:]
-		if c := (CauseCount{causes[i].Label, n[0], n[1], n[2], n[3]}); c != (CauseCount{Cause: c.Cause}) {
+		if c := (stats.CauseCount{causes[i].Label, n[0], n[1], n[2], n[3]}); c != (stats.CauseCount{Cause: c.Cause}) {
 			x.Causes = append(x.Causes, c)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/contrib/envelope"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // UUID, metadata, payload and context come through, and the message says where it is from.
@@ -329,7 +330,7 @@ func TestHeldUp(t *testing.T) {
 		}
 	}()
 	for blocked := false; !blocked; {
-		blocked = slices.ContainsFunc(pubBus.Stats().Publications, func(s pubsub.PublicationStats) bool { return s.Blocked == events.ReasonFlow })
+		blocked = slices.ContainsFunc(pubBus.Stats().Publications, func(s stats.Publication) bool { return s.Blocked == events.ReasonFlow })
 		time.Sleep(time.Millisecond)
 	}
 	closed := held.Close()

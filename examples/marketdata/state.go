@@ -9,6 +9,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/examples/marketdata/book"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // With -join subscribers come when the feed is in full flight. They begin with the state of
@@ -76,7 +77,7 @@ func waitJoined(ctx context.Context, publishers []*pubsub.Publisher, subscribers
 		if err := p.WaitSubscribers(ctx, subscribers); err != nil {
 			return err
 		}
-		for slices.ContainsFunc(p.Receivers(), func(r pubsub.Receiver) bool { return r.Joining }) {
+		for slices.ContainsFunc(p.Receivers(), func(r stats.Subscriber) bool { return r.Joining }) {
 			if err := sleep(ctx, 5*time.Millisecond); err != nil {
 				return err
 			}

@@ -3,7 +3,7 @@ package inspect
 import "time"
 
 // LossRecord is what a bus lost in the last hour, and what it could repair:
-// pubsub.LossRecord.
+// stats.LossRecord.
 type LossRecord struct {
 	From       time.Time     `json:"from"` // nothing is missing from here on
 	To         time.Time     `json:"to"`
@@ -14,7 +14,7 @@ type LossRecord struct {
 }
 
 // Loss is one or several losses of one place within a minute, or an event that goes with
-// loss: pubsub.Loss.
+// loss: stats.LossEntry.
 type Loss struct {
 	First          time.Time `json:"first"`
 	Last           time.Time `json:"last"`
@@ -39,7 +39,7 @@ type Loss struct {
 	Error          string    `json:"error,omitempty"`
 }
 
-// OlderLosses are losses of one cause, together: pubsub.OlderLosses.
+// OlderLosses are losses of one cause, together: stats.OlderLosses.
 type OlderLosses struct {
 	Cause    string    `json:"cause"`
 	First    time.Time `json:"first"`
@@ -48,7 +48,7 @@ type OlderLosses struct {
 	Messages uint64    `json:"messages"`
 }
 
-// LossMinute is what was lost, dropped and repaired in a minute: pubsub.LossMinute.
+// LossMinute is what was lost, dropped and repaired in a minute: stats.LossMinute.
 type LossMinute struct {
 	Start         time.Time `json:"start"`
 	Causes        []Cause   `json:"causes,omitempty"`
@@ -60,7 +60,7 @@ type LossMinute struct {
 	OtherLost     uint64    `json:"other_lost,omitempty"`
 }
 
-// LossWay is what was missing of one publisher in one group: pubsub.LossWay.
+// LossWay is what was missing of one publisher in one group: stats.LossWay.
 type LossWay struct {
 	Publisher string `json:"publisher"` // id
 	Name      string `json:"name,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -15,7 +16,7 @@ var wholeTopics = []string{"a.b", "c"}
 
 // deliver hands packets to a new receiver and returns the messages that a reader of
 // wholeTopics got out of them.
-func deliver(t *testing.T, packets ...[]byte) (messages []string, stats reliable.ReceiverStats) {
+func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.Receiver) {
 	t.Helper()
 	rd := NewReader(0, 1<<20)
 	for _, name := range wholeTopics {

@@ -26,10 +26,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Source is what metrics are taken from: a *pubsub.Bus.
-type Source interface{ Stats() pubsub.Stats }
+type Source interface{ Stats() stats.Bus }
 
 // Collector is a prometheus.Collector of one bus.
 type Collector struct {

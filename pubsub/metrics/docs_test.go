@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/operate/metrics.md anew")
@@ -57,8 +58,8 @@ func TestDocument(t *testing.T) {
 	var causes, metrics strings.Builder
 	causes.WriteString("| cause | dropped | lost | gaps | what it means | what to do |\n|---|---|---|---|---|---|\n")
 	for _, c := range pubsub.Causes() {
-		_, dropped := c.Dropped(&pubsub.Stats{})
-		_, lost := c.Lost(&pubsub.Stats{})
+		_, dropped := c.Dropped(&stats.Bus{})
+		_, lost := c.Lost(&stats.Bus{})
 		fmt.Fprintf(&causes, "| `%s` | %s | %s | %s | %s | %s |\n", c.Label, yes(dropped), yes(lost), yes(c.Gap != 0), c.Help, c.Remedy)
 	}
 	metrics.WriteString("| metric | kind | labels | what it is |\n|---|---|---|---|\n")

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // histogram is one histogram, and how it is read.
@@ -15,14 +15,14 @@ type histogram struct {
 	desc    *prometheus.Desc
 	labels  []string
 	classic []float64 // upper bounds of the classic buckets
-	value   func(*pubsub.Distributions) *pubsub.Distribution
+	value   func(*stats.Distributions) *stats.Distribution
 }
 
 // nativeSchema is that of the native histograms: eight buckets a doubling. Of four buckets of a
-// pubsub.Distribution it makes one.
+// stats.Distribution it makes one.
 const nativeSchema = 3
 
-const perNative = 1 << (pubsub.DistributionSchema - nativeSchema)
+const perNative = 1 << (stats.Schema - nativeSchema)
 
 // Bounds of classic buckets are powers of two, where a Distribution has bounds, too: so they
 // are exact.
@@ -47,19 +47,19 @@ func sizes(name, help string) *prometheus.Desc {
 }
 
 var histograms = []histogram{
-	{stages, []string{"nak"}, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.LossNAK }},
-	{stages, []string{"repair"}, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.LossRepair }},
-	{stages, []string{"delivery"}, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.LossDelivery }},
-	{sizes("repair_seconds", "Time from a packet being found missing to its repair."), nil, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.Repair }},
-	{sizes("delivery_latency_seconds", "Time from a packet's first sending to its delivery in order, of the packets that publishers with the same clock have timed."), nil, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.Delivery }},
-	{sizes("publish_status_rtt_seconds", "Round trip from heartbeats to the statuses that answer them."), nil, classicSeconds, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.StatusRTT }},
-	{sizes("publish_packet_messages", "Messages of each packet that was published; of a message in several packets the last one counts."), nil, classicSizes, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.PacketMessages }},
-	{sizes("publish_train_packets", "Packets of each train that was published: of one send call."), nil, classicSizes, func(d *pubsub.Distributions) *pubsub.Distribution { return &d.TrainPackets }},
+	{stages, []string{"nak"}, classicSeconds, func(d *stats.Distributions) *stats.Distribution { return &d.LossNAK }},
+	{stages, []string{"repair"}, classicSeconds, func(d *stats.Distributions) *stats.Distribution { return &d.LossRepair }},
+	{stages, []string{"delivery"}, classicSeconds, func(d *stats.Distributions) *stats.Distribution { return &d.LossDelivery }},
+	{sizes("repair_seconds", "Time from a packet being found missing to its repair."), nil, classicSeconds, func(d *stats.Distributions) *stats.Distribution { return &d.Repair }},
+	{sizes("delivery_latency_seconds", "Time from a packet's first sending to its delivery in order, of the packets that publishers with the same clock have timed."), nil, classicSeconds, func(d *stats.Distributions) *stats.Distribution { return &d.Delivery }},
+	{sizes("publish_status_rtt_seconds", "Round trip from heartbeats to the statuses that answer them."), nil, classicSeconds, func(d *stats.Distributions) *stats.Distribution { return &d.StatusRTT }},
+	{sizes("publish_packet_messages", "Messages of each packet that was published; of a message in several packets the last one counts."), nil, classicSizes, func(d *stats.Distributions) *stats.Distribution { return &d.PacketMessages }},
+	{sizes("publish_train_packets", "Packets of each train that was published: of one send call."), nil, classicSizes, func(d *stats.Distributions) *stats.Distribution { return &d.TrainPackets }},
 }
 
 // collect shows the histogram as a native one, and with classic buckets for those who do not
 // know these.
-func (h *histogram) collect(out chan<- prometheus.Metric, from *pubsub.Distributions) {
+func (h *histogram) collect(out chan<- prometheus.Metric, from *stats.Distributions) {
 	d := h.value(from)
 	native := make(map[int]int64)
 	count := d.Zero
@@ -77,7 +77,7 @@ func ceilDiv(a, b int) int { return int(math.Ceil(float64(a) / float64(b))) }
 // both is a native histogram with classic buckets.
 type both struct {
 	prometheus.Metric
-	d       *pubsub.Distribution
+	d       *stats.Distribution
 	classic []float64
 }
 

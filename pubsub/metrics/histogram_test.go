@@ -5,15 +5,15 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // A histogram has the same values as a native one and in classic buckets.
 func TestHistogram(t *testing.T) {
-	var st pubsub.Stats
-	st.Distributions.TrainPackets = pubsub.Distribution{
+	var st stats.Bus
+	st.Distributions.TrainPackets = stats.Distribution{
 		Count: 10, Zero: 1, ZeroUpper: 0.5, Sum: 101,
-		Buckets: []pubsub.DistributionBucket{{Index: 0, Count: 2}, {Index: 1, Count: 3}, {Index: 4, Count: 1}, {Index: 5, Count: 1}, {Index: 5 * 32, Count: 2}},
+		Buckets: []stats.Bucket{{Index: 0, Count: 2}, {Index: 1, Count: 3}, {Index: 4, Count: 1}, {Index: 5, Count: 1}, {Index: 5 * 32, Count: 2}},
 	}
 	h := gathered(t, st)["fanfare_publish_train_packets"][""].GetHistogram()
 	if h.GetSampleCount() != 10 || h.GetSampleSum() != 101 || h.GetSchema() != nativeSchema || h.GetZeroCount() != 1 || h.GetZeroThreshold() != 0.5 || h.CreatedTimestamp != nil {
@@ -51,8 +51,8 @@ func TestHistogram(t *testing.T) {
 
 // Every distribution is a histogram.
 func TestEveryDistribution(t *testing.T) {
-	var d pubsub.Distributions
-	seen := make(map[*pubsub.Distribution]bool)
+	var d stats.Distributions
+	seen := make(map[*stats.Distribution]bool)
 	for _, h := range histograms {
 		seen[h.value(&d)] = true
 		if math.IsNaN(h.classic[0]) || len(h.classic) > 20 {
@@ -60,7 +60,7 @@ func TestEveryDistribution(t *testing.T) {
 		}
 	}
 	for i := range reflect.TypeOf(d).NumField() {
-		if f := reflect.ValueOf(&d).Elem().Field(i); !seen[f.Addr().Interface().(*pubsub.Distribution)] {
+		if f := reflect.ValueOf(&d).Elem().Field(i); !seen[f.Addr().Interface().(*stats.Distribution)] {
 			t.Errorf("%s is in no histogram", reflect.TypeOf(d).Field(i).Name)
 		}
 	}

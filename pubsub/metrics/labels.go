@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // MaxNames is how many publishers, how many subscribers, and how many groups that are
@@ -67,16 +67,16 @@ func collectNamed[T any](out chan<- prometheus.Metric, metrics []metric[T], all 
 	}
 }
 
-func publisherName(p *pubsub.PublisherStats) string { return cmp.Or(p.Name, p.ID.String()) }
+func publisherName(p *stats.Publisher) string { return cmp.Or(p.Name, p.ID.String()) }
 
-func subscriberName(s *pubsub.Receiver) string { return cmp.Or(s.Name, fmt.Sprintf("%016x", s.ID)) }
+func subscriberName(s *stats.Subscriber) string { return cmp.Or(s.Name, fmt.Sprintf("%016x", s.ID)) }
 
-func groupName(g *pubsub.GroupStats) string { return g.Address }
+func groupName(g *stats.Group) string { return g.Address }
 
-func publicationName(p *pubsub.PublicationStats) string { return p.Address }
+func publicationName(p *stats.Publication) string { return p.Address }
 
 // publishers are those of all groups: one is in several, and may have several instances.
-func publishers(st *pubsub.Stats) (all []pubsub.PublisherStats) {
+func publishers(st *stats.Bus) (all []stats.Publisher) {
 	for g := range st.Groups {
 		all = append(all, st.Groups[g].Publishers...)
 	}
@@ -84,7 +84,7 @@ func publishers(st *pubsub.Stats) (all []pubsub.PublisherStats) {
 }
 
 // subscribers are those of all groups.
-func subscribers(st *pubsub.Stats) (all []pubsub.Receiver) {
+func subscribers(st *stats.Bus) (all []stats.Subscriber) {
 	for p := range st.Publications {
 		all = append(all, st.Publications[p].Subscribers...)
 	}

@@ -10,6 +10,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // Labels are bounded, and who has one keeps it.
@@ -34,12 +35,12 @@ func TestLabels(t *testing.T) {
 }
 
 // one is a source of fixed statistics.
-type one struct{ st pubsub.Stats }
+type one struct{ st stats.Bus }
 
-func (o *one) Stats() pubsub.Stats { return o.st }
+func (o *one) Stats() stats.Bus { return o.st }
 
 // gathered is what a collector shows: by metric, and by the value of its label.
-func gathered(t *testing.T, st pubsub.Stats) map[string]map[string]*dto.Metric {
+func gathered(t *testing.T, st stats.Bus) map[string]map[string]*dto.Metric {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(NewCollector(&one{st}))
@@ -74,10 +75,10 @@ func value(m *dto.Metric) float64 {
 
 // What is shown of a publisher or subscriber is of all its groups.
 func TestNamesOfAllGroups(t *testing.T) {
-	var st pubsub.Stats
+	var st stats.Bus
 	for i := range uint64(2) {
-		st.Groups = append(st.Groups, pubsub.GroupStats{Address: fmt.Sprint(i), Publishers: []pubsub.PublisherStats{{ID: 7, Name: "feed", Packets: 10, Lost: i, Missing: 2}, {ID: 9, Packets: 1}}})
-		st.Publications = append(st.Publications, pubsub.PublicationStats{Address: fmt.Sprint(i), Subscribers: []pubsub.Receiver{
+		st.Groups = append(st.Groups, stats.Group{Address: fmt.Sprint(i), Publishers: []stats.Publisher{{ID: 7, Name: "feed", Packets: 10, Lost: i, Missing: 2}, {ID: 9, Packets: 1}}})
+		st.Publications = append(st.Publications, stats.Publication{Address: fmt.Sprint(i), Subscribers: []stats.Subscriber{
 			{ID: 1, Name: "slow", Behind: 5 * i, Holds: i == 0}, {ID: 2, LastHeard: time.Second},
 		}})
 	}
@@ -103,16 +104,16 @@ func TestNamesOfAllGroups(t *testing.T) {
 // names, and nothing of them is left out.
 func TestTenThousandNames(t *testing.T) {
 	const many = 10_000
-	var st pubsub.Stats
+	var st stats.Bus
 	for i := range uint64(many) {
-		st.Groups = append(st.Groups, pubsub.GroupStats{
+		st.Groups = append(st.Groups, stats.Group{
 			Address: fmt.Sprintf("group-%05d", i), Joined: i != many-1, Streams: 1, Topics: 1,
-			Publishers:    []pubsub.PublisherStats{{ID: pubsub.PublisherID(i + 1), Name: fmt.Sprintf("feed-%05d", i), Packets: 3}},
-			ReceiverStats: pubsub.ReceiverStats{Packets: 5},
+			Publishers: []stats.Publisher{{ID: pubsub.PublisherID(i + 1), Name: fmt.Sprintf("feed-%05d", i), Packets: 3}},
+			Receiver:   stats.Receiver{Packets: 5},
 		})
-		st.Publications = append(st.Publications, pubsub.PublicationStats{
-			Address: fmt.Sprintf("group-%05d", i), RTT: time.Duration(i), SenderStats: pubsub.SenderStats{MessagesSent: 7},
-			Subscribers: []pubsub.Receiver{{ID: i + 1, Name: fmt.Sprintf("reader-%05d", i), Behind: i}},
+		st.Publications = append(st.Publications, stats.Publication{
+			Address: fmt.Sprintf("group-%05d", i), RTT: time.Duration(i), Sender: stats.Sender{MessagesSent: 7},
+			Subscribers: []stats.Subscriber{{ID: i + 1, Name: fmt.Sprintf("reader-%05d", i), Behind: i}},
 		})
 	}
 	all := gathered(t, st)

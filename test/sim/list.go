@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -50,7 +51,7 @@ func (s *subscriber) endList() {
 		return
 	}
 	for _, p := range s.sim.publishers {
-		if p.alive() && slices.ContainsFunc(p.s.Members(p.now(), 0), func(m reliable.MemberState) bool { return m.ID == s.id^2 }) {
+		if p.alive() && slices.ContainsFunc(p.s.Members(p.now(), 0), func(m stats.Subscriber) bool { return m.ID == s.id^2 }) {
 			s.sim.fail("publisher %d takes the list of subscriber %d for a subscriber", p.index, s.number)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -30,7 +31,7 @@ func (p *publisher) ask() {
 }
 
 // answer asks for topic number i. It returns the members that are counted, and reports whether others may want it.
-func (p *publisher) answer(i int) (members []reliable.MemberState, open bool) {
+func (p *publisher) answer(i int) (members []stats.Subscriber, open bool) {
 	id := p.topics[i].ID
 	known, open := p.s.Ask(p.now(), id)
 	members = p.s.Members(p.now(), id)
@@ -48,8 +49,8 @@ func (p *publisher) answer(i int) (members []reliable.MemberState, open bool) {
 	return members, false
 }
 
-func has(members []reliable.MemberState, id uint64) bool {
-	return slices.ContainsFunc(members, func(m reliable.MemberState) bool { return m.ID == id })
+func has(members []stats.Subscriber, id uint64) bool {
+	return slices.ContainsFunc(members, func(m stats.Subscriber) bool { return m.ID == id })
 }
 
 // checkCounted checks that all members that are counted want the topic, in the stay with their id.

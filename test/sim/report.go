@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -22,8 +23,8 @@ type Report struct {
 	Downs     [events.NumCauses]uint64 // streams that went down, by cause
 	Stateless [16]uint64               // of topics that were to begin with state and did not, by cause
 	Net       NetStats
-	Sender    reliable.SenderStats
-	Receiver  reliable.ReceiverStats
+	Sender    stats.Sender
+	Receiver  stats.Receiver
 
 	repairs   []time.Duration     // from finding the loss to the repair
 	latencies []time.Duration     // from the first transmission to the reader
@@ -136,8 +137,8 @@ func (r *Report) Add(x *Report) {
 	addFields(&r.Net, &x.Net)
 }
 
-func (r *Report) sender(s reliable.SenderStats)     { addFields(&r.Sender, &s) }
-func (r *Report) receiver(s reliable.ReceiverStats) { addFields(&r.Receiver, &s) }
+func (r *Report) sender(s stats.Sender)     { addFields(&r.Sender, &s) }
+func (r *Report) receiver(s stats.Receiver) { addFields(&r.Receiver, &s) }
 
 func (r *Report) String() string {
 	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d fell silent, %d released, %d attacks, longest drain %v",

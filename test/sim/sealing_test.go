@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
@@ -209,7 +210,7 @@ func (w *keyWire) Alloc(n int) ([]byte, error)             { return make([]byte,
 func (w *keyWire) NewSender(int) (transport.Sender, error) { return &keySender{w: w}, nil }
 func (w *keyWire) Free([]byte)                             {}
 func (w *keyWire) Reply(_ transport.Peer, p []byte) error  { return w.keep(p) }
-func (w *keyWire) Stats() transport.Stats                  { return transport.Stats{} }
+func (w *keyWire) Stats() stats.Transport                  { return stats.Transport{} }
 
 func (w *keyWire) keep(p []byte) error {
 	if w.sealed != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -26,7 +27,7 @@ type jsonLeg struct {
 	SkewMicroseconds float64 `json:"skew_us"`
 }
 
-func legsOf(st *pubsub.Stats) (all []jsonLeg) {
+func legsOf(st *stats.Bus) (all []jsonLeg) {
 	for _, l := range st.Legs {
 		all = append(all, jsonLeg{l.URL, l.Up, l.Packets, l.Copies, l.Lost, l.Filled, l.Falls, l.Unsent, micro(l.Skew)})
 	}

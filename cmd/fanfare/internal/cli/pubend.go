@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var errLinger = errors.New("subscribers do not have everything")
@@ -106,7 +106,7 @@ func (p *pub) status() func(time.Duration) string {
 }
 
 // sender is what the bus counts of its only stream.
-func (p *pub) sender() (s pubsub.PublicationStats) {
+func (p *pub) sender() (s stats.Publication) {
 	for _, x := range p.bus.Stats().Publications {
 		s = x
 	}

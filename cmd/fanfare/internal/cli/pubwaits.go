@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // How long pub waits, before the first message and at the end, and for which subscribers.
@@ -58,7 +58,7 @@ func (p *pub) there() string {
 	return cmp.Or(strings.Join(names, "; "), "none")
 }
 
-func receiverName(r pubsub.Receiver) string {
+func receiverName(r stats.Subscriber) string {
 	return placed(cmp.Or(r.Name, fmt.Sprintf("%016x", r.ID)), r.Address)
 }
 
@@ -70,7 +70,7 @@ type endProgress struct {
 	steps  int
 }
 
-func (e *endProgress) of(all []pubsub.Receiver) int {
+func (e *endProgress) of(all []stats.Subscriber) int {
 	if e.behind == nil {
 		e.behind, e.left = make(map[uint64]uint64), math.MaxInt
 	}
@@ -102,17 +102,17 @@ const mostWaitedFor = 3
 // miss most. missing says that one of the topic misses something: then only those that do are named. Else those of the topic
 // have everything, and those named have not confirmed the end, or miss packets of other topics.
 func (p *pub) waitedFor() (text string, missing bool) {
-	all := slices.DeleteFunc(p.sender().Subscribers, func(r pubsub.Receiver) bool { return r.Released || r.Joining })
-	slices.SortFunc(all, func(a, b pubsub.Receiver) int {
+	all := slices.DeleteFunc(p.sender().Subscribers, func(r stats.Subscriber) bool { return r.Released || r.Joining })
+	slices.SortFunc(all, func(a, b stats.Subscriber) int {
 		return cmp.Or(cmp.Compare(b.Behind, a.Behind), cmp.Compare(a.ID, b.ID))
 	})
 	wants := make(map[uint64]bool)
 	for _, r := range p.p.Receivers() {
 		wants[r.ID] = true
 	}
-	missing = slices.ContainsFunc(all, func(r pubsub.Receiver) bool { return wants[r.ID] && r.Behind > 0 })
+	missing = slices.ContainsFunc(all, func(r stats.Subscriber) bool { return wants[r.ID] && r.Behind > 0 })
 	if missing {
-		all = slices.DeleteFunc(all, func(r pubsub.Receiver) bool { return r.Behind == 0 })
+		all = slices.DeleteFunc(all, func(r stats.Subscriber) bool { return r.Behind == 0 })
 	}
 	var parts []string
 	for _, r := range all[:min(len(all), mostWaitedFor)] {

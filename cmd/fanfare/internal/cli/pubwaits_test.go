@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
@@ -151,22 +152,22 @@ func TestPubWaitForFirstIsBounded(t *testing.T) {
 
 // A subscriber that comes and goes, again and again, does not keep pub waiting.
 func TestComingAndGoingIsNoProgress(t *testing.T) {
-	stays := pubsub.Receiver{ID: 1, Behind: 5}
+	stays := stats.Subscriber{ID: 1, Behind: 5}
 	var e endProgress
-	steps := e.of([]pubsub.Receiver{stays})
+	steps := e.of([]stats.Subscriber{stays})
 	for id := range uint64(20) {
-		for _, all := range [][]pubsub.Receiver{{stays, {ID: 2 + id, Behind: 9}}, {stays}, {stays, {ID: 2, Behind: 9}}} {
+		for _, all := range [][]stats.Subscriber{{stays, {ID: 2 + id, Behind: 9}}, {stays}, {stays, {ID: 2, Behind: 9}}} {
 			if n := e.of(all); n != steps {
 				t.Fatalf("%d steps, want %d: %+v", n, steps, all)
 			}
 		}
 	}
 	stays.Behind--
-	if n := e.of([]pubsub.Receiver{stays}); n != steps+1 {
+	if n := e.of([]stats.Subscriber{stays}); n != steps+1 {
 		t.Errorf("%d steps when one has got more, want %d", n, steps+1)
 	}
 	stays.Released = true
-	if n := e.of([]pubsub.Receiver{stays}); n != steps+2 {
+	if n := e.of([]stats.Subscriber{stays}); n != steps+2 {
 		t.Errorf("%d steps when one is released, want %d", n, steps+2)
 	}
 

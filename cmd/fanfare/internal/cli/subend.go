@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // finish says how it went, takes leave of the publishers, and returns what sub
@@ -152,7 +152,7 @@ func (s *sub) summary() subSummary {
 	return sum
 }
 
-func received(st *pubsub.Stats) jsonReceived {
+func received(st *stats.Bus) jsonReceived {
 	r := jsonReceived{Overflow: st.Transport.ReceiveOverflow, Damaged: st.Transport.Damaged, RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99)}
 	for _, g := range st.Groups {
 		r.Packets += g.Packets

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -311,7 +312,7 @@ func (f *Finding) take(x *inspect.Loss) {
 }
 
 // older is a finding of losses that are not listed one by one.
-func (h *host) older(o *inspect.OlderLosses) Finding {
+func (h *host) older(o *stats.OlderLosses) Finding {
 	f := h.begin(Lost, o.Cause, o.First, o.Last)
 	f.Times, f.Messages = o.Times, o.Messages
 	if table[o.Cause].why != "" && Causes()[o.Cause].Label == "" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // What makes a subscriber one that is slow. Who reads as fast as messages come is behind by some
@@ -98,7 +99,7 @@ func TestLostLately(t *testing.T) {
 			{Cause: "slow_consumer", Last: noon.Add(-2 * time.Minute), Messages: 9}, {Cause: "gone", Last: noon.Add(-time.Second), Messages: 3},
 			{Cause: "slow_consumer", Last: noon.Add(-59 * time.Second), Messages: 5}, {Cause: "leg_down", Event: true, Last: noon},
 		},
-		Older: []inspect.OlderLosses{{Cause: "deadline", Last: noon, Messages: 4}, {Cause: "subscriber_silent", Last: noon}},
+		Older: []stats.OlderLosses{{Cause: "deadline", Last: noon, Messages: 4}, {Cause: "subscriber_silent", Last: noon}},
 	}}
 	got := LostLately(b, noon)
 	if len(got) != 3 || got[0].Cause != "slow_consumer" || got[1].Cause != "deadline" || got[2].Cause != "gone" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // A frame that cannot be written is not dropped: browsers are told why, and who comes later is told
@@ -17,7 +17,7 @@ func TestUnwritableFrame(t *testing.T) {
 	c, _ := h.enter()
 	for i, index := range []int{0, 100000, 0} {
 		x := app(1, start, 1, 0)
-		x.Snapshot.Buses[0].Delivery.Buckets = []histogram.Bucket{{Index: index, Count: uint64(i + 1)}}
+		x.Snapshot.Buses[0].Delivery.Buckets = []stats.Bucket{{Index: index, Count: uint64(i + 1)}}
 		h.tell(m.take(second(i), []inspect.Seen{x}, nil).marshal())
 		var f Frame
 		if err := json.Unmarshal(<-c, &f); err != nil || f.Sequence != uint64(i+1) || len(f.Point) != numbers || f.Point[0] != float64(second(i).UnixMilli()) {

@@ -13,6 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // counter is the place of a counter in totals, and of its rate in a point, from the second on.
@@ -34,7 +35,7 @@ const (
 // totals are what rates are made of.
 type totals struct {
 	n                   [counters]uint64
-	repairs, deliveries []histogram.Bucket
+	repairs, deliveries []stats.Bucket
 	rtt                 float64
 }
 
@@ -243,7 +244,7 @@ func (t *totals) point(now time.Time, seconds float64) []float64 {
 		}
 		all = append(all, rate)
 	}
-	at := func(of []histogram.Bucket, p float64) float64 { return histogram.Quantile(of, p/100) * 1e6 }
+	at := func(of []stats.Bucket, p float64) float64 { return stats.Quantile(of, p/100) * 1e6 }
 	return append(all, at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt, at(t.deliveries, 50), at(t.deliveries, 90), at(t.deliveries, 99))
 }
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -145,13 +145,13 @@ func TestLargeAnswersAreCheap(t *testing.T) {
 func TestPercentilesOverTime(t *testing.T) {
 	m := newModel()
 	for i, c := range []struct {
-		buckets  []histogram.Bucket
+		buckets  []stats.Bucket
 		p50, p99 float64
 	}{
-		{[]histogram.Bucket{{Index: -320, Count: 1000}}, 0, 0}, // from before
-		{[]histogram.Bucket{{Index: -320, Count: 1100}}, 976.5625, 976.5625},
-		{[]histogram.Bucket{{Index: -320, Count: 1190}, {Index: 0, Count: 10}}, 976.5625, 1e6},
-		{[]histogram.Bucket{{Index: -320, Count: 1190}, {Index: 0, Count: 10}}, 0, 0},
+		{[]stats.Bucket{{Index: -320, Count: 1000}}, 0, 0}, // from before
+		{[]stats.Bucket{{Index: -320, Count: 1100}}, 976.5625, 976.5625},
+		{[]stats.Bucket{{Index: -320, Count: 1190}, {Index: 0, Count: 10}}, 976.5625, 1e6},
+		{[]stats.Bucket{{Index: -320, Count: 1190}, {Index: 0, Count: 10}}, 0, 0},
 	} {
 		seen := app(1, start.Add(-time.Hour), 1, 0)
 		seen.Snapshot.Buses[0].Delivery.Buckets = c.buckets

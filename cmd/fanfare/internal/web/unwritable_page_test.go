@@ -4,9 +4,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/histogram"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // The page says why it has nothing to show, and its script goes on.
@@ -17,7 +17,7 @@ func TestInBrowserUnwritableFrame(t *testing.T) {
 	s := serve(t, "localhost:0", func(context.Context) ([]inspect.Seen, error) {
 		n++
 		x := app(1, start, 1, 0)
-		x.Snapshot.Buses[0].Delivery.Buckets = []histogram.Bucket{{Index: 100000, Count: n}}
+		x.Snapshot.Buses[0].Delivery.Buckets = []stats.Bucket{{Index: 100000, Count: n}}
 		return []inspect.Seen{x}, nil
 	})
 	defer s.Close()
