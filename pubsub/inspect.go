@@ -30,7 +30,8 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 	x := inspect.Bus{
 		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loop.EndedErr()),
 		Fabric:   b.shownFabric(),
-		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(st), Repair: shownLatency(st.Repair, &st.Distributions.Repair), Delivery: shownLatency(st.Delivery, &st.Distributions.Delivery), Losses: b.shownLossRecord(),
+		Counters: inspect.CountersOf(&st.Transport), Causes: shownCauses(st), Losses: b.shownLossRecord(),
+		Repair: shownLatency(&st.Distributions.Repair), Delivery: shownLatency(&st.Distributions.Delivery),
 		TopicsLeftOut: look.TopicsLeft, SubscriptionsLeftOut: len(subs) - len(at),
 		Events: v.Events(0), EventCounts: make(map[string]uint64),
 	}
@@ -183,8 +184,11 @@ func shownLosses(lost []stats.Loss) (all []inspect.Cause) {
 	return all
 }
 
-func shownLatency(l stats.Latency, of *stats.Distribution) inspect.Latency {
-	return inspect.Latency{Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90), P99: microseconds(l.P99), Max: microseconds(l.Max), Buckets: of.All()}
+func shownLatency(of *stats.Distribution) inspect.Latency {
+	l := of.Latency()
+	return inspect.Latency{
+		Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90), P99: microseconds(l.P99), Max: microseconds(l.Max), Buckets: of.All(),
+	}
 }
 
 func microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

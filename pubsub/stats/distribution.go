@@ -98,5 +98,6 @@ type Latency struct {
 // Latency summarises a distribution in seconds.
 func (d *Distribution) Latency() Latency {
 	at := func(q float64) time.Duration { return time.Duration(d.Quantile(q) * float64(time.Second)) }
-	return Latency{Count: int64(d.Count), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: time.Duration(d.Max * float64(time.Second))}
+	most := time.Duration(d.Max * float64(time.Second))
+	return Latency{Count: int64(d.Count), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: most}
 }

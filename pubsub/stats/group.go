@@ -35,19 +35,18 @@ type Publisher struct {
 	Lost     uint64        // packets given up permanently
 	Missing  int           // packets that are missing now
 	Address  string        // source of its latest packet, as the fabric writes it; may be empty
-	LostFor  time.Duration // since it was given up as lost (events.PublisherLost), in case it was only cut off; 0: it is received
+	LostFor  time.Duration // since events.PublisherLost, in case it is only cut off; 0: it is received
 }
 
 // Receiver is what a bus received from all publishers of one group, and sent to them as a subscriber. Packets are
 // datagrams.
 type Receiver struct {
+	// Packets and streams.
 	Packets        uint64 // data packets, first arrivals
 	Bytes          uint64 // of Packets, on the wire
 	Repaired       uint64 // of Packets: that had been missing and arrived as repairs
 	Late           uint64 // of Packets: that had been missing and arrived late by themselves
 	History        uint64 // of Packets: that were sent before this subscriber came, and fetched
-	StateJoins     uint64 // streams that began with state (From)
-	StateFailed    uint64 // streams that were to begin with state, and began without
 	Duplicates     uint64 // data packets that had arrived before
 	Overrun        uint64 // data packets beyond the receive window, dropped
 	Unstarted      uint64 // repairs, in packets, of streams not started, or from before their start
@@ -84,18 +83,20 @@ type Receiver struct {
 	Malformed   uint64 // packets that do not parse
 	Damaged     uint64 // packets whose checksum is missing or wrong
 	Implausible uint64 // packets with sequences that cannot be, or that no other packet confirms yet
-	Collisions  uint64 // topics that a publisher has by another name of the same id
-
-	Replies         uint64 // replies to requests sent
-	ReplyPackets    uint64 // packets of them, repeated ones included
-	RepliesRecalled uint64 // replies, or pieces of them, that a publisher asked for again
-	RepliesUnknown  uint64 // replies that a publisher asked for and that were not made yet, or are forgotten
-	RepliesDropped  uint64 // replies forgotten before their time, for lack of memory
 
 	// ClocksApart counts deliveries whose time by clocks that should agree (Config.Clock) was below zero, or above
 	// an hour.
 	ClocksApart uint64
 
-	Unnamed      uint64 // topics of which patterns lost messages because their name did not arrive
-	NamesRefused uint64 // names that are no topic's, or not its own, or beyond what is kept
+	// Messages: topics, state and replies.
+	StateJoins      uint64 // streams that began with state (From)
+	StateFailed     uint64 // streams that were to begin with state, and began without
+	Collisions      uint64 // topics that a publisher has by another name of the same id
+	Replies         uint64 // replies to requests sent
+	ReplyPackets    uint64 // packets of them, repeated ones included
+	RepliesRecalled uint64 // replies, or pieces of them, that a publisher asked for again
+	RepliesUnknown  uint64 // replies that a publisher asked for and that were not made yet, or are forgotten
+	RepliesDropped  uint64 // replies forgotten before their time, for lack of memory
+	Unnamed         uint64 // topics of which patterns lost messages because their name did not arrive
+	NamesRefused    uint64 // names that are no topic's, or not its own, or beyond what is kept
 }

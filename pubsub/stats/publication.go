@@ -13,7 +13,7 @@ type Publication struct {
 	RTT         time.Duration // round trip to them, smoothed; 0: not measured yet
 	Lead        uint64        // sequence of the next packet; no count
 	Blocked     events.Reason // what holds publishers up now
-	Stuck       time.Duration // since when the network has taken nothing (events.CannotSend); 0: it takes packets
+	Stuck       time.Duration // for which the network has taken nothing (events.CannotSend); 0: it takes packets
 	SendCost    time.Duration // of a call that sends a train, smoothed
 	MemoryBytes int           // bytes of packet memory: the repair window, and what publishers write into
 	Subscribers []Subscriber  // the buses known to receive the group, in no order
@@ -29,28 +29,25 @@ type Subscriber struct {
 	Behind    uint64        // packets that it misses or has not read, now
 	Room      uint64        // packets that it has room for, now
 	LastHeard time.Duration // since its latest status
-	// Unanswered is since when it has been asked for a sign of life and gave none; 0: it was not asked, or has
+	// Unanswered is for how long it has been asked for a sign of life and gave none; 0: it was not asked, or has
 	// answered. After Config.Silence the publisher no longer waits for it.
 	Unanswered time.Duration
 	Holds      bool          // it holds the publisher up
-	Released   bool          // it did for longer than Config.StallLimit, and has not caught up: the publisher does not wait for it
+	Released   bool          // it did for longer than Config.StallLimit, has not caught up, and is not waited for
 	HeldFor    time.Duration // that it holds the publisher up, or did until it was released
-	Joining    bool          // it fetches what it begins with (From), and the publisher does not wait for it before it has that
+	Joining    bool          // it fetches what it begins with (From), and is not waited for before it has that
 }
 
 // Sender is what a bus sent to one group as a publisher, and what its receivers answered: the buses that subscribe
 // to something in the group.
 type Sender struct {
-	MessagesSent      uint64 // messages published
+	// Packets and receivers.
 	PacketsSent       uint64 // data packets sent for the first time
 	BytesSent         uint64 // of PacketsSent, on the wire
 	RepairsSent       uint64 // packets sent as repairs
 	HeartbeatsSent    uint64 // heartbeats sent
-	AnnouncesSent     uint64 // announces of topics sent
 	NCFSent           uint64 // NAK confirmations sent
 	GoneSent          uint64 // answers that packets can no longer be repaired
-	StateRounds       uint64 // times that state was sent, each for all that waited for it (Publisher.State)
-	StateBytes        uint64 // bytes of state, without headers
 	ControlSent       uint64 // control packets, all in all
 	ControlUnsent     uint64 // control packets that the transport did not take
 	NAKs              uint64 // NAK packets received
@@ -67,18 +64,24 @@ type Sender struct {
 	ReceiversSilent   uint64 // receivers given up because they sent nothing
 	ReceiversReleased uint64 // receivers released because they held publishers up for too long
 	ReceiversRefused  uint64 // statuses of receivers beyond the limit on them
-	ReceiversLost     uint64 // packets that receivers which may want a topic of the bus report as given up, all together
-	Requests          uint64 // messages that were requests
-	Replies           uint64 // whole replies to them
-	ReplyPackets      uint64 // packets with replies
-	RepliesDuplicate  uint64 // of ReplyPackets: with what had arrived before
-	RepliesLate       uint64 // of ReplyPackets: to requests that are no longer open
-	RepliesRefused    uint64 // of ReplyPackets: beyond the bounds on receivers and memory, or that contradict others
-	Recalled          uint64 // replies that were asked for again
+	ReceiversLost     uint64 // packets that receivers report as given up, where they may want a topic of the bus
 	PacketsPacked     uint64 // of PacketsSent: that are compressed
 	BytesUnpacked     uint64 // bytes that BytesSent would be without compression; 0 where nothing is compressed
 	FlowBlocked       uint64 // times that flow control stopped the publisher
 	RateBlocked       uint64 // times that the rate limit stopped the publisher
 	Malformed         uint64 // packets received that do not parse
 	Foreign           uint64 // packets received of another stream, or of no use to a publisher
+
+	// Messages: topics, state and requests.
+	MessagesSent     uint64 // messages published
+	AnnouncesSent    uint64 // announces of topics sent
+	StateRounds      uint64 // times that state was sent, each for all that waited for it (Publisher.State)
+	StateBytes       uint64 // bytes of state, without headers
+	Requests         uint64 // messages that were requests
+	Replies          uint64 // whole replies to them
+	ReplyPackets     uint64 // packets with replies
+	RepliesDuplicate uint64 // of ReplyPackets: with what had arrived before
+	RepliesLate      uint64 // of ReplyPackets: to requests that are no longer open
+	RepliesRefused   uint64 // of ReplyPackets: beyond the bounds on receivers and memory, or that contradict others
+	Recalled         uint64 // replies that were asked for again
 }

@@ -32,7 +32,7 @@ type Bus struct {
 	ForeignReplies      uint64 // unicast packets that belong to no stream of this bus
 	RepliesFailed       uint64 // NAKs and statuses that could not be sent, in packets
 	SlowConsumerPackets uint64 // packets that subscriptions skipped because they read too slowly
-	ReplacedMessages    uint64 // messages that newer ones of their keys replaced before subscriptions with Conflate read them
+	ReplacedMessages    uint64 // messages that newer ones of their keys replaced before they were read (Conflate)
 
 	// Lost is what was lost permanently: every GapError that a subscription delivered, each cause once. Two
 	// subscriptions of a topic both count their gaps.

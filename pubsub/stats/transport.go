@@ -80,7 +80,9 @@ type Sign struct {
 	Stale     uint64 // signed too long ago, or too far in the future, by the clock of this host
 	Replayed  uint64 // arrived before by the same leg, or of a train that is too old to know whether it arrived
 	Forged    uint64 // not verified
-	Deferred  uint64 // not checked, because too many do not verify, or their key takes more than its share; asked for again
+	// Deferred: not checked, because too many do not verify, or because their key takes more than its share. They are
+	// asked for again.
+	Deferred uint64
 
 	Streams uint64 // streams that are remembered now; no count of packets
 }
