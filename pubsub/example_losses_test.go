@@ -18,7 +18,7 @@ func ExampleBus_Losses() {
 	defer bus.Close()
 	r := bus.Losses()
 	for _, l := range r.Losses {
-		fmt.Printf("%v %s: %d messages of %s from %s, subscription %s\n", l.First, l.Cause, l.Messages, l.Topic, l.PublisherName, l.Subscription)
+		fmt.Printf("%v %s: %d messages of %s from %s, subscription %s\n", l.First, l.Cause, l.Messages, l.Topic, l.Name, l.Subscription)
 	}
 	for _, m := range r.Minutes {
 		fmt.Printf("%v: %d packets missing, %d repaired\n", m.Start, m.Missing, m.Repaired)

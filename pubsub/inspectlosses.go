@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // shownLossRecord is the record of losses for others on this host. The counters in it are
@@ -11,12 +12,9 @@ import (
 func (b *Bus) shownLossRecord() *inspect.LossRecord {
 	now := time.Now()
 	r := publicLossRecord(now, b.losses.Snapshot(now))
-	x := &inspect.LossRecord{From: r.From, To: r.To, Unrecorded: r.Unrecorded}
+	x := &inspect.LossRecord{From: r.From, To: r.To, Older: r.Older, Unrecorded: r.Unrecorded}
 	for i := range r.Losses {
 		x.Losses = append(x.Losses, shownLoss(&r.Losses[i]))
-	}
-	for _, o := range r.Older {
-		x.Older = append(x.Older, inspect.OlderLosses(o))
 	}
 	for i := range r.Minutes {
 		x.Minutes = append(x.Minutes, shownLossMinute(&r.Minutes[i]))
@@ -24,22 +22,24 @@ func (b *Bus) shownLossRecord() *inspect.LossRecord {
 	return x
 }
 
-func shownLoss(l *Loss) inspect.Loss {
+func shownLoss(l *stats.LossEntry) inspect.Loss {
 	x := inspect.Loss{
 		First: l.First, Last: l.Last, Cause: l.Cause, Event: l.Event, Topic: l.Topic, Subscription: l.Subscription, Group: l.Group, Leg: l.Leg,
-		PublisherName: l.PublisherName, Epoch: l.Epoch, Address: l.Address, SubscriberName: l.SubscriberName,
+		Epoch: l.Epoch, Address: l.Address,
 		Times: l.Times, Number: l.Number, Messages: l.Messages, Unknown: l.Unknown, For: l.For.Seconds(), Behind: l.Behind, Error: l.Err,
 	}
 	if l.Publisher != 0 {
 		x.Publisher = l.Publisher.String()
 	}
 	if l.Subscriber != 0 {
-		x.Subscriber = PublisherID(l.Subscriber).String()
+		x.Subscriber, x.SubscriberName = PublisherID(l.Subscriber).String(), l.Name
+	} else {
+		x.PublisherName = l.Name
 	}
 	return x
 }
 
-func shownLossMinute(m *LossMinute) inspect.LossMinute {
+func shownLossMinute(m *stats.LossMinute) inspect.LossMinute {
 	x := inspect.LossMinute{Start: m.Start, Missing: m.Missing, Repaired: m.Repaired, Late: m.Late, OtherRepaired: m.OtherRepaired, OtherLost: m.OtherLost}
 	for _, c := range m.Causes {
 		x.Causes = append(x.Causes, inspect.Cause(c))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
-	"github.com/fanfaremq/fanfare/internal/lossrecord"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -130,9 +129,9 @@ func (s *Subscription) recordLoss(it *topics.Item, g *group, from *reliable.Orig
 	if record == nil {
 		return
 	}
-	e := lossrecord.Entry{
-		Place: lossrecord.Place{Cause: s.l.cfg.CauseLabel(it.Cause), Group: g.address, Peer: from.Publisher, Epoch: from.Epoch, Lost: true},
-		Name:  from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
+	e := stats.LossEntry{
+		Cause: s.l.cfg.CauseLabel(it.Cause), Group: g.address, Publisher: events.PublisherID(from.Publisher), Epoch: from.Epoch,
+		Name: from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
 	}
 	if it.Topic != nil {
 		e.Topic = it.Topic.Name
@@ -189,14 +188,12 @@ func (l *Loop) recordEvent(e *events.Event) {
 			return
 		}
 	}
-	x := lossrecord.Entry{
-		Place: lossrecord.Place{
-			Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Subscription: shownTopics(e.Topics), Group: e.Group, Leg: e.Leg, Peer: uint64(e.Publisher), Epoch: e.Epoch,
-		},
-		Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
+	x := stats.LossEntry{
+		Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Event: true, Subscription: shownTopics(e.Topics),
+		Group: e.Group, Leg: e.Leg, Publisher: e.Publisher, Epoch: e.Epoch, Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
 	}
 	if lossEvents[e.Kind].subscriber {
-		x.Peer, x.Epoch, x.Subscriber = e.Subscriber, 0, true
+		x.Publisher, x.Epoch, x.Subscriber = 0, 0, e.Subscriber
 	}
 	if e.Err != nil {
 		x.Err = e.Err.Error()

@@ -1,16 +1,20 @@
 package inspect
 
-import "time"
+import (
+	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
+)
 
 // LossRecord is what a bus lost in the last hour, and what it could repair:
 // stats.LossRecord.
 type LossRecord struct {
-	From       time.Time     `json:"from"` // nothing is missing from here on
-	To         time.Time     `json:"to"`
-	Losses     []Loss        `json:"losses,omitempty"`  // the oldest first
-	Older      []OlderLosses `json:"older,omitempty"`   // that are not listed one by one
-	Minutes    []LossMinute  `json:"minutes,omitempty"` // the oldest first
-	Unrecorded uint64        `json:"unrecorded,omitempty"`
+	From       time.Time           `json:"from"` // nothing is missing from here on
+	To         time.Time           `json:"to"`
+	Losses     []Loss              `json:"losses,omitempty"`  // the oldest first
+	Older      []stats.OlderLosses `json:"older,omitempty"`   // that are not listed one by one
+	Minutes    []LossMinute        `json:"minutes,omitempty"` // the oldest first
+	Unrecorded uint64              `json:"unrecorded,omitempty"`
 }
 
 // Loss is one or several losses of one place within a minute, or an event that goes with
@@ -37,15 +41,6 @@ type Loss struct {
 	For            float64   `json:"for_s,omitempty"`
 	Behind         uint64    `json:"behind,omitempty"` // packets
 	Error          string    `json:"error,omitempty"`
-}
-
-// OlderLosses are losses of one cause, together: stats.OlderLosses.
-type OlderLosses struct {
-	Cause    string    `json:"cause"`
-	First    time.Time `json:"first"`
-	Last     time.Time `json:"last"`
-	Times    uint64    `json:"times"`
-	Messages uint64    `json:"messages"`
 }
 
 // LossMinute is what was lost, dropped and repaired in a minute: stats.LossMinute.

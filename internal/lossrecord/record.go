@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // The bounds of a Record. Within them it takes some 300 bytes a loss, and no more than
@@ -24,52 +26,6 @@ const (
 	together = time.Minute
 )
 
-// Place says what was lost, on whose way and why. Losses of one place that follow each
-// other within a minute are one Entry.
-type Place struct {
-	// Cause is the label of a cause of loss, or of an event that goes with loss.
-	Cause string
-	Topic string // empty: not known, or of no topic
-	// Subscription is what lost it: its topics. Empty for events of none.
-	Subscription string
-	Group        string // address
-	Leg          string // its URL, of events of one
-	// Peer is the publisher that was to be heard, or the subscriber that did not hear this
-	// bus: its id. Epoch is that of a publisher.
-	Peer, Epoch uint64
-	Subscriber  bool // Peer is a subscriber
-	// Lost reports whether this bus's own subscriptions lost something. Otherwise it is
-	// an event: another bus lost something, or may have.
-	Lost bool
-}
-
-// Entry is one or several losses of a place.
-type Entry struct {
-	Place
-	First, Last time.Time
-	// Name and Address are those of Peer, as last known; they may be empty.
-	Name, Address string
-	// Times is how often it happened: gaps, or events.
-	Times uint64
-	// Number is that of the first message which was lost, and Messages how many were, as
-	// far as known.
-	Number, Messages uint64
-	// Unknown is of how many of Times it is not known how many messages they lost.
-	Unknown uint64
-	// For is how long it lasted, and Behind how many packets the peer or the subscription
-	// was behind, when it happened last. Of events only.
-	For    time.Duration
-	Behind uint64
-	Err    string // of an event: what its error says
-}
-
-// Older are the losses of one cause that are not listed one by one any more.
-type Older struct {
-	Cause           string
-	First, Last     time.Time
-	Times, Messages uint64
-}
-
 // Record is safe for concurrent use. The zero value is not ready: call New.
 type Record struct {
 	mu      sync.Mutex
@@ -85,8 +41,8 @@ type Record struct {
 
 // ofCause are the losses of one cause.
 type ofCause struct {
-	entries []Entry // oldest first
-	older   Older
+	entries []stats.LossEntry // oldest first
+	older   stats.OlderLosses
 }
 
 // New returns an empty record that begins at now.
@@ -94,9 +50,9 @@ func New(now time.Time) *Record {
 	return &Record{since: now, at: now, causes: make(map[string]*ofCause), ways: make(map[WayKey]WayCounts)}
 }
 
-// Add takes in a loss that happens at now: Place, Name, Address, and what there is of
-// Number, Messages, For, Behind and Err. Unknown is 1 if it is not known how much was lost.
-func (r *Record) Add(now time.Time, e Entry) {
+// Add takes in a loss that happens at now, without First, Last and Times. Unknown is 1 if it is not known how much was
+// lost.
+func (r *Record) Add(now time.Time, e stats.LossEntry) {
 	e.First, e.Last, e.Times = now, now, 1
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,21 +67,27 @@ func (r *Record) Add(now time.Time, e Entry) {
 		r.labels = append(r.labels, e.Cause)
 	}
 	for i := len(x.entries) - 1; i >= 0; i-- {
-		if old := &x.entries[i]; old.Place == e.Place && now.Sub(old.First) < together {
-			old.merge(&e)
+		if old := &x.entries[i]; samePlace(old, &e) && now.Sub(old.First) < together {
+			merge(old, &e)
 			return
 		}
 	}
 	x.forget(now.Add(-Kept))
 	if len(x.entries) == MaxEntries {
-		x.older.fold(&x.entries[0])
+		fold(&x.older, &x.entries[0])
 		x.entries = slices.Delete(x.entries, 0, 1)
 	}
 	x.entries = append(x.entries, e)
 }
 
-// merge adds a later loss of the same place.
-func (e *Entry) merge(later *Entry) {
+// samePlace reports whether two losses are of one place: those that follow each other within a minute are one entry.
+func samePlace(a, b *stats.LossEntry) bool {
+	return a.Cause == b.Cause && a.Event == b.Event && a.Topic == b.Topic && a.Subscription == b.Subscription &&
+		a.Group == b.Group && a.Leg == b.Leg && a.Publisher == b.Publisher && a.Epoch == b.Epoch && a.Subscriber == b.Subscriber
+}
+
+// merge adds to e a later loss of the same place.
+func merge(e, later *stats.LossEntry) {
 	e.Last = later.Last
 	e.Times += later.Times
 	e.Messages += later.Messages
@@ -139,8 +101,8 @@ func (e *Entry) merge(later *Entry) {
 	}
 }
 
-// fold adds an entry that is not listed any more.
-func (o *Older) fold(e *Entry) {
+// fold adds to o an entry that is not listed any more.
+func fold(o *stats.OlderLosses, e *stats.LossEntry) {
 	if o.Times == 0 {
 		o.Cause, o.First = e.Cause, e.First
 	}
@@ -151,9 +113,9 @@ func (o *Older) fold(e *Entry) {
 
 // forget drops what ended before since.
 func (x *ofCause) forget(since time.Time) {
-	x.entries = slices.DeleteFunc(x.entries, func(e Entry) bool { return e.Last.Before(since) })
+	x.entries = slices.DeleteFunc(x.entries, func(e stats.LossEntry) bool { return e.Last.Before(since) })
 	if x.older.Last.Before(since) {
-		x.older = Older{}
+		x.older = stats.OlderLosses{}
 	}
 }
 
@@ -162,9 +124,9 @@ type Snapshot struct {
 	// Since is from when on nothing is missing: an hour ago, or when the bus was opened.
 	Since time.Time
 	// Entries are losses, oldest first.
-	Entries []Entry
+	Entries []stats.LossEntry
 	// Older are those beyond MaxEntries of one cause. Their First may be before Since.
-	Older []Older
+	Older []stats.OlderLosses
 	// Dropped counts losses that were not kept, for lack of room for their cause.
 	Dropped uint64
 	// Minutes are those in which something was counted, oldest first.
@@ -188,7 +150,7 @@ func (r *Record) Snapshot(now time.Time) Snapshot {
 			s.Older = append(s.Older, x.older)
 		}
 	}
-	slices.SortStableFunc(s.Entries, func(a, b Entry) int { return a.First.Compare(b.First) })
+	slices.SortStableFunc(s.Entries, func(a, b stats.LossEntry) int { return a.First.Compare(b.First) })
 	r.forgetMinutes(since)
 	for _, m := range r.minutes {
 		s.Minutes = append(s.Minutes, m.clone())

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 var start = time.Date(2026, 11, 23, 12, 0, 30, 0, time.UTC)
@@ -20,8 +22,8 @@ func after(text string) time.Time {
 	return start.Add(d)
 }
 
-func gap(cause, topic string, messages uint64) Entry {
-	return Entry{Place: Place{Cause: cause, Topic: topic, Peer: 7, Lost: true}, Messages: messages}
+func gap(cause, topic string, messages uint64) stats.LossEntry {
+	return stats.LossEntry{Cause: cause, Topic: topic, Publisher: 7, Messages: messages}
 }
 
 // list writes entries as text: from, to, cause, topic, times, messages.
@@ -41,10 +43,10 @@ func list(s Snapshot) string {
 func TestEntries(t *testing.T) {
 	type add struct {
 		at string
-		e  Entry
+		e  stats.LossEntry
 	}
 	other := gap("gone", "a", 1)
-	other.Peer = 8
+	other.Publisher = 8
 	for _, c := range []struct {
 		name string
 		adds []add
@@ -81,7 +83,9 @@ func TestBounds(t *testing.T) {
 	if len(s.Entries) != MaxEntries+1 || s.Entries[0].Topic != fmt.Sprint("t", 2*MaxEntries) {
 		t.Errorf("%d entries, the first of %s", len(s.Entries), s.Entries[0].Topic)
 	}
-	want := Older{"gone", start, after(fmt.Sprintf("%ds", 2*MaxEntries-1)), 2 * MaxEntries, 4 * MaxEntries}
+	want := stats.OlderLosses{
+		Cause: "gone", First: start, Last: after(fmt.Sprintf("%ds", 2*MaxEntries-1)), Times: 2 * MaxEntries, Messages: 4 * MaxEntries,
+	}
 	if len(s.Older) != 1 || s.Older[0] != want {
 		t.Errorf("older %+v, want %+v", s.Older, want)
 	}
@@ -152,7 +156,7 @@ func TestWays(t *testing.T) {
 // What the documents say of its memory.
 func TestMemory(t *testing.T) {
 	minute := unsafe.Sizeof(Minute{}) + 100*unsafe.Sizeof(uint64(0)) + MaxWays*unsafe.Sizeof(Way{})
-	if n := MaxCauses*MaxEntries*unsafe.Sizeof(Entry{}) + 61*minute; n > 750<<10 {
+	if n := MaxCauses*MaxEntries*unsafe.Sizeof(stats.LossEntry{}) + 61*minute; n > 750<<10 {
 		t.Errorf("%d bytes", n)
 	}
 }
