@@ -11,7 +11,7 @@ import (
 // allocator puts objects one behind the other, and only those of some sizes begin with a line.
 func TestBusesShareNoLine(t *testing.T) {
 	for name, size := range map[string]uintptr{
-		"Loop": unsafe.Sizeof(Loop{}), "Publication": unsafe.Sizeof(Publication{}), "batcher": unsafe.Sizeof(batcher{}), "activity": unsafe.Sizeof(activity{}),
+		"Loop": unsafe.Sizeof(Loop{}), "Publication": unsafe.Sizeof(Publication{}), "departure": unsafe.Sizeof(departure{}),
 		"group": unsafe.Sizeof(group{}), "feed": unsafe.Sizeof(feed{}), "Subscription": unsafe.Sizeof(Subscription{}),
 		"Sender": unsafe.Sizeof(reliable.Sender{}), "Writer": unsafe.Sizeof(reliable.Writer{}), "Receiver": unsafe.Sizeof(reliable.Receiver{}), "Stream": unsafe.Sizeof(reliable.Stream{}),
 	} {

@@ -125,7 +125,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	cfg.Epoch = cmp.Or(cfg.Epoch, newEpoch(time.Now(), random(0)))
 	cfg.Sender.Name = []byte(cfg.Name)
 	cfg.Sender.Repairs = reliable.NewRepairBudget(new(sync.Mutex))
-	caps := t.Capabilities()
+	caps, clock := t.Capabilities(), newClock()
 	if cfg.Signer != nil {
 		caps = signed.Capabilities(caps)
 	}
@@ -138,14 +138,13 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	cfg.Receiver.Buffer = reliable.NewReceiveBuffer(max(1, caps.ReceiveCapacity), caps.GroupsTogether, caps.SendersApart)
 	cfg.Receiver.Rand = mrand.New(mrand.NewPCG(random(1), random(2)))
 	l := &Loop{
-		cfg: cfg, t: t, caps: caps, clock: newClock(), sleeper: newSleeper(t.Wake),
-		outgoing: newOutgoing(t, &cfg), shutdown: shutdown{done: make(chan struct{})},
+		cfg: cfg, t: t, caps: caps, clock: clock, sleeper: newSleeper(t.Wake),
+		outgoing: newOutgoing(t, &cfg, clock), shutdown: shutdown{done: make(chan struct{})},
 		groupList: newGroupList(caps.Groups),
 		inbox:     inbox{batch: transport.NewBatch(max(1, min(caps.Batch, 16))), legs: newLegs(t)},
 		ctl:       make([]byte, 0, wire.MaxPacket),
 		loans:     newLoans(t), waits: waitPolicy{mode: cfg.Wait},
 	}
-	l.batcher.elsewhere = elsewhereOf(l.clock)
 	l.journal = newJournal(cfg.Logger, l.clock)
 	l.replies.init(t)
 	l.inbox.proofs.init(cfg.Trust, t)

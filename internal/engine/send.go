@@ -13,122 +13,62 @@ import (
 // When a packet leaves, and by whose hand: a publisher's own goroutine, or the
 // loop.
 
-// look decides whether what was appended, last so many messages in one go of size bytes together,
-// leaves at once (batcher), or waits in an open train.
+// look decides whether what was appended leaves at once (departure), or waits in an open train.
 //
-// In a tight loop even reading the clock is dear, so it is done at the first, fourth,
-// sixteenth … message of a train only, at fewer where trains are full, and about when the train is due (open.pace, open.give).
-// It returns the time that it has read. Under mu.
-func (p *Publication) look(messages uint64, size int) reliable.Instant {
-	now, b := p.l.now(), p.l.batcher
-	n, first := p.open.came(messages)
-	if size > p.size {
-		size = 0 // most of it has left while it was written
-	}
+// In a tight loop even reading the clock is dear, so it is done at the first, fourth, sixteenth … message of a train only,
+// and about when the train is due (open.pace, open.give). Under mu.
+func (p *Publication) look() {
+	now, d := p.l.now(), p.l.departure
+	d.came(now)
+	first := !p.open.seen
+	p.open.seen = true
 	switch {
 	case p.open.w.Full():
-		b.sending(now, false, p.held())
 		p.send(now, false)
-	case !p.out.busy && b.leaves(now, p, n, size, first, p.othersPassed):
-		b.sending(now, true, p.held())
+	case first && !p.out.busy && d.atOnce(now):
 		p.send(now, true)
+	case !first && !p.held() && p.late(now):
+		p.sendLate(now)
 	case p.open.opened == 0:
 		p.opens(now)
 	}
 	if p.open.opened != 0 {
-		p.open.pace(now, b.linger())
+		p.open.pace(now, d.linger())
 	}
-	return now
 }
-
-// othersPassed reports whether the publications of open, but for p, have let so many messages
-// pass since they looked last. One that somebody is at work in has. Under mu.
-func (p *Publication) othersPassed(open []waiting, many uint64) bool {
-	for i := range open {
-		other := open[i].p
-		if other == p {
-			continue
-		}
-		if i == mostAsked || !other.mu.TryLock() {
-			return true
-		}
-		n := other.open.passed()
-		other.mu.Unlock()
-		if n >= many {
-			return true
-		}
-		many -= n
-	}
-	return false
-}
-
-// mostAsked is how many publications are asked what they have let pass: with so many
-// open trains a bus is busy.
-const mostAsked = 64
 
 // opens notes that the first message waits for others. Under mu.
 func (p *Publication) opens(now reliable.Instant) {
 	p.open.opened = now
-	p.l.batcher.opened(p, now)
-	p.l.wakeBy(now.Add(p.l.batcher.linger()))
+	p.l.departure.opened(1)
+	p.l.wakeBy(p.l.departure.loopDue(now))
+}
+
+// closes notes that all that was open has its sequence. Under mu.
+func (p *Publication) closes() {
+	if p.open.opened != 0 {
+		p.l.departure.opened(-1)
+	}
+	p.open.opened, p.open.count, p.open.seen = 0, 0, false
 }
 
 // held reports whether something holds the publisher up. Under mu.
 func (p *Publication) held() bool { return p.s.Blocked() != events.ReasonNone }
 
-// sendOverdue sends the trains, of any publication, that have waited long enough at
-// now: a publisher does it on its way. It holds no lock of a publication.
-func (l *Loop) sendOverdue(now reliable.Instant) {
-	for p := l.batcher.next(now); p != nil; p = l.batcher.next(now) {
-		if !p.mu.TryLock() {
-			l.batcher.opened(p, now) // somebody is at work in it: later
-			continue
-		}
-		p.sendOverdue(now)
-	}
+// late reports whether what is open has waited for linger at now. Under mu.
+func (p *Publication) late(now reliable.Instant) bool {
+	return p.open.opened != 0 && now.Sub(p.open.opened) >= p.l.departure.linger()
 }
 
-// sendOverdue is for one publication. Under mu, which it gives back.
-func (p *Publication) sendOverdue(now reliable.Instant) {
-	defer p.mu.Unlock()
-	if p.life.closed != nil || p.held() {
-		return // the loop does it when there is room
-	}
-	linger := p.l.batcher.linger() // once: others change it
-	p.open.take()
-	defer p.giveOpen()
-	if oldest := p.sendIfOverdue(now, linger); oldest != reliable.Never {
-		p.l.batcher.opened(p, oldest)
-	}
-}
-
-// sendIfOverdue sends what is open if it has waited for linger, and returns since when it
-// waits if not. Under mu, with what is open taken.
-func (p *Publication) sendIfOverdue(now reliable.Instant, linger time.Duration) reliable.Instant {
-	if p.open.opened == 0 {
-		return reliable.Never
-	}
-	if now.Sub(p.open.opened) < linger {
-		return p.open.opened
-	}
-	p.overdue()
-	now = p.l.now() // others may have sent meanwhile
-	p.l.batcher.sending(now, false, false)
+// sendLate sends what has waited for linger. Under mu, with what is open taken.
+func (p *Publication) sendLate(now reliable.Instant) {
+	p.l.departure.overdue(p.open.count)
 	p.send(now, !p.open.large)
-	if p.open.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.batcher.fillsSeveral() {
+	if p.open.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.departure.several() {
 		// Else the next train would end where the block does.
 		p.s.NextBlock(p.open.w)
 		p.grant(p.open.w)
 	}
-	if p.open.opened == 0 {
-		return reliable.Never
-	}
-	return p.open.opened
-}
-
-// overdue tells the batcher what has waited for linger. Under mu, with what is open taken.
-func (p *Publication) overdue() {
-	p.l.batcher.overdue(int(p.open.w.Begun()-p.open.w.Assigned()), p.memory.block/p.s.PacketSize())
 }
 
 // send gives what it may of what is open its sequences, with all the open packet too, and transmits.
@@ -145,8 +85,8 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 	if p.states.s != nil {
 		p.tendState(now) // the loop may find mu locked
 	}
-	if all || p.s.Lead() != lead {
-		p.l.batcher.left(!all)
+	if !all && p.s.Lead() != lead {
+		p.l.departure.full()
 	}
 	p.transmit(now, false)
 	if p.readReplies(now) {
@@ -154,11 +94,10 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 	}
 	p.grant(p.open.w)
 	p.shrink()
-	p.open.sent(p.l.now())
-	p.open.count, p.open.looked = 0, 0
+	p.open.count, p.open.seen = 0, false
 	switch {
 	case !p.open.w.Pending():
-		p.open.opened = 0
+		p.closes()
 	case p.open.opened == 0:
 		p.opens(now)
 	}
@@ -166,6 +105,7 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
 	}
+	p.l.departure.did(p.l.now())
 }
 
 // readReplies takes in NAKs and statuses by the publisher's own goroutine, which
@@ -238,14 +178,11 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 		}
 		n, end, err := p.sendTrain()
 		fresh := p.s.Transmitted() > before
-		if fresh {
-			p.rhythm.sent(end)
-		}
 		if n > 0 && p.out.stuck.since != 0 && p.out.stuck.shows(p.out.train.Lens[:n]) {
 			p.out.stuck.took(p.s.Ran(end))
 		}
 		if n == p.out.train.Count {
-			p.l.batcher.took(begin, end, fresh)
+			p.l.departure.took(begin, end, fresh)
 			now = end
 			continue
 		}
@@ -262,11 +199,11 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 // deadline is when the loop must look at the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
-	if row := p.l.batcher.sends(); row.saturated() && p.steers() {
-		d = max(d, row.parked())
+	if parked, saturated := p.l.departure.parked(); saturated && p.steers() {
+		d = max(d, parked)
 	}
 	if !p.held() && p.open.opened != 0 {
-		d = min(d, p.open.opened.Add(p.l.batcher.linger()))
+		d = min(d, p.l.departure.loopDue(p.open.opened))
 	}
 	return min(d, p.out.deadline(), p.states.due())
 }
@@ -291,15 +228,12 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	// A publisher that holds mu is sending, and does most of what is due here on
 	// the way. To wait for it would make it wake us, each train anew.
 	if !p.mu.TryLock() {
-		if p.passed++; p.passed < mostPassed {
-			if p.selfDriven {
-				return now.Add(loopPark)
-			}
-			return now.Add(passedAgain)
+		if p.passed = !p.passed; p.passed {
+			return now.Add(loopPark)
 		}
 		p.mu.Lock()
 	}
-	p.passed = 0
+	p.passed = false
 	defer p.mu.Unlock()
 	if p.life.closed != nil {
 		return reliable.Never
@@ -311,7 +245,7 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	}
 	p.s.Runs(now)
 	defer func() { p.s.Rests(min(due, now.Add(time.Second))) }() // no heartbeat is further off
-	if p.open.due(now, p) {
+	if p.open.opened != 0 && (p.held() || now >= p.l.departure.loopDue(p.open.opened)) {
 		p.open.take()
 		p.assignDue(now)
 		defer p.giveOpen()
@@ -326,41 +260,34 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	released := p.waiters.follow(p.s.Progress())
 	p.l.readied = p.l.readied || released
 	p.watchMembers(now)
-	row := p.l.batcher.sends()
-	goesOn := now < row.parked()
-	p.selfDriven = p.out.replies != nil && p.steers() && row.saturated() && (goesOn || released)
+	parked, saturated := p.l.departure.parked()
+	goesOn := now < parked
+	p.selfDriven = p.out.replies != nil && p.steers() && saturated && (goesOn || released)
 	switch {
 	case !p.selfDriven:
 		return p.deadline()
 	case goesOn:
-		return max(p.deadline(), row.parked()) // and no later, where that was the last one
+		return max(p.deadline(), parked) // and no later, where that was the last one
 	}
 	return max(p.deadline(), now.Add(loopPark))
 }
 
-// passedAgain is how soon the loop comes back to a publication that was locked,
-// and mostPassed how often, before it waits for the lock.
-const (
-	passedAgain = 100 * time.Microsecond
-	mostPassed  = 10
-)
-
 // assignDue gives a sequence to what has waited for others long enough, or for room. Under mu.
 func (p *Publication) assignDue(now reliable.Instant) {
-	late := p.open.opened != 0 && now.Sub(p.open.opened) >= p.l.batcher.linger()
+	late := now >= p.l.departure.loopDue(p.open.opened)
 	if !p.open.w.Pending() {
-		p.open.empty()
+		p.closes()
 		return
 	}
-	if !late && p.s.Blocked() == events.ReasonNone && !p.open.w.Full() {
+	if !late && !p.held() && !p.open.w.Full() {
 		return
 	}
 	if late {
-		p.overdue()
+		p.l.departure.overdue(p.open.count)
 	}
 	p.s.Assign(now, p.open.w, !p.open.large)
 	p.grant(p.open.w)
 	if !p.open.w.Pending() {
-		p.open.empty()
+		p.closes()
 	}
 }

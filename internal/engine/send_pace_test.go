@@ -49,7 +49,7 @@ func pacedLoop(t *testing.T) (tr *watched, l *Loop, deaf *atomic.Bool) {
 // Messages that keep a pace as short as a heartbeat waits are not followed by one each, and the loop sleeps meanwhile. When they end
 // one comes soon. Those further apart are, so that a loss does not wait for the next message. docs/protocol.md §5.1, §5.2.
 func TestHeartbeatsBesidePace(t *testing.T) {
-	const messages = 4 * saturatedSends
+	const messages = 4 * rowSends
 	for _, c := range []struct {
 		apart time.Duration
 		each  bool
@@ -58,8 +58,8 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 		{50 * time.Microsecond, false},
 		{100 * time.Microsecond, false},
 		{200 * time.Microsecond, false},
-		{shortPause - 10*time.Microsecond, false},
-		{2 * shortPause, true},
+		{rowPause - 10*time.Microsecond, false},
+		{2 * rowPause, true},
 		{time.Millisecond, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestDrainBesidePace(t *testing.T) {
 		if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
 			t.Fatal(err)
 		}
-		for i := range 4 * saturatedSends {
+		for i := range 4 * rowSends {
 			if err := p.Publish(t.Context(), topic, make([]byte, 64), true); err != nil {
 				t.Fatal(err)
 			}
@@ -163,21 +163,21 @@ func TestLastOfPaceIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		for row := range 3 {
-			for i := range 4 * saturatedSends {
+			for i := range 4 * rowSends {
 				time.Sleep(100 * time.Microsecond)
-				deaf.Store(i == 4*saturatedSends-1)
+				deaf.Store(i == 4*rowSends-1)
 				if err := p.Publish(t.Context(), topic, make([]byte, 64), true); err != nil {
 					t.Fatal(err)
 				}
 			}
 			deaf.Store(false)
 			synctest.Wait()
-			if n := came.Load(); n != int64((row+1)*4*saturatedSends-1) {
+			if n := came.Load(); n != int64((row+1)*4*rowSends-1) {
 				t.Fatalf("%d messages have come, before the last one of row %d", n, row)
 			}
 			const most = loopPark + 200*time.Microsecond
 			began := time.Now()
-			for came.Load() != int64((row+1)*4*saturatedSends) && time.Since(began) < time.Second {
+			for came.Load() != int64((row+1)*4*rowSends) && time.Since(began) < time.Second {
 				time.Sleep(10 * time.Microsecond)
 			}
 			if took := time.Since(began); took > most {

@@ -21,7 +21,7 @@ type Publication struct {
 	group       int
 	tag         uint32
 	size        int    // bytes of the longest message that is appended whole
-	passed      int    // loop only: ticks in a row that found mu locked
+	passed      bool   // loop only: the last tick found mu locked
 	selfDriven  bool   // loop only: its publishers do what is due by themselves, as of the last tick
 	repliesLost uint64 // loop only: as of the last tick, inbox.repliesLost
 
@@ -32,30 +32,25 @@ type Publication struct {
 	out     outlet
 	memory  packetMemory
 	waiters waiters
-	waits   bool             // it is among the open trains; under batcher.mu
 	since   reliable.Instant // it was opened
 	// inquiries are those whose replies are waited for.
 	inquiries map[*Inquiry]struct{}
 	stalls    stalls
 	states    states
-	rhythm    rhythm
 }
 
 // outgoing are the publications of a bus, and what they share.
 type outgoing struct {
 	byGroup   map[int]*Publication // under Loop.mu
 	list      atomic.Pointer[[]*Publication]
-	batcher   *batcher
+	departure *departure
 	windows   *windowMemory
 	repliesAt atomic.Int64 // when a publisher has read replies last, which come to one address for all groups
 }
 
-func newOutgoing(t transport.Transport, cfg *Config) outgoing {
-	b := newBatcher(cfg.FlushAfter)
-	if cfg.Signer != nil {
-		b.signs()
-	}
-	return outgoing{byGroup: make(map[int]*Publication), batcher: b, windows: newWindowMemory(t, cfg.WindowsBytes)}
+func newOutgoing(t transport.Transport, cfg *Config, c clock) outgoing {
+	d := newDeparture(cfg.FlushAfter, cfg.Signer != nil, c)
+	return outgoing{byGroup: make(map[int]*Publication), departure: d, windows: newWindowMemory(t, cfg.WindowsBytes)}
 }
 
 // add is called under Loop.mu.
@@ -131,7 +126,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 		l: l, group: group, tag: cfg.GroupTag, size: s.MaxInBlock(),
 		s: s, open: open{w: s.NewWriter()},
 		memory: packetMemory{block: cfg.BlockBytes(), own: [][]byte{mem}}, waiters: newWaiters(),
-		since: l.now(), inquiries: make(map[*Inquiry]struct{}), rhythm: newRhythm(),
+		since: l.now(), inquiries: make(map[*Inquiry]struct{}),
 	}
 	s.Grant(p.open.w)
 	p.out.use(tx)
@@ -213,9 +208,7 @@ func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte
 	if err := p.live(ctx); err != nil {
 		return err
 	}
-	now, err := p.publish(ctx, t, msg, wait)
-	p.l.sendOverdue(now)
-	return err
+	return p.publish(ctx, t, msg, wait)
 }
 
 // enter takes mu and what is open. leave gives both back; it is deferred, for what is called in between may be
@@ -230,20 +223,20 @@ func (p *Publication) leave() {
 	p.mu.Unlock()
 }
 
-// publish is Publish by the publication's lock: it appends msg and looks whether to send it. It returns the time, if it
-// has looked.
-func (p *Publication) publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) (reliable.Instant, error) {
+// publish is Publish by the publication's lock: it appends msg and looks whether to send it.
+func (p *Publication) publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	p.enter()
 	defer p.leave()
 	if err := p.append(ctx, t, msg, wait); err != nil {
-		return 0, err
+		return err
 	}
 	p.open.count++
-	return p.look(1, len(msg)), nil
+	p.look()
+	return nil
 }
 
 // giveOpen ends what open.take began.
-func (p *Publication) giveOpen() { p.open.give(p.life.shut(), p.l.batcher.trains()) }
+func (p *Publication) giveOpen() { p.open.give(p.life.shut()) }
 
 // PublishBatch sends msgs on topic t in order, a block at a time, and returns how many it took.
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
@@ -251,27 +244,27 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 		if err := p.live(ctx); err != nil {
 			return done, err
 		}
-		n, now, err := p.publishSome(ctx, t, msgs[done:])
+		n, err := p.publishSome(ctx, t, msgs[done:])
 		if err != nil {
 			return done, err
 		}
-		p.l.sendOverdue(now)
 		done += n
 	}
 	return len(msgs), nil
 }
 
 // publishSome publishes the first of msgs, and those behind it that the block has room for. It returns
-// how many that were, and the time, if it has looked.
-func (p *Publication) publishSome(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, reliable.Instant, error) {
+// how many that were.
+func (p *Publication) publishSome(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	p.enter()
 	defer p.leave()
 	n, err := p.appendAll(ctx, t, msgs)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	p.open.count += uint64(n)
-	return n, p.look(uint64(n), n*len(msgs[n-1])), nil // as if all were as long: what counts is about how much
+	p.look()
+	return n, nil
 }
 
 // appendAll is append of as many of msgs as the block has room for, one at least. Under mu, which

@@ -44,9 +44,7 @@ func (p *Publication) Request(ctx context.Context, t *reliable.Topic, msg []byte
 	}
 	q := &Inquiry{p: p, ready: make(chan struct{}, 1)}
 	q.r.Ready = q.wake
-	now, err := p.request(ctx, t, msg, q)
-	p.l.sendOverdue(now)
-	if err != nil {
+	if err := p.request(ctx, t, msg, q); err != nil {
 		return nil, err
 	}
 	return q, nil
@@ -92,23 +90,24 @@ func (p *Publication) stood() time.Duration {
 }
 
 // request appends msg and looks whether to send it, as publish does, by the publication's lock.
-func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte, q *Inquiry) (reliable.Instant, error) {
+func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte, q *Inquiry) error {
 	p.enter()
 	defer p.leave()
 	if len(msg) > p.size {
 		if err := p.appendLarge(ctx, t, msg, true, &q.r); err != nil {
-			return 0, err
+			return err
 		}
 	} else {
 		for p.life.shut() || p.open.large || !p.open.w.AppendRequest(t, msg, &q.r) {
 			if err := p.makeRoom(ctx, true, false); err != nil {
-				return 0, err
+				return err
 			}
 		}
 	}
 	p.inquiries[q] = struct{}{}
 	p.open.count++
-	return p.look(1, len(msg)), nil
+	p.look()
+	return nil
 }
 
 // wake has Next look again.

@@ -24,7 +24,6 @@ func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	}
 	if !p.open.large || mine {
 		now := p.l.now()
-		p.l.batcher.sending(now, false, p.held())
 		p.send(now, false)
 		if !p.open.w.Full() {
 			return nil
@@ -268,7 +267,6 @@ func (p *Publication) allAssigned() bool {
 // sendAll sends what is open. Under mu.
 func (p *Publication) sendAll(now reliable.Instant) {
 	p.open.take()
-	p.l.batcher.sending(now, true, p.held())
 	p.send(now, !p.open.large)
 }
 

@@ -33,15 +33,14 @@ func (s answeringSender) Send(out *transport.Outbound) (int, error) {
 }
 
 // saturate publishes until the loop is at rest, and lets trains fill. How fast a test
-// publishes depends on the host: the batcher is told of as many sends and full trains
-// as it takes. TestSendRow has what it makes of true ones.
+// publishes depends on the host: so the row of sends is as long as it takes from the beginning. TestRow has that of true ones.
 func saturate(t *testing.T, p *Publication, topic *reliable.Topic) {
 	t.Helper()
-	l, b := p.l, p.l.batcher
+	l, d := p.l, p.l.departure
 	for limit := time.Now().Add(time.Minute); ; {
-		b.mu.Lock()
-		b.row.count, b.full = 2*saturatedSends, 2*saturatedSends
-		b.mu.Unlock()
+		d.mu.Lock()
+		d.row, d.steps = 2*rowSends, 2*busyAfter
+		d.mu.Unlock()
 		for range 100 { // of 4,000 bytes: several full trains, and the last one is open
 			if err := p.Publish(context.Background(), topic, make([]byte, 4000), true); err != nil {
 				t.Fatal(err)
@@ -65,8 +64,8 @@ func saturable(t *testing.T) (*Loop, *Publication, *reliable.Topic) {
 
 // saturated reports whether the publisher does what is due by itself at now.
 func saturated(p *Publication, now reliable.Instant) bool {
-	row := p.l.batcher.sends()
-	return p.steers() && row.saturated() && now < row.parked()
+	parked, saturated := p.l.departure.parked()
+	return p.steers() && saturated && now < parked
 }
 
 // The loop leaves a saturated publisher alone, and sends what is left when it stops.
@@ -74,7 +73,8 @@ func TestSaturated(t *testing.T) {
 	l, p, topic := saturable(t)
 	for saturate(t, p, topic); ; saturate(t, p, topic) {
 		p.mu.Lock()
-		sent := l.batcher.sends().last
+		parked, _ := l.departure.parked()
+		sent := parked.Add(-loopPark)
 		still, due := saturated(p, sent), p.deadline().Sub(sent)
 		if o := &p.open; o.opened != 0 && o.opened < sent {
 			due += sent.Sub(o.opened) // what is open has been since that train began to leave
@@ -142,8 +142,7 @@ func TestBlockedPublisherIsNotSaturated(t *testing.T) {
 	}
 }
 
-// Messages that come close behind a send leave at once, as long as they are few and
-// the publisher is mostly idle.
+// Messages that come close behind a send leave at once, as long as they are few. Behind them they wait.
 func TestCloseMessagesLeaveAtOnce(t *testing.T) {
 	_, l := newLoopOver(t, Config{FlushAfter: time.Hour}, func(tr transport.Transport) transport.Transport { return tr })
 	p, topic := publication(t, l, "x")
@@ -157,21 +156,11 @@ func TestCloseMessagesLeaveAtOnce(t *testing.T) {
 		defer p.giveOpen()
 		return p.open.w.Pending()
 	}
-	b := l.batcher
-	set := func(interval time.Duration) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.cost, b.interval, b.active = time.Hour, interval, l.now() // from now on all come close
-	}
-	set(0)
-	if !publish() {
-		t.Error("a message that came close did not wait for others, although its publisher is busy")
-	}
-	if err := p.Flush(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	set(4 * time.Hour)
-	for i := range maxEarly {
+	d := l.departure
+	d.mu.Lock()
+	d.cost, d.steps = time.Hour, 0 // from now on all come close
+	d.mu.Unlock()
+	for i := range busyAfter {
 		if publish() {
 			t.Fatalf("message %d waits for others", i)
 		}

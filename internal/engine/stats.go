@@ -57,7 +57,7 @@ func (l *Loop) sharedStats() stats.Bus {
 	for kind := range events.Kinds {
 		st.Events = append(st.Events, events.Count{Kind: kind, Count: l.counters.events[kind].Load()})
 	}
-	sendCost := l.batcher.measuredCost()
+	sendCost := l.departure.sendCost()
 	for _, p := range l.publications() {
 		p.mu.Lock()
 		st.Publications = append(st.Publications, stats.Publication{
