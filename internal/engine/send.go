@@ -178,6 +178,9 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 		}
 		n, end, err := p.sendTrain()
 		fresh := p.s.Transmitted() > before
+		if fresh {
+			p.sent = end
+		}
 		if n > 0 && p.out.stuck.since != 0 && p.out.stuck.shows(p.out.train.Lens[:n]) {
 			p.out.stuck.took(p.s.Ran(end))
 		}

@@ -37,6 +37,7 @@ type Publication struct {
 	inquiries map[*Inquiry]struct{}
 	stalls    stalls
 	states    states
+	sent      reliable.Instant // the end of the last send of new data
 }
 
 // outgoing are the publications of a bus, and what they share.
