@@ -96,11 +96,9 @@ type Config struct {
 	// WindowBytes if that is more.
 	PublishMemoryBytes int
 	// FlushAfter is the longest time that a message waits for others to share
-	// its packet when messages come fast. Default 50 µs. Where a bus sends full trains,
-	// 128 or more, without a pause, it is up to 1 ms. Where it goes round several groups
-	// messages do not wait in a burst of less than 2 ms, and in a longer one up to 2 ms
-	// if packets fill meanwhile, or as long as it takes to send to all groups twice.
-	// Flush ends all waiting.
+	// its packet when messages come fast. Default 50 µs. Where a bus has sent 128 times
+	// or more without a pause the last messages wait up to 1 ms, and where it goes round
+	// several groups whose packets fill meanwhile up to 2 ms. Flush ends all waiting.
 	FlushAfter time.Duration
 	// Wait is how the bus waits for packets, and Next and Messages for messages.
 	// Default WaitAdaptive.

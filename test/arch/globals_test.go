@@ -26,8 +26,8 @@ var processWide = map[string][]string{
 		"transport/udp.limits", "transport/udp.options", "internal/engine.epoch", "pubsub.hostClock",
 	},
 	"set by tests alone": {"internal/engine.Rest"},
-	"a cache line for each goroutine that publishes, without a lock": {"internal/engine.activities"},
-	"taken when an endpoint opens or closes, or begins to wait":      {"transport/mem.registry", "internal/sys.waiters"},
+	"two numbers, without a lock, at the few messages that read the clock": {"internal/engine.process"},
+	"taken when an endpoint opens or closes, or begins to wait":            {"transport/mem.registry", "internal/sys.waiters"},
 }
 
 // What all buses of a process share has a reason to be shared: a lock among it would be one that messages of all buses meet at.
