@@ -35,7 +35,7 @@ type departure struct {
 	paused int64            // of the process, when a publisher of the bus came last
 	quiet  time.Duration    // by how much that was more than the time before
 	cost   time.Duration    // of a send, smoothed
-	steps  int              // from busyAfter on the bus is busy; at twice that its trains hold much
+	steps  int              // from busyAfter on the bus is busy; at half as much again its trains hold much
 	open   int              // publications with an open train
 	sent   reliable.Instant // the end of the last send of new data
 	row    int              // sends of new data without a pause
@@ -188,7 +188,7 @@ func (d *departure) linger() time.Duration {
 }
 
 func (d *departure) lingerLocked() time.Duration {
-	if d.open > 1 && d.steps == 2*busyAfter {
+	if d.open > 1 && d.steps >= busyAfter*3/2 {
 		return max(d.flushAfter, 2*loopPark, d.apart-d.cost)
 	}
 	return max(d.flushAfter, d.apart-d.cost)
