@@ -80,7 +80,7 @@ func TestFilesAreRemoved(t *testing.T) {
 					t.Errorf("told %d times: %v", len(all), all)
 				}
 			}
-			if n := strings.Count(log.String(), "does not meet this bus"); n != 1 {
+			if n := strings.Count(log.String(), "can no longer discover this bus"); n != 1 {
 				t.Errorf("%d lines of the log say so", n)
 			}
 		})

@@ -34,8 +34,7 @@ func (f Family) String() string {
 	return fmt.Sprintf("Family(%d)", uint16(f))
 }
 
-// Addr is the sockaddr of the connection manager. The zero Addr stands for no
-// address (NULL). Addrs are comparable.
+// Addr is the sockaddr of the connection manager. The zero Addr is no address (NULL). Addrs are comparable.
 type Addr struct {
 	Family Family
 	IP     netip.Addr // of FamilyIPv4 and FamilyIPv6
@@ -62,7 +61,7 @@ func IPPortAddr(ap netip.AddrPort) Addr {
 	return Addr{}
 }
 
-// IBAddr returns an AF_IB address, which names a GID or MGID as it is.
+// IBAddr returns an AF_IB address, which names a GID or MGID directly.
 func IBAddr(g GID) Addr { return Addr{Family: FamilyIB, GID: g} }
 
 // ParseAddr reads an IPv4 or IPv6 address without a port.
@@ -74,9 +73,8 @@ func ParseAddr(s string) (Addr, error) {
 	return IPAddr(ip), nil
 }
 
-// Size is the length of the sockaddr in bytes: 16, 28 or 48; 0 says that this
-// is no address for the connection manager, which answers EINVAL to it
-// (librdmacm cma.c, ucma_addrlen).
+// Size is the length of the sockaddr in bytes: 16, 28 or 48; 0 if the connection manager does not accept the
+// address, and returns EINVAL (librdmacm cma.c, ucma_addrlen).
 func (a Addr) Size() int {
 	switch {
 	case a.Family == FamilyIPv4 && a.IP.Is4():
@@ -121,9 +119,9 @@ func (a Addr) IsUnicast() bool {
 	return a.Family != FamilyIB && a.IP.IsValid() && !a.IP.IsUnspecified() && !a.IP.Unmap().IsMulticast()
 }
 
-// IsAny reports whether the address names no device: zero or loopback (kernel
-// core/cma.c, cma_any_addr). An id bound to it is bound to no device, and as a
-// group it means one that the SA makes up.
+// IsAny reports whether the address names no device: zero or loopback (kernel core/cma.c,
+// cma_any_addr). An id bound to it is bound to no device, and as a group it means one that the SA
+// creates.
 func (a Addr) IsAny() bool {
 	return a.IsZeroNet() || a.IP.IsValid() && a.IP.IsLoopback()
 }

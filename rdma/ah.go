@@ -14,8 +14,8 @@ type GRH struct {
 	TrafficClass uint8 // the TOS byte on RoCE
 }
 
-// AHAttr is what an address handle is made from (struct ibv_ah_attr). For
-// multicast use the one of the join's event, Event.UD.AHAttr.
+// AHAttr has the attributes of an address handle (struct ibv_ah_attr). For multicast use those of the
+// join's event, Event.UD.AHAttr.
 type AHAttr struct {
 	GRH         GRH
 	DLID        LID // 0 on RoCE

@@ -5,13 +5,12 @@ import (
 	"fmt"
 )
 
-// CQ is a completion queue; ibv_create_cq(3). Make it as large as all queues
-// that report to it: one that overflows is in error, as are its queue pairs,
-// and the device reports AsyncCQErr.
+// CQ is a completion queue; ibv_create_cq(3). Make it as large as all queues that report to it: if it
+// overflows it is in error, as are its queue pairs, and the device reports AsyncCQErr.
 type CQ interface {
-	// Poll moves completions, oldest first, to batch, and returns how many: 0
-	// when there are none. It never waits and allocates nothing. An
-	// overflowed queue gives what it has, then EIO. ibv_poll_cq(3).
+	// Poll moves completions, oldest first, to batch, and returns how many: 0 if there are none. It
+	// never waits and allocates nothing. An overflowed queue returns its completions, then EIO.
+	// ibv_poll_cq(3).
 	Poll(batch []WorkCompletion) (int, error)
 	// RequestNotify arms the queue: the next completion makes CompChannel.Wait
 	// return, once. A completion that came before does not: poll once more
@@ -19,10 +18,9 @@ type CQ interface {
 	// sender asked for (SendSolicited) and errors count.
 	// ibv_req_notify_cq(3). EINVAL: the queue has no channel.
 	RequestNotify(solicited bool) error
-	// Context is what the queue was created with.
+	// Context is the context given at creation.
 	Context() any
-	// Entries is the number of completions the queue holds; at least what was
-	// asked for.
+	// Entries is the number of completions the queue holds; at least the requested number.
 	Entries() int
 	// Close destroys the queue. EBUSY: queue pairs use it.
 	Close() error

@@ -31,8 +31,8 @@ type Device interface {
 	// Attr are the device's limits, which do not change;
 	// ibv_query_device(3).
 	Attr() (DeviceAttr, error)
-	// Port returns the state of a port, which are counted from 1;
-	// ibv_query_port(3). EINVAL: there is no such port.
+	// Port returns the state of a port. Ports are numbered from 1; ibv_query_port(3). EINVAL: there is no such
+	// port.
 	Port(port uint8) (PortAttr, error)
 	// GIDs is the GID table of a port without its empty entries;
 	// ibv_query_gid_table(3).
@@ -89,13 +89,11 @@ type DeviceAttr struct {
 	// MaxInlineData is the largest QPCap.MaxInlineData in bytes.
 	MaxInlineData int
 
-	// EqualRuns says that a run of messages of one size, posted together, costs
-	// much less than messages of several sizes: a device in software sends it
-	// as one UDP GSO train. It is no attribute of verbs.
+	// EqualRuns means that a run of messages of one size, posted together, costs much less than messages of
+	// several sizes: a device in software sends it as one UDP GSO train. It is no attribute of verbs.
 	EqualRuns bool
-	// NoICRC says that received messages were not held against their invariant
-	// CRC (IBTA 7.8.1; annex A17): a program that needs certainty adds its own check.
-	// It is no attribute of verbs.
+	// NoICRC means that received messages were not checked against their invariant CRC (IBTA 7.8.1; annex A17):
+	// a program that needs certainty adds its own check. It is no attribute of verbs.
 	NoICRC bool
 }
 
@@ -219,8 +217,7 @@ func (t AsyncEventType) String() string {
 	return fmt.Sprintf("AsyncEventType(%d)", int(t))
 }
 
-// AsyncEvent tells of a device, a port (Port > 0), a QP or a CQ (struct
-// ibv_async_event).
+// AsyncEvent reports an event of a device, a port (Port > 0), a QP or a CQ (struct ibv_async_event).
 type AsyncEvent struct {
 	Type AsyncEventType
 	Port uint8
@@ -233,8 +230,8 @@ type AsyncEvent struct {
 type Pending interface {
 	// Done reports, without waiting, whether the operation has ended.
 	Done() bool
-	// Wait waits for the end, and returns the operation's error. When ctx ends
-	// first it returns ctx's error, and the operation goes on.
+	// Wait waits for the end, and returns the operation's error. When ctx ends first it returns ctx's
+	// error, and the operation continues.
 	Wait(ctx context.Context) error
 }
 

@@ -20,15 +20,15 @@ var ErrNotSupported = errors.New("rdma: not supported")
 // retrieve now. It matches syscall.EAGAIN.
 var ErrNoEvent error = &Error{Op: "get event", Errno: syscall.EAGAIN, Detail: "none is waiting"}
 
-// Error is a failed call: Op names it and Errno is exactly the error number
-// that rdma-core or the kernel gives for the failure, so that errors.Is(err,
-// syscall.EINVAL) tells. Detail says in words what was wrong.
+// Error is a failed call. Op names it. Errno is exactly the error number that rdma-core or the kernel
+// gives for the failure, so errors.Is(err, syscall.EINVAL) works. Detail describes in words what was
+// wrong.
 type Error struct {
 	Op     string
 	Errno  syscall.Errno
 	Detail string
-	// Closed says that the object was closed or is being closed: the error
-	// then matches net.ErrClosed as well as Errno.
+	// Closed means that the object was closed or is being closed: the error then matches net.ErrClosed
+	// as well as Errno.
 	Closed bool
 }
 
@@ -46,7 +46,7 @@ func (e *Error) Error() string {
 // Unwrap returns the errno.
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Is matches ErrNotSupported and net.ErrClosed, beside the errno itself.
+// Is matches ErrNotSupported and net.ErrClosed, in addition to the errno itself.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrNotSupported:

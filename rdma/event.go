@@ -44,8 +44,8 @@ func (t EventType) String() string {
 	return fmt.Sprintf("EventType(%d)", int(t))
 }
 
-// UDParam is what a multicast event tells for sending to the group (struct
-// rdma_ud_param). The group's MTU is not among it: see PortAttr.ActiveMTU.
+// UDParam is what a sender to the group needs from a multicast event (struct rdma_ud_param). The
+// group's MTU is not included: see PortAttr.ActiveMTU.
 type UDParam struct {
 	AHAttr AHAttr
 	QPN    QPN // MulticastQPN
@@ -68,8 +68,8 @@ type Event struct {
 	// Context is that of the join in a multicast event (private_data), and
 	// that of the id in others.
 	Context any
-	// UD is filled in a MULTICAST_JOIN, and in a MULTICAST_ERROR with status
-	// -1; it is zero in errors that come from the fabric.
+	// UD is set in a MULTICAST_JOIN, and in a MULTICAST_ERROR with status -1; it is zero in errors from
+	// the fabric.
 	UD UDParam
 
 	ack   func() error
@@ -81,8 +81,8 @@ func NewEvent(typ EventType, id ID, ack func() error) *Event {
 	return &Event{Type: typ, ID: id, ack: ack}
 }
 
-// Ack acknowledges the event; rdma_ack_cm_event(3). What the event points to
-// stays valid. EINVAL: it was acknowledged before.
+// Ack acknowledges the event; rdma_ack_cm_event(3). Objects that the event points to stay valid.
+// EINVAL: it was acknowledged before.
 func (e *Event) Ack() error {
 	if e == nil {
 		return Errorf("ack event", syscall.EINVAL, "no event")
@@ -96,11 +96,10 @@ func (e *Event) Ack() error {
 	return e.ack()
 }
 
-// Err is nil if the event tells of success; otherwise an *Error with the errno
-// that is known: EINVAL if the subnet administrator refused, ETIMEDOUT if it
-// was silent, ENETRESET if a membership was lost, that of AttachMcast if that
-// failed. An error event with status 0 is an error too (EIO): the GID that the
-// id was bound to is gone (kernel core/cma.c, cma_make_mc_event).
+// Err is nil if the event reports success; otherwise it is an *Error with the known errno: EINVAL if
+// the subnet administrator refused, ETIMEDOUT if it did not answer, ENETRESET if a membership was lost,
+// that of AttachMcast if it failed. An error event with status 0 is an error too (EIO): the GID that
+// the id was bound to has been removed (kernel core/cma.c, cma_make_mc_event).
 func (e *Event) Err() error {
 	switch e.Type {
 	case EventAddrResolved, EventRouteResolved, EventMulticastJoin, EventAddrChange:

@@ -8,7 +8,7 @@ const NextHeaderIBA = 0x1B
 // protoUDP is the protocol number in the IP headers of RoCEv2.
 const protoUDP = 17
 
-// Header is what the GRH area of a received datagram says of it.
+// Header is the contents of the GRH area of a received datagram.
 type Header struct {
 	Src, Dst      GID
 	TrafficClass  uint8
@@ -62,10 +62,9 @@ func SetIPv4ID(area []byte, id uint16) {
 	binary.BigEndian.PutUint16(ip[10:], ^uint16(sum>>16+sum))
 }
 
-// ParseGRH reads the first GRHBytes bytes of a receive buffer. ok is false if
-// they hold no header. On RoCE an IPv4 header is told from an IPv6 header, which
-// could begin with the same bytes, by its checksum (libibverbs verbs.c,
-// get_grh_header_version).
+// ParseGRH parses the first GRHBytes bytes of a receive buffer. ok is false if they hold no header. On
+// RoCE, the header checksum distinguishes an IPv4 header from an IPv6 header, which could begin with
+// the same bytes (libibverbs verbs.c, get_grh_header_version).
 func ParseGRH(layer LinkLayer, area []byte) (h Header, ok bool) {
 	if len(area) < GRHBytes {
 		return h, false
@@ -104,7 +103,7 @@ func onesComplement(ip []byte) uint16 {
 	_ = ip[19]
 	sum := uint64(binary.BigEndian.Uint32(ip)) + uint64(binary.BigEndian.Uint32(ip[4:])) + uint64(binary.BigEndian.Uint32(ip[8:])) +
 		uint64(binary.BigEndian.Uint32(ip[12:])) + uint64(binary.BigEndian.Uint32(ip[16:]))
-	// 2^16 is 1 modulo 2^16-1: halves are added as well as words.
+	// 2^16 is 1 modulo 2^16-1: adding halves is the same as adding words.
 	sum = sum>>32 + sum&0xffffffff
 	sum = sum>>16 + sum&0xffff
 	sum = sum>>16 + sum&0xffff

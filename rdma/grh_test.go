@@ -116,8 +116,7 @@ func TestReplyAHAttr(t *testing.T) {
 	}
 }
 
-// Nobody is replied to whose address is not a single port's: the reply would go
-// to a group, or to all.
+// No reply goes to an address that is not a single port's: it would go to a group, or to all.
 // docs/protocol.md §17.5.
 func TestReplyAHAttrToOnePortOnly(t *testing.T) {
 	v4 := func(a, b, c, d byte) GID { return GID{10: 0xff, 11: 0xff, 12: a, 13: b, 14: c, 15: d} }

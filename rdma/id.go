@@ -68,7 +68,7 @@ type JoinAttr struct {
 // ID is a communication identifier, the socket of the connection manager;
 // rdma_create_id(3).
 type ID interface {
-	// PortSpace and Context are what the id was created with.
+	// PortSpace and Context are the values given at creation.
 	PortSpace() PortSpace
 	Context() any
 
@@ -130,8 +130,8 @@ type ID interface {
 	// in the completion queue. Of several joins of the group it ends the
 	// latest. EINVAL: no address; EADDRNOTAVAIL: not joined.
 	LeaveMulticast(ctx context.Context, group Addr) error
-	// BeginLeave is LeaveMulticast without the waiting: all is done when it
-	// returns but for the events, whose acknowledgement ends the Pending.
+	// BeginLeave is LeaveMulticast without the wait: when it returns, only events remain to be
+	// acknowledged, which ends the Pending.
 	BeginLeave(group Addr) (Pending, error)
 
 	// Destroy leaves all groups and destroys the id; rdma_destroy_id(3). It

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// An area whose identification is set afterwards equals one that was written
-// with it.
+// Setting the identification of an area afterwards gives the same bytes as writing it at first.
 func TestSetIPv4ID(t *testing.T) {
 	for i := range 1 << 16 {
 		h := Header{

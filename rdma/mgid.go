@@ -74,10 +74,9 @@ func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 	return g
 }
 
-// MGIDForRoCE returns the MGID that a join of a has on RoCE: on version 2 the IP
-// address, IPv4 as ::ffff:a.b.c.d; on version 1 an IPv4 address as
-// ff0e::ffff:a.b.c.d. The zero MGID stands for a zero or loopback address,
-// which cannot be attached to (kernel core/cma.c, cma_iboe_set_mgid). docs/protocol.md §17.2.
+// MGIDForRoCE returns the MGID of a join of a on RoCE: on version 2 the IP address, IPv4 as ::ffff:a.b.c.d; on
+// version 1 an IPv4 address as ff0e::ffff:a.b.c.d. The zero MGID represents a zero or loopback address, to
+// which a queue pair cannot be attached (kernel core/cma.c, cma_iboe_set_mgid). docs/protocol.md §17.2.
 func MGIDForRoCE(a Addr, typ GIDType) GID {
 	switch {
 	case a.Size() == 0 || a.IsAny():

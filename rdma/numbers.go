@@ -14,7 +14,7 @@ const (
 	MLIDMax LID = 0xFFFE
 )
 
-// IsMulticast reports whether the LID lies in the range of MLIDs.
+// IsMulticast reports whether the LID is in the range of MLIDs.
 func (l LID) IsMulticast() bool { return l >= MLIDMin && l <= MLIDMax }
 
 func (l LID) String() string { return fmt.Sprintf("0x%04x", uint16(l)) }

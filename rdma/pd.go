@@ -53,7 +53,7 @@ type MR interface {
 // AH is an address handle: the way to a port or group, ready for use in work
 // requests; ibv_create_ah(3).
 type AH interface {
-	// Attr is what the handle was made from.
+	// Attr is the attributes given at creation.
 	Attr() AHAttr
 	// Close destroys the handle. Work requests that use it must have
 	// completed: rxe looks the handle up when it sends.

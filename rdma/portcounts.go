@@ -1,9 +1,9 @@
 package rdma
 
-// PortCounting is what a Device may also implement, where Port takes long: a caller that
-// only wants the port's counters asks for these.
+// PortCounting is an optional interface of a Device with a slow Port: a caller that only wants the
+// port's counters uses this.
 type PortCounting interface {
-	// PortCounts is Port without GIDTableLen, PKeyTableLen, NetDev and Addrs,
-	// which may be missing: it does not look at network interfaces.
+	// PortCounts is Port without GIDTableLen, PKeyTableLen, NetDev and Addrs, which may be zero: it
+	// does not query network interfaces.
 	PortCounts(num uint8) (PortAttr, error)
 }

@@ -8,9 +8,8 @@ type QPType uint8
 const (
 	QPTypeRC QPType = 2
 	QPTypeUC QPType = 3
-	// QPTypeUD is the type that multicast needs, and the only one that
-	// providers carry data on; others can be made, and refused where the
-	// manual pages say so.
+	// QPTypeUD is the type for multicast, and the only one on which providers carry data; others can be
+	// created, and refused where the manual pages say so.
 	QPTypeUD QPType = 4
 )
 
@@ -49,12 +48,11 @@ type QPCap struct {
 // QPCreateFlags are creation flags (enum ibv_qp_create_flags).
 type QPCreateFlags uint32
 
-// QPBlockSelfMulticast asks that the queue pair does not receive what it sends
-// to its own groups. Few devices have it, and some ignore it: filter by sender
-// instead. rxe: EOPNOTSUPP for any flag.
+// QPBlockSelfMulticast asks that the queue pair does not receive its own packets to its groups. Few
+// devices support it, and some ignore it: filter by sender instead. rxe: EOPNOTSUPP for any flag.
 const QPBlockSelfMulticast QPCreateFlags = 2
 
-// QPInitAttr is what a queue pair is made from (struct ibv_qp_init_attr_ex).
+// QPInitAttr has the attributes for creating a queue pair (struct ibv_qp_init_attr_ex).
 type QPInitAttr struct {
 	Type           QPType // default: UD, or that of the id's port space
 	SendCQ, RecvCQ CQ
@@ -96,7 +94,7 @@ type QP interface {
 	QPN() QPN
 	// Type of the queue pair.
 	Type() QPType
-	// Cap is what the queue pair really has; ibv_query_qp(3).
+	// Cap is the actual capacity of the queue pair; ibv_query_qp(3).
 	Cap() QPCap
 	// Query returns the present attributes; ibv_query_qp(3).
 	Query() (QPAttr, error)
@@ -141,18 +139,19 @@ type QP interface {
 	Close() error
 }
 
-// DropCounter is what a QP may implement besides, if its provider counts what
-// verbs has no counter for.
+// DropCounter is an optional interface of a QP, if its provider counts drops for which verbs has no
+// counter.
 type DropCounter interface {
-	// Dropped counts messages for the queue pair that found no receive buffer,
-	// or one that was too small. It can also be asked after Close.
+	// Dropped counts messages for the queue pair that found no receive buffer, or one that was too
+	// small. It also works after Close.
 	Dropped() uint64
 }
 
-// RefusalCounter is what a QP may implement besides, if its provider sends by the operating system. What
-// that refuses (no route, a firewall) completes with success, for UD may lose datagrams.
+// RefusalCounter is an optional interface of a QP, if its provider sends through the operating system.
+// Sends that the system refuses (no route, a firewall) complete with success, since UD may lose
+// datagrams.
 type RefusalCounter interface {
-	// Refused is how many datagrams were refused. PostSend has counted those that it handed on.
+	// Refused is how many datagrams were refused, including those of a PostSend that has returned.
 	Refused() uint64
 	// Refusal is why the last datagram to dst was refused; nil: it was not.
 	Refusal(dst GID) error

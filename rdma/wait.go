@@ -2,11 +2,10 @@ package rdma
 
 import "time"
 
-// Waiting is what a Device may also implement: it has waiters. A completion
-// channel tells of a completion by way of another goroutine; with a Waiter the
-// goroutine that polls a completion queue waits for the device itself, which
-// saves one change of goroutines for each message. Providers that have no such
-// thing answer EOPNOTSUPP.
+// Waiting is an optional interface of a Device with waiters. A completion channel passes a completion
+// through another goroutine; with a Waiter, the goroutine that polls a completion queue waits for the
+// device itself, which saves a switch of goroutines for each message. Providers without waiters return
+// EOPNOTSUPP.
 type Waiting interface {
 	NewWaiter() (Waiter, error)
 }
@@ -26,9 +25,8 @@ type Waiter interface {
 	Close() error
 }
 
-// Pollable is what a Waiter may also implement: its owner can wait for several in one
-// system call, by their descriptors. Begin comes before that, and reports whether Wake was
-// called; End after it.
+// Pollable is an optional interface of a Waiter: its owner can wait for several in one system call, by
+// their descriptors. Begin comes before that, and reports whether Wake was called; End after it.
 type Pollable interface {
 	Waiter
 	// Descriptor is readable between Begin and End when Wait would return.

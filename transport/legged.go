@@ -9,23 +9,22 @@ import (
 // MaxLegs bounds the legs of a transport.
 const MaxLegs = 4
 
-// Legged is a Transport over several others, its legs: each packet goes out on all of them,
-// and comes in by any, also more than once (package transport/legs). A group is joined while
-// one leg has joined it.
+// Legged is a Transport over several others, its legs: each packet is sent on all of them, and may
+// arrive on any, also more than once (package transport/legs). A group is joined while one leg has
+// joined it.
 type Legged interface {
 	Transport
-	// Legs are what is known of the legs, in the order in which they were given. Any
-	// goroutine may call it.
+	// Legs are the states of the legs, in the order of the configuration. Any goroutine may call it.
 	Legs() []stats.Leg
 	// LegAddress is GroupAddress of one leg.
 	LegAddress(leg, group int) string
 }
 
-// Pollable is a Transport that waits by a file descriptor, so that one Wait can be that of
-// several: one of them hosts the others, whose descriptors its Wait looks at, too.
+// Pollable is a Transport that waits on a file descriptor, so that one Wait serves several: one of them
+// hosts the others, and its Wait watches their descriptors, too.
 //
-//	for each of the others: most = min(most, x.BeginWait(most))
-//	host.Wait(most)
+//	for each of the others: limit = min(limit, x.BeginWait(limit))
+//	host.Wait(limit)
 //	for each of the others: x.EndWait()
 //
 // All of it belongs to the loop.
@@ -40,6 +39,6 @@ type Pollable interface {
 	// transport may be waited for: not at all where Poll may have something. A negative time
 	// has no end. EndWait is to follow in any case; a Wake in between makes the descriptor
 	// readable.
-	BeginWait(timeout time.Duration) (most time.Duration)
+	BeginWait(timeout time.Duration) (limit time.Duration)
 	EndWait()
 }

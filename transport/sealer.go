@@ -7,20 +7,20 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Sealer is a Transport that seals what it sends, and delivers nothing but what opens
-// (package transport/sealed).
+// Sealer is a Transport that seals the packets it sends, and delivers only packets that open (package
+// transport/sealed).
 type Sealer interface {
 	Transport
-	// SealStats is a snapshot of what was not delivered. Any goroutine may call it.
+	// SealStats is a snapshot of the packets that were not delivered. Any goroutine may call it.
 	SealStats() stats.Seal
 }
 
-// Prover is a Sealer whose user has proof beside of who sent each packet to a group, and which came before, that one with
-// the keys cannot make in another's name.
+// Prover is a Sealer for a user that can prove which publisher sent each packet to a group, recognizes
+// repeats, and cannot be deceived about either by a key holder.
 type Prover interface {
 	Sealer
-	// Proven says that packet i of a train is one that signer has made, so that who sealed it is worth being known. It belongs to
-	// the loop, until the train is released.
+	// Proven reports that signer has made packet i of a train, so that its sender is worth remembering.
+	// It belongs to the loop, until the train is released.
 	Proven(tr *Train, i int, signer uint32)
 }
 
@@ -42,25 +42,26 @@ const (
 	UnreadableForged
 	// UnreadableVersion: they are sealed by another version of the format.
 	UnreadableVersion
-	// UnreadableMany: they are of senders that are not known, of which there are more, or
-	// more come at once, than this bus looks at.
+	// UnreadableMany: their senders are unknown, and there are more, or more packets arrive at once,
+	// than this bus checks.
 	UnreadableMany
 	// UnreadableNoKey: it is this bus that has no valid key to send with.
 	UnreadableNoKey
 	// UnreadableUnsigned: they are not signed, and this bus takes signed ones only (package
 	// transport/signed). Key, of this and the following, is the id of the signing key.
 	UnreadableUnsigned
-	// UnreadableUntrusted: they are of a publisher whose key is not in the file of trust.
+	// UnreadableUntrusted: the publisher's key is not in the file of trust.
 	UnreadableUntrusted
 	// UnreadableSignature: they are not signed by the key that they name.
 	UnreadableSignature
 	// UnreadableSignedAt: they were signed too long ago, or too far in the future.
 	UnreadableSignedAt
-	// UnreadableFlood: so many do not verify that others are not looked at.
+	// UnreadableFlood: too many do not verify for all others to be checked.
 	UnreadableFlood
-	// UnreadableManyUntrusted: of more keys that are not in the file of trust than are told one by one.
+	// UnreadableManyUntrusted: more keys that are not in the file of trust than are reported one by
+	// one.
 	UnreadableManyUntrusted
-	// UnreadableManyKeys: of more keys that this bus lacks than are told one by one.
+	// UnreadableManyKeys: more keys that are not in the keyring than are reported one by one.
 	UnreadableManyKeys
 )
 
@@ -87,29 +88,29 @@ func (e *UnreadableError) Error() string {
 	case UnreadableSealed:
 		return fmt.Sprintf("packets%s are sealed with key 0x%08x, and this bus has no keys: open it with that keyring (?keys=FILE)", from, e.Key)
 	case UnreadableClock:
-		return fmt.Sprintf("packets%s are refused: their sender's clock, or their age, is %v off, and 5 minutes is allowed: set the clocks of both hosts, or somebody plays back old packets", from, e.Skew)
+		return fmt.Sprintf("packets%s are refused: their sender's clock, or their age, is %v off, and 5 minutes is allowed: set the clocks of both hosts, or an attacker replays old packets", from, e.Skew)
 	case UnreadableForged:
-		return fmt.Sprintf("packets%s name key 0x%08x and do not verify: their sender has another secret of that id, or somebody forges or damages packets", from, e.Key)
+		return fmt.Sprintf("packets%s name key 0x%08x and do not verify: their sender has another secret of that id, or packets are forged or damaged", from, e.Key)
 	case UnreadableVersion:
 		return fmt.Sprintf("packets%s are sealed by another version of the format: run the same version of Fanfare on both sides", from)
 	case UnreadableMany:
-		return fmt.Sprintf("packets%s of a sender that is not known yet are refused: more senders are known than are remembered, or more packets of others come than are looked at; somebody floods this network, or it has too many publishers for one bus", from)
+		return fmt.Sprintf("packets%s of a sender that is not known yet are refused: there are more senders than are remembered, or more packets of unknown ones than are checked; an attacker floods this network, or it has too many publishers for one bus", from)
 	case UnreadableNoKey:
 		return "no key of the keyring is valid now, and nothing is sent: add one (fanfare key rotate)"
 	case UnreadableUnsigned:
 		return fmt.Sprintf("packets%s are not signed, and are refused: open that bus with a signing key (?sign=FILE), or this one without trust=", from)
 	case UnreadableUntrusted:
-		return fmt.Sprintf("packets%s are of a publisher with signing key 0x%08x, which the file of trust= does not have: add its line (fanfare key sign-show), or find who sends them", from, e.Key)
+		return fmt.Sprintf("packets%s are of a publisher with signing key 0x%08x, which the file of trust= does not have: add its line (fanfare key sign-show), or find the host that sends them", from, e.Key)
 	case UnreadableSignature:
-		return fmt.Sprintf("packets%s are not signed by key 0x%08x, as they say: somebody forges or damages packets", from, e.Key)
+		return fmt.Sprintf("packets%s are not signed by key 0x%08x, as they say: packets are forged or damaged", from, e.Key)
 	case UnreadableSignedAt:
-		return fmt.Sprintf("packets%s of the publisher with signing key 0x%08x say another time than it is here, by more than 5 minutes: set the clocks of both hosts, or somebody plays back old packets", from, e.Key)
+		return fmt.Sprintf("packets%s of the publisher with signing key 0x%08x have a time that differs from this host's by more than 5 minutes: set the clocks of both hosts, or an attacker replays old packets", from, e.Key)
 	case UnreadableFlood:
-		return fmt.Sprintf("packets%s that name signing key 0x%08x are left out: so many that say so do not verify that not all are looked at; somebody floods this network", from, e.Key)
+		return fmt.Sprintf("packets%s that name signing key 0x%08x are skipped: too many of them do not verify for all to be checked; an attacker floods this network", from, e.Key)
 	case UnreadableManyUntrusted:
-		return fmt.Sprintf("packets%s are of publishers with still more signing keys that the file of trust= does not have: these are counted, and not told one by one; somebody makes up keys, or the file is not the one of this network", from)
+		return fmt.Sprintf("packets%s are of publishers with still more signing keys that the file of trust= does not have: these are counted, and not reported one by one; keys are forged, or the file belongs to another network", from)
 	case UnreadableManyKeys:
-		return fmt.Sprintf("packets%s are sealed with still more keys that are not in the keyring: these are counted, and not told one by one; somebody makes up key ids, or the keyring is not the one of this network", from)
+		return fmt.Sprintf("packets%s are sealed with still more keys that are not in the keyring: these are counted, and not reported one by one; key ids are forged, or the keyring belongs to another network", from)
 	}
 	return fmt.Sprintf("packets%s cannot be opened (%d)", from, e.Reason)
 }

@@ -1,5 +1,5 @@
-// Package transport is the contract between the reliable layer and a fabric:
-// a network that carries multicast datagrams.
+// Package transport is the contract between the reliable layer and a fabric: a network that carries
+// multicast datagrams.
 //
 // Words used here and in every implementation:
 //
@@ -16,12 +16,12 @@
 //
 //  1. Receive memory is lent. Trains that Poll returns point into memory of
 //     the transport; they stay valid until Release, in any order. A caller may
-//     keep Capabilities.LendMax trains past the next Poll. Who keeps more is
-//     lent less, in the end nothing until he releases some: never are more than
-//     LendMax + Batch trains out, so that the receive queue stays whole. Polls
-//     that were cut short are counted (stats.Transport.LendRefused), and what arrives
-//     meanwhile waits in the receive queue, or is lost there as in any that
-//     nobody reads.
+//     keep Capabilities.LendMax trains past the next Poll. A caller
+//     that keeps more is lent less, in the end nothing until it releases some:
+//     never are more than LendMax + Batch trains lent, so that the receive
+//     queue keeps its size. Polls that were cut short are counted
+//     (stats.Transport.LendRefused), and what arrives meanwhile waits in the receive
+//     queue, or is lost there as in any queue that is not read.
 //  2. Nothing blocks but Wait. Join, Leave, NewSender and Close begin their
 //     work; what is not done when they return is carried on by Poll and is
 //     reported as an Event. So a transport over a simulated fabric runs
@@ -52,11 +52,11 @@ const Unicast = -1
 // A call on a closed transport or sender returns an error that matches
 // net.ErrClosed.
 var (
-	// ErrBusy says that the fabric takes no more packets just now: the socket
-	// buffer or the send queue is full. The caller retries the rest later.
+	// ErrBusy means that the fabric currently takes no more packets: the socket buffer or the send queue is
+	// full. The caller retries the rest later.
 	ErrBusy = errors.New("transport: send queue is full, retry later")
-	// ErrNotReady says that the group has not been joined yet, or is lost just
-	// now: an Event will tell when it is joined.
+	// ErrNotReady means that the group has not been joined yet, or is currently lost: an Event will
+	// report when it is joined.
 	ErrNotReady = errors.New("transport: group is not joined yet")
 	// ErrPacketTooLarge says that a packet exceeds Capabilities.MaxPacket.
 	ErrPacketTooLarge = errors.New("transport: packet is larger than the fabric carries")
@@ -72,8 +72,8 @@ var (
 	ErrPeerLimit = errors.New("transport: peer limit reached, forget some")
 )
 
-// Transport is one endpoint on one fabric. See the package comment for who may
-// call what, and when.
+// Transport is one endpoint on one fabric. See the package comment for which goroutine may call which
+// method, and when.
 type Transport interface {
 	// Capabilities never change after the transport is opened, except that an
 	// offload that the network card turns out to refuse is withdrawn.
@@ -85,10 +85,9 @@ type Transport interface {
 	// other. It returns "" for a group outside the range.
 	GroupAddress(group int) string
 
-	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go
-	// heap, from which Senders can transmit. It lives until Free, also beyond
-	// the end of the transport: only its owner knows when nobody writes into
-	// it any more.
+	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go heap, from which Senders can
+	// transmit. It lives until Free, even after the end of the transport: only its owner knows when it
+	// is no longer written.
 	Alloc(bytes int) ([]byte, error)
 	// Free gives back exactly what Alloc returned. The caller makes sure that
 	// nothing in it is still being transmitted.
@@ -105,10 +104,9 @@ type Transport interface {
 	// delivered. A leave of a group that was not joined changes nothing.
 	Leave(group int) error
 
-	// Poll fills b with what has arrived, up to the capacity of its slices,
-	// without waiting, and carries on what was begun. It returns an error that
-	// matches net.ErrClosed when a Close is complete; other errors are final
-	// too, and name the fault.
+	// Poll fills b with what has arrived, up to the capacity of its slices, without waiting, and
+	// continues pending work. It returns an error that matches net.ErrClosed when a Close is complete;
+	// other errors are final too, and name the fault.
 	Poll(b *Batch) error
 	// Release gives a lent train back.
 	Release(t *Train)
@@ -124,10 +122,9 @@ type Transport interface {
 	Retain(from Source) (Peer, error)
 	// Forget releases a peer once.
 	Forget(p Peer)
-	// Reply sends one packet to a peer. The packet is copied or sent before
-	// Reply returns. ErrBusy means it was not sent: control packets are made
-	// to be lost, so callers count it and go on. Where the way to a peer takes
-	// time to find, Poll sends the latest packets to it when it is there.
+	// Reply sends one packet to a peer. The packet is copied or sent before Reply returns. ErrBusy
+	// means it was not sent: control packets may be lost, so callers count it and continue. If it takes
+	// time to find the path to a peer, Poll then sends the latest packets to it.
 	Reply(p Peer, packet []byte) error
 
 	// Stats is a snapshot of the counters.
@@ -154,22 +151,20 @@ type Sender interface {
 	Close() error
 }
 
-// ReplyReader is a Sender whose user can read what has arrived at the
-// transport's unicast address: it is awake, while the loop may have to wait for
-// a processor.
+// ReplyReader is a Sender that lets its user read what has arrived at the transport's unicast address:
+// its user runs already, while the loop may have to wait for a processor.
 type ReplyReader interface {
 	Sender
-	// ReadReplies calls take with packets that have arrived for Unicast, without
-	// waiting. It belongs to the Sender's goroutine, and takes from the loop
-	// what it reads. A packet is valid during the call of take. Nothing is
-	// allocated but at the first call.
+	// ReadReplies calls take with packets that have arrived for Unicast, without waiting. It belongs to
+	// the Sender's goroutine, and the loop does not get these packets. A packet is valid during the
+	// call of take. Only the first call allocates.
 	ReadReplies(take func(packet []byte))
 	// ReplyAddress is the text of the address that the packet came from which take is
 	// being called with, as Addresser has it.
 	ReplyAddress() string
 }
 
-// Addresser is a Transport that tells people where packets come from.
+// Addresser is a Transport that names the sources of packets in a readable form.
 type Addresser interface {
 	Transport
 	// SourceAddress is the fabric's own text for the sender of a lent train
@@ -196,8 +191,8 @@ type Outbound struct {
 type Train struct {
 	Data        []byte
 	SegmentSize int // bytes, > 0 when Data is not empty
-	// Head and Tail are the bytes at the beginning and at the end of each segment that
-	// are no part of the packet: what package transport/sealed has wrapped it in.
+	// Head and Tail are the bytes at the beginning and at the end of each segment that are no part of the
+	// packet: those that package transport/sealed has added.
 	Head, Tail uint8
 	Leg        uint8 // that it came by, where the transport is Legged
 	Group      int   // index of the group it was sent to, or Unicast
@@ -232,12 +227,13 @@ type Peer uint32
 type Batch struct {
 	Trains []Train
 	Events []Event
-	// More says that some of what had arrived when a round began may still be unread: the caller polls again before it
-	// judges what has not come. A round begins with the first Poll after one without More. It ends when about as much was
-	// read as the receive buffer held then, also while more arrives than is read.
+	// More means that some packets that had arrived when a round began may still be unread: the caller
+	// polls again before it concludes that a packet is missing. A round begins with the first Poll
+	// after one without More. It ends when about as much was read as the receive buffer held then, even
+	// if more arrives than is read.
 	More bool
-	// RepliesLost says that packets for Unicast were dropped on this host since the last Poll, as far as the transport
-	// knows: it may be wrong to take those that sent nothing for silent.
+	// RepliesLost means that packets for Unicast were dropped on this host since the last Poll, as far as the
+	// transport knows: a peer may only seem silent.
 	RepliesLost bool
 }
 
@@ -280,15 +276,15 @@ const (
 	// is about no group. LegJoined: it carries all again.
 	LegLost
 	LegJoined
-	// Unreadable: packets come that cannot be opened; Err, an *UnreadableError, says why.
-	// It is about no membership, and each reason is told once (Sealer).
+	// Unreadable: packets arrive that cannot be opened; Err, an *UnreadableError, has the reason. It
+	// concerns no membership, and each reason is reported once (Sealer).
 	Unreadable
-	// Unfindable: who comes from now on does not find this endpoint, while those that it has met
-	// go on; Err says why. It is about no group, and is told once.
+	// Unfindable: new endpoints can no longer discover this one; existing connections continue; Err has
+	// the reason. It concerns no group, and is reported once.
 	Unfindable
-	// Unmet: other endpoints are there that this one cannot meet, for want of descriptors or because they are of another
-	// version: neither hears the other. Err says how many, and why. It is about no group, and is told again only
-	// when all were met in between.
+	// Unmet: this endpoint cannot connect to some others, because it has too few descriptors or they
+	// have another version: neither side receives the other. Err has their number and the reason. It
+	// concerns no group, and is reported again only after all were connected.
 	Unmet
 )
 
@@ -334,10 +330,9 @@ type Capabilities struct {
 	MaxTrain      int    // packets in one Outbound, at most
 	MaxTrainBytes int    // bytes in one Outbound, at most
 	Batch         int    // trains that one Poll can return
-	LendMax       int    // trains that may be kept past the next Poll; who keeps more is lent less
-	// ReceiveCapacity is how many packets of PacketSize bytes, each arriving
-	// on its own, wait for a Poll without loss: what the kernel's buffer or
-	// the receive queue really holds.
+	LendMax       int    // trains that may be kept past the next Poll; a caller that keeps more is lent less
+	// ReceiveCapacity is how many packets of PacketSize bytes, each arriving on its own, wait for a
+	// Poll without loss: the real capacity of the kernel's buffer or the receive queue.
 	ReceiveCapacity int
 	// GroupsTogether says that this is what waits of all groups together, and not of each. SendersApart says that it is what
 	// waits of each endpoint that sends then.

@@ -25,7 +25,7 @@ parts.fragment = { name = "fragment", len = 8, fields = {
 parts.state = { name = "state", len = 8, fields = {
   { name = "marks", kind = "uint", means = "where in its round the run is", at = 0, size = 1, hex = true, bits = { { bit = 1, name = "begins" }, { bit = 2, name = "ends" }, { bit = 4, name = "first" }, { bit = 8, name = "last" }, { bit = 16, name = "failed" } } },
   { name = "round", kind = "uint", means = "number of the round", at = 4, size = 4 },
-  { name = "bytes", kind = "bytes", means = "of the state's records, or the ids of those who wait" },
+  { name = "bytes", kind = "bytes", means = "of the state's records, or the ids of waiting receivers" },
 } }
 
 parts.run = { name = "run", len = 20, body = "length", fields = {
@@ -37,7 +37,7 @@ parts.run = { name = "run", len = 20, body = "length", fields = {
   { name = "messages", kind = "chunks", means = "the messages", size = 2, when = 1 },
   { name = "fragment", kind = "one", means = "part of a message", when = 2, part = parts.fragment },
   { name = "name", kind = "text", means = "name of the topic", when = 3 },
-  { name = "state", kind = "one", means = "part of the state of the topic, for those who join", when = 4, part = parts.state },
+  { name = "state", kind = "one", means = "part of the state of the topic, for late joiners", when = 4, part = parts.state },
 } }
 
 parts.data = { name = "data", len = 48, fields = {
@@ -100,7 +100,7 @@ parts.announce = { name = "announce", len = 56, fields = {
 
 bodies[3] = { name = "announce", part = parts.announce }
 parts.ranges = { name = "ranges", len = 56, fields = {
-  { name = "receiver_id", kind = "uint", means = "who asks; 0 in NCF and gone", at = 32, size = 8, hex = true },
+  { name = "receiver_id", kind = "uint", means = "the requesting receiver; 0 in NCF and gone", at = 32, size = 8, hex = true },
   { name = "base", kind = "uint", means = "sequence from which the first range is counted", at = 40, size = 8 },
   { name = "ranges", kind = "uint", means = "how many ranges there are", at = 48, size = 2 },
   { name = "reason", kind = "uint", means = "why it was sent", at = 50, size = 1, codes = { [0] = "none", [1] = "queued", [2] = "overwritten" } },
@@ -112,14 +112,14 @@ bodies[4] = { name = "nak", part = parts.ranges }
 bodies[5] = { name = "ncf", part = parts.ranges }
 bodies[6] = { name = "gone", part = parts.ranges }
 parts.status = { name = "status", len = 80, fields = {
-  { name = "receiver_id", kind = "uint", means = "who sends it", at = 32, size = 8, hex = true },
+  { name = "receiver_id", kind = "uint", means = "the sending receiver", at = 32, size = 8, hex = true },
   { name = "next", kind = "uint", means = "lowest sequence that is neither received nor given up", at = 40, size = 8 },
   { name = "limit", kind = "uint", means = "first sequence that the receiver has no room for", at = 48, size = 8 },
   { name = "echo", kind = "uint", means = "sent_at of the newest heartbeat", at = 56, size = 8 },
   { name = "echo_delay_ns", kind = "uint", means = "how long ago that came", at = 64, size = 4 },
   { name = "topics", kind = "uint", means = "how many topic ids there are", at = 68, size = 2 },
   { name = "name_length", kind = "uint", means = "bytes of the name", at = 70, size = 2 },
-  { name = "lost", kind = "uint", means = "packets given up for good, modulo 2^32", at = 72, size = 4 },
+  { name = "lost", kind = "uint", means = "packets permanently lost, modulo 2^32", at = 72, size = 4 },
   { name = "unread", kind = "uint", means = "packets that wait to be read", at = 76, size = 4 },
   { name = "topic_ids", kind = "uints", means = "topics to which the receiver subscribes", size = 8, hex = true, count = "topics" },
   { name = "name", kind = "text", means = "the receiver's name", count = "name_length" },
@@ -144,7 +144,7 @@ parts.hello = { name = "hello", len = 176, fields = {
 
 bodies[8] = { name = "hello", part = parts.hello }
 parts.reply = { name = "reply", len = 72, body = "length", fields = {
-  { name = "receiver_id", kind = "uint", means = "who replies", at = 32, size = 8, hex = true },
+  { name = "receiver_id", kind = "uint", means = "the replying receiver", at = 32, size = 8, hex = true },
   { name = "topic_id", kind = "uint", means = "hash of the topic of the request", at = 40, size = 8, hex = true },
   { name = "number", kind = "uint", means = "number of the request, in its topic and stream", at = 48, size = 8 },
   { name = "total", kind = "uint", means = "bytes of the whole reply", at = 56, size = 4 },
@@ -155,7 +155,7 @@ parts.reply = { name = "reply", len = 72, body = "length", fields = {
 
 bodies[9] = { name = "reply", part = parts.reply }
 parts.recalled = { name = "recalled", len = 32, fields = {
-  { name = "receiver_id", kind = "uint", means = "whose reply it is", at = 0, size = 8, hex = true },
+  { name = "receiver_id", kind = "uint", means = "the replying receiver", at = 0, size = 8, hex = true },
   { name = "topic_id", kind = "uint", means = "hash of the topic of the request", at = 8, size = 8, hex = true },
   { name = "number", kind = "uint", means = "number of the request, in its topic and stream", at = 16, size = 8 },
   { name = "offset", kind = "uint", means = "bytes of the reply that are there", at = 24, size = 4 },

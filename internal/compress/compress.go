@@ -21,9 +21,9 @@ type Spec struct {
 	Level string // one of the codec's, which trade time for bytes; never empty
 }
 
-// levels are those of each codec, from the fastest on; the default stands first once more. That of
-// Zstandard takes half of the time of the next with a dictionary, and no more bytes than a few
-// percent: docs/performance.md.
+// levels are the levels of each codec, fastest first; the default is repeated at the front. Zstandard's default
+// takes half of the time of the next level with a dictionary, and at most a few percent more bytes:
+// docs/performance.md.
 var levels = map[wire.Codec][]string{
 	wire.CodecS2:   {"default", "default", "better"},
 	wire.CodecZstd: {"fastest", "fastest", "default", "better", "best"},
@@ -31,11 +31,11 @@ var levels = map[wire.Codec][]string{
 
 // Parse reads a Spec: "s2", "zstd:fastest". "" and "none" are of CodecNone.
 func Parse(s string) (Spec, error) {
-	name, level, given := strings.Cut(s, ":")
+	name, level, hasLevel := strings.Cut(s, ":")
 	spec := Spec{Level: level}
 	switch name {
 	case "", "none":
-		if !given {
+		if !hasLevel {
 			return Spec{}, nil
 		}
 	case "s2":
@@ -47,7 +47,7 @@ func Parse(s string) (Spec, error) {
 	if known == nil {
 		return Spec{}, fmt.Errorf("compression %q is none of s2, zstd and none", s)
 	}
-	if !given {
+	if !hasLevel {
 		spec.Level = known[0]
 		return spec, nil
 	}

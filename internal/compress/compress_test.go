@@ -48,7 +48,7 @@ func specs(t testing.TB) (all []Spec) {
 	return all
 }
 
-// What is packed is unpacked again, and allocates nothing. docs/protocol.md §26.2.
+// Unpacking restores packed data, without an allocation. docs/protocol.md §26.2.
 func TestPack(t *testing.T) {
 	testenv.Slow(t)
 	dicts := dictionaries(t)

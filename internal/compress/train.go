@@ -25,7 +25,7 @@ func Train(samples [][]byte, size int) (*Dictionary, error) {
 	return NewDictionary(b)
 }
 
-// tableRoom is what the tables of a dictionary take at most, in bytes.
+// tableRoom is the maximum size of a dictionary's tables, in bytes.
 const tableRoom = 1024
 
 // sampleBytes is how many bytes of a sample are taken at a time.

@@ -15,14 +15,14 @@ type Unpacker struct {
 	of map[uint32]*decoder // by hash of the dictionary; 0: none
 }
 
-// decoder is what there is of one dictionary.
+// decoder is the state of one dictionary.
 type decoder struct {
 	dict *Dictionary // nil: none
 	once sync.Once
 	zstd *zstd.Decoder // after once; nil: it cannot be made
 }
 
-// NewUnpacker returns one that knows these dictionaries.
+// NewUnpacker returns an Unpacker with these dictionaries.
 func NewUnpacker(dicts []*Dictionary) *Unpacker {
 	u := &Unpacker{of: map[uint32]*decoder{0: {}}}
 	for _, d := range dicts {
@@ -81,8 +81,8 @@ func (d *decoder) unzstd(room, b []byte) ([]byte, error) {
 	return d.zstd.DecodeAll(b, room)
 }
 
-// oneFrame reports whether b is one frame with content, and nothing before or behind it: the decoder would take
-// several, and skip those that have none. RFC 8878, §3.1.1, docs/protocol.md §26.2.
+// oneFrame reports whether b is exactly one frame with content: the decoder would accept several, and skip
+// empty ones. RFC 8878, §3.1.1, docs/protocol.md §26.2.
 func oneFrame(b []byte) bool {
 	const blockHeader, repeated, checksum = 3, 1, 4
 	var h zstd.Header

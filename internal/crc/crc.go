@@ -55,8 +55,8 @@ type constants struct {
 	barrett                   [2]uint64    // x^64 divided by the polynomial, and it
 }
 
-// newPoly makes what the ways above need. Polynomials over GF(2) are written as
-// crc32 has them: bit 31 is x^0, bit 0 is x^31.
+// newPoly makes the tables for the algorithms above. Polynomials over GF(2) are written as in crc32:
+// bit 31 is x^0, bit 0 is x^31.
 func newPoly(polynomial uint32, table *crc32.Table) *Poly {
 	p := &Poly{word: [4]*crc32.Table{table, new(crc32.Table), new(crc32.Table), new(crc32.Table)}}
 	for i := range table {
@@ -81,7 +81,7 @@ func newPoly(polynomial uint32, table *crc32.Table) *Poly {
 // quotient is x^64 divided by p, bit i for x^i.
 func quotient(p uint64) uint64 {
 	var q uint64
-	// Long division: rest is what is left of x^64 above bit i.
+	// Long division: rest is the remainder of x^64 above bit i.
 	rest := uint64(0)
 	for i := 64; i >= 0; i-- {
 		rest <<= 1

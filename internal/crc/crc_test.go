@@ -77,7 +77,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestWord holds what is made for four bytes against the definition.
+// TestWord compares the tables for four bytes with the definition.
 func TestWord(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for _, c := range polys {

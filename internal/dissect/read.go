@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Value is a field of a packet with what it holds. Bytes point into the packet.
+// Value is a field of a packet with its value. Bytes point into the packet.
 type Value struct {
 	Field  *Field
 	At     int         // byte of the packet where it begins
@@ -30,8 +30,7 @@ type Packet struct {
 	Err error
 }
 
-// Read takes a packet apart. What is damaged is read as far as it goes: memory is bounded
-// by the packet.
+// Read parses a packet. A damaged packet is read up to the damage: memory is bounded by the packet.
 func Read(b []byte) Packet {
 	var p Packet
 	p.Err = Check(b)
@@ -49,8 +48,8 @@ func Read(b []byte) Packet {
 	return p
 }
 
-// Check says why receivers refuse a packet, as far as that can be told from the packet
-// alone. docs/protocol.md §13.1, §13.3.
+// Check returns why receivers refuse a packet, as far as the packet alone shows it. docs/protocol.md
+// §13.1, §13.3.
 func Check(b []byte) error {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -86,7 +85,7 @@ type reader struct {
 	at int
 }
 
-// part reads one, which lies before the byte end; ok is false if it is cut off or damaged.
+// part reads a part that ends before the byte end; ok is false if it is truncated or damaged.
 func (r *reader) part(p *Part, end int) (values []Value, ok bool) {
 	start := r.at
 	if end-start < p.Len {
@@ -236,7 +235,7 @@ func (r *reader) parts(v *Value, end int, count uint64) bool {
 	}
 }
 
-// ranges reads pairs of varints; what has been counted so far is "base". docs/protocol.md §2.15.
+// ranges reads pairs of varints; "base" is the sum so far. docs/protocol.md §2.15.
 func (r *reader) ranges(v *Value, end int, count uint64) bool {
 	at := binary.LittleEndian.Uint64(r.b[40:])
 	for range count {

@@ -154,7 +154,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What is cut off or damaged is read as far as it goes, and the codec says what is wrong.
+// Truncated or damaged packets are read up to the damage, and the codec names the fault.
 func TestDamaged(t *testing.T) {
 	for _, v := range vectors(t) {
 		b := unhex(t, v.Hex)

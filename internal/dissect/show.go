@@ -19,8 +19,8 @@ type Names interface {
 	TopicName(id uint64) string
 }
 
-// Text appends the fields of a packet to b as name=value, in their order, on one line.
-// Lengths, messages and padding are told by their sizes. Text from the wire is quoted.
+// Text appends the fields of a packet to b as name=value, in wire order, on one line. Lengths, messages
+// and padding are shown by their sizes. Text from the wire is quoted.
 func (p *Packet) Text(b []byte, names Names) []byte {
 	b = appendValues(b, p.header(), names)
 	if len(p.Fields) > 0 {
@@ -139,10 +139,9 @@ func (f *Field) appendNumber(b []byte, x uint64) []byte {
 	return strconv.AppendUint(b, x, 10)
 }
 
-// JSON appends header and fields to b as members of an object, named and valued as in
-// docs/vectors: numbers are not rounded, and bytes are in hexadecimal. But names are text,
-// in Go's quotes where they do not print. Topics whose name is known have "topic" beside
-// their id.
+// JSON appends header and fields to b as members of an object, with names and values as in
+// docs/vectors: numbers are not rounded, and bytes are in hexadecimal. Names are text, Go-quoted if
+// unprintable. Topics with a known name have "topic" beside their id.
 func (p *Packet) JSON(b []byte, names Names) []byte {
 	b = append(b, `"header":{`...)
 	b = appendMembers(b, p.Header, names)

@@ -1,9 +1,9 @@
-// Package dissect shows packets to people and programs: every field under the name that it
-// has in docs/protocol.md §2 and in docs/vectors, in the order of the packet.
+// Package dissect shows packets to people and programs: every field under its name in docs/protocol.md
+// §2 and in docs/vectors, in the order of the packet.
 //
-// The table of fields (table.go) is the single owner of those names, of the order and of
-// what each field means. Read takes a packet apart by it, Text and JSON write what was
-// read. Whether a packet is well-formed says package wire.
+// The table of fields (table.go) is the single source of those names, of the order and of the meaning
+// of each field. Read parses a packet by it, Text and JSON write the result. Package wire decides
+// whether a packet is well-formed.
 package dissect
 
 import "github.com/fanfaremq/fanfare/internal/wire"
@@ -24,7 +24,7 @@ const (
 	Ranges             // as many pairs of varints as Count says: docs/protocol.md §2.15
 )
 
-// Behind is the offset of fields that follow what is before them.
+// Behind is the offset of fields that follow the preceding field.
 const Behind = -1
 
 // Code names a value of a field, or a bit of it.
@@ -46,12 +46,12 @@ type Field struct {
 	Hex   bool       // numbers that are names, not amounts, are shown in hexadecimal
 	Codes []Code     // of a Uint: what its values are called
 	Bits  []Code     // of a Uint: what its bits are called
-	Count string     // the field of the part that tells how long, or how many
+	Count string     // the field of the part that has its length or count
 	When  uint64     // the value of the part's first field with which it is there; 0: any
 	With  wire.Flags // the flag of the header with which it is there; 0: always
 	Part  *Part
-	// Implied marks lengths, counts and constants: docs/vectors leaves them out, for the
-	// values that they describe are there.
+	// Implied marks lengths, counts and constants: docs/vectors leaves them out, because the described
+	// values are included.
 	Implied bool
 }
 
@@ -60,7 +60,7 @@ type Part struct {
 	Name   string
 	Len    int
 	Fields []Field
-	Body   string // the field that tells how many bytes follow; empty: up to the end
+	Body   string // the field with the number of bytes that follow; empty: up to the end
 }
 
 // Header is what all packets begin with. docs/protocol.md §2.6.
@@ -104,7 +104,7 @@ func BodyOf(b []byte) *Part {
 	return Packed
 }
 
-// Body is what follows the header in a packet of a type; nil if there is no such type.
+// Body is the part after the header in a packet of a type; nil if there is no such type.
 func Body(t wire.Type) *Part {
 	switch t {
 	case wire.TypeData:
@@ -138,8 +138,8 @@ var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "padding", Means: "bytes behind the runs", Kind: Bytes, At: Behind},
 }}
 
-// Packed is what follows the header in a data packet whose runs are compressed: it names a
-// codec. docs/protocol.md §26.1.
+// Packed follows the header of a data packet with compressed runs: it names a codec. docs/protocol.md
+// §26.1.
 var Packed = &Part{Name: "packed", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
@@ -161,7 +161,7 @@ var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []F
 	{Name: "messages", Means: "the messages", Kind: Chunks, At: Behind, Size: wire.MessageHeaderLen, When: uint64(wire.RunMessages)},
 	{Name: "fragment", Means: "part of a message", Kind: One, At: Behind, When: uint64(wire.RunFragment), Part: fragment},
 	{Name: "name", Means: "name of the topic", Kind: Text, At: Behind, When: uint64(wire.RunTopic)},
-	{Name: "state", Means: "part of the state of the topic, for those who join", Kind: One, At: Behind, When: uint64(wire.RunState), Part: state},
+	{Name: "state", Means: "part of the state of the topic, for late joiners", Kind: One, At: Behind, When: uint64(wire.RunState), Part: state},
 }}
 
 // docs/protocol.md §2.12
@@ -178,7 +178,7 @@ var state = &Part{Name: "state", Len: wire.StateHeaderLen, Fields: []Field{
 		{Value: uint64(wire.StateLast), Name: "last"}, {Value: uint64(wire.StateFailed), Name: "failed"},
 	}},
 	{Name: "round", Drawn: "round", Means: "number of the round", At: 4, Size: 4},
-	{Name: "bytes", Drawn: "bytes ...", Means: "of the state's records, or the ids of those who wait", Kind: Bytes, At: Behind},
+	{Name: "bytes", Drawn: "bytes ...", Means: "of the state's records, or the ids of waiting receivers", Kind: Bytes, At: Behind},
 }}
 
 var (
@@ -240,7 +240,7 @@ var topic = &Part{Name: "topic", Len: wire.AnnounceHeaderLen - 38, Fields: []Fie
 
 // docs/protocol.md §2.15
 var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
-	{Name: "receiver_id", Drawn: "receiver id (NAK), zero (NCF and Gone)", Means: "who asks; 0 in NCF and gone", At: 32, Size: 8, Hex: true},
+	{Name: "receiver_id", Drawn: "receiver id (NAK), zero (NCF and Gone)", Means: "the requesting receiver; 0 in NCF and gone", At: 32, Size: 8, Hex: true},
 	{Name: "base", Drawn: "base", Means: "sequence from which the first range is counted", At: 40, Size: 8},
 	{Name: "ranges", Drawn: "ranges", Means: "how many ranges there are", At: 48, Size: 2, Implied: true},
 	{Name: "reason", Drawn: "reason", Means: "why it was sent", At: 50, Size: 1, Codes: []Code{
@@ -252,14 +252,14 @@ var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
 
 // docs/protocol.md §2.16
 var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
-	{Name: "receiver_id", Drawn: "receiver id", Means: "who sends it", At: 32, Size: 8, Hex: true},
+	{Name: "receiver_id", Drawn: "receiver id", Means: "the sending receiver", At: 32, Size: 8, Hex: true},
 	{Name: "next", Drawn: "next", Means: "lowest sequence that is neither received nor given up", At: 40, Size: 8},
 	{Name: "limit", Drawn: "limit", Means: "first sequence that the receiver has no room for", At: 48, Size: 8},
 	{Name: "echo", Drawn: "echo", Means: "sent_at of the newest heartbeat", At: 56, Size: 8},
 	{Name: "echo_delay_ns", Drawn: "echo delay, ns", Means: "how long ago that came", At: 64, Size: 4},
 	{Name: "topics", Drawn: "topics", Means: "how many topic ids there are", At: 68, Size: 2, Implied: true},
 	{Name: "name_length", Drawn: "name length", Means: "bytes of the name", At: 70, Size: 2, Implied: true},
-	{Name: "lost", Drawn: "lost", Means: "packets given up for good, modulo 2^32", At: 72, Size: 4},
+	{Name: "lost", Drawn: "lost", Means: "packets permanently lost, modulo 2^32", At: 72, Size: 4},
 	{Name: "unread", Drawn: "unread", Means: "packets that wait to be read", At: 76, Size: 4},
 	{Name: "topic_ids", Drawn: "topic ids, 8 bytes each ...", Means: "topics to which the receiver subscribes", Kind: Uints, At: Behind, Size: 8, Hex: true, Count: "topics"},
 	{Name: "name", Drawn: "name, UTF-8 ...", Means: "the receiver's name", Kind: Text, At: Behind, Count: "name_length"},
@@ -284,7 +284,7 @@ var hello = &Part{Name: "hello", Len: wire.HelloLen, Fields: []Field{
 
 // docs/protocol.md §2.21
 var reply = &Part{Name: "reply", Len: wire.ReplyHeaderLen, Body: "length", Fields: []Field{
-	{Name: "receiver_id", Drawn: "receiver id", Means: "who replies", At: 32, Size: 8, Hex: true},
+	{Name: "receiver_id", Drawn: "receiver id", Means: "the replying receiver", At: 32, Size: 8, Hex: true},
 	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic of the request", At: 40, Size: 8, Hex: true},
 	{Name: "number", Drawn: "number", Means: "number of the request, in its topic and stream", At: 48, Size: 8},
 	{Name: "total", Drawn: "total", Means: "bytes of the whole reply", At: 56, Size: 4},
@@ -300,7 +300,7 @@ var recall = &Part{Name: "recall", Len: wire.RecallHeaderLen, Fields: []Field{
 }}
 
 var recalled = &Part{Name: "recalled", Len: wire.RecallEntryLen, Fields: []Field{
-	{Name: "receiver_id", Drawn: "receiver id", Means: "whose reply it is", At: 0, Size: 8, Hex: true},
+	{Name: "receiver_id", Drawn: "receiver id", Means: "the replying receiver", At: 0, Size: 8, Hex: true},
 	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic of the request", At: 8, Size: 8, Hex: true},
 	{Name: "number", Drawn: "number", Means: "number of the request, in its topic and stream", At: 16, Size: 8},
 	{Name: "offset", Drawn: "offset", Means: "bytes of the reply that are there", At: 24, Size: 4},

@@ -1,8 +1,7 @@
-// Package histogram counts how long things took and how large they were, in buckets whose
-// bounds grow exponentially. To record is to add to three atomic counters: it takes no lock
-// and allocates nothing, so that any goroutine may, and any other read meanwhile. Statistics
-// take percentiles from a stats.Distribution, and Prometheus its buckets: those are the buckets of a
-// native histogram (https://prometheus.io/docs/specs/native_histograms/).
+// Package histogram counts durations and sizes in buckets with exponentially growing bounds. Recording
+// adds to three atomic counters: it takes no lock and allocates nothing. Any goroutine may record while
+// others read. Statistics take percentiles from a stats.Distribution; Prometheus takes the buckets, which are
+// those of a native histogram (https://prometheus.io/docs/specs/native_histograms/).
 package histogram
 
 import (
@@ -15,11 +14,11 @@ import (
 
 const perDoubling = 1 << stats.Schema
 
-// Scale is what is counted: a unit, and the range of its buckets. What is below counts as
-// zero, what is above as the largest.
+// Scale is a unit, and the range of its buckets. Smaller values count as zero, larger ones as the
+// largest.
 type Scale struct {
 	unit   float64 // what is recorded, in what is shown: 1e9 nanoseconds a second
-	first  int     // index of the first bucket, whose lower bound is 2^((first-1)/perDoubling)
+	first  int     // index of the first bucket; its lower bound is 2^((first-1)/perDoubling)
 	bounds []int64 // upper bounds of all buckets, inclusive, in what is recorded
 }
 
@@ -62,8 +61,8 @@ func (h *Histogram) Record(v int64, n uint64) {
 	h.counts[h.scale.bucket(v)].Add(n)
 	h.sum.Add(v * int64(n))
 	for {
-		most := h.max.Load()
-		if v <= most || h.max.CompareAndSwap(most, v) {
+		highest := h.max.Load()
+		if v <= highest || h.max.CompareAndSwap(highest, v) {
 			return
 		}
 	}
@@ -86,8 +85,8 @@ func (s *Scale) bucket(v int64) int {
 	return low + 1
 }
 
-// Snapshot reads the histogram. What is recorded meanwhile may be in it or not, but Count is
-// the sum of the buckets.
+// Snapshot reads the histogram. Concurrent records may be included or not, but Count is the sum of the
+// buckets.
 func (h *Histogram) Snapshot() stats.Distribution {
 	x := stats.Distribution{ZeroUpper: bound(h.scale.first - 1), Sum: float64(h.sum.Load()) / h.scale.unit, Max: float64(h.max.Load()) / h.scale.unit}
 	x.Zero = h.counts[0].Load()

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Each value is in the bucket whose bounds hold it, and what is too small or too large at the
-// ends.
+// Each value is in the bucket with the bounds that include it; values that are too small or too large
+// are in the first and the last.
 func TestBuckets(t *testing.T) {
 	for _, c := range []struct {
 		scale *Scale
@@ -110,7 +110,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// What was counted between two looks, and by several, follows from their buckets.
+// Counts between two snapshots, and of several histograms, follow from their buckets.
 func TestSinceAndSum(t *testing.T) {
 	a := []stats.Bucket{{Index: -3, Count: 1}, {Index: 2, Count: 5}, {Index: 4, Count: 7}}
 	b := []stats.Bucket{{Index: -3, Count: 1}, {Index: 1, Count: 2}, {Index: 2, Count: 9}, {Index: 4, Count: 7}, {Index: 8, Count: 1}}

@@ -15,7 +15,7 @@ const (
 	subscriber = "subscriber name address group"
 )
 
-// Publishers that are heard.
+// Publishers that this bus receives.
 var (
 	PublisherUp      = Line{info, "publisher up", publisher, "publisher_up", ofPeers, ""}
 	PublisherUpToo   = Line{debug, "publisher up in another group", publisher, "publisher_up", each, ""}
@@ -25,12 +25,12 @@ var (
 	PublisherDownToo = Line{debug, "publisher down in another group", publisher + " cause", "", each, ""}
 	PublisherLeft    = Line{debug, "publisher not followed any more", publisher, "", each, ""}
 	PublisherRefused = Line{warn, "a publisher is not heard", "publisher group reason", "publisher_refused", ofPeers, "Raise the limit that reason names: Config.MaxPublishers or Config.ReceiveMemoryBytes."}
-	PublisherFault   = Line{warn, "a publisher breaks the protocol: its program is at fault, or somebody forges its packets", "publisher fault topic times group", "publisher_fault", powers + ". And: " + ofPeers, "Find the program by its name."}
+	PublisherFault   = Line{warn, "a publisher breaks the protocol: its program is at fault, or an attacker forges its packets", "publisher fault topic times group", "publisher_fault", powers + ". And: " + ofPeers, "Find the program by its name."}
 	DuplicateName    = Line{warn, "two buses publish under one name: messages of both are delivered, numbered by each for itself; give each a Config.Name of its own", "name publisher epoch address other_epoch other_address", "duplicate_name", "once a pair. And: " + ofPeers, "Give each bus a Config.Name of its own (pub -name)."}
 	Namesake         = Line{warn, "another bus publishes under this bus's name: subscribers get the messages of both; if it is not a restart or an update of this one, give each a Config.Name of its own", "name publisher epoch ours heard", "", powers, "As for two buses of one name."}
 	TopicCollision   = Line{fault, "a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher topic subscribed group", "topic_collision", ofPeers, "Rename one of the topics."}
 	PatternCollision = Line{fault, "a topic that matches a pattern has the same id as another one: rename one of them", "topic err group", "", ofPeers, "Rename one of the topics."}
-	TooManyTopics    = Line{warn, "a group has more topics than patterns can know: messages of the others do not come to patterns, which are told of gaps", publisher + " known", "", "once a group", "Spread the topics over more groups (groups= in the URL of all buses), or subscribe to them by their names."}
+	TooManyTopics    = Line{warn, "a group has more topics than patterns can know: patterns do not get the messages of the others, and report gaps", publisher + " known", "", "once a group", "Spread the topics over more groups (groups= in the URL of all buses), or subscribe to them by their names."}
 	Mismatch         = Line{warn, "another bus is configured differently, and cannot be heard or cannot hear this one", "name publisher address version? groups? mapping? checksum? packet_size? legs? do", "config_mismatch", "once a start of the other bus. And: " + ofPeers, "What the attribute do says."}
 	MismatchHarmless = Line{info, "another bus is configured differently, which is harmless", "name publisher address version? groups? mapping? checksum? packet_size? legs?", "config_differs", "once a start of the other bus. And: " + ofPeers, ""}
 )
@@ -38,7 +38,7 @@ var (
 // Packets.
 var (
 	PacketsLost       = Line{warn, "packets lost for good", publisher + " first count cause packets_left_out?", "", "8 at once and then one a second; " + LeftOut + " says how many were not written, packets_left_out of how many packets they were", "See the cause in docs/operate/metrics.md."}
-	BadPackets        = Line{warn, "packets were dropped because their checksum is missing or wrong: the network damages them, or somebody forges them", "packets publisher address group", "bad_packets", powers + ". And: " + ofPeers, "Look at cables, cards and drivers on the way from address; or find who forges them (fanfare tap)."}
+	BadPackets        = Line{warn, "packets were dropped because their checksum is missing or wrong: the network damages them, or an attacker forges them", "packets publisher address group", "bad_packets", powers + ". And: " + ofPeers, "Look at cables, cards and drivers on the way from address; or find the host that forges them (fanfare tap)."}
 	DictionaryMissing = Line{fault, "packets are lost: a publisher compresses them with a dictionary that is not here; give it to this bus, too (Config.Dictionaries, -dict)", "publisher codec dictionary group", "dictionary_missing", "once a start of the publisher, group and dictionary. And: " + ofPeers, "Give this bus the dictionary of that name: Config.Dictionaries, sub -dict."}
 	SendFailed        = Line{fault, "sending failed", "group err times", "", powers, "What err says: an interface that is down, a route that is missing."}
 	CannotSend        = Line{warn, "nothing can be sent, and publishers wait when there is no more room, whatever their flow control", "group for waiting_packets err", "cannot_send", doubling + ", of the first group where it is so; of the others for debugging", "What err says: an interface that is down, a group that cannot be joined again, keys that have expired."}
@@ -77,29 +77,29 @@ var (
 	HandlerSlow         = Line{warn, "a handler takes long, and holds up all else on this bus: have it return, and do its work elsewhere", "handler so_far", "handler_slow", doubling, "Have it return, and do its work elsewhere."}
 	HandlerBesideSlow   = Line{warn, "a handler that has a goroutine of its own takes long, and its subscription waits for it: what is not read meanwhile is lost by its policy, or replaced by what is newer", "handler so_far", "handler_slow", doubling, "Have it return, if that is not what you want."}
 	KeySlow             = Line{warn, "the function that makes Conflate's keys takes long, and its subscription waits for it, as publishers may: have it return", "handler so_far", "handler_slow", doubling, "Have it return: it is called with each message."}
-	HandlerReturned     = Line{warn, "a handler that took long has returned", "handler after", "handler_returned", "once a handler that was told of", ""}
+	HandlerReturned     = Line{warn, "slow handler returned", "handler after", "handler_returned", "once for each reported handler", ""}
 	HandlerExited       = Line{fault, "a handler has ended the goroutine of the bus (runtime.Goexit), and the bus with it", "handler", "", "once: the bus has ended", "Have it return. FailNow, Fatal and Skip of a test, and require of testify, end the goroutine: in a handler use Error or assert, or pass on what is wrong. Open another bus."}
 	HandlerBesideExited = Line{fault, "a handler that has a goroutine of its own has ended that (runtime.Goexit), and its subscription with it", "handler", "", "once a subscription", "Have it return, as for the goroutine of the bus. Subscribe again."}
 	StoodStill          = Line{warn, "this process did not run: it was stopped, or its host gave it no processor time", "for", "stood_still", each, "See what stopped it (SIGSTOP, a debugger, a frozen container), or what else takes the processor."}
-	NoSubscriberHeard   = Line{info, "nobody is heard who subscribes to what this bus publishes: if somebody should, see that both are on one network, and on which interface", "topics interface for", "no_subscriber_heard", "once a bus", "If there is a subscriber: give it and this bus the same iface= (of shm:// for two users the same group=) and keys=, and see fanfare doctor -peer."}
-	NoPublisherHeard    = Line{info, "nobody is heard who publishes what is subscribed to here: if somebody should, see that both are on one network, and on which interface", "topics interface for", "no_publisher_heard", "once a bus", "If there is a publisher: give it and this bus the same iface= (of shm:// for two users the same group=) and keys=, and see fanfare doctor -peer."}
+	NoSubscriberHeard   = Line{info, "no subscriber detected for this bus's topics: if there should be one, check that both are on one network, and the interface", "topics interface for", "no_subscriber_heard", "once a bus", "If there is a subscriber: give it and this bus the same iface= (of shm:// for two users the same group=) and keys=, and see fanfare doctor -peer."}
+	NoPublisherHeard    = Line{info, "no publisher detected for this bus's subscriptions: if there should be one, check that both are on one network, and the interface", "topics interface for", "no_publisher_heard", "once a bus", "If there is a publisher: give it and this bus the same iface= (of shm:// for two users the same group=) and keys=, and see fanfare doctor -peer."}
 	NoLoopback          = Line{warn, "this bus does not hear what it publishes itself, for the fabric does not return it: Loopback has no effect; for udp:// see its option loop, on an adapter let another process subscribe", "group", "", "once a group", "See the option loop of udp://; on an adapter let another process subscribe."}
-	StateFailed         = Line{fault, "the state of a topic could not be made: who joins begins without it", "topic err", "", each, "What err says: the program's own function has failed."}
-	StateSlow           = Line{warn, "the function that makes a topic's state takes long: who joins waits for it, also for the state of other topics of the group, and begins without it in the end: have it return", "topic so_far", "", doubling, "Have it return sooner: keep the state ready, and write it."}
-	StateReturned       = Line{warn, "the function that makes a topic's state, which took long, has returned", "topic after", "", "once a function that was told of", ""}
+	StateFailed         = Line{fault, "the state of a topic could not be made: late joiners begin without it", "topic err", "", each, "What err says: the program's own function has failed."}
+	StateSlow           = Line{warn, "the function that makes a topic's state is slow: late joiners wait for it, also for the state of other topics of the group, and finally begin without it: have it return", "topic so_far", "", doubling, "Have it return sooner: keep the state ready, and write it."}
+	StateReturned       = Line{warn, "the slow function that makes a topic's state has returned", "topic after", "", "once for each reported function", ""}
 	SearchFailed        = Line{debug, "looking for publishers that are configured differently failed", "group? err", "", each, ""}
-	HelloFailed         = Line{warn, "no hello can be sent: buses that are configured differently will not be told of", "group err", "", "once a minute", "What err says."}
+	HelloFailed         = Line{warn, "no hello can be sent: buses that are configured differently will not be reported", "group err", "", "once a minute", "What err says."}
 )
 
 // Groups and legs.
 var (
 	JoinFailed      = Line{fault, "joining a group failed", "group role err", "group_failed", "4 at once and then one a second; " + LeftOut + " says how many were not written", "What err says: a wrong interface, no multicast on it, or a fabric that does not admit this host."}
-	GroupLost       = Line{warn, "membership of a group was lost, joining again", "group role err", "group_lost", "the first group that is lost; the others for debugging", "See what became of the interface or the fabric."}
+	GroupLost       = Line{warn, "membership of a group was lost, joining again", "group role err", "group_lost", "the first group that is lost; the others for debugging", "Check the interface or the fabric."}
 	GroupLostToo    = Line{debug, GroupLost.Text, GroupLost.Attrs, "group_lost", each, ""}
 	GroupBack       = Line{debug, "membership of a group is back", "group role", "group_back", each, ""}
 	GroupsBack      = Line{info, "all memberships of groups are back", "memberships latest", "group_back", "when the last one is back", ""}
 	GroupMembership = Line{debug, "group membership", "group role state", "", each, ""}
-	GroupLeft       = Line{debug, "left a group: nobody subscribes in it any more", "group", "", each, ""}
+	GroupLeft       = Line{debug, "left a group: it has no subscriptions any more", "group", "", each, ""}
 	LeaveFailed     = Line{warn, "leaving a group failed: its packets may go on to come here", "group err", "", each, "What err says."}
 	LegDown         = Line{warn, "a leg is lost, the others go on: mend it before one more fails", "leg err", "leg_down", each, "Mend it before one more fails."}
 	LegBack         = Line{info, "a leg is back", "leg after", "leg_back", each, ""}
@@ -109,10 +109,10 @@ var (
 
 // Sealed groups, and open ones.
 var (
-	GroupsOpen        = Line{info, "the groups are open: who reaches the network can read, forge and change all messages; keys=FILE in the URL seals them (fanfare key new)", "", "", "first, when the bus is opened", "Seal them where others share the network: docs/security.md."}
+	GroupsOpen        = Line{info, "the groups are open: any host on the network can read, forge and change all messages; keys=FILE in the URL seals them (fanfare key new)", "", "", "first, when the bus is opened", "Seal them where others share the network: docs/security.md."}
 	GroupsSealed      = Line{info, "the groups are sealed", "key", "", "once, when the bus is opened", ""}
 	NoKeyValid        = Line{warn, "the groups are sealed, and no key is valid now: nothing is sent until one is", "", "", "once, when the bus is opened", "fanfare key rotate, and look at the clock."}
-	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change; that clocks differ once a minute; of keys that are lacking or not trusted 64, and once that there are more", "What err says: a bus without the keyring or with another one, clocks that differ, or somebody who forges packets."}
+	PacketsUnreadable = Line{warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change; that clocks differ once a minute; of unknown or untrusted keys 64, and once that there are more", "What err says: a bus without the keyring or with another one, clocks that differ, or forged packets."}
 	KeyringChanged    = Line{info, "the keyring has changed", "file keys sending", "", "at each change", ""}
 	KeyringHole       = Line{warn, "no key of the keyring is valid for a while, and nothing can be sent then", "from until", "", "for each such time, when the keyring is read", "Add a key that is valid then, or let the one before end later."}
 	KeyringBad        = Line{fault, "the keyring cannot be read, and the keys stay as they were", "err", "", "once for each fault", "Mend the file as err says."}
@@ -125,9 +125,9 @@ var (
 	QueuePairInError    = Line{warn, "RDMA queue pair is in error and begins anew", "err", "", "when it has gone well for a while before", ""}
 	QueuePairStalled    = Line{warn, "RDMA queue pair stands still and begins anew", "err", "", "when it has gone well for a while before", ""}
 	Unmet               = Line{warn, "others are there that this bus cannot meet: neither hears the other; see err", "err", "unmet", "once, until all were met", "Raise the limit of descriptors (ulimit -n, LimitNOFILE=), each endpoint of a fabric in shared memory takes two at each other one; or bring all processes to one version."}
-	Unfindable          = Line{warn, "who comes from now on does not meet this bus, while those who have met go on: its files in shared memory were removed, or are others; restart this process, and have the files kept", "err", "unfindable", "once a bus", "Restart this process. See what removed them: systemd does when the user's last session ends (loginctl enable-linger USER, or RemoveIPC=no in logind.conf(5)), or choose another place (dir= in the URL)."}
+	Unfindable          = Line{warn, "new processes can no longer discover this bus; existing connections continue: its files in shared memory were removed or replaced; restart this process, and have the files kept", "err", "unfindable", "once a bus", "Restart this process. See what removed them: systemd does when the user's last session ends (loginctl enable-linger USER, or RemoveIPC=no in logind.conf(5)), or choose another place (dir= in the URL)."}
 	NoInspectSocket     = Line{debug, "others on this host cannot look at this process: it has no socket", "err", "", "once for each bus that is opened", ""}
-	InspectDirForeign   = Line{warn, "others on this host cannot look at this process: the directory for its socket is not this user's own", "err", "", "once for each bus that is opened", "See who made that directory and remove it, or set FANFARE_INSPECT to a directory of your own."}
+	InspectDirForeign   = Line{warn, "others on this host cannot look at this process: the directory for its socket is not this user's own", "err", "", "once for each bus that is opened", "Find the owner of that directory and remove it, or set FANFARE_INSPECT to a directory of your own."}
 	NoAddressHandle     = Line{debug, "no address handle to a sender", "sender err", "", each, ""}
 	SendOnlyRefused     = Line{warn, "a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", "", once, ""}
 )
@@ -142,9 +142,9 @@ type Section struct {
 var (
 	PublishersSigned  = Line{info, "what is published here is signed", "key", "", "once, when the bus is opened", ""}
 	PublishersTrusted = Line{info, "only publishers that are trusted are heard", "keys", "", "once, when the bus is opened", ""}
-	TopicRefused      = Line{warn, "messages of a publisher are refused: its key is not trusted for the topic", "publisher fault topic times group", "publisher_fault", "once a publisher and topic, until the trust changes", "Add a line for its key to the file of trust=, or find who runs it."}
+	TopicRefused      = Line{warn, "messages of a publisher are refused: its key is not trusted for the topic", "publisher fault topic times group", "publisher_fault", "once a publisher and topic, until the trust changes", "Add a line for its key to the file of trust=, or find the host that runs it."}
 	TrustChanged      = Line{info, "the file of trust has changed", "file keys", "", "at each change", ""}
-	TrustBad          = Line{fault, "the file of trust cannot be read, and who is trusted stays as it was", "err", "", "once for each fault", "Mend the file as err says."}
+	TrustBad          = Line{fault, "the file of trust cannot be read, and the trusted keys stay as they were", "err", "", "once for each fault", "Mend the file as err says."}
 )
 
 // All are all lines.

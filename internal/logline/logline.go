@@ -17,7 +17,7 @@ type Line struct {
 	// Attrs are the names of its attributes, those with a question mark only where they are
 	// known.
 	Attrs string
-	// Event is the label of the event that tells the same; empty: there is none.
+	// Event is the label of the event that reports the same; empty: there is none.
 	Event string
 	// Repeats says how repeated lines are limited.
 	Repeats string
@@ -32,15 +32,15 @@ const LeftOut = "lines_left_out"
 // How lines are limited.
 const (
 	once     = "said once"
-	each     = "said each time: it is rare, and nobody else's to bring about"
+	each     = "each time: it is rare, and peers cannot cause it"
 	ofPeers  = "64 at once and then one a second, of all lines of peers together; " + LeftOut + " says how many were not written"
 	once10s  = "once in 10 s of the same peer, whatever the number of groups; further ones for debugging. And: " + ofPeers
 	doubling = "after 1 s, and again at twice as long each time"
 	powers   = "at the 1st, 2nd, 4th, 8th … time"
 )
 
-// Undeclared, if it is not nil, is told of a line that is written with an attribute that it
-// does not have, or without one that it must have: tests set it.
+// Undeclared, if not nil, is called when a line is written with an attribute that it does not declare,
+// or without a mandatory one. Tests set it.
 var Undeclared func(l *Line, attr string)
 
 // Log writes the line, with args as slog.Logger.Log takes them.

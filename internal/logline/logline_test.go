@@ -64,8 +64,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// Every line has all that the document says of it, in the same form, and every event that an
-// operator is told of has one.
+// Each line has all documented fields, in the same form, and each event that is reported to an operator
+// has a line.
 func TestLinesAreComplete(t *testing.T) {
 	attr := regexp.MustCompile(`^[a-z][a-z_]*\??$`)
 	texts, kinds := make(map[string]bool), make(map[string]bool)
@@ -95,7 +95,7 @@ func TestLinesAreComplete(t *testing.T) {
 	}
 	for label, has := range kinds {
 		if !has && label != "" {
-			t.Errorf("no line tells of the event %s", label)
+			t.Errorf("no line reports the event %s", label)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestNothingElseIsLogged(t *testing.T) {
 			}
 			listed--
 			if !used[name] {
-				t.Errorf("nobody writes the line %s", name)
+				t.Errorf("no code writes the line %s", name)
 			}
 		}
 	}

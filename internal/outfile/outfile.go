@@ -1,4 +1,4 @@
-// Package outfile writes a file whole: what was there stays until there is something to take its place.
+// Package outfile writes a file atomically: the old contents stay until the new ones are complete.
 package outfile
 
 import (
@@ -26,7 +26,7 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 		if path, err = follow(path); err != nil {
 			return nil, err
 		}
-		out, err := beside(path, perm)
+		out, err := createTemp(path, perm)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +35,7 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It must be writable itself. A pipe that nobody reads is an error, and not waited for.
+	// The file itself must be writable. Opening a pipe without a reader is an error, and does not block.
 	out, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func Create(path string, perm fs.FileMode) (*File, error) {
 	if f.path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	next, err := beside(f.path, perm)
+	next, err := createTemp(f.path, perm)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -70,7 +70,7 @@ func follow(path string) (string, error) {
 	for range maxLinks {
 		st, err := os.Lstat(path)
 		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
-			return path, nil // what is wrong will be told where it is opened
+			return path, nil // opening the file reports the error
 		}
 		to, err := os.Readlink(path)
 		if err != nil {
@@ -84,8 +84,8 @@ func follow(path string) (string, error) {
 	return "", &fs.PathError{Op: "open", Path: path, Err: errors.New("too many levels of symbolic links")}
 }
 
-// beside creates a file in path's directory that can take its place.
-func beside(path string, mode fs.FileMode) (*os.File, error) {
+// createTemp creates a file in path's directory that can take its place.
+func createTemp(path string, mode fs.FileMode) (*os.File, error) {
 	for {
 		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%x", filepath.Base(path), rand.Uint64()))
 		out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -100,7 +100,7 @@ func beside(path string, mode fs.FileMode) (*os.File, error) {
 	}
 }
 
-// Put writes b, once. Where it fails, and something can take the place of what was there, that stays.
+// Put writes b, once. If it fails and the file is replaceable, the old contents stay.
 func (f *File) Put(b []byte) error {
 	if _, err := f.out.Write(b); err != nil {
 		return f.named(err)
@@ -130,7 +130,7 @@ func (f *File) named(err error) error {
 	return err
 }
 
-// Close gives up what was not written.
+// Close discards the file if it was not written.
 func (f *File) Close() error {
 	if f.out == nil {
 		return nil

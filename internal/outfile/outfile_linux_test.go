@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A pipe that nobody reads is an error at once; one that somebody reads gets the text.
+// A pipe without a reader is an error at once; one with a reader receives the text.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -34,7 +34,7 @@ func TestFile(t *testing.T) {
 		}
 	}
 
-	// Given up: nothing is left, and what was there stays.
+	// Discarded: nothing is left, and the old contents stay.
 	f, err := Create(path, 0o666)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("its mode is %v, %v; it was 0600", st.Mode(), err)
 	}
 
-	// Through a link to what is not there yet.
+	// Through a link to a file that does not exist yet.
 	early := filepath.Join(dir, "early")
 	if err := os.Symlink("later", early); err != nil {
 		t.Fatal(err)

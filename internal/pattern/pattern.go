@@ -36,7 +36,7 @@ type Pattern struct {
 	wild    bool
 }
 
-// Error says what is wrong with a pattern.
+// Error describes an invalid pattern.
 type Error struct {
 	Text   string // the pattern, cut off if it is too long
 	Reason string
@@ -74,7 +74,7 @@ func Parse(text string) (Pattern, error) {
 	return p, nil
 }
 
-// checkToken says what is wrong with a token, or nothing.
+// checkToken returns what is wrong with a token, or nothing.
 func checkToken(token string, last bool) string {
 	switch {
 	case token == "":
@@ -148,7 +148,7 @@ func (p Pattern) Covers(q Pattern) bool {
 	})
 }
 
-// verdict is what a pair of tokens says of the texts they are in.
+// verdict is the result of comparing a pair of tokens.
 type verdict uint8
 
 const (

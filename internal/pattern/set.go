@@ -6,10 +6,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
-// Set has values by their patterns, and finds those whose pattern matches a topic. It
-// is a trie by tokens: a look-up follows the tokens of the topic, and at each of them at
-// most two, its own and *, so that patterns which begin otherwise cost nothing. The
-// zero Set is empty. It is not safe for concurrent use.
+// Set maps patterns to values, and finds the values with a pattern that matches a topic. It is a trie
+// of tokens: at each token of the topic a look-up follows at most two edges, the token and *, so
+// patterns with other prefixes cost nothing. The zero Set is empty. It is not safe for concurrent use.
 type Set[T comparable] struct {
 	root node[T]
 	n    int
@@ -19,8 +18,8 @@ type Set[T comparable] struct {
 type node[T comparable] struct {
 	literal map[string]*node[T] // by the next token
 	one     *node[T]            // where that is *
-	rest    ring.Set[T]         // whose pattern ends in > here
-	end     ring.Set[T]         // whose pattern ends here
+	rest    ring.Set[T]         // values of patterns that end in > here
+	end     ring.Set[T]         // values of patterns that end here
 }
 
 // Len is the number of values in the set.
@@ -61,8 +60,8 @@ func (s *Set[T]) Remove(p Pattern, v T) bool {
 	return removed
 }
 
-// Append appends to dst the values whose pattern matches a topic, once for each
-// pattern, in no particular order.
+// Append appends the values with a pattern that matches topic to dst, once for each pattern, in no
+// particular order.
 func (s *Set[T]) Append(dst []T, topic string) []T {
 	return s.root.match(dst, topic)
 }

@@ -130,8 +130,7 @@ func draw(r *rand.Rand, tokens []string) string {
 	return strings.Join(list, ".")
 }
 
-// Random patterns against the reference matcher, all relations of two against what they
-// match.
+// Random patterns against the reference matcher, and all relations of two against their matches.
 func TestRandomPatterns(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -7,10 +7,10 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
-// Topics has values by their topics, and finds those of the topics that a pattern matches. Each
-// topic is listed by its tokens and by its beginnings; a look-up goes through the shortest of the
-// pattern's lists, so that topics that lack one of its literal tokens cost nothing. The
-// zero Topics is empty. It is not safe for concurrent use.
+// Topics maps topics to values, and finds the topics that a pattern matches. Each topic is listed by
+// its tokens and by its prefixes; a look-up scans the shortest of the pattern's lists, so topics
+// without one of its literal tokens cost nothing. The zero Topics is empty. It is not safe for
+// concurrent use.
 type Topics[T comparable] struct {
 	lists map[place]*ring.Set[T]
 }

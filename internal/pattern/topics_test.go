@@ -9,7 +9,7 @@ import (
 
 func same(topic string) string { return topic }
 
-// compareTopics holds what a pattern finds against what it matches.
+// compareTopics compares the topics that a pattern finds with those it matches.
 func compareTopics(t *testing.T, s *Topics[string], p Pattern, topics []string) {
 	t.Helper()
 	var want []string

@@ -19,7 +19,7 @@ type Cursor struct {
 	block   bool
 	item    Item          // the leased one
 	next    uint64        // the reader's own: position of the item behind it
-	owed    uint64        // the reader's own: items skipped before it parked, to be told with the next
+	carried uint64        // reader only: items skipped before it parked, reported with the next item
 	resumed atomic.Uint64 // where it began to count again after it was last parked
 	mode    atomic.Uint32 // whether it counts: see Park
 	wanted  atomic.Uint64 // it has to read all items below
@@ -87,8 +87,8 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 		if !c.state.CompareAndSwap(s, s|reading) {
 			continue // overtaken just now
 		}
-		// The producer sets skipTo before it looks at the state. Either it sees
-		// that we are reading, or we see here that it has moved us.
+		// The producer sets skipTo before it reads the state. Either it sees that we are reading, or we
+		// see here that it has moved us.
 		if c.skipTo.Load() > pos {
 			c.state.Store(s)
 			continue
@@ -112,12 +112,12 @@ func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 // What passed while it was parked it did not want.
 func (c *Cursor) skipped(pos uint64) uint64 {
 	from := max(c.next, c.resumed.Load())
-	owed := c.owed
-	c.next, c.owed = pos+1, 0
-	return owed + pos - min(from, pos)
+	carried := c.carried
+	c.next, c.carried = pos+1, 0
+	return carried + pos - min(from, pos)
 }
 
-// Return ends the lease: the cursor goes on to the next item.
+// Return ends the lease: the cursor moves to the next item.
 func (c *Cursor) Return() {
 	if c.ended.Load() {
 		return

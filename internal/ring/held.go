@@ -1,8 +1,7 @@
 package ring
 
-// A heldPacket is a packet that is still leased by a cursor which does not count any
-// more: it was overtaken, or detached. It keeps its slot, for its user may still look
-// at it.
+// A heldPacket is a packet that is still leased by a cursor that does not count any more: it was overtaken, or
+// detached. It keeps its slot, since its user may still read it.
 type heldPacket struct {
 	c     *Cursor // nil: it is not waited for any longer
 	pos   uint64
@@ -25,7 +24,7 @@ func (l *Log) keepAlive(c *Cursor, pos uint64) {
 	l.heldPackets = append(l.heldPackets, heldPacket{c: c, pos: pos, slot: it.slot})
 }
 
-// detached notes that c is detached.
+// detached records that c is detached.
 func (l *Log) detached(c *Cursor) {
 	for i := range l.heldPackets {
 		if l.heldPackets[i].c == c {
@@ -38,10 +37,10 @@ func (l *Log) detached(c *Cursor) {
 // Loop only.
 func (l *Log) Held() int { return len(l.heldPackets) }
 
-// Expire takes the slots back that detached cursors have released, and of those that
-// do not the ones that have been kept since the first Expire for as long as keep, and
-// the oldest if they are more than most. now is on the caller's clock. Loop only.
-func (l *Log) Expire(now, keep int64, most int) {
+// Expire frees the slots that detached cursors have released. Of the others it frees those kept since the first
+// Expire for as long as keep, and the oldest if they are more than limit. now is on the caller's clock. Loop
+// only.
+func (l *Log) Expire(now, keep int64, limit int) {
 	if len(l.heldPackets) == 0 {
 		return
 	}
@@ -54,7 +53,7 @@ func (l *Log) Expire(now, keep int64, most int) {
 		if z.until == 0 {
 			z.until = now + keep
 		}
-		if alone++; alone > most || now >= z.until {
+		if alone++; alone > limit || now >= z.until {
 			z.c = nil
 		}
 	}
@@ -70,7 +69,7 @@ func (l *Log) isHeld(pos uint64) bool {
 	return false
 }
 
-// freeReturned gives back the slots of packets that nobody holds any more.
+// freeReturned frees the slots of packets that no reader holds any more.
 func (l *Log) freeReturned() {
 	for i := 0; i < len(l.heldPackets); {
 		z := l.heldPackets[i]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A cursor that jumps is told how many items it has left out, gives them back, and goes
-// on where it wanted, or further on if it stands there already.
+// A cursor that jumps learns how many items it has skipped, returns them, and continues where it
+// wanted, or stays if it is already further on.
 func TestJump(t *testing.T) {
 	l := newTestLog(16, 16)
 	c := l.Attach(false)
@@ -47,8 +47,8 @@ func TestJump(t *testing.T) {
 	read(39, 29)
 }
 
-// While the producer overtakes it a cursor jumps: every item is read or counted as
-// skipped, once, and what is read is whole.
+// A cursor jumps while the producer overtakes it: every item is read or counted as skipped, once, and read
+// items are whole.
 func TestJumpWhileOvertaken(t *testing.T) {
 	const items = 100_000
 	l := newTestLog(32, 32)

@@ -22,13 +22,12 @@ type entry struct {
 	note bool   // it is in table.notes
 }
 
-// Log is a ring of items with one producer, the loop, and any number of
-// cursors in goroutines of their own. Items of the producer are published by
-// the atomic head; the memory of an item is given back when all cursors have
-// passed it.
+// Log is a ring of items with one producer, the loop, and any number of cursors in goroutines of their
+// own. Items of the producer are published by the atomic head; the memory of an item is freed when all
+// cursors have passed it.
 //
-// A cursor that is pinned (Block) holds the producer up; one that is not is
-// overtaken when the log is full, and finds itself further on.
+// A cursor that is pinned (Block) holds the producer up; one that is not is overtaken when the log is
+// full, and continues further on.
 type Log struct {
 	slots    *Slots
 	capacity uint64
@@ -117,8 +116,8 @@ func (l *Log) room() *table {
 	return t
 }
 
-// Attach adds a cursor at the head: it reads what is appended from now on, until it
-// is parked. A cursor with block holds the producer up. Loop only.
+// Attach adds a cursor at the head: it reads items appended from now on, until it is parked. A cursor
+// with block holds the producer up. Loop only.
 func (l *Log) Attach(block bool) *Cursor {
 	c := &Cursor{log: l, block: block}
 	head := l.head.Load()

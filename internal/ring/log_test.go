@@ -197,7 +197,7 @@ func (l *Log) testItem(t *testing.T, seq uint64) bool {
 	return room
 }
 
-// A log has memory for as many items as there have been at a time, and each stays what it is.
+// A log has memory for its largest number of items, and each keeps its contents.
 func TestLogGrows(t *testing.T) {
 	l := newTestLog(2000, 1024)
 	c := l.Attach(true)
@@ -299,9 +299,8 @@ func TestDoubleReleasePanics(t *testing.T) {
 	s.Release(0)
 }
 
-// The memory of a log that has ended goes while its cursors have not read all, but not
-// while one looks at a packet: whatever was read was whole, and what was not is a gap
-// before the end.
+// The memory of an ended log is freed before its cursors have read all, but not while one uses a packet: read
+// items are whole, and the others are a gap before the end.
 func TestAbandonedLogIsNotLookedAt(t *testing.T) {
 	for range 2000 {
 		const items = 16

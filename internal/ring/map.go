@@ -1,14 +1,14 @@
-// With many topics nearly every message is of another one, and what it costs then is the
-// memory that is not in the cache: here that is one slot, and what it points to.
+// With many topics nearly every message has another topic, and its cost is the memory that is not in
+// the cache: here that is one slot, and the value it points to.
 
 package ring
 
 import "math/bits"
 
-// Map is a table with open addressing. Ids are hashes already, and all of one group may
-// agree in their low bits, so the high ones choose the slot. Who names topics can choose
-// ids that agree in those: where many are in each other's way other bits choose. The zero
-// value is empty. It belongs to one goroutine at a time.
+// Map is a hash table with open addressing. Ids are hashes already, and all ids of one group may agree
+// in their low bits, so the high bits choose the slot. A client that chooses topic names can also make
+// the high bits collide: after many collisions other bits choose. The zero value is empty. It belongs
+// to one goroutine at a time.
 type Map[T any] struct {
 	slots  []slot[T] // a power of two, half of them free at least; nil: none
 	shift  uint
@@ -18,12 +18,12 @@ type Map[T any] struct {
 }
 
 const (
-	// longestWay is how many slots are passed at most before factor is changed. Of a million
+	// maxProbes is how many slots are passed at most before factor is changed. Of a million
 	// hashes in a table that is half full none passes half as many.
-	longestWay = 64
-	// mostMixed is how often it is changed: who finds ids that agree for so many factors finds
-	// others, too.
-	mostMixed = 8
+	maxProbes = 64
+	// maxMixed bounds how often the factor is changed: a client that finds colliding ids for this many
+	// factors can find more.
+	maxMixed = 8
 )
 
 type slot[T any] struct {
@@ -53,7 +53,7 @@ func (m *Map[T]) Add(id uint64, v *T) {
 		m.factor = max(m.factor, 1)
 		m.rebuild(max(8, 2*len(m.slots)))
 	}
-	if way := m.put(slot[T]{id, v}); way > longestWay && m.mixed < mostMixed {
+	if probes := m.put(slot[T]{id, v}); probes > maxProbes && m.mixed < maxMixed {
 		m.mixed++
 		m.factor *= 0x9e3779b97f4a7c15
 		m.rebuild(len(m.slots))
@@ -73,15 +73,15 @@ func (m *Map[T]) rebuild(n int) {
 }
 
 // put puts s into a free slot, and returns how many others it passed.
-func (m *Map[T]) put(s slot[T]) (way int) {
+func (m *Map[T]) put(s slot[T]) (probes int) {
 	mask := uint64(len(m.slots) - 1)
 	i := s.id * m.factor >> m.shift
 	for m.slots[i&mask].v != nil {
 		i++
-		way++
+		probes++
 	}
 	m.slots[i&mask] = s
-	return way
+	return probes
 }
 
 // Remove forgets id, if it is there.

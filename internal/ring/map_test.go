@@ -47,15 +47,15 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// Ids that were chosen to be in each other's way are not: whoever names topics could else
-// make each of 100,000 pass all others.
+// Ids that were chosen to collide do not: otherwise a client that chooses topic names could make each
+// of 100,000 probe all others.
 func TestChosenIds(t *testing.T) {
 	var m Map[int]
 	v := 0
 	for i := range uint64(100_000) {
 		m.Add(i*0xd6e8feb86659fd93>>20, &v) // the high bits are 0
 	}
-	if m.mixed == 0 || m.mixed == mostMixed {
+	if m.mixed == 0 || m.mixed == maxMixed {
 		t.Errorf("mixed %d times", m.mixed)
 	}
 	longest, mask := uint64(0), uint64(len(m.slots)-1)
@@ -64,7 +64,7 @@ func TestChosenIds(t *testing.T) {
 			longest = max(longest, (uint64(i)-s.id*m.factor>>m.shift)&mask)
 		}
 	}
-	if longest > longestWay {
+	if longest > maxProbes {
 		t.Errorf("one passes %d others", longest)
 	}
 	for i := range uint64(100_000) {

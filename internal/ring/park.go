@@ -1,8 +1,8 @@
 package ring
 
-// A cursor that has read all that it wants is parked: it does not count any more, and the
-// producer goes on without it until something comes that it wants. So cursors that want
-// little cost the producer and their readers little, however many there are.
+// A cursor that has read all that it wants is parked: it does not count any more, and the producer
+// continues without it until the next item that it wants. So any number of cursors that want little
+// cost the producer and their readers little.
 //
 //	           Park                   Park, if nothing came
 //	counting ─────────► parking ───────────────────────────────► parked
@@ -10,10 +10,9 @@ package ring
 //	    └──────────────────┴───────────────────────────────────────┘
 //	                Wake, before an item that it wants
 //
-// Only the producer makes a parked cursor count again, at the head. One that is parking
-// counts: what it may still have to read is kept. The producer raises wanted before it
-// looks at the mode, and the reader looks at wanted after it has changed the mode, so one
-// of them sees the other.
+// Only the producer makes a parked cursor count again, at the head. One that is parking counts: items
+// that it may still have to read are kept. The producer raises wanted before it reads the mode, and the
+// reader reads wanted after it has changed the mode, so one of them sees the other.
 const (
 	counting = iota
 	parking
@@ -35,7 +34,7 @@ func (c *Cursor) Park() bool {
 		return false
 	}
 	if from, pos := max(c.next, c.resumed.Load()), c.Position(); pos > from {
-		c.owed += pos - from // it was overtaken by all that it had still to read
+		c.carried += pos - from // it was overtaken by all that it had still to read
 		c.next = pos
 	}
 	return c.mode.CompareAndSwap(parking, parked)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A parked cursor does not hold its log up, and finds what it was woken for.
+// A parked cursor does not hold its log up, and finds the item that woke it.
 func TestPark(t *testing.T) {
 	l := newTestLog(8, 8)
 	c := l.Attach(true)
@@ -70,8 +70,8 @@ func TestPark(t *testing.T) {
 	}
 }
 
-// Many cursors want some of the items each, are parked and woken at random: each finds all
-// that it wants, in order, and what it reads is whole.
+// Many cursors want some of the items each, are parked and woken at random: each finds all that it wants, in
+// order and whole.
 func TestParkedCursorsMissNothing(t *testing.T) {
 	const cursors, items = 8, 60_000
 	l := newTestLog(64, 64)
@@ -150,8 +150,8 @@ func TestParkedCursorsMissNothing(t *testing.T) {
 	wg.Wait()
 }
 
-// A cursor that the producer overtakes by all that it has still to read, and that parks
-// then, is told with the next item how many it has left out.
+// A cursor that is overtaken by all that it had still to read, and then parks, learns with the next
+// item how many it has skipped.
 func TestParkAfterOvertaken(t *testing.T) {
 	l := newTestLog(16, 16)
 	c := l.Attach(false)

@@ -1,7 +1,7 @@
 package ring
 
-// How the producer gets memory back from cursors: what all have read, and what it takes from
-// those that it need not wait for.
+// How the producer gets memory back from cursors: items that all have read, and items it takes from
+// cursors that it need not wait for.
 
 // Room reports whether an item can be appended, after giving back what all
 // cursors have read and overtaking the cursors that are not pinned. Loop only.
@@ -104,8 +104,8 @@ func (l *Log) holds(c *Cursor) uint64 {
 	return skip
 }
 
-// Abandon moves all cursors to the end, of a log that has one, so that its slots'
-// memory can go. It reports false when somebody still looks at a packet. Loop only.
+// Abandon moves all cursors to the end of a log that has one, so that the memory of its slots can be
+// freed. It returns false while a reader still uses a packet. Loop only.
 func (l *Log) Abandon() bool {
 	l.Reclaim()
 	if l.end.Load() == nil || len(l.heldPackets) > 0 {

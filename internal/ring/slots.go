@@ -12,8 +12,8 @@ import (
 // NoSlot is not a slot.
 const NoSlot = ^uint32(0)
 
-// chunkBytes is how much memory is taken at once, if a slot is no larger: little where a stream needs a few
-// slots more than a chunk, and enough that asking for it costs little.
+// chunkBytes is how much memory is allocated at once, if a slot is no larger: little for a stream that needs a
+// few slots more than a chunk, and enough that an allocation costs little per slot.
 const chunkBytes = 64 << 10
 
 // Slots is a pool of equal pieces of memory. Slots are handed out last in, first out,
@@ -30,8 +30,9 @@ type Slots struct {
 	alloc  func(bytes int, soon bool) ([]byte, error)
 }
 
-// NewSlots returns n slots of stride bytes, with memory of alloc's, which it tells whether that will be
-// filled soon: a stream that has filled one chunk goes on, and of the first it may need a single slot.
+// NewSlots returns n slots of stride bytes, with memory from alloc. soon means that the memory will be
+// filled soon: a stream that has filled one chunk usually continues, but may need a single slot of its
+// first.
 func NewSlots(n, stride int, alloc func(bytes int, soon bool) ([]byte, error)) *Slots {
 	shift := max(0, bits.Len(uint(chunkBytes/stride))-1) // the largest power of two that fits
 	return &Slots{chunks: make([][]byte, (n+1<<shift-1)>>shift), shift: uint8(shift), stride: stride, n: n, alloc: alloc}

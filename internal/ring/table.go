@@ -1,7 +1,7 @@
 package ring
 
-// table is where a Log's items lie, by position. When they become more than it has room for, one of twice the size takes its
-// place. Where readers keep up it stays small, and in the processor's cache.
+// table has a Log's items, by position. When there are more than it has room for, a table of twice the
+// size replaces it. While readers keep up it stays small, and in the processor's cache.
 type table struct {
 	entries []entry
 	notes   []any // as long as entries, made when the first is needed

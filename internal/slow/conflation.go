@@ -5,13 +5,12 @@ import (
 	"hash/maphash"
 )
 
-// Conflation keeps what waits for a reader that only wants the newest message of each
-// key. Keys come out in the order in which they began to wait; a newer message takes the
-// place of the one that waits. Marks stand between messages and are not replaced: gaps,
-// and what became of publishers.
+// Conflation keeps what waits for a reader that only wants the newest message of each key. Keys come
+// out in the order in which they began to wait; a newer message replaces the waiting one. Marks stand
+// between messages and are not replaced: gaps and the ends of publishers.
 //
-// Memory is bounded by keys, marks counting as one each, and by bytes of keys and
-// messages. Buffers are used again: where keys come back nothing is allocated.
+// Memory is bounded by keys, with marks counting as one each, and by bytes of keys and messages.
+// Buffers are reused: for keys that return, nothing is allocated.
 type Conflation[T any] struct {
 	limits   Limits
 	hash     func(key []byte) uint64
@@ -43,7 +42,7 @@ type entry[T any] struct {
 	mark      bool
 }
 
-// none is no entry.
+// none is the index of no entry.
 const none = -1
 
 // list is a list of entries, by entry.next.
@@ -58,8 +57,8 @@ func NewConflation[T any](limits Limits) *Conflation[T] {
 	}
 }
 
-// Put lets the newest message of key wait: v, and a copy of data. It reports false, and
-// changes nothing, where there is no room for it before something was taken.
+// Put queues the newest message of key: v, and a copy of data. It returns false, and changes nothing, if there
+// is no room until something is taken.
 func (c *Conflation[T]) Put(key, data []byte, v T) bool {
 	ok := c.put(key, data, v)
 	c.crowded = c.crowded || !ok
@@ -101,7 +100,7 @@ func (c *Conflation[T]) put(key, data []byte, v T) bool {
 	return true
 }
 
-// Mark lets v wait behind all that waits. It reports false where there is no room.
+// Mark queues v behind all entries. It returns false if there is no room.
 func (c *Conflation[T]) Mark(v T) bool {
 	if c.waiting > 0 && c.waiting >= c.limits.Keys {
 		c.crowded = true
@@ -115,7 +114,7 @@ func (c *Conflation[T]) Mark(v T) bool {
 	return true
 }
 
-// Take takes what has waited longest. data is nil for a mark; it is valid until Return.
+// Take takes the entry that has waited longest. data is nil for a mark; it is valid until Return.
 func (c *Conflation[T]) Take() (v T, data []byte, ok bool) {
 	i := c.queue.head
 	if i == none {
@@ -157,7 +156,7 @@ func (c *Conflation[T]) Drop(match func(*T) bool) {
 	}
 }
 
-// Return says that the data of what was taken is not needed any more.
+// Return ends the use of the data from Take.
 func (c *Conflation[T]) Return() {
 	for _, i := range c.taken {
 		c.release(i)
@@ -165,9 +164,9 @@ func (c *Conflation[T]) Return() {
 	c.taken = c.taken[:0]
 }
 
-// Crowded reports whether there was no room for something, and half of all room has not
-// been free since: who reads so slowly is not waited for. A reader that frees one place
-// at a time makes no difference.
+// Crowded reports whether something did not fit, and half of the capacity has not been free since:
+// publishers do not wait for such a slow reader. A reader that frees one entry at a time does not clear
+// it.
 func (c *Conflation[T]) Crowded() bool {
 	if c.crowded && c.waiting <= c.limits.Keys/2 && c.bytes-c.spare <= c.limits.Bytes/2 {
 		c.crowded = false
@@ -196,7 +195,7 @@ func (c *Conflation[T]) find(hash uint64, key []byte) int32 {
 	return i
 }
 
-// unlink makes an entry's key one that does not wait.
+// unlink marks an entry's key as not waiting.
 func (c *Conflation[T]) unlink(i int32) {
 	e := &c.entries[i]
 	at := c.first[e.hash]
@@ -237,8 +236,8 @@ func (c *Conflation[T]) release(i int32) {
 	}
 }
 
-// room reports whether an entry's buffers may hold key and data of these sizes. Buffers
-// that nobody uses go first. alone says that nothing else waits.
+// room reports whether an entry's buffers may hold key and data of these sizes. It frees unused buffers
+// first. alone means that nothing else waits.
 func (c *Conflation[T]) room(e *entry[T], key, data int, alone bool) bool {
 	more := growth(e.key, key) + growth(e.data, data)
 	if more == 0 || c.bytes+more <= c.limits.Bytes {

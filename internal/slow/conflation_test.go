@@ -32,8 +32,8 @@ func (m *model) put(key, data []byte, v int) {
 	m.items = append(m.items, modelItem{key: string(key), v: v, data: bytes.Clone(data)})
 }
 
-// Whatever is put, marked, taken and dropped, the same comes out as of the model, within
-// the limits; what is taken is valid until it is returned.
+// For any sequence of put, mark, take and drop the results equal the model's, within the limits; a taken entry
+// is valid until it is returned.
 func TestConflationAgainstModel(t *testing.T) {
 	for range 200 {
 		seed := rand.Uint64()
@@ -104,7 +104,7 @@ func TestConflationAgainstModel(t *testing.T) {
 			}
 			check(sum == c.Bytes(), "the buffers have %d bytes, counted are %d", sum, c.Bytes())
 		}
-		// What was taken and not returned yet may come on top, and one message alone.
+		// An entry taken and not returned yet may exceed the limit, and one message alone.
 		check(most <= limits.Bytes+1100*40, "%d bytes of %d", most, limits.Bytes)
 		if t.Failed() {
 			return
@@ -190,8 +190,8 @@ func TestConflationAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Once there was no room it is crowded until half of its limits are free: of keys, and of
-// bytes, what is taken counting until it is returned.
+// Once there was no room it is crowded until half of its limits are free: of keys, and of bytes, with taken
+// entries counting until they are returned.
 func TestCrowded(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -1,25 +1,24 @@
-// Package slow decides what becomes of a subscription that reads more slowly than its
-// publishers publish: which cursors hold publishers up, when one jumps to the newest
-// packet or is ended (Policy), and which messages wait where only the newest of each key
-// is wanted (Conflation). It has no clock, no goroutine and no lock.
+// Package slow decides how a subscription that reads more slowly than its publishers publish is
+// treated: which cursors hold publishers up, when one jumps to the newest packet or is ended (Policy),
+// and which messages wait when only the newest of each key is wanted (Conflation). It has no clock, no
+// goroutine and no lock.
 package slow
 
 import "time"
 
-// Kind is what is done about a subscription that reads too slowly.
+// Kind is the treatment of a subscription that reads too slowly.
 type Kind uint8
 
 const (
-	// Auto is Block towards publishers whose flow control waits for subscribers, and Gap
-	// towards those that wait for nobody, and while a Conflation that it fills is crowded.
+	// Auto is Block towards publishers with flow control, and Gap towards those without, and while a
+	// Conflation that it fills is crowded.
 	Auto Kind = iota
 	// Block holds publishers up as far as their flow control lets it, and the neighbours
 	// on the same bus with them.
 	Block
 	// Gap loses the oldest packets, as gaps, when the window is full.
 	Gap
-	// Latest goes to the newest packet when it is too far behind: what is left out is
-	// one gap.
+	// Latest jumps to the newest packet when it is too far behind: the skipped packets are one gap.
 	Latest
 	// Evict ends the subscription when it is too far behind.
 	Evict
@@ -33,8 +32,8 @@ type Policy struct {
 	Behind int // packets of one publisher; 0: Bound decides
 }
 
-// Blocks reports whether a cursor holds its publisher up. free says that the publisher
-// waits for nobody, crowded that a Conflation into which is read is (Conflation.Crowded).
+// Blocks reports whether a cursor holds its publisher up. free means that the publisher has no flow
+// control, crowded that the cursor reads into a crowded Conflation (Conflation.Crowded).
 func (p Policy) Blocks(free, crowded bool) bool {
 	return p.Kind == Block || p.Kind == Auto && !free && !crowded
 }
@@ -54,7 +53,7 @@ func (p Policy) Bound(span int) int {
 	return min(p.Behind, half)
 }
 
-// Act is what is to be done about a cursor that is behind.
+// Act is the treatment of a cursor that is behind.
 type Act uint8
 
 const (
@@ -75,11 +74,11 @@ func (p Policy) Act(lag, bound int, overtaken bool) Act {
 	return Read
 }
 
-// Lateness follows since when a cursor is behind: by more than half of what is allowed.
+// Lateness records since when a cursor is behind: by more than half of its bound.
 type Lateness struct{ since time.Duration }
 
-// Note takes in that the cursor is lag packets behind at now, bound of them being
-// allowed. It returns for how long it has been behind. now is never zero.
+// Note records that the cursor is lag packets behind at now, with bound allowed. It returns for how long it has
+// been behind. now is never zero.
 func (x *Lateness) Note(now time.Duration, lag, bound int) time.Duration {
 	switch {
 	case lag <= bound/2:

@@ -27,7 +27,7 @@ func TestPolicy(t *testing.T) {
 		}
 		for _, crowded := range []bool{false, true} {
 			if got := p.Blocks(true, crowded); got != c.blocksFree {
-				t.Errorf("%d blocks a publisher that waits for nobody: %v, crowded %v", c.kind, got, crowded)
+				t.Errorf("%d blocks a publisher without flow control: %v, crowded %v", c.kind, got, crowded)
 			}
 		}
 		if got := p.Blocks(false, true); got != c.blocksCrowded {

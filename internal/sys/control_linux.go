@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is what the control messages (cmsg(3)) of a received message say. What
-// they do not mention is zero; a socket mentions what its options ask for.
+// Control is the contents of the control messages (cmsg(3)) of a received message. Values that are
+// absent are zero; the socket's options determine which are present.
 type Control struct {
 	Segment      int    // UDP_GRO: bytes of each packet of a train but its last
 	Interface    int    // IP_PKTINFO: index of the interface it came by
@@ -28,9 +28,8 @@ const (
 	RoomForHeaders = 192
 )
 
-// RoomForUID is for SCM_CREDENTIALS and nothing else: a process that sends to a unix socket
-// may send descriptors along, and the kernel installs those that it has room to tell
-// of.
+// RoomForUID has room for SCM_CREDENTIALS and nothing else: a process that sends to a unix socket may
+// attach descriptors, and the kernel installs those that fit into the control buffer.
 var RoomForUID = unix.CmsgSpace(unix.SizeofUcred)
 
 // Level and type of a control message in one number.
@@ -51,8 +50,8 @@ func ControlBuffer(room int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)
 }
 
-// ParseControl reads control messages; b is aligned for Cmsghdr, as a ControlBuffer is. What is cut off or
-// has an impossible length ends it.
+// ParseControl reads control messages; b is aligned for Cmsghdr, as a ControlBuffer is. It stops at a
+// truncated message or an impossible length.
 func ParseControl(b []byte) (c Control) {
 	for len(b) >= unix.SizeofCmsghdr {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
@@ -88,13 +87,13 @@ func ParseControl(b []byte) (c Control) {
 	return c
 }
 
-// Drops is the kernel's running count of the datagrams that a socket has dropped, as
-// it was told last. It wraps.
+// Drops is the latest known value of the kernel's count of datagrams that a socket has dropped. It
+// wraps.
 type Drops uint32
 
-// Update takes in a count, if there is one. It returns how many datagrams have been
-// dropped since the last. A datagram that lay in the buffer says what was dropped before it
-// came: Ask may know more, and what is older says nothing new.
+// Update updates the count, if there is one, and returns how many datagrams have been dropped since the
+// last. A datagram carries the drops before its arrival: Ask may know more, and an older count is
+// ignored.
 func (d *Drops) Update(c *Control) uint64 {
 	if !c.HasDrops {
 		return 0
@@ -111,9 +110,9 @@ func (d *Drops) reach(count uint32) uint64 {
 	return uint64(n)
 }
 
-// Ask asks the kernel for the count (SO_MEMINFO, since Linux 4.12), for a socket of which
-// nothing comes any more that would tell, and returns how many datagrams have been dropped since
-// the last. Where the kernel does not say it is 0.
+// Ask asks the kernel for the count (SO_MEMINFO, since Linux 4.12), for a socket without further
+// datagrams to carry it. It returns how many datagrams have been dropped since the last call, 0 where
+// the kernel does not report them.
 func (d *Drops) Ask(fd int) uint64 {
 	count, ok := socketDrops(fd)
 	if !ok {
@@ -122,8 +121,8 @@ func (d *Drops) Ask(fd int) uint64 {
 	return d.reach(count)
 }
 
-// sendControl are the control messages of what is sent: UDP_SEGMENT first, then up to
-// two for what the socket is not set to.
+// sendControl are the control messages of a send: UDP_SEGMENT first, then up to two for values that
+// differ from the socket's.
 type sendControl struct {
 	mem             [12]uint64 // aligned for Cmsghdr
 	end             int        // bytes of mem in use; 0: nothing is prepared yet

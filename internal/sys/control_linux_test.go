@@ -59,8 +59,8 @@ func TestParseControl(t *testing.T) {
 	}
 }
 
-// The kernel's running count of drops wraps, the first one told need not be zero drops ago,
-// and one that is older than another says nothing.
+// The kernel's count of drops wraps, the first count may be greater than zero, and a count that is
+// older than another is ignored.
 func TestDrops(t *testing.T) {
 	var d Drops
 	for _, c := range []struct {

@@ -1,7 +1,7 @@
 package sys
 
-// A look-up of an interface has three results: there is one, there is none (ErrNoInterface), and unknown: any other
-// error. After the last the caller keeps what it knew, and looks again.
+// A look-up of an interface has three results: found, absent (ErrNoInterface), and unknown: any other
+// error. After the last the caller keeps its state, and tries again.
 
 import (
 	"errors"
@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// ErrNoInterface is what errors match that say that there certainly is no such interface, or none with the address.
+// ErrNoInterface matches errors that mean that no such interface exists, or none with the address.
 var ErrNoInterface = errors.New("no such network interface")
 
-// looked makes the error of a look-up by package net one of the three results. A system that does not answer says so by
-// an errno, as where the process has no descriptor left for the question.
+// looked classifies the error of a look-up by package net. A system that does not answer returns an
+// errno, for example when the process has no free descriptor.
 func looked(what string, err error) error {
 	var errno syscall.Errno
 	switch {
@@ -50,7 +50,8 @@ func InterfaceByIndex(index int) (*net.Interface, error) {
 	return ifc, looked(fmt.Sprintf("look up network interface %d", index), err)
 }
 
-// InterfaceAddrs are the addresses of an interface, without zones. One that is gone meanwhile may have none.
+// InterfaceAddrs are the addresses of an interface, without zones. An interface that was just removed
+// may have none.
 func InterfaceAddrs(ifc *net.Interface) ([]netip.Addr, error) {
 	list, err := ifc.Addrs()
 	if err != nil {
@@ -67,8 +68,7 @@ func InterfaceAddrs(ifc *net.Interface) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// FindInterface is the interface of a name, or the one that has it as an address. Any address of
-// loopback's network is loopback's.
+// FindInterface is the interface with a name or an address. Any address of loopback's network is loopback's.
 func FindInterface(name string) (*net.Interface, error) {
 	addr, err := netip.ParseAddr(name)
 	if err != nil {

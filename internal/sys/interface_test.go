@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// LoopbackName is found by its name and by each address that it has, and by others of its
-// network; what is none is an error that says what to do.
+// LoopbackName is found by its name, by each of its addresses, and by others of its network; other names are
+// errors with advice.
 func TestFind(t *testing.T) {
 	lo, err := net.InterfaceByName(LoopbackName())
 	if err != nil {

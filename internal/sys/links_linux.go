@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LinkWatch is a socket at which the kernel tells of every change of a network
-// interface or its addresses (rtnetlink(7)). It is read without blocking, by the
-// goroutine that waits for it: so it is a socket of its own, and not one of a netlink
-// library, which have goroutines or block. Messages are taken apart by package syscall.
-// The zero value never tells of a change.
+// LinkWatch is a socket at which the kernel reports every change of a network interface or its
+// addresses (rtnetlink(7)). The goroutine that waits for it reads it without blocking; netlink
+// libraries block or have goroutines of their own. Package syscall parses the messages. The zero value
+// never reports a change.
 type LinkWatch struct {
 	fd    int
 	tells bool
@@ -27,20 +26,20 @@ type LinkChange struct {
 	Flags uint32 // of the interface (IFF_UP …); only of LinkChanged
 }
 
-// LinkChangeKind says what has changed.
+// LinkChangeKind is the kind of a change.
 type LinkChangeKind uint8
 
 // The kinds.
 const (
-	LinkOther   LinkChangeKind = iota // nothing that is told here
+	LinkOther   LinkChangeKind = iota // not reported here
 	LinkUnknown                       // something was lost, or cannot be read: anything may have changed
 	LinkChanged                       // the interface is new, or its flags or other properties are
 	LinkDeleted
 	LinkAddresses // an address has come, gone or changed
 )
 
-// Open opens the socket. Where the system, a sandbox perhaps, does not tell of changes
-// that is no error; see Tells.
+// Open opens the socket. It is no error if the system, perhaps a sandbox, does not report changes; see
+// Tells.
 func (w *LinkWatch) Open() error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -55,7 +54,7 @@ func (w *LinkWatch) Open() error {
 	return nil
 }
 
-// Tells reports whether changes are told.
+// Tells reports whether the system reports changes.
 func (w *LinkWatch) Tells() bool { return w.tells }
 
 // AddTo has a Poller name id when there may be changes to read.
@@ -91,9 +90,8 @@ func (w *LinkWatch) Discard() (any bool) {
 	return any
 }
 
-// IsGone reports whether there certainly is no interface of an index (netdevice(7),
-// SIOCGIFNAME). That a look at it failed can have other reasons, as that the process
-// has no descriptor left; this needs none.
+// IsGone reports whether an interface of that index certainly does not exist (netdevice(7),
+// SIOCGIFNAME). Other calls can fail for other reasons, such as too few descriptors; this needs none.
 func (w *LinkWatch) IsGone(index int) bool {
 	r, err := unix.NewIfreq("")
 	if err != nil || !w.tells {

@@ -84,8 +84,8 @@ func TestNoLinkWatch(t *testing.T) {
 	w.Close()
 }
 
-// The kernel tells of an interface that goes up, of its addresses, and of its end; and
-// whether there is one is known without looking at it.
+// The kernel reports when an interface goes up, gets addresses and is deleted; whether an interface
+// exists is known without it.
 func TestLinkWatch(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return
@@ -94,7 +94,7 @@ func TestLinkWatch(t *testing.T) {
 	must(t, w.Open())
 	defer w.Close()
 	if !w.Tells() {
-		t.Fatal("the kernel does not tell")
+		t.Fatal("the kernel does not report changes")
 	}
 	waiter := newWaiter(t)
 	must(t, w.AddTo(waiter.Poller, 5))

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is what is asked for in place of many small pages: what x86-64, and arm64 with pages of 4 KiB,
-// have above the smallest. Other sizes lose nothing but the alignment.
+// hugePage is the page size to ask for: the smallest huge page of x86-64, and of arm64 with pages of 4
+// KiB. With other sizes only the alignment is wasted.
 const hugePage = 2 << 20
 
 // alloc maps memory. What fills huge pages well begins at one, and the kernel is asked to back it by
@@ -36,8 +36,7 @@ func alloc(bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(at), whole)[:bytes:bytes], nil
 }
 
-// mapped is how much is mapped for so many bytes: whole huge pages, if no more than a quarter of
-// one is left over.
+// mapped is how much to map for so many bytes: whole huge pages, if at most a quarter of one is wasted.
 func mapped(bytes int) int {
 	if whole := (bytes + hugePage - 1) / hugePage * hugePage; whole-bytes <= hugePage/4 {
 		return whole
@@ -64,7 +63,7 @@ func populate(mem []byte) {
 	at := unsafe.Pointer(unsafe.SliceData(mem))
 	before := int(-uintptr(at) % page)
 	if whole := (len(mem) - before) / int(page) * int(page); whole > 0 {
-		// A kernel that does not know it, or has no memory, leaves all as it is.
+		// A kernel that does not know it, or has no memory, changes nothing.
 		_ = unix.Madvise(mem[before:before+whole], unix.MADV_POPULATE_WRITE)
 	}
 }

@@ -181,7 +181,7 @@ func testPackets(t *testing.T, ip string) {
 	}
 }
 
-// A change of address holds for what is sent then, of the other family too.
+// A change of address applies to later sends, of the other family too.
 func TestSendBatchTurns(t *testing.T) {
 	if !testenv.Namespace(t) { // for ::1
 		return
@@ -210,8 +210,8 @@ func TestSendBatchTurns(t *testing.T) {
 	}
 }
 
-// A message that does not fit its buffer says so, and so do control messages without
-// room. What was said of it is not said of the next one.
+// A message that does not fit its buffer is reported as truncated, and so are control messages without room.
+// That does not carry over to the next message.
 func TestTruncated(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")
@@ -239,7 +239,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// A train arrives as one where the kernel puts it together, and tells its segment.
+// A train arrives as one where the kernel coalesces it, with its segment size.
 func TestTrain(t *testing.T) {
 	rx, to := open(t, "127.0.0.1")
 	tx, _ := open(t, "127.0.0.1")

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Poller is an epoll descriptor (epoll(7)): it tells which of many descriptors are
-// ready. Descriptors are known by an id of the caller's, which is not below minID.
+// Poller is an epoll descriptor (epoll(7)): it reports which of many descriptors are ready. Descriptors
+// are known by an id of the caller's, which is not below minID.
 type Poller struct{ fd int }
 
 // minID is the least id of a caller's: those below are a Waiter's own.
@@ -25,8 +25,8 @@ func NewPoller() (*Poller, error) {
 	return &Poller{fd}, nil
 }
 
-// Add watches a descriptor for events (EPOLLIN …). Without EPOLLET it is named again
-// and again as long as it is ready.
+// Add watches a descriptor for events (EPOLLIN …). Without EPOLLET it is reported again and again as
+// long as it is ready.
 func (p *Poller) Add(fd int, id int32, events uint32) error {
 	return p.control(unix.EPOLL_CTL_ADD, fd, id, events)
 }
@@ -47,12 +47,11 @@ func (p *Poller) control(op, fd int, id int32, events uint32) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(p.fd, op, fd, &ev))
 }
 
-// Remove ends Add. To close a descriptor does the same only when nobody else has it: a
-// child between fork and exec does. It fails only for what is not there.
+// Remove ends Add. Closing a descriptor does the same only if no other process has it, as a child
+// between fork and exec does. It fails only for a descriptor that was not added.
 func (p *Poller) Remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// Ready fills in evs with what is ready now and returns that part of it. The id is
-// the field Fd.
+// Ready fills evs with the ready descriptors and returns that part of it. The id is the field Fd.
 func (p *Poller) Ready(evs []unix.EpollEvent) []unix.EpollEvent {
 	// It cannot block, so the scheduler need not know.
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])), uintptr(len(evs)), 0, 0, 0)
@@ -78,8 +77,7 @@ func (p *Poller) Block(evs []unix.EpollEvent, timeout time.Duration) []unix.Epol
 	return evs[:n]
 }
 
-// Close closes it. What is asked of it later fails, and reaches no descriptor that has
-// got its number.
+// Close closes it. Later calls fail, and reach no other descriptor that has got its number.
 func (p *Poller) Close() {
 	if p.fd >= 0 {
 		unix.Close(p.fd)
@@ -94,14 +92,14 @@ type Signal struct {
 	fd int        // or -1: closed
 }
 
-// NewSignal makes one that a Poller watches.
+// NewSignal makes a signal that a Poller watches.
 func NewSignal(p *Poller, id int32) (*Signal, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
 	s := &Signal{fd: fd}
-	// Edge-triggered: each write is told once, and need not be read away.
+	// Edge-triggered: each write is reported once, and need not be read.
 	if err := p.Add(fd, id, unix.EPOLLIN|unix.EPOLLET); err != nil {
 		s.Close()
 		return nil, err

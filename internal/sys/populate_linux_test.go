@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Populate makes all whole pages of what it is given, and no others, and leaves what is in them.
+// Populate allocates all whole pages of its argument, and no others, and keeps their contents.
 func TestPopulate(t *testing.T) {
 	page := unix.Getpagesize()
 	mem, err := Alloc(8 * page)

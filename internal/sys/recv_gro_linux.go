@@ -23,8 +23,8 @@ type RecvBatch struct {
 	room int      // bytes of ctl for each message
 }
 
-// NewRecvBatch makes one of so many messages, with control bytes of room for the
-// control messages of each. Each needs a buffer before Recv.
+// NewRecvBatch makes a batch of so many messages, with control bytes of room for the control messages
+// of each. Each needs a buffer before Recv.
 func NewRecvBatch(messages, control int) *RecvBatch {
 	words := (control + 7) / 8
 	r := &RecvBatch{
@@ -47,7 +47,7 @@ func (r *RecvBatch) SetBuffer(i int, b []byte) {
 	r.iov[i].SetLen(len(b))
 }
 
-// Recv receives what is there into the first n buffers, and returns how many it
+// Recv receives the datagrams that have arrived into the first n buffers, and returns how many it
 // filled. It does not wait.
 func (r *RecvBatch) Recv(fd, n int) (int, syscall.Errno) { return r.RecvLimited(fd, n, r.room) }
 
@@ -78,7 +78,7 @@ func (r *RecvBatch) Truncated(i int) bool { return r.hdr[i].Flags&unix.MSG_TRUNC
 // ControlTruncated reports whether there was no room for all its control messages.
 func (r *RecvBatch) ControlTruncated(i int) bool { return r.hdr[i].Flags&unix.MSG_CTRUNC != 0 }
 
-// From is who sent message i, until the next Recv.
+// From is the sender of message i, until the next Recv.
 func (r *RecvBatch) From(i int) *Sockaddr {
 	r.from[i].len = r.hdr[i].Namelen
 	return &r.from[i]

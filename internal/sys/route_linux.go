@@ -15,7 +15,7 @@ import (
 // routeWithin is how long the kernel is given to answer, which it does at once.
 const routeWithin = 5 * time.Second
 
-// ErrNoRoute is what the errors of RouteTo match where the kernel has answered that there is no route.
+// ErrNoRoute matches errors of RouteTo if the kernel has answered that there is no route.
 var ErrNoRoute = errors.New("no route")
 
 // RouteTo is the index of the interface that the host's route to an address leads to, by all of its
@@ -59,7 +59,7 @@ func routeRequest(to netip.Addr) []byte {
 	return append(b, dst...)
 }
 
-// routeAnswer reads the interface from what the kernel says.
+// routeAnswer parses the interface from the kernel's answer.
 func routeAnswer(b []byte) (index int, err error) {
 	all, err := syscall.ParseNetlinkMessage(b)
 	if err != nil {

@@ -32,7 +32,7 @@ func NewSockaddr(a netip.AddrPort, ifindex int) (s Sockaddr) {
 	return s
 }
 
-// networkOrder is a port as it lies in a socket address, and the other way round.
+// networkOrder converts a port to the byte order of a socket address, and back.
 func networkOrder(port uint16) uint16 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], port)
@@ -57,7 +57,7 @@ func (s *Sockaddr) AddrPort() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16(s.raw.Addr), s.Port())
 }
 
-// As16 is the IP address; one of IPv4 as ::ffff:a.b.c.d.
+// As16 is the IP address; an IPv4 address is ::ffff:a.b.c.d.
 func (s *Sockaddr) As16() [16]byte {
 	if !s.Is6() {
 		return netip.AddrFrom4(s.v4()).As16()

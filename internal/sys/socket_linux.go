@@ -40,9 +40,8 @@ func Share(fd int) error { return Set(fd, "SO_REUSEADDR", unix.SOL_SOCKET, unix.
 // MaxBuffer is the largest buffer, in bytes, that any process gets (INT_MAX/2: net/core/sock.c, __sock_set_rcvbuf).
 const MaxBuffer = math.MaxInt32 / 2
 
-// SetReceiveBuffer asks for a receive buffer of bytes: beyond the system's limit if
-// this process may, else up to it. What was granted SO_RCVBUF tells, so failure is no
-// error.
+// SetReceiveBuffer asks for a receive buffer of bytes: beyond the system's limit if this process may,
+// else up to it. SO_RCVBUF has the size that was granted, so failure is no error.
 func SetReceiveBuffer(fd, bytes int) { setBuffer(fd, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, bytes) }
 
 // SetSendBuffer is the same for the send buffer.
@@ -54,12 +53,12 @@ func setBuffer(fd, force, plain, bytes int) {
 	}
 }
 
-// CountDrops has the socket tell how many datagrams it has dropped, with each that it
-// has not (Control.Drops). Best effort, since Linux 2.6.33: without it nobody learns
-// of overflow.
+// CountDrops has each datagram carry the number of datagrams that the socket has dropped
+// (Control.Drops). Best effort, since Linux 2.6.33: without it overflow is not noticed.
 func CountDrops(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1) }
 
-// memoryInfo is what SO_MEMINFO tells of a socket, since Linux 4.12 (sock_diag(7), include/uapi/linux/sock_diag.h).
+// memoryInfo is the value of SO_MEMINFO, since Linux 4.12 (sock_diag(7),
+// include/uapi/linux/sock_diag.h).
 type memoryInfo [9]uint32
 
 // What of it is used here (SK_MEMINFO_*).
@@ -81,8 +80,8 @@ func socketDrops(fd int) (uint32, bool) {
 	return m[infoDrops], ok
 }
 
-// Unread is how many bytes the kernel charges at most for what lies unread in a socket, which are more than the datagrams
-// have. Where it does not say, it is the receive buffer's size.
+// Unread is the maximum that the kernel charges for unread datagrams of a socket, in bytes; it charges
+// more than their length. Where the kernel does not report it, it is the receive buffer's size.
 func Unread(fd int) int {
 	var m memoryInfo
 	if m.ask(fd) {
@@ -92,8 +91,8 @@ func Unread(fd int) int {
 	return size
 }
 
-// LeastCharge is what the kernel charges at least for a message of so many bytes: struct sk_buff and struct
-// skb_shared_info come on top.
+// LeastCharge is the minimum that the kernel charges for a message of so many bytes: struct sk_buff and
+// struct skb_shared_info are added.
 func LeastCharge(size int) int { return size + 576 }
 
 // TakeTrains lets the kernel put datagrams together to trains (Control.Segment). It
@@ -102,9 +101,9 @@ func TakeTrains(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 }
 
-// SetMulticast sets from which interface and its address multicast goes out, how many
-// hops far, and whether it comes back to this host. In IPv4 and IPv6 alike the sending
-// socket decides the latter (ip(7), ipv6(7)).
+// SetMulticast sets the interface and source address of multicast, its hop limit, and whether it is
+// looped back to this host. In IPv4 and IPv6 alike the sending socket decides the latter (ip(7),
+// ipv6(7)).
 func SetMulticast(fd int, from netip.Addr, ifindex, hops int, loopback bool) error {
 	loop := 0
 	if loopback {
@@ -165,7 +164,7 @@ func Leave(fd int, group netip.Addr, ifindex int) {
 		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)})
 }
 
-// SetFilter has a socket receive only what a program returns a number of bytes for
+// SetFilter has a socket receive only datagrams for which a program returns a number of bytes
 // (socket(7), SO_ATTACH_FILTER).
 func SetFilter(fd int, program []bpf.Instruction) error {
 	raw, err := bpf.Assemble(program)

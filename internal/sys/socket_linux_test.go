@@ -34,8 +34,7 @@ func newSocket(t *testing.T) int {
 	return fd
 }
 
-// Members of a group get what is sent to it, from the interface that was set, and
-// after they have left nothing.
+// Members of a group receive packets to it, from the chosen interface, and none after they have left.
 func TestGroups(t *testing.T) {
 	const lo = 1
 	group := netip.MustParseAddr("239.255.77.1")
@@ -58,7 +57,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("received %d messages", n)
 	}
 	Leave(rx, group, lo)
-	if errno := SendTo(tx, []byte("to nobody"), &sa); errno != 0 {
+	if errno := SendTo(tx, []byte("no receiver"), &sa); errno != 0 {
 		t.Fatal(errno)
 	}
 	if n, errno := in.Recv(rx, 1); n != 0 || errno != unix.EAGAIN {

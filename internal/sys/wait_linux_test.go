@@ -72,7 +72,7 @@ func TestSleepAndWake(t *testing.T) {
 			defer close(ask)
 			if n := testing.AllocsPerRun(200, func() {
 				if w.Begin() {
-					t.Error("woken before anybody was asked to wake")
+					t.Error("woken before a call of Wake")
 				}
 				ask <- true
 				until(w, sleep, idSignal, Forever)
@@ -90,7 +90,7 @@ func TestWake(t *testing.T) {
 	w := newWaiter(t)
 	w.Wake()
 	if len(w.Ready()) != 0 {
-		t.Error("a system call was made though nobody waits")
+		t.Error("a system call was made though no goroutine waits")
 	}
 	if !w.Begin() {
 		t.Error("the wake before is lost")
@@ -107,8 +107,8 @@ func TestWake(t *testing.T) {
 	w.Close()
 }
 
-// A socket is named as long as it is not read empty, by its id, and not after Remove;
-// a poller that is watched by another is ready when what it watches is.
+// A socket is reported by its id as long as it is not read empty, and not after Remove; a poller that is
+// watched by another is ready when a descriptor of its own is.
 func TestPoller(t *testing.T) {
 	w := newWaiter(t)
 	outer := newWaiter(t)
@@ -141,7 +141,7 @@ func TestPoller(t *testing.T) {
 	}
 	w.Poller.Remove(rx)
 	if evs := w.Ready(); len(evs) != 0 {
-		t.Errorf("ready though nobody watches: %v", evs)
+		t.Errorf("ready though no descriptor is watched: %v", evs)
 	}
 	// Once, until it is asked for again.
 	must(t, w.Poller.Add(tx, 9, unix.EPOLLOUT|unix.EPOLLONESHOT))
@@ -166,8 +166,8 @@ func TestPoller(t *testing.T) {
 	}
 }
 
-// Where a process has many Waiters a goroutine that can run does so before the thread blocks, and what that brings ends the wait. Where it has
-// few, nobody gives way.
+// In a process with many Waiters a runnable goroutine runs before the thread blocks, and an event it
+// causes ends the wait. With few Waiters no goroutine yields.
 func TestGivesWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	before := waiters.Load()

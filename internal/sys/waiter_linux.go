@@ -43,11 +43,11 @@ type Waiter struct {
 	signal *Signal
 	timer  timer
 
-	file *os.File           // the epoll descriptor's duplicate, while it is in Go's poller
-	conn syscall.RawConn    // file's
-	look func(uintptr) bool // Ready, for conn
-	seen []unix.EpollEvent  // by look
-	deaf bool               // Go's poller does not take it
+	file  *os.File           // the epoll descriptor's duplicate, while it is in Go's poller
+	conn  syscall.RawConn    // file's
+	ready func(uintptr) bool // Ready, for conn
+	seen  []unix.EpollEvent  // by ready
+	deaf  bool               // Go's poller does not take it
 
 	counted    bool // in waiters
 	processors int  // that Go uses, when it was made
@@ -70,7 +70,7 @@ func NewWaiter() (*Waiter, error) {
 		return nil, err
 	}
 	w := &Waiter{Poller: p}
-	w.look = func(uintptr) bool {
+	w.ready = func(uintptr) bool {
 		w.seen = w.Ready()
 		return len(w.seen) > 0
 	}
@@ -93,23 +93,23 @@ func (w *Waiter) Begin() (woken bool) {
 	return w.woken.Swap(false)
 }
 
-// End ends waiting. Who has woken it meanwhile has done so.
+// End ends the wait and clears a pending wake-up.
 func (w *Waiter) End() {
 	w.woken.Swap(false) // not Store: it has to see what was done before a Wake
 	w.waiting.Store(false)
 }
 
-// Wake ends the waiting, or the one that is to come. Any goroutine may call it; it
-// makes a system call only if somebody waits.
+// Wake ends the current wait or the next one. Any goroutine may call it; it makes a system call only
+// during a wait.
 func (w *Waiter) Wake() {
 	w.woken.Store(true)
-	// Begin sets waiting before it looks at woken, so one of the two sees the other.
+	// Begin sets waiting before it reads woken, so one of the two sees the other.
 	if w.waiting.Load() {
 		w.signal.Raise()
 	}
 }
 
-// Ready returns what is ready now, until the next call.
+// Ready returns the descriptors that are ready now, until the next call.
 func (w *Waiter) Ready() []unix.EpollEvent { return w.Poller.Ready(w.evs[:]) }
 
 // Sleep blocks the thread until something is ready, and returns it, or until the
@@ -138,9 +138,10 @@ const (
 	givesWay = 2
 )
 
-// giveWay lets other goroutines run before the thread blocks, where this process has many Waiters, and returns what has become ready meanwhile. For
-// a thread that blocks keeps its P until the scheduler's monitor comes round, 20 µs later at the earliest, whoever wants to run: with 64 publishers
-// on two processors they stood still for a third of the time (docs/decisions, 83).
+// giveWay lets other goroutines run before the thread blocks, if this process has many Waiters, and
+// returns descriptors that have become ready meanwhile. A thread that blocks keeps its P until the
+// scheduler's monitor retakes it, 20 µs later at the earliest, even if other goroutines are runnable:
+// with 64 publishers on two processors they stood still for a third of the time (docs/decisions, 83).
 func (w *Waiter) giveWay() []unix.EpollEvent {
 	if waiters.Load() < int64(waitersEach*w.processors) {
 		return nil
@@ -154,9 +155,8 @@ func (w *Waiter) giveWay() []unix.EpollEvent {
 	return nil
 }
 
-// Park is Sleep by Go's poller, which costs the sender of what it waits for a little.
-// Goroutines that run on and on may keep the scheduler from asking the poller for 10
-// ms; crowded reports whether that may have happened.
+// Park is Sleep by Go's poller, which has a small cost for senders. Goroutines that never block may
+// keep the scheduler from asking the poller for 10 ms; crowded reports whether that may have happened.
 func (w *Waiter) Park(timeout time.Duration) (evs []unix.EpollEvent, crowded bool) {
 	w.timer.arm(timeout)
 	if !w.deaf && w.file == nil {
@@ -166,7 +166,7 @@ func (w *Waiter) Park(timeout time.Duration) (evs []unix.EpollEvent, crowded boo
 		return w.block(), false
 	}
 	start, busy := time.Now(), processTime()
-	if w.conn.Read(w.look) != nil {
+	if w.conn.Read(w.ready) != nil {
 		w.deaf = true
 		return w.block(), false
 	}
@@ -174,10 +174,9 @@ func (w *Waiter) Park(timeout time.Duration) (evs []unix.EpollEvent, crowded boo
 	return w.seen, took > starving && processTime()-busy > took*3/4
 }
 
-// starving is how long a park takes in which the process was busy instead of seeing
-// what has come: the scheduler's monitor asks the poller every 10 ms in any case. It
-// is longer than a tick of the kernel's, 4 ms at 250 Hz, for which a thread may be in
-// the way of its own process.
+// starving is how long a park lasts if the process was busy instead of noticing an event: the
+// scheduler's monitor asks the poller every 10 ms in any case. It is longer than a tick of the
+// kernel's, 4 ms at 250 Hz, for which a thread may delay its own process.
 const starving = 7 * time.Millisecond
 
 // processTime is how much processor time the process has had.
@@ -202,7 +201,7 @@ func (w *Waiter) enlist() error {
 	return err
 }
 
-// Unpark takes away what Park leaves behind until the next one: who sends pays for it.
+// Unpark ends what Park set up, because it costs senders time.
 func (w *Waiter) Unpark() {
 	if w.file != nil {
 		w.file.Close()
@@ -240,7 +239,7 @@ func (t *timer) open(p *Poller) error {
 		return os.NewSyscallError("timerfd_create", err)
 	}
 	t.fd, t.start = fd, time.Now()
-	// Edge-triggered: each expiry is told once, and need not be read away.
+	// Edge-triggered: each expiry is reported once, and need not be read.
 	return p.Add(fd, idTimer, unix.EPOLLIN|unix.EPOLLET)
 }
 

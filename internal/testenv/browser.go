@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Browser is the command of a headless Chromium, of FANFARE_BROWSER or of PATH, with a profile of its own.
+// Browser is the command of a headless Chromium, from FANFARE_BROWSER or PATH, with its own profile.
 func Browser(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	for _, name := range []string{os.Getenv("FANFARE_BROWSER"), "chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome"} {

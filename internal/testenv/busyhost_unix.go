@@ -15,7 +15,7 @@ import (
 
 // BusyHost starts programs that publish and subscribe on loopback until the test ends, built from the
 // source below root: three feeds, subscribers with loss, and one that is too slow. It returns the
-// directory in which they can be looked at, which variable of their environment names.
+// directory with their inspection sockets, whose path they get in the named environment variable.
 func BusyHost(t *testing.T, root, variable string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fanfare-")

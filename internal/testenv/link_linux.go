@@ -66,9 +66,8 @@ func LinkIndex(t *testing.T, name string) int {
 	return link(t, name).Attrs().Index
 }
 
-// AddVeth makes a pair of interfaces that are each other's wire (veth(4)). index
-// is the one that the first gets; 0: any. It skips the test where the kernel has
-// no such pairs.
+// AddVeth makes a pair of connected interfaces (veth(4)). index is that of the first; 0: any. It skips
+// the test if the kernel does not support them.
 func AddVeth(t *testing.T, name, peer string, index int) {
 	t.Helper()
 	attrs := netlink.NewLinkAttrs()
@@ -80,7 +79,7 @@ func AddVeth(t *testing.T, name, peer string, index int) {
 	}
 }
 
-// DelLink deletes an interface, and with one of a pair the other.
+// DelLink deletes an interface, and the other one of a pair.
 func DelLink(t *testing.T, name string) {
 	t.Helper()
 	change(t, name, "delete", netlink.LinkDel)
@@ -106,7 +105,7 @@ func RouteIPv6Multicast(t *testing.T, name string) {
 	addRoute(t, name, "ff00::/8", netlink.Route{Type: unix.RTN_LOCAL, Priority: 256})
 }
 
-// addRoute adds a route to the main table, unless it is there.
+// addRoute adds a route to the main table, unless it exists.
 func addRoute(t *testing.T, name, to string, r netlink.Route) {
 	t.Helper()
 	_, dst, err := net.ParseCIDR(to)
@@ -144,8 +143,8 @@ func addr(t *testing.T, prefix string) *netlink.Addr {
 	return a
 }
 
-// AwaitAddrs waits until the IPv6 addresses of an interface that is up can be
-// bound, among them the one that the kernel makes.
+// AwaitAddrs waits until the IPv6 addresses of an interface that is up can be bound, including the one
+// that the kernel makes.
 func AwaitAddrs(t *testing.T, name string) {
 	t.Helper()
 	for range 2000 {

@@ -17,10 +17,9 @@ import (
 // in a network namespace, to the name of the test.
 const inNamespace = "FANFARE_TEST_NAMESPACE"
 
-// Namespace runs the calling test again, in a process with a network namespace
-// of its own, which goes with it. It reports true there: then the test does its
-// work. Where it reports false the work is done, or t has failed or is skipped
-// because the user may make no namespace.
+// Namespace runs the calling test again, in a process with a network namespace of its own, which ends with it.
+// It returns true there: then the test does its work. Where it returns false the work is done, or t has failed
+// or is skipped because the user may not create namespaces.
 func Namespace(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inNamespace) == t.Name() {
@@ -39,8 +38,8 @@ func Namespace(t *testing.T) bool {
 		err = cmd.Wait()
 	}
 	if err != nil || strings.Contains(out.String(), "--- SKIP") {
-		// What go test keeps of this run must not count where MustRun is set: it notes only which
-		// variables this process reads.
+		// A cached result of this run must not count when MustRun is set: go test only records which variables
+		// this process reads.
 		os.Getenv(MustRun)
 		for line := range strings.Lines(out.String()) {
 			if s := strings.TrimSpace(line); !strings.HasPrefix(s, "=== ") && !strings.HasPrefix(s, "--- PASS") {

@@ -9,9 +9,9 @@ import (
 // most of the time; go test's own default is one for each processor. -parallel says otherwise.
 func RunParallel(m *testing.M) int {
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
+	isSet := false
+	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
+	if !isSet {
 		if err := flag.Set("test.parallel", "8"); err != nil {
 			panic(err)
 		}

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// Ports below those that systems hand out by themselves (from 32768 on Linux, 49152
-// elsewhere), so that no socket gets one by chance.
+// Ports below the ephemeral ranges (from 32768 on Linux, 49152 on other systems), so that no socket
+// gets one by chance.
 const firstPort, ports = 20000, 10000
 
-// Port is a port of loopback that no other test has until t ends, in this process or
-// another: tests of several packages run at the same time, and those that share groups and
-// port would hear each other. It is reserved by a TCP socket; nothing is bound to it for UDP.
+// Port is a port of loopback that no other test has until t ends, in this process or another: tests of
+// several packages run at the same time, and those that share groups and port would receive each
+// other's packets. It is reserved by a TCP socket; no socket is bound to it for UDP.
 func Port(t testing.TB) int {
 	t.Helper()
 	var err error

@@ -1,6 +1,5 @@
-// Package testenv is what tests need of the system they run on: a way to leave
-// out what it cannot do, and on Linux network namespaces with interfaces of
-// their own. Only tests import it.
+// Package testenv provides what tests need of their system: a way to skip what it cannot do, and on
+// Linux network namespaces with interfaces of their own. Only tests import it.
 package testenv
 
 import (
@@ -10,18 +9,18 @@ import (
 	"testing"
 )
 
-// MustRun is the environment variable that makes a test fail which would
-// otherwise be skipped. CI sets it where everything is there.
+// MustRun is the environment variable that makes a test fail which would otherwise be skipped. CI sets
+// it where every requirement is installed.
 const MustRun = "FANFARE_MUST_RUN"
 
-// LeftOut is the environment variable that names a file to which each test that Skip leaves
-// out adds a line: the directory of its package and its name, with a tab between. CI runs these
-// tests again when it has installed what they want.
+// LeftOut is the environment variable that names a file to which each test skipped by Skip adds a line:
+// the directory of its package and its name, with a tab between. CI runs these tests again when it has
+// installed their requirements.
 const LeftOut = "FANFARE_LEFT_OUT"
 
-// Skip leaves a test out for want of a privilege, a tool or a kernel's feature.
-// Where MustRun is set the test fails instead, and where LeftOut is set it is written down. What a system can never do is no
-// case for it: such a test calls t.Skip itself, and says why.
+// Skip skips a test that lacks a privilege, a tool or a kernel feature. With MustRun the test fails
+// instead, and with LeftOut the skip is recorded. For what a system can never do, a test calls t.Skip
+// itself, with the reason.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(MustRun) != "" {
@@ -35,8 +34,8 @@ func Skip(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// writeDown adds a line to the file of what was left out. One write adds all of it, beside
-// those of other processes (O_APPEND, open(2)).
+// writeDown adds a line to the file of skipped tests. One write appends it whole, even with concurrent
+// processes (O_APPEND, open(2)).
 func writeDown(file, test string) error {
 	dir, err := os.Getwd() // of a test: its package's
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fakeTB notes what is asked of it.
+// fakeTB records the calls.
 type fakeTB struct {
 	testing.TB
 	outcome string
@@ -34,7 +34,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// What is left out is written down, for CI to run it again.
+// Skipped tests are recorded, for CI to run them again.
 func TestLeftOut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "left out")
 	t.Setenv(MustRun, "")

@@ -2,7 +2,8 @@ package testenv
 
 import "testing"
 
-// Slow leaves a test of some seconds out with -short; under the race detector, which is there for such tests, it runs.
+// Slow skips a test of some seconds with -short, except under the race detector, for which such tests
+// exist.
 func Slow(t *testing.T) {
 	t.Helper()
 	if testing.Short() && !raceDetector {

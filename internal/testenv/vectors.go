@@ -58,7 +58,7 @@ func ReadSealedVectors(t testing.TB) (v SealedVectors) {
 	return v
 }
 
-// SignedVectors is what they use of signed.json.
+// SignedVectors is the part of signed.json that tests use.
 type SignedVectors struct {
 	Keys []struct {
 		ID      uint32

@@ -110,7 +110,7 @@ func TestBadInput(t *testing.T) {
 	wantErrno(t, "second bind to a port", other.Bind(a), syscall.EADDRINUSE)
 }
 
-// What is in use is busy; what is closed says so, whatever is called, and again.
+// Objects in use return EBUSY; every call on a closed object returns an error, and so does closing it again.
 func TestTeardown(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

@@ -44,9 +44,8 @@ type Config struct {
 	// ProgrammingDelay is from the change of a membership until the switches
 	// know of it.
 	ProgrammingDelay time.Duration
-	// SendDelay is from the doorbell until the device has read the memory of a
-	// message and completes it. A program that changes the memory before the
-	// completion, then sends what he wrote.
+	// SendDelay is the time from the doorbell until the device has read the memory of a message and
+	// completes it. If a program changes the memory before the completion, the changed bytes are sent.
 	SendDelay time.Duration
 
 	// MTU of InfiniBand ports; default 4096.
@@ -57,7 +56,7 @@ type Config struct {
 	// PKey and Scope of the IPoIB interfaces; default 0xffff and link-local.
 	PKey  rdma.PKey
 	Scope uint8
-	// FloodMulticast is an Ethernet whose switches do not snoop IGMP.
+	// FloodMulticast simulates an Ethernet with switches that do not snoop IGMP.
 	FloodMulticast bool
 
 	SM     SM
@@ -80,7 +79,7 @@ type SM struct {
 	Override func(*Group)
 }
 
-// Group is what the administrator decides for a new group.
+// Group has the values that the administrator chooses for a new group.
 type Group struct {
 	MGID       rdma.GID
 	SL, TClass uint8

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// After an id is destroyed nothing is heard of it: neither what is queued, nor
-// what comes of a join that was under way when its device was removed.
+// A destroyed id reports nothing: neither queued events, nor the result of a join that was in progress
+// when its device was removed.
 func TestDestroyedIsSilent(t *testing.T) {
 	for name, before := range map[string]func(f *Fabric, p *peer){
 		"joined": func(_ *Fabric, p *peer) { p.run() },

@@ -1,28 +1,25 @@
-// Package fabric simulates an RDMA subnet within the process: an InfiniBand
-// subnet with a subnet manager and administrator, or an Ethernet with RoCEv2
-// and IGMP; switches with multicast tables; hosts whose devices have ports on
-// them. Each host is an rdma.Provider.
+// Package fabric simulates an RDMA subnet within the process: an InfiniBand subnet with a subnet
+// manager and administrator, or an Ethernet with RoCEv2 and IGMP; switches with multicast tables; hosts
+// whose devices have ports on them. Each host is an rdma.Provider.
 //
 //	f := fabric.New(fabric.Config{Flavor: fabric.InfiniBand})
 //	defer f.Close()
 //	a, b := f.AddHost(fabric.HostConfig{}), f.AddHost(fabric.HostConfig{})
 //	ch, err := a.NewEventChannel()
 //
-// The calls on the providers behave as librdmacm and the kernel do (package
-// rdma says how). What only a simulation can do is on the Fabric: it loses,
-// doubles, reorders and delays datagrams, takes ports down, restarts the subnet
-// manager, runs out of MLIDs, and writes down what subnet administrator and
+// The calls on the providers behave as librdmacm and the kernel do (see package rdma). What only a
+// simulation can do is on the Fabric: it loses, duplicates, reorders and delays datagrams, takes ports
+// down, restarts the subnet manager, runs out of MLIDs, and writes down what subnet administrator and
 // switches were asked for (Trace).
 //
 // # Time
 //
-// A stepped fabric (the default) has a time of its own, which stands still but
-// for Step and AdvanceTo. All that takes place, takes place within these two
-// calls, in the goroutine that makes them, and in the same order each time: one
-// seed, one run. A live fabric has a goroutine that does what is due by the
-// clock, from New to Close.
+// A stepped fabric (the default) has a time of its own, which advances only in Step and AdvanceTo.
+// Everything happens within these two calls, in the calling goroutine and in the same order each time:
+// one seed, one run. A live fabric has a goroutine that runs due events by the clock, from New to
+// Close.
 //
-// # The way of a datagram
+// # The path of a datagram
 //
 //  1. QP.PostSend hands it to the port (hca.go), which copies it.
 //  2. On InfiniBand a datagram to a group always comes back to its own port;

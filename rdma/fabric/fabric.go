@@ -76,8 +76,8 @@ func New(cfg Config) *Fabric {
 // Flavor of the fabric.
 func (f *Fabric) Flavor() Flavor { return f.cfg.Flavor }
 
-// Close ends a live fabric's goroutine; nothing is delivered after it. Objects
-// of the hosts can still be closed. It is idempotent.
+// Close ends a live fabric's goroutine; nothing is delivered after it. Objects of the hosts can still
+// be closed. It is idempotent.
 func (f *Fabric) Close() error {
 	f.mu.Lock()
 	f.closed = true
@@ -103,8 +103,7 @@ func (f *Fabric) Now() time.Duration {
 	return f.time()
 }
 
-// NextDeadline is when something takes place next; false if nothing will, until
-// somebody does something.
+// NextDeadline is the time of the next event; false if there is none until a further call causes one.
 func (f *Fabric) NextDeadline() (time.Duration, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,8 +148,8 @@ func (f *Fabric) SetFaults(faults Faults) {
 	f.faults = faults
 }
 
-// AddHost connects a host. One with an impossible configuration (RateGbps) opens
-// nothing: what it should open is EINVAL, and says why.
+// AddHost connects a host. With an impossible configuration (RateGbps) its devices cannot be opened:
+// opening them returns EINVAL, with the reason.
 func (f *Fabric) AddHost(cfg HostConfig) *Host {
 	f.mu.Lock()
 	if cfg.Name == "" {

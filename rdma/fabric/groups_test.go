@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// Only members leave, and only with what they have of JoinState bits; a group goes
-// with its last full member of either kind, whatever other members are in it.
-func TestWhoLeaves(t *testing.T) {
+// Only members leave, and only with JoinState bits that they have; a group is deleted with its last full member
+// of either kind, whatever other members it has.
+func TestOnlyMembersLeave(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
 	newPeer(t, f.AddHost(HostConfig{}))
@@ -35,7 +35,7 @@ func TestWhoLeaves(t *testing.T) {
 	}
 	want("full member", req(0, false, rdma.StateFullMember), soft.SAOk)
 	want("non-member", req(1, false, rdma.StateNonMember), soft.SAOk)
-	want("leave by who is not in it", req(2, true, rdma.StateFullMember), soft.SAReqInvalid)
+	want("leave by a non-member", req(2, true, rdma.StateFullMember), soft.SAReqInvalid)
 	want("leave with no bits", req(0, true, 0), soft.SAReqInvalid)
 	want("leave with bits of another kind", req(0, true, rdma.StateSendOnlyFullMember), soft.SAReqInvalid)
 	want("leave with more bits", req(0, true, rdma.StateFullMember|rdma.StateNonMember), soft.SAReqInvalid)

@@ -95,7 +95,7 @@ func (h *Host) addDevice(index int) {
 	h.hcas = append(h.hcas, c)
 	f.mu.Lock()
 	for _, p := range c.ports {
-		p.up = true // now that there is somebody to deliver to
+		p.up = true // now that events have a receiver
 	}
 	f.mu.Unlock()
 

@@ -6,15 +6,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// snooped is an interface that a snooping switch has heard reports of for
-// groups with one Ethernet address.
+// snooped is an interface from which a snooping switch has received reports for groups with one Ethernet
+// address.
 type snooped struct {
 	port   *Port
 	groups int
 }
 
-// report is an IGMP report of an interface, which all switches hear. The caller
-// holds mu.
+// report is an IGMP report of an interface, which reaches all switches. The caller holds mu.
 func (f *Fabric) report(p *Port, gid rdma.GID) {
 	f.record(p, Record{Kind: IGMPReport, MGID: gid})
 	f.snoop(p, gid, 1)

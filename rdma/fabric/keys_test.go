@@ -101,7 +101,7 @@ func TestPSN(t *testing.T) {
 	}
 }
 
-// Limits on attachments in all, beside those that the conformance suite has.
+// Limits on the total of attachments, in addition to the conformance suite's.
 func TestTotalAttachments(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

@@ -38,8 +38,8 @@ func (p *peer) sendTo(ah rdma.AH, qpn rdma.QPN, data string) {
 	}
 }
 
-// Nothing is sent from a port that is down, nor received; the manager takes it out
-// of the groups, switches out of their tables, and its host is told once.
+// A port that is down neither sends nor receives; the manager takes it out of the groups, switches out
+// of their tables, and its host gets one event.
 func TestDown(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		from, to, ah := pair(t, Config{Flavor: flavor}, peerAttr(), 64)
@@ -61,7 +61,7 @@ func TestDown(t *testing.T) {
 					got = append(got, ev.Type)
 				}
 				if !slices.Equal(got, want) {
-					t.Errorf("%v: %s tells of %v, want %v", flavor, name, got, want)
+					t.Errorf("%v: %s reports %v, want %v", flavor, name, got, want)
 				}
 			}
 		}
@@ -89,7 +89,7 @@ func TestDown(t *testing.T) {
 				t.Errorf("%v: received %q", flavor, got)
 			}
 		}
-		// A datagram that is under way when the port goes down, or is for who has none.
+		// A datagram is on its way when the port goes down, or its destination does not exist.
 		one := from.unicast(to, ah)
 		from.sendTo(one, to.qp.QPN(), "on its way")
 		f.hosts[1].Port(0, 1).SetUp(false)
@@ -100,12 +100,12 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// A port whose device was removed takes nothing any more.
+// A port whose device was removed accepts nothing.
 func TestRemovedTakesNothing(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	one := from.unicast(to, ah)
 	from.f.hosts[1].RemoveDevice(0)
-	from.sendTo(one, to.qp.QPN(), "to nobody")
+	from.sendTo(one, to.qp.QPN(), "no receiver")
 	from.run()
 	if s := from.f.Stats(); s.PortDown != 1 || s.Delivered != 0 {
 		t.Errorf("%+v", s)
@@ -195,8 +195,8 @@ func TestTreeEndsAtTheLastMember(t *testing.T) {
 	}
 }
 
-// Reports and leaves are sent while the interface is up; groups of one Ethernet
-// address are told apart.
+// Reports and leaves are sent while the interface is up; groups with the same Ethernet address are
+// distinguished.
 func TestReports(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()
@@ -231,8 +231,8 @@ func TestReports(t *testing.T) {
 	want("leaves", "IGMP leave 239.129.2.3", "IGMP leave 239.2.2.3")
 }
 
-// Who is attached and no member hears nothing on Ethernet, not even itself; who
-// was a member and has left neither.
+// On Ethernet, a queue pair that is attached without a membership receives nothing, not even its own
+// packets; nor does one that has left.
 func TestAttachedIsNotJoined(t *testing.T) {
 	f := New(Config{Flavor: RoCE})
 	defer f.Close()
@@ -340,11 +340,11 @@ func TestRoCEMTU(t *testing.T) {
 	}
 }
 
-// What is done to a port is remembered, and its host hears of what changes.
+// A port keeps changes, and its host gets events of them.
 func TestPortRemembers(t *testing.T) {
 	for name, c := range map[string]struct {
-		do   func(h *Host)
-		tell rdma.AsyncEventType
+		do    func(h *Host)
+		event rdma.AsyncEventType
 	}{
 		"down":          {func(h *Host) { h.Port(0, 1).SetUp(false) }, rdma.AsyncPortErr},
 		"LID":           {func(h *Host) { h.Port(0, 1).ChangeLID() }, rdma.AsyncLIDChange},
@@ -368,8 +368,8 @@ func TestPortRemembers(t *testing.T) {
 			t.Errorf("%s: nothing was done", name)
 		}
 		ev, err := dev.TryGetAsyncEvent()
-		if told := err == nil; told != (c.tell >= 0) || told && ev.Type != c.tell {
-			t.Errorf("%s: event %v, %v, want %v", name, ev.Type, err, c.tell)
+		if got := err == nil; got != (c.event >= 0) || got && ev.Type != c.event {
+			t.Errorf("%s: event %v, %v, want %v", name, ev.Type, err, c.event)
 		}
 		f.Close()
 	}

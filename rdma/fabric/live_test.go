@@ -177,7 +177,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	wg.Go(func() { // somebody who comes and goes, looks and changes
+	wg.Go(func() { // a host that is added and removed, reads and changes
 		for i := 0; ; i++ {
 			select {
 			case <-stop:

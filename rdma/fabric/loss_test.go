@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A membership that is lost is lost once: who has not left yet hears nothing of
-// what becomes of those who joined after him.
+// A membership is lost once: an id that has not left yet gets no events about memberships that were
+// joined after it.
 func TestLostOnce(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()
@@ -71,7 +71,7 @@ func TestLocalMemberMustFit(t *testing.T) {
 	first.join(testGroup(1), rdma.JoinFullMember)
 	f.Trace()
 	if s := second.status(testGroup(1), rdma.JoinFullMember); s != -int(syscall.EINVAL) {
-		t.Errorf("who asks for SL 0 in a group of SL 3: status %d", s)
+		t.Errorf("a request for SL 0 in a group of SL 3: status %d", s)
 	}
 	if tr := f.Trace(); len(tr) != 0 {
 		t.Errorf("the subnet administrator was asked: %v", tr)

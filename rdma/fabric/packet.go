@@ -47,7 +47,7 @@ func (f *Fabric) release(p *packet) {
 	}
 }
 
-// defaultReorderDelay is long beside a datagram and short beside a repair.
+// defaultReorderDelay is longer than the time of a datagram and shorter than a repair.
 const defaultReorderDelay = 10 * time.Microsecond
 
 // toPort sends a packet over the last link, where the faults strike. It uses up
@@ -72,7 +72,7 @@ func (f *Fabric) lastLink(port *Port) time.Duration {
 	if f.faults.Jitter > 0 {
 		d += time.Duration(f.rng.Int64N(int64(f.faults.Jitter) + 1))
 	}
-	// In order, but for those that are held back.
+	// In order, except held-back packets.
 	at := max(f.time()+d, port.lastArrival)
 	port.lastArrival = at
 	d = at - f.time()

@@ -53,8 +53,7 @@ func (p *Port) ip() netip.Addr {
 // Addr is the port's address, for rdma.ID.Bind.
 func (p *Port) Addr() rdma.Addr { return rdma.IPAddr(p.ip()) }
 
-// plug connects a new port and returns what the host sees of it. The caller
-// holds mu.
+// plug connects a new port and returns the host's view of it. The caller holds mu.
 func (p *Port) plug() soft.PortState {
 	f := p.f
 	local := rdma.GIDFromParts(subnetPrefix, p.guid())
@@ -94,7 +93,7 @@ func (f *Fabric) newLID(p *Port) rdma.LID {
 	return lid
 }
 
-// unplug takes a port off the fabric for good.
+// unplug takes a port off the fabric permanently.
 func (p *Port) unplug() {
 	p.touched.Store(true)
 	p.f.mu.Lock()
@@ -105,8 +104,8 @@ func (p *Port) unplug() {
 	}
 }
 
-// forgetMemberships is what subnet manager and snooping switches do for a port
-// whose link is down. The caller holds mu.
+// forgetMemberships does what subnet manager and snooping switches do when the link of a port goes
+// down. The caller holds mu.
 func (p *Port) forgetMemberships() {
 	if p.f.cfg.Flavor == InfiniBand {
 		p.f.sa.forget(p)
@@ -155,7 +154,7 @@ func (p *Port) SetUp(up bool) {
 	}
 }
 
-// rejoin is what the IP stack does when its link comes up. The caller holds mu.
+// rejoin does what the IP stack does when its link comes up. The caller holds mu.
 func (p *Port) rejoin() {
 	if p.f.cfg.Flavor == InfiniBand {
 		if p.ipoib {
@@ -229,7 +228,7 @@ func (p *Port) startReading(q *soft.QP) {
 	}}})
 }
 
-// await puts q in the line of those whose messages are to be read.
+// await queues q, a queue pair with messages to be read.
 func (p *Port) await(q *soft.QP) {
 	for _, o := range p.waiting {
 		if o == q {

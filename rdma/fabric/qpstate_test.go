@@ -161,8 +161,7 @@ func TestQPAttributes(t *testing.T) {
 	must(mod(rdma.QPAttr{State: rdma.QPRTS, SQPSN: 1<<24 - 1}, rdma.QPMaskState|rdma.QPMaskSQPSN))
 }
 
-// A queue pair in error takes nothing, and counts nothing as dropped for want of a
-// buffer.
+// A queue pair in error accepts nothing, and counts nothing as dropped without a buffer.
 func TestErrorTakesNothing(t *testing.T) {
 	from, to, ah := pair(t, Config{}, peerAttr(), 64)
 	to.post(1)
@@ -182,8 +181,7 @@ func TestErrorTakesNothing(t *testing.T) {
 	}
 }
 
-// A queue pair that reached ERR from RESET has no port. What is posted to it is
-// flushed, as in ERR however it was reached.
+// A queue pair that reached ERR from RESET has no port. Requests are flushed, as in ERR in general.
 func TestErrorFromReset(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		f := New(Config{Flavor: flavor})

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// action is something that takes place at a time: one of a timer, the arrival
-// of a packet at a switch, and its arrival at a port.
+// action is an event at a time: a timer, the arrival of a packet at a switch, or at a port.
 type action struct {
 	at  time.Duration
 	seq uint64 // breaks ties: first come, first served

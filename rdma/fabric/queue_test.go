@@ -134,7 +134,7 @@ func TestSendOfForeignMemory(t *testing.T) {
 		wrs := []rdma.SendWR{from.sendWR(ah, "x"), from.sendWR(ah, "x"), from.sendWR(ah, "x")}
 		wrs[0].Flags |= rdma.SendInline // needs no key
 		spoil(from, &wrs[1].SG[0])
-		wrs[1].Flags = 0 // errors are told all the same
+		wrs[1].Flags = 0 // errors are reported all the same
 		if n, err := from.qp.PostSend(wrs); n != 3 || err != nil {
 			t.Fatal(n, err)
 		}
@@ -153,7 +153,7 @@ func TestSendOfForeignMemory(t *testing.T) {
 		if attr, _ := from.qp.Query(); attr.State != rdma.QPErr {
 			t.Errorf("%s: queue pair is in %v", name, attr.State)
 		}
-		// What is posted in ERR is flushed too.
+		// Requests posted in ERR are flushed too.
 		from.send(ah, "y")
 		from.post(1)
 		if wcs := from.poll(); len(wcs) != 2 || wcs[0].Status != rdma.WCWRFlushErr || wcs[1].Status != rdma.WCWRFlushErr {
@@ -263,7 +263,7 @@ func TestNotification(t *testing.T) {
 	}
 	arm(false)
 	if notified() {
-		t.Error("notified of what came before")
+		t.Error("notified of an earlier completion")
 	}
 	say(0)
 	say(0)

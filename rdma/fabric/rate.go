@@ -54,8 +54,8 @@ func largestMTU(port rdma.MTU, selector, want uint8) (code uint8, ok bool) {
 	return 0, false
 }
 
-// carries reports whether a port of so many Gbit/s takes what a group of this rate
-// may send. A code that is not a rate none takes.
+// carries reports whether a port of so many Gbit/s can join a group of this rate. No port can join one
+// with an invalid rate code.
 func carries(gbps float64, code uint8) bool {
 	r, known := rates[code]
 	return known && r <= gbps

@@ -21,12 +21,12 @@ func TestRates(t *testing.T) {
 	defer f.Close()
 	fast, slow := newPeer(t, f.AddHost(HostConfig{RateGbps: 56})), newPeer(t, f.AddHost(HostConfig{RateGbps: 40}))
 	odd := newPeer(t, f.AddHost(HostConfig{RateGbps: 45})) // no rate of its own
-	want := func(who *peer, group int, status int, rate uint8) {
+	want := func(at *peer, group int, status int, rate uint8) {
 		t.Helper()
-		if got := who.status(testGroup(group), rdma.JoinFullMember); got != status {
+		if got := at.status(testGroup(group), rdma.JoinFullMember); got != status {
 			t.Errorf("group %d: status %d, want %d", group, got, status)
 		}
-		if g, _, _ := f.Record(who.mgid(testGroup(group))); g.Rate != rate {
+		if g, _, _ := f.Record(at.mgid(testGroup(group))); g.Rate != rate {
 			t.Errorf("group %d has rate %d, want %d", group, g.Rate, rate)
 		}
 	}

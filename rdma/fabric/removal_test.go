@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Who loses his device hears of that, and of nothing that was under way on it.
+// After the removal of its device an id reports the removal, and no pending operation.
 func TestRemovalEndsJoins(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		f := New(Config{Flavor: flavor})
@@ -15,7 +15,7 @@ func TestRemovalEndsJoins(t *testing.T) {
 		if err := p.id.JoinMulticast(testGroup(1), nil); err != nil {
 			t.Fatal(err)
 		}
-		f.hosts[0].RemoveDevice(0) // before anybody was asked
+		f.hosts[0].RemoveDevice(0) // before a request was sent
 		f.AdvanceTo(f.Now() + time.Minute)
 		if ev := p.event(); ev.Type != rdma.EventDeviceRemoval {
 			t.Errorf("%v: event %v", flavor, ev.Type)
@@ -27,7 +27,7 @@ func TestRemovalEndsJoins(t *testing.T) {
 	}
 }
 
-// An id that is being destroyed hears nothing any more.
+// An id that is being destroyed gets no more events.
 func TestRemovalAfterDestroy(t *testing.T) {
 	f := New(Config{})
 	defer f.Close()

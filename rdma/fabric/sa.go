@@ -185,22 +185,22 @@ func (sa *subnetAdmin) makeMGID(req *soft.SARequest) rdma.GID {
 	return g
 }
 
-// accepts reports whether a join is for the group as it is
-// (osm_mcmr_rcv_join_mgrp, validate_more_comp_fields, validate_port_caps).
+// accepts reports whether a join matches the group (osm_mcmr_rcv_join_mgrp, validate_more_comp_fields,
+// validate_port_caps).
 func (g *saGroup) accepts(p *Port, req *soft.SARequest) bool {
 	have, want := &g.rec, &req.Rec
 	port := p.hca.dev.PortState(p.num)
-	given := func(bit soft.MCMask) bool { return req.Mask&bit != 0 }
+	has := func(bit soft.MCMask) bool { return req.Mask&bit != 0 }
 	switch {
-	case given(soft.MCQKey) && want.QKey != have.QKey,
-		given(soft.MCTClass) && want.TClass != have.TClass,
-		given(soft.MCSL) && want.SL != have.SL,
-		given(soft.MCFlow) && want.Flow != have.Flow,
-		given(soft.MCHopLimit) && want.HopLimit != have.HopLimit,
-		given(soft.MCPKey) && !have.PKey.Matches(want.PKey):
+	case has(soft.MCQKey) && want.QKey != have.QKey,
+		has(soft.MCTClass) && want.TClass != have.TClass,
+		has(soft.MCSL) && want.SL != have.SL,
+		has(soft.MCFlow) && want.Flow != have.Flow,
+		has(soft.MCHopLimit) && want.HopLimit != have.HopLimit,
+		has(soft.MCPKey) && !have.PKey.Matches(want.PKey):
 		return false
-	case given(soft.MCMTUSelector) && given(soft.MCMTU) && !soft.Selected(want.MTUSelector, have.MTU, want.MTU),
-		given(soft.MCRateSelector) && given(soft.MCRate) && !rateSelected(want.RateSelector, have.Rate, want.Rate):
+	case has(soft.MCMTUSelector) && has(soft.MCMTU) && !soft.Selected(want.MTUSelector, have.MTU, want.MTU),
+		has(soft.MCRateSelector) && has(soft.MCRate) && !rateSelected(want.RateSelector, have.Rate, want.Rate):
 		return false
 	}
 	return port.MTU.Code() >= have.MTU && carries(port.RateGbps, have.Rate)

@@ -71,7 +71,7 @@ func TestGroupFields(t *testing.T) {
 	}
 }
 
-// What a new group is like: what was asked for, and what the port has.
+// The values of a new group: those requested, and those of the port.
 func TestNewGroupFields(t *testing.T) {
 	f := New(Config{MTU: 2048})
 	defer f.Close()
@@ -109,7 +109,7 @@ func TestNewGroupFields(t *testing.T) {
 	if r := create(0, same); r.Status != soft.SAReqInvalid {
 		t.Errorf("a manager that gives the group a larger MTU than the port has: status %#x", r.Status)
 	}
-	// What was refused has used up no MLID: the broadcast group has the first.
+	// Refused requests have used up no MLID: the broadcast group has the first.
 	f.SetSM(SM{})
 	if r := create(0, same); r.Status != soft.SAOk || r.Rec.MLID != rdma.MLIDMin+4 {
 		t.Errorf("status %#x, MLID %v", r.Status, r.Rec.MLID)

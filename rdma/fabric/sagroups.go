@@ -38,8 +38,8 @@ func (sa *subnetAdmin) remove(p *Port, req *soft.SARequest) soft.SAReply {
 	return soft.SAReply{Rec: reply}
 }
 
-// setState sets what is left of a membership, and deletes a group without full
-// members of any kind, whatever other members are left in it.
+// setState sets the remaining state of a membership, and deletes a group without full members of any
+// kind, whatever other members it has.
 func (sa *subnetAdmin) setState(g *saGroup, i int, state rdma.JoinState) {
 	p := g.members[i].port
 	if g.members[i].state = state; state == 0 {
@@ -75,8 +75,8 @@ func (sa *subnetAdmin) sorted() []*saGroup {
 	return groups
 }
 
-// program tells the switches. All members are in the tree, also those that only
-// send (osm_mcast_mgr.c).
+// program configures the switches. All members are in the tree, including send-only members
+// (osm_mcast_mgr.c).
 func (sa *subnetAdmin) program(g *saGroup) {
 	ports := make([]*Port, 0, len(g.members))
 	for _, m := range g.members {
@@ -95,8 +95,7 @@ func (f *Fabric) SetSM(sm SM) {
 	f.sm = sm
 }
 
-// RestartSM replaces the subnet manager by one that knows of no group: all
-// ports are asked to register again.
+// RestartSM replaces the subnet manager by one without groups: all ports are asked to register again.
 func (f *Fabric) RestartSM() {
 	f.mu.Lock()
 	for _, g := range f.sa.sorted() {
@@ -135,8 +134,8 @@ func (f *Fabric) Members(mgid rdma.GID) map[*Port]rdma.JoinState {
 	return members
 }
 
-// Record is the record of a group at the subnet administrator: what it decided,
-// and the group's MLID; false if it does not know the group.
+// Record is the record of a group at the subnet administrator: its values, and the group's MLID; false
+// if the group is unknown.
 func (f *Fabric) Record(mgid rdma.GID) (Group, rdma.LID, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@ type Switch struct {
 	table map[groupKey][]link
 }
 
-// groupKey is what a switch tells groups by: the MLID, or the Ethernet address,
-// which several IP groups share.
+// groupKey identifies a group in a switch: the MLID, or the Ethernet address, which several IP groups
+// share.
 type groupKey struct {
 	mlid rdma.LID
 	mac  [6]byte

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A member hears nothing until the switches know of it.
+// A member receives nothing until the switches are configured.
 func TestProgrammingDelay(t *testing.T) {
 	for _, flavor := range []Flavor{InfiniBand, RoCE} {
 		f := New(Config{Flavor: flavor, ProgrammingDelay: 5 * time.Second})
@@ -78,9 +78,8 @@ func TestOneMessageManyCopies(t *testing.T) {
 	}
 }
 
-// The table of an InfiniBand switch has the ports of members that only send, as
-// OpenSM makes it: their traffic is dropped at the port, for want of an
-// attached queue pair.
+// The table of an InfiniBand switch has the ports of send-only members, as OpenSM makes it: the port
+// drops their traffic, because no queue pair is attached.
 func TestSendOnlyPortIsInTheTree(t *testing.T) {
 	for flavor, want := range map[Flavor]uint64{InfiniBand: 1, RoCE: 0} {
 		f := New(Config{Flavor: flavor})

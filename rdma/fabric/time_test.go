@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Time is what it is set to, and what was cancelled is not due: the answer to a
-// join ends the wait for it.
+// Time is as set, and cancelled timers do not fire: the answer to a join ends its timeout.
 func TestTime(t *testing.T) {
 	f := New(Config{SM: SM{ResponseDelay: time.Millisecond}})
 	defer f.Close()
@@ -42,8 +41,7 @@ func TestCloseEndsTime(t *testing.T) {
 	}
 }
 
-// Delays are what they are said to be: jitter anything up to its value, reordering
-// exactly its delay, by default 10 µs.
+// Delays are as documented: jitter anything up to its value, reordering exactly its delay, by default 10 µs.
 func TestDelays(t *testing.T) {
 	const us, latency = time.Microsecond, 5 * time.Microsecond
 	times := func(faults Faults) map[time.Duration]int {
@@ -84,7 +82,7 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// The trace keeps the latest records, and says what was refused.
+// The trace keeps the latest records, including refused requests.
 func TestTrace(t *testing.T) {
 	f := New(Config{SM: SM{NoSendOnly: true}})
 	defer f.Close()
@@ -104,7 +102,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("requests %v", sets)
 	}
 	if len(f.Trace()) != 0 {
-		t.Error("the trace is told twice")
+		t.Error("the trace is returned twice")
 	}
 	f.mu.Lock()
 	for i := range 3 * traceLimit {

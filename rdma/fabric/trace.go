@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// RecordKind says what a Record tells of.
+// RecordKind is the kind of a Record.
 type RecordKind uint8
 
 const (
@@ -26,7 +26,7 @@ func (k RecordKind) String() string {
 	return [...]string{"SA Set", "SA Delete", "group created", "group deleted", "IGMP report", "IGMP leave"}[min(k, IGMPLeave)]
 }
 
-// Record is something that management of the fabric was told.
+// Record is a request that the fabric's management has received.
 type Record struct {
 	At   time.Duration
 	Kind RecordKind
@@ -58,8 +58,7 @@ func (f *Fabric) record(p *Port, r Record) {
 	f.trace = append(f.trace, r)
 }
 
-// Trace returns what was written down since the last call, the latest 32768
-// records at least.
+// Trace returns the records since the last call, at least the latest 32768.
 func (f *Fabric) Trace() []Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()

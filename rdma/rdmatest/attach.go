@@ -13,7 +13,7 @@ var attachStatements = []Statement{
 		to, from := t.node(0), t.node(1)
 		ah := from.ah(from.joinAs(group(5, 51), rdma.JoinSendOnlyFullMember))
 		to.begin(group(5, 51), rdma.JoinFullMember, nil)
-		t.quiet() // the join is complete, nobody knows
+		t.quiet() // the join is complete, its event not retrieved
 		from.send(ah, "early")
 		to.receive(0)
 		to.wantType(rdma.EventMulticastJoin)
@@ -38,8 +38,8 @@ var attachStatements = []Statement{
 		to, from := t.node(0, nodeConfig{noQP: true}), t.node(1)
 		ev := to.join(group(5, 53))
 		to.addQP(nodeConfig{})
-		from.send(from.ah(from.join(group(5, 53))), "to nobody")
-		from.expect("to nobody")
+		from.send(from.ah(from.join(group(5, 53))), "to no member")
+		from.expect("to no member")
 		to.receive(0)
 		t.wantErrno("DetachMcast", to.qp.DetachMcast(ev.UD.AHAttr.GRH.DGID, ev.UD.AHAttr.DLID), syscall.EINVAL)
 	}},

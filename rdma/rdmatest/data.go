@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// dataStatements are on what a datagram brings, and when it is dropped.
+// dataStatements are about the contents of received datagrams, and about drops.
 var dataStatements = []Statement{
 	{92, "byte_len is 40 and the length, the payload is at 40", both, 0, "IBTA 11.4.2.1; rxe rxe_resp.c", func(t *T) {
 		m, _, _ := oneMessage(t, group(92, 1), nil)
@@ -86,7 +86,7 @@ var dataStatements = []Statement{
 		net.SetPKeys(1, table...)
 		from.send(ah, "right partition")
 		to.expect("right partition")
-		// Two limited members do not hear each other.
+		// Two limited members do not receive each other's packets.
 		net.SetPKeys(0, with(from0.Base())...)
 		net.SetPKeys(1, with(from0.Base())...)
 		from.send(ah, "both limited")
@@ -144,9 +144,9 @@ var dataStatements = []Statement{
 		// Not as a member without a receive.
 		bare := t.node(0, nodeConfig{noRecv: true})
 		ah = bare.ah(bare.join(group(103, 2)))
-		bare.send(ah, "to nobody")
+		bare.send(ah, "to no member")
 		bare.receive(0)
-		// Nor as one who is attached no more, while the port still may send.
+		// Nor as a port without attached queue pairs that still may send.
 		t.node(0).joinAs(group(103, 1), rdma.JoinSendOnlyFullMember)
 		t.must("leave", n.leave(group(103, 1)))
 		n.post(1)

@@ -43,7 +43,7 @@ var stateStatements = []Statement{
 				return
 			}
 			n.joined = append(n.joined, group(1, 15))
-			// It may have been over already: then the event is there.
+			// If it was over already, the event exists.
 			ev, err := n.ch.TryGetEvent()
 			if err != nil || ev.Type != rdma.EventAddrResolved {
 				t.Fatalf("join was accepted while the address was not resolved: %v", err)

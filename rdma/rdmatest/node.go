@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// tries bounds how often the suite settles the network while it waits for
-// something; quietTries is how often it looks that nothing comes.
+// tries bounds how often the suite settles the network while it waits for something; quietTries is how
+// often it checks that nothing arrives.
 const (
 	tries      = 2000
 	quietTries = 4
@@ -65,8 +65,7 @@ func addr(s string) rdma.Addr {
 	return a
 }
 
-// Sizes of a node's queues: so many slots, each for the largest datagram. The
-// first half are for receiving.
+// Sizes of a node's queues, in slots for the largest datagram. The first half is for receiving.
 const (
 	slots    = 64
 	slotSize = rdma.GRHBytes + 4096
@@ -288,8 +287,7 @@ func (n *node) leave(a rdma.Addr) error {
 	return p.Wait(context.Background())
 }
 
-// close ends all that the node has, in the right order, as far as it is still
-// there.
+// close closes all objects that the node still has, in the right order.
 func (n *node) close() {
 	for _, ev := range n.unack {
 		_ = ev.Ack()

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// Statement is one of the suite.
+// Statement is a statement of the suite.
 type Statement struct {
 	Num  int
 	Text string
-	// Where are the tags of which one must apply; Also those that must all.
+	// At least one tag of Where must apply, and all of Also.
 	Where, Also Tags
 	// Source is where the statement was read: a file of rdma-core or the
 	// kernel, a manual page.

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Tags say where a statement can be observed, and what a provider is.
+// Tags are where a statement can be observed, and the kind of a provider.
 type Tags uint
 
 const (
@@ -38,7 +38,7 @@ type Target struct {
 // ErrCannot is returned by Open for options that the provider cannot offer.
 var ErrCannot = errors.New("rdmatest: the provider cannot do that")
 
-// Options of a network. What is zero is as usual.
+// Options of a network. Zero values are defaults.
 type Options struct {
 	Hosts int // at least 1
 	// NoMulticast makes devices with MaxMcastGrp 0; MaxMcastQPAttach, if not
@@ -58,18 +58,18 @@ type Options struct {
 	NoRoute bool
 }
 
-// Net is a network of hosts, and what can be done to it. A nil function says
-// that the provider cannot.
+// Net is a network of hosts, with functions that change it. A nil function means that the provider
+// cannot.
 type Net struct {
 	Hosts []Host
-	// Settle lets what is under way take place.
+	// Settle completes pending work.
 	Settle func()
 	// Advance lets time pass.
 	Advance func(d time.Duration)
 	// Privileged hosts may use Q_Keys with bit 31.
 	Privileged bool
 
-	// Trace returns what management was told since the last call.
+	// Trace returns the requests that the management received since the last call.
 	Trace func() []Record
 	// Group is the subnet administrator's record of a group, as an address
 	// handle's attributes: DLID, SL, static rate and GRH.
@@ -92,7 +92,7 @@ type Host struct {
 	Addr rdma.Addr
 }
 
-// RecordKind is what a Record tells of.
+// RecordKind is the kind of a Record.
 type RecordKind uint8
 
 const (

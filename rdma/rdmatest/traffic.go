@@ -83,7 +83,7 @@ func (n *node) completed(wc rdma.WorkCompletion) {
 	}
 }
 
-// receive returns the messages that came, want of them and no more.
+// receive returns the messages that arrived, which must be exactly want.
 func (n *node) receive(want int) []message {
 	n.t.Helper()
 	if want > 0 {
@@ -99,7 +99,7 @@ func (n *node) receive(want int) []message {
 	return msgs
 }
 
-// expect receives one message and checks what it says.
+// expect receives one message and checks its contents.
 func (n *node) expect(data string) message {
 	n.t.Helper()
 	m := n.receive(1)[0]

@@ -185,7 +185,7 @@ var verbsStatements = []Statement{
 		t.must("attach", to.qp.AttachMcast(ev.UD.AHAttr.GRH.DGID, ev.UD.AHAttr.DLID))
 		defer func() { _ = to.qp.DetachMcast(ev.UD.AHAttr.GRH.DGID, ev.UD.AHAttr.DLID) }()
 		if t.is(IB) { // on Ethernet a switch may flood
-			from.send(ah, "nobody asked for it")
+			from.send(ah, "not notified")
 			from.receive(1)
 			to.receive(0)
 		}

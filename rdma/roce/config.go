@@ -18,10 +18,10 @@ const (
 	// CheckFull reads IP headers from a raw socket, which needs CAP_NET_RAW,
 	// and compares all 32 bits.
 	CheckFull
-	// CheckUDP reads a UDP socket, which tells neither identification nor DF
-	// of the IP header, and the ICRC covers both. If they are not what a sender
-	// of this package has them, which is compared whole, they are computed from
-	// the ICRC: a damaged datagram passes with a probability of 2^-15.
+	// CheckUDP reads a UDP socket, which does not report identification and DF of the IP header, though
+	// the ICRC covers both. A datagram with the values of a sender of this package is compared in full;
+	// otherwise the values are computed from the ICRC, and a damaged datagram passes with a probability
+	// of 2^-15.
 	CheckUDP
 )
 
@@ -35,9 +35,8 @@ type Config struct {
 	// becomes a device of the same name. Default: all that are up and have an
 	// address, loopback as the last.
 	Interfaces []string
-	// Addrs are used in place of those that the interface has, if there is
-	// only one in Interfaces. They must be addresses of this host; any of
-	// 127.0.0.0/8 is one of interface lo.
+	// Addrs replace the interface's own addresses, if Interfaces has only one. They must be addresses
+	// of this host; any of 127.0.0.0/8 is an address of interface lo.
 	Addrs []netip.Addr
 	// IPv6 uses the interfaces' IPv6 addresses only, and lets the connection
 	// manager join IPv6 groups, as the kernel's does not. All that is received
@@ -47,9 +46,8 @@ type Config struct {
 	Check Check
 	// NoGSO sends datagrams one by one; NoGRO receives them so.
 	NoGSO, NoGRO bool
-	// ReceiveBuffer and SendBuffer are asked of the kernel for each socket, in
-	// bytes; default 8 MiB and 4 MiB. Without CAP_NET_ADMIN net.core.rmem_max
-	// and wmem_max limit what is granted.
+	// ReceiveBuffer and SendBuffer are requested from the kernel for each socket, in bytes; default 8
+	// MiB and 4 MiB. Without CAP_NET_ADMIN net.core.rmem_max and wmem_max limit them.
 	ReceiveBuffer, SendBuffer int
 	// RelayAnyUser takes unicast datagrams from processes of any user of this
 	// host that received them in this one's place. Default: from processes of

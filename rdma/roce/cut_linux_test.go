@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// A train's segments may have another size than the last train's, and what is
-// left behind a segment of the old size may be too short for headers.
+// A train's segments may differ in size from the last train's, and the rest after a segment of the old size may
+// be too short for headers.
 func TestCutForgetsAnOldSegment(t *testing.T) {
 	for rest := range rocev2.MinBytes + 4 {
 		in := &input{d: new(device), segment: 200}

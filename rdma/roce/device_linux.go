@@ -18,8 +18,8 @@ import (
 
 // device is an interface as package soft's backend.
 //
-// Locks, in this order: soft.Host.cm, rxMu, the others of package soft, mu. So
-// what soft calls may take mu only, but for Drain.
+// Locks, in this order: soft.Host.cm, rxMu, the others of package soft, mu. So methods that soft calls
+// may take only mu, except Drain.
 type device struct {
 	p     *Provider
 	cfg   *Config
@@ -35,7 +35,7 @@ type device struct {
 	// again.
 	running, gone atomic.Bool
 
-	// rxMu is held by who receives.
+	// rxMu is held while receiving.
 	rxMu sync.Mutex
 	rx   receiver
 
@@ -50,24 +50,24 @@ type device struct {
 
 	watch watch
 	keep  *keeper // from the first start on
-	// look is lookAt, and maxGIDs the constant, but in tests. Of the keeper only.
-	look    func(index int, cfg *Config) (link, error)
-	maxGIDs int
+	// findLink is currentLink, and maxGIDs the constant, except in tests. Only the keeper uses them.
+	findLink func(index int, cfg *Config) (link, error)
+	maxGIDs  int
 }
 
-// sockets are those of a device, by what they are for. Under device.mu.
+// sockets are a device's sockets, by purpose. Under device.mu.
 type sockets struct {
 	watched *sys.Poller // of all
 	byID    map[int32]*socket
 	nextID  int32
 	groups  map[netip.Addr]*socket
 	// unicast are the sockets of the addresses that the interface has; written
-	// under rxMu too. former are the others of link.addrs, which keep their entries in
+	// under rxMu too. removed are the others of link.addrs, which keep their entries in
 	// the GID table, the longest gone first.
 	unicast map[netip.Addr]*socket
-	former  []netip.Addr
+	removed []netip.Addr
 	raw     *socket   // of IPv4, if it is received in full; nil before the first start
-	retired []*socket // to be closed by who receives
+	retired []*socket // to be closed by the receiving goroutine
 }
 
 var _ soft.Backend = (*device)(nil)
@@ -77,7 +77,7 @@ func newDevice(p *Provider, cfg *Config, l link, full bool) *device {
 		p: p, cfg: cfg, link: l, users: currentUsers(), full: full, relayFD: -1,
 		sockets: sockets{byID: map[int32]*socket{}, groups: map[netip.Addr]*socket{}, unicast: map[netip.Addr]*socket{}},
 		senders: map[rdma.QPN]*sender{}, waiters: map[*waiter]struct{}{},
-		look: lookAt, maxGIDs: maxGIDs,
+		findLink: currentLink, maxGIDs: maxGIDs,
 	}
 	d.trains.Store(!cfg.NoGSO)
 	d.watch.init(d)
@@ -93,9 +93,8 @@ func newDevice(p *Provider, cfg *Config, l link, full bool) *device {
 	return d
 }
 
-// route tells ResolveAddr, when it is asked without a source, from which device
-// to send: the one whose interface has the route; to groups the first that is
-// not loopback.
+// route chooses the device from which ResolveAddr sends when called without a source: the one with the
+// interface of the route; for groups the first that is not loopback.
 func (p *Provider) route() {
 	for i := len(p.devices) - 1; i >= 0; i-- {
 		for _, a := range p.devices[i].link.addrs {
@@ -160,7 +159,7 @@ func (d *device) start() (err error) {
 		if errors.Is(err, unix.EADDRNOTAVAIL) && d.cfg.Addrs == nil {
 			// It went after Open: the keeper takes it out of the GID table.
 			missing = err
-			d.sockets.former = append(d.sockets.former, a)
+			d.sockets.removed = append(d.sockets.removed, a)
 			continue
 		}
 		if err == nil {
@@ -207,8 +206,8 @@ func (d *device) add(s *socket) error {
 	return nil
 }
 
-// retire takes a socket out of use. It is closed here if nobody receives just
-// now, else by who does. The caller holds mu.
+// retire takes a socket out of use. If a goroutine is receiving, that goroutine closes the socket, else
+// retire does. The caller holds mu.
 func (d *device) retire(s *socket) {
 	delete(d.sockets.byID, s.id)
 	d.sockets.watched.Remove(s.fd)
@@ -226,7 +225,7 @@ func (d *device) retireAll() {
 	}
 	clear(d.sockets.groups)
 	clear(d.sockets.unicast)
-	d.sockets.former = nil
+	d.sockets.removed = nil
 	d.sockets.raw = nil
 }
 

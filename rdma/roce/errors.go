@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PortInUseError says that UDP port 4791, which is RoCEv2's, belongs to
-// somebody else. It matches EADDRINUSE.
+// PortInUseError reports that another program has UDP port 4791, which is RoCEv2's. It matches
+// EADDRINUSE.
 type PortInUseError struct {
 	Addr netip.AddrPort
 	// Kernel says that Soft-RoCE is loaded, which takes the port for all

@@ -8,12 +8,12 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// The keeper follows the interface. What RDMA devices tell of theirs is told here
-// too: AsyncGIDChange when addresses come and go, AsyncPortErr and AsyncPortActive
-// when it goes down and up, and the device's removal with the interface's.
+// The keeper follows the interface and reports what RDMA devices report of theirs: AsyncGIDChange when
+// addresses appear or disappear, AsyncPortErr and AsyncPortActive when it goes down and up, and the
+// device's removal when the interface is removed.
 
-// lookAt is what an interface is now.
-func lookAt(index int, cfg *Config) (link, error) {
+// currentLink returns the current state of an interface.
+func currentLink(index int, cfg *Config) (link, error) {
 	ifc, err := sys.InterfaceByIndex(index)
 	if err != nil {
 		return link{}, err
@@ -21,14 +21,13 @@ func lookAt(index int, cfg *Config) (link, error) {
 	return linkOf(ifc, cfg)
 }
 
-// follow takes in what the interface has become, and reports whether it could:
-// else it shall be called again soon, without news. Only the keeper calls it, with
-// no lock held.
+// follow applies the current state of the interface, and reports whether it could: if not, it is to be
+// called again soon, even without an event. Only the keeper calls it, with no lock held.
 func (d *device) follow(k *keeper) (whole bool) {
 	if k.removed {
 		return true
 	}
-	now, err := d.look(d.link.index, d.cfg)
+	now, err := d.findLink(d.link.index, d.cfg)
 	if err != nil {
 		if !k.news.IsGone(d.link.index) {
 			return false

@@ -37,11 +37,11 @@ func gidIndex(t *testing.T, dev rdma.Device, addr string) int {
 	return list[i].Index
 }
 
-// awaitGID waits until an address is in the GID table, or is not, and returns its
-// index. An event tells of each change.
+// awaitGID waits until an address is in the GID table, or is not, and returns its index. An event
+// reports each change.
 func awaitGID(t *testing.T, dev rdma.Device, addr string, there bool) int {
 	t.Helper()
-	for { // the event may have been taken already, and is of what is there by now
+	for { // the event may have been read already, and the table is current
 		if i := gidIndex(t, dev, addr); i >= 0 == there {
 			return i
 		}
@@ -49,8 +49,8 @@ func awaitGID(t *testing.T, dev rdma.Device, addr string, there bool) int {
 	}
 }
 
-// Addresses that come can be used, with either check, and those that come back
-// are what they were. Events tell of them, of the link, and of its end.
+// New addresses can be used, with either check, and returning ones get their old index. Events report
+// them, the link's state, and its end.
 func TestInterfaceIsFollowed(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		t.Run(check.String(), func(t *testing.T) {
@@ -81,10 +81,10 @@ func TestInterfaceIsFollowed(t *testing.T) {
 			if second == first {
 				t.Fatalf("the new address has index %d, the old one %d", second, first)
 			}
-			send("10.66.0.2", "to what came")
+			send("10.66.0.2", "to a new address")
 			m := newPeerAt(t, p, netip.MustParseAddr("10.66.0.2"))
-			m.send(m.wrs(m.unicast(netip.MustParseAddr("10.66.0.1")), n.qp.QPN(), "from what came"))
-			if got := n.wait(1); got[0].data != "from what came" {
+			m.send(m.wrs(m.unicast(netip.MustParseAddr("10.66.0.1")), n.qp.QPN(), "from a new address"))
+			if got := n.wait(1); got[0].data != "from a new address" {
 				t.Errorf("received %q", got[0].data)
 			}
 
@@ -95,9 +95,9 @@ func TestInterfaceIsFollowed(t *testing.T) {
 			third := awaitGID(t, dev, "10.66.0.3", true)
 			testenv.AddAddr(t, "follow0", "10.66.0.2/24")
 			if i := awaitGID(t, dev, "10.66.0.2", true); i != second || third == second {
-				t.Errorf("what came back has index %d and had %d; another has %d", i, second, third)
+				t.Errorf("an address that returned has index %d and had %d; another has %d", i, second, third)
 			}
-			send("10.66.0.2", "to what came back")
+			send("10.66.0.2", "to a returned address")
 
 			testenv.LinkDown(t, "follow0")
 			awaitEvent(t, dev, rdma.AsyncPortErr)

@@ -6,21 +6,19 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// input takes datagrams that have arrived, checks them and delivers them. Nothing
-// in it relies on anything of what it is given. rxMu guards it.
+// input checks received datagrams and delivers them. It trusts no input. rxMu guards it.
 type input struct {
 	d    *device
 	path rocev2.Path
 	head rocev2.Header
-	// run are datagrams that were checked and not delivered yet: n of them, which
-	// have gram and the GRH area but for the identification in common, and each
-	// from the BTH on.
+	// run are checked, undelivered datagrams: n of them, which have gram and the GRH area except the
+	// identification in common, each from the BTH on.
 	run   [runMax]soft.Arrival
 	whole [runMax][]byte
 	n     int
 	gram  soft.Datagram
 	area  [rdma.GRHBytes]byte
-	// mayRelay says that what is for another process is to be passed on.
+	// mayRelay means that datagrams for other processes are passed on.
 	mayRelay bool
 
 	// prefix is that of path for datagrams of size bytes, with identification 0.
@@ -28,18 +26,18 @@ type input struct {
 	size   int
 	// last is the latest identification.
 	last uint16
-	// segment is what the latest train from a raw socket was cut to.
+	// segment is the segment size of the latest train from a raw socket.
 	segment int
 
-	// What was counted since the last flush.
+	// Counts since the last flush.
 	received, bytes, recovered, delivered uint64
 }
 
-// runMax is how many datagrams are delivered at once: as many as are still in the
-// first cache after their ICRC was computed.
+// runMax is how many datagrams are delivered at once: as many as are still in the first-level cache after their
+// ICRC was computed.
 const runMax = 16
 
-// netFields are what the ICRC leaves out of the IP header.
+// netFields are the fields of the IP header that the ICRC does not cover.
 type netFields struct{ trafficClass, hopLimit uint8 }
 
 // flush hands over the counters and returns how many queue pairs took a
@@ -70,8 +68,8 @@ func (in *input) begin(src, dst rdma.GID, port uint16, net *netFields) {
 	g.Net.TrafficClass, g.Net.HopLimit = net.trafficClass, net.hopLimit
 }
 
-// train takes the datagrams of a UDP socket, or the one that another process has
-// passed on: b is as many as there are of segment bytes, the last maybe shorter.
+// train handles the datagrams of a UDP socket, or one that another process has passed on: b is a row of
+// segments of that size, the last maybe shorter.
 func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint16, net *netFields) {
 	dst := s.dst
 	if in.d.full && s.ipv4 && s.kind == unicastSocket {
@@ -93,8 +91,8 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 	in.deliver()
 }
 
-// others passes on what is not for this process. The raw socket has it all, and
-// counts it: here nothing is.
+// others passes on datagrams for other processes. The raw socket has them all, and counts them: here
+// nothing is counted.
 func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, net *netFields) {
 	in.begin(src, dst, port, net)
 	for id := uint16(0); len(b) > 0; id++ {
@@ -109,9 +107,9 @@ func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, n
 	}
 }
 
-// verify holds a datagram, which was parsed, against its ICRC. id is the IPv4
-// identification that it should have, and if exact must have; what it has is
-// returned. weak says that it had another, which was computed from the ICRC.
+// verify checks the ICRC of a parsed datagram. id is the IPv4 identification that it should have, and
+// if exact must have; the actual one is returned. weak means that it had another, which was computed
+// from the ICRC.
 func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok bool) {
 	if len(b) != in.size {
 		in.size, in.prefix = len(b), in.path.Prefix(len(b))
@@ -125,13 +123,13 @@ func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok b
 		if !ipv4 || exact {
 			return id, false, false
 		}
-		// What is recovered is the difference to id.
+		// Recover returns the difference to id.
 		other, df, ok := rocev2.Recover(sum, want, len(b))
 		if !ok {
 			return id, false, false
 		}
-		// To recover what was to be expected after all is as good as to have
-		// compared it: the next of a train that came in pieces.
+		// Recovering the expected value is as good as comparing it: the next datagram of a train that
+		// arrived in pieces.
 		id ^= other
 		weak = !df || id != in.last+1
 	}
@@ -139,8 +137,8 @@ func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok b
 	return id, weak, true
 }
 
-// datagram takes one, from the BTH on, whose IPv4 identification should be id. It
-// returns what it was. If exact, nothing but id will do.
+// datagram handles one datagram, from the BTH on, with the expected IPv4 identification id, and returns
+// the actual one. If exact, only id is accepted.
 func (in *input) datagram(b []byte, id uint16, exact bool) uint16 {
 	c := &in.d.count
 	payload, err := in.head.Parse(b)
@@ -245,9 +243,8 @@ func (in *input) sound(b []byte, id uint16) bool {
 // headers: more are made to look so, and each costs an ICRC of all before it.
 const cutTries = 8
 
-// cut finds the size of the segments of a train: the headers follow one another
-// with the same queue pairs and the next PSN. The ICRCs tell later whether this
-// was right.
+// cut finds the size of the segments of a train: the headers follow one another with the same queue
+// pairs and the next PSN. The ICRCs later verify the result.
 func (in *input) cut(b []byte, id uint16) int {
 	if len(b) <= rocev2.MinBytes || len(b) <= rocev2.MaxBytes && in.sound(b, id) {
 		return len(b)

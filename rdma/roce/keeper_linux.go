@@ -9,10 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// keeper is the goroutine that reads the unicast sockets when nobody else does,
-// and follows the interface. The kernel may give this process the unicast datagrams
-// of others, which must not wait until it polls again. device.start starts it and
-// Provider.Close ends it.
+// keeper is the goroutine that reads the unicast sockets when no other goroutine does, and follows the
+// interface. The kernel may give this process unicast datagrams for others, which must not wait until
+// it polls again. device.start starts it and Provider.Close ends it.
 type keeper struct {
 	poll  *sys.Poller
 	sig   *sys.Signal
@@ -24,11 +23,11 @@ type keeper struct {
 	// Of the goroutine only, once it runs.
 	sockets []*socket
 	removed bool      // the interface is gone
-	lookAt  time.Time // when the interface is looked at without news; zero: never
+	checkAt time.Time // when the interface is looked at without news; zero: never
 }
 
-// keeperGrace is how long the keeper leaves datagrams to those who poll: long
-// beside a wake-up, short beside how long anybody waits for an answer.
+// keeperGrace is how long the keeper leaves datagrams to polling goroutines: longer than a wake-up,
+// shorter than any wait for an answer.
 const keeperGrace = time.Millisecond
 
 // startKeeper starts it for the device's sockets. The caller holds mu.
@@ -53,7 +52,7 @@ func (d *device) startKeeper() error {
 	}
 	if k.news.Tells() && err == nil {
 		err = k.news.AddTo(k.poll, 0)
-		k.lookAt = time.Now() // for what happened before there was news
+		k.checkAt = time.Now() // for what happened before there was news
 	}
 	if err != nil {
 		k.close()
@@ -78,8 +77,8 @@ func (k *keeper) run(d *device) {
 	var evs [4]unix.EpollEvent
 	for {
 		k.poll.Block(evs[:], k.waitLimit())
-		// Looked at by itself: sig wakes it once, and a select between this and a
-		// timer that has rung could take the timer, and block for ever.
+		// Checked separately: sig wakes it once, and a select between this and an expired timer could take the
+		// timer, and block forever.
 		select {
 		case <-k.quit:
 			return
@@ -92,9 +91,9 @@ func (k *keeper) run(d *device) {
 		case <-grace.C:
 		}
 		if k.news.Discard() || k.waitLimit() == 0 {
-			k.lookAt = time.Time{}
+			k.checkAt = time.Time{}
 			if !d.follow(k) {
-				k.lookAt = time.Now().Add(lookAgain)
+				k.checkAt = time.Now().Add(checkAgain)
 			}
 		}
 		n := 0
@@ -112,16 +111,16 @@ func (k *keeper) run(d *device) {
 	}
 }
 
-// lookAgain is when the interface is looked at anew after a look that failed, or
+// checkAgain is when the interface is looked at anew after a look that failed, or
 // of which not all could be taken in.
-const lookAgain = 250 * time.Millisecond
+const checkAgain = 250 * time.Millisecond
 
 // waitLimit is how long the keeper may wait for news.
 func (k *keeper) waitLimit() time.Duration {
-	if k.lookAt.IsZero() {
+	if k.checkAt.IsZero() {
 		return sys.Forever
 	}
-	return max(0, time.Until(k.lookAt))
+	return max(0, time.Until(k.checkAt))
 }
 
 // stop ends the goroutine and waits for it.

@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// The keeper ends when it is told to, also where its grace is over by the time it
-// looks: being told wakes it once.
+// The keeper ends on request, even if its grace period is over by the time it checks: the request wakes
+// it once.
 func TestKeeperEnds(t *testing.T) {
 	for range 50 {
 		k := &keeper{quit: make(chan struct{})} // without grace

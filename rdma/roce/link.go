@@ -75,8 +75,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// linkOf asks for the addresses of an interface; one that is gone meanwhile has
-// none.
+// linkOf reads the addresses of an interface; one that was just removed has none.
 func linkOf(ifc *net.Interface, cfg *Config) (link, error) {
 	l := link{name: ifc.Name, index: ifc.Index, mtu: ifc.MTU, up: ifc.Flags&net.FlagUp != 0,
 		loopback: ifc.Flags&net.FlagLoopback != 0, mac: ifc.HardwareAddr}
@@ -115,7 +114,7 @@ func inOrder(addrs []netip.Addr) []netip.Addr {
 // drivers/infiniband/sw/rxe/rxe_param.h, eth_mtu_int_to_enum).
 const overhead = 80
 
-// state is what the port is to the host.
+// state is the host's view of the port.
 func (l *link) state() soft.PortState {
 	s := soft.PortState{
 		State: rdma.PortDown, LinkLayer: rdma.LinkLayerEthernet, MTU: max(rdma.MTUFor(l.mtu-overhead), 256),

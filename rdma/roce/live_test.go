@@ -34,8 +34,7 @@ func texts() (list []string) {
 	return list
 }
 
-// What is posted arrives, in order, in trains and singly, whichever side takes trains
-// apart, with every check.
+// Posted messages arrive, in order, in trains and singly, whichever side splits trains, with every check.
 func TestTrains(t *testing.T) {
 	for _, check := range []Check{CheckUDP, CheckFull} {
 		for _, c := range []Config{{}, {NoGSO: true}, {NoGRO: true}, {NoGSO: true, NoGRO: true}} {
@@ -162,7 +161,7 @@ func TestCompletionChannel(t *testing.T) {
 		cancel()
 		must(t, "wait", err)
 		if cq != n.cq {
-			t.Fatalf("told of %v", cq)
+			t.Fatalf("event for %v", cq)
 		}
 		if got := n.wait(1); got[0].data != fmt.Sprint("message ", i) {
 			t.Errorf("received %q", got[0].data)
@@ -190,7 +189,7 @@ func TestWaiter(t *testing.T) {
 	wait := func(what string, timeout time.Duration, cause func()) {
 		t.Helper()
 		go func() { done <- w.Wait(timeout) }()
-		time.Sleep(time.Millisecond) // mostly it waits by then; if not, it must be told all the same
+		time.Sleep(time.Millisecond) // mostly it waits by then; if not, it must be notified all the same
 		cause()
 		select {
 		case err := <-done:
@@ -221,7 +220,7 @@ func TestWaiter(t *testing.T) {
 	}
 }
 
-// A port that somebody else has is told of, with what to do.
+// A port that another program has is reported, with advice.
 func TestPortInUse(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.2.1")
 	other, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip, 4791)))
@@ -242,7 +241,7 @@ func TestPortInUse(t *testing.T) {
 	if !errors.As(err, &inUse) || !errors.Is(err, syscall.EADDRINUSE) || inUse.Addr != netip.AddrPortFrom(ip, 4791) || !strings.Contains(err.Error(), "end that") {
 		t.Errorf("error %v", err)
 	}
-	// When it is free it works, with what was refused before.
+	// When the port is free, the queue pair that was refused before can be created.
 	other.Close()
 	qp, err := pd.CreateQP(rdma.QPInitAttr{SendCQ: cq, RecvCQ: cq})
 	must(t, "QP", err)

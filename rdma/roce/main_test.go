@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		os.Exit(m.Run())
 	}
-	runtime.LockOSThread() // whose end Pdeathsig is about
+	runtime.LockOSThread() // Pdeathsig refers to the end of this thread
 	cmd := exec.Command(exe, os.Args[1:]...)
 	cmd.Env = append(os.Environ(), isolated+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

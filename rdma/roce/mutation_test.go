@@ -42,12 +42,11 @@ func mutationRand(t *testing.T, stream uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(s, stream))
 }
 
-// TestMutations gives a receiving queue pair damaged packets in each of the ways
-// by which packets come, after the kernel: computed, captured and reliable
-// packets with damage of all kinds. Nothing may panic; each packet is counted once;
-// those whose damage is outside of what the ICRC covers are delivered as if they had
-// none; of the others none is, but for the 2^-15 that CheckUDP lets pass on IPv4:
-// and of the reliable layer's packets among those none passes its CRC-32C.
+// TestMutations gives a receiving queue pair damaged packets on each input path after the kernel:
+// computed, captured and reliable packets with damage of all kinds. Nothing may panic; each packet is
+// counted once; packets damaged only outside the ICRC's coverage are delivered as if undamaged; of the
+// others none is, except the 2^-15 that CheckUDP lets pass on IPv4: and of the reliable layer's packets
+// among those none passes its CRC-32C.
 func TestMutations(t *testing.T) {
 	for i, way := range mutationWays() {
 		t.Run(way.name, func(t *testing.T) {
@@ -149,8 +148,8 @@ func TestMutations(t *testing.T) {
 
 func sameButFlags(a, b string) bool { return len(a) == len(b) && a[:4] == b[:4] && a[5:] == b[5:] }
 
-// difference is which bits of b differ from those of a, where it ends if it is shorter, and what is behind if it is longer.
-// To cut off is damage that comes again and again, too.
+// difference describes which bits of b differ from those of a, where b ends if it is shorter, and what follows
+// if it is longer. Truncation is a kind of damage that repeats, too.
 func difference(a, b []byte) string {
 	var d []byte
 	for i := range min(len(a), len(b)) {
@@ -181,8 +180,7 @@ func passLimits(n int, weak bool) (most, least int) {
 	return max(16, int(mean+6*math.Sqrt(mean))), max(0, int(mean-6*math.Sqrt(mean)))
 }
 
-// The limit is strict: always less than one in 2^14 where there is enough to tell
-// it from chance.
+// The limit is strict: always less than one in 2^14, if the sample is large enough to exclude chance.
 func TestPassLimits(t *testing.T) {
 	for _, n := range []int{1_200_000, 3_000_000, 10_000_000, 100_000_000} {
 		if most, least := passLimits(n, true); most > n>>14 || most < n>>15 || least > n>>15 {
@@ -194,9 +192,8 @@ func TestPassLimits(t *testing.T) {
 	}
 }
 
-// Trains as a raw socket has them, in one piece, are cut where the headers say,
-// which damage can make say anything: what is delivered is one of the messages all
-// the same.
+// Trains as a raw socket receives them, in one piece, are cut by their headers, which damage can change
+// arbitrarily: each delivered datagram is nevertheless one of the messages.
 func TestMutatedRawTrains(t *testing.T) {
 	way := mutationWays()[3]
 	n, d := way.open(t)
@@ -205,7 +202,7 @@ func TestMutatedRawTrains(t *testing.T) {
 	texts := map[string]bool{}
 	var bodies [][]byte
 	for i := range 5 {
-		text := fmt.Sprintf("message %d of a train which nobody may change on its way", i)
+		text := fmt.Sprintf("message %d of a train that must not change on its way", i)
 		texts[text] = true
 		packet := build(text, func(p *rocev2.Path, h *rocev2.Header) { p.ID, h.PSN = uint16(i), uint32(i) })
 		bodies = append(bodies, packet[28:])
@@ -257,9 +254,8 @@ func TestMutatedRawTrains(t *testing.T) {
 	}
 }
 
-// FuzzQueuePair gives a receiving queue pair whatever the fuzzer finds, in each
-// way: nothing may panic, each datagram is counted once, and where the check is
-// whole what is delivered has the right ICRC.
+// FuzzQueuePair gives a receiving queue pair the fuzzer's input, on each path: nothing may panic, each datagram
+// is counted once, and with a full check delivered datagrams have the right ICRC.
 func FuzzQueuePair(f *testing.F) {
 	ways := mutationWays()
 	type rig struct {

@@ -131,7 +131,7 @@ var (
 	mutationV4, mutationV6 = netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")
 	// Of IPv4: all but type of service, time to live, and the checksums.
 	seenIPv4 = []int{0, 2, 3, 4, 5, 6, 7, 9, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25}
-	// A UDP socket tells source address and port only.
+	// A UDP socket reports source address and port only.
 	seenUDP4 = []int{12, 13, 14, 15, 20, 21}
 	seenUDP6 = []int{8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 40, 41}
 )
@@ -258,13 +258,13 @@ func (w *mutationWay) parts(s *sample, b []byte) (list [][]byte) {
 	return append(list, body)
 }
 
-// pass is what became of one message.
+// pass is the outcome for one message.
 type pass struct {
 	intact, received, delivered, segments int
 	messages                              []message
 }
 
-// take gives a message to the device and reports what became of it.
+// take gives a message to the device and returns the outcome.
 func (w *mutationWay) take(t testing.TB, n *peer, d *device, s *sample, b []byte) (p pass) {
 	t.Helper()
 	p.segments = 1

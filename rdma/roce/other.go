@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// supported says that this system cannot do it: sending with a known IP
-// identification, abstract unix sockets and the rest of what the package does
-// are Linux's.
+// supported returns an error on this system: sending with a known IP identification, abstract unix
+// sockets and other features of the package exist only on Linux.
 func supported() error {
 	return rdma.Errorf("open RoCE", syscall.ENOSYS, "RoCEv2 in user space works on Linux only, and this is %s: use udp:// here", runtime.GOOS)
 }

@@ -73,7 +73,7 @@ func (o *outlet) open() (err error) {
 	return nil
 }
 
-// socket makes one of the pair.
+// socket makes a socket of the pair.
 func (o *outlet) socket(noChecksum bool) (int, error) {
 	ip := o.path.Src.IP()
 	fd, err := newUDP(ip.Is4())
@@ -81,7 +81,7 @@ func (o *outlet) socket(noChecksum bool) (int, error) {
 		return -1, err
 	}
 	sys.SetSendBuffer(fd, o.d.cfg.SendBuffer)
-	// What is sent to the port would fill it up.
+	// Datagrams sent to its port would fill it up.
 	sys.SetReceiveBuffer(fd, 0)
 	err = cmp.Or(dropAll(fd), sys.SetMulticast(fd, ip, o.d.link.index, defaultHopLimit, true))
 	set := func(name string, level, opt, value int) {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// Datagrams come out of a train one by one; what is none says why.
+// Datagrams come out of a train one by one; an invalid one has a reason.
 func TestPayloads(t *testing.T) {
 	var train []byte
 	want := [][]byte{[]byte("hello"), bytes.Repeat([]byte{7}, 5), []byte("x")}

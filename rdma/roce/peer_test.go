@@ -142,7 +142,7 @@ func (n *peer) send(wrs []rdma.SendWR) {
 	must(n.t, "post send", err)
 }
 
-// poll takes what has come.
+// poll receives the messages that have arrived.
 func (n *peer) poll() (msgs []message) {
 	n.t.Helper()
 	k, err := n.cq.Poll(n.wcs[:])

@@ -18,9 +18,8 @@ type Provider struct {
 
 var _ rdma.Provider = (*Provider)(nil)
 
-// Open finds the interfaces. Sockets are opened when they are first needed: an
-// interface that is not used costs nothing, and the port that another program
-// has is told of when a queue pair is made (*PortInUseError).
+// Open finds the interfaces. Sockets are opened when they are first needed: an unused interface costs
+// nothing, and if another program has the port, creating a queue pair returns the *PortInUseError.
 func Open(cfg Config) (*Provider, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -71,9 +70,9 @@ func (p *Provider) Stats(device string) (Stats, error) {
 	return Stats{}, rdma.Errorf("read counters", syscall.ENODEV, "no device %q", device)
 }
 
-// Capacity is how many datagrams with size bytes of payload a socket of a device
-// keeps without anybody polling, at least, whatever the receive queues hold. It
-// is 0 before the device's first queue pair. ENODEV: there is none of that name.
+// Capacity is the least number of datagrams with size bytes of payload that a socket of a device keeps
+// while not polled, in addition to the receive queues. It is 0 before the device's first queue pair.
+// ENODEV: there is no device of that name.
 func (p *Provider) Capacity(device string, size int) (int, error) {
 	for _, d := range p.devices {
 		if d.link.name == device {

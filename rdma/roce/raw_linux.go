@@ -30,9 +30,9 @@ func lookRaw() (allowed bool, err error) {
 	return true, nil
 }
 
-// openRaw makes the socket that gets IPv4 datagrams with their headers. The
-// kernel would give it those of all groups that anybody on the host is a member
-// of, a publisher its own packets too: selectRaw says what is wanted.
+// openRaw opens the socket that receives IPv4 datagrams with their headers. The kernel would deliver
+// those of all groups with a member on this host, and a publisher's own packets: selectRaw filters
+// them.
 func openRaw(d *device) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
@@ -53,10 +53,9 @@ func openRaw(d *device) (*socket, error) {
 // the host a comparison, and the socket a part of net.core.optmem_max.
 const maxSelected = 128
 
-// selectRaw has the raw socket receive what is sent to port 4791 of the device's
-// own addresses and of the groups it is a member of; of all groups, if they are
-// many. What comes of the same group on another interface is left out where it is
-// read. The caller holds mu.
+// selectRaw has the raw socket receive what is sent to port 4791 of the device's own addresses and of
+// the groups it is a member of; of all groups, if they are many. Datagrams of the same group from
+// another interface are dropped after reading. The caller holds mu.
 func (d *device) selectRaw(fd int) error {
 	var own, groups []netip.Addr
 	for _, a := range d.link.addrs {
@@ -75,7 +74,7 @@ func (d *device) selectRaw(fd int) error {
 	return sys.SetFilter(fd, selection(own, nil, true))
 }
 
-// selection is a program for a raw socket, whose data begins with the IP header.
+// selection is a BPF program for a raw socket; its data begins with the IP header.
 func selection(own, groups []netip.Addr, allGroups bool) []bpf.Instruction {
 	accept, reject := bpf.RetConstant{Val: 0xffff}, bpf.RetConstant{} // bytes to keep
 	prog := []bpf.Instruction{

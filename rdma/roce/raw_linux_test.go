@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// A raw socket gets what is sent to the port of RoCEv2 at the device's own addresses
-// and groups, whatever options the IP header has, and nothing else.
+// A raw socket receives packets to the port of RoCEv2 at the device's own addresses and groups, whatever
+// options the IP header has, and nothing else.
 func TestSelection(t *testing.T) {
 	addrs := func(list ...string) (a []netip.Addr) {
 		for _, s := range list {

@@ -25,8 +25,7 @@ const (
 	recvBytes = 1 << 16
 )
 
-// receiver is the receive memory of a device and what goes with it. rxMu guards
-// it.
+// receiver is the receive memory of a device with its state. rxMu guards it.
 type receiver struct {
 	mem   []byte
 	batch *sys.RecvBatch
@@ -59,7 +58,7 @@ func (r *receiver) close() {
 // Progress implements soft.Backend.
 func (d *device) Progress() bool {
 	if !d.running.Load() || !d.rxMu.TryLock() {
-		return true // somebody else is at it
+		return true // another goroutine receives
 	}
 	n := d.receive()
 	d.rxMu.Unlock()
@@ -87,17 +86,15 @@ func (d *device) Drain() {
 	}
 }
 
-// received tells those who wait in another way that somebody has received n
-// datagrams.
+// received wakes the goroutines that wait in another way after n datagrams were received.
 func (d *device) received(n int) {
 	if n > 0 && d.parked.Load() > 0 {
 		d.wake()
 	}
 }
 
-// receive takes what is there from each socket that is ready, in one call for
-// each, and delivers it. It returns how many datagrams it delivered. The caller
-// holds rxMu.
+// receive reads each socket that is ready, with one call for each, and delivers the datagrams. It
+// returns how many it delivered. The caller holds rxMu.
 func (d *device) receive() int {
 	r := &d.rx
 	if !d.running.Load() {
@@ -139,7 +136,7 @@ func (d *device) receive() int {
 	return total
 }
 
-// harvest notes the sockets that epoll names.
+// harvest records the sockets that epoll reports.
 func (d *device) harvest() {
 	r := &d.rx
 	evs := d.sockets.watched.Ready(r.evs[:])
@@ -167,8 +164,7 @@ func (d *device) resume(s *socket) {
 	}
 }
 
-// receiveFrom takes what a UDP or raw socket has, in one call, and reports
-// whether there may be more.
+// receiveFrom reads a UDP or raw socket, in one call, and reports whether there may be more.
 func (d *device) receiveFrom(s *socket) (delivered int, more bool) {
 	r := &d.rx
 	want := recvBatch

@@ -89,15 +89,15 @@ func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 	switch errno {
 	case 0:
 		d.count.relayed.Add(1)
-	case unix.ECONNREFUSED: // nobody has the name
+	case unix.ECONNREFUSED: // no process has the name
 		d.count.noQP.Add(1)
 	default:
 		d.count.relayFailed.Add(1)
 	}
 }
 
-// passOn takes what lies in the unicast sockets before they are closed: what is for other
-// processes nobody else has. The caller holds rxMu.
+// passOn reads the unicast sockets before they are closed: no other process has the datagrams in them,
+// some of which are for others. The caller holds rxMu.
 func (d *device) passOn() {
 	if !d.running.Load() || d.rx.mem == nil && d.rx.open(d) != nil {
 		return
@@ -115,7 +115,7 @@ func (d *device) passOn() {
 // receiveRelayed takes what other processes have passed on to a queue pair.
 func (d *device) receiveRelayed(s *socket) (delivered int, more bool) {
 	r := &d.rx
-	// Anybody may send descriptors along: there is no room to take them.
+	// Any process may attach descriptors: there is no room to receive them.
 	got, errno := r.batch.RecvLimited(s.fd, recvBatch, sys.RoomForUID)
 	if errno != 0 {
 		return 0, errno == unix.EINTR

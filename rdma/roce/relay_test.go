@@ -25,8 +25,7 @@ import (
 // again as a process with a queue pair.
 const asProcess = "FANFARE_TEST_ROCE_PROCESS"
 
-// process is such a process: it prints its QPN, and does what it is told by
-// lines of standard input.
+// process is such a process: it prints its QPN, and executes commands from standard input, one a line.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -102,10 +101,10 @@ func startProcess(t *testing.T, name string, ip netip.Addr, check Check, uid uin
 	return p
 }
 
-func (p *process) tell(format string, args ...any) {
+func (p *process) command(format string, args ...any) {
 	p.t.Helper()
 	_, err := fmt.Fprintf(p.in, format+"\n", args...)
-	must(p.t, "tell "+p.name, err)
+	must(p.t, "command "+p.name, err)
 }
 
 func (p *process) expect(format string, to ...any) {
@@ -123,7 +122,7 @@ func (p *process) expect(format string, to ...any) {
 // counters are Relayed, FromRelay, NoQP and RelayRefused.
 func (p *process) counters() (c [4]int) {
 	p.t.Helper()
-	p.tell("counters")
+	p.command("counters")
 	p.expect("counters %d %d %d %d", &c[0], &c[1], &c[2], &c[3])
 	return c
 }
@@ -131,14 +130,14 @@ func (p *process) counters() (c [4]int) {
 // send sends messages to another process and says how many came.
 func (p *process) send(to *process, count int) int {
 	p.t.Helper()
-	p.tell("send %d %d", to.qpn, count)
+	p.command("send %d %d", to.qpn, count)
 	p.expect("sent")
 	return to.await(count)
 }
 
 func (p *process) await(count int) (got int) {
 	p.t.Helper()
-	p.tell("await %d", count)
+	p.command("await %d", count)
 	p.expect("got %d", &got)
 	return got
 }
@@ -170,7 +169,7 @@ func TestRelay(t *testing.T) {
 func testRelay(t *testing.T, ip netip.Addr, check Check) {
 	// As many at once as an unread queue of any system holds.
 	const few = 8
-	raw := check == CheckFull && ip.Is4() // everybody sees everything
+	raw := check == CheckFull && ip.Is4() // every process receives every datagram
 	a := startProcess(t, "a", ip, check, 0)
 	b := startProcess(t, "b", ip, check, 0)
 	c := startProcess(t, "c", ip, check, 0)
@@ -183,12 +182,12 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 			t.Errorf("%s received %d of %d from %s", to.name, got, few, from.name)
 		}
 	}
-	// c polls nothing: what it holds for others goes all the same.
+	// c does not poll: it passes on datagrams for others all the same.
 	exchange(a, b)
 	exchange(b, a)
 	exchange(b, c)
 	want := [4]int{2 * few, 0, 0, 0}
-	// Who sees everything needs no relay, and counts it when he comes to it.
+	// A process that receives everything needs no relay, and counts a datagram when it reads it.
 	if got := c.counters(); got != want && !raw {
 		t.Errorf("the holder counts %v, want %v", got, want)
 	}
@@ -203,16 +202,15 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 		t.Errorf("the next holder counts %v, want %v", got, wantB)
 	}
 	// A queue pair that is gone with its process.
-	a.tell("send %d 3", c.qpn)
+	a.command("send %d 3", c.qpn)
 	a.expect("sent")
 	exchange(a, b) // after which the three have been looked at
 	if got := b.counters(); got[2] != 3 && !raw {
-		t.Errorf("the holder counts %v, want 3 to nobody", got)
+		t.Errorf("the holder counts %v, want 3 without a queue pair", got)
 	}
-	// The holder is killed while datagrams are on their way: some may be lost,
-	// and then it goes on.
+	// The holder is killed while datagrams are on their way: some may be lost, and then relaying continues.
 	d := startProcess(t, "d", ip, check, 0)
-	a.tell("send %d 2000", b.qpn)
+	a.command("send %d 2000", b.qpn)
 	time.Sleep(2 * time.Millisecond)
 	d.kill()
 	a.expect("sent")
@@ -225,8 +223,7 @@ func testRelay(t *testing.T, ip netip.Addr, check Check) {
 	}
 }
 
-// Relayed datagrams are taken from the same user and root only, and only if they
-// are what they should be.
+// Relayed datagrams are accepted from the same user and root only, and only if they are valid.
 func TestRelayIsNotTrusted(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.1.3")
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP})
@@ -297,8 +294,8 @@ func TestRelayIsNotTrusted(t *testing.T) {
 	}
 }
 
-// The holder passes on only what has the right ICRC, with a raw socket beside it
-// too: others shall not have to look at rubbish.
+// The holder passes on only datagrams with the right ICRC, even if it has a raw socket: other processes need
+// not check garbage.
 func TestRelayChecksFirst(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.1.4")
 	for _, check := range []Check{CheckUDP, CheckFull} {
@@ -343,8 +340,8 @@ func TestRelayChecksFirst(t *testing.T) {
 	}
 }
 
-// Who may relay: root and the own user, and nobody whom this user namespace does
-// not know, who all look alike.
+// Root and the own user may relay, but no user that this user namespace does not map: those all have
+// the same uid here.
 func TestUsers(t *testing.T) {
 	for _, c := range []struct {
 		u    users
@@ -355,7 +352,7 @@ func TestUsers(t *testing.T) {
 		{users{own: 1000, unknown: 65534}, 0, true},
 		{users{own: 1000, unknown: 65534}, 1001, false},
 		{users{own: 1000, unknown: 65534}, 65534, false},
-		{users{own: 65534, unknown: 65534}, 65534, true}, // nobody, where everybody is known
+		{users{own: 65534, unknown: 65534}, 65534, true}, // the user "nobody", where all users are mapped
 		{users{own: 65534, unknown: 65534, hidden: true}, 65534, false},
 		{users{own: 0, unknown: 65534, hidden: true}, 65534, false},
 		{users{own: 0, unknown: 65534, hidden: true}, 0, true},
@@ -381,7 +378,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// Who ends passes on what it was given for others and had not read yet.
+// A process that ends passes on unread datagrams for others.
 func TestEndPassesOn(t *testing.T) {
 	ip := netip.MustParseAddr("127.77.1.9")
 	cfg := Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{ip}, Check: CheckUDP}

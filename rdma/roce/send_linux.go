@@ -13,18 +13,17 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// The way of a run of datagrams out:
+// The path of a run of sent datagrams:
 //
 //	Transmit ─► fill: header, payload, ICRC into staging memory, one behind the other
 //	    ├─ equal sizes, GSO ─► sendmsg with UDP_SEGMENT: the kernel numbers them 0, 1, …
 //	    └─ else ────────────► sendmmsg: the kernel numbers each of them 0
 //
-// Both numbers are those that Linux gives on a socket that is not connected and
-// whose IP_MTU_DISCOVER is DO (include/net/ip.h, ip_select_ident_segs;
-// net/ipv4/af_inet.c, inet_gso_segment), so the ICRC, which covers them, is
-// exact without any privilege.
+// Linux numbers datagrams so on an unconnected socket with IP_MTU_DISCOVER set to DO (include/net/ip.h,
+// ip_select_ident_segs; net/ipv4/af_inet.c, inet_gso_segment), so the ICRC, which covers them, is exact
+// without any privilege.
 
-// defaultHopLimit is what the sockets are set to: the connection manager's.
+// defaultHopLimit is the hop limit of the sockets: the connection manager's.
 const defaultHopLimit = 64
 
 // sender is the way out of a queue pair.
@@ -149,9 +148,9 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 	return sent, 0
 }
 
-// fill puts datagrams into staging memory, one behind the other: all from the
-// front of batch that go the same way, and as a train also have one size, but for
-// the last, which may be smaller. What does not fit one train goes in equal parts.
+// fill puts datagrams into staging memory, one after the other: those at the front of batch with one
+// destination, and for a train also of one size, but the last may be smaller. Datagrams that exceed one
+// train are sent in equal parts.
 func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	front := &batch[0].Net
 	if o.path.Dst != front.Dst {
@@ -181,8 +180,8 @@ func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 		}
 		if n == 0 {
 			head = l
-			if most := sys.MaxTrainBytes / l; limit > most {
-				parts := (limit + most - 1) / most
+			if fit := sys.MaxTrainBytes / l; limit > fit {
+				parts := (limit + fit - 1) / fit
 				limit = (limit + parts - 1) / parts
 			}
 		}
@@ -215,7 +214,7 @@ func (o *outlet) setICRCs(n int) {
 	}
 }
 
-// sendTrain sends what is in staging memory as segments of the first's size.
+// sendTrain sends the staging memory as segments of the first datagram's size.
 func (o *outlet) sendTrain(bytes int) syscall.Errno {
 	o.d.count.sendCalls.Add(1)
 	o.batch.Put(0, o.staging[:bytes])

@@ -15,13 +15,12 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// kind says what a socket is for.
+// kind is the purpose of a socket.
 type kind uint8
 
 const (
-	// unicastSocket is bound to an address of the interface. Of several
-	// processes that have one the kernel gives a datagram to the one that
-	// bound it last; when that one ends, to the one before it.
+	// unicastSocket is bound to an address of the interface. If several processes have one, the kernel
+	// gives a datagram to the one that bound it last; when that one ends, to the one before it.
 	unicastSocket kind = iota
 	// groupSocket is bound to a group and member of it.
 	groupSocket
@@ -42,7 +41,7 @@ type socket struct {
 	ipv4    bool
 	dst     rdma.GID // of what arrives; not of raw ones
 	qpn     rdma.QPN // of a lease
-	users   int      // who want the group: the connection manager, attached queue pairs
+	users   int      // users of the group: the connection manager, attached queue pairs
 	drops   sys.Drops
 	ready   bool // is in receiver.ready
 	trains  bool // the latest call brought trains
@@ -75,7 +74,7 @@ func newUDP(ipv4 bool) (int, error) {
 // out on IPv6 too.
 const udpNoCheck6RX = 102
 
-// setupReceive makes a socket tell what a datagram's header had.
+// setupReceive has a socket report the header fields of a datagram.
 func setupReceive(d *device, fd int, ipv4 bool) error {
 	sys.SetReceiveBuffer(fd, d.cfg.ReceiveBuffer)
 	sys.CountDrops(fd)
@@ -143,8 +142,8 @@ func openGroup(d *device, group netip.Addr) (*socket, error) {
 		err = sys.OnlyOwnGroups(fd, !s.ipv4, d.link.index)
 	}
 	if err == nil && d.full && s.ipv4 {
-		// The raw socket gets the datagrams; this one is there for the
-		// membership, and because it lets the kernel put trains together.
+		// The raw socket gets the datagrams; this one exists for the membership, and because it makes
+		// the kernel coalesce trains.
 		err = dropAll(fd)
 	}
 	if err == nil {

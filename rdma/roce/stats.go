@@ -2,23 +2,21 @@ package roce
 
 import "sync/atomic"
 
-// Stats counts what a device has sent and received, in datagrams unless they
-// say otherwise. What queue pairs dropped is in rdma.PortAttr (BadPKeys,
-// QKeyViolations, Dropped) and rdma.DropCounter.
+// Stats counts the traffic of a device, in datagrams unless a field says otherwise. Drops of queue
+// pairs are in rdma.PortAttr (BadPKeys, QKeyViolations, Dropped) and rdma.DropCounter.
 //
-// Each datagram that a socket gave this process is counted as exactly one of
-// Received, Malformed, ICRCErrors, Foreign and RelayRefused; but for those that
-// CheckFull has in two copies, one of them from the raw socket: the other counts
-// as FromRelay, or not at all. Each of the Received was taken by a queue pair, or is
-// one of rdma.PortAttr.Dropped, and then perhaps one of BadPKeys, QKeyViolations,
-// rdma.DropCounter, NoQP, Relayed or RelayFailed too, which say why.
+// Each datagram that a socket gave this process is counted as exactly one of Received, Malformed,
+// ICRCErrors, Foreign and RelayRefused; except those of which CheckFull has two copies, one of them
+// from the raw socket: the other counts as FromRelay, or not at all. Each of the Received was taken by
+// a queue pair, or is one of rdma.PortAttr.Dropped, and then perhaps one of BadPKeys, QKeyViolations,
+// rdma.DropCounter, NoQP, Relayed or RelayFailed too, which give the reason.
 type Stats struct {
 	Sent      uint64
 	SentBytes uint64 // of UDP payload
 	SendCalls uint64 // system calls that sent
-	// SendErrors were refused by the kernel: no route, a firewall, an interface
-	// that is down or whose MTU shrank. To a queue pair they are sent: UD may
-	// lose datagrams; rdma.RefusalCounter has those of one.
+	// SendErrors counts datagrams that the kernel refused: no route, a firewall, an interface that is
+	// down or has a smaller MTU. For a queue pair they are sent: UD may lose datagrams;
+	// rdma.RefusalCounter counts those of one queue pair.
 	SendErrors uint64
 	// GSORefused counts trains that the path could not carry; trains are not
 	// tried again then.
@@ -39,7 +37,7 @@ type Stats struct {
 	// Foreign were read from the raw socket, and are for groups, addresses or
 	// interfaces that are not the device's.
 	Foreign uint64
-	// NoQP were sent to a queue pair that nobody on this host has.
+	// NoQP were sent to a queue pair that does not exist on this host.
 	NoQP uint64
 	// Overflow were dropped by the kernel because a socket's receive buffer was
 	// full (SO_RXQ_OVFL).

@@ -8,19 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An address has an entry in the GID table, whose index is its GID's, and as long
-// as the interface has it a socket. One that goes keeps its entry: mostly it comes
-// back, as with a new lease of DHCP, and who is bound to it can go on.
+// An address has an entry in the GID table, at the index of its GID, and a socket as long as the
+// interface has the address. A removed address keeps its entry: it mostly returns, as with a new DHCP
+// lease, and users bound to it can then continue.
 
 // maxGIDs is how long the GID table becomes, as rxe's (kernel
 // drivers/infiniband/sw/rxe/rxe_param.h, RXE_PORT_GID_TBL_LEN). Routers can
 // announce new prefixes without end.
 const maxGIDs = 1024
 
-// admit gives all addresses of the interface sockets and entries, takes the
-// sockets of those that are gone, and returns the table. What cannot be had is
-// left out of now.addrs; whole says that there is no use in trying again before
-// there is news. Only the keeper calls it, with no lock held.
+// admit gives all addresses of the interface sockets and entries, removes the sockets of removed addresses, and
+// returns the table. Addresses that fail are left out of now.addrs; whole means that it is useless to try again
+// before the next event. Only the keeper calls it, with no lock held.
 func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 	var idle []netip.Addr
 	if len(d.link.addrs) >= d.maxGIDs {
@@ -36,7 +35,7 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 			k.sockets = slices.DeleteFunc(k.sockets, func(o *socket) bool { return o == s })
 			d.retire(s)
 			delete(d.sockets.unicast, a)
-			d.sockets.former = append(d.sockets.former, a)
+			d.sockets.removed = append(d.sockets.removed, a)
 		}
 	}
 	whole = true
@@ -54,8 +53,8 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 				continue // the table is full
 			}
 			if err := d.equip(k, a); err != nil {
-				// Somebody may have its port 4791 for himself, or it is gone again,
-				// which is news. Else something is used up.
+				// Another program may have the address's port 4791 exclusively, or the address was
+				// removed again, which the kernel reports next. Other errors: a resource is exhausted.
 				if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EADDRNOTAVAIL) {
 					whole = false
 				}
@@ -67,7 +66,7 @@ func (d *device) admit(k *keeper, now *link) (table []netip.Addr, whole bool) {
 			old := d.link.addrs[index]
 			d.link.addrs[index] = a
 			taken := func(b netip.Addr) bool { return b == old }
-			d.sockets.former, idle = slices.DeleteFunc(d.sockets.former, taken), slices.DeleteFunc(idle, taken)
+			d.sockets.removed, idle = slices.DeleteFunc(d.sockets.removed, taken), slices.DeleteFunc(idle, taken)
 		}
 		have = append(have, a)
 	}
@@ -99,11 +98,11 @@ func (d *device) equip(k *keeper, a netip.Addr) error {
 	return nil
 }
 
-// idle are the addresses that are gone and that nobody is bound to or has sent
-// from, the longest gone first. Only the keeper calls it, with no lock held.
+// idle are the removed addresses that no user is bound to or has sent from, the longest removed first. Only
+// the keeper calls it, with no lock held.
 func (d *device) idle() []netip.Addr {
 	d.mu.Lock()
-	list := slices.Clone(d.sockets.former)
+	list := slices.Clone(d.sockets.removed)
 	senders := make([]*sender, 0, len(d.senders))
 	for _, s := range d.senders {
 		senders = append(senders, s)

@@ -61,12 +61,11 @@ func veth(t *testing.T, name string, set func(*device)) (*Provider, *peer, rdma.
 	return p, newPeerAt(t, p, netip.MustParseAddr("10.67.0.1")), dev
 }
 
-// Of addresses that come and go no socket stays, and the table is not longer than
-// it may be: entries go to new addresses when nobody is bound to the old ones any
-// more.
+// Removed addresses leave no socket, and the table stays within its limit: entries go to new addresses
+// when the old ones have no bound user any more.
 func TestAddressesThatGoLeaveNoSocket(t *testing.T) {
-	const most = 4
-	p, n, dev := veth(t, "table0", func(d *device) { d.maxGIDs = most })
+	const limit = 4
+	p, n, dev := veth(t, "table0", func(d *device) { d.maxGIDs = limit })
 	d := p.devices[0]
 	first := gidIndex(t, dev, "10.67.0.1")
 	before := unicastSockets(t, d)
@@ -76,13 +75,13 @@ func TestAddressesThatGoLeaveNoSocket(t *testing.T) {
 	newPeerAt(t, p, netip.MustParseAddr("10.67.1.1"))
 	testenv.DelAddr(t, "table0", "10.67.1.1/16")
 	awaitGID(t, dev, "10.67.1.1", false)
-	for i := range 3 * most {
+	for i := range 3 * limit {
 		addr := fmt.Sprintf("10.67.2.%d", i+1)
 		testenv.AddAddr(t, "table0", addr+"/16")
-		if at := awaitGID(t, dev, addr, true); at == first || at == held || at >= most {
-			t.Fatalf("%s has index %d of %d; %d and %d are in use", addr, at, most, first, held)
+		if at := awaitGID(t, dev, addr, true); at == first || at == held || at >= limit {
+			t.Fatalf("%s has index %d of %d; %d and %d are in use", addr, at, limit, first, held)
 		}
-		if port, err := dev.Port(1); err != nil || port.GIDTableLen > most || port.GIDTableLen <= gidIndex(t, dev, addr) {
+		if port, err := dev.Port(1); err != nil || port.GIDTableLen > limit || port.GIDTableLen <= gidIndex(t, dev, addr) {
 			t.Fatalf("the table has %d entries, %v", port.GIDTableLen, err)
 		}
 		if got := unicastSockets(t, d); got != before+1 {
@@ -96,10 +95,10 @@ func TestAddressesThatGoLeaveNoSocket(t *testing.T) {
 	}
 	testenv.AddAddr(t, "table0", "10.67.1.1/16")
 	if at := awaitGID(t, dev, "10.67.1.1", true); at != held {
-		t.Errorf("an address that somebody is bound to has come back at %d, and was at %d", at, held)
+		t.Errorf("an address with a bound user has returned at %d, and was at %d", at, held)
 	}
-	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.1.1")), n.qp.QPN(), "to what came back"))
-	if got := n.wait(1); got[0].data != "to what came back" {
+	n.send(n.wrs(n.unicast(netip.MustParseAddr("10.67.1.1")), n.qp.QPN(), "to a returned address"))
+	if got := n.wait(1); got[0].data != "to a returned address" {
 		t.Errorf("received %q", got[0].data)
 	}
 }
@@ -110,7 +109,7 @@ func TestFailedLookIsNoRemoval(t *testing.T) {
 	var failing atomic.Bool
 	looks := make(chan struct{}, 1)
 	_, n, dev := veth(t, "look0", func(d *device) {
-		d.look = func(index int, cfg *Config) (link, error) {
+		d.findLink = func(index int, cfg *Config) (link, error) {
 			if failing.Load() {
 				select {
 				case looks <- struct{}{}:
@@ -118,7 +117,7 @@ func TestFailedLookIsNoRemoval(t *testing.T) {
 				}
 				return link{}, &net.OpError{Op: "route", Err: unix.EMFILE}
 			}
-			return lookAt(index, cfg)
+			return currentLink(index, cfg)
 		}
 	})
 	failing.Store(true)
@@ -164,13 +163,13 @@ func TestLookWithoutDescriptors(t *testing.T) {
 	var limit unix.Rlimit
 	must(t, "limit", unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	must(t, "limit", unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
-	l, lookErr := lookAt(lo.Index, &Config{})
+	l, lookErr := currentLink(lo.Index, &Config{})
 	_, linkErr := linkOf(lo, &Config{})
 	_, findErr := findLinks(&Config{})
 	there, absent, unknown := watch.IsGone(lo.Index), watch.IsGone(1<<30), none.IsGone(lo.Index)
 	must(t, "limit", unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if !errors.Is(lookErr, unix.EMFILE) {
-		t.Errorf("lookAt: %+v, %v", l, lookErr)
+		t.Errorf("currentLink: %+v, %v", l, linkErr)
 	}
 	if !errors.Is(linkErr, unix.EMFILE) {
 		t.Errorf("linkOf: %v", linkErr)
@@ -241,11 +240,11 @@ func TestFailedLookIsRepeated(t *testing.T) {
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.77")}, Check: CheckUDP})
 	d := p.devices[0]
 	looks := make(chan struct{})
-	d.look = func(int, *Config) (link, error) {
+	d.findLink = func(int, *Config) (link, error) {
 		looks <- struct{}{}
 		return link{}, unix.EMFILE
 	}
-	k := &keeper{quit: make(chan struct{}), lookAt: time.Now()}
+	k := &keeper{quit: make(chan struct{}), checkAt: time.Now()}
 	var err error
 	k.poll, err = sys.NewPoller()
 	must(t, "poller", err)
@@ -272,12 +271,12 @@ func TestKeeperLooksAtTheStart(t *testing.T) {
 	addr := netip.MustParseAddr("127.0.0.77")
 	p := openProvider(t, Config{Interfaces: []string{"lo"}, Addrs: []netip.Addr{addr}, Check: CheckUDP})
 	looked := make(chan struct{}, 1)
-	p.devices[0].look = func(index int, cfg *Config) (link, error) {
+	p.devices[0].findLink = func(index int, cfg *Config) (link, error) {
 		select {
 		case looked <- struct{}{}:
 		default:
 		}
-		return lookAt(index, cfg)
+		return currentLink(index, cfg)
 	}
 	newPeerAt(t, p, addr)
 	select {

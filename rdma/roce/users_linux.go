@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// users are those whose processes may relay to this one.
+// users are the users with processes that may relay to this one.
 type users struct {
 	own uint32 // of this process
 	// unknown is how the kernel shows users that this user namespace does not
@@ -37,8 +37,8 @@ func mapsAll(text string) bool {
 	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(1<<32-1, 10)
 }
 
-// trusts says whether a process of a user may pass datagrams on to this one: its
-// own user and root may. Who cannot be told from others may not.
+// trusts reports whether processes of a user may pass datagrams on to this one: its own user and root
+// may. The uid that stands for unmapped users may not.
 func (u *users) trusts(uid uint32) bool {
 	if u.hidden && uid == u.unknown {
 		return false

@@ -10,15 +10,14 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// There are three ways to learn that something has come:
+// There are three ways to learn of received datagrams:
 //
 //   - poll: CQ.Poll receives when the queue is empty;
 //   - a waiter: the goroutine that polls blocks in epoll_wait itself;
 //   - an armed completion queue: as long as there is one the device's watch
 //     goroutine blocks in epoll_wait, and receives.
 //
-// All use the device's epoll descriptor, over all sockets, which tells of what
-// was not read yet however often it is asked.
+// All use the device's level-triggered epoll descriptor over all sockets.
 
 var _ rdma.Pollable = (*waiter)(nil)
 
@@ -93,7 +92,7 @@ func (w *waiter) Close() error {
 	return nil
 }
 
-// wake ends the waiting of those who wait.
+// wake ends all waits.
 func (d *device) wake() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -84,9 +84,8 @@ func TestConformanceOnWire(t *testing.T) {
 	}
 }
 
-// traceIGMP returns a function that tells what was reported on each host's
-// interface since its last call: joins and leaves, each once though the kernel
-// repeats them.
+// traceIGMP returns a function that returns the joins and leaves reported on each host's interface
+// since its last call, each once though the kernel repeats them.
 func traceIGMP(t testing.TB, links []string) func() []rdmatest.Record {
 	t.Helper()
 	var fds []int

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// work is a queue of functions, run in order by one goroutine: what the kernel
-// does in its work queue. The goroutine is there while there is something to do.
+// work is a queue of functions, run in order by one goroutine, like the kernel's work queue. The
+// goroutine exists while there is work.
 type work struct {
 	mu      sync.Mutex
 	queue   []*task
@@ -86,7 +86,7 @@ func (w *work) run() {
 	}
 }
 
-// stop drops what was not begun and waits for the goroutine.
+// stop drops functions that have not begun and waits for the goroutine.
 func (w *work) stop() {
 	w.mu.Lock()
 	w.stopped = true

@@ -8,12 +8,11 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// maxAsync bounds the events that are kept for a user who does not ask.
+// maxAsync bounds the events that are kept for a user that does not retrieve them.
 const maxAsync = 64
 
-// asyncQueue has the device's latest events. They must be read whether somebody
-// wants them or not: the kernel's queue of them has no bound, and the port's
-// MTU and the queues' errors are learned from them.
+// asyncQueue has the device's latest events. They must always be read: the kernel's queue of them is
+// unbounded, and changes of the port's MTU and errors of the queues are learned from them.
 type asyncQueue struct {
 	source
 	mu    sync.Mutex
@@ -57,8 +56,7 @@ func (d *device) drainAsync() {
 			return // EAGAIN, or EIO of a device that is gone
 		}
 		ev := rdma.AsyncEvent{Type: rdma.AsyncEventType(e.Type), Port: e.Port}
-		// An object that was closed meanwhile is not found, and the event is of
-		// no interest.
+		// An object that was closed in the meantime is not found, and the event does not matter.
 		if q := allQPs.get(e.QP); q != nil {
 			ev.QP = q
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// maxMakers bounds how many address handles of a device are made at once: each
-// may block a thread for as long as the kernel looks for a neighbour. With one
-// alone a host that is gone would hold up all others.
+// maxMakers bounds how many address handles of a device are made at once: each may block a thread for
+// as long as the kernel looks for a neighbour. With a bound of 1, a host that is gone would hold up all
+// others.
 const maxMakers = 4
 
 // pendingAH is an address handle in the making, rdma.PendingAH.
@@ -58,7 +58,7 @@ func (a *pendingAH) run() {
 		a.err = err
 		a.domain.release()
 	case a.unwanted:
-		_ = ah.Close() // nobody is left to be told
+		_ = ah.Close() // no caller is left to return it to
 	default:
 		a.ah = ah
 	}
@@ -108,7 +108,7 @@ func (a *pendingAH) Cancel() {
 	a.unwanted = true
 	switch {
 	case a.ah != nil:
-		_ = a.ah.Close() // nobody is left to be told
+		_ = a.ah.Close() // no caller is left to return it to
 		a.ah = nil
 	case !a.begun:
 		a.domain.release()

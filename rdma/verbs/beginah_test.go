@@ -18,7 +18,7 @@ import (
 
 // A few jobs run at once and the others wait; the goroutines end with the work.
 func TestWorkers(t *testing.T) {
-	w := workers{most: 3}
+	w := workers{max: 3}
 	release := make(chan struct{})
 	began, ended := make(chan int, 10), make(chan int, 10)
 	for i := range 10 {
@@ -84,11 +84,11 @@ type makingAH struct {
 	domain *fakeDomain
 	began  chan struct{}
 	answer chan error
-	told   chan struct{}
+	done   chan struct{}
 }
 
 func newMakingAH() *makingAH {
-	m := &makingAH{domain: &fakeDomain{}, began: make(chan struct{}), answer: make(chan error), told: make(chan struct{})}
+	m := &makingAH{domain: &fakeDomain{}, began: make(chan struct{}), answer: make(chan error), done: make(chan struct{})}
 	m.domain.objects.Add(1)
 	m.pendingAH = newPendingAH(m.domain, func() (rdma.AH, error) {
 		close(m.began)
@@ -96,7 +96,7 @@ func newMakingAH() *makingAH {
 			return nil, err
 		}
 		return fakeAH{domain: m.domain}, nil
-	}, func() { close(m.told) })
+	}, func() { close(m.done) })
 	return m
 }
 
@@ -108,7 +108,7 @@ func (m *makingAH) left(t *testing.T, what string, want int64) {
 }
 
 func TestPendingHandle(t *testing.T) {
-	refused := rdma.Errorf("create AH", syscall.ETIMEDOUT, "nobody answers")
+	refused := rdma.Errorf("create AH", syscall.ETIMEDOUT, "no answer")
 
 	m := newMakingAH()
 	go m.run()
@@ -117,7 +117,7 @@ func TestPendingHandle(t *testing.T) {
 		t.Errorf("while it is made: %v, done %v", err, m.Done())
 	}
 	m.answer <- nil
-	<-m.told
+	<-m.done
 	if err := m.Wait(context.Background()); err != nil || !m.Done() {
 		t.Errorf("when it is made: %v, done %v", err, m.Done())
 	}
@@ -136,7 +136,7 @@ func TestPendingHandle(t *testing.T) {
 	m = newMakingAH()
 	go m.run()
 	m.answer <- refused
-	<-m.told
+	<-m.done
 	if _, err := m.AH(); err != refused {
 		t.Errorf("refused: %v", err)
 	}
@@ -156,14 +156,14 @@ func TestPendingHandle(t *testing.T) {
 		}
 		m.left(t, "cancelled while it is made", 1)
 		m.answer <- answer
-		<-m.told
+		<-m.done
 		m.left(t, "cancelled, and made", 0)
 	}
 
 	m = newMakingAH()
 	go m.run()
 	m.answer <- nil
-	<-m.told
+	<-m.done
 	m.Cancel()
 	m.left(t, "cancelled when it was made", 0)
 

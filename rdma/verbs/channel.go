@@ -24,8 +24,8 @@ type eventChannel struct {
 	host *provider
 	c    cverbs.EventChannel
 	w    *watch
-	// expected counts events that are under way: until they are retrieved
-	// TryGetEvent looks for itself, and does not rely on the netpoller.
+	// expected counts pending events: until they are retrieved TryGetEvent polls by itself, and does
+	// not rely on the netpoller.
 	expected atomic.Int64
 
 	mu    sync.Mutex
@@ -34,8 +34,8 @@ type eventChannel struct {
 	ids   map[uint64]*id
 	joins map[uint64]*membership
 
-	// Under host.mu: ids that wait in C, though destroyed, and whether the
-	// channel is closed but for C, which destroys it after them.
+	// Under host.mu: ids that wait in C, though destroyed, and whether the channel is closed except in
+	// C, which destroys it after them.
 	waiting  int
 	detached bool
 }
@@ -69,7 +69,7 @@ func (ch *eventChannel) TryGetEvent() (*rdma.Event, error) {
 		if ch.shut {
 			return nil, rdma.ClosedError(op, "event channel")
 		}
-		ch.edge.Store(false) // before the look: what comes later sets it again
+		ch.edge.Store(false) // before reading: a later event sets it again
 		e, errno := ch.c.Next()
 		if errno == syscall.EAGAIN {
 			return nil, ch.empty()
@@ -132,7 +132,7 @@ func (ch *eventChannel) expect(flag *bool) {
 	}
 }
 
-// arrived counts one that came, or will not.
+// arrived counts an event that has arrived, or will not.
 func (ch *eventChannel) arrived(flag *bool) {
 	if *flag {
 		*flag = false

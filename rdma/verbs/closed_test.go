@@ -20,8 +20,7 @@ func wantClosed(t testing.TB, what string, err error) {
 	}
 }
 
-// Calls on what is closed, or that are given it, say so; they leave nothing
-// behind.
+// Calls on closed objects, or with them, return errors; they leave nothing behind.
 func TestClosedObjects(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	ah := r.join(testGroup(4), rdma.JoinSendOnlyFullMember)

@@ -9,13 +9,11 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// A context of librdmacm's stays open until the process ends, unless its device
-// was removed: then librdmacm closes it when it looks for devices and no id is on
-// it, or with the last id after it has looked; and only then, on devices whose
-// driver knows no disassociation (rxe), does the removal end. The objects made
-// from the context must be gone before that. So the last id stays in C for as
-// long as there are objects, and an id needs its event channel: that stays in C
-// as well.
+// A context of librdmacm stays open until the process ends, unless its device was removed: then
+// librdmacm closes it when it lists devices and no id uses it, or else with the last id after it has
+// listed them. On devices with a driver without disassociation (rxe) the removal ends only then. The
+// objects made from the context must be destroyed before that. So the last id remains in C as long as
+// there are objects, and so does the event channel that an id needs.
 
 // destroyID destroys an id that cmDevice held the device for. The caller holds
 // the lock of the id's channel.
@@ -39,9 +37,8 @@ func (p *provider) destroyID(o *id) syscall.Errno {
 	return errno
 }
 
-// quiet ends all that an id does for its user, while it stays in C. That the
-// kernel has ended it with its device is no failure. The caller holds the lock of
-// the channel.
+// quiet ends an id's effects for its user, while it stays in C. It is no failure if the kernel has ended it
+// with its device. The caller holds the lock of the channel.
 func (o *id) quiet() {
 	o.c.ForgetQP() // leaving would detach it
 	for _, m := range o.members {
@@ -49,8 +46,8 @@ func (o *id) quiet() {
 	}
 }
 
-// retire ends what a closed device of librdmacm's has in Go, before the context
-// may close. A device that is used again is made anew. The caller holds mu.
+// retire ends the Go state of a closed device of librdmacm's, before the context may close. If the
+// device is used again, a new one is made. The caller holds mu.
 func (p *provider) retire(d *device) {
 	if p.cm[d.ctx] != d {
 		return
@@ -62,9 +59,8 @@ func (p *provider) retire(d *device) {
 	}
 }
 
-// listed says whether there is a device of the name. Of a removal that waits for
-// the device to be closed nothing else tells but an event of an id, which nobody
-// may have retrieved.
+// listed reports whether a device of that name exists. The only other sign of a removal that waits for
+// the device to be closed is an event of an id, which may not have been retrieved.
 func listed(name string) bool {
 	names, _ := cverbs.Devices()
 	return slices.Contains(names, name)
@@ -85,8 +81,7 @@ func (p *provider) unused(d *device) {
 		}
 		p.retire(d)
 	}
-	// If that fails nobody is left to be told. Closing the channel makes the
-	// kernel forget the id.
+	// The error has no caller to return to. Closing the channel makes the kernel forget the id.
 	_ = d.waiting.Destroy()
 	d.ids--
 	d.waiting, d.waitsFor = cverbs.ID{}, nil

@@ -79,7 +79,7 @@ func (ch *compChannel) TryWait() (rdma.CQ, error) {
 		return nil, rdma.ClosedError(op, "completion channel")
 	}
 	for ch.edge.Load() || ch.fault.Load() != nil {
-		ch.edge.Store(false) // before the look: what comes later sets it again
+		ch.edge.Store(false) // before reading: a later event sets it again
 		n, errno := ch.c.Next()
 		if errno == syscall.EAGAIN {
 			break

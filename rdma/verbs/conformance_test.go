@@ -131,8 +131,8 @@ func openNet(t testing.TB, hosts []testHost, o rdmatest.Options) (*rdmatest.Net,
 		command(t, "ip", "link", "set", hosts[host].netdev, "mtu", fmt.Sprint(mtu))
 		t.Cleanup(func() { command(t, "ip", "link", "set", hosts[host].netdev, "mtu", "1500") })
 	}
-	// A removal ends when nobody has the device open any more (rxe knows no
-	// disassociation). What the statement has made is closed before this.
+	// A removal ends when no process has the device open any more (rxe knows no disassociation). The
+	// statement's objects are closed before this.
 	var restore []func()
 	t.Cleanup(func() {
 		for _, f := range restore {

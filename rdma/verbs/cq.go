@@ -99,12 +99,11 @@ func (q *cq) Context() any { return q.context }
 // more: the queue overflowed, or the device is gone.
 func (q *cq) Poll(out []rdma.WorkCompletion) (int, error) { return q.PollFor(out, 0) }
 
-// maxSpin bounds one spin: its thread does nothing else for Go meanwhile, and
-// the garbage collector's goroutines wait for a processor.
+// maxSpin bounds one spin: its thread does nothing else for Go in that time, and the garbage
+// collector's goroutines wait for a processor.
 const maxSpin = 50 * time.Microsecond
 
-// PollFor is Poll that looks until something is there or limit has passed, in one
-// call of C.
+// PollFor is Poll that repeats until something is there or limit has passed, in one call of C.
 func (q *cq) PollFor(out []rdma.WorkCompletion, limit time.Duration) (int, error) {
 	const op = "poll CQ"
 	q.mu.Lock()

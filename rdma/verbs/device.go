@@ -28,8 +28,8 @@ type device struct {
 
 	handles workers // that make address handles
 
-	// Of librdmacm's: the ids that hold it, and the one of them that was
-	// destroyed but for C, with its channel; under provider.mu. See cmdevice.go.
+	// Of librdmacm's: the ids that hold it, and the one of them that was destroyed except in C, with
+	// its channel; under provider.mu. See cmdevice.go.
 	ids      int
 	waiting  cverbs.ID
 	waitsFor *eventChannel // nil: none waits
@@ -38,7 +38,7 @@ type device struct {
 	inline     int // largest inline message in bytes, under inlineOnce
 }
 
-// portState is what is kept of a port, so that sending need not ask.
+// portState is the cached state of a port, so that sending need not query it.
 type portState struct {
 	layer rdma.LinkLayer // never changes
 	mtu   atomic.Int32   // bytes; as of the last event of the port, or query
@@ -46,7 +46,7 @@ type portState struct {
 
 func newDevice(p *provider, ctx cverbs.Context) (*device, error) {
 	const op = "open device"
-	d := &device{host: p, ctx: ctx, name: ctx.Name(), life: life{kind: "device"}, handles: workers{most: maxMakers}}
+	d := &device{host: p, ctx: ctx, name: ctx.Name(), life: life{kind: "device"}, handles: workers{max: maxMakers}}
 	attr, errno := ctx.Attr()
 	if errno != 0 {
 		return nil, rdma.Errorf(op, errno, "%s: cannot query it", d.name)
@@ -76,9 +76,8 @@ func (d *device) release() {
 	}
 }
 
-// deaf is called when no events of the device can be waited for any more: the
-// kernel says so of one that was removed (core/uverbs_main.c,
-// ib_uverbs_event_poll).
+// deaf is called when events of the device can no longer be waited for: the kernel reports that for one
+// that was removed (core/uverbs_main.c, ib_uverbs_event_poll).
 func (d *device) deaf(err *rdma.Error) {
 	d.removed.Store(true)
 	d.async.fail(err)
@@ -106,9 +105,8 @@ func (d *device) Attr() (rdma.DeviceAttr, error) {
 	}, nil
 }
 
-// probeInline finds out how much a queue pair can send inline, which no
-// attribute of verbs tells: the largest of a few sizes that one can be made
-// with. What a device refuses, it refuses without a trace.
+// probeInline finds how much a queue pair can send inline, which no attribute of verbs reports: the
+// largest of a few sizes with which one can be created. A refused attempt has no side effects.
 func (d *device) probeInline() {
 	p, errno := d.ctx.AllocPD()
 	if errno != 0 {
@@ -145,7 +143,7 @@ func (d *device) Close() error {
 	return nil
 }
 
-// stop ends what the device has in Go. It is closed already.
+// stop ends the Go state of the device. It is closed already.
 func (d *device) stop() {
 	d.watch.stop()
 	close(d.async.closed)

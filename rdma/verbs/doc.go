@@ -1,6 +1,5 @@
-// Package verbs is the provider of package rdma on rdma-core: real InfiniBand
-// and RoCE adapters, and the kernel's Soft-RoCE (rdma_rxe), through libibverbs
-// and librdmacm.
+// Package verbs is the provider of package rdma on rdma-core: real InfiniBand and RoCE adapters, and
+// the kernel's Soft-RoCE (rdma_rxe), through libibverbs and librdmacm.
 //
 // It needs cgo and is built with the tag rdma:
 //
@@ -9,24 +8,21 @@
 //
 // Without the tag the package has only Open, which returns ErrNotBuilt.
 //
-// # What is C and what is Go
+// # C and Go
 //
-// The calls are rdma-core's, and so are their error numbers. Events of the
-// connection manager, notifications and asynchronous events are acknowledged in
-// C as soon as they are read, so that no C call ever waits for an
-// acknowledgement. What package rdma promises about Ack, that leaving and
-// destroying wait for it, is counted in Go.
+// The calls are rdma-core's, and so are their error numbers. Events of the connection manager,
+// notifications and asynchronous events are acknowledged in C as soon as they are read, so that no C
+// call ever waits for an acknowledgement. Leaving and destroying wait for Ack, as package rdma
+// promises, by counters in Go.
 //
-// Waiting blocks no thread: the file descriptors of event channels, completion
-// channels and devices are non-blocking, and a goroutine each waits for them on
-// Go's netpoller until the channel or device is closed. What may block is CreateAH
-// on RoCE, which asks the network for a host's MAC address: PD.BeginCreateAH
-// (rdma.AHBeginner) has a goroutine of the device do it.
+// Waiting blocks no thread: the file descriptors of event channels, completion channels and devices are
+// non-blocking, and a goroutine each waits for them on Go's netpoller until the channel or device is
+// closed. Only CreateAH on RoCE may block, which asks the network for a host's MAC address:
+// PD.BeginCreateAH (rdma.AHBeginner) does it in a goroutine of the device.
 //
-// Post and Poll cross to C once for up to 64 work requests; these lie in C
-// memory. A receive or send buffer is given to C as an address: it must lie in
-// registered memory outside the Go heap, as PD.RegisterMemory says, but for
-// inline sends, which are copied.
+// Post and Poll cross to C once for up to 64 work requests; these lie in C memory. A receive or send
+// buffer is given to C as an address: it must lie in registered memory outside the Go heap, as
+// PD.RegisterMemory says, except for inline sends, which are copied.
 package verbs
 
 import "errors"

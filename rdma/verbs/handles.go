@@ -4,9 +4,8 @@ package verbs
 
 import "sync"
 
-// handles are the numbers that stand in C for Go objects, as contexts of ids,
-// joins and queues. They are never used twice: one that C still has after its
-// object went finds nothing.
+// handles are the numbers that represent Go objects in C, as contexts of ids, joins and queues. They
+// are never reused: a number that C still has after its object was closed finds nothing.
 type handles[T any] struct {
 	mu   sync.Mutex
 	last uint64

@@ -279,7 +279,7 @@ func (o *id) DestroyQP() error {
 	return o.qp.close(op)
 }
 
-// BeginDestroy destroys the id; what is left is to acknowledge its events.
+// BeginDestroy destroys the id; its events remain to be acknowledged.
 func (o *id) BeginDestroy() (rdma.Pending, error) {
 	const op = "destroy id"
 	err := o.lock(op)

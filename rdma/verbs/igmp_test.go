@@ -16,8 +16,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/rdmatest"
 )
 
-// igmpTrace sees the IGMP reports that leave this host. A report that changes
-// nothing, which the kernel sends again for robustness, is not told twice.
+// igmpTrace records the IGMP reports that leave this host. A report that changes nothing, which the
+// kernel repeats for robustness, is recorded once.
 type igmpTrace struct {
 	mu      sync.Mutex
 	records []rdmatest.Record
@@ -127,7 +127,7 @@ func (tr *igmpTrace) note(host int, group netip.Addr, member bool) {
 	tr.records = append(tr.records, rdmatest.Record{Kind: kind, Host: host, MGID: rdma.GIDFromIP(group)})
 }
 
-// take returns what was seen since the last call.
+// take returns the reports since the last call.
 func (tr *igmpTrace) take() []rdmatest.Record {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

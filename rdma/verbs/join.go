@@ -75,9 +75,8 @@ func joinError(op string, errno syscall.Errno, attr rdma.JoinAttr) error {
 	return rdma.Errorf(op, errno, "%v as %v", attr.Addr, attr.Flags)
 }
 
-// BeginLeave leaves a group; what is left is to acknowledge the join's events.
-// librdmacm detaches the queue pair and the kernel drops events that nobody has
-// retrieved.
+// BeginLeave leaves a group; the join's events remain to be acknowledged. librdmacm detaches the queue
+// pair and the kernel drops events that were not retrieved.
 func (o *id) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	const op = "leave multicast group"
 	err := o.lock(op)
@@ -96,8 +95,8 @@ func (o *id) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	m := o.members[i]
 	o.members = slices.Delete(o.members, i, i+1)
 	m.forget()
-	// librdmacm forgets the join whatever comes of it. With the device the
-	// kernel's membership has gone already.
+	// librdmacm forgets the join whatever the result. The kernel's membership has ended with the device
+	// already.
 	if errno := o.c.Leave(cAddr(group)); errno != 0 && !o.removed {
 		return nil, rdma.Errorf(op, errno, "%v", group)
 	}

@@ -19,8 +19,8 @@ func wantErrno(t testing.TB, what string, err error, want syscall.Errno) {
 	}
 }
 
-// What is exact about S021 and S022: ENODEV is for an address that an interface
-// without RDMA has, and of 0.0.0.0/8 only 0.0.0.0 is refused.
+// Details of S021 and S022: ENODEV is for an address that an interface without RDMA has, and of 0.0.0.0/8 only
+// 0.0.0.0 is refused.
 func TestBindAndJoinErrors(t *testing.T) {
 	hosts := testHosts(t)
 	if !*ownKernel {
@@ -33,7 +33,7 @@ func TestBindAndJoinErrors(t *testing.T) {
 	defer id.BeginDestroy()
 	wantErrno(t, "bind to an interface without RDMA", id.Bind(rdma.IPAddr(netip.MustParseAddr("192.0.2.7"))), syscall.ENODEV)
 	if err := id.Bind(rdma.IPAddr(netip.MustParseAddr("198.51.100.1"))); !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.ENODEV) {
-		t.Errorf("bind to an address of nobody: %v", err) // which of them depends on the routes
+		t.Errorf("bind to an unknown address: %v", err) // which of them depends on the routes
 	}
 	wantErrno(t, "join of 0.0.0.0", r.id.JoinMulticast(rdma.IPAddr(netip.IPv4Unspecified()), nil), syscall.EINVAL)
 }
@@ -67,8 +67,8 @@ func TestAttachLimit(t *testing.T) {
 	wantErrno(t, "event", ev.Err(), syscall.ENOMEM)
 }
 
-// S102 on rxe of kernel 6.1: a buffer that is too small ends the queue pair, which is
-// told by a completion and by its state; from RESET it begins anew.
+// S102 on rxe of kernel 6.1: a buffer that is too small puts the queue pair into error, as a completion
+// and its state show; it restarts from RESET.
 func TestShortBuffer(t *testing.T) {
 	hosts := needHosts(t, 2)
 	to, from := newRig(t, hosts[0]), newRig(t, hosts[1])

@@ -39,8 +39,8 @@ func (l *life) release() bool {
 	return l.users == 0
 }
 
-// enter is for a short call that must not meet the closing: until leave nobody
-// closes the object. Calls do not nest.
+// enter begins a short call that must not overlap with Close: the object is not closed until leave.
+// Calls do not nest.
 func (l *life) enter(op string) error {
 	l.mu.RLock()
 	if l.closed {

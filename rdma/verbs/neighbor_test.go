@@ -14,9 +14,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// An address handle to a host is made beside the caller, whom a host that does
-// not answer does not hold up; nor does it hold up handles to others.
-func TestHandleToNobody(t *testing.T) {
+// An address handle to a host is created in another goroutine, so a host that does not answer does not
+// hold up the caller; nor does it hold up handles to others.
+func TestHandleToAbsentHost(t *testing.T) {
 	hosts := needHosts(t, 2)
 	r, to := newRig(t, hosts[0]), newRig(t, hosts[1])
 	to.post()
@@ -54,9 +54,9 @@ func TestHandleToNobody(t *testing.T) {
 	ah, err := known.AH()
 	r.must(err)
 	if err := waiting.Wait(ctx); err == nil {
-		t.Error("there is a handle to nobody")
+		t.Error("there is a handle to an absent host")
 	} else {
-		t.Logf("handle to nobody, after %v: %v", time.Since(start).Round(time.Millisecond), err)
+		t.Logf("handle to an absent host, after %v: %v", time.Since(start).Round(time.Millisecond), err)
 	}
 	_ = unwanted.Wait(ctx) // there was none to give up
 	if _, err := unwanted.AH(); !unwanted.Done() || !errors.Is(err, net.ErrClosed) {
@@ -64,7 +64,7 @@ func TestHandleToNobody(t *testing.T) {
 	}
 	r.ahs = append(r.ahs, ah)
 
-	// What is left of the rig is enough to send by it.
+	// The rest of the rig is enough to send with it.
 	r.mr, err = r.pd.RegisterMemory(r.mem, rdma.AccessLocalWrite)
 	r.must(err)
 	r.qp, err = r.id.CreateQP(r.pd, rdma.QPInitAttr{SendCQ: r.cq, RecvCQ: r.cq, Cap: rdma.QPCap{MaxSendWR: rigDepth, MaxRecvWR: rigDepth}})

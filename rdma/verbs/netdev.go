@@ -16,10 +16,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// sysNet is where the kernel tells of network interfaces.
+// sysNet is the kernel's directory of network interfaces.
 const sysNet = "/sys/class/net"
 
-// interfaceName of an index; "" for none, or one of another network namespace.
+// interfaceName is the name of an index; "" for none, or one of another network namespace.
 func interfaceName(op string, index int) (string, error) {
 	switch i, err := sys.InterfaceByIndex(index); {
 	case errors.Is(err, sys.ErrNoInterface): // of index 0, too

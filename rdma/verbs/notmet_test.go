@@ -2,8 +2,8 @@
 
 package verbs
 
-// notMet are the statements that Linux 6.1 with rxe does not meet, with the
-// kernel's reason. What is exact about them is in kernel_test.go.
+// notMet are the statements that Linux 6.1 with rxe does not meet, with the kernel's reason. The exact
+// behaviour is in kernel_test.go.
 var notMet = map[int]string{
 	21:  "EADDRNOTAVAIL for an address that no interface has (core/addr.c, rdma_translate_ip); ENODEV only for that of an interface without RDMA",
 	22:  "since 5.3 only 0.0.0.0 is zero, and 0.1.2.3 an address like others (include/linux/in.h, ipv4_is_zeronet)",

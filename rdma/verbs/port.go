@@ -52,12 +52,13 @@ func (d *device) portAttr(num uint8) (rdma.PortAttr, error) {
 	}, nil
 }
 
-// sysRDMA is where the kernel tells of RDMA devices.
+// sysRDMA is the kernel's directory of RDMA devices.
 const sysRDMA = "/sys/class/infiniband"
 
-// noReceive is how many packets found no receive posted, at any queue pair of the port, by what is
-// below sys. mlx5 has that counter (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst);
-// of others it is 0.
+// noReceive is how many packets found no receive posted, at any queue pair of the port, according to
+// the files below sys. mlx5 has that counter
+// (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst); for other drivers it
+// is 0.
 func noReceive(sys, device string, num uint8) uint64 {
 	text, err := os.ReadFile(filepath.Join(sys, device, "ports", strconv.Itoa(int(num)), "hw_counters", "out_of_buffer"))
 	if err != nil {

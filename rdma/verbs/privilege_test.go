@@ -27,8 +27,7 @@ func TestUnprivileged(t *testing.T) {
 	if os.Getenv(unprivileged) != "" || unix.Geteuid() != 0 {
 		t.Skip("it begins as root")
 	}
-	// A thread that gave capabilities up for good begins the process, and ends
-	// with the test.
+	// A thread that has dropped capabilities permanently starts the process, and ends with the test.
 	out := make(chan string)
 	go func() {
 		runtime.LockOSThread()

@@ -25,7 +25,7 @@ type qp struct {
 	// the id's channel guards what hangs on it in C, see eventChannel.
 	owner atomic.Pointer[id]
 
-	// What Modify was last told; the device may have gone into error since.
+	// The last state set by Modify; the device may have gone into error since.
 	state atomic.Uint32
 	port  atomic.Uint32
 	qkey  atomic.Uint32
@@ -36,7 +36,7 @@ type qp struct {
 	rq      recvQueue
 }
 
-// prepare turns an rdma.QPInitAttr into C's, and holds what the queue pair uses.
+// prepare turns an rdma.QPInitAttr into C's, and holds the objects that the queue pair uses.
 func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, error) {
 	var none cverbs.QPInit
 	if attr.Type == 0 {
@@ -63,7 +63,7 @@ func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, erro
 	}, nil
 }
 
-// hold keeps what the queue pair uses from closing, until discard.
+// hold keeps the objects that the queue pair uses from closing, until discard.
 func (q *qp) hold(op string) error {
 	if err := q.pd.hold(op); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (q *qp) hold(op string) error {
 	return nil
 }
 
-// discard ends what prepare began. In C there is no queue pair.
+// discard undoes prepare. In C there is no queue pair.
 func (q *qp) discard() {
 	allQPs.remove(q.handle)
 	q.sq.free()
@@ -123,7 +123,7 @@ func (q *qp) QPN() rdma.QPN     { return q.qpn }
 func (q *qp) Type() rdma.QPType { return q.typ }
 func (q *qp) Cap() rdma.QPCap   { return q.cap }
 
-// usable says whether the queue pair is there. The caller holds control.
+// usable returns an error if the queue pair is closed. The caller holds control.
 func (q *qp) usable(op string) error {
 	if q.closed {
 		return rdma.ClosedError(op, "queue pair")
@@ -218,9 +218,9 @@ func (q *qp) Close() error {
 	return q.close("destroy QP")
 }
 
-// close destroys the queue pair by ibv_destroy_qp, also one of an id, for
-// rdma_destroy_qp ignores EBUSY and leaks what it could not destroy. The caller
-// holds the lock of the owner's channel, if there is an owner.
+// close destroys the queue pair by ibv_destroy_qp, even that of an id, for rdma_destroy_qp ignores
+// EBUSY and leaks a queue pair that it could not destroy. The caller holds the lock of the owner's
+// channel, if there is an owner.
 func (q *qp) close(op string) error {
 	q.control.Lock()
 	defer q.control.Unlock()

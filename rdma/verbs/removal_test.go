@@ -14,11 +14,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A device that is removed is released, so that the removal ends (rxe knows no
-// disassociation), when the last object on it is closed: whether ids and channels
-// were closed before, and whether that was before the removal. An id that waits in
-// C for the objects keeps its channel in C, whose memory others would have by
-// then.
+// A removed device is released, so that the removal ends (rxe knows no disassociation), when the last
+// object on it is closed: whether ids and channels were closed before, and whether that was before the
+// removal. An id that waits in C for the objects keeps its channel in C; otherwise the channel's memory
+// might be reused by then.
 func TestRemovalWithObjectsLeft(t *testing.T) {
 	hosts := testHosts(t)
 	if !*ownKernel {

@@ -15,8 +15,7 @@ import (
 // testTimeout bounds waiting for what must come; it decides nothing else.
 const testTimeout = 20 * time.Second
 
-// rig is an id with a queue pair on a host, and what it takes to send and
-// receive.
+// rig is an id with a queue pair on a host, and the objects needed to send and receive.
 type rig struct {
 	t    testing.TB
 	host testHost

@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PollFor looks for as long as it is told, though not for ever, and takes what it
-// finds.
+// PollFor polls for about the given time, and returns completions at once.
 func TestPollFor(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	ah := r.join(testGroup(6), rdma.JoinSendOnlyFullMember)
@@ -23,7 +22,7 @@ func TestPollFor(t *testing.T) {
 			t.Errorf("an empty queue: %d, %v", n, err)
 		}
 		if took := time.Since(start); took < min(limit, maxSpin) {
-			t.Errorf("told to look for %v it looked for %v", limit, took)
+			t.Errorf("asked to poll for %v it polled for %v", limit, took)
 		}
 	}
 	if n, err := cq.PollFor(nil, maxSpin); n != 0 || err != nil {

@@ -9,17 +9,16 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// source is what can be waited for: the events behind a file descriptor, or in
-// a queue.
+// source is something to wait for: the events behind a file descriptor, or in a queue.
 type source struct {
-	// ready holds a token whenever something may be there that nobody was told
-	// of. A goroutine that takes something passes the token on, for there may be more.
+	// ready holds a token whenever something may be there without a goroutine woken for it. A goroutine
+	// that takes something passes the token on, for there may be more.
 	ready  chan struct{}
 	closed chan struct{}
 	// edge says that the descriptor has become readable since it was last found
 	// empty: without it a look costs a system call.
 	edge atomic.Bool
-	// fault is why nothing can be waited for any more, though nobody closed it.
+	// fault is why waiting has failed permanently, other than by Close.
 	fault atomic.Pointer[rdma.Error]
 }
 
@@ -27,7 +26,7 @@ func newSource() source {
 	return source{ready: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// readable is what a watch calls.
+// readable is called by a watch.
 func (s *source) readable() {
 	s.edge.Store(true)
 	s.signal()
@@ -40,7 +39,7 @@ func (s *source) signal() {
 	}
 }
 
-// fail ends waiting with an error, once what is there is taken.
+// fail ends all waits with an error, after the queued items were taken.
 func (s *source) fail(err *rdma.Error) {
 	s.fault.Store(err)
 	s.signal()

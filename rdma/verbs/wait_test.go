@@ -14,8 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// An armed queue tells of a completion, once; waiting ends with its context and
-// with the channel.
+// An armed queue reports a completion, once; waiting ends with its context and with the channel.
 func TestNotification(t *testing.T) {
 	r := newRig(t, testHosts(t)[0])
 	ah := r.join(testGroup(1), rdma.JoinSendOnlyFullMember)
@@ -116,7 +115,7 @@ func watching() int {
 	return strings.Count(string(buf[:runtime.Stack(buf, true)]), "verbs.newWatch.func1(")
 }
 
-// A port that goes down and up is told of, and its state follows.
+// A port that goes down and up is reported, and its state follows.
 func TestPortEvents(t *testing.T) {
 	hosts := testHosts(t)
 	if !*ownKernel {

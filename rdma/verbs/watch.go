@@ -23,10 +23,9 @@ type watch struct {
 	done     chan struct{}
 }
 
-// newWatch makes fd non-blocking and calls readable once, and then whenever
-// something came in: in the watch's goroutine, and once for several. If waiting
-// fails, failed is told why, last and once. fd remains the library's: what is
-// watched is a duplicate.
+// newWatch makes fd non-blocking and calls readable once, and then whenever input has arrived: in the
+// watch's goroutine, and once for several events. If waiting fails, it calls failed with the reason,
+// last and once. fd remains the library's: a duplicate is watched.
 func newWatch(op string, fd int, readable func(), failed func(*rdma.Error)) (*watch, error) {
 	// Duplicates share the file's flags, so that the library's calls do not
 	// block either.

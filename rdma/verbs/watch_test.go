@@ -16,9 +16,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// A descriptor of which the kernel says nothing but POLLERR, as it does of those of
-// a device that was removed, ends the watch, and not silently. The writing end of
-// a full pipe that nobody reads is one.
+// A descriptor with no other event than POLLERR, such as one of a removed device, ends the watch with
+// an error. The writing end of a full pipe without a reader is one.
 func TestWatchThatFails(t *testing.T) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
@@ -52,7 +51,7 @@ func TestWatchThatFails(t *testing.T) {
 		wantErrno(t, "waiting", <-ended, syscall.EIO)
 	}
 	if _, err := try(); errors.Is(err, net.ErrClosed) {
-		t.Errorf("nobody has closed it, and %v", err)
+		t.Errorf("not closed, and %v", err)
 	}
 }
 

@@ -4,11 +4,10 @@ package verbs
 
 import "sync"
 
-// workers run jobs that block a thread in C, a few at a time and otherwise in
-// order. A goroutine lives while there is work: who owns the workers sees to it
-// that the jobs are over before it ends.
+// workers run jobs that block a thread in C, a few at a time and otherwise in order. A goroutine lives
+// while there are jobs: the owner of the workers ensures that all jobs end before it does.
 type workers struct {
-	most int // goroutines
+	max int // goroutines
 
 	mu      sync.Mutex
 	jobs    []func() // under mu
@@ -19,7 +18,7 @@ func (w *workers) begin(job func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.jobs = append(w.jobs, job)
-	if w.running < w.most {
+	if w.running < w.max {
 		w.running++
 		go w.run()
 	}

@@ -144,7 +144,7 @@ func (c Config) String() string {
 	return b.String()
 }
 
-// Validate says what is wrong with the configuration.
+// Validate returns an error if the configuration is invalid.
 func (c Config) Validate() error {
 	for _, k := range keys {
 		if k.dur != nil {

@@ -1,15 +1,13 @@
-// Package faulty wraps any transport and spoils what it receives, data and
-// control alike: loss (also in bursts), duplication, reordering, delay. It is
-// seeded: the same seed and the same packets in the same order meet the same
-// faults. Sending is left as it is.
+// Package faulty wraps any transport and injects faults into received packets, data and control alike:
+// loss (also in bursts), duplication, reordering, delay. It is seeded: the same seed and the same
+// packets in the same order give the same faults. Sending is unchanged.
 //
 // The life of a received packet:
 //
 //	inner Poll ─► lost? ─► twice? ─► overtaken? (held) ─► delayed? (held) ─► Poll
 //
-// Packets that pass go on where they are, as parts of the train that they came
-// in; packets that are held are copied, so that they do not keep a whole train's
-// memory from the inner transport.
+// Packets that pass are not copied: they remain parts of their train; packets that are held are copied,
+// so that they do not keep a whole train's memory from the inner transport.
 package faulty
 
 import (
@@ -36,7 +34,7 @@ type Transport struct {
 	lent   lend.Limit             // parts and held packets, which inner does not count
 	peers  map[transport.Peer]int // references; see retain
 
-	most    int              // trains that one Poll returns
+	limit   int              // trains that one Poll returns
 	batch   *transport.Batch // of the inner transport
 	next    int              // index of the next train in it
 	cur     cursor
@@ -78,7 +76,7 @@ func New(inner transport.Transport, cfg Config) *Transport {
 		fates: newFates(cfg),
 		hold:  hold{size: (caps.MaxPacket + 63) &^ 63},
 		peers: make(map[transport.Peer]int),
-		most:  caps.Batch,
+		limit: caps.Batch,
 		batch: transport.NewBatch(min(caps.Batch, 64)),
 		cur:   cursor{again: -1},
 	}
@@ -106,7 +104,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		}
 	}
 	now := t.now()
-	for room := t.lent.Room(min(cap(b.Trains), t.most)); len(b.Trains) < room && t.step(b, now); {
+	for room := t.lent.Room(min(cap(b.Trains), t.limit)); len(b.Trains) < room && t.step(b, now); {
 	}
 	t.lent.Lent(len(b.Trains))
 	b.RepliesLost, t.batch.RepliesLost = t.batch.RepliesLost, false
@@ -114,8 +112,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// pollClosing lets the inner transport finish. What is not delivered yet, is
-// not any more.
+// pollClosing lets the inner transport finish. Undelivered packets are dropped.
 func (t *Transport) pollClosing() error {
 	err := t.inner.Poll(t.batch)
 	t.batch.Trains, t.next, t.cur = t.batch.Trains[:0], 0, cursor{again: -1}

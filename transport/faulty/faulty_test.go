@@ -100,7 +100,7 @@ func (l *line) send(count int) {
 	}
 }
 
-// poll takes in all that is due now.
+// poll receives everything that is due now.
 func (l *line) poll() {
 	l.t.Helper()
 	for range 1000 {
@@ -221,7 +221,7 @@ func TestReorder(t *testing.T) {
 	}
 }
 
-// A packet that nobody overtakes goes on when its time is up, and Wait knows.
+// A packet that is not overtaken is delivered after its delay, and Wait accounts for it.
 func TestReorderOnAQuietLine(t *testing.T) {
 	l := newLine(t, faulty.Config{Reorder: 1, Seed: 1})
 	l.send(1)
@@ -288,7 +288,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A packet that finds the hold full goes on at once.
+// A packet that finds the hold full is delivered at once.
 func TestHoldIsBounded(t *testing.T) {
 	l := newLine(t, faulty.Config{Delay: time.Second})
 	const room, sent = 4096, 4100

@@ -5,8 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What has nothing to do with received packets goes straight to the inner
-// transport.
+// Calls that do not concern received packets go straight to the inner transport.
 
 // Capabilities implements transport.Transport.
 func (t *Transport) Capabilities() transport.Capabilities {
@@ -24,8 +23,8 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(byte
 // Free implements transport.Transport.
 func (t *Transport) Free(mem []byte) { t.inner.Free(mem) }
 
-// NewSender implements transport.Transport. The sender is no
-// transport.ReplyReader: what it read would escape the faults.
+// NewSender implements transport.Transport. The sender is no transport.ReplyReader: its reads would
+// bypass the faults.
 func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	s, err := t.inner.NewSender(group)
 	if err != nil {
@@ -48,9 +47,8 @@ func (t *Transport) Wake() { t.inner.Wake() }
 // Reply implements transport.Transport.
 func (t *Transport) Reply(p transport.Peer, packet []byte) error { return t.inner.Reply(p, packet) }
 
-// Stats implements transport.Transport: the inner counters, which do not know
-// of the faults, and what was dropped here. LendRefused is about the trains that this
-// transport lends.
+// Stats implements transport.Transport: the inner counters, which do not include the faults, and the
+// packets dropped here. LendRefused counts the trains that this transport lends.
 func (t *Transport) Stats() stats.Transport {
 	s := t.inner.Stats()
 	if !t.through {
@@ -61,8 +59,7 @@ func (t *Transport) Stats() stats.Transport {
 	return s
 }
 
-// Inner is the transport that was wrapped, for what its type offers beside the
-// contract.
+// Inner is the wrapped transport, for methods of its type beyond the contract.
 func (t *Transport) Inner() transport.Transport { return t.inner }
 
 // Close implements transport.Transport.

@@ -1,17 +1,16 @@
-// Package legs is one transport over several others, its legs, that carry the same: two
-// network interfaces, two ranges of groups, UDP and RoCE. It knows nothing of what is in
-// packets.
+// Package legs is one transport over several others, its legs, that carry the same: two network
+// interfaces, two ranges of groups, UDP and RoCE. It knows nothing of what is in packets.
 //
 //	Send ──► every leg                     each takes the same bytes
 //	Poll ◄── every leg, by turns           Train.Leg says by which one a train came
 //	Reply ─► the leg that its source came by
 //
-// What one leg loses another brings. Of what came more than once the layer above takes the
-// first copy (reliable.Receiver.SetLeg).
+// What one leg loses another delivers. Of several copies the layer above takes the first
+// (reliable.Receiver.SetLeg).
 //
-// A leg that fails does not end the transport, nor a group: that is lost when no leg has it
-// any more. Meanwhile the transport tells of the leg by transport.LegLost, and to the end of one
-// on which who comes does not find this endpoint (transport.Unfindable).
+// A leg that fails ends neither the transport nor a group: a group is lost when no leg has it any more.
+// Meanwhile the transport reports the leg by transport.LegLost; a leg on which new endpoints cannot
+// discover this one (transport.Unfindable) stays reported until Close.
 package legs
 
 import (
@@ -29,9 +28,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
-// Transport is an endpoint on several legs. See package transport for who may call what. Legs
-// that cannot be waited for by a descriptor have a goroutine each (wait.go), which Poll ends
-// with the transport.
+// Transport is an endpoint on several legs. See package transport for which goroutine may call which
+// method. Legs without a descriptor to wait on have a goroutine each (wait.go), which Poll ends with
+// the transport.
 type Transport struct {
 	legs []*leg
 	caps transport.Capabilities // of the legs when they were opened, but for Name the least
@@ -45,7 +44,7 @@ type Transport struct {
 	leases  leases
 	peers   *peers.Table[peer, peer]
 	members map[member]*membership
-	pending []transport.Event // to be told
+	pending []transport.Event // to be reported
 	turn    int               // the leg that the next Poll begins with
 
 	mu      sync.Mutex
@@ -74,16 +73,16 @@ type leg struct {
 	trains []transport.Train // what batch takes: as much of it as there is room for
 	rounds int               // that it has to end before ours does
 	bad    int               // memberships that it should have and has not, and what else it lacks
-	lost   bool              // LegLost was told
+	lost   bool              // LegLost was reported
 	failed error             // it has ended by itself
 	ended  bool
 
 	poll     transport.Pollable // nil: its Wait is its own affair
-	hostedBy *leg               // whose Wait waits for it, too
+	hostedBy *leg               // the leg with a Wait that includes it
 	begun    bool               // a Wait is under way that does
 	helper   helper
 
-	toldStuck bool // that it takes nothing
+	reportedStuck bool // that it takes nothing
 }
 
 // New makes one transport of several, which belong to it from then on. names are for
@@ -93,7 +92,7 @@ func New(legs []transport.Transport, names []string) (*Transport, error) {
 		return nil, fmt.Errorf("%d legs: there must be 2 to %d", len(legs), transport.MaxLegs)
 	}
 	t := &Transport{
-		caps: least(legs), peers: peers.New[peer, peer](peers.MaxLimit),
+		caps: commonCaps(legs), peers: peers.New[peer, peer](peers.MaxLimit),
 		members: make(map[member]*membership), senders: make(map[*Sender]struct{}),
 	}
 	for i, l := range legs {
@@ -112,8 +111,8 @@ func New(legs []transport.Transport, names []string) (*Transport, error) {
 	return t, nil
 }
 
-// least are capabilities that all legs have.
-func least(legs []transport.Transport) transport.Capabilities {
+// commonCaps are capabilities that all legs have.
+func commonCaps(legs []transport.Transport) transport.Capabilities {
 	c := legs[0].Capabilities()
 	names := []string{c.Name}
 	for _, l := range legs[1:] {
@@ -159,7 +158,7 @@ func (t *Transport) Legs() []stats.Leg {
 	return all
 }
 
-// Leg is one of the transports, for what its type offers beside the contract.
+// Leg is one of the transports, for methods of its type beyond the contract.
 func (t *Transport) Leg(i int) transport.Transport { return t.legs[i].Transport }
 
 var errClosed = fmt.Errorf("legs: %w", net.ErrClosed)
@@ -175,8 +174,8 @@ func (t *Transport) check(group int) error {
 	return nil
 }
 
-// Alloc implements transport.Transport. Where a leg is of RDMA the memory is registered
-// there: others send from any, and a second one of RDMA copies.
+// Alloc implements transport.Transport. If a leg is of RDMA the memory is registered there: others send
+// from any memory, and a second RDMA leg copies.
 func (t *Transport) Alloc(bytes int) ([]byte, error) {
 	for _, l := range t.legs {
 		if l.Capabilities().Name == "ud" {
@@ -202,8 +201,8 @@ func (t *Transport) Free(mem []byte) {
 	}
 }
 
-// Stats implements transport.Transport. What is sent is counted once, however many legs
-// take it, and a membership once; all else is what the legs count, together.
+// Stats implements transport.Transport. A sent packet is counted once, however many legs take it, and a
+// membership once; the other counters are sums over the legs.
 func (t *Transport) Stats() stats.Transport {
 	var s stats.Transport
 	t.received.AddTo(&s)

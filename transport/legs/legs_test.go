@@ -17,18 +17,18 @@ import (
 
 // rig is two endpoints on two networks in memory, stepped by the test.
 type rig struct {
-	t    *testing.T
-	a, b *legs.Transport
-	legs []*breakable // of b, then of a
-	s    transport.Sender
-	got  [transport.MaxLegs]int // packets that came to b by each leg
-	told []transport.Event
+	t        *testing.T
+	a, b     *legs.Transport
+	legs     []*breakable // of b, then of a
+	s        transport.Sender
+	got      [transport.MaxLegs]int // packets that came to b by each leg
+	reported []transport.Event
 }
 
-// breakable is a leg that fails as it is told to.
+// breakable is a leg that fails on request.
 type breakable struct {
 	transport.Transport
-	post   []transport.Event // to be told by the next Poll
+	post   []transport.Event // to be reported by the next Poll
 	poll   error             // and the end of it
 	send   error             // of every Send
 	refuse error             // of every Join
@@ -120,7 +120,7 @@ func (r *rig) sendFor(d time.Duration, n int) {
 	}
 }
 
-// poll takes in what is there.
+// poll collects events and trains.
 func (r *rig) poll() {
 	r.t.Helper()
 	b := transport.NewBatch(8)
@@ -134,25 +134,25 @@ func (r *rig) poll() {
 				x.Release(&b.Trains[i])
 			}
 			if x == r.b {
-				r.told = append(r.told, b.Events...)
+				r.reported = append(r.reported, b.Events...)
 			}
 		}
 	}
 }
 
-// expect checks which events b has told.
+// expect checks the events that b has reported.
 func (r *rig) expect(want ...transport.Membership) {
 	r.t.Helper()
 	r.poll()
-	for i, e := range r.told {
+	for i, e := range r.reported {
 		if i >= len(want) || e.State != want[i] {
-			r.t.Fatalf("told %+v, want %v", r.told, want)
+			r.t.Fatalf("reported %+v, want %v", r.reported, want)
 		}
 	}
-	if len(r.told) != len(want) {
-		r.t.Fatalf("told %+v, want %v", r.told, want)
+	if len(r.reported) != len(want) {
+		r.t.Fatalf("reported %+v, want %v", r.reported, want)
 	}
-	r.told = nil
+	r.reported = nil
 }
 
 // Everything goes out on both legs, and comes with their marks.
@@ -174,7 +174,7 @@ func TestBothLegsCarryAll(t *testing.T) {
 	}
 }
 
-// A group is joined while one leg has it; the leg that has not is told.
+// A group is joined while one leg has it; a leg that does not have it is reported.
 func TestMembershipOfLegs(t *testing.T) {
 	why := errors.New("unplugged")
 	event := func(s transport.Membership) []transport.Event { return []transport.Event{{State: s, Err: why}} }
@@ -196,12 +196,12 @@ func TestMembershipOfLegs(t *testing.T) {
 	}
 	r.expect(transport.Left)
 
-	// Left and joined again before it is told.
+	// Left and joined again before it is reported.
 	if err := errors.Join(r.b.Join(0), r.b.Leave(0), r.b.Join(0)); err != nil {
 		t.Fatal(err)
 	}
 	r.poll()
-	r.told = nil
+	r.reported = nil
 	if err := errors.Join(r.b.Leave(0), r.b.Join(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -231,8 +231,9 @@ func TestMembershipOfLegs(t *testing.T) {
 	r.expect(transport.LegJoined, transport.Joined, transport.LegJoined)
 }
 
-// A leg whose link is down is not back because its groups are left, its senders closed, or a group is tried again. It is
-// when it carries a group again, or when all that it lacked is left and it carries the rest.
+// A leg whose link is down does not recover because its groups are left, its senders closed, or a group
+// is tried again. It recovers when it carries a group again, or when everything it lacked is left and
+// it carries the rest.
 func TestLeavingIsNoRecovery(t *testing.T) {
 	down := errors.New("link down")
 	lost := func(group int) transport.Event {
@@ -320,8 +321,9 @@ func TestClosingIsNoRecovery(t *testing.T) {
 	})
 }
 
-// A leg on which who comes does not find the endpoint is told as lost, also where it is lost for another
-// reason, and never as joined again, whatever becomes of its groups. It carries what it carried.
+// A leg on which new endpoints cannot discover this one is reported as lost, even if it is lost for
+// another reason, and never as joined again, whatever happens to its groups. It still carries its
+// groups.
 func TestUnfindableLeg(t *testing.T) {
 	why := errors.New("files were removed")
 	unfindable := transport.Event{Group: transport.Unicast, State: transport.Unfindable, Err: why}
@@ -329,10 +331,10 @@ func TestUnfindableLeg(t *testing.T) {
 	r.expect(transport.Joined)
 	r.legs[1].post = []transport.Event{unfindable}
 	r.poll()
-	if len(r.told) != 1 || r.told[0].State != transport.LegLost || r.told[0].Leg != 1 || r.told[0].Err != why {
-		t.Errorf("told %+v", r.told)
+	if len(r.reported) != 1 || r.reported[0].State != transport.LegLost || r.reported[0].Leg != 1 || r.reported[0].Err != why {
+		t.Errorf("reported %+v", r.reported)
 	}
-	r.told = nil
+	r.reported = nil
 	r.legs[1].post = []transport.Event{{State: transport.Lost}}
 	r.expect()
 	r.legs[1].post = []transport.Event{{State: transport.Joined}}
@@ -355,20 +357,19 @@ func TestUnfindableLeg(t *testing.T) {
 	r.expect(transport.Left)
 }
 
-// That a leg cannot meet others is passed on: the leg itself carries what it did.
+// A leg's report that it cannot meet others is passed on: the leg itself still carries its groups.
 func TestUnmetOnALeg(t *testing.T) {
 	r := newRig(t)
 	r.expect(transport.Joined)
 	unmet := transport.Event{Group: transport.Unicast, State: transport.Unmet, Err: errors.New("too many open files")}
 	r.legs[1].post = []transport.Event{unmet}
 	r.poll()
-	if len(r.told) != 1 || r.told[0] != unmet || !r.b.Legs()[1].Up {
-		t.Errorf("told %+v, legs %+v", r.told, r.b.Legs())
+	if len(r.reported) != 1 || r.reported[0] != unmet || !r.b.Legs()[1].Up {
+		t.Errorf("reported %+v, legs %+v", r.reported, r.b.Legs())
 	}
 }
 
-// A leg that fails, is not ready or is stuck does not hold up what is sent; one that is
-// only busy does.
+// A leg that fails, is not ready or is stuck does not hold up sends; one that is only busy does.
 func TestSendWithBadLegs(t *testing.T) {
 	down := errors.New("network is down")
 	for _, c := range []struct {
@@ -421,7 +422,7 @@ func TestSendWithBadLegs(t *testing.T) {
 	}
 }
 
-// A leg that is busy before its process is stopped, and when that goes on, is not stuck.
+// A leg that is busy before its process is stopped, and when the process continues, is not stuck.
 func TestBusyAcrossAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -440,7 +441,7 @@ func TestBusyAcrossAStop(t *testing.T) {
 	})
 }
 
-// A leg that ends by itself is told, and the other goes on; without any the transport ends.
+// A leg that ends by itself is reported, and the other continues; without any leg the transport ends.
 func TestLegEnds(t *testing.T) {
 	r := newRig(t)
 	r.expect(transport.Joined)
@@ -512,8 +513,8 @@ func (l togetherLeg) Capabilities() transport.Capabilities {
 	return c
 }
 
-// What is promised fits the buffers of all legs: groups are together where they are at any leg, and senders apart where
-// they are at all. docs/protocol.md §7.3.
+// The announced capacity fits the buffers of all legs: groups share one if they do on any leg, and senders are
+// separate if they are on any. docs/protocol.md §7.3.
 func TestLegsShareReceiveBuffers(t *testing.T) {
 	for i, c := range []struct{ a, b, want [2]bool }{
 		{[2]bool{}, [2]bool{}, [2]bool{}},

@@ -25,19 +25,18 @@ const (
 	failed
 )
 
-// membership is what the legs have of one group in one role, and what was told of it. Loop
-// only.
+// membership is the state of the legs in one group and role, and what was reported of it. Loop only.
 //
 //	          one leg is inside                 none is any more
-//	outside ────────────────────► told joined ───────────────────► told lost
+//	outside ────────────────► reported joined ───────────────► reported lost
 //	   ▲                            │      ▲                          │
 //	   │      all have left         │      └── one is inside again ───┘
 //	   └────────────────────────────┘
 type membership struct {
-	of   [transport.MaxLegs]standing
-	errs [transport.MaxLegs]error // of a leg that is lost or failed
-	told transport.Membership
-	open bool // something was told, other than Left
+	of       [transport.MaxLegs]standing
+	errs     [transport.MaxLegs]error // of a leg that is lost or failed
+	reported transport.Membership
+	open     bool // something was reported, other than Left
 }
 
 // Join implements transport.Transport. It fails only where every leg refuses.
@@ -48,7 +47,7 @@ func (t *Transport) Join(group int) error {
 	key := member{group, transport.RoleReceiver}
 	m := t.member(key)
 	if m.left() {
-		t.say(key, m, transport.Left) // before the last of the legs has said so
+		t.emit(key, m, transport.Left) // before the last of the legs has said so
 		m = t.member(key)
 	}
 	var errs []error
@@ -94,7 +93,7 @@ func (t *Transport) Leave(group int) error {
 			return err
 		}
 	}
-	t.tell(key, m)
+	t.report(key, m)
 	return nil
 }
 
@@ -107,13 +106,13 @@ func (t *Transport) member(key member) *membership {
 	return m
 }
 
-// joined takes in what a leg tells of a membership.
+// joined handles a leg's event about a membership.
 func (t *Transport) joined(at int, e *transport.Event) {
 	if e.State == transport.Unfindable {
 		t.unfindable(at, e.Err)
 		return
 	}
-	if e.State == transport.Unmet { // others on that leg, whom another one may reach
+	if e.State == transport.Unmet { // endpoints on that leg, which another leg may reach
 		t.pending = append(t.pending, *e)
 		return
 	}
@@ -124,14 +123,14 @@ func (t *Transport) joined(at int, e *transport.Event) {
 		return // it was joined again meanwhile
 	}
 	t.change(key, m, at, to, e.Err)
-	t.tell(key, m)
+	t.report(key, m)
 }
 
 // left reports whether Leave was called, and a leg has still to leave.
 func (m *membership) left() bool { return slices.Contains(m.of[:], leaving) }
 
-// change notes how a leg stands with a membership now, and tells of the leg if that makes
-// it carry less than it should, or all again. That a group is left, or tried again, does not show that a leg carries anything.
+// change records the state of a leg in a membership, and reports the leg if it now carries less than it
+// should, or all again. Leaving a group, or trying again, does not show that a leg carries anything.
 func (t *Transport) change(key member, m *membership, at int, to standing, err error) {
 	l := t.legs[at]
 	bad := func(s standing) bool { return s == lost || s == failed }
@@ -144,9 +143,9 @@ func (t *Transport) change(key member, m *membership, at int, to standing, err e
 	m.of[at], m.errs[at] = to, err
 	switch {
 	case l.bad > 0 && !l.lost:
-		t.tellLeg(at, true, err)
+		t.reportLeg(at, true, err)
 	case l.bad == 0 && l.lost && to != entering && t.carries(at):
-		t.tellLeg(at, false, nil)
+		t.reportLeg(at, false, nil)
 	}
 }
 
@@ -160,8 +159,8 @@ func (t *Transport) carries(at int) bool {
 	return false
 }
 
-// tell tells of a membership what has changed.
-func (t *Transport) tell(key member, m *membership) {
+// report reports what has changed in a membership.
+func (t *Transport) report(key member, m *membership) {
 	var n [failed + 1]int
 	for i, l := range t.legs {
 		if !l.ended {
@@ -180,15 +179,15 @@ func (t *Transport) tell(key member, m *membership) {
 	case n[entering] > 0 || n[leaving] > 0 || n[failed] > 0 || !m.open:
 		return // there is more to come
 	}
-	if m.open && now == m.told || !m.open && now == transport.Left {
+	if m.open && now == m.reported || !m.open && now == transport.Left {
 		return
 	}
-	t.say(key, m, now)
+	t.emit(key, m, now)
 }
 
-// say tells of a membership that it is so now.
-func (t *Transport) say(key member, m *membership, now transport.Membership) {
-	m.told, m.open = now, now == transport.Joined || now == transport.Lost
+// emit reports the state of a membership.
+func (t *Transport) emit(key member, m *membership, now transport.Membership) {
+	m.reported, m.open = now, now == transport.Joined || now == transport.Lost
 	e := transport.Event{Group: key.group, Role: key.role, State: now}
 	switch now {
 	case transport.Joined:
@@ -205,8 +204,8 @@ func (t *Transport) say(key member, m *membership, now transport.Membership) {
 	t.pending = append(t.pending, e)
 }
 
-// tellLeg tells that a leg carries less than it should, or all again.
-func (t *Transport) tellLeg(at int, less bool, err error) {
+// reportLeg reports that a leg carries less than it should, or all again.
+func (t *Transport) reportLeg(at int, less bool, err error) {
 	l := t.legs[at]
 	l.lost = less
 	l.up.Store(!less)
@@ -217,18 +216,18 @@ func (t *Transport) tellLeg(at int, less bool, err error) {
 	t.pending = append(t.pending, e)
 }
 
-// tellStuck tells of a leg that takes nothing that is sent, or does again.
-func (t *Transport) tellStuck() {
+// reportStuck reports that a leg takes no packets, or takes them again.
+func (t *Transport) reportStuck() {
 	for i, l := range t.legs {
-		if stuck := l.stuck.Load() > 0 || l.leftStuck.Load(); stuck != l.toldStuck && !l.ended {
-			l.toldStuck = stuck
+		if stuck := l.stuck.Load() > 0 || l.leftStuck.Load(); stuck != l.reportedStuck && !l.ended {
+			l.reportedStuck = stuck
 			if stuck {
 				l.bad++
 			} else {
 				l.bad--
 			}
 			if l.bad > 0 != l.lost {
-				t.tellLeg(i, stuck, errStuck)
+				t.reportLeg(i, stuck, errStuck)
 			}
 		}
 	}
@@ -236,22 +235,22 @@ func (t *Transport) tellStuck() {
 
 var errStuck = errors.New("its send queue has been full for a while: what is sent goes out on the other legs only")
 
-// unfindable notes that who comes does not find this endpoint on a leg, which others may make good for:
-// to the end it carries less than it should, whatever becomes of its memberships. It is told also of a
-// leg that is lost for another reason.
+// unfindable records that new endpoints cannot discover this one on a leg, though another leg may make
+// up for it: until Close the leg carries less than it should, whatever its memberships. It is reported
+// also for a leg that is lost for another reason.
 func (t *Transport) unfindable(at int, err error) {
 	t.legs[at].bad++
-	t.tellLeg(at, true, err)
+	t.reportLeg(at, true, err)
 }
 
-// legEnded notes that a leg has ended by itself, which the others survive.
+// legEnded records that a leg has ended by itself; the others continue.
 func (t *Transport) legEnded(at int, err error) {
 	l := t.legs[at]
 	l.ended, l.failed = true, err
 	l.bad++
-	t.tellLeg(at, true, err)
+	t.reportLeg(at, true, err)
 	for key, m := range t.members {
 		m.errs[at] = err
-		t.tell(key, m)
+		t.report(key, m)
 	}
 }

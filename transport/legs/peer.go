@@ -43,7 +43,7 @@ func (t *Transport) Forget(p transport.Peer) {
 	}
 }
 
-// Reply implements transport.Transport: by the leg that the peer was heard by.
+// Reply implements transport.Transport: on the leg on which the peer's packet arrived.
 func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	if t.closing.Load() {
 		return errClosed

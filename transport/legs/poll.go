@@ -23,7 +23,7 @@ type leases struct {
 	free []uint32
 }
 
-// take notes a train of a leg, and makes it one of ours.
+// take records a train of a leg, and makes it one of ours.
 func (x *leases) take(leg int, tr transport.Train) transport.Train {
 	if len(x.free) == 0 {
 		x.all = append(x.all, lease{})
@@ -71,15 +71,15 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	b.More = t.more()
 	t.turn = (t.turn + 1) % n
 	t.lent.Lent(len(b.Trains))
-	t.tellStuck()
+	t.reportStuck()
 	k := min(len(t.pending), cap(b.Events))
 	b.Events = append(b.Events, t.pending[:k]...)
 	t.pending = append(t.pending[:0], t.pending[k:]...)
 	return t.allFailed()
 }
 
-// beginRound begins a round (transport.Batch.More), unless one goes on: that is over when each leg has ended one that did
-// not begin before.
+// beginRound begins a round (transport.Batch.More), unless one is in progress: it is over when each leg
+// has ended a round that began no earlier.
 func (t *Transport) beginRound() {
 	if t.more() {
 		return

@@ -11,12 +11,12 @@ import (
 
 // Sender sends to one group on every leg.
 //
-// A leg that is busy is asked first from then on, and the others are given no more than it
-// takes: so the legs stay together, at the speed of the slowest. One that takes nothing for
-// stuckAfter, or fails, holds nobody up: what goes out without it is counted (Leg.Unsent).
+// A leg that was busy is asked first from then on, and the others are sent no more than it takes: so the legs
+// stay together, at the speed of the slowest. A leg that takes nothing for stuckAfter, or fails, holds no other
+// leg up: packets sent without it are counted (Leg.Unsent).
 type Sender struct {
 	t      *Transport
-	legs   []way
+	legs   []outlet
 	taken  uint64
 	first  int                // the leg that is asked first
 	part   transport.Outbound // here so that it is not allocated for each train
@@ -25,8 +25,8 @@ type Sender struct {
 	sent   tally.Sent
 }
 
-// way is a Sender's way out on one leg.
-type way struct {
+// outlet is the Sender on one leg.
+type outlet struct {
 	leg    *leg
 	tx     transport.Sender
 	taken  uint64
@@ -43,7 +43,7 @@ const stuckAfter = 20 * time.Millisecond
 // busyStep is how much of the time between two trains that it did not take counts, at most: its sender may have been stopped.
 const busyStep = stuckAfter / 4
 
-// readingSender is a Sender all of whose legs read replies.
+// readingSender is a Sender with legs that all read replies.
 type readingSender struct{ *Sender }
 
 var _ transport.ReplyReader = readingSender{}
@@ -64,7 +64,7 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 		}
 		_, ok := tx.(transport.ReplyReader)
 		reads = reads && ok
-		s.legs = append(s.legs, way{leg: l, tx: tx})
+		s.legs = append(s.legs, outlet{leg: l, tx: tx})
 	}
 	if len(s.legs) == 0 {
 		return nil, errors.Join(errs...)
@@ -138,17 +138,17 @@ func (s *Sender) send(out *transport.Outbound) (int, error) {
 		why = nil
 	}
 	for i := range s.legs {
-		if lacks := uint64(n - took[i]); lacks > 0 {
-			s.legs[i].missed += lacks
-			s.legs[i].leg.unsent.Add(lacks)
+		if missing := uint64(n - took[i]); missing > 0 {
+			s.legs[i].missed += missing
+			s.legs[i].leg.unsent.Add(missing)
 		}
 	}
 	return n, why
 }
 
-// isStuck notes that the leg is busy after it has taken n packets, and reports whether it
-// has taken nothing for too long.
-func (w *way) isStuck(n int) bool {
+// isStuck records that the leg is busy after it has taken n packets, and reports whether it has taken nothing
+// for too long.
+func (w *outlet) isStuck(n int) bool {
 	switch {
 	case n > 0:
 		w.unstick()
@@ -165,7 +165,7 @@ func (w *way) isStuck(n int) bool {
 	return w.stuck
 }
 
-func (w *way) unstick() {
+func (w *outlet) unstick() {
 	w.busyAt, w.busy = time.Time{}, 0
 	if w.stuck {
 		w.stuck = false

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A Wait blocks in the Wait of one leg, the host. Where that waits by a descriptor, so do the
-// others that can (transport.Pollable): it is one system call for all.
+// A Wait blocks in the Wait of one leg, the host. If that waits on a descriptor, so do the others that
+// can (transport.Pollable): it is one system call for all.
 //
-// Each other leg has a helper, a goroutine that blocks in that leg's Wait meanwhile and wakes
+// Each other leg has a helper, a goroutine that blocks in that leg's Wait at the same time and wakes
 // the host: so a leg needs nothing but the contract. The helper owns the leg while it waits; the loop
 // calls its Wake to get it back.
 type helper struct {
@@ -64,8 +64,8 @@ func (t *Transport) send(l *leg) {
 
 type waiting interface{ Wait(time.Duration) error }
 
-// help is a helper's goroutine. It ends with the transport (Poll). One that is called back
-// wakes nobody: the loop's next Wait would end at once, it would call again, and so on.
+// help is a helper's goroutine. It ends with the transport (Poll). If it is called back it does not
+// wake the loop: the loop's next Wait would end at once, it would call again, and so on.
 func (t *Transport) help(l waiting, begin <-chan struct{}, back, gone chan<- struct{}, call *atomic.Bool) {
 	defer close(gone)
 	for range begin {
@@ -85,7 +85,7 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	}
 	at := t.host()
 	if at < 0 {
-		return nil // Poll has an error to tell
+		return nil // Poll has an error to report
 	}
 	host := t.legs[at]
 	host.own()
@@ -115,8 +115,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	return err
 }
 
-// host is the leg in whose Wait this transport waits, or -1: the first one that lives, or
-// before that one which can wait for others.
+// host is the leg in whose Wait this transport waits, or -1: the first living leg that can wait for
+// others, or else the first living one.
 func (t *Transport) host() int {
 	first := -1
 	for i, l := range t.legs {

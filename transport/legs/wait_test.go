@@ -113,9 +113,8 @@ func TestOneWaitForAll(t *testing.T) {
 	}
 }
 
-// Where a leg has a goroutine that waits for it, Wait lasts as long as it is told to, also
-// behind a Poll, which takes the leg back: a loop of both is at rest while nothing comes. What
-// comes by either leg ends it.
+// If a leg has a goroutine that waits for it, Wait lasts as long as requested, even after a Poll, which
+// takes the leg back: a loop of both is idle while nothing arrives. A packet on either leg ends it.
 func TestWaitLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all, others []transport.Transport

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// An endpoint does not end while anybody may be copying into it: a sender of
-// another endpoint, also of one that is closing itself, or a reply.
+// An endpoint does not end while another may be copying into it: a sender of another endpoint, even of
+// one that is closing, or a reply.
 func TestEndWaitsForCopies(t *testing.T) {
 	for name, section := range map[string]func(s *Sender) (enter, exit func()){
 		"sender": func(s *Sender) (func(), func()) { return s.section.Enter, s.section.Exit },

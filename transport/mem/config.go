@@ -9,15 +9,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
-// DefaultPacketSize in bytes is what no frame bounds here: large enough that what a
-// packet costs is little beside its messages, and small enough that a window of 8 MiB
-// holds a thousand packets where each has only one.
+// DefaultPacketSize in bytes is not bounded by a frame here: large enough that the cost of a packet is
+// small beside its messages, and small enough that a window of 8 MiB holds a thousand packets with one
+// message each.
 const DefaultPacketSize = 8192
 
 // Limits of the in-process fabric.
 const (
-	// slotBytes is the room of one queued train: what a UDP GSO train may have,
-	// so that code tried here meets no smaller trains than there.
+	// slotBytes is the room of one queued train: that of a UDP GSO train, so that code tested here
+	// meets trains as large as there.
 	slotBytes = 64 << 10
 	// maxTrain bounds the packets of one Outbound.
 	maxTrain = 1024

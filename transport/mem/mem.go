@@ -29,7 +29,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
-// Transport is an endpoint. See package transport for who may call what.
+// Transport is an endpoint. See package transport for which goroutine may call which method.
 type Transport struct {
 	cfg    Config
 	net    *Network
@@ -37,12 +37,12 @@ type Transport struct {
 	caps   transport.Capabilities
 	in     *inbox.Inbox
 	events events.Queue
-	// pending reports whether Poll has something to tell besides trains.
+	// pending reports whether Poll has something to report besides trains.
 	pending func() bool
 
 	closing atomic.Bool  // Close was called: nothing begins any more
 	ending  atomic.Bool  // leaving is complete: Poll may wait for it
-	leaving grace.Period // those who may be copying into in
+	leaving grace.Period // senders that may be copying into in
 	done    atomic.Bool  // Poll has reported the end
 
 	// Loop only.

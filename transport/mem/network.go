@@ -25,7 +25,7 @@ type group struct {
 	members atomic.Pointer[[]*Transport]
 }
 
-// NewNetwork makes a network of its own, which no name leads to.
+// NewNetwork makes a network that has no name.
 func NewNetwork() *Network {
 	return &Network{endpoints: make(map[uint64]*Transport), groups: make(map[int]*group)}
 }
@@ -79,9 +79,9 @@ func attach(t *Transport, cfg Config) {
 	n.endpoints[t.id] = t
 }
 
-// detach makes t unfindable and begins the wait for those that have found it.
-// t itself stays known until drop, because its senders may still be copying
-// into endpoints that close meanwhile.
+// detach removes t from the network and begins the wait for senders that have found it. t itself stays
+// known until drop, because its senders may still be copying into endpoints that close at the same
+// time.
 func (n *Network) detach(t *Transport, leaving *grace.Period) {
 	registry.Lock()
 	defer registry.Unlock()

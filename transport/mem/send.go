@@ -139,8 +139,8 @@ func (t *Transport) PeerAddress(p transport.Peer) string {
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 
-// Reply implements transport.Transport. What is sent to an endpoint that has
-// closed is lost without an error, as in a network.
+// Reply implements transport.Transport. A reply to an endpoint that has closed is lost without an
+// error, as in a network.
 func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	t.replying.Enter()
 	err := t.reply(p, packet)

@@ -14,9 +14,8 @@ import (
 
 // Config describes an endpoint.
 type Config struct {
-	// Interface is the name of the network interface, or one of its addresses;
-	// default the first that is up and has an address of Range's family, loopback
-	// as the last.
+	// Interface is the name of the network interface, or one of its addresses; default the first one
+	// that is up and has an address of Range's family, loopback as the last.
 	Interface string
 	// Range, Groups, PacketSize, ReceiveQueue, SendQueue and Peers are those of
 	// ud.Config. Range is IPv4 by default, or IPv6 if Interface is an IPv6

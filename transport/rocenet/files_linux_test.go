@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
 
-// A process that has few free descriptors is told that, and not that an interface or a capability is not there. What it
-// opens is whole: it follows its interface.
+// With too few free descriptors Open reports that, rather than a missing interface or capability. An
+// endpoint that opens is complete: it follows its interface.
 func TestFewDescriptors(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/rocenet"
 )
 
-// An interface that goes down and up, and an address that is taken and given back, are told as by udp://: nothing is sent
-// meanwhile, and all goes on afterwards.
+// An interface that goes down and up, and an address that is removed and added again, are reported as
+// by udp://: nothing is sent meanwhile, and everything works afterwards.
 func TestLinkChanges(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return

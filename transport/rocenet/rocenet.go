@@ -31,13 +31,11 @@ type Transport struct {
 
 var _ transport.Transport = (*Transport)(nil)
 
-// defaultReceiveQueue is shorter than ud's: what comes between two Polls waits in
-// a socket, and a queue that fits the cache is faster. One call for datagrams
-// brings 128 at most.
+// defaultReceiveQueue is shorter than ud's: datagrams between two Polls wait in a socket, and a queue
+// that fits the cache is faster. One call receives 128 datagrams at most.
 const defaultReceiveQueue = 512
 
-// defaultRange6 lies among the transient addresses of site-local scope (RFC 4291
-// §2.7).
+// defaultRange6 is within the transient addresses of site-local scope (RFC 4291 §2.7).
 var defaultRange6 = netip.MustParsePrefix("ff15::20:0/112")
 
 // Open makes an endpoint.
@@ -76,14 +74,14 @@ func Open(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
-// Capabilities implements transport.Transport. What comes between two Polls waits
-// in a socket, so that it is as much as fits its buffer.
+// Capabilities implements transport.Transport. Datagrams between two Polls wait in a socket, so their
+// number is what fits its buffer.
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.Transport.Capabilities()
 	c.ReceiveCapacity = max(1, t.capacity)
 	c.MaxTrain = min(c.MaxTrain, maxDatagram/(c.PacketSize/2+perPacket))
 	c.MaxTrainBytes = c.MaxTrain * c.PacketSize
-	c.PeersUnchecked = !t.ipv6 // who has no privilege recovers the ICRC
+	c.PeersUnchecked = !t.ipv6 // without privilege the ICRC is recovered
 	return c
 }
 
@@ -107,8 +105,8 @@ func (t *Transport) Stats() stats.Transport {
 	return s
 }
 
-// find is the interface that name means, and its first address of the family or
-// the one that name is. A link-local one is taken if there is no other.
+// find is the interface of a name or address, and the interface's first address of the family, or that address.
+// A link-local one is used if there is no other.
 func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	family := "IPv4"
 	if ipv6 {
@@ -155,8 +153,7 @@ func find(name string, ipv6 bool) (string, netip.Addr, error) {
 	case want.IsValid():
 		return "", netip.Addr{}, fmt.Errorf("roce: no interface has the address %v", want)
 	case name != "":
-		// Package roce knows better what is wrong with it, unless it only has
-		// no IPv4 address.
+		// Package roce has a better error for it, unless it only has no IPv4 address.
 		if _, err := roce.Open(roce.Config{Interfaces: []string{name}}); err != nil {
 			return "", netip.Addr{}, fmt.Errorf("roce: %w", err)
 		}
@@ -180,8 +177,7 @@ func addrs(l *net.Interface) ([]netip.Addr, error) {
 	return list, err
 }
 
-// Poll implements transport.Transport. The one that reports the end closes the
-// provider.
+// Poll implements transport.Transport. The Poll that reports the end closes the provider.
 func (t *Transport) Poll(b *transport.Batch) error {
 	err := t.Transport.Poll(b)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The same by the raw socket, in a namespace: it hears all RoCEv2 of the host.
+// The same by the raw socket, in a namespace: it receives all RoCEv2 of the host.
 func TestConformanceRaw(t *testing.T) {
 	testenv.Slow(t)
 	if !testenv.Namespace(t) {
@@ -56,9 +56,8 @@ func fabric(t *testing.T, cfg rocenet.Config) transporttest.Fabric {
 	}}
 }
 
-// The reliable layer is told whether it must find damage by itself: where the
-// ICRC is recovered, and so only where IPv4 comes from a UDP socket.
-// docs/protocol.md §17.7.
+// The reliable layer learns whether it must find damage by itself: if the ICRC is recovered, which is
+// only for IPv4 from a UDP socket. docs/protocol.md §17.7.
 func TestChecked(t *testing.T) {
 	for _, c := range []struct {
 		cfg  rocenet.Config
@@ -83,8 +82,8 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// ownGroups are groups that no other test has, in this process or another: all share
-// loopback and the port of RoCEv2, and would hear each other.
+// ownGroups are groups that no other test has, in this process or another: all share loopback and the port of
+// RoCEv2, and would receive each other's packets.
 func ownGroups(t testing.TB) netip.Prefix {
 	port := testenv.Port(t)
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{239, byte(port >> 8), byte(port), 0}), 24)

@@ -75,7 +75,7 @@ func BenchmarkHostile(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		packet []byte
-		change int // what is there, each time
+		change int // the existing keys, each time
 		want   verdict
 		more   bool // without a bound on senders that are not known
 	}{

@@ -46,9 +46,9 @@ func one(t *testing.T, set *Keyset, at time.Time) []byte {
 
 var base = time.Unix(1_800_000_000, 0)
 
-// A sender whose clock was ahead, or behind, uses the key of the time that it is when the clock is set right.
-// docs/protocol.md §27.7.
-func TestSenderWhoseClockIsSet(t *testing.T) {
+// A sender whose clock was ahead, or behind, uses the right key for the time after the clock is set
+// right. docs/protocol.md §27.7.
+func TestSenderClockIsSet(t *testing.T) {
 	set := timedSet(t, base, [2]int{0, 2000}, [2]int{1000, 0})
 	s := newSealer(0, rand.Reader)
 	for _, c := range []struct {
@@ -74,9 +74,9 @@ func TestSenderWhoseClockIsSet(t *testing.T) {
 	}
 }
 
-// A receiver whose clock was ahead, and refused a key as over, takes it when the clock is set right; and
-// takes a key from some minutes before it begins on. docs/protocol.md §27.7.
-func TestReceiverWhoseClockIsSet(t *testing.T) {
+// A receiver whose clock was ahead, and refused a key as expired, accepts it when the clock is set
+// right; and it accepts a key from some minutes before its beginning on. docs/protocol.md §27.7.
+func TestReceiverClockIsSet(t *testing.T) {
 	set := timedSet(t, base, [2]int{0, 1000}, [2]int{5000, 0})
 	o := testOpener(t, set)
 	s := newSealer(0, rand.Reader)
@@ -107,8 +107,8 @@ func TestReceiverWhoseClockIsSet(t *testing.T) {
 	}
 }
 
-// A key whose end is set before its beginning is revoked: nobody sends with it, and nobody takes it, at no time.
-// Others in the keyring go on. docs/protocol.md §27.1.
+// A key that ends before it begins is revoked: it is never used to send, and never accepted. Other keys
+// in the keyring still work. docs/protocol.md §27.1.
 func TestKeyThatEndsBeforeItBegins(t *testing.T) {
 	bad := timedSet(t, base, [2]int{0, 0}, [2]int{1000, 900})
 	p := one(t, timedSet(t, base, [2]int{1, 2}, [2]int{}), base.Add(800*time.Second))
@@ -125,7 +125,7 @@ func TestKeyThatEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// What was kept back for more than 5 minutes is not taken, of a sender that is known either. docs/protocol.md §27.6.
+// Packets delayed by more than 5 minutes are refused, even those of a known sender. docs/protocol.md §27.6.
 func TestHeldBack(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -153,9 +153,9 @@ func TestHeldBack(t *testing.T) {
 	open("the next one", seal(303), 0, 303, taken)
 }
 
-// The times of a sender never go back: one whose clock is set back draws another salt. Who heard it hears it on, if it is not
-// more than 5 minutes off then. docs/protocol.md §27.4.
-func TestSenderWhoseClockIsSetBack(t *testing.T) {
+// The times of a sender never go back: one whose clock is set back draws another salt. Its receivers
+// still accept it, if it is not more than 5 minutes off then. docs/protocol.md §27.4.
+func TestSenderClockIsSetBack(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
 	now, salts := base, make(map[sender]uint32)
@@ -180,7 +180,7 @@ func TestSenderWhoseClockIsSetBack(t *testing.T) {
 		if v := o.open(p, 0, 0); v != want {
 			t.Errorf("step %d, a clock that is %d s ahead: verdict %d, want %d", i, at, v, want)
 		} else if v == stale && o.offOf(v, h) != time.Duration(at)*time.Second {
-			t.Errorf("step %d: told to be %v ahead", i, o.offOf(v, h))
+			t.Errorf("step %d: reported as %v ahead", i, o.offOf(v, h))
 		}
 	}
 	if len(salts) != 5 {
@@ -188,8 +188,8 @@ func TestSenderWhoseClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Whatever the clock of a sender is, and however that of the receiver is set: what was taken is not taken again, when its sender is
-// forgotten either. docs/protocol.md §27.6.
+// Whatever the clock of a sender is, and however that of the receiver is set: accepted packets are not accepted
+// again, even after the sender is forgotten. docs/protocol.md §27.6.
 func TestForgottenAreNotPlayedBack(t *testing.T) {
 	random := newPCG(t)
 	again, forgot := 0, 0
@@ -209,7 +209,7 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 			}
 			now := steady.Add(wall)
 			o.begin(set, now)
-			o.elapsed = int64(steady.Sub(base) / time.Second) // of a clock that nobody sets
+			o.elapsed = int64(steady.Sub(base) / time.Second) // by the monotonic clock
 			for range 3 {
 				p := one(t, set, now.Add(time.Duration(random.Int64N(700)-350)*time.Second))
 				all = append(all, string(p))
@@ -228,7 +228,7 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 					again++
 				}
 			}
-			o.senders.room(1, who{}, o.elapsed)
+			o.senders.room(1, owner{}, o.elapsed)
 			if len(o.senders.all) < before {
 				forgot++
 			}
@@ -239,8 +239,9 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 	}
 }
 
-// Clocks that were wrong for a while, of the receiver, of some hosts or of all, and are set right, leave nobody unheard, those neither
-// that were forgotten meanwhile. What they had sent before is not taken again. docs/protocol.md §27.6.
+// After clocks that were wrong for a while, of the receiver, of some hosts or of all, are set right,
+// all senders are accepted, even those that were forgotten meanwhile. Their earlier packets are not
+// accepted again. docs/protocol.md §27.6.
 func TestClocksAreSetRight(t *testing.T) {
 	set := testSet(t, 1)
 	for _, off := range []time.Duration{-24 * time.Hour, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour} {
@@ -252,9 +253,9 @@ func TestClocksAreSetRight(t *testing.T) {
 				o.began = base
 				steps := func(n int) {
 					now = now.Add(time.Duration(n) * time.Second)
-					o.began = base.Add(clock) // of a clock that nobody sets
+					o.began = base.Add(clock) // by the monotonic clock
 					o.begin(set, now.Add(clock))
-					o.senders.room(1, who{}, o.elapsed)
+					o.senders.room(1, owner{}, o.elapsed)
 				}
 				var live [70]*sealer
 				var sent [][]byte
@@ -323,8 +324,9 @@ func TestClocksAreSetRight(t *testing.T) {
 	}
 }
 
-// A clock that goes to and fro takes no place for good, though all draw new salts each time that it is right again, and there is place for
-// some more than all of them. docs/protocol.md §27.6, §27.10.
+// A clock that moves back and forth uses up no room permanently, though all senders draw new salts each
+// time that it is right again, and there is room for only some more than all of them. docs/protocol.md
+// §27.6, §27.10.
 func TestClocksToAndFro(t *testing.T) {
 	const hosts = 50
 	cfg := Config{MaxSenders: 3 * hosts}.withDefaults()
@@ -337,7 +339,7 @@ func TestClocksToAndFro(t *testing.T) {
 	}
 	for flap := range 40 {
 		off := time.Duration(flap%2) * 365 * 24 * time.Hour
-		o.began = base.Add(off) // of a clock that nobody sets
+		o.began = base.Add(off) // by the monotonic clock
 		heard := 0
 		for range 30 {
 			now, heard = now.Add(30*time.Second), 0
@@ -359,7 +361,7 @@ func TestClocksToAndFro(t *testing.T) {
 	}
 }
 
-// Who has place for few senders forgets, too.
+// A receiver with room for few senders forgets, too.
 func TestFewSenders(t *testing.T) {
 	for _, most := range []int{1, 2, 60, 128} {
 		cfg := Config{MaxSenders: most}.withDefaults()
@@ -404,7 +406,7 @@ func TestYear2106(t *testing.T) {
 			t.Fatalf("played back %d s behind the turn: verdict %d", at, v)
 		}
 	}
-	if o.senders.room(1, who{}, o.elapsed); len(o.senders.all) > 240 {
+	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all) > 240 {
 		t.Errorf("%d senders are remembered: none is forgotten", len(o.senders.all))
 	}
 }

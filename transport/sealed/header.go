@@ -24,7 +24,7 @@ import "encoding/binary"
 const (
 	headerLen = 40
 	tagLen    = 16
-	// Overhead is how much longer a sealed packet is than what is in it, in bytes.
+	// Overhead is the length of a sealed packet minus that of its contents, in bytes.
 	Overhead = headerLen + tagLen
 
 	version = 1
@@ -68,7 +68,7 @@ func (h header) nonce(n *[nonceLen]byte) {
 	copy(n[trainLen:], h[atCounter:atCounter+4])
 }
 
-// Info is what the header of a sealed packet says without a key, for people.
+// Info is the readable part of a sealed packet's header, without a key.
 type Info struct {
 	Key     uint32
 	Counter uint32

@@ -2,7 +2,7 @@ package sealed
 
 import "github.com/fanfaremq/fanfare/transport"
 
-// history is what has come of a sender.
+// history records the packets received from a sender.
 type history struct {
 	from   int64 // what states an earlier time may have come before the sender was forgotten
 	newest int64 // the latest time that its packets stated
@@ -10,7 +10,7 @@ type history struct {
 	came   [transport.MaxLegs]*window
 }
 
-// seen reports whether a packet counts as come by a leg. It takes no memory: the packet may be made up.
+// seen reports whether a packet counts as received on a leg. It uses no memory: the packet may be forged.
 func (x *history) seen(leg uint8, a arrival) bool {
 	if w := x.came[leg%transport.MaxLegs]; w != nil {
 		return w.seen(a)
@@ -18,7 +18,7 @@ func (x *history) seen(leg uint8, a arrival) bool {
 	return a.stated < x.from
 }
 
-// take notes a packet that was not seen.
+// take records a packet that was not seen.
 func (x *history) take(leg uint8, a arrival) {
 	if leg %= transport.MaxLegs; x.came[leg] == nil {
 		x.came[leg] = &window{from: x.from}

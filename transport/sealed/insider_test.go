@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Who has the group's key, against others who have it: docs/protocol.md §27.6, §27.9.
+// A holder of the group's key against other holders: docs/protocol.md §27.6, §27.9.
 
 // as seals a packet in the name of a sender, with any counter and time: all that takes is the key.
 func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.Time) []byte {
@@ -28,8 +28,9 @@ func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.T
 	return p
 }
 
-// One packet in the name of a sender, whatever its counter and time, silences the sender until its clock has passed that time, 5 minutes at most: of a
-// group and by unicast, at who knows the sender and at who does not. docs/protocol.md §27.9.
+// One packet in the name of a sender, with any counter and time, silences the sender until its clock
+// has passed that time, 5 minutes at most: of a group and by unicast, at receivers that know the sender
+// and at others. docs/protocol.md §27.9.
 func TestOnePacketSilencesForAWhile(t *testing.T) {
 	set := testSet(t, 1)
 	const behind, most = 3, 300 // seconds: the sender's clock, and skew
@@ -103,7 +104,7 @@ func TestHostHasAShare(t *testing.T) {
 			return n
 		}
 		if n := fill(func(i int) string { return fmt.Sprintf("10.0.0.66:%d", i) }); n != 50 {
-			t.Errorf("key %d: %d of 100 senders are his", id, n)
+			t.Errorf("key %d: %d of 100 senders are the attacker's", id, n)
 		}
 		for host := range 3 {
 			from = fmt.Sprintf("10.0.0.%d:4711", host)
@@ -118,14 +119,15 @@ func TestHostHasAShare(t *testing.T) {
 	later := now.Add(time.Hour)
 	o.began = now
 	o.begin(set, later)
-	if o.senders.room(1, who{}, o.elapsed); len(o.senders.all)+len(o.senders.share) != 0 {
+	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all)+len(o.senders.share) != 0 {
 		t.Errorf("%d senders and %d shares are left after an hour", len(o.senders.all), len(o.senders.share))
 	}
 }
 
-// Where packets are proven, who proves nothing becomes no known sender, however many he makes up, and uses no counter up; those
-// whose packets are proven are found whatever comes. What came before is not told here. docs/protocol.md §27.6, §27.10.
-func TestOnlyWhoProvesIsKnown(t *testing.T) {
+// Where packets are proven, an attacker without proof never becomes a known sender, whatever number it
+// invents, and uses no counter up; proven senders are accepted whatever else arrives. Repeats are not
+// detected here. docs/protocol.md §27.6, §27.10.
+func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	cfg := Config{Proven: true, MaxSenders: 200}.withDefaults()
 	o, s := newOpener(&cfg), newSealer(0, rand.Reader)
@@ -182,7 +184,7 @@ func TestOnlyWhoProvesIsKnown(t *testing.T) {
 			t.Fatal(v)
 		}
 		o.proven(header(p), 7)
-		o.senders.room(1, who{}, o.elapsed)
+		o.senders.room(1, owner{}, o.elapsed)
 	}
 	if len(o.senders.all) != 1 {
 		t.Errorf("%d senders are known after a while", len(o.senders.all))

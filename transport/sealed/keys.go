@@ -20,14 +20,13 @@ type KeyID uint32
 // String is the id as keyrings and messages have it: 0x and eight hexadecimal digits.
 func (id KeyID) String() string { return fmt.Sprintf("0x%08x", uint32(id)) }
 
-// Key is a key of a group of buses: all who have it read and send.
+// Key is a key of a group of buses: every holder can read and send.
 type Key struct {
 	ID     KeyID // not 0
 	Secret [32]byte
-	// NotBefore is when senders begin to use it, NotAfter from when on it is refused. The
-	// zero time is no bound. Senders use, of the keys that are valid, the one whose NotBefore
-	// is the latest. A key that ends before it begins is never valid: so one that has not begun
-	// yet is revoked.
+	// NotBefore is when senders begin to use it; from NotAfter on it is refused. The zero time is no
+	// bound. Of the valid keys, senders use the one with the latest NotBefore. A key that ends before
+	// it begins is never valid: that is how a key that has not begun yet is revoked.
 	NotBefore, NotAfter time.Time
 }
 
@@ -43,7 +42,7 @@ type Keyset struct {
 	byID map[KeyID]*key
 }
 
-// key is a Key and what is derived from it for all senders.
+// key is a Key and the values derived from it for all senders.
 type key struct {
 	Key
 	from, until int64        // seconds since 1970, as NotBefore and NotAfter
@@ -70,7 +69,7 @@ func NewKeyset(keys []Key) (*Keyset, error) {
 		}
 		for _, o := range s.all {
 			if o.Secret == k.Secret {
-				return nil, fmt.Errorf("keys %v and %v have the same secret: who has one has both, also when the other is revoked; take one out", o.ID, k.ID)
+				return nil, fmt.Errorf("keys %v and %v have the same secret: a holder of one has both, even when the other is revoked; remove one", o.ID, k.ID)
 			}
 		}
 		secret, err := hkdf.Key(sha256.New, k.Secret[:], nil, "fanfare sealed 1 mark", 32)
@@ -88,7 +87,7 @@ func NewKeyset(keys []Key) (*Keyset, error) {
 			x.until = k.NotAfter.Unix()
 		}
 		if x.until <= x.from {
-			x.until = math.MinInt64 // also for those who take it before it begins
+			x.until = math.MinInt64 // also for receivers that accept it before it begins
 		}
 		s.byID[k.ID] = x
 		s.all = append(s.all, x)
@@ -132,8 +131,8 @@ func (s *Keyset) sending(now int64) *key {
 	return nil
 }
 
-// opening is the key of an id, if packets of it are taken at now. known reports whether there
-// is one at all. A sender whose clock is ahead may begin earlier.
+// opening is the key of an id, if its packets are accepted at now. known reports whether the key exists
+// at all. A sender with a clock ahead of ours may begin earlier.
 func (s *Keyset) opening(id KeyID, now, skew int64) (use *key, known bool) {
 	k := s.byID[id]
 	if k == nil {
@@ -173,13 +172,13 @@ func (s *Keyset) steady(now, lead int64) period {
 	return x
 }
 
-// block is one block of AES. It is part of what lives long, so that nothing is allocated for it.
+// block is one block of AES. It is a field of long-lived structs, so that nothing is allocated for it.
 type block [aes.BlockSize]byte
 
 // marker makes marks. It belongs to one goroutine at a time.
 type marker struct{ in, out block }
 
-// mark makes the mark of a salt in a group: proof that whoever chose the salt has the key.
+// mark makes the mark of a salt in a group: proof that the salt's author has the key.
 func (m *marker) mark(k *key, salt []byte, index uint32) [markLen]byte {
 	copy(m.in[:], salt)
 	binary.LittleEndian.PutUint32(m.in[saltLen:], index)

@@ -2,9 +2,10 @@ package sealed
 
 import "container/list"
 
-// lately has something of each of the senders that were added last, as many as most. A sender that is added again counts anew.
+// lately has a value for each of the latest senders, at most limit. A sender that is added again becomes the
+// latest.
 type lately[V any] struct {
-	most  int
+	limit int
 	all   map[sender]*list.Element // of order
 	order *list.List               // of named[V], the oldest first
 }
@@ -14,11 +15,11 @@ type named[V any] struct {
 	v    V
 }
 
-func newLately[V any](most int) lately[V] {
-	return lately[V]{most: most, all: make(map[sender]*list.Element), order: list.New()}
+func newLately[V any](limit int) lately[V] {
+	return lately[V]{limit: limit, all: make(map[sender]*list.Element), order: list.New()}
 }
 
-// get returns what is kept of a sender, and whether it is there.
+// get returns the value of a sender, and whether there is one.
 func (l *lately[V]) get(name sender) (v V, there bool) {
 	e := l.all[name]
 	if e == nil {
@@ -28,13 +29,13 @@ func (l *lately[V]) get(name sender) (v V, there bool) {
 }
 
 func (l *lately[V]) add(name sender, v V) {
-	if l.drop(name); len(l.all) == l.most {
+	if l.drop(name); len(l.all) == l.limit {
 		l.drop(l.order.Front().Value.(named[V]).name)
 	}
 	l.all[name] = l.order.PushBack(named[V]{name, v})
 }
 
-// drop forgets one, if it is there.
+// drop forgets a sender, if it is there.
 func (l *lately[V]) drop(name sender) {
 	if e := l.all[name]; e != nil {
 		l.order.Remove(e)

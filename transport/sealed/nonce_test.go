@@ -196,8 +196,8 @@ func (x *trains) add(s *sealer, n, packets uint64) {
 	x.count += n
 }
 
-// sealVirtually seals the first and the last of n packets, and goes on as if all between were sealed, too.
-// It returns false where the nonces that stand in these two are not those that were collected.
+// sealVirtually seals the first and the last of n packets, and continues as if all between were sealed, too. It
+// returns false if the nonces in these two are not those that were collected.
 func sealVirtually(s *sealer, n, packets uint64) bool {
 	var b [Overhead + 8]byte
 	from := s.next
@@ -209,8 +209,9 @@ func sealVirtually(s *sealer, n, packets uint64) bool {
 	return ok && uint64(first.Counter) == from && uint64(last.Counter) == from+n-1 && s.next == from+n && first.Train == last.Train && first.Salt == last.Salt
 }
 
-// Of 2^33 packets no two have one nonce under one key: of senders that are restarted, also within a tick, whose
-// clocks are set to and fro, and whose memory is copied, at any moment, while both go on. docs/protocol.md §27.5.
+// Of 2^33 packets no two have one nonce under one key: of senders that are restarted, also within a
+// tick, with clocks that are set back and forth, and with memory that is copied, at any moment, while
+// both copies continue. docs/protocol.md §27.5.
 func TestBillionsOfPackets(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -8,19 +8,18 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// notices are what the user is to be told of packets that do not open: each reason once for
-// each key, until the keys change; once a minute that clocks differ, since that ends streams that run, and anybody can have it told before,
-// and that nothing is sent for want of a key.
-// Publishers' goroutines use it, too.
+// notices limits the reports about packets that do not open: each reason once for each key, until the keys change.
+// Clocks that differ are reported once a minute, since that ends running streams and an attacker could have caused the
+// first report; so is a missing key to send with. Publishers' goroutines use it, too.
 type notices struct {
 	some   atomic.Bool  // take has something to give
-	minute atomic.Int64 // as tick was told
+	minute atomic.Int64 // of the latest tick
 
-	mu      sync.Mutex
-	told    map[notice]bool   // under mu
-	lacking int               // under mu: keys in told that are not in the keyring
-	many    bool              // under mu: it is told that there are more of those
-	waiting []transport.Event // under mu
+	mu       sync.Mutex
+	reported map[notice]bool   // under mu
+	lacking  int               // under mu: keys in reported that are not in the keyring
+	many     bool              // under mu: that there are more of those was reported
+	waiting  []transport.Event // under mu
 }
 
 type notice struct {
@@ -28,8 +27,8 @@ type notice struct {
 	key uint32
 }
 
-// maxLacking bounds the keys of which is told that they are lacking: ids can be made up. All
-// other reasons are of keys that are there, or of none. It is told once that there are more.
+// maxLacking bounds the unknown keys that are reported one by one: ids can be forged. Other reasons
+// concern keys in the keyring, or no key. That there are more is reported once.
 const maxLacking = 64
 
 var reasons = [numVerdicts]transport.UnreadableReason{
@@ -38,7 +37,7 @@ var reasons = [numVerdicts]transport.UnreadableReason{
 	deferred: transport.UnreadableMany,
 }
 
-// wants reports whether the user is to be told of packet p, and notes that he is.
+// wants reports whether packet p is to be reported, and records that it was.
 func (n *notices) wants(v verdict, p []byte) (notice, bool) {
 	x := notice{why: reasons[v]}
 	switch v {
@@ -51,11 +50,11 @@ func (n *notices) wants(v verdict, p []byte) (notice, bool) {
 	return n.once(x)
 }
 
-// once returns what is to be told in the place of x, if anything is.
+// once returns the notice to report in place of x, if any.
 func (n *notices) once(x notice) (notice, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.told[x] {
+	if n.reported[x] {
 		return x, false
 	}
 	if x.why == transport.UnreadableKey {
@@ -66,15 +65,15 @@ func (n *notices) once(x notice) (notice, bool) {
 		}
 		n.lacking++
 	}
-	if n.told == nil {
-		n.told = make(map[notice]bool)
+	if n.reported == nil {
+		n.reported = make(map[notice]bool)
 	}
-	n.told[x] = true
+	n.reported[x] = true
 	return x, true
 }
 
-// tell puts it among what take gives.
-func (n *notices) tell(x notice, from string, skew time.Duration) {
+// add queues x for take.
+func (n *notices) add(x notice, from string, skew time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waiting = append(n.waiting, transport.Event{
@@ -86,7 +85,7 @@ func (n *notices) tell(x notice, from string, skew time.Duration) {
 
 func (n *notices) pending() bool { return n.some.Load() }
 
-// take appends what is to be told to dst, up to its capacity.
+// take appends the queued events to dst, up to its capacity.
 func (n *notices) take(dst []transport.Event) []transport.Event {
 	if !n.some.Load() {
 		return dst
@@ -100,16 +99,16 @@ func (n *notices) take(dst []transport.Event) []transport.Event {
 	return dst
 }
 
-// tick has it told once more that clocks differ and that there is no key, if another minute has begun.
+// tick allows, once a minute, another report that clocks differ or that there is no key.
 func (n *notices) tick(minute int64) {
 	if was := n.minute.Load(); minute <= was || !n.minute.CompareAndSwap(was, minute) {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for x := range n.told {
+	for x := range n.reported {
 		if x.why == transport.UnreadableClock || x.why == transport.UnreadableNoKey {
-			delete(n.told, x)
+			delete(n.reported, x)
 		}
 	}
 }
@@ -118,6 +117,6 @@ func (n *notices) tick(minute int64) {
 func (n *notices) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	clear(n.told)
+	clear(n.reported)
 	n.lacking, n.many = 0, false
 }

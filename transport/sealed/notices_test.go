@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What is told once, and what once a minute for as long as it lasts.
-func TestNoticesAreToldAgain(t *testing.T) {
+// Some notices are reported once, others once a minute while their cause persists.
+func TestNoticesAreRepeated(t *testing.T) {
 	for why, want := range map[transport.UnreadableReason]int{
 		transport.UnreadableNoKey:  3,
 		transport.UnreadableClock:  3,
@@ -15,17 +15,17 @@ func TestNoticesAreToldAgain(t *testing.T) {
 		transport.UnreadableForged: 1,
 	} {
 		var n notices
-		told := 0
+		reported := 0
 		for minute := range int64(3) {
 			for range 5 {
 				n.tick(minute)
 				if _, first := n.once(notice{why: why, key: 7}); first {
-					told++
+					reported++
 				}
 			}
 		}
-		if told != want {
-			t.Errorf("%v: told %d times in three minutes, want %d", why, told, want)
+		if reported != want {
+			t.Errorf("%v: reported %d times in three minutes, want %d", why, reported, want)
 		}
 	}
 }

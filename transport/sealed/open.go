@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// verdict is what becomes of a received packet.
+// verdict is the result for a received packet.
 type verdict uint8
 
 const (
@@ -23,14 +23,15 @@ const (
 	numVerdicts
 )
 
-// opener opens packets, of one direction: those of groups, or replies. It checks what is cheap
-// first (docs/protocol.md §27.6):
+// opener opens packets, of one direction: those of groups, or replies. It checks what is cheap first
+// (docs/protocol.md §27.6):
 //
 //	length, magic, version ─► sender known? ── yes ─► its key ─► its time ─► came before? ─► verifies? ─► taken
 //	                               └ no ─► its key ─► its mark ─► its time ─► forgotten? ─► not too many? ─► verifies? ─► room for it? ─┘
 //
-// Of a sender that is not known the cipher has to be derived, but of candidates. Where it is proven beside who made a packet, and
-// known which came before (proves), counters say nothing, and senders become known by that: proven.
+// For an unknown sender the cipher has to be derived, unless it is a candidate. If the layer above
+// proves which publisher made a packet and recognizes repeats (proves), counters mean nothing, and that
+// proof makes senders known: proven.
 //
 // It belongs to one goroutine at a time.
 type opener struct {
@@ -41,12 +42,13 @@ type opener struct {
 	steady  period // when no key begins or ends to be taken
 	now     int64  // of the packets that are being opened, in seconds since 1970
 	began   time.Time
-	elapsed int64 // seconds since began, by a clock that nobody sets
+	elapsed int64 // seconds since began, by the monotonic clock
 	senders senders
-	// candidates are senders that have a right mark, and of which no packet was taken. Marks can be recorded and sent again, with anything
-	// behind them: the cipher of each is kept, so that a flood of them takes one derivation of a key for each mark and not for each packet, and
-	// leaves the others (trials) to senders that are really new. Who has the key, and does not prove who he is where that is asked for,
-	// remains one. Of more marks than maxCandidates, in one group and with one key, the oldest are derived again.
+	// candidates are senders with a valid mark of which no packet was accepted. Marks can be recorded
+	// and replayed with anything behind them: the cipher of each is kept, so a flood of them costs one
+	// key derivation per mark rather than per packet, and leaves the rest (trials) to new senders. A
+	// key holder that does not prove its identity where that is required remains a candidate. Beyond
+	// maxCandidates marks, in one group and with one key, the oldest are derived again.
 	candidates lately[*known]
 	trials     trials
 	nonce      [nonceLen]byte
@@ -120,11 +122,11 @@ func (o *opener) keyOf(h header) (*key, verdict) {
 	}
 }
 
-// stated is the time that a packet states, in seconds since 1970: of those that its 32 bits may
-// mean the one that is nearest to now.
+// stated is the time that a packet states, in seconds since 1970: the one nearest to now of those that
+// its 32 bits may mean.
 func (o *opener) stated(h header) int64 { return o.now + int64(int32(h.time()-uint32(o.now))) }
 
-// arrived is what a packet's header says, and when it came.
+// arrived is the contents of a packet's header, and its arrival time.
 func (o *opener) arrived(h header) arrival {
 	return arrival{counter: uint64(h.counter()), stated: o.stated(h), at: o.elapsed}
 }
@@ -149,7 +151,7 @@ func (o *opener) offOf(v verdict, p []byte) time.Duration {
 func (o *opener) openKnown(k *known, p []byte, index uint32, leg uint8) verdict {
 	h := header(p)
 	if uint32(k.key.ID) != h.key() {
-		if _, v := o.keyOf(h); v != taken { // made up, perhaps: of ids that are not there few are told of (notices)
+		if _, v := o.keyOf(h); v != taken { // perhaps forged: few unknown ids are reported (notices)
 			return v
 		}
 		return forged
@@ -195,7 +197,7 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 	case o.proves:
 		return taken
 	}
-	x := who{host: o.host()}
+	x := owner{host: o.host()}
 	if !o.senders.room(use.ID, x, o.elapsed) {
 		return deferred
 	}
@@ -211,7 +213,7 @@ func derived(use *key, h header, index uint32) (*known, error) {
 	return &known{name: h.sender(), index: index, key: use, aead: aead}, err
 }
 
-// host is who is charged for the packet that is being opened: the host behind its address, as far as the fabric has such.
+// host is charged for the packet that is being opened: the host of its address, if the fabric has hosts.
 func (o *opener) host() string {
 	if o.from == nil {
 		return ""
@@ -230,8 +232,8 @@ func (o *opener) verify(k *known, p []byte) bool {
 // maxCandidates bounds opener.candidates: some 1 KiB each.
 const maxCandidates = 1024
 
-// trials bounds how many senders that are not known are looked at, and are no candidates: each
-// costs the derivation of a key.
+// trials bounds how many unknown senders that are no candidates are checked: each costs the derivation of a
+// key.
 type trials struct {
 	left float64
 	at   time.Time
@@ -259,7 +261,7 @@ func (t *trials) take() bool {
 	return true
 }
 
-// count adds a verdict to what is counted.
+// count adds a verdict to the statistics.
 func (v verdict) count(s *stats.Seal, n uint64) {
 	switch v {
 	case foreign:

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A packet of each kind, and what becomes of it. Nothing that is not taken makes a sender known.
-// docs/protocol.md §27.6.
+// A packet of each kind, and its verdict. A refused packet makes no sender known. docs/protocol.md
+// §27.6.
 func TestOpen(t *testing.T) {
 	now := time.Now()
 	set := testSet(t, 1)
@@ -136,8 +136,8 @@ func TestEveryBitIsProtected(t *testing.T) {
 	}
 }
 
-// What came once is not taken again: at once, later, out of order; on each leg once. A packet that does not
-// verify uses no counter up. docs/protocol.md §27.6.
+// A repeated packet is refused: at once, later, out of order; on each leg it is accepted once. A packet
+// that does not verify uses no counter up. docs/protocol.md §27.6.
 func TestReplay(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -182,8 +182,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// Invented senders cost no memory and displace nobody; senders that are known are forgotten only
-// when their packets would be refused for their age. docs/protocol.md §27.6.
+// Invented senders cost no memory and displace no sender; known senders are forgotten only when their
+// packets would be refused for their age. docs/protocol.md §27.6.
 func TestSendersAreNotDisplaced(t *testing.T) {
 	set := testSet(t, 1)
 	cfg := Config{MaxSenders: 100}.withDefaults()
@@ -209,7 +209,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	if v := o.open(one(now), 0, 0); v != deferred {
 		t.Errorf("one more than may be: %d", v)
 	}
-	// When keys are rotated, those who send with the new one have room beside those of the old one.
+	// During a key rotation, senders with the new key have room beside those with the old one.
 	both := testSet(t, 1, 2)
 	o.begin(both, now)
 	set, both = testSet(t, 2), set
@@ -235,9 +235,8 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	}
 }
 
-// A flood of packets with marks that were recorded, each with something else behind it, leaves a sender
-// that is really new its place, also the one whose mark it is: of each mark a cipher is derived once.
-// docs/protocol.md §27.6.
+// A flood of packets with recorded marks, each followed by something else, leaves room for a new
+// sender, even the one with that mark: for each mark a cipher is derived once. docs/protocol.md §27.6.
 func TestFloodOfRecordedMarks(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
@@ -337,7 +336,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Whatever comes, nothing panics, and nothing is taken but what was sealed.
+// For any input, nothing panics, and only sealed packets are accepted.
 func FuzzOpen(f *testing.F) {
 	set, at := testSet(f, 1), time.Unix(1_800_000_000, 0)
 	s := newSealer(0, mathrand.NewChaCha8([32]byte{})) // the same in each process that fuzzes
@@ -358,7 +357,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A key that is not valid for a while, and comes back, makes nothing new that was taken.
+// A key that is invalid for a while, and becomes valid again, does not make accepted packets new.
 func TestReplayAfterKeyCameBack(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
@@ -387,8 +386,8 @@ func TestReplayAfterKeyCameBack(t *testing.T) {
 	}
 }
 
-// A receiver's clock that is set, forward or back, makes nothing new that was taken, and
-// makes nobody forgotten who is heard.
+// When a receiver's clock is set, forward or back, no accepted packet becomes new again, and no active
+// sender is forgotten.
 func TestClockOfReceiverIsSet(t *testing.T) {
 	set, now := testSet(t, 1), time.Now().Round(0)
 	o := testOpener(t, set)
@@ -404,12 +403,12 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 			t.Fatal(v)
 		}
 	}
-	if o.senders.room(1, who{}, 10); len(o.senders.all) != len(all) {
+	if o.senders.room(1, owner{}, 10); len(o.senders.all) != len(all) {
 		t.Errorf("%d of %d senders are known after the clock was set forward", len(o.senders.all), len(all))
 	}
 	later := now.Add(time.Duration(2*o.skew+sweepEvery) * time.Second)
 	o.begin(set, later)
-	if o.senders.room(1, who{}, o.elapsed); len(o.senders.all) != 0 {
+	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all) != 0 {
 		t.Fatalf("%d senders are known after %v", len(o.senders.all), later.Sub(now))
 	}
 	o.begin(set, now.Add(time.Minute)) // set back
@@ -420,7 +419,8 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 	}
 }
 
-// Packets in the name of a known sender with made-up keys are told of as any others with such keys: of few.
+// Packets in the name of a known sender with forged key ids are reported as any others with such ids:
+// only a few.
 func TestMadeUpKeysOfAKnownSender(t *testing.T) {
 	now := time.Now()
 	set := testSet(t, 1, 2)
@@ -443,8 +443,8 @@ func TestMadeUpKeysOfAKnownSender(t *testing.T) {
 		}
 		n.wants(v, p)
 	}
-	if len(n.told) > maxLacking {
-		t.Errorf("%d made-up keys are remembered, want %d at most", len(n.told), maxLacking)
+	if len(n.reported) > maxLacking {
+		t.Errorf("%d made-up keys are remembered, want %d at most", len(n.reported), maxLacking)
 	}
 	other := bytes.Clone(good)
 	binary.LittleEndian.PutUint32(other[atKey:], uint32(3-header(good).key())) // the other one that is there
@@ -453,23 +453,24 @@ func TestMadeUpKeysOfAKnownSender(t *testing.T) {
 	}
 }
 
-// Made-up keys do not hide what else is to be told, and it is told once that there are more than are told one by one.
+// Forged key ids do not hide other reports, and it is reported once that there are more than are
+// reported one by one.
 func TestMadeUpKeysHideNothing(t *testing.T) {
 	var n notices
 	p := make([]byte, 1+Overhead)
-	told := make(map[transport.UnreadableReason]int)
+	reported := make(map[transport.UnreadableReason]int)
 	for id := range uint32(10 * maxLacking) {
 		binary.LittleEndian.PutUint32(p[atKey:], id+1)
 		if x, ok := n.wants(unknownKey, p); ok {
-			told[x.why]++
+			reported[x.why]++
 		}
 	}
-	if one, more := told[transport.UnreadableKey], told[transport.UnreadableManyKeys]; one != maxLacking || more != 1 || len(n.told) != maxLacking {
-		t.Errorf("%d made-up keys are told of, and %d times that there are more, and %d are remembered, want %d and once", one, more, len(n.told), maxLacking)
+	if one, more := reported[transport.UnreadableKey], reported[transport.UnreadableManyKeys]; one != maxLacking || more != 1 || len(n.reported) != maxLacking {
+		t.Errorf("%d forged keys are reported, and %d times that there are more, and %d are remembered, want %d and once", one, more, len(n.reported), maxLacking)
 	}
 	for _, v := range []verdict{unsealed, otherVersion, expiredKey, stale, forged, deferred} {
 		if _, ok := n.wants(v, p); !ok {
-			t.Errorf("verdict %d is not told", v)
+			t.Errorf("verdict %d is not reported", v)
 		}
 	}
 }

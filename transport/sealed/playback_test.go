@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// recording is what a sender of a group has sent, who sends on, and somebody without a key has heard, who plays it back to one that
-// has begun to listen late.
+// recording has the packets of a group's sender, which continues to send; an attacker without a key has
+// recorded them, and replays them to a receiver that has joined late.
 type recording struct {
 	t      *testing.T
 	set    *Keyset
@@ -16,7 +16,7 @@ type recording struct {
 	now    time.Time
 	apart  time.Duration // from packet to packet
 	all    [][]byte
-	o      *opener // of who listens; nil: not yet
+	o      *opener // of the receiver; nil: not yet
 	oldest time.Duration
 	played int // that were taken
 }
@@ -60,9 +60,9 @@ func (r *recording) play(i int) {
 	}
 }
 
-// Who begins to listen to a sender, and first hears what somebody plays back of the last minutes, hears all that the sender sends,
-// whatever is played back between, and in whichever order. docs/protocol.md §27.9.
-func TestPlaybackHoldsNobodyBack(t *testing.T) {
+// A receiver that joins a sender's group, and first gets a replay of the last minutes, accepts all that
+// the sender sends, whatever is replayed in between, in any order. docs/protocol.md §27.9.
+func TestPlaybackDelaysNoReceiver(t *testing.T) {
 	const before = 40_000 // packets, of which the last 30,000 are of the last 5 minutes
 	places := func(r *recording, at ...int) {
 		for _, i := range at {
@@ -121,8 +121,8 @@ func TestPlaybackHoldsNobodyBack(t *testing.T) {
 	}
 }
 
-// What a sender sent that has ended is played to nobody for longer than 5 minutes, however slowly: a packet every some seconds, in order, to
-// one that has never heard the sender. docs/protocol.md §27.6.
+// Packets of an ended sender cannot be replayed for longer than 5 minutes, however slowly: one packet
+// every few seconds, in order, to a receiver that has never heard the sender. docs/protocol.md §27.6.
 func TestPlaybackEnds(t *testing.T) {
 	for _, apart := range []time.Duration{time.Second, 5 * time.Second, time.Minute} {
 		r := newRecording(t, 2000, 100*time.Millisecond)
@@ -137,7 +137,8 @@ func TestPlaybackEnds(t *testing.T) {
 	}
 }
 
-// A bus that replies to many has one sender of replies, so that each of them hears few of its counters, far from each other. They are taken.
+// A bus that replies to many has one sender of replies, so each receiver gets few of its counters, far apart.
+// They are accepted.
 func TestRepliesToMany(t *testing.T) {
 	set := testSet(t, 1)
 	s := newSealer(unicastIndex, rand.Reader)
@@ -158,8 +159,8 @@ func TestRepliesToMany(t *testing.T) {
 	}
 }
 
-// A sender that is put back to a copy of its memory of before, with its counters, is heard again after some seconds, and nothing of it is
-// taken twice. docs/protocol.md §27.9.
+// A sender that is restored to an old copy of its memory, with its counters, is accepted again after some
+// seconds, and none of its packets is accepted twice. docs/protocol.md §27.9.
 func TestSenderIsPutBack(t *testing.T) {
 	for _, back := range []int{1, 10, 1000, 3 * windowPackets} {
 		r := newRecording(t, 0, 10*time.Millisecond)

@@ -91,7 +91,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// openAll opens what was polled, as far as there is room.
+// openAll opens the polled packets, as far as there is room.
 func (t *Transport) openAll(b *transport.Batch, room int) {
 	now, set := t.cfg.Now(), t.cfg.Keys.Keys()
 	if set != t.opener.set {
@@ -111,8 +111,8 @@ func (t *Transport) openAll(b *transport.Batch, room int) {
 	t.received.Bytes.Add(uint64(bytes))
 }
 
-// openRun opens the packets of the train that is next, up to one that does not open, and lends
-// those before it as a train. It returns how many these are, and their bytes. b has room.
+// openRun opens the packets of the next train, up to one that does not open, and lends those before it
+// as a train. It returns their number, and their bytes. b has room.
 func (t *Transport) openRun(b *transport.Batch) (packets, bytes int) {
 	at, tr := &t.at, &t.batch.Trains[t.at.train]
 	if at.packet == 0 {
@@ -161,7 +161,7 @@ func (t *Transport) openPacket(tr *transport.Train, i int) bool {
 	}
 	t.refused[v].Add(1)
 	if x, ok := t.notices.wants(v, p); ok {
-		t.notices.tell(x, t.innerAddress(tr.From), off)
+		t.notices.add(x, t.innerAddress(tr.From), off)
 	}
 	return false
 }
@@ -178,10 +178,10 @@ func (t *Transport) beginReplies() {
 	t.notices.tick(t.replies.elapsed / 60)
 }
 
-// openReply opens a reply. off is by how much its sender's clock is ahead, where that is why it
-// was not taken. from gives its address.
+// openReply opens a reply. off is by how much its sender's clock is ahead, if that is why it was
+// refused. from returns its address.
 //
-// A reply is sent by one leg, whichever it comes by: what has come by one has come by all.
+// A reply is sent on one leg: a reply received on any leg counts as received on all.
 func (t *Transport) openReply(p []byte, from func() string) (v verdict, off time.Duration) {
 	t.replies.Lock()
 	defer t.replies.Unlock()
@@ -236,7 +236,7 @@ func (t *Transport) PeerAddress(p transport.Peer) string {
 	return ""
 }
 
-// end is Poll after Close. What was polled before is not delivered any more.
+// end is Poll after Close. Packets polled before are not delivered any more.
 func (t *Transport) end() error {
 	if t.ended.Load() {
 		return errClosed
@@ -252,7 +252,7 @@ func (t *Transport) end() error {
 	return nil
 }
 
-// over takes in an error of the inner Poll, which is final. Memory is freed when Close was called.
+// over handles an error of the inner Poll, which is final. Memory is freed when Close was called.
 func (t *Transport) over(err error) error {
 	if !t.closing.Load() || !t.ending.Load() || !errors.Is(err, net.ErrClosed) {
 		return err

@@ -6,9 +6,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Who has the group's key can send in any sender's name, with any counter, and seal anew what others have made. Where the user has
-// proof beside of who made a packet, which has a number of its own (package transport/signed), that decides what came before,
-// and only whose packets are proven takes a place among the senders that are known.
+// A holder of the group's key can send in any sender's name, with any counter, and reseal packets of others. If the
+// user can prove which publisher made a packet, and packets have numbers of their own (package transport/signed),
+// repeats are recognized by those numbers, and only proven publishers become known senders.
 
 var _ transport.Prover = (*Transport)(nil)
 
@@ -19,11 +19,11 @@ func (t *Transport) Proven(tr *transport.Train, i int, signer uint32) {
 	}
 }
 
-// proven makes the sender of a packet that was opened a known one, if there is room: so none that come of others displace it.
+// proven makes the sender of an opened packet known, if there is room: so senders without proof cannot displace it.
 func (o *opener) proven(h header, signer uint32) {
 	k := o.senders.find(h[atSender:atTrain])
 	if k == nil {
-		x := who{signer: signer}
+		x := owner{signer: signer}
 		if k, _ = o.candidates.get(h.sender()); k == nil || !o.senders.room(k.key.ID, x, o.elapsed) {
 			return
 		}
@@ -33,8 +33,8 @@ func (o *opener) proven(h header, signer uint32) {
 	k.heard = o.elapsed
 }
 
-// hostOf is the host of an address: of "10.0.0.7:40233" that without the port, which anybody can have more of. Texts of other
-// kinds are whole.
+// hostOf is the host of an address: "10.0.0.7:40233" without the port, since one host can use many
+// ports. Texts in other formats are returned whole.
 func hostOf(address string) string {
 	if i := strings.LastIndexByte(address, ':'); i > 0 && !strings.Contains(address, "://") {
 		return address[:i]

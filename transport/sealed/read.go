@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Unicast is the index of what is sent to one bus, where packets to a group have the group's.
+// Unicast is the index of packets sent to one bus, where packets to a group have the group's.
 const Unicast uint32 = unicastIndex
 
 // ErrForged says that a packet does not verify with the key that it names.
@@ -23,9 +23,8 @@ type LackingError struct{ Key KeyID }
 
 func (e *LackingError) Error() string { return fmt.Sprintf("key %v is not given", e.Key) }
 
-// Reader opens packets for who looks at traffic and takes no part in it: all that verify, whenever
-// they were sent, however often they come, and with keys that are not valid any more. It belongs to
-// one goroutine at a time.
+// Reader opens packets for a passive observer of traffic: all that verify, whatever their age, repeats
+// included, and with expired keys. It belongs to one goroutine at a time.
 type Reader struct {
 	keys   map[KeyID]*key
 	known  map[sender]*known // senders of which a packet has verified
@@ -81,7 +80,7 @@ func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
 	return in, nil
 }
 
-// find makes the cipher of a packet's sender, who has that key.
+// find makes the cipher of a packet's sender, for a packet sealed with that key.
 func (r *Reader) find(use *key, h header, index int64) (*known, error) {
 	first, last := uint32(index), uint32(index)
 	if index < 0 {

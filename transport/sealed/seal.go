@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// ErrNoKey says that no key is valid now, so that nothing can be sent. It is a
-// transport.ErrNotReady: what is to be sent may be tried again later.
+// ErrNoKey means that no key is valid now, so that nothing can be sent. It is a transport.ErrNotReady:
+// the send may be tried again later.
 var ErrNoKey error = noKey{}
 
 type noKey struct{}
@@ -23,14 +23,13 @@ func (noKey) Is(target error) bool { return target == transport.ErrNotReady }
 // unicastIndex is the index of replies, where packets of a group have the group's.
 const unicastIndex = math.MaxUint32
 
-// sealer seals what one sender sends: to one group, or all replies. It has a salt, and
-// with it a cipher, of its own, and takes new ones when another key is to be used and
-// when its counter has come to the end, or its clock is set back. It belongs to one goroutine at a time.
+// sealer seals the packets of one sender: to one group, or all replies. It has a salt of its own, and with it a
+// cipher, and replaces them when another key is to be used, its counter is exhausted, or its clock is set back. It
+// belongs to one goroutine at a time.
 //
-// No nonce is used twice with one cipher: the counter is in it, which only grows. Nor do
-// two that go on from a copy of one memory (a virtual machine that is cloned) use one for
-// different packets: random bytes are in it, too, which are drawn when the packets to be
-// sealed are there already and do not change any more. docs/protocol.md §27.5.
+// No nonce is used twice with one cipher: it contains the counter, which only grows. Nor do two senders that continue
+// from one copy of memory (a cloned virtual machine) use one for different packets: it also contains random bytes,
+// which are drawn when the packets to be sealed are complete. docs/protocol.md §27.5.
 type sealer struct {
 	index  uint32
 	random io.Reader
@@ -55,7 +54,7 @@ func newSealer(index uint32, random io.Reader) *sealer {
 	return &sealer{index: index, random: random, limit: maxCounter + 1}
 }
 
-// begin is called before packets are sealed, when all of them are there. They are n at most.
+// begin is called before n or fewer packets are sealed, when all of them are complete.
 func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	at := now.Unix()
 	if set != s.set || !s.steady.has(at) || s.next+uint64(n) > s.limit || at < s.last {

@@ -1,17 +1,17 @@
-// Package sealed is a transport over any other one that encrypts and authenticates each
-// packet, of every type, with keys that all members share. Who has no key sees neither
-// topics nor messages, and nothing that he sends, changes or plays back is
-// delivered. A sealed packet is longer by Overhead than what is in it: he sees the sizes of
-// messages that are alone in their packets, unless those are padded before (pubsub.Config.Pad). docs/protocol.md §27 is the format, docs/security.md what is promised.
+// Package sealed is a transport over any other one that encrypts and authenticates each packet, of every type, with
+// keys that all members share. Without a key an attacker sees neither topics nor messages, and nothing that it sends,
+// changes or replays is delivered. A sealed packet is longer than its contents by Overhead: the attacker sees the
+// sizes of messages that are alone in their packets, unless they are padded (pubsub.Config.Pad). docs/protocol.md §27
+// defines the format, docs/security.md the guarantees.
 //
 //	Send  ─► seal: each packet into memory of this package, in one pass ─► inner Send
 //	Reply ─► seal ─► inner Reply
 //	inner Poll ─► open: cheap checks, decryption in place ─► trains of what verified ─► Poll
 //
-// A train of which a packet does not open is lent as several, without it.
+// A train with a packet that does not open is lent as several, without it.
 //
-// It seals in the layer above legs: all legs carry the same bytes, and what each of them brings is
-// told from what was played back (a counter counts once on each leg).
+// It seals above legs: all legs carry the same bytes, and the copies of the legs are distinguished from replayed
+// packets (each counter is accepted once per leg).
 package sealed
 
 import (
@@ -33,7 +33,7 @@ import (
 
 // Config of a sealed transport.
 type Config struct {
-	// Keys are what is sealed with and opened with. There must be some.
+	// Keys provides the keys for sealing and opening. It is required.
 	Keys Provider
 	// Skew is how far apart the clocks of two hosts may be, and how long packets may be
 	// under way: packets that state another time than this host's by more are refused. Default DefaultSkew.
@@ -42,16 +42,16 @@ type Config struct {
 	// group, and again as many of replies: some 3 KiB each, and 2 KiB more for each leg but the first. It counts for each key by
 	// itself, so that there is room for all when keys are rotated, and each host has a share. Default 16384.
 	MaxSenders int
-	// Proven says that the user of the transport finds by itself who made each packet to a group, and which came before, and calls
-	// transport.Prover.Proven. So counters of groups say nothing, nobody else makes a sender known, and the shares are those of signers.
+	// Proven means that the user of the transport itself identifies the publisher of each packet to a
+	// group, recognizes repeats, and calls transport.Prover.Proven. Then counters of groups mean
+	// nothing, only Proven makes a sender known, and each signer has a share of the memory.
 	Proven bool
 	// Closed is called when Poll has reported the end of the transport: to end what gives
 	// the keys. May be nil.
 	Closed func()
 
-	// Random gives salts and what makes nonces differ after a copy of memory. It must be
-	// that of crypto/rand, which is the default, but in tests. Bytes that were drawn ahead
-	// would be copied with the memory.
+	// Random provides salts and the bytes that make nonces differ after a copy of memory. It must be that of
+	// crypto/rand, which is the default, except in tests. Bytes that were drawn ahead would be copied with the memory.
 	Random io.Reader
 	// Now is the time of day. Default time.Now.
 	Now func() time.Time
@@ -72,13 +72,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Transport is a transport that seals. See package transport for who may call what.
+// Transport is a transport that seals. See package transport for which goroutine may call which method.
 type Transport struct {
 	inner   transport.Transport
 	cfg     Config
 	closing atomic.Bool  // Close was called
 	ending  atomic.Bool  // leaving is complete: Poll may wait for it
-	leaving grace.Period // those who may be sealing
+	leaving grace.Period // senders that may be sealing
 	ended   atomic.Bool  // Poll has reported the end
 
 	// Loop only, from here.
@@ -161,7 +161,7 @@ func (t *Transport) Leave(group int) error           { return t.inner.Leave(grou
 func (t *Transport) Forget(p transport.Peer)         { t.inner.Forget(p) }
 func (t *Transport) Wake()                           { t.inner.Wake() }
 
-// Inner is the transport that was wrapped, for what its type offers beside the contract.
+// Inner is the wrapped transport, for methods of its type beyond the contract.
 func (t *Transport) Inner() transport.Transport { return t.inner }
 
 // Capabilities implements transport.Transport: packets are as much shorter as sealing takes,
@@ -180,8 +180,8 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	return c
 }
 
-// Stats implements transport.Transport. Packets and bytes are those that were not sealed yet,
-// or that opened; all else is the inner transport's.
+// Stats implements transport.Transport. Packets and bytes are those before sealing, or after opening; the other
+// counters are the inner transport's.
 func (t *Transport) Stats() stats.Transport {
 	s := t.inner.Stats()
 	s.PacketsSent, s.BytesSent, s.SendCalls, s.SendBusy, s.SendErrors = 0, 0, 0, 0, 0

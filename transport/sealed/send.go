@@ -11,9 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// Sender seals packets to one group. What it is given is free again when Send returns: it
-// is sent from memory of its own. What the inner sender does not take is sealed anew when it
-// comes again.
+// Sender seals packets to one group. The caller's memory is free when Send returns: packets are sent from memory of
+// its own. Packets that the inner sender does not take are sealed anew when they are sent again.
 type Sender struct {
 	t       *Transport
 	inner   transport.Sender
@@ -38,7 +37,7 @@ type Sender struct {
 
 var _ transport.Sender = (*Sender)(nil)
 
-// readingSender is a Sender whose inner one reads replies.
+// readingSender is a Sender whose inner Sender reads replies.
 type readingSender struct{ *Sender }
 
 var _ transport.ReplyReader = readingSender{}
@@ -107,7 +106,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// begin makes ready to seal count packets, which are there and do not change any more.
+// begin prepares to seal count packets, which are complete.
 func (s *Sender) begin(count int) error {
 	if s.staging.Bytes == nil {
 		if err := s.allocate(); err != nil {
@@ -118,12 +117,12 @@ func (s *Sender) begin(count int) error {
 	return s.t.noKey(err, count)
 }
 
-// noKey counts and tells that packets cannot be sealed.
+// noKey counts and reports packets that cannot be sealed.
 func (t *Transport) noKey(err error, packets int) error {
 	if errors.Is(err, ErrNoKey) {
 		t.unsent.Add(uint64(packets))
 		if x, first := t.notices.once(notice{why: transport.UnreadableNoKey}); first {
-			t.notices.tell(x, "", 0)
+			t.notices.add(x, "", 0)
 			t.inner.Wake()
 		}
 	}
@@ -179,8 +178,8 @@ func (s *Sender) sendPart(out *transport.Outbound, from int) (packets, bytes int
 	return packets, bytes, err
 }
 
-// Completed implements transport.Sender. What is sent is sealed elsewhere, so that it equals
-// the number of packets taken.
+// Completed implements transport.Sender. Packets are sealed into other memory, so it equals the number
+// of packets taken.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.
@@ -268,7 +267,7 @@ func (s *Sender) replied(p []byte) {
 	if v != taken {
 		t.refused[v].Add(1)
 		if x, ok := t.notices.wants(v, p); ok {
-			t.notices.tell(x, s.reader.ReplyAddress(), off)
+			t.notices.add(x, s.reader.ReplyAddress(), off)
 			t.inner.Wake()
 		}
 		return

@@ -10,31 +10,30 @@ type known struct {
 	index uint32 // of the group that it sends to, or unicastIndex
 	key   *key
 	aead  cipher.AEAD
-	// refused is why none of its packets is taken just now: its key is not valid; otherwise
-	// taken. What has come of it is remembered nevertheless: the key may come back.
+	// refused is why all of its packets are currently refused: its key is not valid; otherwise taken.
+	// Its history is kept nevertheless: the key may become valid again.
 	refused verdict
-	who     who
+	owner   owner
 	history
 }
 
-// who is charged for what is remembered: the host that it came from, or where senders prove who they are the one
-// with that signing key.
-type who struct {
+// owner is charged for what is remembered of senders: their host, or, where senders prove their
+// identity, their signing key.
+type owner struct {
 	host   string
 	signer uint32
 }
 
-// senders are the senders that are known. What is known of one is kept as long as its packets
-// would be taken for new ones otherwise: so that nothing which was delivered can be played
-// back. Only a packet that is taken makes a sender known, and only its age makes it
-// forgotten: no flood does either. Who has the key can make up as many as he likes: there is a share for everybody.
+// senders are the known senders. A sender is remembered for as long as its packets would otherwise be accepted as new,
+// so that no delivered packet can be replayed. Only an accepted packet makes a sender known, and only age makes it
+// forgotten: a flood does neither. A key holder can invent any number of senders: hence each owner has a share.
 type senders struct {
 	all    map[sender]*known
 	last   *known        // the one of the last packet
 	of     map[KeyID]int // histories of each key
-	share  map[share]int // and of each who has some
+	share  map[share]int // and by owner
 	proves bool          // replays are found elsewhere
-	most   int           // of one key: who has an old one cannot fill the place of those who have the new one
+	limit  int           // of one key: holders of an old key cannot use up the room of the new one
 	skew   int64
 	sweep  int64 // when to look for some to forget, in seconds of opener.elapsed
 	// forgotten has the latest time that each of those stated that are not known any more: what states a later one is new, however this
@@ -43,12 +42,12 @@ type senders struct {
 }
 
 type share struct {
-	key KeyID
-	who who
+	key   KeyID
+	owner owner
 }
 
-func newSenders(most int, skew int64, proves bool) senders {
-	return senders{proves: proves, forgotten: newLately[int64](maxForgotten), all: make(map[sender]*known), of: make(map[KeyID]int), share: make(map[share]int), most: most, skew: skew}
+func newSenders(limit int, skew int64, proves bool) senders {
+	return senders{proves: proves, forgotten: newLately[int64](maxForgotten), all: make(map[sender]*known), of: make(map[KeyID]int), share: make(map[share]int), limit: limit, skew: skew}
 }
 
 // find returns the sender of that name, or nil.
@@ -65,8 +64,8 @@ func (s *senders) find(name []byte) *known {
 
 // room reports whether one more of that key may become known of x: it may as long as x leaves as much room as it
 // takes, so that of n that take all they can get each has one part in n + 1.
-func (s *senders) room(id KeyID, x who, elapsed int64) bool {
-	if len(s.all) >= min(sweepFrom, s.most/2) && elapsed >= s.sweep {
+func (s *senders) room(id KeyID, x owner, elapsed int64) bool {
+	if len(s.all) >= min(sweepFrom, s.limit/2) && elapsed >= s.sweep {
 		s.sweep = elapsed + sweepEvery
 		for _, k := range s.all {
 			if s.old(k, elapsed) {
@@ -75,11 +74,12 @@ func (s *senders) room(id KeyID, x who, elapsed int64) bool {
 		}
 		s.last = nil
 	}
-	return s.share[share{id, x}] < s.most-s.of[id]
+	return s.share[share{id, x}] < s.limit-s.of[id]
 }
 
-// old reports whether a sender can be forgotten: who has not been heard for so long, by a clock that nobody sets, that all that was taken of it is too old to be
-// taken, as long as this host's clock is not set back (forgotten). Where it is known elsewhere what came before, a shorter time does.
+// old reports whether a sender can be forgotten: by the monotonic clock it has been silent for so long
+// that every packet accepted from it is now too old to be accepted, unless this host's clock is set
+// back (forgotten). If another layer recognizes repeats, a shorter time is enough.
 func (s *senders) old(k *known, elapsed int64) bool {
 	if s.proves {
 		return elapsed > k.heard+provenFor
@@ -93,7 +93,7 @@ func (s *senders) forget(k *known) {
 		s.forgotten.add(k.name, k.newest)
 	}
 	s.of[k.key.ID]--
-	if y := (share{k.key.ID, k.who}); s.share[y] > 1 {
+	if y := (share{k.key.ID, k.owner}); s.share[y] > 1 {
 		s.share[y]--
 	} else {
 		delete(s.share, y)
@@ -103,14 +103,14 @@ func (s *senders) forget(k *known) {
 const (
 	sweepFrom  = 64
 	sweepEvery = 10 // seconds
-	provenFor  = 60 // seconds, of a sender whose packets are proven
+	provenFor  = 60 // seconds, of a sender with proven packets
 	// maxForgotten bounds those of which the name is remembered: some 200 bytes each. What older ones sent can be played back where this host's clock is set
 	// back to when they sent it.
 	maxForgotten = 65_536
 )
 
-func (s *senders) add(k *known, x who) {
-	k.who = x
+func (s *senders) add(k *known, x owner) {
+	k.owner = x
 	if last, was := s.forgotten.get(k.name); was {
 		k.from, k.newest = last+1, last
 		s.forgotten.drop(k.name)
@@ -121,7 +121,7 @@ func (s *senders) add(k *known, x who) {
 	s.last = k
 }
 
-// use refuses the senders whose keys are not valid, and takes those whose keys are again.
+// use refuses senders with keys that are not valid, and accepts those with keys that are valid again.
 func (s *senders) use(set *Keyset, now int64) {
 	for _, k := range s.all {
 		k.refused = unknownKey

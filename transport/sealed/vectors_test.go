@@ -23,7 +23,7 @@ type vectors struct {
 	Ways  []vectorWay    `json:"sequences"`
 }
 
-// vectorWay is what comes to a receiver by one leg, one behind the other.
+// vectorWay is a sequence of packets that a receiver gets by one leg.
 type vectorWay struct {
 	Name  string       `json:"name"`
 	Index uint32       `json:"index"`
@@ -208,7 +208,7 @@ func makeVectors(t *testing.T) *vectors {
 		bad(x.Name+", to another group", 4, vectorTime, same)
 	}
 	v.Ways = makeWays(t, set, random)
-	// What has come before, or lies too far behind what has.
+	// Received before, or too far behind the newest.
 	s := newSealer(5, random)
 	after := func(name string, counter uint64, then func(first []byte) []byte) {
 		if err := s.begin(set, at, 1); err != nil {
@@ -235,7 +235,7 @@ func makeVectors(t *testing.T) *vectors {
 	return v
 }
 
-// makeWays are those in which it matters what came before, and when.
+// makeWays makes the sequences in which earlier packets, and their times, matter.
 func makeWays(t *testing.T, set *Keyset, random io.Reader) (ways []vectorWay) {
 	type packet struct {
 		counter     uint64

@@ -1,29 +1,30 @@
 package sealed
 
 const (
-	// windowPackets is how many counters of a sender are remembered, on each leg: a packet that
-	// comes behind so many later ones is refused, and is missing.
+	// windowPackets is how many counters of a sender are remembered, on each leg: a packet that arrives
+	// after so many later ones is refused, and is missing.
 	windowPackets = 16384
 	// quietFor is for how long, in seconds, a sender's counters must not have grown for them to begin again.
 	quietFor = 2
 )
 
-// arrival is what the header of a packet says, and when it came.
+// arrival is the contents of a packet's header, and its arrival time.
 type arrival struct {
 	counter uint64
 	stated  int64 // the time in it, in full
 	at      int64 // when it came, in seconds of opener.elapsed
 }
 
-// window says which packets of a sender have come by one leg: by their counters, of which the highest windowPackets are remembered.
+// window records which packets of a sender have arrived on one leg: by their counters, of which the highest
+// windowPackets are remembered.
 //
 //	          what is lower counts as come      bits      what is higher is new
 //	counters: ────────────────────────────────┤────────├──────────────────────► next
 //
-// The counters and times of a sender only grow. So what was played back is never above what the sender sends, and holds nothing back. But a
-// sender that goes on from an old copy of its memory (a virtual machine that is put back to a snapshot) repeats its counters, and somebody else with
-// the key can use higher ones. What states a later time than all that was taken cannot have been taken, whatever its counter: by that the
-// window begins again, if for a while none has come that is higher.
+// The counters and times of a sender only grow. So a replayed packet is never above those that the sender sends, and
+// does not block them. But a sender that continues from an old copy of its memory (a virtual machine restored to a
+// snapshot) repeats its counters, and another key holder can use higher ones. A packet with a later time than all
+// accepted ones is new, whatever its counter: it restarts the window, if no higher counter has arrived for a while.
 type window struct {
 	next   uint64 // above all counters that have come
 	newest int64  // the latest time that was stated
@@ -37,7 +38,7 @@ func (w *window) seen(a arrival) bool {
 	return a.stated < w.from || w.has(a.counter) && !w.begins(a)
 }
 
-// take notes a packet that verifies and was not seen.
+// take records a packet that verifies and was not seen.
 func (w *window) take(a arrival) {
 	if w.has(a.counter) {
 		*w = window{from: w.newest + 1}
@@ -64,7 +65,7 @@ func (w *window) has(c uint64) bool {
 	return w.bits[i/64]&(1<<(i%64)) != 0
 }
 
-// add notes a counter.
+// add records a counter.
 func (w *window) add(c uint64) {
 	if c >= w.next {
 		w.forget(w.next, c)
@@ -74,7 +75,7 @@ func (w *window) add(c uint64) {
 	w.bits[i/64] |= 1 << (i % 64)
 }
 
-// forget clears what the counters from lo up to hi take the place of.
+// forget clears the bits that the counters from lo up to hi reuse.
 func (w *window) forget(lo, hi uint64) {
 	if hi-lo >= windowPackets {
 		clear(w.bits[:])

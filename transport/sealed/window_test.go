@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What counts as come, and what has the window of a sender begin again. docs/protocol.md §27.6, §27.9.
+// Packets that count as received, and those that restart the window of a sender. docs/protocol.md §27.6, §27.9.
 func TestWindow(t *testing.T) {
 	const far = 1 << 20
 	type step struct {
@@ -17,20 +17,20 @@ func TestWindow(t *testing.T) {
 		return step{arrival{counter, stated, at}, want}
 	}
 	for name, steps := range map[string][]step{
-		"in order":                      {at(0, 100, 0, true), at(1, 100, 0, true), at(2, 101, 1, true)},
-		"twice":                         {at(7, 100, 0, true), at(7, 100, 0, false), at(7, 100, 9, false)},
-		"out of order":                  {at(7, 100, 0, true), at(5, 100, 0, true), at(6, 100, 0, true), at(5, 100, 0, false)},
-		"far ahead, and what is before": {at(7, 100, 0, true), at(far, 100, 0, true), at(8, 100, 0, false), at(far-1, 100, 0, true)},
-		"as late as is remembered":      {at(windowPackets, 100, 0, true), at(1, 100, 0, true), at(windowPackets+2, 100, 0, true), at(2, 100, 0, false), at(3, 100, 0, true)},
-		"lower, later, of who is heard": {at(far, 100, 0, true), at(far+1, 101, 2, true), at(1, 103, 4, false), at(1, 104, 5, true)},
-		"lower, of the same second":     {at(far, 100, 0, true), at(1, 100, 9, false), at(1, 99, 9, false), at(1, 101, 9, true)},
-		"what came before it began":     {at(far, 100, 0, true), at(1, 101, 9, true), at(far, 100, 9, false), at(far+1, 100, 9, false), at(0, 100, 9, false), at(2, 101, 9, true), at(0, 101, 9, true)},
-		"the same again, later":         {at(5, 100, 0, true), at(6, 100, 0, true), at(5, 103, 3, true), at(6, 103, 3, true), at(6, 103, 3, false)},
-		"the highest there is":          {at(7, 100, 0, true), at(math.MaxUint32, 130, 0, true), at(8, 101, 1, false), at(9, 130, 30, false), at(10, 131, 31, true), at(11, 131, 31, true)},
-		"two, each with a time to come": {at(math.MaxUint32, 130, 0, true), at(math.MaxUint32-1, 160, 1, true), at(8, 131, 31, false), at(8, 161, 61, true)},
-		"the highest, again and again":  {at(math.MaxUint32-9, 100, 0, true), at(1, 101, 1, false), at(math.MaxUint32-8, 100, 2, true), at(2, 104, 4, false), at(3, 105, 5, true)},
-		"none that is above is refused": {at(7, 100, 0, true), at(8, 50, 0, true), at(9, 20, 0, true)},
-		"of one that is put back":       {at(100, 100, 0, true), at(101, 101, 1, true), at(50, 110, 10, true), at(51, 110, 10, true), at(100, 111, 11, true), at(101, 111, 11, true)},
+		"in order":                       {at(0, 100, 0, true), at(1, 100, 0, true), at(2, 101, 1, true)},
+		"twice":                          {at(7, 100, 0, true), at(7, 100, 0, false), at(7, 100, 9, false)},
+		"out of order":                   {at(7, 100, 0, true), at(5, 100, 0, true), at(6, 100, 0, true), at(5, 100, 0, false)},
+		"far ahead, and what is before":  {at(7, 100, 0, true), at(far, 100, 0, true), at(8, 100, 0, false), at(far-1, 100, 0, true)},
+		"as late as is remembered":       {at(windowPackets, 100, 0, true), at(1, 100, 0, true), at(windowPackets+2, 100, 0, true), at(2, 100, 0, false), at(3, 100, 0, true)},
+		"lower, later, of an active one": {at(far, 100, 0, true), at(far+1, 101, 2, true), at(1, 103, 4, false), at(1, 104, 5, true)},
+		"lower, of the same second":      {at(far, 100, 0, true), at(1, 100, 9, false), at(1, 99, 9, false), at(1, 101, 9, true)},
+		"from before it began":           {at(far, 100, 0, true), at(1, 101, 9, true), at(far, 100, 9, false), at(far+1, 100, 9, false), at(0, 100, 9, false), at(2, 101, 9, true), at(0, 101, 9, true)},
+		"the same again, later":          {at(5, 100, 0, true), at(6, 100, 0, true), at(5, 103, 3, true), at(6, 103, 3, true), at(6, 103, 3, false)},
+		"the highest there is":           {at(7, 100, 0, true), at(math.MaxUint32, 130, 0, true), at(8, 101, 1, false), at(9, 130, 30, false), at(10, 131, 31, true), at(11, 131, 31, true)},
+		"two, each with a time to come":  {at(math.MaxUint32, 130, 0, true), at(math.MaxUint32-1, 160, 1, true), at(8, 131, 31, false), at(8, 161, 61, true)},
+		"the highest, again and again":   {at(math.MaxUint32-9, 100, 0, true), at(1, 101, 1, false), at(math.MaxUint32-8, 100, 2, true), at(2, 104, 4, false), at(3, 105, 5, true)},
+		"none that is above is refused":  {at(7, 100, 0, true), at(8, 50, 0, true), at(9, 20, 0, true)},
+		"of one that is put back":        {at(100, 100, 0, true), at(101, 101, 1, true), at(50, 110, 10, true), at(51, 110, 10, true), at(100, 111, 11, true), at(101, 111, 11, true)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w window
@@ -76,8 +76,8 @@ func TestWindowCounters(t *testing.T) {
 	}
 }
 
-// Whatever comes, of the sender, of who plays back and of who has the key, with any counter and any time, in any order: nothing is taken
-// twice. docs/protocol.md §27.6.
+// For any packets, of the sender, replayed or by a key holder, with any counter and any time, in any
+// order: none is accepted twice. docs/protocol.md §27.6.
 func TestWindowTakesNothingTwice(t *testing.T) {
 	random := newPCG(t)
 	type packet struct {
@@ -101,7 +101,7 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 					continue
 				}
 				p = sent[len(sent)-1-random.IntN(len(sent))]
-			case 2: // of who has the key
+			case 2: // of a key holder
 				p = packet{random.Uint64N(2*next + 1), clock + random.Int64N(600) - 300}
 				if random.IntN(4) == 0 {
 					p.counter = random.Uint64N(1 << 32)
@@ -140,8 +140,9 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 	}
 }
 
-// Who has no key, and plays back what was sent, in any order and as often as he likes, has nothing of the sender refused: whatever of it is lost,
-// in bursts of any length, comes in another order, or is not for who listens (of replies to many). docs/protocol.md §27.9.
+// Replays by an attacker without a key, in any order and number, cause no packet of the sender to be
+// refused: whatever of it is lost, in bursts of any length, reordered, or not for this receiver (of
+// replies to many). docs/protocol.md §27.9.
 func TestPlaybackHasNothingRefused(t *testing.T) {
 	random := newPCG(t)
 	for round := range 50 {
@@ -176,7 +177,7 @@ func TestPlaybackHasNothingRefused(t *testing.T) {
 				}
 				heard++
 			}
-			for range gap { // lost, or for others: he hears them
+			for range gap { // lost, or for others: the attacker has them
 				if random.IntN(64) == 0 {
 					sent = append(sent, arrival{next, clock, 0})
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
-// DefaultPacketSize in bytes: nothing frames packets here, and what each costs is little
-// beside its messages. Eight fill a train; a window of 8 MiB holds a thousand.
+// DefaultPacketSize in bytes: there are no frames here, and the cost of a packet is small beside its
+// messages. Eight fill a train; a window of 8 MiB holds a thousand.
 const DefaultPacketSize = 8192
 
 // DefaultDir is where the files of fabrics are: memory that has no disk (tmpfs(5)).
@@ -23,8 +23,8 @@ const (
 	maxPacket = 65507
 	maxGroups = 1 << 16
 	batch     = 64 // trains that a Poll returns at most
-	// maxQueue is what a lane holds beside the trains that are lent, and as many positions
-	// that are passed since they are lent. Where more of them are passed in a lap trains are dropped (peer.around).
+	// maxQueue is how many trains a lane holds besides those that are lent, and as many positions that were
+	// skipped since they were lent. If a lap skips more, trains are dropped (peer.around).
 	maxQueue = laneSlots - 2*(maxLend+batch)
 	maxLend  = 256
 )
@@ -33,8 +33,7 @@ const (
 type Config struct {
 	// Name of the fabric: letters, digits, dots, dashes and underscores, 64 at most.
 	Name string
-	// Group is a Unix group, by name or number, whose members share the fabric. Empty:
-	// only processes of this user do.
+	// Group is a Unix group, by name or number, whose members share the fabric. Empty: only processes of this user do.
 	Group string
 	// Dir is where the files are; default DefaultDir.
 	Dir string
@@ -54,7 +53,7 @@ type Config struct {
 	distrust bool // for tests: as if all others were of another user
 }
 
-// withDefaults returns the configuration with defaults filled in, or says what is wrong.
+// withDefaults returns the configuration with defaults filled in, or an error.
 func (c Config) withDefaults() (Config, error) {
 	if err := checkName(c.Name); err != nil {
 		return c, err
@@ -83,7 +82,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// checkName refuses names that are no good file names.
+// checkName refuses names that are not valid file names.
 func checkName(name string) error {
 	const known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	switch {

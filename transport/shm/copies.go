@@ -2,27 +2,27 @@ package shm
 
 import "github.com/fanfaremq/fanfare/internal/sys"
 
-// copies is memory of our own for trains of strangers, as many as are lent at a time, at most.
-// Loop only.
+// copies is memory for copies of trains from other users' files, at most as many as are lent at a time. Loop
+// only.
 type copies struct {
 	mem  []byte
-	open []uint32 // that nobody has
+	open []uint32 // without a user
 	lent []bool
-	most int
+	max  int
 }
 
 // newCopies says how many there may be.
-func newCopies(most int) copies { return copies{most: most} }
+func newCopies(most int) copies { return copies{max: most} }
 
 // take returns one. The memory costs nothing until it is written.
 func (c *copies) take() (i uint32, err error) {
 	if c.mem == nil {
-		if c.mem, err = sys.Alloc(c.most * chunkBytes); err != nil {
+		if c.mem, err = sys.Alloc(c.max * chunkBytes); err != nil {
 			return 0, err
 		}
-		c.lent = make([]bool, c.most)
-		for i := range c.most {
-			c.open = append(c.open, uint32(c.most-1-i))
+		c.lent = make([]bool, c.max)
+		for i := range c.max {
+			c.open = append(c.open, uint32(c.max-1-i))
 		}
 	}
 	n := len(c.open) - 1

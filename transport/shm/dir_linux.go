@@ -13,11 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dir is the directory of a fabric, which is held open: whoever puts something else in its
-// place, or in that of the directory above, as all of a group that shares them may, misleads
-// nobody who has opened it. Any goroutine may call its methods.
+// dir is the directory of a fabric, which is held open: members of a shared group can replace it or the directory
+// above it, but endpoints that have opened it keep using the original. Any goroutine may call its methods.
 type dir struct {
-	place           // whose it is
+	place           // its owner
 	path     string // for people, and to remove the one above
 	name     string // in the directory above
 	above    int    // descriptor of that; -1: not open
@@ -42,7 +41,7 @@ func findDir(cfg Config) (dir, error) {
 	return d, nil
 }
 
-// checkDir says what is wrong with the directory for shared memory.
+// checkDir returns an error if the directory for shared memory is not usable.
 func checkDir(dir string) error {
 	st, err := os.Stat(dir)
 	switch {
@@ -51,7 +50,7 @@ func checkDir(dir string) error {
 	case err != nil:
 		return fmt.Errorf("shm: dir=%s: %w", dir, err)
 	case !st.IsDir():
-		return fmt.Errorf("shm: dir=%s is no directory: name one, the same for all who are to meet", dir)
+		return fmt.Errorf("shm: dir=%s is no directory: name one, the same for all processes of the fabric", dir)
 	}
 	return nil
 }
@@ -59,9 +58,9 @@ func checkDir(dir string) error {
 // missingDir says what to do where it is not there: it is not made, since others are to find the same.
 func missingDir(dir string, err error) error {
 	if dir == DefaultDir {
-		return fmt.Errorf("shm: %w: mount it (mount -t tmpfs tmpfs /dev/shm), or name a directory that there is (dir= in the URL, the same for all who are to meet)", err)
+		return fmt.Errorf("shm: %w: mount it (mount -t tmpfs tmpfs /dev/shm), or name an existing directory (dir= in the URL, the same for all processes of the fabric)", err)
 	}
-	return fmt.Errorf("shm: dir=%s: %w: make it first; it is to be the same for all who are to meet", dir, err)
+	return fmt.Errorf("shm: dir=%s: %w: make it first; it must be the same for all processes of the fabric", dir, err)
 }
 
 // ownPlace is that of this user.
@@ -119,7 +118,7 @@ func (d *dir) openAt(at int, name, path string) (fd int, err error) {
 	if err := d.makeAt(at, name, path); err != nil {
 		return -1, err
 	}
-	if fd, err = d.look(at, name, path); err != nil {
+	if fd, err = d.lookUp(at, name, path); err != nil {
 		return -1, err
 	}
 	if err = d.check(fd, path); err != nil {
@@ -129,8 +128,8 @@ func (d *dir) openAt(at int, name, path string) (fd int, err error) {
 	return fd, nil
 }
 
-// makeAt makes a directory. One for a group has another name until it is shared: if we are killed
-// before, nobody of the group finds one that he may not use, and we use the draft the next time.
+// makeAt makes a directory. One for a group has a draft name until it is shared: if this process is killed before, no
+// member of the group finds a directory without access to it, and the next attempt uses the draft.
 func (d *dir) makeAt(at int, name, path string) error {
 	if !d.shared {
 		return made(unix.Mkdirat(at, name, 0o700), path)
@@ -145,7 +144,7 @@ func (d *dir) makeAt(at int, name, path string) error {
 	if err := made(unix.Mkdirat(at, draft, 0o700), path); err != nil {
 		return err
 	}
-	fd, err := d.look(at, draft, path)
+	fd, err := d.lookUp(at, draft, path)
 	if err != nil {
 		return err
 	}
@@ -162,7 +161,7 @@ func draftOf(name string) string {
 	return filepath.Join(filepath.Dir(name), draftPrefix+filepath.Base(name)+"-"+strconv.Itoa(os.Geteuid()))
 }
 
-// made is an error of making what may be there.
+// made ignores the error that a file exists already.
 func made(err error, path string) error {
 	if err == unix.EEXIST {
 		return nil
@@ -170,8 +169,8 @@ func made(err error, path string) error {
 	return named(err, "make", path)
 }
 
-// look opens a directory that there is.
-func (d *dir) look(at int, name, path string) (fd int, err error) {
+// lookUp opens a directory that there is.
+func (d *dir) lookUp(at int, name, path string) (fd int, err error) {
 	regain(at, name)
 	fd, err = openDir(at, name)
 	switch err {
@@ -187,16 +186,16 @@ func (d *dir) look(at int, name, path string) (fd int, err error) {
 		if int(st.Uid) != os.Geteuid() {
 			return -1, d.foreign(&st, path)
 		}
-		if lacks(&st) != 0 {
-			return -1, fmt.Errorf("%w: %s has mode %#o, which keeps its owner out, by a umask without his bits or by hand: chmod u+rwx it",
+		if missingBits(&st) != 0 {
+			return -1, fmt.Errorf("%w: %s has mode %#o, which keeps its owner out, by a umask that clears the owner's bits or by hand: chmod u+rwx it",
 				fs.ErrPermission, path, st.Mode&permissions)
 		}
 	}
 	return -1, named(err, "open", path)
 }
 
-// adopt shares a draft of ours that is not shared yet. Whatever is in a directory would be shared with it:
-// one that is not empty is none of our drafts, but was put there by another.
+// adopt shares a draft of ours that is not shared yet. The contents of a directory would be shared with
+// it: one that is not empty is no draft of ours, but was put there by another user.
 func (d *dir) adopt(fd int, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -217,7 +216,7 @@ func (d *dir) check(fd int, path string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return named(err, "look at", path)
 	}
-	switch d.looks(&st) {
+	switch d.acceptsFile(&st) {
 	case ofOthers:
 		return d.foreign(&st, path)
 	case toOthers:
@@ -226,11 +225,11 @@ func (d *dir) check(fd int, path string) error {
 	return nil
 }
 
-// permissions are the bits of a file's mode that are no type.
+// permissions are the bits of a file's mode other than its type.
 const permissions = 0o7777
 
-// looks is accepts of a file.
-func (p place) looks(st *unix.Stat_t) refusal {
+// acceptsFile is accepts for a file.
+func (p place) acceptsFile(st *unix.Stat_t) refusal {
 	return p.accepts(st.Mode&unix.S_IFMT == unix.S_IFDIR, int(st.Uid), int(st.Gid), st.Mode&permissions)
 }
 
@@ -241,7 +240,7 @@ func (d *dir) foreign(st *unix.Stat_t, path string) error {
 	if d.shared {
 		whose = fmt.Sprintf(" and is not shared with group %d", d.id)
 	}
-	return fmt.Errorf("%w: %s belongs to user %d%s: who may write there could read and replace what you publish; have it removed, or use another place (dir= in the URL, the same for all who are to meet)",
+	return fmt.Errorf("%w: %s belongs to user %d%s: a user with write permission there could read and replace what you publish; have it removed, or use another place (dir= in the URL, the same for all processes of the fabric)",
 		fs.ErrPermission, path, st.Uid, whose)
 }
 
@@ -290,7 +289,7 @@ func (d *dir) discard(name string) {
 	}
 }
 
-// removeEmpty removes the directory, and the one above, if nothing is in them.
+// removeEmpty removes the directory, and the one above, if they are empty.
 func (d *dir) removeEmpty() {
 	unix.Unlinkat(d.above, d.name, unix.AT_REMOVEDIR)
 	unix.Rmdir(filepath.Dir(d.path))

@@ -17,8 +17,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// What a group shares is there shared or not at all, so that nobody finds it otherwise when its
-// maker has been killed: it gets its name by being renamed. docs/protocol.md §28.1.
+// Files of a group get their name by a rename when they are shared already, so that no other process
+// finds an unshared one after its maker was killed. docs/protocol.md §28.1.
 func TestSharedBeforeNamed(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
 	d, err := findDir(cfg)
@@ -104,8 +104,8 @@ func TestHalfShared(t *testing.T) {
 	}
 }
 
-// A directory of ours that somebody in the group has renamed to one of the fabric is not opened to the group: neither where
-// the fabric is to be, nor where we make it. docs/protocol.md §28.1.
+// A directory of ours that a member of the group has renamed to the fabric's is not opened to the
+// group: neither where the fabric should be, nor where we make it. docs/protocol.md §28.1.
 func TestPrivateDirectoryMoved(t *testing.T) {
 	for name, to := range map[string]func(path string) string{"fabric": func(path string) string { return path }, "draft": draftOf} {
 		cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
@@ -127,7 +127,8 @@ func TestPrivateDirectoryMoved(t *testing.T) {
 	}
 }
 
-// What has come to the name of the pipe that we have just made is not shared, unless it is that. docs/protocol.md §28.1.
+// A file that has replaced the pipe that we have just made is not shared, unless it is that pipe.
+// docs/protocol.md §28.1.
 func TestBellReplaced(t *testing.T) {
 	d := dir{place: place{shared: true, id: os.Getegid()}, path: t.TempDir()}
 	var err error
@@ -166,7 +167,7 @@ func TestBellReplaced(t *testing.T) {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
 	if os.Geteuid() != 0 {
-		return // nobody else can give his own away
+		return // only root can change the owner of a file
 	}
 	if err := errors.Join(unix.Mkfifo(in("another's"), 0o600), os.Chown(in("another's"), 65534, 65534)); err != nil {
 		t.Fatal(err)
@@ -177,8 +178,9 @@ func TestBellReplaced(t *testing.T) {
 	}
 }
 
-// Who has a umask that keeps files from their owner makes and finds his fabric, and also where he has left a directory that he
-// may not enter; what another has put there, and a link, stays as it is. docs/protocol.md §28.1.
+// With a umask that denies files to their owner, an endpoint makes and finds its fabric, even if it has
+// left a directory without permission to enter; files of other users, and links, stay unchanged.
+// docs/protocol.md §28.1.
 func TestMask(t *testing.T) {
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		for _, mask := range []int{0o777, 0o700, 0o300, 0o200} {
@@ -246,14 +248,14 @@ func TestRollNoLink(t *testing.T) {
 	}
 }
 
-// What somebody put in the place of a bell is not written into, unless it is a pipe. docs/protocol.md §28.8.
+// A file that replaces a bell is not written to, unless it is a pipe. docs/protocol.md §28.8.
 func TestBellIsNoPipe(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	for b.BeginWait(-1) == 0 {
 		b.EndWait()
 	}
 	defer b.EndWait()
-	victim, bell := filepath.Join(a.cfg.Dir, "victim"), filepath.Join(a.hall.path, bellName(b.own.id))
+	victim, bell := filepath.Join(a.cfg.Dir, "victim"), filepath.Join(a.fabric.path, bellName(b.own.id))
 	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Remove(bell), os.Link(victim, bell)); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +271,8 @@ func TestBellIsNoPipe(t *testing.T) {
 	}
 }
 
-// Who finds the place taken by another user is told at once, and what to do. docs/protocol.md §28.1.
+// If another user has taken the directory's name, the error comes at once, with advice.
+// docs/protocol.md §28.1.
 func TestSquatted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "it takes root to give a directory away")
@@ -289,7 +292,7 @@ func TestSquatted(t *testing.T) {
 			t.Errorf("group %q: %v", group, err)
 		}
 		if time.Since(began) >= rollWait {
-			t.Error("it was tried again, though nobody is about to change it")
+			t.Error("it was tried again, though nothing is about to change it")
 		}
 	}
 }

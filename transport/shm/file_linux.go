@@ -23,7 +23,7 @@ type ownFile struct {
 }
 
 // makeFile makes the files of an endpoint. The roll is locked.
-func (h *hall) makeFile(id uint64, depth int) (f *ownFile, err error) {
+func (h *fabric) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	f = &ownFile{id: id, fd: -1, bell: -1}
 	defer func() {
 		if err != nil {
@@ -77,7 +77,7 @@ func (f *ownFile) openLane(lane int) error {
 	return nil
 }
 
-// backReturns has memory behind the positions that are returned to who sends by a lane.
+// backReturns allocates memory for the positions that the sender on a lane gets back.
 func (f *ownFile) backReturns(lane int) error {
 	if f.gives[lane] {
 		return nil
@@ -87,7 +87,7 @@ func (f *ownFile) backReturns(lane int) error {
 	return err
 }
 
-// clearLane takes what was written for an endpoint before out of a lane, whose positions begin anew.
+// clearLane erases what was written for the previous endpoint of a lane; positions begin anew.
 func (f *ownFile) clearLane(lane int) {
 	if !f.rings[lane] {
 		return
@@ -97,8 +97,8 @@ func (f *ownFile) clearLane(lane int) {
 	}
 }
 
-// backChunk has memory behind the first bytes of a chunk: no more than is needed, since most
-// trains are short where much memory would be held.
+// backChunk allocates memory for the first bytes of a chunk: no more than needed, since most trains are short
+// where much memory would be held.
 func (f *ownFile) backChunk(chunk uint32, bytes int) (grown bool, err error) {
 	if f.backs(chunk, bytes) {
 		return false, nil
@@ -136,9 +136,9 @@ func (f *ownFile) backs(chunk uint32, bytes int) bool {
 	return int(f.backed[chunk])*pageBytes >= bytes
 }
 
-// Trains leave a part of the memory that there is, one in sparedPart: for lanes, for what is not longer than a page, as
-// what publishers and subscribers tell each other, and for the first chunks of an endpoint. Else one that has much to
-// send would leave others nothing to answer by.
+// Trains leave a part of the free memory, one in sparedPart: for lanes, for messages up to a page, such
+// as those between publishers and subscribers, and for the first chunks of an endpoint. Otherwise an
+// endpoint with much to send would leave others no memory to reply.
 const (
 	sparedPart = 8
 	fewChunks  = 4
@@ -146,7 +146,7 @@ const (
 
 var errSpared = errors.New("shm: what memory there is is spared for lanes and for what is short")
 
-// spare is how many bytes more trains may take now, if nobody else takes them.
+// spare is how many more bytes trains may use now, if no other endpoint uses them.
 func (f *ownFile) spare() int {
 	var st unix.Statfs_t
 	if unix.Fstatfs(f.fd, &st) != nil || st.Blocks == 0 { // tmpfs(5): no limit
@@ -165,7 +165,7 @@ func (f *ownFile) chunk(chunk uint32, bytes int) []byte {
 	return f.mem[at : at+bytes : at+bytes]
 }
 
-// chunkOf is the chunk in which mem begins, and where in it, if it lies in the file.
+// chunkOf is the chunk in which mem begins, and its offset there, if it is in the file.
 func (f *ownFile) chunkOf(mem []byte) (chunk uint32, off int, ok bool) {
 	if len(mem) == 0 || len(f.mem) == 0 {
 		return 0, 0, false
@@ -177,8 +177,8 @@ func (f *ownFile) chunkOf(mem []byte) (chunk uint32, off int, ok bool) {
 	return uint32(at / chunkBytes), int(at % chunkBytes), true
 }
 
-// remove takes the files out of the directory; who has them mapped keeps them.
-func (f *ownFile) remove(h *hall) {
+// remove removes the files from the directory; endpoints that have mapped them keep them.
+func (f *ownFile) remove(h *fabric) {
 	if f.fd >= 0 {
 		h.remove(fileName(f.id))
 		h.remove(bellName(f.id))
@@ -203,6 +203,6 @@ func (f *ownFile) close() {
 	}
 }
 
-// drainBell reads away what has rung: once, for one of the group who goes on ringing must not keep us. What is left
-// is a sleep that ends early.
+// drainBell reads pending wake-ups once: a member of the group that writes without end must not occupy
+// us. Unread bytes only end the next sleep early.
 func (f *ownFile) drainBell() { _, _ = unix.Read(f.bell, f.rung[:]) }

@@ -44,17 +44,17 @@ func TestWhenToLook(t *testing.T) {
 	for _, c := range []struct {
 		every        time.Duration // that a poll comes
 		sleeps       bool          // before each
-		least, most  int           // clocks that are read, of polls in ten seconds
+		min, max     int           // clocks that are read, of polls in ten seconds
 		looks, polls int
 	}{
-		{time.Microsecond, false, 10_000_000 / mostPolls, 10_000_000/mostPolls + 20, 9, 10_000_000},
+		{time.Microsecond, false, 10_000_000 / maxPolls, 10_000_000/maxPolls + 20, 9, 10_000_000},
 		{time.Millisecond, false, 40, 160, 9, 10_000},
 		{100 * time.Millisecond, false, 25, 100, 9, 100},
 		{2 * time.Second, false, 5, 5, 5, 5},
 		{10 * time.Millisecond, true, 1000, 1000, 9, 1000},
 	} {
 		now := time.Now()
-		x := findable{apart: lookEvery, looked: now, every: 1}
+		x := findable{apart: checkEvery, checked: now, every: 1}
 		read, looks := 0, 0
 		for range c.polls {
 			now = now.Add(c.every)
@@ -66,28 +66,28 @@ func TestWhenToLook(t *testing.T) {
 				}
 			}
 		}
-		if read < c.least || read > c.most || looks < c.looks-1 || looks > c.looks+1 {
-			t.Errorf("a poll each %v: %d of %d read the clock, want %d to %d; %d looks, want %d", c.every, read, c.polls, c.least, c.most, looks, c.looks)
+		if read < c.min || read > c.max || looks < c.looks-1 || looks > c.looks+1 {
+			t.Errorf("a poll each %v: %d of %d read the clock, want %d to %d; %d looks, want %d", c.every, read, c.polls, c.min, c.max, looks, c.looks)
 		}
 	}
 }
 
-// Nobody sleeps for longer than until the next look, but who has told and looks no more.
+// A sleep lasts at most until the next check, unless the endpoint has reported and checks no more.
 func TestSleepIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		timeout, want time.Duration
-		told          bool
+		reported      bool
 	}{
-		{-1, lookEvery, false},
-		{time.Minute, lookEvery, false},
+		{-1, checkEvery, false},
+		{time.Minute, checkEvery, false},
 		{time.Millisecond, time.Millisecond, false},
 		{0, 0, false},
 		{-1, -1, true},
 		{time.Minute, time.Minute, true},
 	} {
-		x := findable{apart: lookEvery, told: c.told}
+		x := findable{apart: checkEvery, reported: c.reported}
 		if got := x.bound(c.timeout); got != c.want {
-			t.Errorf("%v becomes %v, want %v; told: %v", c.timeout, got, c.want, c.told)
+			t.Errorf("%v becomes %v, want %v; reported: %v", c.timeout, got, c.want, c.reported)
 		}
 	}
 }
@@ -104,23 +104,23 @@ var removals = map[string]struct {
 		return errors.Join(os.Remove(ownPath(tr)), os.WriteFile(ownPath(tr), nil, 0o600))
 	}, true, ownPath},
 	"roll":              {func(tr *Transport) error { return os.Remove(rollPath(tr)) }, false, rollPath},
-	"directory":         {func(tr *Transport) error { return os.RemoveAll(tr.hall.path) }, false, hallPath},
-	"renamed directory": {func(tr *Transport) error { return os.Rename(tr.hall.path, tr.hall.path+"-old") }, false, hallPath},
+	"directory":         {func(tr *Transport) error { return os.RemoveAll(tr.fabric.path) }, false, hallPath},
+	"renamed directory": {func(tr *Transport) error { return os.Rename(tr.fabric.path, tr.fabric.path+"-old") }, false, hallPath},
 	"another directory": {func(tr *Transport) error {
-		return errors.Join(os.Rename(tr.hall.path, tr.hall.path+"-old"), os.Mkdir(tr.hall.path, 0o700))
+		return errors.Join(os.Rename(tr.fabric.path, tr.fabric.path+"-old"), os.Mkdir(tr.fabric.path, 0o700))
 	}, false, hallPath},
 	"renamed directory above": {func(tr *Transport) error {
-		return os.Rename(filepath.Dir(tr.hall.path), filepath.Dir(tr.hall.path)+"-old")
-	}, false, func(tr *Transport) string { return filepath.Dir(tr.hall.path) }},
-	"all": {func(tr *Transport) error { return os.RemoveAll(filepath.Dir(tr.hall.path)) }, false, func(tr *Transport) string { return filepath.Dir(tr.hall.path) }},
+		return os.Rename(filepath.Dir(tr.fabric.path), filepath.Dir(tr.fabric.path)+"-old")
+	}, false, func(tr *Transport) string { return filepath.Dir(tr.fabric.path) }},
+	"all": {func(tr *Transport) error { return os.RemoveAll(filepath.Dir(tr.fabric.path)) }, false, func(tr *Transport) string { return filepath.Dir(tr.fabric.path) }},
 }
 
-func hallPath(tr *Transport) string { return tr.hall.path }
-func rollPath(tr *Transport) string { return filepath.Join(tr.hall.path, rollName) }
-func ownPath(tr *Transport) string  { return filepath.Join(tr.hall.path, fileName(tr.own.id)) }
+func hallPath(tr *Transport) string { return tr.fabric.path }
+func rollPath(tr *Transport) string { return filepath.Join(tr.fabric.path, rollName) }
+func ownPath(tr *Transport) string  { return filepath.Join(tr.fabric.path, fileName(tr.own.id)) }
 
-// Whatever is removed under endpoints or renamed, each that is not found any more says so once, parked
-// and polled, and goes on with the other. docs/protocol.md §28.10.
+// Whatever is removed under endpoints or renamed, each that cannot be discovered any more reports it once,
+// parked and polled, and continues with the other. docs/protocol.md §28.10.
 func TestUnfindable(t *testing.T) {
 	for what, c := range removals {
 		for _, parked := range []bool{false, true} {
@@ -130,10 +130,10 @@ func TestUnfindable(t *testing.T) {
 					testenv.Slow(t)
 				}
 				a, b, s := pair(t, Config{})
-				defer os.RemoveAll(a.cfg.Dir) // what was renamed nobody removes
+				defer os.RemoveAll(a.cfg.Dir) // no endpoint removes renamed files
 				a.findable.apart, b.findable.apart = time.Microsecond, time.Microsecond
-				if told := append(unfindable(t, a, parked, 10), unfindable(t, b, parked, 10)...); len(told) > 0 {
-					t.Fatalf("told %v before", told)
+				if reports := append(unfindable(t, a, parked, 10), unfindable(t, b, parked, 10)...); len(reports) > 0 {
+					t.Fatalf("reported %v before", reports)
 				}
 				if err := c.do(a); err != nil {
 					t.Fatal(err)
@@ -143,13 +143,13 @@ func TestUnfindable(t *testing.T) {
 					if c.alone && i == 1 {
 						want = 0
 					}
-					told := unfindable(t, tr, parked, 10)
-					if len(told) != want {
-						t.Fatalf("endpoint %d has told %v", i, told)
+					reports := unfindable(t, tr, parked, 10)
+					if len(reports) != want {
+						t.Fatalf("endpoint %d has reported %v", i, reports)
 					}
-					for _, e := range told {
+					for _, e := range reports {
 						if text := e.Err.Error(); e.Group != transport.Unicast || !strings.HasPrefix(text, "shm: "+c.names(a)+" was removed") || !strings.Contains(text, "restart it") {
-							t.Errorf("told %+v", e)
+							t.Errorf("reported %+v", e)
 						}
 					}
 				}
@@ -161,50 +161,50 @@ func TestUnfindable(t *testing.T) {
 	}
 }
 
-// unfindable has an endpoint look several times, and returns what it says.
-func unfindable(t *testing.T, tr *Transport, parked bool, looks int) (told []transport.Event) {
+// unfindable has an endpoint check several times, and returns its reports.
+func unfindable(t *testing.T, tr *Transport, parked bool, looks int) (reports []transport.Event) {
 	t.Helper()
 	batch := transport.NewBatch(16)
 	for range looks {
-		if polls := mostPolls; !parked {
+		if polls := maxPolls; !parked {
 			for range polls {
-				told = append(told, pollUnfindable(t, tr, batch)...)
+				reports = append(reports, pollUnfindable(t, tr, batch)...)
 			}
 			continue
 		}
-		if !tr.findable.told { // then it sleeps without end
+		if !tr.findable.reported { // then it sleeps without end
 			if err := tr.Wait(-1); err != nil {
 				t.Fatal(err)
 			}
 		}
-		told = append(told, pollUnfindable(t, tr, batch)...)
+		reports = append(reports, pollUnfindable(t, tr, batch)...)
 	}
-	return told
+	return reports
 }
 
-func pollUnfindable(t *testing.T, tr *Transport, batch *transport.Batch) (told []transport.Event) {
+func pollUnfindable(t *testing.T, tr *Transport, batch *transport.Batch) (reports []transport.Event) {
 	t.Helper()
 	if err := tr.Poll(batch); err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range batch.Events {
 		if e.State == transport.Unfindable {
-			told = append(told, e)
+			reports = append(reports, e)
 		}
 	}
-	return told
+	return reports
 }
 
-// Nothing is told when others come, go or are killed, nor at the endpoint's own end, whose files Close
-// removes. docs/protocol.md §28.10.
+// Nothing is reported when others join, leave or are killed, nor at the endpoint's own end, when Close
+// removes its files. docs/protocol.md §28.10.
 func TestFindable(t *testing.T) {
 	a, _, _ := pair(t, Config{})
 	a.findable.apart = time.Microsecond
 	calm := func(when string) {
 		t.Helper()
 		for _, parked := range []bool{false, true} {
-			if told := unfindable(t, a, parked, 3); len(told) > 0 {
-				t.Errorf("%s: told %v", when, told)
+			if reports := unfindable(t, a, parked, 3); len(reports) > 0 {
+				t.Errorf("%s: reported %v", when, reports)
 			}
 		}
 	}
@@ -223,18 +223,18 @@ func TestFindable(t *testing.T) {
 	end(dead)
 	d := comes()
 	d.Close()
-	if d.look(); d.events.Pending() {
-		t.Error("told by its own end")
+	if d.checkFindable(); d.events.Pending() {
+		t.Error("reported at its own end")
 	}
 	end(d)
 	calm("one has closed")
 }
 
-// Who comes when the files were removed makes a fabric of his own, and takes nothing of that of before with him when he goes,
-// nor the other way round.
+// An endpoint that starts after the files were removed makes a fabric of its own. When it leaves, it
+// removes nothing of the previous fabric, nor the other way round.
 func TestTwoFabricsOfOneName(t *testing.T) {
 	a, b, s := pair(t, Config{})
-	if err := os.RemoveAll(a.hall.path); err != nil {
+	if err := os.RemoveAll(a.fabric.path); err != nil {
 		t.Fatal(err)
 	}
 	c, d := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}), mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})

@@ -23,11 +23,11 @@ func TestGroupNumbers(t *testing.T) {
 	}
 }
 
-// Who is in the group may ring a bell without end. It ends a sleep, and no more is read of it at a time than a few rings, so that
-// nobody is kept by it. docs/protocol.md §28.8.
+// A member of the group may ring a bell without end. That ends a sleep, and only a few rings are read
+// at a time, so that it does not occupy the reader. docs/protocol.md §28.8.
 func TestEndlessRinging(t *testing.T) {
 	a, _, _ := pair(t, Config{})
-	bell, err := unix.Open(filepath.Join(a.hall.path, bellName(a.own.id)), unix.O_WRONLY|unix.O_NONBLOCK, 0)
+	bell, err := unix.Open(filepath.Join(a.fabric.path, bellName(a.own.id)), unix.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestEndlessRinging(t *testing.T) {
 	if n, err := unix.Write(bell, make([]byte, rings)); err != nil || n != rings {
 		t.Fatal(n, err)
 	}
-	if err := a.Wait(0); err != nil { // it has something to tell, of its sender
+	if err := a.Wait(0); err != nil { // it has something to report, of its sender
 		t.Fatal(err)
 	}
 	waits := 0
@@ -54,18 +54,18 @@ func TestEndlessRinging(t *testing.T) {
 	}
 }
 
-// Who holds the lock of the roll and says all the time that somebody came has newcomers wait for so long, and no longer.
-// docs/protocol.md §28.2.
+// If a process holds the lock of the roll and keeps announcing new endpoints, newcomers wait for so
+// long, and no longer. docs/protocol.md §28.2.
 func TestRollIsNeverFree(t *testing.T) {
 	dir := ownDir(t)
-	h, err := enterHall(Config{Name: "held", Dir: dir}, stay)
+	h, err := enterFabric(Config{Name: "held", Dir: dir}, stay)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.withdraw()
-	who := "another process"
+	name := "another process"
 	if _, err := os.Stat("/proc/locks"); err == nil {
-		who = fmt.Sprint("process ", os.Getpid())
+		name = fmt.Sprint("process ", os.Getpid())
 	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -78,8 +78,8 @@ func TestRollIsNeverFree(t *testing.T) {
 			}
 		}()
 		began := time.Now()
-		other, err := enterHall(Config{Name: "held", Dir: dir}, stay)
-		if took := time.Since(began); !errors.Is(err, errLocked) || took < mostRollWait || took > mostRollWait+time.Second || !strings.Contains(err.Error(), "came and went all the time for 30s, and "+who) {
+		other, err := enterFabric(Config{Name: "held", Dir: dir}, stay)
+		if took := time.Since(began); !errors.Is(err, errLocked) || took < maxRollWait || took > maxRollWait+time.Second || !strings.Contains(err.Error(), "kept joining and leaving for 30s, and "+name) {
 			t.Errorf("%v, %v after %v", other, err, took)
 		}
 		cancel()
@@ -87,7 +87,8 @@ func TestRollIsNeverFree(t *testing.T) {
 	})
 }
 
-// What the error of a lock that is never free says, by who has it and how long nobody came or went. docs/protocol.md §28.2.
+// The error of a lock that is never free, by its holder and the time since an endpoint joined or left.
+// docs/protocol.md §28.2.
 func TestLocked(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {
@@ -99,10 +100,10 @@ func TestLocked(t *testing.T) {
 		{0, rollWait, 7, false, ""},
 		{0, rollWait + time.Millisecond, 7, true, "/x: another process has the lock of the fabric: process 7 has held it for 5s: is it stopped? let it go on (kill -CONT 7), or end it"},
 		{0, rollWait + time.Second, 0, true, "another process has held it for 6s: is it stopped? fuser -v /x/roll names it"},
-		{28 * time.Second, mostRollWait, 7, false, ""},
-		{28 * time.Second, mostRollWait + time.Millisecond, 7, true, "others came and went all the time for 30s, and process 7 has it now: try again, or let it go on"},
+		{28 * time.Second, maxRollWait, 7, false, ""},
+		{28 * time.Second, maxRollWait + time.Millisecond, 7, true, "endpoints kept joining and leaving for 30s, and process 7 has it now: try again, or let it go on"},
 	} {
-		p := newPatience(began)
+		p := newLockWait(began)
 		p.over(began.Add(c.moved), [8]byte{1})
 		now := began.Add(c.now)
 		if got := p.over(now, [8]byte{1}); got != c.over {
@@ -114,7 +115,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// Who has locked a file is found in what the system says of all locks.
+// The holder of a file's lock is found in the system's list of all locks.
 func TestLockHolder(t *testing.T) {
 	const locks = "1: POSIX  ADVISORY  WRITE 11 00:1a:56 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:1a:561 0 EOF\n" +
 		"3: FLOCK  ADVISORY  WRITE 13 00:1a:56 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 14 00:1a:57 0 EOF\n4: FLOCK ADVISORY WRITE -1 00:1a:58 0 EOF\nx\n"
@@ -123,18 +124,18 @@ func TestLockHolder(t *testing.T) {
 			t.Errorf("%q is locked by %d, want %d", file, got, want)
 		}
 	}
-	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, stay)
+	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.withdraw()
 	if _, err := os.Stat("/proc/locks"); err != nil {
-		t.Skip("without it nobody can be named: ", err) // nor is any privilege or tool wanting
+		t.Skip("without it no holder can be named: ", err) // nor is any privilege or tool wanting
 	}
 	if pid := lockHolder(h.roll); pid != os.Getpid() {
 		t.Errorf("it is locked by %d, want %d", pid, os.Getpid())
 	}
 }
 
-// stay settles in a fabric and makes nothing there.
-func stay(*hall) error { return nil }
+// stay makes no endpoint in a fabric.
+func stay(*fabric) error { return nil }

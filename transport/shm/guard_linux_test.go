@@ -19,8 +19,8 @@ import (
 // inChild is set in the environment of a test binary that runs itself again, to the name of the test.
 const inChild = "FANFARE_TEST_CHILD"
 
-// child runs the calling test again in a process of its own, whose end by a fault is an error of the test and not the end of all
-// others. It reports true there: then the test does its work.
+// child runs the calling test again in a process of its own, so that a fault is an error of this test
+// and does not end all others. It returns true there: then the test does its work.
 func child(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inChild) == t.Name() {
@@ -43,8 +43,8 @@ func childEnv(t *testing.T) []string {
 	return append(os.Environ(), inChild+"="+t.Name(), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 }
 
-// A train of another user is copied, and one of a file that others may write into. Only what this user alone can write is lent
-// where it lies. docs/protocol.md §28.7.
+// A train of another user is copied, and one of a file that others may write to. Only files that this user
+// alone can write are lent in place. docs/protocol.md §28.7.
 func TestStrangersAreCopied(t *testing.T) {
 	for name, c := range map[string]struct {
 		uid    int // -1: this one
@@ -90,7 +90,7 @@ func TestStrangersAreCopied(t *testing.T) {
 			if copied := at >= fileBytes; copied != c.copied || p.stranger != c.copied {
 				t.Errorf("copied %v, a stranger %v, want %v", copied, p.stranger, c.copied)
 			}
-			clear(a.own.mem[atChunks:][:chunkBytes]) // as one may who breaks the rules
+			clear(a.own.mem[atChunks:][:chunkBytes]) // as an endpoint may that breaks the rules
 			if kept := string(tr.Data) == "as it was"; kept != c.copied {
 				t.Errorf("it has become %q", tr.Data)
 			}
@@ -99,8 +99,8 @@ func TestStrangersAreCopied(t *testing.T) {
 	}
 }
 
-// A stranger may cut off his file at any place and time: whatever is then read of it, by whatever call, that is an error of his,
-// and the process lives. docs/protocol.md §28.7.
+// Another user may truncate its file at any place and time: any read after that, by any call, is
+// counted as its error, and this process lives. docs/protocol.md §28.7.
 func TestCutOffAnywhere(t *testing.T) {
 	if !child(t) {
 		return
@@ -127,7 +127,7 @@ func TestCutOffAnywhere(t *testing.T) {
 			return err
 		}, poll, atChunks},
 		"look for trains": {nil, func(e *ends) error { e.b.anyWaits(); return nil }, atRings},
-		"scan":            {nil, func(e *ends) error { e.b.hall.suspect.Store(true); e.b.meetAll(); return nil }, 0},
+		"scan":            {nil, func(e *ends) error { e.b.fabric.suspect.Store(true); e.b.meetAll(); return nil }, 0},
 		"send":            {nil, send, atReturns}, // a has returned what it heard
 		"reply":           {nil, func(e *ends) error { return e.b.Reply(e.retainA, []byte("reply")) }, atReturns},
 		"send to one that has returned nothing since": {send, send, atTaken},
@@ -199,19 +199,20 @@ func TestCutOffAnywhere(t *testing.T) {
 	}
 }
 
-// Who is in the group may cut off the roll. Nobody ends by that, and those who have met go on. docs/protocol.md §28.7.
+// A member of the group may truncate the roll. No process ends by that, and existing connections
+// continue. docs/protocol.md §28.7.
 func TestCutOffRoll(t *testing.T) {
 	if !child(t) {
 		return
 	}
 	a, b, s := pair(t, Config{Group: strconv.Itoa(os.Getegid())})
-	if err := unix.Truncate(a.hall.path+"/"+rollName, 0); err != nil {
+	if err := unix.Truncate(a.fabric.path+"/"+rollName, 0); err != nil {
 		t.Fatal(err)
 	}
-	if n := a.hall.count(); n != 0 {
+	if n := a.fabric.count(); n != 0 {
 		t.Errorf("what is not there is %d", n)
 	}
-	a.hall.announce()
+	a.fabric.announce()
 	for _, text := range []string{"on", "and on"} {
 		if got := hear(t, a, b, s, text); got != text {
 			t.Errorf("heard %q", got)

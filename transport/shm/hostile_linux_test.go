@@ -38,7 +38,7 @@ func pair(t *testing.T, cfg Config) (a, b *Transport, s transport.Sender) {
 	return a, b, s
 }
 
-// hear sends a packet and returns what has come by then.
+// hear sends a packet and returns the packets that have arrived by then.
 func hear(t *testing.T, a, b *Transport, s transport.Sender, text string) string {
 	t.Helper()
 	if _, err := s.Send(&transport.Outbound{Data: []byte(text), Stride: len(text), Count: 1, Lens: []uint16{uint16(len(text))}}); err != nil {
@@ -142,7 +142,7 @@ func TestGarbageReturned(t *testing.T) {
 	}
 }
 
-// Any bytes anywhere in a peer's file are an error of his, and nothing else.
+// Any bytes anywhere in a peer's file are an error of that peer, and nothing else.
 func TestScribble(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 28))
@@ -165,8 +165,8 @@ func TestScribble(t *testing.T) {
 	}
 }
 
-// A stranger that cuts his file off is an error of his, where a read would be a fault (SIGBUS).
-// docs/protocol.md §28.7.
+// Another user that truncates its file causes an error, where a read would otherwise be a fault
+// (SIGBUS). docs/protocol.md §28.7.
 func TestCutOff(t *testing.T) {
 	a, b, s := pair(t, Config{distrust: true})
 	big := bytes.Repeat([]byte("x"), 60_000)
@@ -237,8 +237,9 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// Who goes on writing descriptors that are to be skipped, and of groups that nobody has joined, as fast as they are read, does
-// not keep a reader: it takes no more of them at a time than a lane has. docs/protocol.md §28.7.
+// A peer that keeps writing descriptors that are to be skipped, for groups without members, as fast as
+// they are read, does not occupy a reader: it reads no more of them at a time than a lane has.
+// docs/protocol.md §28.7.
 func TestEndlessDescriptors(t *testing.T) {
 	for _, distrust := range []bool{false, true} {
 		t.Run(fmt.Sprint("stranger ", distrust), func(t *testing.T) {

@@ -22,7 +22,7 @@ func single(packet []byte) *transport.Outbound {
 	return &transport.Outbound{Data: packet, Stride: len(packet), Count: 1, Lens: []uint16{uint16(len(packet))}}
 }
 
-// What is lent stays as it is until Poll has reported the end, whoever has closed it before.
+// Lent trains stay unchanged until Poll has reported the end, whichever side was closed first.
 // docs/protocol.md §28.5.
 func TestLentUntilTheEnd(t *testing.T) {
 	a, b, s := pair(t, Config{})
@@ -31,7 +31,7 @@ func TestLentUntilTheEnd(t *testing.T) {
 	if err := b.Poll(batch); err != nil || len(batch.Trains) != 1 {
 		t.Fatal(len(batch.Trains), err)
 	}
-	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) // who goes on to listen
+	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir}) // continues to receive
 	defer end(c)
 	c.Join(0)
 	b.Close()
@@ -92,7 +92,7 @@ func TestBellLater(t *testing.T) {
 	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
 		b.EndWait()
 	}
-	path := filepath.Join(a.hall.path, bellName(b.own.id))
+	path := filepath.Join(a.fabric.path, bellName(b.own.id))
 	if err := os.Rename(path, path+"x"); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestBellLater(t *testing.T) {
 	b.EndWait()
 }
 
-// What somebody puts in place of a directory that was just made is not shared. docs/protocol.md §28.1.
+// A file that replaces a directory that was just made is not shared. docs/protocol.md §28.1.
 func TestShareNoLink(t *testing.T) {
 	here := t.TempDir()
 	victim, link := filepath.Join(here, "victim"), filepath.Join(here, "link")
@@ -126,12 +126,11 @@ func TestShareNoLink(t *testing.T) {
 	}
 }
 
-// Whoever puts another directory in the place of one that is in use misleads nobody.
-// docs/protocol.md §28.1.
+// Replacing the directory of a running fabric does not mislead its endpoints. docs/protocol.md §28.1.
 func TestDirectoryReplaced(t *testing.T) {
 	a, b, s := pair(t, Config{})
-	moved := a.hall.path + "x"
-	if err := errors.Join(os.Rename(a.hall.path, moved), os.Mkdir(a.hall.path, 0o700)); err != nil {
+	moved := a.fabric.path + "x"
+	if err := errors.Join(os.Rename(a.fabric.path, moved), os.Mkdir(a.fabric.path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
@@ -146,12 +145,12 @@ func TestDirectoryReplaced(t *testing.T) {
 	if got := files(moved); len(got) != 3 {
 		t.Errorf("one of two has closed, and there are %q", got)
 	}
-	if err := errors.Join(os.Remove(a.hall.path), os.Rename(moved, a.hall.path)); err != nil {
+	if err := errors.Join(os.Remove(a.fabric.path), os.Rename(moved, a.fabric.path)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// What lies in blocks of a window is read there, and not copied. docs/protocol.md §28.5.
+// Packets in blocks of a window are read there, and not copied. docs/protocol.md §28.5.
 func TestInPlace(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(2, chunkBytes)
@@ -173,8 +172,8 @@ func TestInPlace(t *testing.T) {
 	b.Release(&fetched.Trains[0])
 }
 
-// Where there is no chunk for a window it goes on in memory of its own, what is sent from there
-// is copied, and nobody waits. docs/protocol.md §28.6.
+// A window without a free chunk moves to heap memory, from which packets are copied, and no endpoint
+// waits. docs/protocol.md §28.6.
 func TestNoChunkForWindow(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(1, chunkBytes)
@@ -188,7 +187,7 @@ func TestNoChunkForWindow(t *testing.T) {
 		t.Fatalf("%d bytes, in the file: %v", len(block), ok)
 	}
 	if again := a.Renew(block); &again[0] != &block[0] {
-		t.Error("memory that nobody shares is exchanged")
+		t.Error("unshared memory is exchanged")
 	}
 	end(a)
 	block[0] = 1 // it lives until all is freed
@@ -199,7 +198,7 @@ func TestNoChunkForWindow(t *testing.T) {
 	b.Stats()
 }
 
-// Windows get no more than a quarter of the chunks: then they lie elsewhere. docs/protocol.md §28.6.
+// Windows get no more than a quarter of the chunks: then they are in heap memory. docs/protocol.md §28.6.
 func TestWindowsLeaveEnough(t *testing.T) {
 	a := mustOpen(t, Config{Name: "many", Dir: ownDir(t)})
 	var all [][]byte
@@ -286,8 +285,8 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 	}
 }
 
-// Where there is no memory for a lane nothing is sent by it, and where there is none for what is returned nothing is fetched:
-// until there is some, and both are counted. docs/protocol.md §28.3.
+// Without memory for a lane nothing is sent by it, and without memory for returned positions nothing is
+// fetched: until there is some; both are counted. docs/protocol.md §28.3.
 func TestNoMemoryForLane(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -319,7 +318,7 @@ func TestNoMemoryForLane(t *testing.T) {
 		if err := b.Poll(fetched); err != nil || len(fetched.Trains) != 0 {
 			t.Fatalf("%s: %d trains came, %v", c.name, len(fetched.Trains), err)
 		}
-		b.BeginWait(0) // it was woken to tell that it has joined
+		b.BeginWait(0) // it was woken to report that it has joined
 		b.EndWait()
 		if b.BeginWait(time.Minute) == 0 && c.left > ringBytes {
 			t.Errorf("%s: it does not sleep, but tries again and again", c.name)
@@ -361,10 +360,10 @@ func TestIdleTakesLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if used := st.Blocks * 512; used > atRings {
-			t.Errorf("one of %d takes %d bytes, and says nothing to anybody", len(all), used)
+			t.Errorf("one of %d takes %d bytes, and sends nothing", len(all), used)
 		}
 	}
-	// What is sent once has memory in that lane alone.
+	// A packet that is sent once has memory in that lane alone.
 	s, _ := all[0].NewSender(0)
 	all[1].Leave(0)
 	s.Send(single([]byte("x")))
@@ -422,9 +421,9 @@ func TestDroppedWhereMissing(t *testing.T) {
 	}
 }
 
-// A reader that keeps trains for longer than its lane is hears all others in order, or is told how many it does not: nothing is
-// written over that it has not read, however many it keeps, and neither side takes the other for hostile.
-// docs/protocol.md §28.6.
+// A reader that keeps trains for longer than its lane receives all others in order, or the number of
+// those lost: no unread train is overwritten, however many it keeps, and neither side takes the other
+// for hostile. docs/protocol.md §28.6.
 func TestKeptForLongerThanALane(t *testing.T) {
 	for queue, steps := range map[int]int{maxQueue: 15_000, 1024: 130_000} {
 		for _, share := range []float64{0.2, 0.8} {
@@ -470,7 +469,7 @@ func TestKeptForLongerThanALane(t *testing.T) {
 					}
 				}
 				give(len(kept))
-				// It takes what is left, and then hears what is new.
+				// It takes the rest, and then receives new trains.
 				for last := from.next - 1; last != from.next; {
 					last = from.next
 					if err := b.Poll(one); err != nil {

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// The layout of a memory file. docs/protocol.md §28.3. Numbers are in the processor's order
-// of bytes: nobody else can map the file.
+// The layout of a memory file. docs/protocol.md §28.3. Numbers are in the byte order of the processor:
+// only processes of this host can map the file.
 const (
 	magic = 0x354d48536e614600 // "\0FanSHM5" with the highest byte first; stored last
 
@@ -50,8 +50,7 @@ const EndpointBytes = fileBytes
 
 func droppedAt(lane int) int { return atDropped + lane*line }
 
-// openAt is where 1 says that there is memory behind a lane's descriptors: who reads there before would have the
-// system look for some.
+// openAt has the value 1 if there is memory behind a lane's descriptors: reading them before would allocate it.
 func openAt(lane int) int                { return droppedAt(lane) + 8 }
 func takenAt(lane int) int               { return atTaken + lane*line }
 func laneIDAt(lane int) int              { return atLanes + lane*8 }
@@ -67,7 +66,8 @@ func word(mem []byte, at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&mem[at : at+8 : at+8][0]))
 }
 
-// plain is a number of 8 or 4 bytes that is stored before another one is, atomically: nobody reads it before that.
+// plain is a number of 8 or 4 bytes that is stored before an atomic store of another one publishes it;
+// readers load that one first.
 func plain[T uint64 | uint32](mem []byte, at int) *T {
 	var n T
 	end := at + int(unsafe.Sizeof(n))
@@ -79,10 +79,10 @@ func half(mem []byte, at int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&mem[at : at+4 : at+4][0]))
 }
 
-// entry is a descriptor: which chunk has a train, and what train it is.
+// entry is a descriptor: the chunk of a train, and the train's properties.
 //
-// It says itself that it is there, by the lap of its position: so a reader has to wait for one line of memory from
-// the processor of who wrote it, and not for a tail first.
+// It shows its own validity, by the lap of its position: so a reader waits for a single cache line from
+// the processor of the writer, without reading a tail first.
 type entry struct {
 	chunk uint32
 	off   int // in the chunk
@@ -100,11 +100,11 @@ const void = 1<<16 - 1
 // at is where the train begins in the file.
 func (e entry) at() int { return chunkAt(e.chunk) + e.off }
 
-// lapOf is how often the ring has been gone round at a position, from 1 on, modulo 2^16. What lies there before is
-// of the lap before, or nothing, which is 0.
+// lapOf is how often the ring has been filled up to a position, from 1 on, modulo 2^16. An entry with
+// another lap is older; 0 is an unused one.
 func lapOf(pos uint64) uint16 { return uint16(pos/laneSlots + 1) }
 
-// words are the entry as it lies in a ring at a position. The second one, which says that it is there, is stored last.
+// words are the entry as stored in a ring at a position. The second one, which makes it valid, is stored last.
 func (e entry) words(pos uint64) (uint64, uint64) {
 	return uint64(e.chunk)<<48 | uint64(e.off)<<32 | uint64(e.dropped)<<16 | uint64(uint16(e.bytes-1)), uint64(lapOf(pos))<<48 | uint64(e.size)<<32 | uint64(uint32(e.group))
 }
@@ -114,7 +114,7 @@ func there(b, pos uint64) bool { return uint16(b>>48) == lapOf(pos) }
 
 var errEntry = errors.New("shm: a descriptor makes no sense")
 
-// parseEntry reads an entry that anybody may have written.
+// parseEntry parses an entry, which may be forged.
 func parseEntry(a, b uint64) (entry, error) {
 	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint16(a)) + 1, size: int(uint16(b >> 32)), group: int(int32(uint32(b))), dropped: uint16(a >> 16)}
 	if e.chunk == void {

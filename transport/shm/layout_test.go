@@ -36,7 +36,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// A descriptor is what was written, or is refused: what it names is in the file. docs/protocol.md §28.4, §28.7.
+// A descriptor is read as it was written, or is refused: the chunk it names is in the file. docs/protocol.md
+// §28.4, §28.7.
 func FuzzEntry(f *testing.F) {
 	for _, e := range []entry{{0, 0, 1, 1, 0, 0}, {maxChunks - 1, 0, chunkBytes, maxPacket, maxGroups - 1, 1<<16 - 1}, {3, chunkBytes - 100, 100, 50, transport.Unicast, 7}, {chunk: void}} {
 		a, b := e.words(laneSlots * 41)
@@ -63,8 +64,8 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// An entry is there in its own lap alone, and not where nothing was written, however often the ring was gone round.
-// docs/protocol.md §28.4.
+// An entry is valid in its own lap alone, and not where nothing was written, in any lap. docs/protocol.md
+// §28.4.
 func TestEntryIsThere(t *testing.T) {
 	for _, lap := range []uint64{0, 1, 2, 1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<20 - 1, 1 << 20} {
 		for _, slot := range []uint64{0, 1, laneSlots - 1} {

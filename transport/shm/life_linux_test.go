@@ -26,7 +26,7 @@ func TestNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		return strings.HasSuffix(hear(t, from, to, s, "x"), "x") // behind what came before
+		return strings.HasSuffix(hear(t, from, to, s, "x"), "x") // behind earlier messages
 	}
 	if !hears(a, b) || hears(a, c) {
 		t.Error("names do not separate fabrics")
@@ -56,13 +56,13 @@ func TestClean(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: dir})
 	dead := mustOpen(t, Config{Name: "x", Dir: dir})
 	unix.Flock(dead.own.fd, unix.LOCK_UN) // as if it had been killed
-	if err := os.WriteFile(filepath.Join(a.hall.path, bellName(77)), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.fabric.path, bellName(77)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := mustOpen(t, Config{Name: "x", Dir: dir})
 	want := []string{rollName, fileName(a.own.id), fileName(a.own.id) + bellSuffix, fileName(b.own.id), fileName(b.own.id) + bellSuffix}
 	var got []string
-	for _, path := range files(a.hall.path) {
+	for _, path := range files(a.fabric.path) {
 		got = append(got, filepath.Base(path))
 	}
 	slices.Sort(want)
@@ -79,21 +79,21 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Fabrics in which nobody lives are removed by whoever comes to another one of the same user, with all
-// that was left half made; what lives is not, nor what a link names. docs/protocol.md §28.2.
+// Fabrics without a living endpoint are removed by endpoints that enter another one of the same user,
+// with all unfinished files; living ones are not, nor the targets of links. docs/protocol.md §28.2.
 func TestSweep(t *testing.T) {
 	dir := ownDir(t)
 	live := mustOpen(t, Config{Name: "live", Dir: dir})
 	dead := mustOpen(t, Config{Name: "dead", Dir: dir})
 	unix.Flock(dead.own.fd, unix.LOCK_UN) // as if it had been killed
-	above, elsewhere := filepath.Dir(live.hall.path), t.TempDir()
+	above, elsewhere := filepath.Dir(live.fabric.path), t.TempDir()
 	victim := filepath.Join(elsewhere, fileName(7))
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(above, "begun"), 0o700),
 		os.Mkdir(filepath.Join(above, draftPrefix+"draft-7"), 0o700),
 		os.Mkdir(filepath.Join(above, "drafted"), 0o700),
 		os.WriteFile(filepath.Join(above, "drafted", draftPrefix+rollName+"-7"), nil, 0o600),
-		os.WriteFile(filepath.Join(live.hall.path, draftPrefix+rollName+"-7"), nil, 0o600),
+		os.WriteFile(filepath.Join(live.fabric.path, draftPrefix+rollName+"-7"), nil, 0o600),
 		os.WriteFile(victim, nil, 0o600),
 		os.WriteFile(filepath.Join(elsewhere, rollName), nil, 0o600),
 		os.Symlink(elsewhere, filepath.Join(above, "link")),
@@ -128,8 +128,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Who has no descriptor left when another comes, or one to look who is there and no more, meets all
-// as soon as there are some, and has counted it. docs/protocol.md §28.2.
+// An endpoint without a free descriptor when another joins, or with only one to list the endpoints,
+// connects to all as soon as there are descriptors, and has counted it. docs/protocol.md §28.2.
 func TestNoDescriptor(t *testing.T) {
 	for _, free := range []int{0, 1} {
 		a, b, s := strangers(t)
@@ -154,8 +154,8 @@ func TestNoDescriptor(t *testing.T) {
 		if n := a.Stats().ReceiveErrors; n == 0 || most < 0 || most > askEvery {
 			t.Errorf("%d free: %d errors; it would wait for %v", free, n, most)
 		}
-		if told := unmetOf(events); len(told) != 1 || !strings.Contains(told[0], "ulimit -n") || free == 1 && !strings.Contains(told[0], "of 3") {
-			t.Errorf("%d free: told %q", free, told)
+		if why := unmetOf(events); len(why) != 1 || !strings.Contains(why[0], "ulimit -n") || free == 1 && !strings.Contains(why[0], "of 3") {
+			t.Errorf("%d free: reported %q", free, why)
 		}
 		for i := 0; len(*a.known.Load()) != 3 || !strings.HasSuffix(hear(t, a, b, s, "x"), "x"); i++ {
 			if i == 1000 { // of 10 ms
@@ -167,7 +167,7 @@ func TestNoDescriptor(t *testing.T) {
 	}
 }
 
-// unmetOf is why others cannot be met, by what a Poll told.
+// unmetOf is why others cannot be met, as a Poll reported it.
 func unmetOf(b *transport.Batch) (why []string) {
 	for _, e := range b.Events {
 		if e.State == transport.Unmet {
@@ -177,7 +177,7 @@ func unmetOf(b *transport.Batch) (why []string) {
 	return why
 }
 
-// An endpoint of another layout is told, once, and not met.
+// An endpoint of another layout is reported, once, and not met.
 func TestOtherVersion(t *testing.T) {
 	a, b, _ := strangers(t)
 	word(b.own.mem, atMagic).Store(magic - 1<<56)
@@ -185,33 +185,33 @@ func TestOtherVersion(t *testing.T) {
 	if err := a.Poll(fetched); err != nil {
 		t.Fatal(err)
 	}
-	if told := unmetOf(fetched); len(told) != 1 || !strings.Contains(told[0], "another version") || !strings.Contains(told[0], "1 of 3 endpoints of shm://x") {
-		t.Errorf("told %q", told)
+	if why := unmetOf(fetched); len(why) != 1 || !strings.Contains(why[0], "another version") || !strings.Contains(why[0], "1 of 3 endpoints of shm://x") {
+		t.Errorf("reported %q", why)
 	}
 	again := func() int {
-		a.hall.suspect.Store(true)
+		a.fabric.suspect.Store(true)
 		if err := a.Poll(fetched); err != nil {
 			t.Fatal(err)
 		}
 		return len(unmetOf(fetched))
 	}
 	if n := again(); n != 0 {
-		t.Error("it is told again and again")
+		t.Error("it is reported again and again")
 	}
 	word(b.own.mem, atMagic).Store(magic)
 	if n := again(); n != 0 || len(*a.known.Load()) != 3 {
-		t.Errorf("told %d times; %d are met", n, len(*a.known.Load()))
+		t.Errorf("reported %d times; %d are met", n, len(*a.known.Load()))
 	}
 	c := mustOpen(t, a.cfg)
 	defer end(c)
 	word(c.own.mem, atMagic).Store(magic - 1<<56)
 	if n := again(); n != 1 {
-		t.Errorf("the next one is told %d times", n)
+		t.Errorf("the next one is reported %d times", n)
 	}
 }
 
-// A file that others may write into is not lent from, whoever has made it: a member of a group may have given the roll that name.
-// docs/protocol.md §28.7.
+// Trains in a file that others may write are not lent in place, whoever owns it: a member of a group
+// may have given the roll that name. docs/protocol.md §28.7.
 func TestWritableIsAStrangers(t *testing.T) {
 	for _, c := range []struct {
 		mode     uint32
@@ -275,11 +275,11 @@ func TestDeadReader(t *testing.T) {
 	}
 	unix.Flock(b.own.fd, unix.LOCK_UN) // as if it had been killed
 	for a.pool.left() != maxChunks {
-		s.Send(out) // as soon as it is asked who lives
+		s.Send(out) // as soon as peers are checked
 	}
 }
 
-// Who is awake is not written to, and who sleeps only once. docs/protocol.md §28.8.
+// An endpoint that is awake gets no wake-ups, and one that sleeps only one. docs/protocol.md §28.8.
 func TestNoCallsWhileAwake(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	rang := func() uint64 { return a.rang }
@@ -306,8 +306,8 @@ func TestNoCallsWhileAwake(t *testing.T) {
 // depth is how many trains a lane to t holds.
 func depth(t *Transport) int { return int(word(t.own.mem, atDepth).Load()) }
 
-// Who is given a lane that another endpoint had hears what is sent from then on, and nothing of what lies there from
-// before, wherever in the lane that was. docs/protocol.md §28.3.
+// An endpoint with a lane that another one had before receives what is sent from then on, and no older
+// entries, wherever in the lane they were. docs/protocol.md §28.3.
 func TestLaneGivenAgain(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	used, again, sent := map[int]bool{peerOf(a, b).slot: true}, 0, 1

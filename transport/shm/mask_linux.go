@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lacks is what the owner of a directory or a pipe of ours is not permitted.
-func lacks(st *unix.Stat_t) uint32 {
+// missingBits are the permissions that the owner of a directory or a pipe of ours does not have.
+func missingBits(st *unix.Stat_t) uint32 {
 	switch kind := st.Mode & unix.S_IFMT; {
 	case int(st.Uid) != os.Geteuid():
 		return 0
@@ -20,11 +20,11 @@ func lacks(st *unix.Stat_t) uint32 {
 	return 0
 }
 
-// regain permits us what a umask has kept from us when we made a directory or a pipe. It changes what it
-// has looked at, whatever others put in its place: what is opened by O_PATH has a name in /proc (open(2)).
+// regain restores the permissions that a umask has removed when we made a directory or a pipe. It changes the file
+// that it has checked, even if others replace it: a file opened by O_PATH has a name in /proc (open(2)).
 func regain(at int, name string) {
 	var st unix.Stat_t
-	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || lacks(&st) == 0 {
+	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || missingBits(&st) == 0 {
 		return
 	}
 	fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -32,7 +32,7 @@ func regain(at int, name string) {
 		return
 	}
 	defer unix.Close(fd)
-	if unix.Fstat(fd, &st) == nil && lacks(&st) != 0 {
-		_ = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), st.Mode&permissions|lacks(&st)) // to open it says what is wrong
+	if unix.Fstat(fd, &st) == nil && missingBits(&st) != 0 {
+		_ = unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), st.Mode&permissions|missingBits(&st)) // to open it says what is wrong
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What there is no memory for is counted by who sends, and what a reader has not fetched in time by the reader.
-// docs/protocol.md §28.6.
+// Packets that are lost without memory are counted at the sender, and those that a reader has not
+// fetched in time at the reader. docs/protocol.md §28.6.
 func TestNoMemoryIsNoOverflow(t *testing.T) {
 	packet := bytes.Repeat([]byte("x"), 60_000)
 	for _, c := range []struct {
@@ -76,8 +76,8 @@ func TestNoMemoryIsNoOverflow(t *testing.T) {
 	}
 }
 
-// However much one sends to who does not read, others have memory to come, to meet and to say something short, and a train or two.
-// docs/protocol.md §28.6.
+// However much an endpoint sends to one that does not read, others have memory to join, to connect and
+// to send something short, and a train or two. docs/protocol.md §28.6.
 func TestTrainsSpareMemory(t *testing.T) {
 	cfg := Config{Name: "spare", Dir: small(t, "8m")}
 	stopped := mustOpen(t, cfg)
@@ -120,7 +120,7 @@ func TestTrainsSpareMemory(t *testing.T) {
 		}
 	}
 	if n := a.Stats().SendNoMemory; n != 0 {
-		t.Errorf("who came later lacked memory for %d packets", n)
+		t.Errorf("a later endpoint had no memory for %d packets", n)
 	}
 	for _, x := range append(all, a, b) {
 		end(x)

@@ -15,7 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What is no file of an endpoint that lives is not met. docs/protocol.md §28.2, §28.3.
+// A file that is not that of a living endpoint is not met. docs/protocol.md §28.2, §28.3.
 func TestMeet(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(a)
@@ -36,7 +36,7 @@ func TestMeet(t *testing.T) {
 		if err := c.spoil(b.own); err != nil {
 			t.Fatal(err)
 		}
-		p, err := a.hall.meet(b.own.id)
+		p, err := a.fabric.meet(b.own.id)
 		switch {
 		case c.ready && err != nil, !c.ready && !errors.Is(err, errNotReady):
 			t.Errorf("%s: %v", name, err)
@@ -53,11 +53,12 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// Who says that he has ended is not sent to any more, though his process still has the lock. docs/protocol.md §28.3.
+// A peer that says it has ended is not sent to any more, though its process still has the lock.
+// docs/protocol.md §28.3.
 func TestEndedWithLock(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	word(b.own.mem, atClosed).Store(1)
-	a.hall.suspect.Store(true)
+	a.fabric.suspect.Store(true)
 	if _, err := s.Send(single([]byte("x"))); err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +67,8 @@ func TestEndedWithLock(t *testing.T) {
 	}
 }
 
-// What one has sent who has ended is heard, also where it takes several polls, of which none leaves anything lent.
-// docs/protocol.md §28.5.
+// Packets of a peer that has ended are received, even over several polls, none of which leaves anything
+// lent. docs/protocol.md §28.5.
 func TestEndedAndNotFetched(t *testing.T) {
 	for _, distrust := range []bool{false, true} {
 		a, b, s := pair(t, Config{distrust: distrust})
@@ -91,26 +92,27 @@ func TestEndedAndNotFetched(t *testing.T) {
 	}
 }
 
-// Who comes while another looks who is there is found by him, then or when he looks the next time. docs/protocol.md §28.2.
+// An endpoint that joins during another one's scan is found by that scan or by the next.
+// docs/protocol.md §28.2.
 func TestComesDuringScan(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(a)
 	for i := range 200 { // files of no size, which are about to come, so that to look takes a while
-		if err := os.WriteFile(filepath.Join(a.hall.path, fileName(uint64(i+1))), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(a.fabric.path, fileName(uint64(i+1))), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	defer func() {
 		for i := range 200 {
-			a.hall.remove(fileName(uint64(i + 1)))
+			a.fabric.remove(fileName(uint64(i + 1)))
 		}
 	}()
 	for i := range 20 {
-		f, err := a.hall.makeFile(1<<60+uint64(i), 1)
+		f, err := a.fabric.makeFile(1<<60+uint64(i), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := filepath.Join(a.hall.path, fileName(f.id))
+		name := filepath.Join(a.fabric.path, fileName(f.id))
 		if err := os.Rename(name, name+"-"); err != nil {
 			t.Fatal(err)
 		}
@@ -118,12 +120,12 @@ func TestComesDuringScan(t *testing.T) {
 		go func() {
 			<-begun
 			err := os.Rename(name+"-", name)
-			a.hall.announce()
+			a.fabric.announce()
 			come <- err
 		}()
 		close(begun)
 		for waits := true; waits; {
-			a.hall.suspect.Store(true)
+			a.fabric.suspect.Store(true)
 			a.meetAll()
 			select {
 			case err := <-come:
@@ -141,17 +143,18 @@ func TestComesDuringScan(t *testing.T) {
 		if !met {
 			t.Fatalf("the %dth was not found", i)
 		}
-		f.remove(a.hall)
+		f.remove(a.fabric)
 		f.unmap()
 		f.close()
-		a.hall.announce()
+		a.fabric.announce()
 		if err := a.Poll(transport.NewBatch(1)); err != nil { // forgets it
 			t.Fatal(err)
 		}
 	}
 }
 
-// Who is given a lane in which was dropped for another before has lost nothing. docs/protocol.md §28.3.
+// An endpoint with a lane in which packets for another one were dropped before has lost nothing.
+// docs/protocol.md §28.3.
 func TestLaneGivenAgainLostNothing(t *testing.T) {
 	a, b, s := pair(t, Config{QueueTrains: 1})
 	for range depth(b) + 10 {
@@ -231,7 +234,8 @@ func TestRenewedChunkIsFree(t *testing.T) {
 	a.Free(mem)
 }
 
-// A descriptor is there when all of it is: whoever sees its lap sees what it says. docs/protocol.md §28.4.
+// A descriptor is visible only when complete: a reader that sees its lap sees its contents.
+// docs/protocol.md §28.4.
 func TestDescriptorIsWhole(t *testing.T) {
 	const laps = 100
 	a, b, _ := pair(t, Config{})
@@ -258,7 +262,7 @@ func TestDescriptorIsWhole(t *testing.T) {
 	}()
 	taken := word(b.own.mem, takenAt(from.slot))
 	for i := range uint64(laps * laneSlots) {
-		for n := 1; i > 4 && first+i-taken.Load() > 4; n++ { // close ahead of who reads
+		for n := 1; i > 4 && first+i-taken.Load() > 4; n++ { // close ahead of the reader
 			breathe(n)
 		}
 		a.append(to, what(first+i))
@@ -268,7 +272,7 @@ func TestDescriptorIsWhole(t *testing.T) {
 	}
 }
 
-// breathe is the nth turn of who waits for another goroutine: that one may have no other processor.
+// breathe is the nth turn of a goroutine that waits for another one, which may have no other processor.
 func breathe(n int) {
 	if n%1000 == 0 {
 		runtime.Gosched()
@@ -277,7 +281,7 @@ func breathe(n int) {
 
 // What a fabric's member cannot open never was an endpoint of it, and keeps no place. docs/protocol.md §28.2.
 func TestNotShared(t *testing.T) {
-	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, stay)
+	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +290,7 @@ func TestNotShared(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(h.path, name), []byte("x"), 0o600), unix.Fchmodat(h.fd, name, 0, 0)); err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() == 0 { // whom no mode keeps out
+	if os.Geteuid() == 0 { // root ignores modes
 		if err := unix.Fchmod(h.fd, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -306,12 +310,13 @@ func TestNotShared(t *testing.T) {
 	}
 }
 
-// What others may write into is not swept: they may have put there what is not of a fabric. docs/protocol.md §28.1, §28.2.
+// A directory that others may write to is not swept: they may have put other files there. docs/protocol.md
+// §28.1, §28.2.
 func TestSweepLeavesWhatIsOpen(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	first := mustOpen(t, cfg)
 	defer end(first)
-	beside, err := enterHall(Config{Name: "beside", Dir: cfg.Dir}, stay)
+	beside, err := enterFabric(Config{Name: "beside", Dir: cfg.Dir}, stay)
 	if err != nil {
 		t.Fatal(err)
 	}

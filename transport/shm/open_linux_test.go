@@ -23,7 +23,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 	defer b.EndWait()
 	for _, name := range []string{fileName(b.own.id), bellName(b.own.id)} {
-		path := filepath.Join(a.hall.path, name)
+		path := filepath.Join(a.fabric.path, name)
 		moved := filepath.Join(a.cfg.Dir, name)
 		if err := errors.Join(os.Rename(path, moved), os.Symlink(moved, path)); err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			}
 		}()
 	}
-	if p, err := a.hall.meet(b.own.id); !errors.Is(err, unix.ELOOP) {
+	if p, err := a.fabric.meet(b.own.id); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("met %v by a link: %v", p, err)
 	}
 	rang := a.rang
@@ -43,7 +43,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		cfg := Config{Name: "x", Dir: t.TempDir(), Group: group}
-		h, err := enterHall(cfg, stay)
+		h, err := enterFabric(cfg, stay)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,13 +143,13 @@ func TestModes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join(tr.hall.path, fileName(tr.own.id))
+			file := filepath.Join(tr.fabric.path, fileName(tr.own.id))
 			for path, want := range map[string]fs.FileMode{
-				filepath.Dir(tr.hall.path):            fs.ModeDir | c.dir,
-				tr.hall.path:                          fs.ModeDir | c.dir,
-				filepath.Join(tr.hall.path, rollName): c.roll,
-				file:                                  c.file,
-				file + bellSuffix:                     fs.ModeNamedPipe | c.bells,
+				filepath.Dir(tr.fabric.path):            fs.ModeDir | c.dir,
+				tr.fabric.path:                          fs.ModeDir | c.dir,
+				filepath.Join(tr.fabric.path, rollName): c.roll,
+				file:                                    c.file,
+				file + bellSuffix:                       fs.ModeNamedPipe | c.bells,
 			} {
 				if st, err := os.Stat(path); err != nil || st.Mode() != want {
 					t.Errorf("group %q, mask %#o: %s has mode %v, want %v, %v", c.group, mask, path, st.Mode(), want, err)
@@ -160,8 +160,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// There is memory behind what is about to be written, before it is: else to write it would be a fault where there is none any
-// more. docs/protocol.md §28.3.
+// Memory is allocated before it is written: otherwise the write would be a fault when memory is exhausted.
+// docs/protocol.md §28.3.
 func TestMemoryBefore(t *testing.T) {
 	tr := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(tr)

@@ -13,25 +13,25 @@ import (
 // peer is another endpoint of the fabric, or this one: its file, mapped read-only, and the two
 // lanes between it and us. In our file both have the number slot; in its file, lane.
 type peer struct {
-	id, pid uint64
-	mem     []byte
-	fd      int
-	slot    int
-	lane    atomic.Int32  // number of our lane in its file; -1: it has not given us one yet
-	looked  atomic.Uint64 // its atMet when there was none
-	depth   int           // trains to it that may be out at a time
-	// stranger: it is another user's. He may cut off his file, or write into it at any
-	// time, so that its memory is never lent, and read with a guard.
+	id, pid  uint64
+	mem      []byte
+	fd       int
+	slot     int
+	lane     atomic.Int32  // number of our lane in its file; -1: it has not given us one yet
+	absentAt atomic.Uint64 // its atMet when there was none
+	depth    int           // trains to it that may be out at a time
+	// stranger: another user's. That user may truncate the file, or write into it at any time, so its
+	// memory is never lent, and is read with a guard.
 	stranger bool
 	bad      atomic.Bool // it wrote what makes no sense, or its file has been cut off
 
-	suspect *atomic.Bool // has the next scan look who is there
+	suspect *atomic.Bool // makes the next scan list the endpoints
 
 	toPeer
 	fromPeer
 }
 
-// toPeer is what is sent to it. Under Transport.mu.
+// toPeer is the state of sending to it. Under Transport.mu.
 type toPeer struct {
 	gone   atomic.Bool // it has ended, or is bad
 	wanted bool        // it gets the train that is sent
@@ -46,13 +46,13 @@ type toPeer struct {
 	bell   int             // -1: not open yet
 }
 
-// fromPeer is what comes from it. Under Transport.fetching.
+// fromPeer is the state of receiving from it. Under Transport.fetching.
 type fromPeer struct {
 	next    uint64 // position of its lane to us
 	dropped uint64 // what it has counted there, as far as we have counted it
 	given   uint64 // positions that we have returned
 	open    bool   // there is memory behind its lane to us
-	// starved: there is none behind what we return to it, so that nothing is fetched until the next scan.
+	// starved: there is no memory for positions to return to it, so that nothing is fetched until the next scan.
 	starved atomic.Bool
 	// Loop only.
 	lentOut int
@@ -63,14 +63,14 @@ type fromPeer struct {
 const noChunk = void
 
 // meet opens the file of an endpoint. It returns nil where it is not ready, or is gone.
-func (h *hall) meet(id uint64) (*peer, error) {
+func (h *fabric) meet(id uint64) (*peer, error) {
 	fd, err := h.openFile(fileName(id), unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	p := &peer{id: id, fd: fd, suspect: &h.suspect, toPeer: toPeer{bell: -1}}
 	p.lane.Store(-1)
-	p.looked.Store(^uint64(0))
+	p.absentAt.Store(^uint64(0))
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != fileBytes) {
 		err = errNotReady
@@ -97,8 +97,9 @@ func (h *hall) meet(id uint64) (*peer, error) {
 	return p, nil
 }
 
-// ours reports whether a file can only have been written by this user: it is his, and nobody else may write into it. Members
-// of a group can give any file of the directory the name of an endpoint, also the roll, into which all write.
+// ours reports whether only this user can have written a file: it owns the file, and no other user may
+// write to it. Members of a group can give any file of the directory the name of an endpoint, also the
+// roll, which all of them may write.
 func ours(st *unix.Stat_t) bool { return int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0 }
 
 // otherVersion reports whether a file begins as those of another layout do.
@@ -138,8 +139,8 @@ func (p *peer) copy(dst []byte, at int) bool {
 	return !p.bad.Load()
 }
 
-// spoil notes that it has written what cannot be, or has cut off its file: nothing of it is read any more, and the next scan
-// retires it.
+// spoil records that it has written an invalid value, or has truncated its file: it is not read any more, and
+// the next scan retires it.
 func (p *peer) spoil() {
 	p.bad.Store(true)
 	p.suspect.Store(true)
@@ -151,7 +152,7 @@ func (p *peer) findLane(us uint64) (lane int, ok bool) {
 		return int(lane), true
 	}
 	met := p.load(atMet)
-	if met == p.looked.Load() {
+	if met == p.absentAt.Load() {
 		return 0, false
 	}
 	for i := range lanes {
@@ -160,7 +161,7 @@ func (p *peer) findLane(us uint64) (lane int, ok bool) {
 			return i, true
 		}
 	}
-	p.looked.Store(met)
+	p.absentAt.Store(met)
 	return 0, false
 }
 
@@ -178,8 +179,8 @@ func (p *peer) wants(group int) bool {
 	return p.load(at)&bit != 0
 }
 
-// wake rings its bell if it sleeps and nobody of us has. Under Transport.mu.
-func (p *peer) wake(h *hall) (rang bool) {
+// wake rings its bell if it sleeps and this process has not done so yet. Under Transport.mu.
+func (p *peer) wake(h *fabric) (rang bool) {
 	asleep := p.load(atAsleep)
 	if asleep&1 == 0 || asleep == p.rung {
 		return false
@@ -189,7 +190,7 @@ func (p *peer) wake(h *hall) (rang bool) {
 		if err != nil {
 			return false // it is about to go, or we have no descriptor left: the next train tries again
 		}
-		if !isPipe(fd) { // who may write into the directory may have put another file of ours there
+		if !isPipe(fd) { // a user with write access to the directory may have put another file of ours there
 			unix.Close(fd)
 			return false
 		}
@@ -226,7 +227,7 @@ func (p *peer) closeBell() {
 	}
 }
 
-// address is for people.
+// address is the peer's address in a readable form.
 func (p *peer) address(fabric string) string {
 	return fmt.Sprintf("shm://%s#%d.%04x", fabric, p.pid, p.id&0xffff)
 }

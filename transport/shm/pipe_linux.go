@@ -40,4 +40,4 @@ func (d *dir) takePipe(name string, mode uint32) (fd int, err error) {
 	return fd, nil
 }
 
-var errReplaced = errors.New("somebody has put another file in its place: ask who is in the group, and try again")
+var errReplaced = errors.New("another file has replaced it: ask the members of the group, and try again")

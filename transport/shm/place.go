@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// place is a directory for shared memory, of a user or of a group, and says who may have what in
-// it. It lies in Config.Dir; the fabrics in it are such directories, too.
+// place is a directory for shared memory, of a user or of a group, with the permissions in it. It is in
+// Config.Dir; the fabrics in it are such directories, too.
 type place struct {
 	shared bool // by a group
 	id     int  // of the user, or of the group
@@ -48,8 +48,8 @@ func (p place) rollMode() uint32 {
 	return 0o600
 }
 
-// isRoll reports whether a file is the roll of a fabric in it, as it was made: what else may have been moved to
-// its name must not be written into.
+// isRoll reports whether a file is an unchanged roll of a fabric in it: another file that was moved to
+// its name must not be written to.
 func (p place) isRoll(regular bool, links uint64, uid, gid int, mode uint32, size int64) bool {
 	owner := uid
 	if p.shared {
@@ -58,7 +58,7 @@ func (p place) isRoll(regular bool, links uint64, uid, gid int, mode uint32, siz
 	return regular && links == 1 && owner == p.id && mode == p.rollMode() && size == pageBytes
 }
 
-// refusal is why an endpoint does not use a directory: others could read and replace what is there.
+// refusal is why an endpoint does not use a directory: others could read or replace its files.
 type refusal uint8
 
 const (
@@ -86,7 +86,7 @@ func (p place) accepts(isDir bool, uid, gid int, mode uint32) refusal {
 	return accepted
 }
 
-// text says what is wrong with a directory of the place.
+// text describes what is wrong with a directory of the place.
 func (p place) text(r refusal, uid, gid int, mode uint32) string {
 	switch {
 	case r == noDirectory:

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Who may use which directory, by its name. docs/protocol.md §28.1.
+// The users that may use a directory, by its name. docs/protocol.md §28.1.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -63,7 +63,7 @@ func TestIsRoll(t *testing.T) {
 		{own, false, 1, 1000, 1, 0o600, 100, false},
 		{own, false, 1, 1000, 1, 0o600, 2 * pageBytes, false},
 		{group, false, 1, 1001, 7, 0o660, pageBytes, true},
-		{group, false, 1, 1001, 7, 0o600, pageBytes, false}, // somebody's own
+		{group, false, 1, 1001, 7, 0o600, pageBytes, false}, // another user's own
 		{group, false, 1, 1001, 7, 0o640, pageBytes, false}, // the beginning of an endpoint's
 		{group, false, 1, 7, 1001, 0o660, pageBytes, false},
 		{group, false, 1, 1001, 7, 0o660, 0, false},

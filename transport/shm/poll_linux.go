@@ -16,7 +16,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	}
 	t.meetAll()
 	if t.findable.polled() && t.findable.isTime(time.Now()) {
-		t.look()
+		t.checkFindable()
 	}
 	b.Events = t.events.Take(b.Events)
 	room := t.lent.Room(min(cap(b.Trains), batch))
@@ -41,15 +41,15 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// look tells, once, that who comes does not find the endpoint any more. Close removes the files, too.
-func (t *Transport) look() {
-	if err := t.findable.look(); err != nil && !t.closing.Load() {
-		t.findable.told = true
+// checkFindable reports, once, that new endpoints cannot discover this one. Close removes the files, too.
+func (t *Transport) checkFindable() {
+	if err := t.findable.check(); err != nil && !t.closing.Load() {
+		t.findable.reported = true
 		t.events.Post(transport.Event{Group: transport.Unicast, State: transport.Unfindable, Err: err})
 	}
 }
 
-// fetchAll takes what all have sent, up to room trains, and drops those that have ended.
+// fetchAll reads what all peers have sent, up to room trains, and drops those that have ended.
 func (t *Transport) fetchAll(b *transport.Batch, room int) {
 	t.fetching.Lock()
 	defer t.fetching.Unlock()
@@ -73,8 +73,8 @@ func (t *Transport) waits(p *peer) bool {
 	return ok && p.opened(lane) && there(p.load(ringAt(lane, p.next)+8), p.next)
 }
 
-// countDropped counts packets more that a peer has dropped in its lane to us: as soon as it is
-// read what was sent behind them, since they are missing from then on. Under fetching.
+// countDropped counts more packets that a peer has dropped in its lane to us: as soon as later entries
+// are read, since the packets are missing from then on. Under fetching.
 func (t *Transport) countDropped(p *peer, n uint64) {
 	if n <= 1<<62 { // or it makes no sense
 		t.received.Overflow.Add(n)
@@ -82,7 +82,7 @@ func (t *Transport) countDropped(p *peer, n uint64) {
 	}
 }
 
-// drained counts what was dropped behind the last entry of a lane. Under fetching.
+// drained counts drops after the last entry of a lane. Under fetching.
 func (t *Transport) drained(p *peer, lane int) {
 	if n := p.load(droppedAt(lane)); n > p.dropped {
 		t.countDropped(p, n-p.dropped)
@@ -106,8 +106,8 @@ func (t *Transport) entry(p *peer) (e entry, ok bool) {
 	return e, true
 }
 
-// canReturn reports whether there is memory behind what is returned to a peer. Where there is none it is asked for again
-// at the next scan. Under fetching.
+// canReturn reports whether there is memory for positions to return to a peer. If not, the next scan
+// tries again. Under fetching.
 func (t *Transport) canReturn(p *peer) bool {
 	err := t.own.backReturns(p.slot)
 	if err != nil {
@@ -118,8 +118,8 @@ func (t *Transport) canReturn(p *peer) bool {
 	return err == nil
 }
 
-// fetch takes what a peer has sent, up to room trains in the batch, and no more entries than a lane has: not all are
-// trains for us, and one who goes on writing others must not keep us. Under fetching.
+// fetch reads what a peer has sent, up to room trains into the batch, and no more entries than a lane has: not all are
+// trains for us, and a peer that keeps writing others must not occupy us. Under fetching.
 func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
 	for from := p.next; len(b.Trains) < room && p.next-from < laneSlots; p.next++ {
 		e, ok := t.entry(p)
@@ -142,7 +142,7 @@ func (t *Transport) fetch(p *peer, b *transport.Batch, room int) {
 	}
 }
 
-// borrow adds a train to the batch: where it lies, or a copy of a stranger's. Under fetching.
+// borrow adds a train to the batch: in place, or a copy if the file is another user's. Under fetching.
 func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 	tr := transport.Train{SegmentSize: e.size, Group: e.group, From: transport.Source(p.id)}
 	at := e.at()
@@ -175,7 +175,7 @@ func (t *Transport) borrow(p *peer, e entry, b *transport.Batch) bool {
 // leaseCopy marks the lease of a copy; others are a slot and a position.
 const leaseCopy = 1 << 63
 
-// giveBack tells a peer that a position of its lane is not needed any more. Under fetching.
+// giveBack returns a position of its lane to a peer. Under fetching.
 func (t *Transport) giveBack(p *peer, pos uint64) {
 	*plain[uint32](t.own.mem, returnsAt(p.slot, p.given)) = uint32(pos)
 	p.given++

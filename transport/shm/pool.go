@@ -2,8 +2,8 @@ package shm
 
 import "slices"
 
-// pool is the chunks of a memory file: who still reads each, and how many more an endpoint
-// may hold. It is under the lock of its owner.
+// pool is the chunks of a memory file: the readers of each chunk, and how many more chunks an endpoint
+// may hold. The owner's lock guards it.
 //
 // The chunk that was freed last is filled next, since it is warm in the cache.
 type pool struct {
@@ -31,7 +31,7 @@ func (p *pool) take() (chunk uint32, ok bool) {
 // takeRow returns that many chunks one behind the other, never used, for windows, which get no
 // more than a quarter of all.
 func (p *pool) takeRow(n int) (first uint32, ok bool) {
-	if n > p.left() || p.fresh+n > maxChunks || p.owned+n > p.most()/4 {
+	if n > p.left() || p.fresh+n > maxChunks || p.owned+n > p.max()/4 {
 		return 0, false
 	}
 	first = uint32(p.fresh)
@@ -43,8 +43,7 @@ func (p *pool) takeRow(n int) (first uint32, ok bool) {
 	return first, true
 }
 
-// swap puts a chunk that was taken behind all others, and takes one that fits. There may be
-// none.
+// swap puts a chunk that was taken at the end of the queue, and takes one that fits, if there is one.
 func (p *pool) swap(chunk uint32, fits func(chunk uint32) bool) (other uint32, ok bool) {
 	p.refs[chunk] = 0
 	p.freed = slices.Insert(p.freed, 0, chunk)
@@ -67,20 +66,20 @@ func (p *pool) drop(chunk uint32) {
 	}
 }
 
-// room notes how many chunks more there is memory for.
+// room records how many more chunks there is memory for.
 func (p *pool) room(chunks int) { p.lack = max(0, maxChunks-p.fresh-chunks) }
 
 // left is how many chunks are free.
 func (p *pool) left() int { return len(p.freed) + maxChunks - p.fresh - p.lack }
 
-// most is how many chunks there is memory for.
-func (p *pool) most() int { return maxChunks - p.lack }
+// max is how many chunks there is memory for.
+func (p *pool) max() int { return maxChunks - p.lack }
 
-// admits reports whether one of so many readers of a train, which holds out trains and may hold depth,
-// is given another: when chunks are scarce, less than a quarter of what there is memory for, no
-// reader gets more than an equal share of that, and each gets one. So readers that stop, however many they are,
-// never take all, and one that reads is never left out.
+// admits reports whether a reader of a train, one of so many, which holds out trains and may hold depth, is
+// lent another: when chunks are scarce, less than a quarter of those that there is memory for, no reader gets
+// more than an equal share of that, and each gets one. So readers that stop, whatever their number, never take
+// all, and one that reads is never left out.
 func (p *pool) admits(out, depth, readers int) bool {
-	scarce := p.most() / 4
+	scarce := p.max() / 4
 	return out < depth && (p.left()-p.owned > scarce || out < max(1, scarce/readers))
 }

@@ -74,7 +74,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// Who holds nothing gets a train however little there is, and who holds one no more than a share.
+// An endpoint that holds nothing gets a train however little memory there is, and one that holds one no
+// more than a share.
 func TestScarce(t *testing.T) {
 	const readers = 40
 	for _, c := range []struct {

@@ -4,14 +4,14 @@ import "github.com/fanfaremq/fanfare/transport"
 
 var _ transport.ReplyReader = (*Sender)(nil)
 
-// replies is where a Sender puts what it reads, and whom it came from.
+// replies has the messages that a Sender reads, with their sources.
 type replies struct {
 	packet []byte
 	from   *peer
 }
 
-// ReadReplies implements transport.ReplyReader. What lies behind packets of a group, in the
-// lane of one endpoint, is left to the loop.
+// ReadReplies implements transport.ReplyReader. In a lane it stops at packets of a group: these, and
+// entries behind them, are left to the loop.
 func (s *Sender) ReadReplies(take func(packet []byte)) {
 	s.section.Enter()
 	defer s.section.Exit()

@@ -12,12 +12,12 @@ import (
 
 const rollName = "roll"
 
-// draftPrefix begins the names of what is not ready: no fabric has such a name.
+// draftPrefix begins the names of unfinished files: no fabric has such a name.
 const draftPrefix = "."
 
-// makeRoll makes a roll. It gets its name when all of it is there: if we are killed before, others
-// find none, and who cleans or sweeps removes the draft.
-func (h *hall) makeRoll() error {
+// makeRoll makes a roll. It gets its name when it is complete: if this process is killed before, others
+// find none, and clean or sweep removes the draft.
+func (h *fabric) makeRoll() error {
 	draft := draftPrefix + rollName + "-" + rand.Text()
 	path := filepath.Join(h.path, draft)
 	fd, err := h.openFile(draft, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
@@ -37,7 +37,7 @@ func (h *hall) makeRoll() error {
 }
 
 // lockRoll opens and locks the roll, and maps it.
-func (h *hall) lockRoll() (err error) {
+func (h *fabric) lockRoll() (err error) {
 	path := filepath.Join(h.path, rollName)
 	if h.roll, err = h.openFile(rollName, unix.O_RDWR); err != nil {
 		return err
@@ -46,7 +46,8 @@ func (h *hall) lockRoll() (err error) {
 	if err := unix.Fstat(h.roll, &st); err != nil {
 		return named(err, "look at", path)
 	}
-	// A member of the group could have us write into a file of ours otherwise. One without a name was removed meanwhile.
+	// A member of the group could otherwise have us write to another file of ours. A file without a
+	// link was just removed.
 	if st.Nlink != 0 && !h.isRoll(st.Mode&unix.S_IFMT == unix.S_IFREG, uint64(st.Nlink), int(st.Uid), int(st.Gid), st.Mode&permissions, st.Size) {
 		return fmt.Errorf("%s is no roll, which is a file of its own, of mode %#o and %d bytes: remove it", path, h.rollMode(), pageBytes)
 	}
@@ -61,9 +62,9 @@ func (h *hall) lockRoll() (err error) {
 	return named(err, "map", path)
 }
 
-// lockAgain locks the roll that is open, if nobody else has it and it is still the one of its
-// name: who has locked another one does not know of us.
-func (h *hall) lockAgain() bool {
+// lockAgain locks the open roll, if it is unlocked and still has its name: the holder of another roll's
+// lock does not know of us.
+func (h *fabric) lockAgain() bool {
 	if unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
@@ -74,8 +75,8 @@ func (h *hall) lockAgain() bool {
 	return true
 }
 
-// current reports whether the roll that is open is the one of its name.
-func (h *hall) current() bool {
+// current reports whether the open roll still has its name.
+func (h *fabric) current() bool {
 	var st unix.Stat_t
 	if unix.Fstat(h.roll, &st) != nil {
 		return false
@@ -84,8 +85,7 @@ func (h *hall) current() bool {
 	return err == nil && ino == st.Ino
 }
 
-// allocate has memory behind a part of a file: without, to write there would be a fault
-// (SIGBUS) when there is no more.
+// allocate has memory behind a part of a file: otherwise a write would be a fault (SIGBUS) when memory is exhausted.
 func allocate(fd, at, n int) error {
 	for {
 		err := unix.Fallocate(fd, 0, int64(at), int64(n))

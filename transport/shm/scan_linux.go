@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// meetAll looks who is there, if somebody came, went or is suspect. Any goroutine may call it.
+// meetAll lists the endpoints, if one joined, left or is suspect. Any goroutine may call it.
 func (t *Transport) meetAll() {
 	if t.news() {
 		t.mu.Lock()
@@ -22,10 +22,10 @@ func (t *Transport) meetAll() {
 	}
 }
 
-// news reports whether somebody came, went or is suspect since the latest scan.
+// news reports whether an endpoint joined, left or is suspect since the latest scan.
 func (t *Transport) news() bool {
 	again := t.again.Load()
-	return t.hall.count() != t.scanned.Load() || t.hall.suspect.Load() || again != 0 && t.now() >= again
+	return t.fabric.count() != t.scanned.Load() || t.fabric.suspect.Load() || again != 0 && t.now() >= again
 }
 
 // untilAgain is timeout, or the time until the next scan where there is to be one.
@@ -41,29 +41,28 @@ func (t *Transport) untilAgain(timeout time.Duration) time.Duration {
 	return min(timeout, left)
 }
 
-// scan meets those that are new, and retires those that have ended. Where that took descriptors or
-// memory that we do not have it is counted, and there is another scan soon. Under mu, and not at the
-// end.
+// scan connects to new endpoints, and retires those that have ended. If descriptors or memory are missing it is
+// counted, and another scan follows soon. Under mu, and not at the end.
 func (t *Transport) scan() {
 	if t.done.Load() {
 		return
 	}
-	t.hall.suspect.Store(false)
+	t.fabric.suspect.Store(false)
 	t.again.Store(0)
-	t.scanned.Store(t.hall.count()) // first: who comes from here on is found by the next scan
+	t.scanned.Store(t.fabric.count()) // first: the next scan finds endpoints that join from here on
 	known := *t.known.Load()
 	for _, p := range known {
 		if p.starved.Store(false); !p.gone.Load() && p.ended() {
 			t.retire(p)
 		}
 	}
-	ids, err := t.hall.list()
+	ids, err := t.fabric.list()
 	unmet, why := 0, err
 	for _, id := range ids {
 		if _, bad := t.banned[id]; bad || slices.ContainsFunc(known, func(p *peer) bool { return p.id == id }) {
 			continue
 		}
-		p, err := t.hall.meet(id)
+		p, err := t.fabric.meet(id)
 		if err == nil && !t.adopt(p) {
 			p.close()
 			err = errNoLane
@@ -77,11 +76,11 @@ func (t *Transport) scan() {
 		t.received.Errors.Add(1)
 		t.scanAgain()
 	}
-	t.tellUnmet(unmet, len(ids), why)
+	t.reportUnmet(unmet, len(ids), why)
 }
 
-// tellUnmet tells that some cannot be met, once until all were. Under mu.
-func (t *Transport) tellUnmet(unmet, of int, why error) {
+// reportUnmet reports that some endpoints cannot be met, once until all were. Under mu.
+func (t *Transport) reportUnmet(unmet, of int, why error) {
 	if t.unmet == (why != nil) {
 		return
 	}
@@ -94,7 +93,7 @@ func (t *Transport) tellUnmet(unmet, of int, why error) {
 	if unmet > 0 {
 		why = fmt.Errorf("%d of %d endpoints of shm://%s cannot be met, nor hear this one: %w", unmet, of, t.cfg.Name, why)
 	} else {
-		why = fmt.Errorf("shm://%s: it cannot be seen who is there: %w", t.cfg.Name, why)
+		why = fmt.Errorf("shm://%s: endpoints cannot be listed: %w", t.cfg.Name, why)
 	}
 	t.events.Post(transport.Event{Group: transport.Unicast, State: transport.Unmet, Err: why})
 	t.waiter.Wake()
@@ -105,8 +104,8 @@ var errNoLane = errors.New("all 256 lanes of an endpoint are taken, some by endp
 // scanAgain has the next scan be soon.
 func (t *Transport) scanAgain() { t.again.Store(t.now() + int64(askEvery)) }
 
-// absent reports whether an endpoint that could not be met is not there, or not ready: the roll
-// tells when it is. Of other errors, of lacking descriptors or memory, nobody tells when they are over.
+// absent reports whether an endpoint that could not be met does not exist, or is not ready: the roll then announces
+// it. The end of other errors, such as too few descriptors or too little memory, is not announced.
 func absent(err error) bool {
 	return errors.Is(err, errNotReady) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }
@@ -134,7 +133,7 @@ func (t *Transport) replaceKnown(change func([]*peer) []*peer) {
 	t.known.Store(&all)
 }
 
-// retire takes back what a peer that has ended was given. Under mu.
+// retire takes back the chunks that an ended peer held. Under mu.
 func (t *Transport) retire(p *peer) {
 	p.gone.Store(true)
 	if p.bad.Load() {
@@ -151,7 +150,7 @@ func (t *Transport) retire(p *peer) {
 	p.closeBell()
 }
 
-// forget drops a peer that has ended and of which nothing is lent or waits. Loop only.
+// forget drops a peer that has ended, without lent trains or pending entries. Loop only.
 func (t *Transport) forget(p *peer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,13 +161,13 @@ func (t *Transport) forget(p *peer) {
 	p.close()
 }
 
-// askEvery is how often those whose lanes are full are asked whether they live.
+// askEvery is how often peers with full lanes are checked for being alive.
 const askEvery = 100 * time.Millisecond
 
-// askAlive has the next scan look soon who has died. Under mu.
+// askAlive has the next scan soon find peers that have died. Under mu.
 func (t *Transport) askAlive() {
 	if now := t.now(); now-t.asked >= int64(askEvery) {
 		t.asked = now
-		t.hall.suspect.Store(true)
+		t.fabric.suspect.Store(true)
 	}
 }

@@ -38,9 +38,9 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	return s, nil
 }
 
-// Send implements transport.Sender. It never returns transport.ErrBusy: what does not fit a
-// receiver's lane is lost for that receiver and counted there, as in a network; what there is no memory for is counted
-// here (stats.Transport.SendNoMemory).
+// Send implements transport.Sender. It never returns transport.ErrBusy: packets that do not fit a
+// receiver's lane are lost for that receiver and counted there, as in a network; packets without memory
+// are counted here (stats.Transport.SendNoMemory).
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
@@ -80,7 +80,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// publishInPlace hands a train to readers where it lies, if that is in the file.
+// publishInPlace gives readers a train where it is, if that is in the file.
 func (t *Transport) publishInPlace(e entry, out *transport.Outbound, from int, run train.Run) (ok bool) {
 	e.chunk, e.off, ok = t.own.chunkOf(out.Data[from*out.Stride:])
 	if !ok || e.off+e.bytes > chunkBytes || !run.Packed(out.Stride) {
@@ -105,8 +105,8 @@ func (t *Transport) publishCopy(e entry, out *transport.Outbound, from int, run 
 	t.pool.drop(e.chunk)
 }
 
-// take returns a chunk for a train, if anybody wants it. Where there is no memory the train
-// is lost for all, and counted.
+// take returns a chunk for a train, if an endpoint wants it. If there is no memory the train is lost
+// for all, and counted.
 func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,7 +170,7 @@ func (t *Transport) publish(e entry, packets int) {
 	}
 }
 
-// push puts an entry into the lane to a peer, or counts it as lost for him. Under mu.
+// push puts an entry into the lane to a peer, or counts its packets as lost. Under mu.
 func (t *Transport) push(p *peer, e entry, packets, readers int) {
 	if !t.own.rings[p.slot] && !t.openLane(p) {
 		t.lose(p, packets, true)
@@ -191,7 +191,7 @@ func (t *Transport) push(p *peer, e entry, packets, readers int) {
 	p.out++
 	t.pool.hold(e.chunk)
 	t.append(p, e)
-	if p.wake(t.hall) {
+	if p.wake(t.fabric) {
 		t.rang++
 	}
 }
@@ -209,8 +209,8 @@ func (t *Transport) openLane(p *peer) bool {
 	return true
 }
 
-// around reports whether the next position may be one that the peer has not fetched: the lane has gone once round. If it had
-// not, none of those behind it were, and each of these is out or was passed over. Under mu.
+// around reports whether the next position may be one that the peer has not fetched: the ring is full.
+// Otherwise none of those behind it were fetched, and each of these is out or was skipped. Under mu.
 func (p *peer) around() bool { return p.out+p.voids >= laneSlots }
 
 // append writes an entry. Under mu.
@@ -230,8 +230,8 @@ func (t *Transport) append(p *peer, e entry) {
 	p.tail++
 }
 
-// lose counts packets that a peer does not get. For want of memory it is our lack, which he cannot mend by a longer queue,
-// and we count it. Else he has too much out, and is told so in his lane. Under mu.
+// lose counts packets that a peer does not get. Out of memory: counted here; a longer queue would not
+// help the receiver. Otherwise the peer holds too many, and its lane carries the count. Under mu.
 func (t *Transport) lose(p *peer, packets int, noMemory bool) {
 	if noMemory {
 		t.sent.NoMemory.Add(uint64(packets))

@@ -10,18 +10,18 @@
 //	│ chunks:     trains, each written once    │        │ …                   │
 //	└──────────────────────────────────────────┘        └─────────────────────┘
 //
-// The windows of publishers lie in chunks. Send puts a descriptor of 16 bytes into the lane
-// to each endpoint that has joined the group; a train from elsewhere it copies into a free
-// chunk first. A reader is lent the chunk where it lies, and returns the descriptor's position
-// when the train is released; when all have, the chunk is free. So nothing is overwritten that anybody may be reading, and whoever stops in the
-// middle of a packet holds up nobody: he keeps his chunks, and what does not fit his lane is
-// lost for him and counted (stats.Transport.ReceiveOverflow). docs/protocol.md §28.
+// The windows of publishers lie in chunks. Send puts a descriptor of 16 bytes into the lane to each
+// endpoint that has joined the group; a train in other memory is copied into a free chunk first. A
+// reader is lent the chunk where it lies, and returns the descriptor's position when the train is
+// released; when all have, the chunk is free. So no chunk is overwritten during a read, and a reader
+// that stops in the middle of a packet holds up no other endpoint: it keeps its chunks, and what does
+// not fit its lane is lost for it and counted (stats.Transport.ReceiveOverflow). docs/protocol.md §28.
 //
-// A reader that sleeps says so in its file, and is woken by a byte in its named pipe.
-// Nothing else on the way of a train makes a system call.
+// A reader that sleeps says so in its file, and is woken by a byte in its named pipe. Nothing else on
+// the path of a train makes a system call.
 //
-// A file is locked while its owner lives (flock(2)). Who comes next removes those that are
-// not. Once a second an endpoint looks whether who comes still finds it, and tells if not.
+// A file is locked while its owner lives (flock(2)). New endpoints remove unlocked files. Once a second
+// an endpoint checks that new ones can still discover it, and reports it if not.
 package shm
 
 import (

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fate is what has become of the owner of a file.
+// fate is the state of a file's owner.
 type fate uint8
 
 const (
@@ -20,8 +20,8 @@ const (
 	gone               // and its file
 )
 
-// seen is what a name of an endpoint's file says of its owner, but for the lock.
-func (h *hall) seen(name string) fate {
+// seen is the state of the owner of an endpoint's file, judged without its lock.
+func (h *fabric) seen(name string) fate {
 	var st unix.Stat_t
 	switch err := unix.Fstatat(h.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case err == unix.ENOENT:
@@ -36,9 +36,9 @@ func (h *hall) seen(name string) fate {
 	return lives
 }
 
-// judge says what has become of the owner of a file with the name of an endpoint's. Its lock is tried for
-// that, so that of one that is coming nobody may ask but who has locked the roll.
-func (h *hall) judge(name string) fate {
+// judge returns the state of the owner of an endpoint's file. It tries the file's lock, so for a
+// starting endpoint only the holder of the roll's lock may call it.
+func (h *fabric) judge(name string) fate {
 	if f := h.seen(name); f == dead || f == gone {
 		return f
 	}
@@ -58,9 +58,9 @@ func (h *hall) judge(name string) fate {
 	return dead
 }
 
-// clean removes what dead owners have left, and returns how many endpoints live. The roll is
-// locked: nobody is about to come.
-func (h *hall) clean() (living int, err error) {
+// clean removes the files of dead owners, and returns how many endpoints live. The roll is locked: no
+// endpoint is joining.
+func (h *fabric) clean() (living int, err error) {
 	names, err := h.names()
 	for _, name := range names {
 		if id, ok := parseFileName(name); ok {
@@ -81,8 +81,8 @@ func (h *hall) clean() (living int, err error) {
 	return living, err
 }
 
-// removeDrafts removes what is not ready: if somebody is making it, he begins anew.
-func (h *hall) removeDrafts(names []string) {
+// removeDrafts removes unfinished files: a process that is making one starts over.
+func (h *fabric) removeDrafts(names []string) {
 	for _, name := range names {
 		if strings.HasPrefix(name, draftPrefix) {
 			h.remove(name)
@@ -90,8 +90,8 @@ func (h *hall) removeDrafts(names []string) {
 	}
 }
 
-// deserted reports whether nobody lives here, nor is about to. The roll may be another's.
-func (h *hall) deserted() bool {
+// deserted reports whether no endpoint lives here, nor is starting. The roll may be another's.
+func (h *fabric) deserted() bool {
 	names, err := h.names()
 	return err == nil && !slices.ContainsFunc(names, func(name string) bool {
 		_, ok := parseFileName(name)
@@ -99,10 +99,10 @@ func (h *hall) deserted() bool {
 	})
 }
 
-// vanish removes the directory if nobody is left. Who does not get the lock leaves that to who has
-// it, and he looks again when he has given it back: so of those who leave at once one finds nobody left, and none waits.
-func (h *hall) vanish() {
-	for range lanes { // each time somebody else has ended meanwhile
+// vanish removes the directory after the last endpoint. If another process has the lock, that process
+// checks again after unlocking: so of several that leave at once the last removes it, and none waits.
+func (h *fabric) vanish() {
+	for range lanes { // each time another endpoint has ended meanwhile
 		if !h.lockAgain() {
 			return
 		}
@@ -118,33 +118,32 @@ func (h *hall) vanish() {
 	}
 }
 
-// sweep removes the fabrics beside this one in which nobody lives: who was killed there may have
-// had a name that is never used again.
-func (h *hall) sweep() {
+// sweep removes the fabrics beside this one without a living endpoint: the name of a killed process's
+// fabric may never be used again.
+func (h *fabric) sweep() {
 	names, _ := namesAt(h.above, filepath.Dir(h.path)) // what is not found now is the next time
 	for _, name := range names {
 		if name == h.name {
 			continue
 		}
 		if strings.HasPrefix(name, draftPrefix) {
-			unix.Unlinkat(h.above, name, unix.AT_REMOVEDIR) // if somebody is making it, he begins anew
+			unix.Unlinkat(h.above, name, unix.AT_REMOVEDIR) // a process that is making it starts over
 			continue
 		}
-		beside := &hall{dir: h.dir, roll: -1}
+		beside := &fabric{dir: h.dir, roll: -1}
 		beside.name, beside.path = name, filepath.Join(filepath.Dir(h.path), name)
 		beside.sweepAway()
 	}
 }
 
-// sweepAway removes a fabric that is not ours if nobody lives in it. Whoever is about to come
-// begins anew.
-func (h *hall) sweepAway() {
+// sweepAway removes another fabric if no endpoint lives in it. A process that is about to enter it starts over.
+func (h *fabric) sweepAway() {
 	defer func() {
 		h.above = -1 // it is another's
 		h.leave()
 	}()
 	var err error
-	if h.fd, err = h.look(h.above, h.name, h.path); err != nil {
+	if h.fd, err = h.lookUp(h.above, h.name, h.path); err != nil {
 		return
 	}
 	if h.check(h.fd, h.path) != nil {
@@ -152,7 +151,7 @@ func (h *hall) sweepAway() {
 	}
 	if err = h.lockRoll(); err == nil {
 		h.vanish()
-	} else if errors.Is(err, fs.ErrNotExist) { // who has made the directory was killed before he had made the roll
+	} else if errors.Is(err, fs.ErrNotExist) { // its maker was killed before it made the roll
 		names, _ := h.names()
 		h.removeDrafts(names)
 		h.removeEmpty()

@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who leaves with a roll that has been replaced removes nothing: who has locked the new one does not know of him. So no
-// fabric is divided. docs/protocol.md §28.2.
+// An endpoint that leaves after its roll was replaced removes nothing: the holder of the new one's lock
+// does not know of it. So no fabric is divided. docs/protocol.md §28.2.
 func TestLeaveWithOldRoll(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
-	a.hall.remove(rollName)        // as who leaves last does
-	c, err := enterHall(cfg, stay) // while another comes
+	a.fabric.remove(rollName)        // as the last endpoint that leaves does
+	c, err := enterFabric(cfg, stay) // while another comes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,17 +29,17 @@ func TestLeaveWithOldRoll(t *testing.T) {
 	end(a)
 	end(b)
 	if !c.current() {
-		t.Error("the roll of who is just coming was removed")
+		t.Error("the roll of a starting endpoint was removed")
 	}
 }
 
-// Of those who leave at once one removes what is there: who does not get the lock for that relies on who has it.
-// docs/protocol.md §28.2.
+// Of endpoints that leave at once one removes the fabric: those that do not get the lock rely on its
+// holder. docs/protocol.md §28.2.
 func TestLeaveAtOnce(t *testing.T) {
 	const drafts = 10_000 // so that to remove them takes a while
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
-	draft := func(i int) string { return filepath.Join(a.hall.path, fmt.Sprint(draftPrefix, i)) }
+	draft := func(i int) string { return filepath.Join(a.fabric.path, fmt.Sprint(draftPrefix, i)) }
 	for i := range drafts {
 		if err := os.WriteFile(draft(i), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -62,9 +62,9 @@ func TestLeaveAtOnce(t *testing.T) {
 	}
 }
 
-// Nobody looks into a file that is just being made, whose owner has yet to lock it. docs/protocol.md §28.2.
+// A file that is just being made, and is not locked yet, is not checked. docs/protocol.md §28.2.
 func TestDeserted(t *testing.T) {
-	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, stay)
+	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,11 @@ func TestDeserted(t *testing.T) {
 	}
 }
 
-// Who comes while others remove the directory begins anew, whatever he was about to make there. docs/protocol.md §28.2.
+// An endpoint that starts while others remove the directory starts over, whatever it was about to make
+// there. docs/protocol.md §28.2.
 func TestRemovedWhileComing(t *testing.T) {
 	tries := 0
-	h, err := enterHall(Config{Name: "x", Dir: ownDir(t)}, func(h *hall) error {
+	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, func(h *fabric) error {
 		if tries++; tries < 3 {
 			if err := os.RemoveAll(h.path); err != nil {
 				t.Fatal(err)
@@ -102,13 +103,13 @@ func TestRemovedWhileComing(t *testing.T) {
 	h.withdraw()
 }
 
-// What has the name of an endpoint and is no regular file is none: it is removed where it can be, keeps no place, is
-// not met, and does not keep the fabric. docs/protocol.md §28.2.
+// A name of an endpoint's that is no regular file is no endpoint: it is removed where possible, takes no room,
+// is not met, and does not keep the fabric. docs/protocol.md §28.2.
 func TestNoFileOfAnEndpoint(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a := mustOpen(t, cfg)
 	n := uint64(0)
-	next := func() string { n++; return filepath.Join(a.hall.path, fileName(n)) }
+	next := func() string { n++; return filepath.Join(a.fabric.path, fileName(n)) }
 	put := func() {
 		for range lanes {
 			if err := os.Symlink("/nowhere", next()); err != nil {
@@ -125,13 +126,13 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 		}
 	}
 	put()
-	a.hall.announce()
+	a.fabric.announce()
 	a.meetAll()
 	if s := a.Stats(); s.ReceiveErrors != 0 || a.again.Load() != 0 {
 		t.Errorf("%d errors, and it looks again", s.ReceiveErrors)
 	}
 	b := mustOpen(t, cfg)
-	if got := files(a.hall.path); len(got) != 5 {
+	if got := files(a.fabric.path); len(got) != 5 {
 		t.Errorf("there are %d files, with %s", len(got), got[0])
 	}
 	put()
@@ -141,7 +142,7 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 	}
 	end(b)
 	end(a)
-	if got := files(a.hall.path); len(got) != 2 { // nobody's to remove
+	if got := files(a.fabric.path); len(got) != 2 { // not to be removed
 		t.Errorf("left: %q", got)
 	}
 	if err := os.RemoveAll(full); err != nil {
@@ -150,11 +151,12 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 	end(mustOpen(t, cfg))
 }
 
-// What somebody in the group has moved to the name of the roll is neither written into nor enlarged. docs/protocol.md §28.1.
+// A file that a member of the group has moved to the name of the roll is neither written to nor
+// enlarged. docs/protocol.md §28.1.
 func TestRollMoved(t *testing.T) {
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		cfg := Config{Name: "x", Dir: ownDir(t), Group: group}
-		h, err := enterHall(cfg, stay)
+		h, err := enterFabric(cfg, stay)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +178,7 @@ func TestRollMoved(t *testing.T) {
 // The limit of endpoints is said with what counts as one. docs/protocol.md §28.2.
 func TestFull(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
-	h, err := enterHall(cfg, stay)
+	h, err := enterFabric(cfg, stay)
 	if err != nil {
 		t.Fatal(err)
 	}

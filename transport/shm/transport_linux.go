@@ -22,25 +22,24 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
-// Transport is an endpoint. See package transport for who may call what. It starts no
-// goroutine.
+// Transport is an endpoint. See package transport for which goroutine may call which method. It starts no goroutine.
 type Transport struct {
 	began  time.Time // a second before Open: nothing happens at 0
 	cfg    Config
 	caps   transport.Capabilities
-	hall   *hall
+	fabric *fabric
 	own    *ownFile
 	waiter *sys.Waiter
 	events events.Queue
 
 	closing atomic.Bool  // Close was called: nothing begins any more
 	ending  atomic.Bool  // Close is done: Poll may wait for the senders
-	leaving grace.Period // those who may be writing
+	leaving grace.Period // senders that may be writing
 	done    atomic.Bool  // Poll has reported the end
 
 	known   atomic.Pointer[[]*peer] // replaced under mu, never changed
 	scanned atomic.Uint64           // the roll at the latest scan
-	again   atomic.Int64            // when to scan again for whom there was no room, in nanoseconds; 0: nobody
+	again   atomic.Int64            // when to scan again for endpoints that did not fit, in nanoseconds; 0: none
 
 	fetching sync.Mutex // of the lanes to us: Senders read replies in them, too
 	receiver            // loop only
@@ -81,13 +80,13 @@ type sending struct {
 	pool    pool
 	used    [lanes]bool         // slots that have a peer
 	banned  map[uint64]struct{} // ids of those that were bad
-	asked   int64               // when it was asked last who lives, in nanoseconds
-	unmet   bool                // that some cannot be met has been told
+	asked   int64               // when peers were last checked for being alive, in nanoseconds
+	unmet   bool                // it was reported that some cannot be met
 	rang    uint64              // bells that were rung
 }
 
-// Open attaches a new endpoint to the fabric of a name. It fails with an error of the
-// directory where others could get in, or where there is no memory.
+// Open attaches a new endpoint to the fabric of a name. It fails if others could enter the directory, or if
+// there is no memory.
 func Open(cfg Config) (transport.Transport, error) {
 	t, err := open(cfg)
 	if err != nil {
@@ -96,7 +95,7 @@ func Open(cfg Config) (transport.Transport, error) {
 	return t, nil
 }
 
-// now is a time in nanoseconds, by a clock that nobody sets.
+// now is the monotonic time in nanoseconds.
 func (t *Transport) now() int64 { return int64(time.Since(t.began)) }
 
 func open(cfg Config) (*Transport, error) {
@@ -125,26 +124,26 @@ func open(cfg Config) (*Transport, error) {
 	if t.waiter, err = sys.NewWaiter(); err != nil {
 		return nil, fmt.Errorf("shm: %w", err)
 	}
-	appear := func(h *hall) error { return t.appear(h, binary.NativeEndian.Uint64(id[:])|1) }
-	if t.hall, err = enterHall(cfg, appear); err != nil {
+	appear := func(h *fabric) error { return t.appear(h, binary.NativeEndian.Uint64(id[:])|1) }
+	if t.fabric, err = enterFabric(cfg, appear); err != nil {
 		t.waiter.Close()
 		return nil, err
 	}
-	t.hall.unlock()
-	t.findable = newFindable(t.hall, t.own, cfg.Dir)
-	t.hall.sweep()
+	t.fabric.unlock()
+	t.findable = newFindable(t.fabric, t.own, cfg.Dir)
+	t.fabric.sweep()
 	t.meetAll()
 	return t, nil
 }
 
-// Ids of what the waiter watches.
+// Ids of the descriptors that the waiter watches.
 const (
 	markBell  = 0
 	markOther = 1
 )
 
 // appear makes the endpoint's file. The roll is locked.
-func (t *Transport) appear(h *hall, id uint64) error {
+func (t *Transport) appear(h *fabric, id uint64) error {
 	n, err := h.clean()
 	if err != nil {
 		return err
@@ -197,7 +196,7 @@ func (t *Transport) Join(group int) error {
 	}
 	if t.mark(group, true) {
 		t.received.Joins.Add(1)
-		t.tell(group, transport.Joined)
+		t.report(group, transport.Joined)
 	}
 	return nil
 }
@@ -208,12 +207,12 @@ func (t *Transport) Leave(group int) error {
 		return err
 	}
 	if t.mark(group, false) {
-		t.tell(group, transport.Left)
+		t.report(group, transport.Left)
 	}
 	return nil
 }
 
-func (t *Transport) tell(group int, state transport.Membership) {
+func (t *Transport) report(group int, state transport.Membership) {
 	t.events.Post(transport.Event{Group: group, Role: transport.RoleReceiver, State: state})
 	t.waiter.Wake()
 }
@@ -247,16 +246,16 @@ func (t *Transport) Stats() stats.Transport {
 	return s
 }
 
-// Close implements transport.Transport. The files are removed at once. A Poll then reports the
-// end, when nobody of this process is about to send any more, and others are told: until then
-// what is lent may be read, and they must not take it back.
+// Close implements transport.Transport. The files are removed at once. Poll reports the end when no
+// Sender of this process is still sending, and only then peers learn of it: until then lent memory may
+// be read, and they must not reuse it.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil
 	}
 	t.arena.Freeze()
 	t.mu.Lock()
-	t.own.remove(t.hall)
+	t.own.remove(t.fabric)
 	t.leaving.Add(&t.replying)
 	for s := range t.senders {
 		t.leaving.Add(&s.section)
@@ -283,11 +282,11 @@ func (t *Transport) end() error {
 	}
 	t.known.Store(new([]*peer))
 	word(t.own.mem, atClosed).Store(1)
-	t.hall.announce()
+	t.fabric.announce()
 	t.own.close()
 	t.endWindows()
-	t.hall.vanish()
-	t.hall.leave()
+	t.fabric.vanish()
+	t.fabric.leave()
 	t.copies.free()
 	t.waiter.Close()
 	return errClosed

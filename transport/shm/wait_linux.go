@@ -32,8 +32,7 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	if woken := t.waiter.Begin(); woken || timeout == 0 || t.closing.Load() || t.events.Pending() {
 		return 0
 	}
-	// Whoever sends looks at this after he has put his train into the lane: one of the two
-	// sees the other.
+	// A sender reads this after it has put its train into the lane: one of the two sees the other.
 	t.asleep.Store(t.asleep.Load() + 1)
 	t.slept = true
 	if t.news() || t.anyWaits() {
@@ -42,7 +41,7 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	return t.findable.bound(t.untilAgain(timeout))
 }
 
-// anyWaits reports whether something of anybody waits to be fetched.
+// anyWaits reports whether a peer has something to fetch.
 func (t *Transport) anyWaits() bool {
 	t.fetching.Lock()
 	defer t.fetching.Unlock()

@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Who is about to sleep looks at all lanes once more, and who is there: what came while it was awake has rung no bell.
-// docs/protocol.md §28.2, §28.8.
+// Before it sleeps, an endpoint checks all lanes once more, and for new endpoints: what arrived while
+// it was awake has rung no bell. docs/protocol.md §28.2, §28.8.
 func TestLookBeforeSleep(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	sleeps := func() bool {
@@ -43,13 +43,13 @@ func TestLookBeforeSleep(t *testing.T) {
 	}
 	c := mustOpen(t, Config{Name: "pair", Dir: a.cfg.Dir})
 	defer end(c)
-	awake("somebody has come whom it does not know")
+	awake("an endpoint has joined that it does not know")
 	if err := b.Poll(fetched); err != nil {
 		t.Fatal(err)
 	}
 	if !sleeps() {
 		t.Fatal("it does not sleep when all are met")
 	}
-	b.hall.suspect.Store(true)
+	b.fabric.suspect.Store(true)
 	awake("one may have ended")
 }

@@ -13,7 +13,7 @@ type windows struct {
 	private [][]byte // blocks that took the place of some there, when no chunk was to be had
 }
 
-// Alloc implements transport.Transport. What is sent is copied from there.
+// Alloc implements transport.Transport. Packets are copied from there.
 func (t *Transport) Alloc(bytes int) ([]byte, error) {
 	mem, err := t.arena.Alloc(bytes)
 	if err != nil {
@@ -57,8 +57,8 @@ func (t *Transport) allocRow(blocks, bytes int) []byte {
 	return t.own.mem[at : at+blocks*chunkBytes : at+blocks*chunkBytes]
 }
 
-// Renew implements transport.Sharer. A reader that has stopped keeps the chunk, and the window
-// goes on in another: nobody waits.
+// Renew implements transport.Sharer. A reader that has stopped keeps the chunk, and the window moves to
+// another: the sender does not wait.
 func (t *Transport) Renew(block []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,8 +101,7 @@ func (t *Transport) Free(mem []byte) {
 	}
 }
 
-// endWindows ends the file's memory when the transport has ended, and nobody writes there any
-// more. Under mu.
+// endWindows frees the file's memory after the end of the transport, when no Sender writes to it any more. Under mu.
 func (t *Transport) endWindows() {
 	if t.windows.rows > 0 {
 		return

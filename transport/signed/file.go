@@ -15,8 +15,8 @@ import (
 // checkEvery is how often a file is looked at.
 const checkEvery = 250 * time.Millisecond
 
-// File is the trust of a file as it is now: it is read again when it changes. What cannot be read,
-// or trusts no key, changes nothing, and is logged once.
+// File is the current trust of a file: it is read again when it changes. A file that cannot be read, or
+// trusts no key, changes nothing, and is logged once.
 type File struct {
 	file  string
 	log   *slog.Logger
@@ -30,7 +30,7 @@ type File struct {
 	// Of the goroutine:
 	text    []byte // that was taken last, well or not
 	written []byte // other text, as it was at the last look; nil: there is none
-	bad     string // why it could not be read, as was told
+	bad     string // why it could not be read, as was reported
 }
 
 var _ Provider = (*File)(nil)
@@ -64,15 +64,15 @@ func OpenTrust(file string, log *slog.Logger) (*File, error) {
 // Trust implements Provider.
 func (f *File) Trust() *Trust { return f.trust.Load() }
 
-// Close ends the goroutine. The trust stays as it is. It is idempotent.
+// Close ends the goroutine. The trust remains. It is idempotent.
 func (f *File) Close() error {
 	f.once.Do(func() { close(f.stop) })
 	<-f.gone
 	return nil
 }
 
-// readLimit is how long reading may take before it is told: a file may be on another host, which
-// is gone.
+// readLimit is how long a read may take before it is reported: the file may be on a remote host that is
+// gone.
 const readLimit = 10 * time.Second
 
 // follow is the goroutine. It ends with Close, also while the file is being read, by a goroutine
@@ -99,22 +99,21 @@ func (f *File) follow() {
 					looks <- func() { f.check(text, t, err) }
 				}()
 			case now.Sub(since) >= readLimit:
-				f.tellBad(&FileError{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
+				f.reportBad(&FileError{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
 			}
 		}
 	}
 }
 
-// tellBad tells once that the file is not to be used.
-func (f *File) tellBad(err error) {
+// reportBad reports once that the file is not usable.
+func (f *File) reportBad(err error) {
 	if f.bad != err.Error() {
 		f.bad = err.Error()
 		logline.TrustBad.Log(f.log, "err", err)
 	}
 }
 
-// check takes what is new in the file, which is small, once it stays as it is from one look to the
-// next: it may be being written.
+// check applies a change of the file, which is small, once two reads are equal: it may be incomplete.
 func (f *File) check(text []byte, t *Trust, err error) {
 	switch {
 	case text == nil: // it could not be read at all
@@ -128,7 +127,7 @@ func (f *File) check(text []byte, t *Trust, err error) {
 		f.text, f.written = text, nil
 	}
 	if err != nil {
-		f.tellBad(err)
+		f.reportBad(err)
 		return
 	}
 	f.bad = ""

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What files of trust say, and what is wrong with others. docs/protocol.md §29.8.
+// Valid files of trust, and the errors of others. docs/protocol.md §29.8.
 func TestParseTrust(t *testing.T) {
 	one, two := Format(publicOf(testKey(1))), Format(publicOf(testKey(2)))
 	private := privatePrefix + strings.TrimPrefix(one, publicPrefix)
@@ -55,7 +55,7 @@ func TestParseTrust(t *testing.T) {
 		}
 	}
 	if (*Trust)(nil).May(p1, "md.xnas.A") || set.Keys() != 2 {
-		t.Error("who trusts nobody, or how many are trusted")
+		t.Error("an empty Trust, or the number of trusted keys")
 	}
 }
 
@@ -174,7 +174,7 @@ func TestTrustFile(t *testing.T) {
 	keys("and still so", 2)
 	keys("and still so", 2)
 	if n := strings.Count(log.String(), "cannot be read"); n != 1 {
-		t.Errorf("told %d times: %s", n, log.String())
+		t.Errorf("reported %d times: %s", n, log.String())
 	}
 	os.Remove(path)
 	keys("gone", 2)
@@ -183,7 +183,7 @@ func TestTrustFile(t *testing.T) {
 	keys("and still so", 1)
 }
 
-// A file that cannot be read in time is told, and holds Close up no more than another: its host may be gone.
+// A file that cannot be read in time is reported, and does not delay Close: its host may be gone.
 func TestTrustFileHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -197,7 +197,7 @@ func TestTrustFileHangs(t *testing.T) {
 		time.Sleep(time.Minute)
 		f.Close()
 		if n := strings.Count(log.String(), "takes longer"); n != 1 {
-			t.Errorf("told %d times: %s", n, log.String())
+			t.Errorf("reported %d times: %s", n, log.String())
 		}
 		close(back)
 	})

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Packets whose signatures do not verify cost so much time and no more, and take it from the stream
-// that they name; those that cost nothing do not count. docs/protocol.md §29.7.
+// Packets with invalid signatures cost a bounded amount of time, and take it from the stream that they
+// name; those without a cost do not count. docs/protocol.md §29.7.
 func TestFlood(t *testing.T) {
 	r := newRig(t)
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
@@ -52,8 +52,8 @@ func TestFlood(t *testing.T) {
 	is(t, "a millisecond later", v, next, Taken)
 }
 
-// A flood in the names of two streams uses up what may be looked at of all that fails: others are verified all the
-// same, and have a share when they come to be used in it, too. docs/protocol.md §29.7.
+// A flood in the names of two streams uses up the checks for all failures: others are still verified, and have
+// a share when an attacker uses their names, too. docs/protocol.md §29.7.
 func TestFloodInSeveralNames(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -92,12 +92,12 @@ func TestFloodInSeveralNames(t *testing.T) {
 	}
 }
 
-// Who is trusted, for whatever, cannot take more streams or more of the time than leaves others a share.
+// A trusted publisher, for whatever topics, leaves others a share of the streams and of the time.
 // docs/protocol.md §29.6, §29.7.
 func TestShares(t *testing.T) {
 	r := newRig(t)
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
-	v.streams.most = 100
+	v.streams.limit = 100
 	s, err := NewSigner(testKey(2), new(counted), r.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +138,8 @@ func TestShares(t *testing.T) {
 	is(t, "beyond its share", v, r.send(t, content(r.id, 1, 10))[0], Deferred)
 }
 
-// Who is not trusted any more is refused from the next packet on, and taken again when he is.
-// docs/protocol.md §29.7.
+// A publisher that is not trusted any more is refused from the next packet on, and accepted again when
+// it is trusted again. docs/protocol.md §29.7.
 func TestTrustChanges(t *testing.T) {
 	r := newRig(t)
 	trust := &changing{testTrust(t, 1)}
@@ -160,17 +160,17 @@ func TestTrustChanges(t *testing.T) {
 	check("revoked", true, Untrusted)
 	is(t, "of a train that has verified", v, tr[1], Untrusted)
 	trust.set = nil
-	check("nobody", true, Untrusted)
+	check("no key", true, Untrusted)
 	trust.set = testTrust(t, 1, 2)
 	check("again", true, Taken)
 	check("as before", false, Taken)
 }
 
-// Streams that are not heard are forgotten, those that are are not; when there are too many others wait.
+// Silent streams are forgotten, active ones are not; when there are too many, new ones wait.
 func TestManyStreams(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
-	v.streams.most = 6 // one key may have half of them
+	v.streams.limit = 6 // one key may have half of them
 	stream := func(epoch uint64) []byte { return r.send(t, content(r.id, epoch, 10))[0] }
 	for epoch := range uint64(3) {
 		is(t, "one more", v, stream(epoch), Taken)

@@ -1,8 +1,8 @@
-// Package signed is packets that prove who sent them. A publisher signs each train that it sends
-// with its own key (Ed25519), and each packet of the train carries the signature and its path in
-// a tree of hashes, so that it is verified by itself, whatever else is lost (C. K. Wong and S. S.
-// Lam, Digital Signatures for Flows and Multicasts, 1998). A file of trust says which key may
-// publish what. docs/protocol.md §29 is the format, docs/security.md what is promised.
+// Package signed makes packets that prove their publisher. A publisher signs each train that it sends
+// with its own key (Ed25519), and each packet of the train carries the signature and its path in a tree
+// of hashes, so that it can be verified alone, whatever else is lost (C. K. Wong and S. S. Lam, Digital
+// Signatures for Flows and Multicasts, 1998). A file of trust says which key may publish what.
+// docs/protocol.md §29 is the format, docs/security.md what is promised.
 //
 //	Sender.Send ─► tree over the packets of a train, one signature ─► inner Send
 //	packet ─► Verifier.Check: cheap checks, hashes, one verification a train ─► taken, or why not
@@ -65,7 +65,7 @@ func ParsePublic(text string) (ed25519.PublicKey, error) {
 	b64, ok := strings.CutPrefix(text, publicPrefix)
 	if !ok {
 		if strings.HasPrefix(text, privatePrefix) {
-			return nil, errors.New("this is a private key: a file of trust has public ones (fanfare key sign-show), and nobody else may read this one")
+			return nil, errors.New("this is a private key: a file of trust has public ones (fanfare key sign-show), and only its owner may read this one")
 		}
 		return nil, fmt.Errorf("a key is written %sBASE64, as fanfare key sign-show does", publicPrefix)
 	}
@@ -76,8 +76,8 @@ func ParsePublic(text string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// FileError says what is wrong with a file of trust or of a signing key, and where. It has no secret
-// in it.
+// FileError describes an invalid file of trust or of a signing key, with the position. It contains no
+// secret.
 type FileError struct {
 	File string
 	Line int // from 1; 0: the file as a whole
@@ -101,15 +101,15 @@ const maxBytes = 1 << 20
 type secrecy struct {
 	mask         os.FileMode
 	others       string // "others than its owner may …"
-	mode, beside string // what to set, and what to do besides
+	mode, advice string // what to set, and further advice
 }
 
 var (
-	ofKeys  = secrecy{0o077, "use it", "600", ", and make a new key if somebody may have read it"}
+	ofKeys  = secrecy{0o077, "use it", "600", ", and make a new key if another user may have read it"}
 	ofTrust = secrecy{0o022, "change it", "644", ""}
 )
 
-// readFile reads a file, if others may not do with it what they must not.
+// readFile reads a file, unless others have permissions that they must not have.
 func readFile(file string, keep *secrecy) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe open would wait for a writer
 	if err != nil {
@@ -125,7 +125,7 @@ func readFile(file string, keep *secrecy) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, &FileError{File: file, Err: errors.New("it is no regular file, which can be read again when it changes")}
 	case info.Mode().Perm()&keep.mask != 0 && runtime.GOOS != "windows":
-		return nil, &FileError{File: file, Err: fmt.Errorf("others than its owner may %s (mode %04o): run chmod %s %s%s", keep.others, info.Mode().Perm(), keep.mode, file, keep.beside)}
+		return nil, &FileError{File: file, Err: fmt.Errorf("others than its owner may %s (mode %04o): run chmod %s %s%s", keep.others, info.Mode().Perm(), keep.mode, file, keep.advice)}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
@@ -146,7 +146,7 @@ func cause(err error) error {
 	return err
 }
 
-// ReadKey reads a file with a signing key. It refuses one that others than its owner may read or
+// ReadKey reads a file with a signing key. It refuses a file that others than its owner may read or
 // change. Errors are a *FileError.
 func ReadKey(file string) (ed25519.PrivateKey, error) {
 	text, err := readFile(file, &ofKeys)
@@ -191,7 +191,7 @@ func CreateKey(file string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, &FileError{File: file, Err: cause(err)}
 	}
-	_, err = fmt.Fprintf(f, "# A signing key: who has this file publishes as its owner. Keep it secret.\n# Its public part: %s\n%s%s\n",
+	_, err = fmt.Fprintf(f, "# A signing key: any holder of this file can publish as its owner. Keep it secret.\n# Its public part: %s\n%s%s\n",
 		Format(public), privatePrefix, base64.StdEncoding.EncodeToString(key.Seed()))
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		os.Remove(file)

@@ -10,15 +10,15 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Replies to requests. They go by unicast, each in packets of its own, so that there is no train to sign: a proof stands
-// behind the bytes of each. It says which request it answers, and in whose name, so that it is worth nothing
-// elsewhere, whenever it was made. docs/protocol.md §24.7.
+// Replies to requests are unicast, each in packets of its own, so there is no train to sign: a proof
+// follows the bytes of each. It names the request and the replier, so it is worthless in any other
+// context, at any time. docs/protocol.md §24.7.
 
-// ReplyTo names what a reply answers, and who answers.
+// ReplyTo identifies the request that a reply answers, and the replier.
 type ReplyTo struct {
 	Publisher, Epoch uint64 // of the request
 	Topic, Number    uint64
-	Receiver         uint64 // who answers
+	Receiver         uint64 // the replier
 }
 
 const (
@@ -26,7 +26,8 @@ const (
 	keyIDLen  = 4
 )
 
-// replyStatement is what is signed: the text, what is answered and by whom, and the SHA-256 of the bytes.
+// replyStatement is what is signed: the text, the ids of request and replier, and the SHA-256 of the
+// bytes.
 type replyStatement [len(replyText) + 5*8 + sha256.Size]byte
 
 func (s *replyStatement) set(to *ReplyTo, data []byte) {
@@ -47,7 +48,8 @@ func (s *Signer) Reply(to *ReplyTo, data []byte) []byte {
 	return append(out, ed25519.Sign(s.key, text[:])...)
 }
 
-// ReplyVerifier takes replies of those that a Provider trusts for their topics. Any goroutine may use it.
+// ReplyVerifier accepts replies of publishers that a Provider trusts for their topics. Any goroutine may use
+// it.
 type ReplyVerifier struct {
 	trust Provider
 	now   func() time.Time
@@ -56,7 +58,7 @@ type ReplyVerifier struct {
 	failed budget // under mu
 }
 
-// NewReplyVerifier returns one. now is the time of day: time.Now but in tests, as nil.
+// NewReplyVerifier returns a ReplyVerifier. now is the time of day; nil is time.Now.
 func NewReplyVerifier(trust Provider, now func() time.Time) *ReplyVerifier {
 	if now == nil {
 		now = time.Now

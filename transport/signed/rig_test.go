@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// fabric is a transport that keeps what is sent.
+// fabric is a transport that keeps sent packets.
 type fabric struct {
 	transport.Transport
 	caps transport.Capabilities

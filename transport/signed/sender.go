@@ -11,15 +11,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// Sender signs what is sent to one group. What it is given is free again when Send returns: it is
-// sent from memory of its own. What the inner sender does not take is signed anew when it comes
-// again: a repair is, too, so that each packet says that it is fresh.
+// Sender signs the packets to one group. The caller's memory is free when Send returns: packets are
+// sent from memory of its own. Packets that the inner sender does not take are signed anew when they
+// are sent again: so are repairs, so that each packet states that it is fresh.
 type Sender struct {
 	signer  *Signer
 	inner   transport.Sender
 	t       transport.Transport
 	caps    transport.Capabilities // of t
-	most    transport.Capabilities // of what is signed together
+	limits  transport.Capabilities // of what is signed together
 	counter *atomic.Uint64
 	tree    tree
 	staging staging.Memory
@@ -32,7 +32,7 @@ type Sender struct {
 
 var errClosed = fmt.Errorf("signed: %w", net.ErrClosed)
 
-// readingSender is a Sender whose inner one reads replies, which are not signed.
+// readingSender is a Sender whose inner Sender reads replies, which are not signed.
 type readingSender struct {
 	*Sender
 	transport.ReplyReader
@@ -49,7 +49,7 @@ func (s *Signer) NewSender(t transport.Transport, group int) (transport.Sender, 
 		return nil, err
 	}
 	x := &Sender{signer: s, inner: inner, t: t, caps: t.Capabilities(), counter: s.counter(group)}
-	x.most = Capabilities(x.caps)
+	x.limits = Capabilities(x.caps)
 	x.tree.hasher = newHasher()
 	if r, ok := inner.(transport.ReplyReader); ok {
 		return readingSender{x, r}, nil
@@ -81,17 +81,17 @@ func (s *Sender) Send(out *transport.Outbound) (n int, err error) {
 
 // fit is how many packets of out, from one on, are signed together, and how deep their tree is.
 func (s *Sender) fit(out *transport.Outbound, from int) (n, depth int, err error) {
-	most := min(out.Count-from, s.most.MaxTrain)
+	maxCount := min(out.Count-from, s.limits.MaxTrain)
 	stride := out.Stride
-	if most == 1 {
+	if maxCount == 1 {
 		stride = int(out.Lens[from])
 	}
-	for n < most {
+	for n < maxCount {
 		size := int(out.Lens[from+n])
-		if err = train.CheckPacket(size, s.most.MaxPacket); err != nil {
+		if err = train.CheckPacket(size, s.limits.MaxPacket); err != nil {
 			break
 		}
-		if n > 0 && n*stride+size > s.most.MaxTrainBytes || size > stride {
+		if n > 0 && n*stride+size > s.limits.MaxTrainBytes || size > stride {
 			break
 		}
 		n++
@@ -135,7 +135,8 @@ func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	return taken, err
 }
 
-// sendTrains sends what was signed in as many trains as it takes, and returns how many packets were taken.
+// sendTrains sends signed packets in as many trains as it takes, and returns how many packets were
+// taken.
 func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (taken int, err error) {
 	full := max(1, min(s.caps.MaxTrain, s.caps.MaxTrainBytes/stride))
 	for taken < len(lens) {
@@ -149,8 +150,7 @@ func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (taken int, e
 	return taken, nil
 }
 
-// Completed implements transport.Sender. What is sent was copied, so that it equals the number of
-// packets taken.
+// Completed implements transport.Sender. Packets are copied, so it equals the number of packets taken.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // allocate takes the memory to send from.

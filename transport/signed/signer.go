@@ -25,8 +25,8 @@ type Signer struct {
 	memory   map[*Sender][]byte     // under mu: that they send from
 }
 
-// NewSigner returns a Signer with that key. random gives salts: crypto/rand.Reader but in tests, as
-// nil. now is the time of day: time.Now but in tests, as nil.
+// NewSigner returns a Signer with that key. random provides salts; nil is crypto/rand.Reader. now is
+// the time of day; nil is time.Now.
 func NewSigner(key ed25519.PrivateKey, random io.Reader, now func() time.Time) (*Signer, error) {
 	if len(key) != ed25519.PrivateKeySize {
 		return nil, fmt.Errorf("a signing key has %d bytes: it must have %d", len(key), ed25519.PrivateKeySize)
@@ -44,9 +44,8 @@ func NewSigner(key ed25519.PrivateKey, random io.Reader, now func() time.Time) (
 // make up for a signature.
 const treeBytes = 192 << 10
 
-// Capabilities are those of a transport of which what is sent is signed: packets are as much shorter
-// as signatures take, and a train has as many packets as one signature is for, which may be several
-// trains of the transport.
+// Capabilities are those of a transport with signed packets: packets are shorter by the signature, and
+// a train has as many packets as one signature covers, which may be several trains of the transport.
 func Capabilities(c transport.Capabilities) transport.Capabilities {
 	c.MaxTrain = wire.MaxSignedTrain
 	c.MaxTrainBytes = max(treeBytes, c.MaxTrainBytes)

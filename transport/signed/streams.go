@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// maxStreams bounds the streams that are known, each some 14 KiB, and 44 where trains are
-	// long. Only who is trusted makes one known.
+	// maxStreams bounds the known streams, each some 14 KiB, and 44 with long trains. Only trusted
+	// publishers make one known.
 	maxStreams = 4096
-	// recentTrains is how many trains of a stream are remembered: what comes behind so many later
-	// ones is refused, and is missing.
+	// recentTrains is how many trains of a stream are remembered: packets of older trains are refused,
+	// and are missing.
 	recentTrains = 64
 	// recentTrees is of how many of them the trees are remembered: a packet of another climbs to
 	// the root, which takes a hash for each level.
@@ -27,11 +27,11 @@ type streams struct {
 	all   map[streamName]*stream
 	keys  map[KeyID]*account // of keys that have some, or had
 	last  *stream            // the one of the last packet
-	most  int
+	limit int
 	sweep int64 // when to look for some to forget, in seconds since 1970
 }
 
-// stream is what is known of one stream: the trains that have verified of late.
+// stream is the state of one stream: the trains that have verified recently.
 type stream struct {
 	name   streamName
 	by     *trusted
@@ -50,8 +50,8 @@ type account struct {
 	work    budget // verifications
 }
 
-func newStreams(most int) streams {
-	return streams{all: make(map[streamName]*stream), keys: make(map[KeyID]*account), most: most}
+func newStreams(limit int) streams {
+	return streams{all: make(map[streamName]*stream), keys: make(map[KeyID]*account), limit: limit}
 }
 
 // account returns that of a key that is trusted.
@@ -84,8 +84,8 @@ func (x *streams) add(name streamName, by *trusted) *stream {
 	return st
 }
 
-// room reports whether one more of a key may become known at now. It forgets those that were not heard
-// for so long that what was signed before is too old.
+// room reports whether one more stream of a key may become known at now. It forgets streams that have
+// been silent for so long that their signed packets are too old.
 func (x *streams) room(key *account, now int64) bool {
 	if x.fair(key) {
 		return true
@@ -103,7 +103,7 @@ func (x *streams) room(key *account, now int64) bool {
 
 // fair reports whether a key leaves as much room as it takes. So each has a share, whatever the others do: of
 // n that take all they can get, one in n + 1.
-func (x *streams) fair(key *account) bool { return key.streams < x.most-len(x.all) }
+func (x *streams) fair(key *account) bool { return key.streams < x.limit-len(x.all) }
 
 func (x *streams) forget(st *stream) {
 	st.key.streams--
@@ -111,8 +111,8 @@ func (x *streams) forget(st *stream) {
 	x.last = nil
 }
 
-// use forgets the streams of keys that are others now. Those that are not trusted any more stay: a
-// key may come back, and what has come is not to be taken again.
+// use forgets the streams of keys that have been replaced. Those of keys that are not trusted any more
+// stay: a key may be trusted again, and received packets must not be accepted twice.
 func (x *streams) use(set *Trust) {
 	for name, st := range x.all {
 		if k := set.find(IDOfPublisher(name.publisher)); k != nil && !bytes.Equal(k.key, st.by.key) {
@@ -126,8 +126,8 @@ func (x *streams) use(set *Trust) {
 	}
 }
 
-// find returns the train of a counter, or nil if none has verified. old says that it is too long ago
-// to tell.
+// find returns the train of a counter, or nil if none has verified. old means that the train is too old
+// to know.
 func (st *stream) find(counter uint64) (t *signedTrain, old bool) {
 	if counter+recentTrains <= st.newest {
 		return nil, true
@@ -138,7 +138,7 @@ func (st *stream) find(counter uint64) (t *signedTrain, old bool) {
 	return nil, false
 }
 
-// add notes a train that has verified, by a packet of which the leaf is leaf, and returns it.
+// add records a train that has verified, by a packet with that leaf, and returns it.
 func (st *stream) add(s *wire.Signed, root, leaf node) *signedTrain {
 	st.newest = max(st.newest, s.Counter)
 	t := &st.recent[s.Counter%recentTrains]
@@ -153,7 +153,7 @@ func (st *stream) add(s *wire.Signed, root, leaf node) *signedTrain {
 	return t
 }
 
-// tree is what is known of the tree of a train, or nil if it is not remembered.
+// tree is the known part of a train's tree, or nil if it is not remembered.
 func (st *stream) tree(counter uint64) *knownTree {
 	if k := &st.trees[counter%recentTrees]; k.counter == counter && k.nodes != nil {
 		return k
@@ -161,7 +161,7 @@ func (st *stream) tree(counter uint64) *knownTree {
 	return nil
 }
 
-// signedTrain is a train whose signature has verified.
+// signedTrain is a train with a verified signature.
 type signedTrain struct {
 	known     bool
 	depth     int
@@ -173,8 +173,8 @@ type signedTrain struct {
 	leaves    [transport.MaxLegs][wire.MaxSignedTrain / 64]uint64 // a bit for each packet that came by a leg
 }
 
-// has reports whether the packet at a node came by a leg. It is signed which one it is: who has sealed it anew in the
-// name of another has not made another one of it.
+// has reports whether the packet at a node came by a leg. Its number is signed: a packet that another
+// key holder has resealed remains the same packet.
 func (t *signedTrain) has(number, leg uint8) bool {
 	at, bit := t.leaf(number, leg)
 	return *at&bit != 0
@@ -196,7 +196,7 @@ func (t *signedTrain) begins(s *wire.Signed) bool {
 	return s.Time == t.time && s.Depth() == t.depth && [saltLen]byte(s.Salt) == t.salt && [signatureLen]byte(s.Signature) == t.signature
 }
 
-// knownTree is what is known of the tree of one train.
+// knownTree is the known part of one train's tree.
 type knownTree struct {
 	counter uint64
 	have    [2 * wire.MaxSignedTrain / 64]uint64 // a bit for each node that is known
@@ -220,16 +220,16 @@ func (k *knownTree) learn(number uint8, n node) {
 
 func (k *knownTree) has(number uint8) bool { return k.have[number/64]&(1<<(number%64)) != 0 }
 
-// take reports whether a packet whose leaf is n belongs to the tree. It climbs as far as to a node
-// that is known, most often to the leaf itself, as its neighbour's sibling, and then knows
-// those on the way.
+// take reports whether a packet with leaf n belongs to the tree. It climbs to the first known node,
+// most often the leaf itself, known as the sibling of its neighbour, and then remembers the nodes on
+// the path.
 func (k *knownTree) take(s *wire.Signed, n node) bool {
-	var on, beside [wire.SignedDepth]node
+	var on, siblings [wire.SignedDepth]node
 	path, number, level := s.Path, s.Node, 0
 	for !k.has(number) {
-		on[level], beside[level] = n, node(path)
+		on[level], siblings[level] = n, node(path)
 		path = path[wire.SignedNodeLen:]
-		n = above(s.Salt, number, &on[level], &beside[level])
+		n = above(s.Salt, number, &on[level], &siblings[level])
 		number >>= 1
 		level++
 	}
@@ -238,7 +238,7 @@ func (k *knownTree) take(s *wire.Signed, n node) bool {
 	}
 	for i := range level {
 		k.learn(s.Node>>i, on[i])
-		k.learn(s.Node>>i^1, beside[i])
+		k.learn(s.Node>>i^1, siblings[i])
 	}
 	return true
 }

@@ -51,7 +51,7 @@ func inner(salt []byte, left, right *node) node {
 	return node(h[:])
 }
 
-// above is the node above the one of that number and its sibling.
+// above is the parent of the node of that number and its sibling.
 func above(salt []byte, number uint8, n, sibling *node) node {
 	if number&1 == 0 {
 		return inner(salt, n, sibling)

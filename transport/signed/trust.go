@@ -15,7 +15,7 @@ type Trust struct {
 	keys map[KeyID]*trusted
 }
 
-// trusted is a key and what it may publish.
+// trusted is a key and the topics that it may publish.
 type trusted struct {
 	key    ed25519.PublicKey
 	topics []pattern.Pattern
@@ -50,7 +50,7 @@ func (t *Trust) add(g Grant) error {
 		return fmt.Errorf("a key has %d bytes: it must have %d", len(g.Key), ed25519.PublicKeySize)
 	}
 	if weak(g.Key) {
-		return fmt.Errorf("anybody can sign for the key %s, which is of small order: take the one that fanfare key sign-show prints", Format(g.Key))
+		return fmt.Errorf("anyone can sign for the key %s, which is of small order: use the one that fanfare key sign-show prints", Format(g.Key))
 	}
 	id := IDOf(g.Key)
 	k := t.keys[id]
@@ -106,7 +106,7 @@ func (t *Trust) Keys() int {
 	return len(t.keys)
 }
 
-// find is what is known of a key, or nil.
+// find is the entry of a key, or nil.
 func (t *Trust) find(id KeyID) *trusted {
 	if t == nil {
 		return nil
@@ -130,8 +130,8 @@ func (k *trusted) may(topic string) bool {
 	return false
 }
 
-// Provider gives the Trust as it is now. It is asked for each packet, by several goroutines at once:
-// it returns the same one until something changes. A nil Trust trusts nobody.
+// Provider returns the current Trust. It is called for each packet, by several goroutines at once: it
+// returns the same one until something changes. A nil Trust trusts no key.
 type Provider interface {
 	Trust() *Trust
 }

@@ -191,7 +191,7 @@ func (v *vectors) addTypes(t *testing.T, r *rig, now uint32) {
 	v.Bad = append(v.Bad, vectorBad{"of a train that is 64 behind the newest", now, hex.EncodeToString(r.train(t, 1)[0]), hex.EncodeToString(first), verdictNames[Replayed]})
 }
 
-// addReplies adds replies, and what is refused of them. other signs with a key that is not trusted.
+// addReplies adds replies, and refused variants of them. other signs with a key that is not trusted.
 func (v *vectors) addReplies(t *testing.T, other *Signer) {
 	s, err := NewSigner(testKey(1), new(counted), nil)
 	if err != nil {
@@ -228,7 +228,8 @@ func (v *vectors) addReplies(t *testing.T, other *Signer) {
 	bad("a byte more", Forged, func(x *vectorReply) { x.Data += "00" })
 }
 
-// docs/vectors/signed.json says what is signed how, and what is refused why. docs/protocol.md §21.1, §29.2, §29.3, §29.4.
+// docs/vectors/signed.json has signed packets, and refused ones with the reason. docs/protocol.md §21.1, §29.2,
+// §29.3, §29.4.
 func TestVectors(t *testing.T) {
 	made := makeVectors(t)
 	text, err := json.MarshalIndent(made, "", "  ")

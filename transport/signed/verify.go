@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Verdict is what becomes of a packet of a publisher.
+// Verdict is the result for a packet of a publisher.
 type Verdict uint8
 
 // The verdicts but Taken are described at stats.Sign, in the order in which they are found.
@@ -24,7 +24,7 @@ const (
 	NumVerdicts
 )
 
-// Count adds packets with this verdict to what is counted.
+// Count adds packets with this verdict to the statistics.
 func (v Verdict) Count(s *stats.Sign, packets uint64) {
 	switch v {
 	case Unsigned:
@@ -66,7 +66,7 @@ type Verifier struct {
 	text statement
 }
 
-// NewVerifier returns a Verifier of what is trusted.
+// NewVerifier returns a Verifier with that trust.
 func NewVerifier(trust Provider) *Verifier {
 	return &Verifier{trust: trust, streams: newStreams(maxStreams), hasher: newHasher()}
 }
@@ -88,7 +88,7 @@ func (v *Verifier) Begin(now time.Time) (changed bool) {
 // Streams is how many streams are remembered.
 func (v *Verifier) Streams() int { return len(v.streams.all) }
 
-// Check judges a packet of a publisher that came by a leg. key is what it is signed with, as far as it says.
+// Check checks a packet of a publisher that came by a leg. key is the key that it names.
 func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 	s, err := wire.ParseSigned(b)
 	switch err {
@@ -132,7 +132,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 
 const skewSeconds = int64(Skew / time.Second)
 
-// proves reports whether a packet is one of a train that was verified. known is its tree, if it is remembered.
+// proves reports whether a packet belongs to a verified train. known is its tree, if it is remembered.
 func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool {
 	leaf := v.leaf(s.Salt, s.Node, s.Packet)
 	if known == nil {
@@ -169,8 +169,8 @@ func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.
 	return Taken
 }
 
-// affords reports whether a signature of stream st, which is nil if it is not known, may be looked at though
-// it may not verify. In a flood in other names that of one of which all has verified of late may.
+// affords reports whether a signature of stream st, which is nil if unknown, may be checked though it
+// may not verify. In a flood in other names, a stream without recent failures may.
 func (v *Verifier) affords(st *stream) bool {
 	if st == nil {
 		return v.first.some()
@@ -179,7 +179,7 @@ func (v *Verifier) affords(st *stream) bool {
 	return st.fails.some() && (v.fails.some() || v.now.Sub(st.failed) >= cleanAfter)
 }
 
-// failed notes that one did not verify.
+// failed records that one did not verify.
 func (v *Verifier) failed(st *stream) {
 	if st == nil {
 		v.first.take()
@@ -201,7 +201,7 @@ func climb(s *wire.Signed, n node) node {
 	return n
 }
 
-// streamName names what a train counter counts in: a stream, by the header of its packets.
+// streamName identifies the stream in which a train counter counts, by the header of its packets.
 type streamName struct {
 	publisher, epoch uint64
 	tag              uint32
@@ -222,14 +222,14 @@ type budget struct {
 const (
 	// failsPerSecond takes, with strangerFails, a third of a core.
 	failsPerSecond = 4500
-	// streamFails is what of it may be in the name of one stream, and strangerFails what may be in the
-	// names of all that are not known.
+	// streamFails is how many failures may be in the name of one stream, and strangerFails in the names
+	// of all unknown ones together.
 	streamFails   = 3000
 	strangerFails = 1500
 	// cleanAfter is how long after the last failure a stream has its part whatever is done in other names.
 	cleanAfter = time.Second
-	// keyWorkPerSecond is how many signatures of each key are looked at whatever others send, and
-	// workPerSecond how many more of all of them. Who signs as Fanfare does sends 10,000 at most.
+	// keyWorkPerSecond is how many signatures of each key are checked regardless of other keys, and
+	// workPerSecond how many more of all keys together. A Fanfare publisher sends 10,000 at most.
 	keyWorkPerSecond = 3000
 	workPerSecond    = 9000
 	// atOnce is for how long it may be saved up.
@@ -237,11 +237,11 @@ const (
 )
 
 func (b *budget) fill(now time.Time, perSecond float64) {
-	most := perSecond * atOnce.Seconds()
+	limit := perSecond * atOnce.Seconds()
 	if b.at.IsZero() {
-		b.left = most
+		b.left = limit
 	} else if d := now.Sub(b.at); d > 0 {
-		b.left = min(most, b.left+d.Seconds()*perSecond)
+		b.left = min(limit, b.left+d.Seconds()*perSecond)
 	}
 	b.at = now
 }

@@ -82,8 +82,8 @@ func TestPacketComesOnce(t *testing.T) {
 	}
 }
 
-// A train whose signature has verified is not verified again: what says to be of it costs no signature,
-// be it true or not.
+// A train with a verified signature is not verified again: a packet that claims to belong to it costs
+// no signature check, whether true or not.
 func TestTrainIsVerifiedOnce(t *testing.T) {
 	r := newRig(t)
 	sent := r.train(t, 40)
@@ -179,8 +179,8 @@ func TestKeyOfAnotherStream(t *testing.T) {
 	is(t, "in another's", v, insider.send(t, content(PublisherID(testKey(1), 9), 5, 10))[0], Forged)
 }
 
-// What is so old that it may have come is refused without a look at its signature; streams count
-// by themselves. docs/protocol.md §29.6.
+// Packets too old for their train to be remembered are refused without a signature check; streams count
+// separately. docs/protocol.md §29.6.
 func TestOldTrains(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -225,7 +225,7 @@ func TestForgottenTree(t *testing.T) {
 	}
 }
 
-// Whatever comes is refused, but what was signed.
+// Any input is refused, except signed packets.
 func FuzzCheck(f *testing.F) {
 	r := newRig(f)
 	good := r.train(f, 5)

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 )
 
-// weakKeys are the y coordinates of the eight points of small order (RFC 8032 §5.1.2), two of them also as they are written with
-// the modulus added, which is taken, too. For such a key anybody can make a signature
-// that verifies, for one text in eight at least.
+// weakKeys are the y coordinates of the eight points of small order (RFC 8032 §5.1.2), two of them also
+// in the form with the modulus added, which verifiers accept, too. For such a key anyone can make a
+// signature that verifies for at least one text in eight.
 var weakKeys = []string{
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"0100000000000000000000000000000000000000000000000000000000000000",
@@ -18,7 +18,7 @@ var weakKeys = []string{
 	"eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
 }
 
-// weak reports whether anybody can sign for a key.
+// weak reports whether a signature for a key can be forged without its private part.
 func weak(key ed25519.PublicKey) bool {
 	var y [ed25519.PublicKeySize]byte
 	copy(y[:], key)

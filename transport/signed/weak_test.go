@@ -31,7 +31,7 @@ func TestWeakKeys(t *testing.T) {
 			if !forgeable(key) {
 				t.Errorf("%x: nothing verifies", key)
 			}
-			if _, err := NewTrust(Grant{Topics: ">", Key: key}); err == nil || !strings.Contains(err.Error(), "anybody can sign for") {
+			if _, err := NewTrust(Grant{Topics: ">", Key: key}); err == nil || !strings.Contains(err.Error(), "anyone can sign for") {
 				t.Errorf("%x: %v", key, err)
 			}
 		}

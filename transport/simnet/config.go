@@ -26,9 +26,9 @@ type Config struct {
 	Groups, PacketSize, ReceiveQueue, SendQueue, Peers int
 	Logger                                             *slog.Logger
 
-	// given says that options of the subnet were given: they must be those in
+	// explicit says that options of the subnet were set: they must be those in
 	// force.
-	given bool
+	explicit bool
 }
 
 // SubnetConfig describes a subnet: those fields of fabric.Config that a URL can
@@ -48,8 +48,8 @@ type SubnetConfig struct {
 	MLIDs      int
 }
 
-// ethernetHeaders is what an Ethernet interface needs beside the RDMA MTU
-// (kernel include/rdma/ib_addr.h, iboe_get_mtu).
+// ethernetHeaders is what an Ethernet interface needs in addition to the RDMA MTU, in bytes (kernel
+// include/rdma/ib_addr.h, iboe_get_mtu).
 const ethernetHeaders = 96
 
 // Defaults of SubnetConfig.
@@ -59,8 +59,7 @@ const (
 	defaultMLIDs    = int(rdma.MLIDMax - rdma.MLIDMin) // one is IPoIB's
 )
 
-// withDefaults fills defaults in, so that an option that is given at its default
-// is the same as one that is left out.
+// withDefaults fills defaults in, so that an option set to its default equals an omitted one.
 func (c SubnetConfig) withDefaults() SubnetConfig {
 	if c.MTU == 0 {
 		c.MTU = defaultMTU
@@ -89,8 +88,8 @@ func (c SubnetConfig) fabric() fabric.Config {
 func (c SubnetConfig) String() string {
 	var opts []string
 	c = c.withDefaults()
-	add := func(given bool, key string, val any) {
-		if given {
+	add := func(isSet bool, key string, val any) {
+		if isSet {
 			opts = append(opts, fmt.Sprintf("%s=%v", key, val))
 		}
 	}
@@ -119,7 +118,7 @@ var endpointOptions = urlopt.Set[Config]{
 	"peers":  func(c *Config, val string) error { return urlopt.Number(&c.Peers, val, 1, 1<<16-1) },
 }
 
-// subnetOptions are the subnet's. They set given.
+// subnetOptions are the subnet's. They set explicit.
 var subnetOptions = urlopt.Set[Config]{
 	"flavor": subnet(func(c *SubnetConfig, val string) error {
 		switch val {
@@ -176,7 +175,7 @@ var subnetOptions = urlopt.Set[Config]{
 
 func subnet(set func(*SubnetConfig, string) error) func(*Config, string) error {
 	return func(c *Config, val string) error {
-		c.given = true
+		c.explicit = true
 		return set(&c.Subnet, val)
 	}
 }

@@ -1,10 +1,8 @@
-// Package simnet is the fabric of simulated RDMA subnets: endpoints of one
-// process that give the same name share a live subnet (package rdma/fabric), each
-// as a host of its own with package transport/ud over it. It is the way to try
-// RDMA multicast, and what can go wrong with it, on any machine.
+// Package simnet is the fabric of simulated RDMA subnets: endpoints of one process that give the same
+// name share a live subnet (package rdma/fabric), each as a host of its own with package transport/ud
+// over it. It is the way to try RDMA multicast, and what can go wrong with it, on any machine.
 //
-// A subnet comes into being with its first endpoint, by whose options it is
-// made, and goes with its last.
+// The first endpoint creates the subnet with its options; the last one removes it.
 package simnet
 
 import (
@@ -32,8 +30,7 @@ var _ transport.Transport = (*Transport)(nil)
 type Subnet struct {
 	name string
 	opts SubnetConfig
-	// Fabric tells and changes what happens on the subnet. It must not be
-	// closed.
+	// Fabric observes and changes the subnet. It must not be closed.
 	Fabric *fabric.Fabric
 
 	users  int            // under registry; endpoints
@@ -104,7 +101,7 @@ func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 	if s == nil {
 		s = &Subnet{name: cfg.Name, opts: opts, Fabric: fabric.New(opts.fabric())}
 		registry.byName[cfg.Name] = s
-	} else if cfg.given && opts != s.opts {
+	} else if cfg.explicit && opts != s.opts {
 		return nil, nil, fmt.Errorf("sim: subnet %q exists with other options (%v); leave the subnet's options out, or give the same", cfg.Name, s.opts)
 	}
 	s.users++
@@ -123,8 +120,7 @@ func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 // programs for real adapters may try with.
 func limits(a *rdma.DeviceAttr) { a.MaxMcastQPAttach = 256 }
 
-// Detach takes a host back, of which nothing may be open any more. One to whose
-// port something was done is not given to anybody else.
+// Detach returns a host that has nothing open any more. A host with a changed port is not reused.
 func (s *Subnet) Detach(host *fabric.Host) {
 	registry.Lock()
 	s.users--
@@ -140,8 +136,7 @@ func (s *Subnet) Detach(host *fabric.Host) {
 	}
 }
 
-// Poll implements transport.Transport. The one that reports the end leaves the
-// subnet.
+// Poll implements transport.Transport. The Poll that reports the end leaves the subnet.
 func (t *Transport) Poll(b *transport.Batch) error {
 	err := t.Transport.Poll(b)
 	if err != nil {

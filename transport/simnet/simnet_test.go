@@ -62,7 +62,7 @@ func TestNames(t *testing.T) {
 		a, b := open(t, parse(t, "sim://one?loss=0")), open(t, parse(t, "sim://one"))
 		other := open(t, parse(t, "sim://two"))
 		if a.Subnet() != b.Subnet() || a.Subnet() == other.Subnet() || simnet.Lookup("one") != a.Subnet() {
-			t.Error("names do not tell subnets apart")
+			t.Error("names do not distinguish subnets")
 		}
 		if a.Host() == b.Host() {
 			t.Error("two endpoints on one host")
@@ -89,7 +89,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The first endpoint makes the subnet; who gives other options hears so.
+// The first endpoint makes the subnet; one with other options gets an error.
 func TestOptionsMustAgree(t *testing.T) {
 	const first = "sim://agree?loss=0.5&flavor=roce&seed=3"
 	a := open(t, parse(t, first))
@@ -123,7 +123,7 @@ func TestDefaultsAreOptionsToo(t *testing.T) {
 	}
 }
 
-// A host to whose port something was done is not the next endpoint's.
+// A host with a changed port is not reused for the next endpoint.
 func TestChangedHostIsNotUsedAgain(t *testing.T) {
 	for what, change := range map[string]func(*fabric.Host){
 		"port down":      func(h *fabric.Host) { h.Port(0, 1).SetUp(false) },

@@ -137,7 +137,7 @@ func testBadTrains(t *testing.T, f *fabric) {
 	if n, err := s.Send(&transport.Outbound{}); n != 0 || err != nil {
 		t.Errorf("Send of a train of no packets: %d, %v", n, err)
 	}
-	// What goes before the fault is sent, and Send says how much that was.
+	// Packets before the fault are sent, and Send returns their number.
 	stride := 100
 	out, want := train(1, stride, 100, 100, 100, 100)
 	out.Lens[2] = 0
@@ -163,8 +163,7 @@ func testTwoReceivers(t *testing.T, f *fabric) {
 	}
 }
 
-// A sender that has not joined its group hears nothing of it; one that has,
-// does.
+// A sender that has not joined its group receives nothing of it; one that has, does.
 func testOwnPackets(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -228,7 +227,7 @@ func testManySenders(t *testing.T, f *fabric) {
 				select {
 				case tokens <- struct{}{}:
 				default:
-					t.Fatal("more trains arrive than were sent: is somebody else on this fabric?")
+					t.Fatal("more trains arrive than were sent: is another endpoint on this fabric?")
 				}
 			}
 		}
@@ -304,7 +303,7 @@ func testBatchLimit(t *testing.T, f *fabric) {
 	b.want(0, [][]byte{[]byte("later")})
 }
 
-// What a full receive queue drops is counted, not silent.
+// Packets dropped by a full receive queue are counted.
 func testOverflow(t *testing.T, f *fabric) {
 	a := f.endpoint(t)
 	b := f.endpointWith(t, Options{Queue: 16})
@@ -321,8 +320,7 @@ func testOverflow(t *testing.T, f *fabric) {
 		}
 		return n
 	}
-	// Nobody polls while a burst is sent; but who delivers it may be late, and
-	// then somebody does.
+	// No endpoint polls while a burst is sent; but its delivery may be late, and then one does.
 	limit := time.Now().Add(testTimeout)
 	for round := 0; arrived() >= sent || b.Stats().ReceiveOverflow == 0; round++ {
 		if f.open.NoOverflowCount && arrived() < sent {
@@ -346,9 +344,8 @@ func testOverflow(t *testing.T, f *fabric) {
 			}
 			sent++
 		}
-		// Behind a mark that arrives nothing of the burst is under way, and its
-		// losses are known. Marks find the queue full as well: there are many,
-		// and what is counted may be marks alone.
+		// After a mark has arrived nothing of the burst is on its way, and its losses are known. Marks
+		// find the queue full as well: there are many, and only marks may be counted.
 		mark := one(fmt.Appendf(nil, "the end of burst %d", round))
 		f.until(t, "a mark arrives", func() bool {
 			if _, err := s.Send(mark); err != nil && !errors.Is(err, transport.ErrBusy) {

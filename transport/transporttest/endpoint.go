@@ -22,8 +22,8 @@ type fabric struct {
 	all  []*endpoint
 }
 
-// endpoint is a transport whose loop the test itself is: it polls all endpoints
-// in turn, copies what arrived and releases it.
+// endpoint is a transport with the test as its loop: the test polls all endpoints in turn, copies what
+// arrived and releases it.
 type endpoint struct {
 	transport.Transport
 	t      *testing.T
@@ -65,7 +65,7 @@ func (e *endpoint) end() {
 	}
 }
 
-// poll polls once and takes in what came. It returns the number of trains.
+// poll polls once and collects trains and events. It returns the number of trains.
 func (e *endpoint) poll() int {
 	if e.closed {
 		return 0
@@ -211,8 +211,8 @@ func (f *fabric) settle(t *testing.T, from *endpoint, s transport.Sender, group 
 	f.drain()
 }
 
-// settleLossy is settle for a receiver whose queue may be full. It sends marks until the
-// last of them has arrived: then nothing is under way any more, not even a mark.
+// settleLossy is settle for a receiver with a queue that may be full. It sends marks until the last of
+// them has arrived: then nothing is on its way any more, not even a mark.
 func (f *fabric) settleLossy(t *testing.T, s transport.Sender, to *endpoint) {
 	t.Helper()
 	sent := 0
@@ -236,15 +236,15 @@ func (f *fabric) settleLossy(t *testing.T, s transport.Sender, to *endpoint) {
 	})
 }
 
-// drain polls all endpoints until nothing comes, with waits in between: what
-// delivers packets may be a goroutine that must run first.
+// drain polls all endpoints until nothing arrives, with waits in between: a goroutine that delivers
+// packets may have to run first.
 func (f *fabric) drain() {
 	limit := time.Now().Add(testTimeout)
 	for quiet := 0; quiet < 3; quiet++ {
 		for _, e := range f.all {
 			for e.poll() > 0 {
 				if quiet = 0; time.Now().After(limit) {
-					e.t.Fatal("packets come without end: is somebody else on this fabric?")
+					e.t.Fatal("packets come without end: is another endpoint on this fabric?")
 				}
 			}
 			if !e.closed {

@@ -122,8 +122,8 @@ func testLeaveEndsDelivery(t *testing.T, f *fabric) {
 	f.settle(t, a, s0, 0, b, c)
 	b.leave(0)
 	f.drain()
-	a.send(s0, one([]byte("nobody but c")))
-	c.want(0, [][]byte{[]byte("nobody but c")})
+	a.send(s0, one([]byte("only c")))
+	c.want(0, [][]byte{[]byte("only c")})
 	f.settle(t, a, s1, 1, b)
 	b.want(1, nil)
 }
@@ -163,8 +163,8 @@ func testLeaveWithBacklog(t *testing.T, f *fabric) {
 	}
 }
 
-// One who polls and never waits misses nothing, of whichever group, nor when he
-// leaves the one that he heard of last.
+// An endpoint that polls and never waits misses nothing, of any group, not even when it leaves the
+// group of the latest packet.
 func testPollWithoutWait(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t) // it is the first endpoint that waits
 	b.join(0, 1)
@@ -179,7 +179,7 @@ func testPollWithoutWait(t *testing.T, f *fabric) {
 			b.poll()
 		}
 		if len(b.got) > 0 {
-			t.Fatalf("heard %q, which nobody sent", b.got[0].data)
+			t.Fatalf("heard %q, which was never sent", b.got[0].data)
 		}
 	}
 	for range 3 {
@@ -202,7 +202,7 @@ func testPollWithoutWait(t *testing.T, f *fabric) {
 	}
 }
 
-// More events than a batch holds are told by later Polls.
+// Events that exceed a batch are reported by later Polls.
 func testEventLimit(t *testing.T, f *fabric) {
 	a := f.endpoint(t)
 	a.batch = &transport.Batch{Trains: make([]transport.Train, 0, 4), Events: make([]transport.Event, 0, 1)}

@@ -75,8 +75,7 @@ func waitAndWake(t *testing.T, f *fabric, flooded bool) {
 		}
 		b.want(0, [][]byte{[]byte("wake up")})
 	}
-	// More than a Poll returned: Wait comes back at once for the rest, though
-	// nothing new arrives.
+	// More than a Poll returned: Wait returns at once for the rest, without new arrivals.
 	flood()
 	for range 3 {
 		a.send(s, one([]byte("left over")))
@@ -99,8 +98,7 @@ func waitAndWake(t *testing.T, f *fabric, flooded bool) {
 	}
 }
 
-// Close from another goroutine wakes a Wait without limit, and Poll then tells
-// the end.
+// Close from another goroutine wakes a Wait without limit, and Poll then reports the end.
 func testCloseWakesWait(t *testing.T, f *fabric) {
 	for range 20 {
 		e := f.endpoint(t)
@@ -209,8 +207,8 @@ func testClosed(t *testing.T, f *fabric) {
 	if !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Send of a closed sender: %v", err)
 	}
-	// The others go on, and what is sent to the closed one is simply lost.
-	a.send(a.sender(0), one([]byte("anybody?")))
+	// The others continue, and packets to the closed one are simply lost.
+	a.send(a.sender(0), one([]byte("hello?")))
 }
 
 // Senders of a transport, and of others to it, are in the middle of Send while
@@ -244,7 +242,7 @@ func testCloseWhileSending(t *testing.T, f *fabric) {
 	}
 }
 
-// What may be called by any goroutine is called by many, while the loop runs.
+// Methods that any goroutine may call are called by many, while the loop runs.
 func testConcurrency(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -328,8 +326,7 @@ func testLeaks(t *testing.T, f *fabric) {
 	}
 }
 
-// openFiles is the number of open file descriptors, or 0 where the system does
-// not tell.
+// openFiles is the number of open file descriptors, or 0 if the system does not report it.
 func openFiles() int {
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -338,8 +335,7 @@ func openFiles() int {
 	return len(list)
 }
 
-// mapped is the size of the address space in bytes, or 0 where the system does
-// not tell.
+// mapped is the size of the address space in bytes, or 0 if the system does not report it.
 func mapped() int {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -73,9 +73,8 @@ func testLentMemory(t *testing.T, f *fabric) {
 	}
 }
 
-// Who keeps more trains than he may is lent less, which is counted; what he keeps
-// comes out of no receive queue and stays as it is; and when he gives back, all
-// is as before.
+// A caller that keeps more trains than allowed is lent less, which is counted; the kept trains take
+// nothing from the receive queue and stay unchanged; after Release, all is as before.
 func testLendLimit(t *testing.T, f *fabric) {
 	l := &lending{t: t, f: f, a: f.endpoint(t), b: f.endpointWith(t, Options{Queue: 16})}
 	l.b.join(0)
@@ -89,8 +88,8 @@ func testLendLimit(t *testing.T, f *fabric) {
 		}
 	}
 	l.keepAllowed()
-	// What a system's own buffer cannot take before anybody puts it into the queue may be
-	// lost uncounted, if nobody runs for a while: then once more.
+	// Packets that do not fit the system's own buffer before they are queued may be lost uncounted, if
+	// the reading goroutine does not run for a while: then try again.
 	limit := time.Now().Add(testTimeout)
 	for l.lost(l.keepMore()) {
 		if time.Now().After(limit) {
@@ -125,7 +124,7 @@ func (l *lending) next() (*transport.Outbound, [][]byte) {
 	return train(l.number, l.size, l.size)
 }
 
-// push sends a packet while nobody polls.
+// push sends a packet while the receiver does not poll.
 func (l *lending) push() {
 	l.t.Helper()
 	out, _ := l.next()
@@ -140,8 +139,8 @@ func (l *lending) push() {
 	}
 }
 
-// keepAllowed keeps as many as may be kept, which costs nobody anything: the receive
-// queue holds what it is said to.
+// keepAllowed keeps as many trains as allowed, at no cost: the receive queue holds what it is
+// documented to.
 func (l *lending) keepAllowed() {
 	l.t.Helper()
 	l.b.hold = true
@@ -160,7 +159,7 @@ func (l *lending) keepAllowed() {
 	}
 }
 
-// keepMore keeps more, which is not to be had, and returns how many packets it sent.
+// keepMore tries to keep more, which is refused, and returns how many packets it sent.
 func (l *lending) keepMore() (sent int) {
 	l.t.Helper()
 	l.b.hold, l.b.got = true, nil
@@ -251,9 +250,9 @@ func testAlloc(t *testing.T, f *fabric) {
 	a.Free(mem)
 }
 
-// What is sent from blocks that receivers read in place stays as it is while they hold it,
-// whatever is written after Renew; and what nobody holds any more goes on where it is. A fabric
-// without such blocks is asked for nothing.
+// Packets sent from blocks that receivers read in place stay unchanged while they are held, whatever is
+// written after Renew; a block that no receiver holds any more is reused in place. Fabrics without such
+// blocks pass.
 func testSharedBlocks(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	sharer, ok := a.Transport.(transport.Sharer)
@@ -304,7 +303,7 @@ func testSharedBlocks(t *testing.T, f *fabric) {
 	b.hold, b.held = false, nil
 	before := block
 	if block = sharer.Renew(block); &block[0] != &before[0] {
-		t.Error("a block that nobody reads goes on in other memory")
+		t.Error("an unread block was moved to other memory")
 	}
 	a.end()
 	fill(block, 1) // it outlives the transport

@@ -7,8 +7,7 @@ func one(b []byte) *transport.Outbound {
 	return &transport.Outbound{Data: b, Stride: len(b), Count: 1, Lens: []uint16{uint16(len(b))}}
 }
 
-// train is a train of packets with these lengths, each with its own pattern,
-// and what a receiver must get.
+// train is a train of packets with these lengths, each with its own pattern, and the expected packets.
 func train(seed uint64, stride int, lens ...int) (out *transport.Outbound, want [][]byte) {
 	out = &transport.Outbound{Data: make([]byte, stride*len(lens)), Stride: stride, Count: len(lens)}
 	for i, n := range lens {

@@ -29,9 +29,9 @@ func testReply(t *testing.T, f *fabric) {
 	other.join(0)
 	peers := b.retain()
 	s := a.firstSender(0)
-	a.send(s, one([]byte("who hears me?")))
-	b.want(0, [][]byte{[]byte("who hears me?")})
-	other.want(0, [][]byte{[]byte("who hears me?")})
+	a.send(s, one([]byte("hello, all")))
+	b.want(0, [][]byte{[]byte("hello, all")})
+	other.want(0, [][]byte{[]byte("hello, all")})
 	p := (*peers)[0]
 	back := a.retain()
 	b.onRecv = nil
@@ -70,16 +70,15 @@ func testReply(t *testing.T, f *fabric) {
 	}
 }
 
-// A Sender that reads replies itself gets each once, whole, whatever the loop
-// polls beside it, and nothing when it or its transport is closed. A fabric whose
-// Senders do not read is asked for nothing.
+// A Sender that reads replies itself gets each once, whole, even if the loop polls at the same time,
+// and nothing when it or its transport is closed. Fabrics with Senders that do not read pass.
 func testReadReplies(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
 	peers := b.retain()
 	s := a.firstSender(0)
-	a.send(s, one([]byte("who hears me?")))
-	b.want(0, [][]byte{[]byte("who hears me?")})
+	a.send(s, one([]byte("hello, all")))
+	b.want(0, [][]byte{[]byte("hello, all")})
 	reader, ok := s.(transport.ReplyReader)
 	if !ok {
 		return
@@ -130,15 +129,15 @@ func testReadReplies(t *testing.T, f *fabric) {
 	reader.ReadReplies(note)
 }
 
-// A transport that tells where packets come from gives one sender the same address in
-// trains and in replies, in whatever way they are read, and another one another.
+// A transport that reports addresses of sources gives one sender the same address in trains and in
+// replies, however they are read, and other senders other addresses.
 func testAddresses(t *testing.T, f *fabric) {
 	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
 	at, ok := a.Transport.(transport.Addresser)
 	if !ok {
 		return
 	}
-	if got := at.SourceAddress(1 << 40); got != "" && at.Capabilities().Name != "mem" { // whose sources outlive trains
+	if got := at.SourceAddress(1 << 40); got != "" && at.Capabilities().Name != "mem" { // in mem, sources outlive trains
 		t.Errorf("address %q of what is not lent", got)
 	}
 	a.join(0)
@@ -152,7 +151,7 @@ func testAddresses(t *testing.T, f *fabric) {
 	}
 	toB, toC := b.retain(), c.retain()
 	s := a.firstSender(0)
-	a.send(s, one([]byte("who hears me?")))
+	a.send(s, one([]byte("hello, all")))
 	f.until(t, "both hear it", func() bool { return len(*toB) > 0 && len(*toC) > 0 })
 	b.onRecv, c.onRecv = nil, nil
 	b.send(b.firstSender(0), one([]byte("b")))
@@ -189,7 +188,7 @@ func testAddresses(t *testing.T, f *fabric) {
 	}
 }
 
-// A reply to an endpoint that has closed is lost, and harms nobody.
+// A reply to an endpoint that has closed is lost, without any other effect.
 func testReplyToClosed(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(0)
@@ -236,7 +235,7 @@ func testRetainAndForget(t *testing.T, f *fabric) {
 	if err := c.Reply(p1, []byte("gone")); !errors.Is(err, transport.ErrNoPeer) {
 		t.Errorf("Reply to a forgotten peer: %v", err)
 	}
-	if err := c.Reply(0, []byte("nobody")); !errors.Is(err, transport.ErrNoPeer) {
+	if err := c.Reply(0, []byte("no peer")); !errors.Is(err, transport.ErrNoPeer) {
 		t.Errorf("Reply to the zero peer: %v", err)
 	}
 	c.Forget(p1) // once too often: changes nothing

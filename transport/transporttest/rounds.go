@@ -42,7 +42,7 @@ func testRounds(t *testing.T, f *fabric) {
 	}
 	b.batch = transport.NewBatch(2)
 	n := min(40, b.Capabilities().ReceiveCapacity)
-	// Who delivers to one may be later than who delivers to another, on some fabrics, and then not always.
+	// On some fabrics, delivery to one receiver is sometimes later than to another.
 	for limit := time.Now().Add(testTimeout); ; {
 		f.until(t, "all is quiet", func() bool { return a.poll()+b.poll()+witness.poll() == 0 && !b.batch.More })
 		b.got, witness.got = nil, nil

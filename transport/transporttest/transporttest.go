@@ -18,16 +18,16 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Fabric is what the suite runs on.
+// Fabric is the fabric under test.
 type Fabric struct {
 	// Open returns a new endpoint on the fabric; all endpoints of one Fabric
 	// reach each other. The suite closes it. Open may skip the test, saying
 	// why.
 	Open func(t testing.TB, o Options) transport.Transport
-	// NoOverflowCount says that the fabric drops in silence what a full receive
-	// queue cannot take: verbs has no counter for it.
+	// NoOverflowCount means that packets dropped by a full receive queue are not counted: verbs has no
+	// counter for it.
 	NoOverflowCount bool
-	// Delays says that packets are kept back on purpose, as on their way: Batch.More says nothing of those.
+	// Delays means that packets are delayed on purpose, as on their way: Batch.More does not include them.
 	Delays bool
 }
 

@@ -19,7 +19,7 @@ type closer struct {
 	deadline time.Duration
 	pending  []rdma.Pending
 	err      error // the first
-	fault    error // why the transport ends, if nobody closed it
+	fault    error // why the transport ends without Close
 }
 
 const (
@@ -58,7 +58,7 @@ func (t *Transport) end() error {
 	return nil
 }
 
-// final is what Poll reports for good.
+// final is what Poll returns permanently.
 func (t *Transport) final() error {
 	switch {
 	case t.closer.fault != nil:
@@ -110,8 +110,8 @@ func (c *closer) over() bool {
 	return true
 }
 
-// linger waits for the leaves, and for what was sent last: goodbyes among it.
-// Then nobody sends any more.
+// linger waits for the leaves, and for what was sent last, including goodbyes. After that nothing is
+// sent.
 func (t *Transport) linger() bool {
 	c, q := &t.closer, &t.sq
 	if !c.over() {
@@ -146,8 +146,8 @@ func (t *Transport) destroy() bool {
 		return false
 	}
 	for i := range t.routes {
-		if way := t.routes[i].Swap(nil); way != nil && way.ah != nil {
-			q.closeLater(way.ah)
+		if r := t.routes[i].Swap(nil); r != nil && r.ah != nil {
+			q.closeLater(r.ah)
 		}
 	}
 	for p := range t.peers.All() {
@@ -174,8 +174,7 @@ func (t *Transport) destroy() bool {
 	return true
 }
 
-// closeObjects gives back what comes between queue pair and ids. It returns the
-// first error.
+// closeObjects closes the objects between queue pair and ids. It returns the first error.
 func (t *Transport) closeObjects() error {
 	v, c := &t.verbs, closer{}
 	t.port.close()

@@ -26,8 +26,7 @@ const (
 	maxArena      = 1 << 30
 )
 
-// defaultRange lies in the block that every site may use as it likes (RFC 2365,
-// administratively scoped multicast).
+// defaultRange is in the block for local use by every site (RFC 2365, administratively scoped multicast).
 var defaultRange = netip.MustParsePrefix("239.20.0.0/16")
 
 // Config describes an endpoint. The zero value of a field is its documented
@@ -71,7 +70,7 @@ type Config struct {
 	// Peers is how many peers may be retained, an address handle each; default
 	// 4096, at most 65535 and what the device can.
 	Peers int
-	// Logger hears of what a user may want to know; default: nobody.
+	// Logger receives messages for the user; default: none are written.
 	Logger *slog.Logger
 	// Clock is the time since some fixed moment, for the delays between
 	// attempts to join again. Default the monotonic clock; a stepped fabric's
@@ -157,8 +156,7 @@ func (c *Config) groupAddrs() []rdma.Addr {
 // lendMax is how many packets may be kept past the next Poll.
 func (c *Config) lendMax() int { return c.ReceiveQueue / 4 }
 
-// fit takes the sizes of queues from the device. Only what was not asked for
-// gives way.
+// fit takes the sizes of queues from the device. Only defaults are reduced.
 func (c *Config) fit(attr *rdma.DeviceAttr, mtu int) error {
 	for _, q := range []struct {
 		name string

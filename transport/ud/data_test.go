@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// What finds no receive is counted exactly, and what was posted is delivered.
+// Packets that find no receive are counted exactly, and the others are delivered.
 func TestReceiveQueueRunsDry(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -23,7 +23,7 @@ func TestReceiveQueueRunsDry(t *testing.T) {
 		for i := range 100 {
 			r.send(s, fmt.Sprint(i))
 		}
-		r.f.AdvanceTo(r.f.Now() + time.Millisecond) // nobody polls meanwhile
+		r.f.AdvanceTo(r.f.Now() + time.Millisecond) // without a Poll meanwhile
 		r.quiet(time.Millisecond)
 		if len(sub.got) != 16 || sub.Stats().ReceiveOverflow != 84 {
 			t.Errorf("%d packets arrived and %d were counted, of 100 into a queue of 16", len(sub.got), sub.Stats().ReceiveOverflow)
@@ -72,8 +72,8 @@ func TestLentDoesNotStarve(t *testing.T) {
 	}
 }
 
-// The device reads memory of Alloc after Send has returned: Completed tells
-// when it is done, and a full send queue is ErrBusy.
+// The device reads memory of Alloc after Send has returned: Completed reports when it has, and a full
+// send queue is ErrBusy.
 func TestAsynchronousSends(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: time.Millisecond})
 	pub, sub := r.node(ud.Config{SendQueue: 16}), r.node(ud.Config{})
@@ -281,8 +281,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		for range 20 {
 			round()
 		}
-		// A delayed send is a timer of the fabric's, which allocates. What comes of
-		// it, packets and completions, does not.
+		// A delayed send is a timer of the fabric's, which allocates. Its effects, packets and
+		// completions, do not.
 		polling = 0
 		if n := testing.AllocsPerRun(200, round); n != 0 && delay == 0 {
 			t.Errorf("%v allocations a round", n)

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// portDrops counts what reached the port and no queue pair took, as the device
-// tells it for the whole port. Any goroutine may use it.
+// portDrops counts packets that reached the port and that no queue pair accepted, as the device reports
+// for the whole port. Any goroutine may use it.
 type portDrops struct {
 	mu   sync.Mutex
 	dev  rdma.Device // nil: not open yet, or closed
@@ -24,8 +24,8 @@ func (d *portDrops) open(dev rdma.Device, port uint8, now rdma.PortAttr) {
 	d.dev, d.port, d.last = dev, port, now
 }
 
-// ask takes what the device has counted since it was asked last. Of a device that
-// is gone the counters stay as they were. The caller holds mu.
+// ask adds the device's counts since the last call. If the device is gone the counters stay. The caller
+// holds mu.
 func (d *portDrops) ask() {
 	if d.dev == nil {
 		return

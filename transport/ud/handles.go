@@ -11,15 +11,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// handles makes address handles to senders. Where that can take long
-// (rdma.AHBeginner) the provider makes them beside the loop: until then the peer
-// keeps its latest replies. Any member of a group can forge senders, whose
-// handles take longest, so that there are never more than maxMaking. Loop only,
-// but for ready.
+// handles creates address handles for senders. If that can take long (rdma.AHBeginner), the provider
+// creates them outside the loop: until then the peer queues its latest replies. Any member of a group
+// can forge senders, and handles for those take longest, so at most maxMaking are created at a time.
+// Loop only, except ready.
 type handles struct {
 	beginner rdma.AHBeginner // nil: a handle takes no time
 	making   []transport.Peer
-	// ending are handles that nobody wants any more, and that the provider is at.
+	// ending are unwanted handles that the provider is still creating.
 	ending []rdma.PendingAH
 	spare  []*making
 	ready  atomic.Bool // one may have come
@@ -109,7 +108,7 @@ func (t *Transport) handleOver() {
 	t.Wake()
 }
 
-// takeHandles takes in those that have come, and sends what waited for them.
+// takeHandles takes finished handles, and sends the replies that waited for them.
 func (t *Transport) takeHandles() {
 	h := &t.handles
 	h.ready.Store(false)
@@ -140,7 +139,7 @@ func (t *Transport) takeHandles() {
 	h.making = left
 }
 
-// prune forgets what is over.
+// prune forgets completed handles.
 func (h *handles) prune() {
 	left := h.ending[:0]
 	for _, e := range h.ending {
@@ -152,7 +151,7 @@ func (h *handles) prune() {
 	h.ending = left
 }
 
-// wait keeps a reply until the peer's handle is there. After a failure it returns that, too.
+// wait keeps a reply until the peer's handle exists. After a failure it returns the error, too.
 func (h *handles) wait(t *Transport, p transport.Peer, v *peer, packet []byte) (kept bool, err error) {
 	if v.making == nil {
 		if t.cfg.Clock() < v.due {

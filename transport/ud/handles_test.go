@@ -165,12 +165,12 @@ func TestLargeRepliesWait(t *testing.T) {
 // fail, and say why.
 func TestHandleThatCannotBeMade(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
-	reply := func() error { return sub.Reply(sub.peer, []byte("anybody?")) }
+	reply := func() error { return sub.Reply(sub.peer, []byte("hello?")) }
 	if err := reply(); err != nil {
 		t.Fatal(err)
 	}
 	before := sub.Stats()
-	s.slow.begun[0].finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "nobody answers"))
+	s.slow.begun[0].finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "no answer"))
 	r.until("it is known", func() bool {
 		err := reply()
 		return errors.Is(err, transport.ErrBusy) && errors.Is(err, syscall.ETIMEDOUT)
@@ -186,7 +186,7 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 		t.Fatalf("after a while: %v, %d handles begun", err, len(s.slow.begun))
 	}
 	s.slow.begun[1].finish(t, nil)
-	r.want(pub, transport.Unicast, "anybody?")
+	r.want(pub, transport.Unicast, "hello?")
 	if err := reply(); err != nil {
 		t.Error(err)
 	}
@@ -194,7 +194,7 @@ func TestHandleThatCannotBeMade(t *testing.T) {
 
 // A sender that is forgotten gives its handle up, and the end of the transport
 // waits for the provider.
-func TestHandleOfWhoIsForgotten(t *testing.T) {
+func TestHandleOfForgottenPeer(t *testing.T) {
 	for _, forgotten := range []bool{true, false} {
 		r, s, sub, pub := slowRig(t, ud.Config{})
 		if err := sub.Reply(sub.peer, []byte("never")); err != nil {
@@ -203,11 +203,11 @@ func TestHandleOfWhoIsForgotten(t *testing.T) {
 		if forgotten {
 			sub.Forget(sub.peer)
 			if err := sub.Reply(sub.peer, []byte("never")); !errors.Is(err, transport.ErrNoPeer) {
-				t.Errorf("Reply to who is forgotten: %v", err)
+				t.Errorf("Reply to a forgotten peer: %v", err)
 			}
 			r.quiet(time.Millisecond)
 			if !s.slow.begun[0].canceled {
-				t.Error("the handle of who is forgotten is not given up")
+				t.Error("the handle of a forgotten peer is not given up")
 			}
 		}
 		sub.Close()
@@ -226,8 +226,8 @@ func TestHandleOfWhoIsForgotten(t *testing.T) {
 	}
 }
 
-// Who forges senders has only so many handles made at once. Nobody that is known
-// suffers, and new senders are taken again when there is room.
+// A forger of senders causes only a bounded number of concurrent handle creations. Known peers are
+// unaffected, and new senders are accepted again when there is room.
 func TestManyHandlesInTheMaking(t *testing.T) {
 	r, s, sub, pub := slowRig(t, ud.Config{})
 	s.slow.begun[0].finish(t, nil)
@@ -281,7 +281,7 @@ func TestManyHandlesInTheMaking(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	for _, a := range s.slow.begun[2:] {
-		a.finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "nobody answers"))
+		a.finish(t, rdma.Errorf("create AH", syscall.ETIMEDOUT, "no answer"))
 	}
 	r.quiet(time.Millisecond)
 	if _, err := forge(1001); err != nil {

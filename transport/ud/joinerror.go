@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What the errors of a join mean, and what to do about them.
+// Explanations of the errors of a join, with advice.
 
 // joinError is the error of an attempt to join.
 func (m *member) joinError(err error, answer bool) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// Up to a quarter of the receive queue may be kept. Who keeps more is refused
-// more than a batch besides, so that the queue stays as long as it was: then it
-// fills up, what finds it full is counted, and what was kept is as it was.
+// Up to a quarter of the receive queue may be kept. A caller that keeps more is lent at most one batch
+// beyond that, so that the queue keeps its length: then it fills up, packets that find it full are
+// counted, and kept trains stay unchanged.
 func TestKeepingMoreThanAQuarter(t *testing.T) {
 	for _, queue := range []int{16, 64, 256} {
 		r := newRig(t, fabric.Config{})
@@ -46,7 +46,7 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 			}
 		}
 		if len(kept) != most {
-			t.Fatalf("queue %d: %d trains were lent to who gives none back, want %d", queue, len(kept), most)
+			t.Fatalf("queue %d: %d trains were lent to a caller that releases none, want %d", queue, len(kept), most)
 		}
 		for i := range kept {
 			if want := fmt.Sprint("packet ", i); string(kept[i].Data) != want {
@@ -66,9 +66,9 @@ func TestKeepingMoreThanAQuarter(t *testing.T) {
 	}
 }
 
-// Who keeps all that can be lent is not woken by what else arrives, however much
-// it is, nor refused more than once for it; what he asked the loop for still wakes
-// it, and a packet that waited does once something is given back.
+// A caller that keeps all that can be lent is not woken by further packets, however many, nor refused
+// more than once for them; other requests to the loop still wake it, and so does a waiting packet once
+// something is released.
 func TestWaitAtTheLendingLimit(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		f := fabric.New(fabric.Config{Live: true})
@@ -127,7 +127,7 @@ func TestWaitAtTheLendingLimit(t *testing.T) {
 		}
 		until(pub, func() bool { return f.Stats().Delivered >= uint64(most+c.ReceiveCapacity/2) })
 
-		// Some returns may be for what came before; without end they are not.
+		// Some returns may be for earlier events; but not without end.
 		asleep := make(chan int)
 		ready := make(chan struct{})
 		go func() {

@@ -16,9 +16,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// What is left of a transport that has ended: nothing. The device has just what
-// one transport needs, so that the second would not open if the first had kept
-// anything; and the subnet has forgotten its groups.
+// An ended transport leaves nothing. The device has exactly the resources for one transport, so that the second
+// would not open if the first had kept anything; and the subnet has forgotten its groups.
 func TestNothingIsLeft(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -205,7 +204,7 @@ func TestBadConfig(t *testing.T) {
 	}
 }
 
-// An Open that fails half-way gives back what it made, whatever is missing.
+// An Open that fails half-way releases what it made, whatever is missing.
 func TestOpenGivesBack(t *testing.T) {
 	for what, limit := range map[string]func(*rdma.DeviceAttr){
 		"queue pair":       func(a *rdma.DeviceAttr) { a.MaxQP = 0 },

@@ -24,14 +24,12 @@ const (
 
 // Attempts to join.
 const (
-	// firstTries is how often a first join is tried when nobody answers: each
-	// try waits three seconds in the kernel (core/multicast.c). A refusal ends
-	// it at once.
+	// firstTries is how often a first join is tried without an answer: each try waits three seconds in
+	// the kernel (core/multicast.c). A refusal ends it at once.
 	firstTries = 3
-	// A lost membership is tried again at once, but for spacing, then after
-	// minRest, and twice as long each time up to maxRest, without end. Of each
-	// rest half is left to chance. One that is lost again before it has lasted
-	// (lastedFor) goes on resting where it was.
+	// A lost membership is tried again at once, apart from spacing, then after minRest, and twice as
+	// long each time up to maxRest, without end. Half of each rest is random. If it is lost again
+	// within lastedFor, the rests continue to grow.
 	minRest = 10 * time.Millisecond
 	maxRest = time.Second
 	// spacing is for how long on average a transport asks for one lost
@@ -60,10 +58,10 @@ type member struct {
 	lost    bool          // it was a member, and shall be again
 	tries   int           // attempts that failed, or did not last, since it last lasted
 	since   time.Duration // when it became a member
-	cause   string        // why it is no member, as was told last
+	cause   string        // why it is no member, as was reported last
 	retryAt time.Duration
 	leave   rdma.Pending
-	silent  bool     // the end of the leave is not to be told
+	silent  bool     // the end of the leave is not to be reported
 	listed  bool     // on Transport.todo
 	mgid    rdma.GID // of a receiver; zero while packets are not for it
 }
@@ -97,7 +95,7 @@ func (t *Transport) Leave(group int) error {
 	return nil
 }
 
-// manage carries on what was begun.
+// manage continues pending work.
 func (t *Transport) manage() {
 	if t.senders.dirty.Load() {
 		t.senders.mu.Lock()
@@ -138,8 +136,7 @@ func (t *Transport) nextTry() (time.Duration, bool) {
 	return max(0, wait), true
 }
 
-// pollLeaves is how often Wait looks whether a leave is complete, of which
-// nobody tells.
+// pollLeaves is how often Wait checks whether a leave is complete, since no event reports it.
 const pollLeaves = 200 * time.Microsecond
 
 // set begins to join or to leave.
@@ -155,8 +152,7 @@ func (m *member) set(want bool) {
 	m.step()
 }
 
-// step does what can be done now. A member that must be carried on is on the
-// list when it returns.
+// step does what can be done now. A member with pending work is on the list when it returns.
 func (m *member) step() {
 	switch {
 	case m.phase == leaving:
@@ -191,7 +187,7 @@ func (m *member) step() {
 	}
 }
 
-// left tells the end.
+// left reports the end.
 func (m *member) left() {
 	m.lost, m.full = false, false
 	if m.role == transport.RoleSender {
@@ -213,7 +209,7 @@ func (m *member) begin() {
 	}
 }
 
-// joined takes in the event of success.
+// joined handles the event of success.
 func (m *member) joined(ev *rdma.Event) {
 	t := m.t
 	if t.port.away != nil {
@@ -229,7 +225,7 @@ func (m *member) joined(ev *rdma.Event) {
 		}
 		t.routes[m.group].Store(&route{ah: ah, qkey: ev.UD.QKey})
 		if m.full {
-			t.tellFallback(m.group)
+			t.reportFallback(m.group)
 		}
 	} else {
 		m.mgid = ev.UD.AHAttr.GRH.DGID
@@ -239,8 +235,7 @@ func (m *member) joined(ev *rdma.Event) {
 	t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Joined})
 }
 
-// failed takes in an event of failure: the answer to the request, or later the
-// end of the membership.
+// failed handles an event of failure: the answer to the request, or later the end of the membership.
 func (m *member) failed(err error) {
 	if m.phase == joining {
 		m.refused(err, true)
@@ -254,11 +249,11 @@ func (m *member) failed(err error) {
 	}
 	m.rest()
 	m.t.counts.received.Lost.Add(1)
-	m.tellLost(fmt.Errorf("ud: membership of %v: %w", m.t.addrs[m.group], err))
+	m.reportLost(fmt.Errorf("ud: membership of %v: %w", m.t.addrs[m.group], err))
 	m.quit()
 }
 
-func (m *member) tellLost(err error) {
+func (m *member) reportLost(err error) {
 	m.cause = err.Error()
 	m.t.events.Post(transport.Event{Group: m.group, Role: m.role, State: transport.Lost, Err: err})
 }
@@ -280,8 +275,7 @@ func (t *Transport) spread() time.Duration {
 	return time.Duration(t.members.chance.Int64N(int64(spacing) * int64(t.members.count)))
 }
 
-// refused decides what comes after an attempt that failed, be it by the fabric's
-// answer or before anybody was asked.
+// refused handles a failed attempt, whether the fabric refused it (answer) or it failed locally.
 func (m *member) refused(err error, answer bool) {
 	t := m.t
 	now := t.cfg.Clock()
@@ -297,7 +291,7 @@ func (m *member) refused(err error, answer bool) {
 		m.rest()
 		t.counts.received.JoinsFailed.Add(1)
 		if err = m.joinError(err, answer); err.Error() != m.cause {
-			m.tellLost(err)
+			m.reportLost(err)
 		}
 	case unanswered(err) && m.tries+1 < firstTries:
 		m.full = false
@@ -336,9 +330,9 @@ func (m *member) quit() {
 	t := m.t
 	m.mgid = rdma.GID{}
 	if m.role == transport.RoleSender {
-		if way := t.routes[m.group].Swap(nil); way != nil && way.ah != nil {
+		if r := t.routes[m.group].Swap(nil); r != nil && r.ah != nil {
 			t.sq.mu.Lock()
-			t.sq.closeLater(way.ah)
+			t.sq.closeLater(r.ah)
 			t.sq.mu.Unlock()
 		}
 	}
@@ -351,8 +345,7 @@ func (m *member) quit() {
 	m.step()
 }
 
-// retrieve takes in the events of the connection manager. The queue pair is
-// attached by retrieving them.
+// retrieve handles the events of the connection manager. Retrieving them attaches the queue pair.
 func (t *Transport) retrieve() {
 	for {
 		ev, err := t.verbs.ch.TryGetEvent()

@@ -26,9 +26,8 @@ func (r *rig) states() map[string][]rdma.JoinState {
 	return m
 }
 
-// A publisher joins send-only: nobody attaches it, and it hears nothing, though
-// the subnet brings its packets back to its port.
-// docs/protocol.md §17.4.
+// A publisher joins send-only: it is not attached, and receives nothing, though the subnet delivers its
+// packets back to its port. docs/protocol.md §17.4.
 func TestPublisherHearsNothing(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -59,9 +58,8 @@ func TestPublisherHearsNothing(t *testing.T) {
 	})
 }
 
-// Where the subnet manager refuses send-only members, publishers are full ones,
-// and hear nothing either. It is logged once, and counted.
-// docs/protocol.md §17.4.
+// If the subnet manager refuses send-only members, publishers are full ones, and receive nothing either. It is
+// logged once, and counted. docs/protocol.md §17.4.
 func TestFallBackToFullMember(t *testing.T) {
 	r := newRig(t, fabric.Config{SM: fabric.SM{NoSendOnly: true}})
 	var log bytes.Buffer
@@ -87,7 +85,7 @@ func TestFallBackToFullMember(t *testing.T) {
 		t.Errorf("counters: %+v", st)
 	}
 	if n := strings.Count(log.String(), "send-only join was refused"); n != 1 {
-		t.Errorf("told %d times that send-only was refused:\n%s", n, log.String())
+		t.Errorf("reported %d times that send-only was refused:\n%s", n, log.String())
 	}
 	s.Close()
 	second.Close()
@@ -95,13 +93,13 @@ func TestFallBackToFullMember(t *testing.T) {
 	r.event(pub, 1, transport.RoleSender, transport.Left)
 }
 
-// What ends memberships is told, and they are joined again, of publishers and
-// subscribers; packets flow as before.
+// Events that end memberships are reported, and publishers and subscribers join again; then packets
+// flow as before.
 func TestLostAndJoinedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		strike func(r *rig, n *node)
 		all    bool  // strikes all ports
-		then   error // another cause, told later
+		then   error // another cause, reported later
 	}{
 		"re-register":        {func(_ *rig, n *node) { n.host.Port(0, 1).Reregister() }, false, nil},
 		"LID change":         {func(_ *rig, n *node) { n.host.Port(0, 1).ChangeLID() }, false, nil},
@@ -173,8 +171,8 @@ func TestSendWhileLost(t *testing.T) {
 	}
 }
 
-// On RoCE no membership ends when the link is down, and nothing is received all the same: it is told, and they are joined
-// again when the link is back.
+// On RoCE no membership ends when the link is down, but nothing is received: the loss is reported, and
+// groups are joined again when the link is back.
 func TestRoCELinkDownAndUp(t *testing.T) {
 	r := newRig(t, fabric.Config{Flavor: fabric.RoCE})
 	pub, sub := r.node(ud.Config{}), r.node(ud.Config{})
@@ -329,8 +327,8 @@ func TestChangesOfMind(t *testing.T) {
 	}
 }
 
-// A new sender is not told why the group could not be joined for an earlier one:
-// until its own attempt is over it is not ready.
+// A new sender does not get the error of an earlier one's failed join: until its own attempt is over it
+// is not ready.
 func TestFailureOfEarlierSender(t *testing.T) {
 	for _, polled := range []bool{false, true} {
 		r := newRig(t, fabric.Config{SM: fabric.SM{MLIDs: 1}}) // that is IPoIB's

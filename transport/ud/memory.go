@@ -12,11 +12,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// memory is the arena: all that is registered with the device. Its first region
-// has the receive slots, the staging slots and Config.Arena bytes for Alloc. When
-// Alloc needs more the arena grows by a region of at least a quarter of what it
-// has, so that regions stay few; a registered region cannot grow itself
-// (docs/decisions, 17).
+// memory is the arena: all memory registered with the device. Its first region has the receive slots,
+// the staging slots and Config.Arena bytes for Alloc. When Alloc needs more the arena grows by a region
+// of at least a quarter of what it has, so that regions stay few; a registered region cannot grow
+// itself (docs/decisions, 17).
 type memory struct {
 	pd   rdma.PD
 	own  []byte // of the first region: receive slots and staging
@@ -38,7 +37,7 @@ type region struct {
 	all  []byte
 	give []byte // of all, for Alloc
 	lkey uint32
-	gone atomic.Bool // unmapped: who remembers it must look again
+	gone atomic.Bool // unmapped: a cached pointer to it is stale
 
 	// Under memory.mu.
 	mr   rdma.MR // nil when the transport has ended
@@ -50,7 +49,7 @@ func (r *region) covers(data []byte) bool {
 	return off < uintptr(len(r.give)) && uintptr(len(data)) <= uintptr(len(r.give))-off
 }
 
-// idle reports whether nothing of it is given. The caller holds memory.mu.
+// idle reports whether none of it is allocated. The caller holds memory.mu.
 func (r *region) idle() bool {
 	return len(r.give) == 0 || len(r.free) == 1 && r.free[0].n == len(r.give)
 }
@@ -62,8 +61,7 @@ func (m *memory) regions() []*region {
 	return nil
 }
 
-// find returns the region that data of Alloc lies in, or nil. last is the
-// caller's latest.
+// find returns the region that contains data of Alloc, or nil. last is the caller's latest.
 func (m *memory) find(last *region, data []byte) *region {
 	if last != nil && !last.gone.Load() && last.covers(data) {
 		return last
@@ -174,7 +172,7 @@ func (m *memory) release(mem []byte) {
 	}
 }
 
-// trim unmaps a region that nobody uses. The caller holds mu.
+// trim unmaps an unused region. The caller holds mu.
 func (m *memory) trim(r *region) {
 	if !r.idle() || len(m.own) > 0 && &r.all[0] == &m.own[0] && !m.over {
 		return

@@ -55,7 +55,7 @@ func TestOneRegion(t *testing.T) {
 			r.sendFrom(mem, to, sub, fmt.Sprint("from part ", i))
 			all = append(all, mem)
 		}
-		for i, mem := range all { // nobody wrote into another's
+		for i, mem := range all { // no allocation overlaps another
 			if want := fmt.Sprint("from part ", i); string(mem[:len(want)]) != want {
 				t.Errorf("part %d has %q", i, mem[:len(want)])
 			}
@@ -74,7 +74,7 @@ func TestOneRegion(t *testing.T) {
 	if ps.regions != 1 || ss.regions != 1 {
 		t.Errorf("the publisher has %d regions, the subscriber %d; want one each", ps.regions, ss.regions)
 	}
-	// What is given outlives the transport, in the same region.
+	// Allocated memory outlives the transport, in the same region.
 	last := alloc(t, pub, arena)
 	r.close(pub)
 	if ps.regions != 0 {
@@ -129,8 +129,8 @@ func TestArenaGrowsByFew(t *testing.T) {
 	pub.Free(big)
 }
 
-// Where the system locks no more memory, the arena grows by what is needed; and
-// if that is too much, it says what to do.
+// If the system locks no more memory, the arena grows by the minimum; and if that is too much, the error has
+// advice.
 func TestLockedMemoryIsShort(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// source is what tells senders apart: their queue pair and the way to it. A
-// publisher whose port gets another LID thus becomes another peer.
+// source identifies a sender: its queue pair and the path to it. A publisher whose port gets another
+// LID thus becomes another peer.
 type source struct {
 	gid  rdma.GID
 	qpn  rdma.QPN
@@ -118,9 +118,8 @@ func (t *Transport) Forget(p transport.Peer) {
 	}
 }
 
-// Reply implements transport.Transport. The packet is copied. Where the peer's
-// address handle is not there yet the latest replies wait for it; those that they
-// take the place of are counted as by a full send queue.
+// Reply implements transport.Transport. The packet is copied. While the peer's address handle does not exist
+// yet the latest replies wait for it; those that they replace are counted as by a full send queue.
 func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	if t.closing.Load() {
 		return errClosed

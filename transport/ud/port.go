@@ -10,20 +10,20 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// portWatch follows the port: whether it is up, and still has the GID that the transport is bound to. Where it is not, no
-// call fails, and on RoCE no membership ends: what is sent would be lost without a word. Loop only.
+// portWatch follows the port: whether it is up, and still has the GID that the transport is bound to.
+// Otherwise no call fails, and on RoCE no membership ends: packets would be lost silently. Loop only.
 type portWatch struct {
-	dev    rdma.Device // for its events
-	name   string      // of the device
-	num    uint8
-	entry  rdma.GIDEntry
-	polls  uint
-	away   error         // why nothing can be sent or received; nil: it can
-	lookAt time.Duration // when the port is looked at, also without news; negative: never
+	dev     rdma.Device // for its events
+	name    string      // of the device
+	num     uint8
+	entry   rdma.GIDEntry
+	polls   uint
+	away    error         // why nothing can be sent or received; nil: it can
+	checkAt time.Duration // when the port is looked at, also without news; negative: never
 }
 
-// pollsBetween is how many Polls of a loop that spins may pass between two looks.
-// One that waits looks before each Wait.
+// pollsBetween is how many Polls of a loop that spins may pass between two checks. A loop that waits
+// checks before each Wait.
 const pollsBetween = 1024
 
 // portAgain is when the port is looked at anew after a look that failed, and while nothing can be sent.
@@ -68,8 +68,8 @@ func (w *portWatch) news() (any bool) {
 	return any
 }
 
-// look says why the port is of no use now, if so. The error says that it could not be looked at.
-func (w *portWatch) look() (away, err error) {
+// check says why the port is of no use now, if so. The error says that it could not be looked at.
+func (w *portWatch) check() (away, err error) {
 	port, err := w.dev.Port(w.num)
 	if err != nil {
 		return nil, err
@@ -87,17 +87,17 @@ func (w *portWatch) look() (away, err error) {
 	return nil, nil
 }
 
-// watchPort looks at the port if there is news, or it is time. While it is of no use all memberships are lost, and none is
-// tried again.
+// watchPort checks the port after an event, or when it is time. While the port is unusable all
+// memberships are lost, and none is tried again.
 func (t *Transport) watchPort() {
 	w, now := &t.port, t.cfg.Clock()
-	if w.dev == nil || t.closing.Load() || !w.news() && (w.lookAt < 0 || now < w.lookAt) {
+	if w.dev == nil || t.closing.Load() || !w.news() && (w.checkAt < 0 || now < w.checkAt) {
 		return
 	}
-	away, err := w.look()
-	w.lookAt = -1
+	away, err := w.check()
+	w.checkAt = -1
 	if err != nil || away != nil {
-		w.lookAt = now + portAgain
+		w.checkAt = now + portAgain
 	}
 	if err != nil || (away == nil) == (w.away == nil) {
 		return
@@ -118,12 +118,12 @@ func (t *Transport) watchPort() {
 	}
 }
 
-// untilLook is timeout, or the time until the port is looked at, if that is to be.
-func (t *Transport) untilLook(timeout time.Duration) time.Duration {
-	if t.port.lookAt < 0 {
+// untilCheck is timeout, or the time until the port is looked at, if that is to be.
+func (t *Transport) untilCheck(timeout time.Duration) time.Duration {
+	if t.port.checkAt < 0 {
 		return timeout
 	}
-	wait := max(0, t.port.lookAt-t.cfg.Clock())
+	wait := max(0, t.port.checkAt-t.cfg.Clock())
 	if timeout < 0 {
 		return wait
 	}

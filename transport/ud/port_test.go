@@ -106,7 +106,7 @@ func TestLostAddress(t *testing.T) {
 	}
 }
 
-// A port that cannot be looked at is what it was, and is looked at again.
+// A port that cannot be queried keeps its state, and is queried again.
 func TestPortThatCannotBeLookedAt(t *testing.T) {
 	r := newRig(t, fabric.Config{Flavor: fabric.RoCE})
 	h := &blindHost{Host: r.f.AddHost(fabric.HostConfig{})}
@@ -134,7 +134,7 @@ func TestPortThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
-// blindHost is a host whose ports cannot be looked at while blind is set.
+// blindHost is a host with ports that cannot be queried while blind is set.
 type blindHost struct {
 	*fabric.Host
 	blind syscall.Errno

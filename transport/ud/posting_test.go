@@ -120,8 +120,8 @@ func TestHandlesOutliveSends(t *testing.T) {
 	}
 }
 
-// A provider that takes less than the queue is said to hold, and so leaves
-// requests without a completion, does not block sending for ever.
+// A provider that takes fewer requests than the queue's size, and so leaves requests without a completion, does
+// not block sending forever.
 func TestListTakenInPart(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)

@@ -9,12 +9,11 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// recovery is how a queue pair in error begins anew. It is in error when a send
-// fails, as on rxe when the network interface is down, or when a packet came
-// that a receive buffer does not hold, which on rxe of kernel 6.1 any host of the
-// network can bring about. One that completes no sends any more is treated the
-// same (stall). All that is in its queues is lost then, as packets can be;
-// memberships and attachments stay. Loop only.
+// recovery is the restart of a queue pair in error. It is in error when a send fails, as on rxe when
+// the network interface is down, or when a packet exceeds a receive buffer, which on rxe of kernel 6.1
+// any host of the network can cause. A queue pair that completes no sends any more is treated the same
+// (stall). Everything in its queues is lost then, as packets can be; memberships and attachments stay.
+// Loop only.
 type recovery struct {
 	attr   rdma.QPAttr // of a queue pair that works
 	failed bool
@@ -24,14 +23,11 @@ type recovery struct {
 	stall  stall
 }
 
-// stall watches over sends that are under way. All that a publisher does waits
-// for completions in the end, so that one whose device owes them for ever would
-// neither go on nor say why. It can come to that: rxe of kernel 6.1 stops at 64
-// packets on their way through the network interface and notes that it wants to
-// be called when they are gone; if they go before it has noted that, nobody calls
-// it until something more is posted (rxe_req.c, rxe_requester; rxe_net.c,
-// rxe_skb_tx_dtor), and nothing is where the queue is full or the sender waits.
-// Loop only.
+// stall watches posted sends. A publisher finally depends on completions: if its device never delivered
+// them, it would hang without an error. That can happen: rxe of kernel 6.1 stops at 64 packets queued
+// in the network interface and registers for a callback when they have left; if they leave before it is
+// registered, there is no callback until the next post (rxe_req.c, rxe_requester; rxe_net.c,
+// rxe_skb_tx_dtor), and none follows if the queue is full or the sender waits. Loop only.
 type stall struct {
 	watching bool
 	retired  uint64        // sendQueue.retired at the last look
@@ -39,19 +35,18 @@ type stall struct {
 	stood    time.Duration // since retired moved, or as much of it as counts
 }
 
-// stalledFor is how long sends may be under way of which none is completed. A
-// port takes microseconds, or as long as its link is paused, for which it is not
-// worth losing packets; subscribers wait for a silent publisher for longer
-// (reliable, lostFloor). Between two looks at most lookAgain counts: a host that
-// stood still has not watched.
+// stalledFor is how long posted sends may remain without any completion. A port takes microseconds, or
+// as long as its link is paused, which is no reason to lose packets; subscribers wait for a silent
+// publisher for longer (reliable, lostFloor). The time between two checks counts as checkAgain at most:
+// a host that was stopped has not watched.
 const (
 	stalledFor = time.Second
-	lookAgain  = stalledFor / 8
+	checkAgain = stalledFor / 8
 )
 
 var errStalled = fmt.Errorf("no send was completed for %v", stalledFor)
 
-// watch looks at a queue that was just reaped, and reports whether it stalls.
+// watch checks a queue that was just reaped, and reports whether it stalls.
 func (s *stall) watch(q *sendQueue, now time.Duration) bool {
 	retired := q.retired.Load()
 	switch {
@@ -60,7 +55,7 @@ func (s *stall) watch(q *sendQueue, now time.Duration) bool {
 	case !s.watching || s.retired != retired:
 		*s = stall{watching: true, retired: retired, at: now}
 	default:
-		s.stood += min(now-s.at, lookAgain)
+		s.stood += min(now-s.at, checkAgain)
 		s.at = now
 		return s.stood >= stalledFor
 	}
@@ -79,8 +74,8 @@ const (
 	lastedShare = 8
 )
 
-// queueFailed notes that the queue pair is in error, or stalls: nothing is sent until it has recovered.
-// Another fault ends the transport.
+// queueFailed records that the queue pair is in error, or stalls: nothing is sent until it has
+// recovered. Another fault ends the transport.
 func (t *Transport) queueFailed(cause error) {
 	h, q := &t.recovery, &t.sq
 	if !errors.Is(cause, errFlushed) && !errors.Is(cause, errStalled) {

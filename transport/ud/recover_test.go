@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// A receiver whose queue pair goes into error loses what was under way, and
-// receives again; what is lent stays as it is.
+// A receiver whose queue pair goes into error loses its pending packets, and receives again; what is
+// lent stays as it is.
 func TestReceiverRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		var log bytes.Buffer
@@ -53,8 +53,8 @@ func TestReceiverRecovers(t *testing.T) {
 	})
 }
 
-// A sender whose queue pair is in error releases what was under way, answers
-// ErrBusy until it works, and receives replies again.
+// A sender whose queue pair is in error releases pending sends, returns ErrBusy until it works, and
+// receives replies again.
 func TestSenderRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -91,8 +91,8 @@ func TestSenderRecovers(t *testing.T) {
 	})
 }
 
-// A receiver that is put in error again and again, as any host can do to rxe of
-// kernel 6.1, hears most of what others send all the same.
+// A receiver that is put in error again and again, as any host can do to rxe of kernel 6.1, still receives most
+// packets.
 func TestRecoveryIsNotDeaf(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	to, from := r.node(ud.Config{}), r.node(ud.Config{})

@@ -15,12 +15,11 @@ import (
 // maxTogether bounds how many receives are posted by one call.
 const maxTogether = 32
 
-// recvQueue is the receive side: slots of one size, which are free, posted to
-// the queue pair, or lent. Loop only, but for what mu guards, which senders that
-// read replies use too (replies.go).
+// recvQueue is the receive side: slots of one size, which are free, posted to the queue pair, or lent.
+// Loop only, except the fields guarded by mu, which senders that read replies use too (replies.go).
 //
-// There are more slots than the queue pair takes, as many as can be lent: a
-// quarter and a batch (lend.Limit). So lent ones do not make the queue shorter.
+// There are more slots than the queue pair takes, as many as can be lent: a quarter and a batch
+// (lend.Limit). So lent ones do not make the queue shorter.
 type recvQueue struct {
 	mem   []byte
 	pitch int // bytes from one slot to the next
@@ -41,10 +40,10 @@ type recvQueue struct {
 	wcs      [batch]rdma.WorkCompletion
 	from, to int
 	used     int            // completions since there were none, less than depth
-	one      [1]rdma.RecvWR // of who reads replies
+	one      [1]rdma.RecvWR // for a Sender that reads replies
 }
 
-// unread reports whether completions were taken whose packets nobody has seen.
+// unread reports whether completions were polled whose packets have not been lent yet.
 func (q *recvQueue) unread() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,17 +123,17 @@ func (t *Transport) receive(b *transport.Batch) {
 	}
 }
 
-// complete takes up to room completions, if none is left; it may look for as
-// long as is said. It reports whether these were all. The caller holds rq.mu.
-func (t *Transport) complete(room int, look time.Duration) (all bool) {
+// complete takes up to room completions, if none is left; it polls for up to spin. It reports whether
+// these were all. The caller holds rq.mu.
+func (t *Transport) complete(room int, spin time.Duration) (all bool) {
 	q := &t.rq
 	if q.from < q.to {
 		return false
 	}
 	var n int
 	var err error
-	if look > 0 {
-		n, err = t.spin.cq.PollFor(q.wcs[:room], look)
+	if spin > 0 {
+		n, err = t.spin.cq.PollFor(q.wcs[:room], spin)
 	} else {
 		n, err = t.verbs.recv.Poll(q.wcs[:room])
 	}
@@ -146,9 +145,9 @@ func (t *Transport) complete(room int, look time.Duration) (all bool) {
 	return n < room
 }
 
-// usedUp takes in n completions that waited, and whether they were all. As many as the queue
-// holds, one behind the other, are most likely all of its receives: it was used up, and what
-// came beyond found none. The caller holds rq.mu.
+// usedUp handles n completions that waited, and whether they were all. As many consecutive ones as the queue
+// holds are most likely all of its receives: it was empty, and further packets found no receive. The caller
+// holds rq.mu.
 func (t *Transport) usedUp(n int, all bool) {
 	q := &t.rq
 	if q.used += n; q.used >= q.depth {
@@ -162,8 +161,8 @@ func (t *Transport) usedUp(n int, all bool) {
 	}
 }
 
-// look is complete for Wait, and reports whether there is something.
-func (t *Transport) look() bool {
+// pollReceives is complete for Wait, and reports whether there is something.
+func (t *Transport) pollReceives() bool {
 	q := &t.rq
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -186,8 +185,8 @@ func (t *Transport) repost(missing int) {
 
 var errFlushed = errors.New("the queue pair is in error")
 
-// lend puts the packet of a completion into b, and returns its bytes. What is
-// not for the caller goes back at once. The caller holds rq.mu.
+// lend puts the packet of a completion into b, and returns its bytes. The slots of other packets are
+// freed at once. The caller holds rq.mu.
 func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
 	q := &t.rq
 	i := uint32(wc.WRID)

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// A lost membership that is refused when it is joined again, because the MLIDs
-// were taken meanwhile, is told once with the reason, tried on, and counted.
+// A lost membership that is refused when joined again, because the MLIDs were used up meanwhile, is
+// reported once with the reason, retried, and counted.
 func TestRejoinRefused(t *testing.T) {
 	for _, role := range []transport.Role{transport.RoleReceiver, transport.RoleSender} {
 		t.Run(role.String(), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestRejoinRefused(t *testing.T) {
 			before := n.Stats().JoinsFailed
 			r.quiet(10 * time.Second)
 			if len(n.events) > 0 {
-				t.Errorf("told again though nothing has changed: %+v", n.events)
+				t.Errorf("reported again though nothing has changed: %+v", n.events)
 			}
 			if st := n.Stats(); before == 0 || st.JoinsFailed < before+5 || st.MembershipsLost != 1 {
 				t.Errorf("after 10 s of refusals: %+v; at first %d joins had failed", st, before)
@@ -76,7 +76,7 @@ func stormRig(t *testing.T, hosts, groups int) (*rig, []*node) {
 	return r, nodes
 }
 
-// members waits until there are as many memberships as told, by the events.
+// members waits until the number of memberships, by the events, is want.
 func (r *rig) members(nodes []*node, want int) {
 	r.t.Helper()
 	has := make(map[*node]map[int]bool)
@@ -105,7 +105,7 @@ func TestRejoinsAreSpread(t *testing.T) {
 	const hosts, groups = 4, 64
 	r, nodes := stormRig(t, hosts, groups)
 	r.f.RestartSM()
-	r.quiet(tick) // the losses are told
+	r.quiet(tick) // the losses are reported
 	for _, n := range nodes {
 		n.events = nil
 	}

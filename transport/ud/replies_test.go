@@ -16,8 +16,8 @@ func TestNoRepliesBesideGroups(t *testing.T) {
 	r.join(sub, 0)
 	s := r.sender(pub, 0)
 	sub.retain = true
-	r.send(s, "who hears me?")
-	r.want(sub, 0, "who hears me?")
+	r.send(s, "hello, all")
+	r.want(sub, 0, "hello, all")
 	read := func() (got string) {
 		s.(transport.ReplyReader).ReadReplies(func(p []byte) { got += string(p) })
 		return got
@@ -26,7 +26,7 @@ func TestNoRepliesBesideGroups(t *testing.T) {
 		if err := sub.Reply(sub.peer, []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		r.f.AdvanceTo(r.f.Now() + tick) // nobody polls
+		r.f.AdvanceTo(r.f.Now() + tick) // without a Poll
 	}
 	reply("one")
 	if got := read(); got != "one" {

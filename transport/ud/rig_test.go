@@ -116,7 +116,7 @@ func (r *rig) quiet(d time.Duration) {
 	r.until("", func() bool { return r.f.Now() >= end })
 }
 
-// event waits for the next event of the node, which must be as told.
+// event waits for the next event of the node, which must have these values.
 func (r *rig) event(n *node, group int, role transport.Role, state transport.Membership) transport.Event {
 	r.t.Helper()
 	r.until(fmt.Sprintf("group %d as %v is %v; events are %+v", group, role, state, n.events), func() bool { return len(n.events) > 0 })

@@ -58,13 +58,12 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 // next attempt has failed too, its senders are not ready.
 func (t *Transport) forgetFault(group int) {
 	r := &t.routes[group]
-	if way := r.Load(); way != nil && way.err != nil {
-		r.CompareAndSwap(way, nil)
+	if old := r.Load(); old != nil && old.err != nil {
+		r.CompareAndSwap(old, nil)
 	}
 }
 
-// change notes that the loop must look at the senders of a group. The caller
-// holds mu.
+// change records that the loop must check the senders of a group. The caller holds mu.
 func (t *Transport) change(group int) {
 	t.senders.changed = append(t.senders.changed, group)
 	t.senders.dirty.Store(true)
@@ -135,12 +134,12 @@ func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, er
 		return 0, 0, errClosed
 	}
 	// Under mu, since the loop closes the handle under it.
-	way := s.route.Load()
+	r := s.route.Load()
 	switch {
-	case way == nil:
+	case r == nil:
 		return 0, 0, errNotReady
-	case way.err != nil:
-		return 0, 0, way.err
+	case r.err != nil:
+		return 0, 0, r.err
 	}
 	n := min(good, q.room(good))
 	if n <= 0 {
@@ -152,7 +151,7 @@ func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, er
 		q.set(i, data, registered, lkey)
 		bytes += len(data)
 	}
-	n, err = q.submit(s, way.ah, rdma.MulticastQPN, way.qkey, n)
+	n, err = q.submit(s, r.ah, rdma.MulticastQPN, r.qkey, n)
 	if err != nil {
 		bytes = 0
 		for _, l := range out.Lens[from : from+n] {
@@ -181,8 +180,7 @@ func (s *Sender) good(out *transport.Outbound, from int) (int, error) {
 	return min(len(lens), maxTrain), nil
 }
 
-// Completed implements transport.Sender: it looks whether the device has read
-// what was sent.
+// Completed implements transport.Sender: it checks how much the device has read.
 func (s *Sender) Completed() uint64 {
 	if n := s.completed.Load(); n == s.taken {
 		return n

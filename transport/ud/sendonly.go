@@ -13,7 +13,7 @@ import (
 // them (rdma_join_multicast_ex(3)). Where the subnet manager has no such members they fall
 // back to full membership, without attaching a queue pair.
 
-// joinFlags is as what the next attempt asks to join.
+// joinFlags are the flags of the next join attempt.
 func (m *member) joinFlags() rdma.JoinFlags {
 	if m.role == transport.RoleSender && !m.full {
 		return rdma.JoinSendOnlyFullMember
@@ -28,8 +28,8 @@ func noSendOnly(err error, answer bool) bool {
 	return answer && errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
 }
 
-// tellFallback counts and tells that a publisher is a full member of a group.
-func (t *Transport) tellFallback(group int) {
+// reportFallback counts and reports that a publisher is a full member of a group.
+func (t *Transport) reportFallback(group int) {
 	t.counts.sendOnlyRefused.Add(1)
 	if t.members.fellBack {
 		return

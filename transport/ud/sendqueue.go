@@ -26,8 +26,7 @@ type sendQueue struct {
 	wake        func()
 	armed       bool // the completion queue is to notify
 
-	// posted and retired are read without mu, for a look whether anything is
-	// under way.
+	// posted and retired are read without mu, to check whether sends are pending.
 	posted, retired atomic.Uint64
 	lost            atomic.Uint64 // packets, of those that submit has taken, that the system refused
 	broken          atomic.Bool   // fault is set, which the loop must see
@@ -40,8 +39,8 @@ type sendQueue struct {
 	staging         []byte
 	pitch           int // bytes from one staging slot to the next
 	lkey            uint32
-	// leaving are address handles that nobody posts with any more, to be closed
-	// when all is retired that was posted with them.
+	// leaving are address handles that are no longer used for posts, to be closed when all sends that
+	// use them have completed.
 	leaving []leavingAH
 }
 
@@ -71,8 +70,8 @@ func (q *sendQueue) init(qp rdma.QP, cq rdma.CQ, staging []byte, lkey uint32, pi
 // may call it.
 func (q *sendQueue) pending() bool { return q.posted.Load() != q.retired.Load() }
 
-// room is how many packets can be posted now; it looks for completions if there
-// is none for want packets. The caller holds mu.
+// room is how many packets can be posted now; it polls for completions if there is none for want
+// packets. The caller holds mu.
 func (q *sendQueue) room(want int) int {
 	if q.failed {
 		return 0
@@ -186,8 +185,8 @@ func (q *sendQueue) moved() bool {
 	return q.retired.Load() != before || q.fault != nil
 }
 
-// look is moved for who does not hold mu.
-func (q *sendQueue) look() bool {
+// advance is moved for callers that do not hold mu.
+func (q *sendQueue) advance() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.moved()
@@ -204,8 +203,7 @@ func (q *sendQueue) blame(err error) {
 	}
 }
 
-// retire releases all packets before number upTo: a completion stands for all
-// sends before it.
+// retire releases all packets before number upTo: a completion covers all sends before it.
 func (q *sendQueue) retire(upTo uint64) {
 	if upTo > q.posted.Load() || upTo <= q.retired.Load() {
 		return
@@ -243,8 +241,8 @@ func (q *sendQueue) closeLeaving() {
 	}
 }
 
-// reap is the loop's look at the completions of sends. While somebody sends, who
-// looks himself, the loop does not wait for him.
+// reap polls the completions of sends for the loop. While a Sender sends, which polls itself, the loop
+// does not wait for it.
 func (t *Transport) reap() {
 	q := &t.sq
 	if !q.mu.TryLock() {

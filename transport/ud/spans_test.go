@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is taken lies apart, and when all is back there is one part again.
+// Allocations do not overlap, and when all are freed there is one free span again.
 func TestSpans(t *testing.T) {
 	const size = 1000
 	var s spans

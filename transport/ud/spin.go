@@ -7,16 +7,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// spin lets the provider look for packets, where it can (rdma.Spinner), while the
-// loop spins: the loop polls, finds nothing, and polls again without a Wait in
-// between. Loop only.
+// spin lets the provider poll for packets, if it can (rdma.Spinner), while the loop spins: the loop
+// polls, finds nothing, and polls again without a Wait in between. Loop only.
 type spin struct {
 	cq   rdma.Spinner // nil: the provider cannot
-	idle bool         // the latest Poll found nothing, and nobody has waited since
+	idle bool         // the latest Poll found nothing, and there was no Wait since
 }
 
-// lookFor is short against what the loop may have to do meanwhile, and long
-// against what a call costs.
+// lookFor is shorter than other work of the loop, and longer than the cost of a call.
 const lookFor = 2 * time.Microsecond
 
 // limit is how long a Poll may look that has come as far as b.
@@ -27,7 +25,7 @@ func (s *spin) limit(b *transport.Batch) time.Duration {
 	return lookFor
 }
 
-// polled notes what a Poll has found.
+// polled records the result of a Poll.
 func (s *spin) polled(b *transport.Batch) {
 	s.idle = len(b.Trains) == 0 && len(b.Events) == 0
 }

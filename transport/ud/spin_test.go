@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// While the loop polls in vain without waiting the provider looks for it, for a
-// bounded time, and at no other time.
+// While the loop polls without success and without waiting the provider polls for it, for a bounded time, and
+// at no other time.
 func TestProviderSpins(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)
@@ -43,22 +43,22 @@ func TestProviderSpins(t *testing.T) {
 		n.poll()
 		wait()
 	}
-	spins("who waits", 0)
+	spins("a loop that waits", 0)
 	for range 4 {
 		n.poll()
 	}
-	spins("who polls four times", 3)
+	spins("four polls", 3)
 	r.send(to, "x")
 	pass()
 	n.poll()
-	spins("who polls once more", 1)
+	spins("one more poll", 1)
 	if len(n.got) != 1 {
 		t.Errorf("%q arrived", n.got)
 	}
 	n.poll()
-	spins("who has just found something", 0)
+	spins("a poll after one that found something", 0)
 	n.poll()
-	spins("who has found nothing", 1)
+	spins("a poll after one that found nothing", 1)
 	if err := n.Join(1); err != nil {
 		t.Fatal(err)
 	}
@@ -67,5 +67,5 @@ func TestProviderSpins(t *testing.T) {
 		pass()
 		n.poll()
 	}
-	spins("who has an event to take", 0)
+	spins("a poll with a pending event", 0)
 }

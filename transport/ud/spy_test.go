@@ -10,10 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
-// spy is a host whose verbs are watched: what is posted, in lists of which
-// length, what asks for a completion, which receives are missing when the loop
-// goes to sleep, and whether an address handle is closed while sends that use it
-// are under way. Everything is the fabric's all the same.
+// spy is a host with watched verbs: what is posted, in lists of which length, what asks for a
+// completion, which receives are missing when the loop goes to sleep, and whether an address handle is
+// closed during sends that use it. All else is the fabric's.
 type spy struct {
 	*fabric.Host
 	waiter   *deafWaiter                           // of the device; nil: it has none
@@ -253,8 +252,8 @@ func (qp *spyQP) PostRecv(wrs []rdma.RecvWR) (int, error) {
 	return n, err
 }
 
-// deafWaiter never returns before its time is up, and hears only Wake: what the
-// loop did not look for itself before it waits, it does not find.
+// deafWaiter never returns before its time is up, and reacts only to Wake: events that the loop did not poll
+// before it waits are not found.
 type deafWaiter struct {
 	waits []time.Duration // that it was asked for
 	woken bool

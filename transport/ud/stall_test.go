@@ -13,9 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// A device that takes sends and completes none is begun anew: what it owed is let
-// go of, as lost, and the next sends go out. Full or not, the queue does not
-// stand for ever.
+// A device that takes sends and completes none is restarted: pending sends are released, as lost, and the next
+// sends are sent. Full or not, the queue does not block forever.
 func TestStalledSendsRecover(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		for _, owed := range []int{1, 16} {

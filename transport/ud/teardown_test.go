@@ -52,10 +52,9 @@ func (c *spyChannel) Close() error {
 	return c.EventChannel.Close()
 }
 
-// Everything is given back in the order that rdma-core needs: groups are left
-// before the queue pair goes, which would be busy or leak; address handles before
-// it, since a device may look them up when it sends; what the queue pair uses
-// after it; then ids, and what they report by.
+// Everything is closed in the order that rdma-core needs: groups are left before the queue pair is closed,
+// which would be busy or leak; address handles before it, since a device may look them up when it sends;
+// objects that the queue pair uses after it; then ids, and their channels.
 func TestTeardownOrder(t *testing.T) {
 	r := newRig(t, fabric.Config{})
 	s := newSpy(r.f)

@@ -1,6 +1,5 @@
-// Package ud is the fabric of RDMA multicast: Unreliable Datagram queue pairs
-// in the multicast groups of InfiniBand or RoCE. It is written once against
-// package rdma, and runs over each of its providers.
+// Package ud is the fabric of RDMA multicast: Unreliable Datagram queue pairs in the multicast groups
+// of InfiniBand or RoCE. It is written once against package rdma, and runs over each of its providers.
 //
 // A transport has
 //
@@ -16,7 +15,7 @@
 //     what Alloc gives. It is one memory region, until Alloc needs more than
 //     Config.Arena; then it grows by few (memory.go).
 //
-// # The way of a packet
+// # The path of a packet
 //
 //  1. Sender.Send makes a work request for each packet of a train, all in one
 //     list, of which the last asks for a completion (send.go, sendqueue.go).
@@ -30,14 +29,13 @@
 //
 // # Memberships
 //
-// Joining, leaving and closing are steps that Poll carries on (member.go,
-// close.go). A membership that is lost, because the port went down, the subnet
-// manager asks to register again or another reason, is told as transport.Lost,
-// left, and joined again until that succeeds, which is told as
+// Joining, leaving and closing are steps that Poll continues (member.go, close.go). A membership that
+// is lost, because the port went down, the subnet manager asks for re-registration or another reason,
+// is reported as transport.Lost, left, and joined again until that succeeds, which is reported as
 // transport.Joined.
 //
-// No goroutine is started; a provider may have its own for handles. Over a stepped fabric everything happens in virtual
-// time.
+// No goroutine is started; a provider may have its own for handles. Over a stepped fabric all time is
+// virtual.
 package ud
 
 import (
@@ -68,7 +66,7 @@ const (
 	maxTrain = 64
 )
 
-// Transport is an endpoint. See package transport for who may call what.
+// Transport is an endpoint. See package transport for which goroutine may call which method.
 type Transport struct {
 	cfg    Config
 	caps   transport.Capabilities
@@ -113,16 +111,16 @@ type memberships struct {
 	chance *rand.Rand
 }
 
-// senders are those that are open.
+// senders are the open senders.
 type senders struct {
 	mu      sync.Mutex
 	all     map[*Sender]struct{} // under mu
 	inGroup map[int]int          // under mu; how many a group has
-	changed []int                // under mu; groups whose senders began or ended
+	changed []int                // under mu; groups with senders that began or ended
 	dirty   atomic.Bool          // changed is not empty
 }
 
-// counts are what Stats tells, but for open senders.
+// counts is the data of Stats, without open senders.
 type counts struct {
 	sent            tally.Sent // Replies, and Senders that are closed
 	received        tally.Received

@@ -21,7 +21,7 @@ type waiter struct {
 	own rdma.Waiter // nil: the provider has none. Under mu to wake and to close it
 }
 
-// open looks whether the device has waiters.
+// open checks whether the device has waiters.
 func (w *waiter) open(dev rdma.Device) error {
 	d, ok := dev.(rdma.Waiting)
 	if !ok {
@@ -84,8 +84,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// atMost is how long to sleep for the caller, for memberships, for a queue pair
-// that is to recover, for sends that may never be completed, and for the next look at the port.
+// atMost is how long to sleep at most: for the caller, for memberships, for a queue pair that is to
+// recover, for sends that may never be completed, and for the next check of the port.
 func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if wait, ok := t.nextTry(); ok && (timeout < 0 || wait < timeout) {
 		timeout = wait
@@ -93,30 +93,30 @@ func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	if wait := max(0, t.recovery.due-t.cfg.Clock()); t.recovery.failed && (timeout < 0 || wait < timeout) {
 		timeout = wait
 	}
-	if t.sq.pending() && !t.recovery.failed && (timeout < 0 || lookAgain < timeout) {
-		timeout = lookAgain
+	if t.sq.pending() && !t.recovery.failed && (timeout < 0 || checkAgain < timeout) {
+		timeout = checkAgain
 	}
-	return t.untilLook(timeout)
+	return t.untilCheck(timeout)
 }
 
 // waitOwn is Wait by the provider's waiter, before which queues and channels
 // must be found empty.
 func (t *Transport) waitOwn(timeout time.Duration) error {
-	switch most := t.before(timeout); {
-	case most == 0 && timeout != 0:
+	switch limit := t.before(timeout); {
+	case limit == 0 && timeout != 0:
 		return nil
 	case timeout != 0 && t.lent.Full() && !t.closing.Load():
-		// The waiter would tell of packets without end.
-		t.sleep(most, true)
+		// The waiter would report packets without end.
+		t.sleep(limit, true)
 		return nil
 	default:
-		return named("wait", t.wait.own.Wait(most))
+		return named("wait", t.wait.own.Wait(limit))
 	}
 }
 
 // before is how long of timeout to wait by the provider's waiter, once queues and channels
 // are found empty: not at all where they are not.
-func (t *Transport) before(timeout time.Duration) (most time.Duration) {
+func (t *Transport) before(timeout time.Duration) (limit time.Duration) {
 	t.watchPort()
 	full := t.lent.Full()
 	switch {
@@ -134,7 +134,7 @@ func (t *Transport) before(timeout time.Duration) (most time.Duration) {
 		return 0
 	default:
 	}
-	if !full && t.look() || t.closing.Load() || t.sq.broken.Load() || t.sq.pending() && t.sq.look() {
+	if !full && t.pollReceives() || t.closing.Load() || t.sq.broken.Load() || t.sq.pending() && t.sq.advance() {
 		return 0
 	}
 	return t.atMost(timeout)
@@ -167,12 +167,12 @@ func (t *Transport) sleep(timeout time.Duration, provider bool) {
 	case <-comp:
 		t.retrieveNotifications()
 	case <-events:
-		// Poll looks for the token that was just taken.
+		// Poll checks for the token that was just taken.
 		t.retrieve()
 	}
 }
 
-// notified takes notifications that have come, so that arm knows what is armed.
+// notified takes pending notifications, so that arm knows what is armed.
 func (t *Transport) notified() {
 	select {
 	case <-t.verbs.comp.Ready():
@@ -197,9 +197,8 @@ func (t *Transport) retrieveNotifications() {
 	}
 }
 
-// arm asks for notifications and looks once more, since completions that came
-// before are not told. It reports whether there is something; packets count only
-// where they can be lent.
+// arm asks for notifications and polls once more, since earlier completions cause none. It reports
+// whether there is something; packets count only if they can be lent.
 func (t *Transport) arm(packets bool) bool {
 	w := &t.wait
 	if packets && !w.armed {
@@ -209,7 +208,7 @@ func (t *Transport) arm(packets bool) bool {
 		}
 		w.armed = true
 	}
-	if packets && t.look() || t.closing.Load() {
+	if packets && t.pollReceives() || t.closing.Load() {
 		return true
 	}
 	if !t.sq.pending() {

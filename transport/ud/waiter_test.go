@@ -13,9 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// TestConformanceWithWaiter runs the suite on devices that have waiters of their
-// own (rdma.Waiting), which wake for what is new and nothing else: what comes
-// while the loop has not looked is not told twice.
+// TestConformanceWithWaiter runs the suite on devices with waiters of their own (rdma.Waiting), which
+// wake for new events only: an event that was not polled is not reported again.
 func TestConformanceWithWaiter(t *testing.T) {
 	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 		f := fabric.New(fabric.Config{Live: true})
@@ -34,7 +33,7 @@ func TestConformanceWithWaiter(t *testing.T) {
 	})
 }
 
-// A host whose devices have waiters: everything else is the fabric's.
+// A host with devices that have waiters: everything else is the fabric's.
 type (
 	waitingHost    struct{ *fabric.Host }
 	waitingChannel struct {
@@ -67,7 +66,7 @@ func (h waitingHost) NewEventChannel() (rdma.EventChannel, error) {
 	return c, nil
 }
 
-// forward tells both the loop and the waiter of an event. It ends with Close.
+// forward passes an event to both the loop and the waiter. It ends with Close.
 func (c *waitingChannel) forward() {
 	defer close(c.done)
 	for {
@@ -129,7 +128,7 @@ func (q waitingCQ) Poll(batch []rdma.WorkCompletion) (int, error) {
 	if err := q.CQ.RequestNotify(false); err != nil {
 		return 0, err
 	}
-	return q.CQ.Poll(batch) // what came before it was armed is not told
+	return q.CQ.Poll(batch) // completions before arming are not reported
 }
 
 // strictWaiter returns for notifications of armed queues, for events and for

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/ud"
 )
 
-// The loop looks for what has come before it sleeps: a waiter tells of what
-// comes later only.
+// The loop polls before it sleeps: a waiter reports only later completions.
 func TestLooksBeforeItWaits(t *testing.T) {
 	r := newRig(t, fabric.Config{SendDelay: time.Millisecond})
 	s := newSpy(r.f)
@@ -122,7 +121,7 @@ func TestWokenByRoom(t *testing.T) {
 			select {
 			case <-woken:
 			case <-time.After(20 * time.Second):
-				t.Errorf("own waiter %v, asleep before %v: nobody wakes the loop when there is room", own, asleep)
+				t.Errorf("own waiter %v, asleep before %v: the loop is not woken when there is room", own, asleep)
 				tr.Wake()
 				<-woken
 			}

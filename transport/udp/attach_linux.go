@@ -22,52 +22,51 @@ import (
 //	                                                    groups' sockets made anew, Joined
 //	no carrier                 Lost, but members on  ─► carrier: memberships renewed, Joined
 //	                           this host still hear
-//	another address in place   nothing is told; the unicast socket moves to it
+//	another address in place   no event; the unicast socket moves to it
 //
 //	cannot be looked at        what was known stays  ─► looked at again
 //
 // All of it happens in Poll.
 
-// lookAgain is when the interface is looked at anew after a look that failed, or after a change that could not be followed.
-const lookAgain = 250 * time.Millisecond
+// checkAgain is when the interface is looked at anew after a look that failed, or after a change that could not be followed.
+const checkAgain = 250 * time.Millisecond
 
 // toLook reports whether followLink has something to do.
 func (t *Transport) toLook() bool {
-	return t.linkNews || !t.lookAt.IsZero() && !time.Now().Before(t.lookAt)
+	return t.linkNews || !t.checkAt.IsZero() && !time.Now().Before(t.checkAt)
 }
 
-// untilLook is timeout, or the time until the interface is looked at again, if that is to be.
-func (t *Transport) untilLook(timeout time.Duration) time.Duration {
-	if t.lookAt.IsZero() {
+// untilCheck is timeout, or the time until the interface is looked at again, if that is to be.
+func (t *Transport) untilCheck(timeout time.Duration) time.Duration {
+	if t.checkAt.IsZero() {
 		return timeout
 	}
-	left := max(0, time.Until(t.lookAt))
+	left := max(0, time.Until(t.checkAt))
 	if timeout < 0 {
 		return left
 	}
 	return min(timeout, left)
 }
 
-// followLink takes in what the kernel has told about interfaces.
+// followLink handles the kernel's messages about interfaces.
 func (t *Transport) followLink() {
 	t.linkNews = false
-	look := false
+	check := false
 	var why error // the interface was away, if only for a moment
 	for changes := t.watch.Read(); len(changes) > 0; changes = t.watch.Read() {
 		for _, c := range changes {
 			relevant, err := t.changed(c)
-			look = look || relevant
+			check = check || relevant
 			if err != nil {
 				why = err
 			}
 		}
 	}
-	if !look && t.lookAt.IsZero() {
+	if !check && t.checkAt.IsZero() {
 		return
 	}
-	t.lookAt = time.Time{}
-	// Messages may be older than what can be seen by now. What holds is what is
-	// there.
+	t.checkAt = time.Time{}
+	// Messages may be older than the current state, which decides.
 	l, err := t.link().again(&t.cfg)
 	if err != nil && isAway(err) {
 		t.detach(false)
@@ -78,14 +77,14 @@ func (t *Transport) followLink() {
 		t.lose(why)
 	}
 	if err != nil {
-		t.lookAt = time.Now().Add(lookAgain)
+		t.checkAt = time.Now().Add(checkAgain)
 		return
 	}
 	if err := t.attach(&l); err != nil {
-		t.lookAt = time.Now().Add(lookAgain)
+		t.checkAt = time.Now().Add(checkAgain)
 		t.detach(false)
-		if t.lost && look && !errors.Is(err, unix.EADDRNOTAVAIL) { // which a change just now makes, and the next undoes
-			t.tellLost(err)
+		if t.lost && check && !errors.Is(err, unix.EADDRNOTAVAIL) { // which a change just now makes, and the next undoes
+			t.reportLost(err)
 		}
 		t.lose(err)
 	}
@@ -94,7 +93,7 @@ func (t *Transport) followLink() {
 // changed acts on a change of the interface in use. It reports whether the
 // interface must be looked at again, and what, if anything, has ended the
 // memberships.
-func (t *Transport) changed(c sys.LinkChange) (look bool, why error) {
+func (t *Transport) changed(c sys.LinkChange) (check bool, why error) {
 	at := t.at.Load()
 	switch {
 	case c.Kind == sys.LinkOther:
@@ -128,13 +127,13 @@ func (t *Transport) detach(deleted bool) {
 	t.at.Store(&now)
 }
 
-// lose tells once that the memberships are lost.
+// lose reports once that the memberships are lost.
 func (t *Transport) lose(why error) {
 	if t.lost {
 		return
 	}
 	t.lost = true
-	t.tellLost(why)
+	t.reportLost(why)
 	for _, s := range t.groups {
 		if s != nil {
 			t.received.Lost.Add(1)
@@ -142,7 +141,7 @@ func (t *Transport) lose(why error) {
 	}
 }
 
-func (t *Transport) tellLost(why error) {
+func (t *Transport) reportLost(why error) {
 	t.events.SendersLost(why)
 	for group, s := range t.groups {
 		if s != nil {
@@ -151,8 +150,8 @@ func (t *Transport) tellLost(why error) {
 	}
 }
 
-// attach makes the transport work on l as it is now, and tells that the
-// memberships are back if they were lost and there is a carrier.
+// attach makes the transport work on l as it is now, and reports the memberships as joined if they were
+// lost and there is a carrier.
 func (t *Transport) attach(l *link) error {
 	at := t.at.Load()
 	moved := l.index != at.index
@@ -221,10 +220,9 @@ func (t *Transport) moveUnicast(at *attachment, l *link) (netip.AddrPort, error)
 	return local, t.watchSocket(t.unicast) // the old one has left the epoll descriptor
 }
 
-// renew joins a group anew, so that switches which have forgotten the membership
-// hear of it. The kernel does so by itself for IPv6 (addrconf_notify in
-// net/ipv6/addrconf.c), and for IPv4 when the interface goes up, but not when a
-// carrier comes back.
+// renew joins a group anew, so that switches that have forgotten the membership learn of it. The kernel
+// does so by itself for IPv6 (addrconf_notify in net/ipv6/addrconf.c), and for IPv4 when the interface
+// goes up, but not when a carrier returns.
 func (s *socket) renew(addr netip.Addr, l *link) error {
 	if !addr.Is4() {
 		return nil

@@ -70,8 +70,8 @@ func (r *receiver) armUpTo(n int) {
 	}
 }
 
-// rearm refills the first n messages, whose buffers are lent or given back: with
-// free buffers, and when there are none left, with those of the last messages.
+// rearm refills the first n messages, whose buffers are lent or returned: with free buffers, and when
+// there are none left, with those of the last messages.
 func (r *receiver) rearm(n int) {
 	for i := range n {
 		switch {

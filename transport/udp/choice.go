@@ -6,7 +6,8 @@ import "net/netip"
 type Choice struct {
 	Name string
 	Addr netip.Addr // of what is sent
-	// Loopback: there is no other, or it is where the route leads, and only programs of this host can be reached.
+	// Loopback: there is no other interface, or the route leads there, and only programs of this host can be
+	// reached.
 	Loopback bool
 	// Routed: the host's route to the groups leads there. Otherwise it is the first
 	// interface that is up with an address and does multicast.
@@ -15,8 +16,8 @@ type Choice struct {
 	RouteTo string
 }
 
-// DefaultInterface is the interface that Open takes for cfg without Config.Interface,
-// as the host is now. It fails where Open does for want of one.
+// DefaultInterface is the interface that Open currently takes for cfg without Config.Interface. It
+// fails where Open does because there is none.
 func DefaultInterface(cfg Config) (Choice, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

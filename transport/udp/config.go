@@ -30,8 +30,7 @@ const (
 	headersIPv6 = 40 + 8
 )
 
-// defaultRange lies in the block that every site may use as it likes (RFC 2365,
-// administratively scoped multicast).
+// defaultRange is in the block for local use by every site (RFC 2365, administratively scoped multicast).
 var defaultRange = netip.MustParsePrefix("239.20.0.0/16")
 
 // Config describes an endpoint. The zero value of a field is its documented

@@ -13,7 +13,7 @@ import (
 )
 
 // What a socket has dropped is known although nothing comes any more.
-func TestOverflowIsToldWithoutAPacket(t *testing.T) {
+func TestOverflowIsReportedWithoutAPacket(t *testing.T) {
 	rx, err := Open(Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, Port: testenv.Port(t), ReceiveBuffer: 16 << 10})
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestOverflowIsToldWithoutAPacket(t *testing.T) {
 }
 
 // The Poll after a reply was dropped says so, and the next does not. Drops at a group are no replies.
-func TestLostRepliesAreTold(t *testing.T) {
+func TestLostRepliesAreReported(t *testing.T) {
 	rx, err := Open(Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.22.0.0/28"), Groups: 1, Port: testenv.Port(t), ReceiveBuffer: 16 << 10})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestLostRepliesAreTold(t *testing.T) {
 	if err := rx.Join(0); err != nil {
 		t.Fatal(err)
 	}
-	told := func(to netip.AddrPort) (times int) {
+	reported := func(to netip.AddrPort) (times int) {
 		t.Helper()
 		conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.UDPAddrFromAddrPort(to))
 		if err != nil {
@@ -95,10 +95,10 @@ func TestLostRepliesAreTold(t *testing.T) {
 		}
 		return times
 	}
-	if n := told(rx.groupAddr(0)); n != 0 {
-		t.Errorf("a group's drops were told %d times as those of replies", n)
+	if n := reported(rx.groupAddr(0)); n != 0 {
+		t.Errorf("a group's drops were reported %d times as those of replies", n)
 	}
-	if told(rx.at.Load().local) == 0 {
-		t.Error("drops of replies were not told")
+	if reported(rx.at.Load().local) == 0 {
+		t.Error("drops of replies were not reported")
 	}
 }

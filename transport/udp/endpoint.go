@@ -15,14 +15,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
-// endpoint is what a Transport is on any system: its configuration, its place
-// in the network, its counters, and how far its end has come.
+// endpoint is the part of a Transport that all systems share: its configuration, its attachment to the
+// network, its counters, and the progress of Close.
 type endpoint struct {
 	cfg    Config
 	limits SocketLimits
 	caps   transport.Capabilities
-	// at is where the transport is attached. What it points to never changes, so
-	// that senders, which look here for each train, see all of one place.
+	// at is where the transport is attached. The attachment is immutable, so that senders, which read
+	// it for each train, see a consistent one.
 	at atomic.Pointer[attachment]
 
 	events events.Queue
@@ -45,8 +45,8 @@ type endpoint struct {
 type attachment struct {
 	link
 	local netip.AddrPort // packets are sent from here, without a zone
-	// gone says that the interface is away or down: nothing can be sent. The
-	// rest is then as it was before.
+	// gone means that the interface is removed or down: nothing can be sent. The other fields then keep
+	// their values.
 	gone bool
 }
 
@@ -78,7 +78,7 @@ func (e *endpoint) init(cfg Config) error {
 // link is the interface in use, or that was last.
 func (e *endpoint) link() *link { return &e.at.Load().link }
 
-// setLocal notes the address that the unicast socket has got.
+// setLocal records the address of the unicast socket.
 func (e *endpoint) setLocal(l link, local netip.AddrPort) {
 	e.at.Store(&attachment{link: l, local: netip.AddrPortFrom(local.Addr().Unmap().WithZone(""), local.Port())})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// A process that has few free descriptors is told that, and not that an interface, an address or a route is not there.
+// With too few free descriptors Open reports that, rather than a missing interface, address or route.
 func TestFewDescriptors(t *testing.T) {
 	lo := sys.LoopbackName()
 	for name, cfg := range map[string]udp.Config{

@@ -4,11 +4,10 @@ package udp
 
 import "time"
 
-// flood tells when much comes, and whether the loop sleeps so often meanwhile that
-// what it costs to wake it counts, and not how long it takes. Then Wait parks (see
-// sys.Waiter). To be parked costs, too: a sender pays for a second epoll
-// descriptor being told. One subscriber that has a processor for itself hardly
-// sleeps; 4 that share two sleep once a receive, and 16 twice.
+// flood detects high load with frequent sleeps of the loop, when the cost of a wake-up matters and not
+// its latency. Then Wait parks (see sys.Waiter). Parking has a cost, too: a sender notifies a second
+// epoll descriptor. A subscriber with a processor of its own hardly sleeps; 4 that share two sleep once
+// per receive, and 16 twice.
 type flood struct {
 	left     int  // Waits that belong to it, unless more comes
 	receives int  // since the sleeps were last judged
@@ -22,8 +21,8 @@ const (
 	floodBytes = 8 << 10
 	// floodWaits is how many Waits without such a receive end it.
 	floodWaits = 256
-	// floodSample is how many receives it takes to judge: half as many sleeps are
-	// many, and a quarter are for who parks already.
+	// floodSample is how many receives it takes to judge: half as many sleeps are many, or a quarter
+	// while parking.
 	floodSample = 32
 	// crowdedFor is for how many samples a loop that was kept waiting for a processor does not
 	// park: some seconds.
@@ -32,7 +31,7 @@ const (
 	asleep = 5 * time.Microsecond
 )
 
-// received notes a receive. It reports whether it is one of a flood.
+// received records a receive. It reports whether it belongs to a flood.
 func (f *flood) received(bytes int) bool {
 	if bytes < floodBytes {
 		return false
@@ -49,7 +48,7 @@ func (f *flood) received(bytes int) bool {
 	return true
 }
 
-// wait notes a Wait. It reports whether to park.
+// wait records a Wait. It reports whether to park.
 func (f *flood) wait() bool {
 	switch f.left {
 	case 0:

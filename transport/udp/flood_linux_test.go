@@ -15,8 +15,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A flood is much at once. Who sleeps often meanwhile parks; who does not, or only
-// hears single packets, blocks.
+// A flood is many packets at once. A loop that sleeps often meanwhile parks; one that does not, or
+// receives only single packets, blocks.
 func TestFlood(t *testing.T) {
 	rounds := func(f *flood, n, bytes, waits int) {
 		for range n {

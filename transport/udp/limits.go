@@ -1,10 +1,9 @@
 package udp
 
-// SocketLimits tells what was asked of the system for socket buffers, and what
-// it granted. Where Granted is less than Asked, a burst that the network
-// carries may overflow on this host: on Linux raise net.core.rmem_max or
-// wmem_max, or grant the process CAP_NET_ADMIN. Asked is what any process can get at
-// most, a byte less than 1 GiB on Linux, where the configuration has more.
+// SocketLimits has the socket buffer sizes that were requested from the system and those that it
+// granted, in bytes. If Granted is less than Asked, a burst that the network carries may overflow on
+// this host: on Linux raise net.core.rmem_max or wmem_max, or grant the process CAP_NET_ADMIN. Asked is
+// what any process can get at most, a byte less than 1 GiB on Linux, where the configuration has more.
 type SocketLimits struct {
 	ReceiveAsked, ReceiveGranted int // bytes, for each group and for replies
 	SendAsked, SendGranted       int // bytes
@@ -66,9 +65,8 @@ func powerOfTwo(n int) int {
 	return p
 }
 
-// capacity is how many datagrams of that charge surely fit a receive buffer of
-// granted bytes, as the kernel counts them (SO_RCVBUF as it is read back, twice
-// what was asked). While a socket is read without ever running empty the kernel
-// gives memory back only when a quarter of the buffer has come together
-// (udp_rmem_release in net/ipv4/udp.c), so a quarter is not counted on.
+// capacity is how many datagrams of that charge surely fit a receive buffer of granted bytes, as the
+// kernel counts them (SO_RCVBUF as read back, twice the requested size). While a socket is read without
+// ever running empty the kernel frees memory only in steps of a quarter of the buffer (udp_rmem_release
+// in net/ipv4/udp.c), so a quarter does not count.
 func capacity(granted, charge int) int { return max(1, granted/4*3/charge) }

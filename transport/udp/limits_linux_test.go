@@ -7,7 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// A buffer of 1G is a byte more than Linux gives to anybody: nothing is capped by that, and there is nothing to raise.
+// A buffer of 1G is a byte more than Linux grants to any process: that does not count as capped, and
+// there is nothing to raise.
 func TestLargestBuffers(t *testing.T) {
 	if plainPath { // which does not know what is granted
 		return

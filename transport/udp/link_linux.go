@@ -35,9 +35,8 @@ func isAway(err error) bool {
 	return errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENETDOWN) || errors.Is(err, unix.EADDRNOTAVAIL)
 }
 
-// again finds the interface as it is now: the same one if it still exists, else
-// one that has the configured address, or else the name that it had. It keeps
-// its address while it has it.
+// again finds the current interface: the same one if it still exists, else one with the configured
+// address, or else with its old name. It keeps its address while it has it.
 func (l *link) again(cfg *Config) (link, error) {
 	is4 := cfg.Range.Addr().Is4()
 	wanted, err := netip.ParseAddr(cfg.Interface)
@@ -75,9 +74,8 @@ func (l *link) again(cfg *Config) (link, error) {
 	return now, nil
 }
 
-// usable returns an error while an IPv6 address is new, and the neighbours are
-// being asked whether they have it (RFC 4862 section 5.4): it cannot be bound
-// then, and what is sent to it is dropped.
+// usable returns an error during duplicate address detection of a new IPv6 address (RFC 4862 section
+// 5.4): it cannot be bound then, and packets to it are dropped.
 func (l *link) usable(cfg *Config) error {
 	if l.addr.Is4() {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// testLinkChanges takes an interface down, up, away and back, and expects that
-// it is told, and that packets flow again.
+// testLinkChanges takes an interface down, up, away and back, and expects events, and that packets flow
+// again.
 func testLinkChanges(t *testing.T) {
 	noAddressChecks(t)
 	testenv.Sysctl(t, "net/ipv4/igmp_qrv", "1") // each report is sent once
@@ -89,13 +89,13 @@ func deleted(f *comeAndGo) {
 	}
 }
 
-// What has come and gone between two Polls is told all the same.
+// An interface that was away only between two Polls is reported all the same.
 func unseen(f *comeAndGo) {
 	testenv.DelLink(f.t, coming)
 	f.create(0)
 	f.await(f.tx, "sender 0 lost", "sender 0 joined")
 	f.await(f.rx, "receiver 0 lost", "receiver 0 joined")
-	f.flows("after an absence that nobody saw")
+	f.flows("after an absence between two polls")
 	testenv.LinkDown(f.t, coming)
 	f.again()
 	f.await(f.tx, "sender 0 lost", "sender 0 joined")
@@ -103,7 +103,7 @@ func unseen(f *comeAndGo) {
 	f.flows("after another")
 }
 
-// Without a carrier members on this host still hear each other.
+// Without a carrier members on this host still receive each other's packets.
 func carrier(f *comeAndGo) {
 	reports := f.watchReports()
 	testenv.LinkDown(f.t, coming+"-end")
@@ -117,7 +117,7 @@ func carrier(f *comeAndGo) {
 	f.await(f.tx, "sender 0 joined")
 	f.await(f.rx, "receiver 0 joined")
 	f.flows("with a carrier")
-	reports("a switch behind the carrier is told of the membership")
+	reports("a switch behind the carrier receives a report of the membership")
 }
 
 // watchReports reads what arrives at the other end, and returns a function that
@@ -164,8 +164,7 @@ func (f *comeAndGo) watchReports() (another func(what string)) {
 	return func(what string) { f.t.Helper(); await(0, what) }
 }
 
-// An interface that changes its address is used with the new one, also by those
-// who are sending just then.
+// When the address of an interface changes, the new one is used, also by active senders.
 func otherAddress(f *comeAndGo) {
 	if f.addr == "" {
 		return // the kernel makes the only one
@@ -182,7 +181,7 @@ func otherAddress(f *comeAndGo) {
 			case <-stop:
 				return
 			default:
-				busy.Send(out) // which may fail before Lost is told
+				busy.Send(out) // which may fail before Lost is reported
 			}
 		}
 	}()
@@ -230,7 +229,7 @@ func addressTaken(f *comeAndGo) {
 	f.back("after the address came back")
 }
 
-// What happens to other interfaces is nothing to tell.
+// Changes of other interfaces are not reported.
 func neighbour(f *comeAndGo) {
 	testenv.AddVeth(f.t, "other", "other-end", 0)
 	testenv.AddAddr(f.t, "other", "10.99.0.1/24")
@@ -290,8 +289,7 @@ func sameIndex(f *comeAndGo) {
 	f.flows("at an interface with the same index")
 }
 
-// While the neighbours are asked whether they have the address it cannot be used,
-// and nothing is told as joined.
+// During duplicate address detection the address cannot be used, and nothing is reported as joined.
 func addressChecked(f *comeAndGo) {
 	if f.addr != "" {
 		return // which is used without asking
@@ -333,7 +331,7 @@ func addressUnknown(f *comeAndGo) {
 				lost[tr] += f.poll(tr)
 			}
 			if free == 0 && lost[tr] != 0 {
-				f.t.Error("the interface is lost, which nobody has seen")
+				f.t.Error("the interface is lost, without an observation")
 			}
 		}
 		restore()
@@ -367,7 +365,7 @@ func linkUnknown(f *comeAndGo) {
 		restore = testenv.FewFiles(f.t, 0)
 		for range 50 {
 			if f.poll(f.tx)+f.poll(f.rx) != 0 {
-				f.t.Fatal("what cannot be seen is told")
+				f.t.Fatal("an unobservable change is reported")
 			}
 		}
 		restore()

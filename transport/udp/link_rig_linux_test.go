@@ -79,7 +79,8 @@ func (f *comeAndGo) await(tr *udp.Transport, want ...string) (errs []error) {
 	return errs
 }
 
-// poll polls once, and returns how many of the events tell of a loss, less those that tell of a return.
+// poll polls once, and returns the number of events that report a loss, minus those that report a
+// return.
 func (f *comeAndGo) poll(tr *udp.Transport) (lost int) {
 	f.t.Helper()
 	b := transport.NewBatch(16)
@@ -118,9 +119,8 @@ func (f *comeAndGo) flows(when string) {
 	f.tx.Forget(f.hear(f.tx, transport.Unicast, answer, func() error { return f.rx.Reply(peer, answer) }))
 }
 
-// hear awaits a packet in a group, and retains who sent it. Events do not come
-// meanwhile. The packet is sent again now and then: an IPv6 address can be bound
-// a moment before the kernel has its route.
+// hear awaits a packet in a group, and retains its sender. No events may arrive meanwhile. The packet
+// is repeated now and then: an IPv6 address can be bound a moment before the kernel has its route.
 func (f *comeAndGo) hear(tr *udp.Transport, group int, packet []byte, send func() error) (peer transport.Peer) {
 	f.t.Helper()
 	b := transport.NewBatch(16)
@@ -156,7 +156,7 @@ func (f *comeAndGo) hear(tr *udp.Transport, group int, packet []byte, send func(
 	return peer
 }
 
-// away checks what is told, and what can be done, while the interface is away.
+// away checks the events, and what still works, while the interface is away.
 func (f *comeAndGo) away(errno error) {
 	f.t.Helper()
 	for _, errs := range [][]error{f.await(f.tx, "sender 0 lost"), f.await(f.rx, "receiver 0 lost")} {
@@ -186,7 +186,7 @@ func (f *comeAndGo) newcomers() {
 	f.await(f.rx, "receiver 2 left")
 }
 
-// back checks that everything goes on.
+// back checks that everything works again.
 func (f *comeAndGo) back(when string) {
 	f.t.Helper()
 	f.await(f.tx, "sender 0 joined", "sender 1 joined")

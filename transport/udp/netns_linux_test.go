@@ -105,8 +105,8 @@ func testGSORefused(t *testing.T) {
 	}
 }
 
-// The kernel's limit on memberships is told as an event that matches both our
-// error and the kernel's, and the other groups go on.
+// The kernel's limit on memberships is reported as an event that matches both our error and the
+// kernel's, and the other groups work.
 func testGroupLimit(t *testing.T) {
 	const limit = "/proc/sys/net/ipv4/igmp_max_memberships"
 	old, err := os.ReadFile(limit)
@@ -291,11 +291,10 @@ func testInterfaces(t *testing.T) {
 			if got := receive(t, left, 0); len(got) != 0 {
 				t.Errorf("left has heard %q", got)
 			}
-			// Without loopback this host hears nothing; the one after it shows that
-			// there was nothing to come.
+			// Without loopback this host receives nothing; the next packet shows that none was on its way.
 			silent := with("left", func(c *udp.Config) { c.NoLoopback = true })
-			send(t, silent, "nobody here")
-			if !hears(t, with("left", nil), left, "everybody here") {
+			send(t, silent, "no member here")
+			if !hears(t, with("left", nil), left, "all members here") {
 				t.Error("a packet that should stay away from this host came, or none")
 			}
 			transporttest.Run(t, func(t *testing.T) transporttest.Fabric {

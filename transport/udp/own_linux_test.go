@@ -44,8 +44,9 @@ func TestSendErrors(t *testing.T) {
 	}
 }
 
-// A program that has the port for itself, whoever's it is, keeps a subscriber from joining: the error says which port, and what to do. What
-// has joined before it is not disturbed, for then that program cannot have the port. docs/security.md.
+// A program of any user that has the port exclusively keeps a subscriber from joining: the error names
+// the port and gives advice. Earlier subscribers are not affected, for then that program cannot have
+// the port. docs/security.md.
 func TestPortTakenByAnother(t *testing.T) {
 	port := testenv.Port(t)
 	cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.21.255.0/28"), Port: port, Groups: 2}
@@ -257,8 +258,8 @@ func joined(t *testing.T, tr *Transport) transport.Sender {
 	return s
 }
 
-// A group can be left while somebody else has its socket too, such as a child
-// process before it execs.
+// A group can be left while another process has its socket too, such as a child process before it
+// execs.
 func TestLeaveWhileForking(t *testing.T) {
 	tr, batch := opened(t)
 	s := joined(t, tr)
@@ -282,7 +283,7 @@ func TestLeaveWhileForking(t *testing.T) {
 		}
 	}
 	if evs := tr.waiter.Ready(); len(evs) > 0 && evs[0].Fd == 0 {
-		t.Error("epoll still tells of the group")
+		t.Error("epoll still reports the group")
 	}
 }
 

@@ -20,21 +20,19 @@ import (
 // queueTrains is how many packets wait between the readers and Poll.
 const queueTrains = 512
 
-// receiveCapacity is how many packets surely fit, even if no reader runs meanwhile: those
-// of the usual size in a socket buffer of 208 KiB, Linux's usual limit.
+// receiveCapacity is how many packets surely fit, even if no reader runs: those of the usual size in a
+// socket buffer of 208 KiB, Linux's usual limit.
 const receiveCapacity = 128
 
-// Transport is an endpoint on package net: for systems that have no own path
-// here, and to test that path where there is one. See package transport for who
-// may call what.
+// Transport is an endpoint on package net: for systems without an implementation of their own here, and
+// for tests of this one on others. See package transport for which goroutine may call which method.
 //
-// A goroutine for each socket reads packets into a queue; it is started by Open
-// or Join, and ends when Leave or Close closes its socket. The end of the last
-// one is part of what Poll awaits before it reports the end.
+// A goroutine for each socket reads packets into a queue; it is started by Open or Join, and ends when
+// Leave or Close closes its socket. Poll reports the end only after the last one has ended.
 //
-// It does not notice that its interface goes down or away: a Send then fails
-// with the system's error, and nothing is received until it is back, or for good
-// if it comes back as another one. No Lost event tells of it.
+// It does not notice that its interface goes down or is removed: a Send then fails with the system's
+// error, and nothing is received until it is back, or ever again if its index is new. No Lost event
+// reports it.
 type Transport struct {
 	endpoint
 	ifc     *net.Interface
@@ -75,7 +73,7 @@ func Open(cfg Config) (*Transport, error) {
 		t.in.Free()
 		return nil, unicastError(l, t.cfg.UnicastPort, err)
 	}
-	// The system does not tell in a portable way what it granted.
+	// There is no portable way to learn the granted sizes.
 	t.limits = SocketLimits{
 		ReceiveAsked: t.cfg.ReceiveBuffer, ReceiveGranted: t.cfg.ReceiveBuffer,
 		SendAsked: t.cfg.SendBuffer, SendGranted: t.cfg.SendBuffer,
@@ -180,7 +178,7 @@ func (t *Transport) Close() error {
 	return nil
 }
 
-// quiet reports whether nobody uses the memory any more.
+// quiet reports whether the memory is unused.
 func (t *Transport) quiet() bool {
 	if !t.ending.Load() {
 		return false

@@ -2,6 +2,6 @@
 
 package udp
 
-// prepare sets options of a socket before it is bound. Elsewhere than on Linux a
-// socket gets only what it has joined itself.
+// prepare sets options of a socket before it is bound. On systems other than Linux a socket receives
+// only groups that it has joined itself.
 func prepare(fd uintptr, is6, group bool, index int) {}

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// setupSend sets where multicast goes, how far, and whether it comes back to
-// this host.
+// setupSend sets the interface and hop limit of multicast, and whether it is looped back to this host.
 func setupSend(conn *net.UDPConn, ifc *net.Interface, cfg *Config) error {
 	if cfg.Range.Addr().Is4() {
 		p := ipv4.NewPacketConn(conn)

@@ -29,10 +29,10 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.closing.Load() {
 		return t.end()
 	}
-	// A socket that had something is tried again without asking epoll, until it
-	// has nothing. Others are looked for when no such is left, and now and then. Who
-	// polls and polls without waiting mostly looks for the next packet of the same
-	// socket: then to ask epoll first would be a system call more.
+	// A socket that had something is tried again without asking epoll, until it has nothing. Other
+	// sockets are checked when there is none like that, and now and then. A caller that polls without
+	// waiting mostly expects the next packet of the same socket: asking epoll first would cost another
+	// system call.
 	t.polls++
 	t.round.begin(t.ready)
 	switch {
@@ -67,7 +67,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// spinning is how many Polls without a Wait it takes for one who waits by polling.
+// spinning is how many Polls without a Wait show that the caller waits by polling.
 const spinning = 4096
 
 // harvest notes the sockets that epoll named.
@@ -145,7 +145,7 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 			size = 0
 		}
 		buf := r.at[i]
-		if size == 0 { // truncated, or a datagram without bytes, which nobody here sends
+		if size == 0 { // truncated, or a datagram without bytes, which this package never sends
 			r.free = append(r.free, buf)
 			continue
 		}
@@ -162,8 +162,8 @@ func (t *Transport) receive(s *socket, b *transport.Batch, room int) bool {
 		packets += (size + segment - 1) / segment
 		bytes += size
 	}
-	// In a flood to look at the socket again and again would hold up who fills it:
-	// epoll knows without its locks.
+	// In a flood, polling the socket again and again would hold up the kernel that fills it: epoll
+	// checks without the socket's locks.
 	if t.warm = s; t.flood.received(bytes) {
 		if t.warm = nil; !t.flood.parks {
 			t.waiter.Unpark()

@@ -12,8 +12,8 @@ var _ transport.ReplyReader = (*Sender)(nil)
 const (
 	// replyBuffers is how many messages are received at a time.
 	replyBuffers = 4
-	// replyRounds is how often ReadReplies receives as long as that many come: where strangers send as fast as they can, what is
-	// the publisher's lies behind what is not.
+	// replyRounds is how often ReadReplies receives while each receive is full: if strangers send as
+	// fast as they can, the publisher's packets are behind theirs.
 	replyRounds = 16
 )
 
@@ -25,8 +25,8 @@ type replies struct {
 	taken int // the message that is being handed out
 }
 
-// newReplies takes its memory from the heap: it lives as long as the Sender,
-// which nobody closes under a ReadReplies.
+// newReplies allocates its memory on the heap: it lives as long as the Sender, which is not closed
+// during ReadReplies.
 func newReplies() *replies {
 	r := &replies{mem: make([]byte, replyBuffers*bufferBytes), batch: sys.NewRecvBatch(replyBuffers, sys.RoomForTrains)}
 	for i := range replyBuffers {

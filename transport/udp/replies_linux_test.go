@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A publisher that reads what came for it reads on as long as there is more, up to a bound: strangers who send as fast as
-// they can put little between it and its subscribers.
+// A publisher that reads replies continues as long as there are more, up to a bound: strangers that
+// send as fast as they can delay its subscribers only a little.
 func TestReadRepliesReadsOn(t *testing.T) {
 	open := func() *Transport {
 		x, err := Open(Config{Interface: "lo", Port: 7461})

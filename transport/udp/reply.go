@@ -46,9 +46,8 @@ func (t *Transport) PeerAddress(p transport.Peer) string {
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 
-// Reply implements transport.Transport. It returns transport.ErrNotReady while
-// the interface is away or down. The loop calls it, so that the socket cannot go
-// meanwhile.
+// Reply implements transport.Transport. It returns transport.ErrNotReady while the interface is removed
+// or down. The loop calls it, so the socket is not closed during the call.
 func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	if t.closing.Load() {
 		return errClosed

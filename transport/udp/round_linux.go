@@ -22,7 +22,7 @@ type share struct {
 
 const unknown = -1
 
-// begin begins a round, unless one goes on. ready are the sockets that are to be tried.
+// begin begins a round, unless one is in progress. ready are the sockets to be read.
 func (r *round) begin(ready []*socket) {
 	if r.open {
 		return
@@ -46,7 +46,7 @@ func (r *round) add(s *socket) {
 	}
 }
 
-// read notes what was received from a socket: so many bytes as charged at least; all: it had no more.
+// read records a receive from a socket: its minimum charge in bytes; all: it had no more.
 func (r *round) read(s *socket, charge int, all bool) {
 	x := &s.share
 	switch {
@@ -64,7 +64,7 @@ func (r *round) read(s *socket, charge int, all bool) {
 	}
 }
 
-// more ends a Poll, and reports whether the round goes on.
+// more ends a Poll, and reports whether the round continues.
 func (r *round) more() bool {
 	if r.asked && r.left == 0 {
 		r.drop()

@@ -98,7 +98,7 @@ func (s *Sender) sendEach(out *transport.Outbound, from int) (packets, bytes int
 		return sent, bytes, sendError("sendmmsg", errno)
 	}
 	if sent < n {
-		// The next call tells what stopped it.
+		// The next call returns the error.
 		return sent, bytes, nil
 	}
 	return sent, bytes, err

@@ -70,8 +70,7 @@ func (s *Sender) Send(out *transport.Outbound) (int, error) {
 }
 
 func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
-	// The order matters: the goroutine that closes sets the flag before looking who is in
-	// a section.
+	// The order matters: the closing goroutine sets the flag before it checks the sections.
 	if s.closed.Load() || s.t.closing.Load() {
 		return 0, 0, errClosed
 	}
@@ -95,8 +94,8 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// Completed implements transport.Sender. The kernel copies what it sends, so it
-// equals the number of packets taken.
+// Completed implements transport.Sender. The kernel copies packets, so it equals the number of packets
+// taken.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.

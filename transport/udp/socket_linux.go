@@ -40,8 +40,7 @@ func openUnicast(cfg *Config, l *link, port int) (*socket, error) {
 	return s, nil
 }
 
-// setupSend sets where multicast goes, how far, and whether it comes back to
-// this host.
+// setupSend sets the interface and hop limit of multicast, and whether it is looped back to this host.
 func (s *socket) setupSend(cfg *Config, l *link) error {
 	return sys.SetMulticast(s.fd, l.addr, l.index, cfg.ttl(), !cfg.NoLoopback)
 }
@@ -64,8 +63,8 @@ func openGroup(cfg *Config, l *link, group int) (*socket, error) {
 	return s, nil
 }
 
-// onlyOwnGroups keeps out what other sockets of this host have joined. Where the
-// kernel cannot for IPv6 more arrives, and is told apart by what is in the packets.
+// onlyOwnGroups excludes what other sockets of this host have joined. Where the kernel cannot, for
+// IPv6, more packets arrive, and their contents distinguish them.
 func (s *socket) onlyOwnGroups(l *link) error {
 	if err := sys.OnlyOwnGroups(s.fd, l.addr.Is6(), l.index); l.addr.Is4() {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
 
-// Transport is an endpoint. See package transport for who may call what. It
-// starts no goroutine.
+// Transport is an endpoint. See package transport for which goroutine may call which method. It starts
+// no goroutine.
 type Transport struct {
 	endpoint
 	gso     atomic.Bool // withdrawn by the first Sender that is refused
@@ -35,10 +35,10 @@ type Transport struct {
 	flood       flood
 	peers       *peers.Table[netip.AddrPort, sys.Sockaddr]
 	watch       sys.LinkWatch
-	lost        bool // Lost has been told, and not yet Joined
+	lost        bool // Lost was reported, and not yet Joined
 
 	linkNews bool      // watch has something to read
-	lookAt   time.Time // when the interface is looked at without news; zero: never
+	checkAt  time.Time // when the interface is looked at without news; zero: never
 
 	askedAt time.Time // when sockets were asked for what they have dropped
 }
@@ -64,7 +64,7 @@ func (t *Transport) open(cfg Config) (err error) {
 		if err = t.init(cfg); err != nil {
 			return err
 		}
-		changed = t.watch.Discard() // what is told from here on is newer
+		changed = t.watch.Discard() // later messages are newer
 	}
 	l := t.link()
 	t.groups = make([]*socket, t.cfg.Groups)
@@ -130,8 +130,8 @@ func (t *Transport) Join(group int) error {
 	return nil
 }
 
-// enter makes and watches the socket of a group. It reports whether that
-// succeeded; the failure is told.
+// enter creates and watches the socket of a group. It reports whether that succeeded; a failure becomes
+// an event.
 func (t *Transport) enter(group int, l *link) bool {
 	s, err := openGroup(&t.cfg, l, group)
 	if err == nil {

@@ -1,9 +1,9 @@
 // Package udp is the fabric of IP multicast: IPv4 and IPv6 over UDP sockets.
 //
-// On Linux it has its own sendmsg, sendmmsg and recvmmsg on prepared headers,
-// with generic segmentation offload on the way out and generic receive offload
-// on the way in: 44 packets of Ethernet size cross the kernel as one. Elsewhere,
-// and on Linux with the build tag fanfare_plainudp, it is built on package net.
+// On Linux it has its own sendmsg, sendmmsg and recvmmsg on prepared headers, with generic segmentation
+// offload on the way out and generic receive offload on the way in: 44 packets of Ethernet size cross
+// the kernel as one. Elsewhere, and on Linux with the build tag fanfare_plainudp, it is built on
+// package net.
 //
 // Sockets of a transport:
 //
@@ -11,18 +11,18 @@
 //     from here, and replies come here;
 //   - one for each joined group, bound to the group's address and port. The
 //     kernel then sorts packets by group (Train.Group costs nothing and cannot
-//     be wrong), a group that nobody here joined wakes nobody, each group has a
-//     receive buffer of its own, and the limit of 20 memberships for a socket
+//     be wrong), a group without members here wakes no process, each group has
+//     a receive buffer of its own, and the limit of 20 memberships for a socket
 //     (net.ipv4.igmp_max_memberships) is never met. The price is one recvmmsg
-//     for each group that has something, which epoll tells.
+//     for each group that has something, as epoll reports.
 //
-// On Linux a transport follows its interface (rtnetlink(7)): when it goes down,
-// loses its carrier or its address, or is deleted, that is told as Lost, and as
-// Joined when it is back, be it with another index or another address. The
-// portable path does not notice, nor a transport in a sandbox without rtnetlink.
+// On Linux a transport follows its interface (rtnetlink(7)): when it goes down, loses its carrier or
+// its address, or is deleted, it reports Lost, and Joined when it is back, even with another index or
+// another address. The portable implementation does not notice, nor does a transport in a sandbox
+// without rtnetlink.
 //
-// Several processes of a host each get every packet (SO_REUSEADDR), and each
-// only of the groups that it has joined itself (IP_MULTICAST_ALL off, ip(7)).
+// Several processes of a host each get every packet (SO_REUSEADDR), and each only of the groups that it
+// has joined itself (IP_MULTICAST_ALL off, ip(7)).
 package udp
 
 import (
@@ -70,7 +70,7 @@ func (t *Transport) Interface() string { return t.link().name }
 // changes when the interface comes back with another address.
 func (t *Transport) LocalAddr() netip.AddrPort { return t.at.Load().local }
 
-// SocketLimits tells what the system granted when the transport was opened.
+// SocketLimits has the buffer sizes that the system granted when the transport was opened.
 func (t *Transport) SocketLimits() SocketLimits { return t.limits }
 
 // check is the common beginning of calls that name a group.
@@ -111,12 +111,10 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) {
 // Free implements transport.Transport.
 func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
 
-// Stats implements transport.Transport. On Linux, ReceiveOverflow is the
-// kernel's count (SO_RXQ_OVFL, socket(7)): it becomes known with the next packet
-// of the group that does arrive, or where none does a second later (SO_MEMINFO), and
-// a train that is dropped whole counts once.
-// On the portable path it is what the readers found no room for; the kernel does
-// not tell what it drops before.
+// Stats implements transport.Transport. On Linux, ReceiveOverflow is the kernel's count (SO_RXQ_OVFL,
+// socket(7)): it becomes known with the next packet of the group that arrives, or else a second later
+// (SO_MEMINFO), and a train that is dropped whole counts once. On other systems it counts packets for
+// which the readers had no room; the kernel's own drops are unknown.
 func (t *Transport) Stats() stats.Transport {
 	var s stats.Transport
 	t.received.AddTo(&s)

@@ -10,15 +10,13 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// markLink is the id of the watch of interfaces, beside group numbers and
-// transport.Unicast.
+// markLink is the id of the watch of interfaces, distinct from group numbers and transport.Unicast.
 const markLink = -4
 
 // markOther is that of what WaitFor watches.
 const markOther = -5
 
-// watchSocket has the loop hear of what comes at a socket. One that was not read
-// empty is named again.
+// watchSocket adds a socket to the loop's epoll. A socket that was not read empty is reported again.
 func (t *Transport) watchSocket(s *socket) error {
 	return t.waiter.Poller.Add(s.fd, int32(s.group), unix.EPOLLIN)
 }
@@ -69,11 +67,11 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	t.ready, t.polls = t.ready[:0], 0
 	t.round.drop()
 	t.askForDrops(time.Now())
-	return t.untilLook(timeout)
+	return t.untilCheck(timeout)
 }
 
-// askEvery is how often sockets are asked for what they have dropped: of a group in which
-// nothing comes any more no packet tells.
+// askEvery is how often sockets are asked for their drops: a group without further packets has none to
+// carry the count.
 const askEvery = time.Second
 
 // askForDrops asks all sockets, if it is long since they were. Loop only.

@@ -11,17 +11,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What the kernel could not tell for want of buffer is looked for; nothing is
-// told if nothing has happened.
+// After the kernel has lost messages because its buffer was full, the interface is checked; nothing is
+// reported if nothing has happened.
 func TestLinkNewsLost(t *testing.T) {
 	tr, err := Open(Config{Interface: "127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := tr.at.Load()
-	look, why := tr.changed(sys.LinkChange{Kind: sys.LinkUnknown})
-	if !look || why != nil {
-		t.Errorf("changed = %v, %v", look, why)
+	check, why := tr.changed(sys.LinkChange{Kind: sys.LinkUnknown})
+	if !check || why != nil {
+		t.Errorf("changed = %v, %v", check, why)
 	}
 	l, err := tr.link().again(&tr.cfg)
 	if err != nil || l != before.link {

@@ -36,8 +36,8 @@ func open(p rdma.Provider, cfg Config) (*ud.Transport, error) {
 	return ud.Open(uc)
 }
 
-// find turns the name of a device, interface or address into what package ud
-// takes. An address is passed on: the connection manager knows best who has it.
+// find turns the name of a device, interface or address into the configuration of package ud. An
+// address is passed on: the connection manager resolves it.
 func find(p rdma.Provider, cfg Config, uc *ud.Config) error {
 	ip, err := netip.ParseAddr(cfg.Device)
 	switch {

@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is wrong with a URL is said, with what would be right.
+// The error of an invalid URL says what would be right.
 func TestParseErrors(t *testing.T) {
 	for s, want := range map[string]string{
 		"udp://x":                     "scheme",

@@ -230,8 +230,7 @@ func FuzzIP(f *testing.F) {
 		if !ok {
 			return
 		}
-		// What is accepted is what Put makes, but for the masked fields and
-		// those that receivers ignore.
+		// Accepted datagrams equal those of Put, except the masked fields and those that receivers ignore.
 		var p Path
 		var n Net
 		var h Header

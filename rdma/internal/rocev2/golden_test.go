@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2/frames"
 )
 
-// golden is what one of package frames' is made from.
+// golden has the values of one of package frames' frames.
 type golden struct {
 	name    string
 	made    bool // by this codec bit by bit; the others were captured
@@ -62,7 +62,7 @@ func (g *golden) frame(t testing.TB) []byte {
 	return f.Bytes
 }
 
-// build makes the frame from what stands beside it.
+// build makes the frame from its values.
 func (g *golden) build(t testing.TB) []byte {
 	t.Helper()
 	mac, ok := g.path.Dst.MulticastMAC()
@@ -114,7 +114,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestConnectX4 reads what is no UD datagram, but has the same ICRC.
+// TestConnectX4 reads a packet that is no UD datagram, but has the same ICRC.
 func TestConnectX4(t *testing.T) {
 	frame := frames.Get(t, "connectx4")
 	var p Path

@@ -30,7 +30,7 @@ const (
 	opSendImm = 0x65
 )
 
-// What can be wrong with a datagram, in the order in which it is looked at.
+// Errors of a datagram, in the order of the checks.
 var (
 	ErrShort   = errors.New("rocev2: shorter than its headers")
 	ErrLength  = errors.New("rocev2: not a multiple of 4 bytes, or longer than the largest datagram")
@@ -70,9 +70,8 @@ func (h *Header) Size(payload int) int {
 
 func pad(payload int) int { return -payload & 3 }
 
-// Put writes the header of a datagram with so many bytes of payload to b, which
-// has its Size, and the pad; it returns where the payload belongs. Call SetICRC
-// when the payload is there.
+// Put writes the header of a datagram with so many bytes of payload to b, which has its Size, and the
+// pad; it returns the room for the payload. Call SetICRC after filling it.
 func (h *Header) Put(b []byte, payload int) []byte {
 	n := h.Bytes()
 	size := n + payload + pad(payload) + ICRCBytes
@@ -103,9 +102,9 @@ func (h *Header) Put(b []byte, payload int) []byte {
 	return b[n : n+payload : n+payload]
 }
 
-// Parse reads the header of a datagram and returns its payload, which is part
-// of b. It does not look at the ICRC: the caller does, with Sum and Want, before
-// it uses any of this. h means nothing after an error.
+// Parse reads the header of a datagram and returns its payload, which is part of b. It does not check
+// the ICRC: the caller does, with Sum and Want, before it uses any of this. After an error, h is
+// undefined.
 func (h *Header) Parse(b []byte) ([]byte, error) {
 	switch {
 	case len(b) < MinBytes:
@@ -147,9 +146,9 @@ func (h *Header) Parse(b []byte) ([]byte, error) {
 	return b[n : n+payload : n+payload], nil
 }
 
-// Follows reports whether next, which is MinBytes long at least as is b, begins
-// with the headers of the datagram that a queue pair has sent after b: in a train
-// that nobody has taken apart it tells where the datagrams end.
+// Follows reports whether next begins with the headers of the datagram that a queue pair has sent after
+// b: in a train received as one buffer it finds where the datagrams end. Both are at least MinBytes
+// long.
 func Follows(b, next []byte) bool {
 	_, _ = b[MinBytes-1], next[MinBytes-1]
 	psn := binary.BigEndian.Uint32(b[8:])

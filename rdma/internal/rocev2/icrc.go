@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Path is what the ICRC covers of the IP and UDP headers. Src and Dst are both
-// v4-mapped or both not. A Path is used by one goroutine at a time.
+// Path has the fields of the IP and UDP headers that the ICRC covers. Src and Dst are both v4-mapped or
+// both not. A Path is used by one goroutine at a time.
 type Path struct {
 	Src, Dst         rdma.GID
 	SrcPort, DstPort uint16
@@ -69,10 +69,9 @@ func (p *Path) maskedIPv6(b []byte, size int) int {
 	return ipv6Bytes
 }
 
-// Sum computes the ICRC of a datagram, from the CRC up to the BTH. b goes from
-// the BTH to the ICRC, whose bytes are not looked at, and must be ErrShort's
-// length at least. Byte 4 of b changes while it runs, so b must be the caller's
-// alone.
+// Sum computes the ICRC of a datagram, given the CRC up to the BTH. b extends from the BTH to the ICRC,
+// whose bytes are ignored, and must be at least as long as ErrShort demands. Byte 4 of b changes
+// meanwhile, so no other goroutine may use b.
 func Sum(prefix uint32, b []byte) uint32 {
 	masked := b[4]
 	b[4] = 0xff

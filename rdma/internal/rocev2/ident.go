@@ -97,14 +97,13 @@ func WithID(prefix uint32, id uint16) uint32 {
 	return prefix
 }
 
-// Recover finds the IPv4 identification and DF of a datagram, which a UDP socket
-// does not tell. sum is the datagram's Sum for identification 0 with DF, want
-// the ICRC it carries, size its length from the BTH to the ICRC. There is at
-// most one answer. ok is false if there is none: then the datagram is damaged.
+// Recover finds the IPv4 identification and DF of a datagram, which a UDP socket does not report. sum
+// is the datagram's Sum for identification 0 with DF, want the ICRC it carries, size its length from
+// the BTH to the ICRC. There is at most one answer. ok is false if there is none: then the datagram is
+// damaged.
 //
-// Of the 2^32 ways in which sum and want can differ 2^17 have an answer: a
-// damaged datagram passes with probability 2^-15. Where the caller knows what
-// the identification must be, comparing is 2^-32.
+// Of the 2^32 ways in which sum and want can differ, 2^17 have an answer: a damaged datagram passes
+// with probability 2^-15. If the caller knows the identification, comparing passes 2^-32.
 func Recover(sum, want uint32, size int) (id uint16, df, ok bool) {
 	n := (size - ICRCBytes) / 4
 	u := unshift[n].Load()

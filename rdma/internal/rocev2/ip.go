@@ -28,7 +28,7 @@ func HeaderBytes(ipv4 bool) int {
 // fragment, with consistent lengths.
 var ErrIP = errors.New("rocev2: not a whole UDP datagram in an IP packet without options")
 
-// Net is what the IP header has beside the Path, none of it covered by the ICRC.
+// Net has the other fields of the IP header, none of them covered by the ICRC.
 type Net struct {
 	TrafficClass uint8 // type of service
 	HopLimit     uint8 // time to live

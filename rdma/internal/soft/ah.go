@@ -54,7 +54,7 @@ func (pd *PD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 	return ah, nil
 }
 
-// Attr is what the handle was made from.
+// Attr is the attributes given at creation.
 func (ah *AH) Attr() rdma.AHAttr { return ah.attr }
 
 // Close destroys the handle.

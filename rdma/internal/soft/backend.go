@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Backend is what a device needs from the fabric it is on. Its methods are
-// called with locks of this package held: they must not call into it before
-// they return.
+// Backend is a device's connection to its fabric. Its methods are called with locks of this package
+// held: they must not call into it before they return.
 type Backend interface {
 	// After calls f once, when d has passed; with 0, soon. It is the work queue
 	// of the kernel: f never runs within After. cancel, called before f began,
@@ -29,9 +28,9 @@ type Backend interface {
 	// many it took. Their memory is not read after it returned. If it takes
 	// fewer than all, the provider calls QP.Resume when it can take more.
 	Transmit(q *QP, batch []Datagram) int
-	// Progress receives. CQ.Poll calls it when the queue is empty, with no lock held: if
-	// queue pairs receive by the queue, or if one of the device waits to be resumed. It may
-	// call Device.Deliver. It reports whether completions may have come.
+	// Progress receives. CQ.Poll calls it when the queue is empty, with no lock held: if queue pairs
+	// receive by the queue, or if a queue pair of the device waits to be resumed. It may call
+	// Device.Deliver. It reports whether completions may have been added.
 	Progress() bool
 	// Drain delivers datagrams that have reached the port and wait, before a leave detaches
 	// the queue pair. It is called with Host.cm held.
@@ -79,8 +78,8 @@ func (Passive) NewWaiter() (rdma.Waiter, error) {
 	return nil, rdma.Errorf("create waiter", syscall.EOPNOTSUPP, "the device has none: use a completion channel")
 }
 
-// Datagram is a UD message on its way. In Transmit its payload is SG, in
-// Deliver it comes beside.
+// Datagram is a UD message in transmission. In Transmit its payload is SG, in Deliver it is a separate
+// argument.
 type Datagram struct {
 	Port            uint8 // that sends it
 	SrcQPN, DestQPN rdma.QPN
@@ -97,8 +96,8 @@ type Datagram struct {
 	// SG is the payload, Len bytes in all.
 	SG  []rdma.SGE
 	Len int
-	// GRH, if not nil, are the GRHBytes bytes for the receive buffer, as they
-	// came from the wire, but for Arrival.ID; otherwise they are made from Net.
+	// GRH, if not nil, are the GRHBytes bytes for the receive buffer, as received, except Arrival.ID;
+	// otherwise they are made from Net.
 	GRH []byte
 }
 

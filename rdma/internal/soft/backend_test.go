@@ -191,6 +191,6 @@ func TestIPMembership(t *testing.T) {
 		}
 	}
 	if len(l.joins) != 2 || l.joins[0] != "join 239.1.2.3" || l.joins[1] != "leave 239.1.2.3" {
-		t.Errorf("host was told %q", l.joins)
+		t.Errorf("events of the host: %q", l.joins)
 	}
 }

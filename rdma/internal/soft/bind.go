@@ -46,8 +46,8 @@ func (id *ID) bind(op string, a rdma.Addr) error {
 	return nil
 }
 
-// sgidIndexFor finds the GID that stands for a bound address: on RoCE the
-// address itself, on InfiniBand the port's first.
+// sgidIndexFor finds the GID that represents a bound address: on RoCE the address itself, on InfiniBand the
+// port's first.
 func (p *port) sgidIndexFor(a rdma.Addr) int {
 	s := p.state.Load()
 	switch {
@@ -117,8 +117,8 @@ func (id *ID) later(f func()) {
 	case len(id.host.devices) > 0:
 		id.host.devices[0].backend.After(0, run)
 	default:
-		// Without a device there is nobody to wait for. The state is set, so
-		// that the order is the same for the caller.
+		// Without a device there is nothing to wait for. The state is set first, so that the caller
+		// sees the same order.
 		f()
 	}
 }

@@ -14,8 +14,8 @@ type CQ struct {
 	channel *CompChannel // nil: polled only
 	context any
 	used    atomic.Int64 // by queue pairs
-	// receives counts those that receive by it. A queue of sends alone need not
-	// receive when it is polled.
+	// receives counts the queue pairs that receive by it. A queue of sends alone need not receive when it is
+	// polled.
 	receives atomic.Int64
 
 	mu       sync.Mutex
@@ -80,7 +80,7 @@ func (h *handle) CreateCQ(entries int, ch rdma.CompChannel, context any) (rdma.C
 // Entries is the size of the queue.
 func (cq *CQ) Entries() int { return len(cq.ring) }
 
-// Context is what the queue was created with.
+// Context is the context given at creation.
 func (cq *CQ) Context() any { return cq.context }
 
 // Poll moves completions to batch.
@@ -118,8 +118,8 @@ func (cq *CQ) take(batch []rdma.WorkCompletion) (int, error) {
 	return n, nil
 }
 
-// push adds completions and returns how many. If they are not all, the queue is
-// full: then it is in error for good, and so must be the queue pair.
+// push adds completions and returns how many. If not all fit, the queue is permanently in error, and
+// the caller must put the queue pair in error too.
 func (cq *CQ) push(list []completion) int {
 	if len(list) == 0 {
 		return 0
@@ -202,8 +202,7 @@ func (cq *CQ) requestNotify(op string, solicited bool) error {
 
 // arm keeps the device's count of armed queues. The caller holds mu.
 func (cq *CQ) arm(a arming) {
-	// Completions of sends come by themselves: of a queue that has no others
-	// the backend need not know.
+	// Sends complete without the backend's help: it need not know of a queue without receives.
 	counts := a != notArmed && cq.receives.Load() > 0
 	switch {
 	case counts && !cq.counted:

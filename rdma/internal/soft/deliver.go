@@ -12,8 +12,8 @@ type Arrival struct {
 	HasImm    bool
 	Solicited bool
 	Imm       [4]byte
-	// ID is the IPv4 identification for the GRH area that Datagram.GRH is made
-	// of with 0. It is 0 with IPv6 and where there is no Datagram.GRH.
+	// ID is the IPv4 identification for the GRH area; Datagram.GRH has 0 there. It is 0 with IPv6 and without
+	// Datagram.GRH.
 	ID uint16
 }
 
@@ -28,10 +28,9 @@ func (dev *Device) Deliver(num uint8, d *Datagram, payload []byte) int {
 	return dev.DeliverTrain(num, d, one[:])
 }
 
-// DeliverTrain is Deliver for datagrams that came one behind the other and have
-// all that d says in common, its HasImm, Solicited, Imm and PSN aside: locks are
-// taken and keys are compared once for all of them. It returns how many times a
-// queue pair took one. Of all but the first MaxArrivals nothing is seen.
+// DeliverTrain is Deliver for consecutive datagrams that have all of d in common, except HasImm,
+// Solicited, Imm and PSN: locks are taken and keys are compared once for all of them. It returns how
+// many times a queue pair took one. Datagrams beyond the first MaxArrivals are ignored.
 func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 	p := dev.port(num)
 	if p == nil {

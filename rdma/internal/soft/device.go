@@ -92,8 +92,8 @@ func (d *Device) port(num uint8) *port {
 	return d.ports[num-1]
 }
 
-// Async tells all who opened the device of an event of a port, or of the device itself. Those of a
-// queue go to the handle that it was made from.
+// Async delivers an event of a port, or of the device itself, to all that opened the device. Events of
+// a queue go to the handle that created it.
 func (d *Device) Async(ev rdma.AsyncEvent) {
 	d.handlesMu.Lock()
 	defer d.handlesMu.Unlock()

@@ -1,9 +1,8 @@
-// Package soft implements the semantics of librdmacm, the kernel's RDMA core
-// and UD verbs once, in software, for providers that have no NIC to do it: the
-// order of checks, memberships and their events, automatic attachment, the
-// states of queue pairs, limits, keys. What is left to a provider is a small
-// Backend: the subnet administrator or IGMP, the transmission of datagrams,
-// timers; and to call Device.Deliver for what arrives.
+// Package soft implements the semantics of librdmacm, the kernel's RDMA core and UD verbs once, in
+// software, for providers that have no NIC to do it: the order of checks, memberships and their events,
+// automatic attachment, the states of queue pairs, limits, keys. What is left to a provider is a small
+// Backend: the subnet administrator or IGMP, the transmission of datagrams, timers; and to call
+// Device.Deliver for what arrives.
 //
 // # The life of a datagram
 //
@@ -24,15 +23,14 @@
 //     (member_ib.go, member_ip.go), which are shared by all ids.
 //  2. The answer becomes an event on the id's channel (event.go).
 //  3. EventChannel.GetEvent retrieves it and attaches the queue pair.
-//  4. ID.BeginLeave detaches, drops events that nobody retrieved, and is
+//  4. ID.BeginLeave detaches, drops events that were not retrieved, and is
 //     complete when the retrieved ones are acknowledged (leave.go).
 //
 // # Locks
 //
-// In this order: Host.cm (all of the connection manager), QP.mod, Device.mcast,
-// sendQueue.mu, PD.mem, recvQueue.mu, CQ.mu, then the locks of the Backend.
-// The Backend calls into this package with none of those of its locks held that
-// its methods take. No goroutine is started here.
+// In this order: Host.cm (all of the connection manager), QP.mod, Device.mcast, sendQueue.mu, PD.mem,
+// recvQueue.mu, CQ.mu, then the locks of the Backend. The Backend calls into this package without
+// holding any lock that its own methods take. No goroutine is started here.
 package soft
 
 import "github.com/fanfaremq/fanfare/rdma"

@@ -15,7 +15,7 @@ type EventChannel struct {
 	ids  int // guarded by Host.cm
 }
 
-// cmEvent is an event that nobody has retrieved yet.
+// cmEvent is an event that has not been retrieved yet.
 type cmEvent struct {
 	id     *ID
 	typ    rdma.EventType

@@ -60,10 +60,10 @@ func (c *EventChannel) CreateID(ps rdma.PortSpace, context any) (rdma.ID, error)
 	return id, nil
 }
 
-// PortSpace is what the id was created with.
+// PortSpace is the port space given at creation.
 func (id *ID) PortSpace() rdma.PortSpace { return id.ps }
 
-// Context is what the id was created with.
+// Context is the context given at creation.
 func (id *ID) Context() any { return id.context }
 
 // lock takes Host.cm for a call on the id, and says whether the id may be used.

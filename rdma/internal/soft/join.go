@@ -108,8 +108,8 @@ func (m *membership) joinIB(op string) error {
 	return nil
 }
 
-// answered turns what the subnet administrator said, now or later, into an
-// event. The caller holds cm.
+// answered turns the answer of the subnet administrator, immediate or later, into an event. The caller
+// holds cm.
 func (m *membership) answered(errno syscall.Errno, rec MCMember) {
 	ev := &cmEvent{id: m.id, typ: rdma.EventMulticastError, m: m, status: -int(errno)}
 	if errno == 0 && m.id.port != nil {
@@ -128,18 +128,18 @@ func (m *membership) answered(errno syscall.Errno, rec MCMember) {
 		// else the bound GID is gone: an error with status 0, as the kernel
 		// has it (core/cma.c, cma_make_mc_event).
 	}
-	m.tell(ev)
+	m.deliver(ev)
 }
 
-// tell queues an event, unless the group was left. The caller holds cm.
-func (m *membership) tell(ev *cmEvent) {
+// deliver queues an event, unless the group was left. The caller holds cm.
+func (m *membership) deliver(ev *cmEvent) {
 	if m.leaving == nil && m.id.destroying == nil {
 		m.id.ch.box.push(ev)
 	}
 }
 
-// iboeOverhead is what the kernel takes off the MTU of an Ethernet interface
-// for headers (include/rdma/ib_addr.h, iboe_get_mtu).
+// iboeOverhead is what the kernel subtracts from the MTU of an Ethernet interface for headers, in bytes
+// (include/rdma/ib_addr.h, iboe_get_mtu).
 const iboeOverhead = 96
 
 // roceHopLimit is the hop limit of IPv4 groups (IPV6_DEFAULT_HOPLIMIT).
@@ -183,7 +183,7 @@ func (m *membership) joinRoCE(op string) error {
 		attr.GRH.HopLimit = roceHopLimit
 	}
 	id.later(func() {
-		m.tell(&cmEvent{id: id, typ: rdma.EventMulticastJoin, m: m,
+		m.deliver(&cmEvent{id: id, typ: rdma.EventMulticastJoin, m: m,
 			ud: rdma.UDParam{AHAttr: attr, QPN: rdma.MulticastQPN, QKey: rdma.UDPQKey}})
 	})
 	return nil

@@ -29,7 +29,7 @@ func (id *ID) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	id.members = slices.Delete(id.members, i, i+1)
 	if id.qp != nil && m.flags == rdma.JoinFullMember {
 		id.qp.dev.backend.Drain()
-		// It fails if the event was not retrieved, or somebody detached before.
+		// It fails if the event was not retrieved, or the queue pair was detached before.
 		_ = id.qp.DetachMcast(m.mgid, m.mlid)
 	}
 	m.leaving = newPending()

@@ -11,8 +11,8 @@ import (
 // channel and a device's own events have in common.
 type mailbox[T any] struct {
 	what string // for errors
-	// ready holds a token whenever items may be there that nobody was told
-	// of. A goroutine that takes an item and leaves others passes the token on.
+	// ready holds a token whenever items may be there without a goroutine woken for them. A goroutine
+	// that takes an item and leaves others passes the token on.
 	ready  chan struct{}
 	closed chan struct{}
 

@@ -50,7 +50,7 @@ func TestMailboxBoundRemoveClose(t *testing.T) {
 		t.Errorf("empty: %v", err)
 	}
 	if !m.close() || m.close() {
-		t.Error("close does not tell the first time")
+		t.Error("the first close does not report that it is the first")
 	}
 	m.push(9)
 	if _, err := m.pop("test"); !errors.Is(err, net.ErrClosed) {

@@ -81,9 +81,8 @@ func (q *QP) canAttach(op string, a attachment) error {
 	return nil
 }
 
-// anyLID reports whether the LID does not matter: the port is Ethernet, or, as
-// long as the queue pair has no port, one of the device is (kernel
-// core/verbs.c, is_valid_mcast_lid).
+// anyLID reports whether the LID is ignored: the port is Ethernet, or, as long as the queue pair has no
+// port, any port of the device is (kernel core/verbs.c, is_valid_mcast_lid).
 func (q *QP) anyLID() bool {
 	if p := q.port.Load(); p != nil {
 		return p.isRoCE()

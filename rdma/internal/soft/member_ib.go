@@ -17,10 +17,9 @@ const (
 	leaveTries = 3
 )
 
-// ibGroup is a port's membership in a group, shared by all ids: requests go to
-// the subnet administrator one at a time, and only for a JoinState that the
-// port has not got yet, or that nobody needs any more (kernel
-// core/multicast.c). Host.cm guards it.
+// ibGroup is a port's membership in a group, shared by all ids: requests go to the subnet administrator
+// one at a time, and only for a JoinState that the port does not have yet, or that no id needs any more
+// (kernel core/multicast.c). Host.cm guards it.
 type ibGroup struct {
 	p         *port
 	rec       MCMember // the administrator's, valid if joined is not 0
@@ -146,7 +145,7 @@ func (g *ibGroup) joinAnswered(r SAReply, ok bool) {
 		if !ok {
 			errno = syscall.ETIMEDOUT
 		}
-		s.answer(errno, MCMember{}) // of who left nobody is told (membership.tell)
+		s.answer(errno, MCMember{}) // ids that left get no event (membership.deliver)
 		return
 	}
 	g.rec = r.Rec
@@ -156,7 +155,7 @@ func (g *ibGroup) joinAnswered(r SAReply, ok bool) {
 		g.listed = true
 		g.p.groups[r.Rec.MGID] = g
 	}
-	if !s.gone { // else work finds that nobody needs it
+	if !s.gone { // else work finds that it is not needed
 		g.members = append(g.members, s)
 		s.answer(0, g.rec)
 	}
@@ -201,7 +200,7 @@ const (
 	SelectLargest = 3 // that there is, whatever the value says
 )
 
-// Selected reports whether a value is what a selector asks for.
+// Selected reports whether a value satisfies a selector.
 func Selected[T cmp.Ordered](selector uint8, have, want T) bool {
 	switch selector {
 	case SelectGreater:
@@ -214,8 +213,8 @@ func Selected[T cmp.Ordered](selector uint8, have, want T) bool {
 	return true
 }
 
-// lose tells all members that the membership is lost. It stays theirs until
-// they leave, but the port is not a member any more.
+// lose reports to all members that the membership is lost. It remains theirs until they leave, but the
+// port is not a member any more.
 func (g *ibGroup) lose() {
 	lost := g.members
 	g.members, g.joined = nil, 0

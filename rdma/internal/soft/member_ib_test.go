@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Each field of a group's record is compared with what a further local member
-// asks for, if he asks for it.
+// Each field of a group's record that a further local member requests is compared with its request.
 func TestFits(t *testing.T) {
 	base := MCMember{
 		PortGID: rdma.GID{15: 1}, QKey: 2, MLID: 0xC003, MTU: 4, TClass: 5, PKey: 0x8006, Rate: 7,
@@ -66,7 +65,7 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// subnet is a backend with an administrator that answers as it is told.
+// subnet is a backend with an administrator that gives the configured answers.
 type subnet struct {
 	loop
 	answer func(req SARequest) SAReply
@@ -119,7 +118,7 @@ func TestAnswerWithAnotherQKey(t *testing.T) {
 	}
 }
 
-// runAll runs what After and SA were given, but for what is due late.
+// runAll runs the functions given to After and SA, except those due late.
 func (s *subnet) runAll(t *testing.T) {
 	t.Helper()
 	for range 100 {
@@ -149,6 +148,6 @@ func TestPortWithoutInterface(t *testing.T) {
 		t.Errorf("join: %v", err)
 	}
 	if len(l.joins) != 0 {
-		t.Errorf("the host was told %q", l.joins)
+		t.Errorf("events of the host: %q", l.joins)
 	}
 }

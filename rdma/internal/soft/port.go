@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PortState is what a port looks like; it is replaced as a whole when something
-// changes, so that the data path reads it without a lock.
+// PortState is the state of a port; it is replaced as a whole when something changes, so that the data
+// path reads it without a lock.
 type PortState struct {
 	State       rdma.PortState
 	LinkLayer   rdma.LinkLayer
@@ -28,8 +28,8 @@ type PortState struct {
 
 // IPoIB is the IP interface of an InfiniBand port.
 type IPoIB struct {
-	// Up says that the broadcast group is joined, whose record is Broadcast.
-	// Without it no group can be joined.
+	// Up means that the broadcast group is joined; Broadcast is its record. Without it no group can be
+	// joined.
 	Up        bool
 	Broadcast MCMember
 	PKey      rdma.PKey
@@ -78,8 +78,8 @@ func (s *PortState) gidTableLen() int {
 	return n
 }
 
-// Bound reports whether an id is bound to an entry of a port's GID table, which
-// may be empty meanwhile.
+// Bound reports whether an id is bound to an entry of a port's GID table, even if the entry is now
+// empty.
 func (d *Device) Bound(num uint8, index int) bool {
 	d.host.cm.Lock()
 	defer d.host.cm.Unlock()

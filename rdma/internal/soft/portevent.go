@@ -8,9 +8,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PortEvent tells of a change of a port, after UpdatePort: to those who opened
-// the device, and on InfiniBand to the members of groups, which some events
-// end (kernel core/multicast.c, mcast_event_handler).
+// PortEvent reports a change of a port, after UpdatePort: to the handles of the device, and on
+// InfiniBand to the members of groups, since some events end memberships (kernel core/multicast.c,
+// mcast_event_handler).
 func (d *Device) PortEvent(typ rdma.AsyncEventType, num uint8) {
 	d.Async(rdma.AsyncEvent{Type: typ, Port: num})
 	d.host.cm.Lock()
@@ -42,9 +42,8 @@ func (p *port) loseGroups(which func(*ibGroup) bool) {
 	}
 }
 
-// Remove takes the device away: ids on it hear of it and are bound to nothing
-// any more, and its queue pairs go into error (kernel core/cma.c,
-// cma_remove_one).
+// Remove removes the device: its ids get an event and are bound to nothing any more, and its queue pairs go
+// into error (kernel core/cma.c, cma_remove_one).
 func (d *Device) Remove() {
 	d.host.cm.Lock()
 	if d.removed.Swap(true) {

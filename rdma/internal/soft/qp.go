@@ -134,7 +134,7 @@ func (q *QP) QPN() rdma.QPN { return q.qpn }
 // Type of the queue pair.
 func (q *QP) Type() rdma.QPType { return q.typ }
 
-// Cap is what the queue pair has.
+// Cap is the capacity of the queue pair.
 func (q *QP) Cap() rdma.QPCap { return q.cap }
 
 // Dropped counts messages that found no receive buffer; rdma.DropCounter.
@@ -174,7 +174,8 @@ func (q *QP) fail() {
 	q.recvCQ.spoil()
 }
 
-// err puts the queue pair in ERR and flushes it. It reports false of one that is closed or in RESET.
+// err puts the queue pair in ERR and flushes it. It returns false if the queue pair is closed or in
+// RESET.
 func (q *QP) err() bool {
 	q.mod.Lock()
 	defer q.mod.Unlock()

@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// transition says which attributes a change of state must and may have, beside
-// the state itself.
+// transition has the attributes that a change of state requires and allows, besides the state itself.
 type transition struct{ required, optional rdma.QPAttrMask }
 
 // Masks that several transitions share.
@@ -68,14 +67,14 @@ func (q *QP) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 		to = attr.State
 	}
 	t, ok := transitionOf(from, to)
-	given := mask &^ mState
+	attrs := mask &^ mState
 	switch {
 	case !ok:
 		return rdma.Errorf(op, syscall.EINVAL, "no way from %v to %v", from, to)
-	case given&t.required != t.required:
-		return rdma.Errorf(op, syscall.EINVAL, "%v to %v needs attributes %#x, and not only %#x", from, to, t.required, given)
-	case given&^(t.required|t.optional) != 0:
-		return rdma.Errorf(op, syscall.EINVAL, "%v to %v does not take attributes %#x", from, to, given&^(t.required|t.optional))
+	case attrs&t.required != t.required:
+		return rdma.Errorf(op, syscall.EINVAL, "%v to %v needs attributes %#x, and not only %#x", from, to, t.required, attrs)
+	case attrs&^(t.required|t.optional) != 0:
+		return rdma.Errorf(op, syscall.EINVAL, "%v to %v does not take attributes %#x", from, to, attrs&^(t.required|t.optional))
 	}
 	port := q.port.Load()
 	if mask&mPort != 0 {
@@ -106,7 +105,7 @@ func (q *QP) Modify(attr rdma.QPAttr, mask rdma.QPAttrMask) error {
 	return nil
 }
 
-// enter does what a new state brings with it. The caller holds mod.
+// enter does the work of entering a state. The caller holds mod.
 func (q *QP) enter(to rdma.QPState) {
 	switch to {
 	case rdma.QPErr:

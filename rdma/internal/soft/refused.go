@@ -32,7 +32,7 @@ func (q *QP) Refuse(dst rdma.GID, n int, err error) {
 	x.count.Add(uint64(n))
 }
 
-// Accept notes that a datagram to dst was sent. A Backend that calls Refuse calls it in Transmit.
+// Accept records that a datagram to dst was sent. A Backend that calls Refuse calls it in Transmit.
 func (q *QP) Accept(dst rdma.GID) {
 	x := &q.refused
 	if x.count.Load() == 0 {

@@ -24,8 +24,8 @@ type sendQueue struct {
 	psn     uint32 // of it
 	stalled bool   // the backend did not take all
 
-	// retired is the first whose room is still taken: it moves when a
-	// completion is polled, and then past all before it, as in hardware.
+	// retired is the first request that still occupies the ring: when a completion is polled it moves
+	// past all requests before that one, as in hardware.
 	retired atomic.Uint64
 }
 
@@ -187,8 +187,8 @@ func (q *QP) Resume() {
 	}
 }
 
-// doorbell gives what was posted to the backend and completes what that took.
-// It reports whether the queue pair must go into error. The caller holds sq.mu.
+// doorbell gives posted requests to the backend and completes those it took. It reports whether the
+// queue pair must go into error. The caller holds sq.mu.
 func (q *QP) doorbell() (failed bool) {
 	s := &q.sq
 	q.setStalled(false)

@@ -1,6 +1,5 @@
-// Package arena keeps account of the packet memory that users of a transport
-// have allocated. It outlives the transport: only the user knows when nobody
-// writes into it any more.
+// Package arena accounts for the packet memory that users of a transport have allocated. It outlives
+// the transport: only the user knows when the memory is no longer written.
 package arena
 
 import (

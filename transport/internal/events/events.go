@@ -1,4 +1,4 @@
-// Package events keeps the membership events that a transport has not told yet.
+// Package events keeps membership events that a transport has not reported yet.
 package events
 
 import (
@@ -10,10 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Queue holds events between the call that causes them and the Poll that tells
-// them. Its length is bounded by the number of calls of Join, Leave, NewSender
-// and Sender.Close between two Polls, and of changes that a Poll itself has
-// found. Any goroutine may call its methods.
+// Queue holds events between the call that causes them and the Poll that reports them. Its length is
+// bounded by the number of calls of Join, Leave, NewSender and Sender.Close between two Polls, and of
+// changes that a Poll itself has found. Any goroutine may call its methods.
 type Queue struct {
 	any     atomic.Bool // Poll looks here first, so that it takes no lock
 	mu      sync.Mutex
@@ -34,9 +33,9 @@ func (q *Queue) post(ev transport.Event) {
 	q.any.Store(true)
 }
 
-// SenderOpened counts a sender of group. The first one is told: a group's
-// membership as a sender belongs to the transport, however many senders it has.
-// After SendersLost it is told by SendersJoined.
+// SenderOpened counts a sender of group. Only the first one is reported: a group's membership as a
+// sender belongs to the transport, however many senders it has. After SendersLost, SendersJoined
+// reports it.
 func (q *Queue) SenderOpened(group int) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -51,7 +50,7 @@ func (q *Queue) SenderOpened(group int) (first bool) {
 	return true
 }
 
-// SenderClosed is the end of a sender of group; the last one is told.
+// SenderClosed counts the end of a sender of group; only the last one is reported.
 func (q *Queue) SenderClosed(group int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,23 +61,23 @@ func (q *Queue) SenderClosed(group int) {
 	}
 }
 
-// SendersLost tells of every group with a sender that it is lost, and why.
+// SendersLost reports each group with a sender as lost, with the reason.
 func (q *Queue) SendersLost(why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.away = true
-	q.tellSenders(transport.Lost, why)
+	q.eachSender(transport.Lost, why)
 }
 
-// SendersJoined tells of every group with a sender that it is joined again.
+// SendersJoined reports each group with a sender as joined again.
 func (q *Queue) SendersJoined() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.away = false
-	q.tellSenders(transport.Joined, nil)
+	q.eachSender(transport.Joined, nil)
 }
 
-func (q *Queue) tellSenders(state transport.Membership, why error) {
+func (q *Queue) eachSender(state transport.Membership, why error) {
 	for _, group := range slices.Sorted(maps.Keys(q.senders)) {
 		q.post(transport.Event{Group: group, Role: transport.RoleSender, State: state, Err: why})
 	}

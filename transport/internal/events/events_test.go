@@ -36,7 +36,7 @@ func TestQueueKeepsWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestOnlyFirstAndLastSenderAreTold(t *testing.T) {
+func TestOnlyFirstAndLastSenderAreReported(t *testing.T) {
 	var q Queue
 	if !q.SenderOpened(3) || q.SenderOpened(3) {
 		t.Fatal("first sender not recognised")
@@ -59,7 +59,7 @@ func TestSendersLostAndJoined(t *testing.T) {
 	why := errors.New("unplugged")
 	q.SendersLost(why)
 	if q.SenderOpened(7) {
-		t.Error("a sender is told as joined while senders are lost")
+		t.Error("a sender is reported as joined while senders are lost")
 	}
 	q.SenderClosed(5)
 	q.SendersJoined()

@@ -1,11 +1,10 @@
-// Package grace lets one goroutine take something down that others use without
-// a lock: memory that senders copy into, a file descriptor that they write to.
+// Package grace lets one goroutine take down what others use without a lock: memory that senders copy
+// into, or a file descriptor that they write to.
 //
-// A user calls Enter, then looks whether the thing still stands, uses it, and
-// calls Exit. Who takes it down first makes it unfindable, then begins a Period
-// over the sections of all users; when the Period is over, nobody is left who
-// found it. It is the grace period of RCU, in small: two locked instructions a
-// train, and never a wait.
+// A user calls Enter, then checks that the resource still exists, uses it, and calls Exit. The
+// goroutine that takes it down first makes it unreachable, then begins a Period over the sections of
+// all users; when the Period is over, no user has it any more. This is a small version of RCU's grace
+// period: two locked instructions per train, and never a wait.
 package grace
 
 import "sync/atomic"
@@ -22,8 +21,7 @@ func (s *Section) Enter() { s.n.Add(1) }
 // Exit ends it.
 func (s *Section) Exit() { s.n.Add(1) }
 
-// Period is a wait for all who were inside when it began. The zero value is
-// over.
+// Period is a wait for all users that were inside when it began. The zero value is over.
 type Period struct {
 	inside []mark
 }
@@ -33,7 +31,7 @@ type mark struct {
 	n uint64
 }
 
-// Add makes the period wait for s, if somebody is inside now.
+// Add makes the period wait for s, if a user is inside now.
 func (p *Period) Add(s *Section) {
 	if n := s.n.Load(); n&1 == 1 {
 		p.inside = append(p.inside, mark{s, n})

@@ -26,6 +26,6 @@ func TestPeriod(t *testing.T) {
 	}
 	var zero Period
 	if !zero.Over() {
-		t.Fatal("a period of nobody is not over")
+		t.Fatal("a period without users is not over")
 	}
 }

@@ -1,13 +1,12 @@
-// Package inbox is a bounded queue of received trains in off-heap slots: many
-// producers, one consumer that borrows the slots and gives them back in any
-// order, no lock, and parking without a busy loop.
+// Package inbox is a bounded queue of received trains in off-heap slots: many producers, one consumer
+// that borrows the slots and returns them in any order, no lock, and parking without a busy loop.
 //
 //	producer:  Acquire a slot ─► write the packets into it ─► Publish
 //	consumer:  Next (the slot is lent) ─► Release
 //
-// Two lock-free structures hold it together. Free slots are a stack, so that
-// the slot released last, still warm in the cache, is filled next. Filled slots
-// are a ring of slot numbers in the order of Publish.
+// Two lock-free structures hold it together. Free slots are a stack, so that the slot released last,
+// still warm in the cache, is filled next. Filled slots are a ring of slot numbers in the order of
+// Publish.
 package inbox
 
 import (
@@ -94,7 +93,7 @@ func New(trains, slotBytes int) (*Inbox, error) {
 	return q, nil
 }
 
-// Free gives the memory back. Nobody may be using the inbox.
+// Free frees the memory. No goroutine may use the inbox any more.
 func (q *Inbox) Free() {
 	sys.Free(q.mem)
 	q.mem = nil
@@ -125,8 +124,8 @@ func (q *Inbox) Publish(s uint32, item Item) {
 	q.slots[s].item = item
 	at := q.tail.Add(1) - 1
 	q.ring[at&q.mask].Store(s + 1)
-	// The consumer sets parked before it looks at the ring for the last time,
-	// so one of the two sees the other.
+	// The consumer sets parked before it checks the ring for the last time, so one of the two sees the
+	// other.
 	if q.parked.Load() {
 		q.Wake()
 	}

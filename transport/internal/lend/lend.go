@@ -1,5 +1,5 @@
-// Package lend keeps a borrower to transport.Capabilities.LendMax, so that what
-// he keeps never comes out of the receive queue.
+// Package lend keeps a borrower to transport.Capabilities.LendMax, so that the receive queue never
+// shrinks by the trains it keeps.
 package lend
 
 import "sync/atomic"
@@ -9,13 +9,12 @@ import "sync/atomic"
 type Limit struct {
 	max, batch int
 	out        int
-	told       bool // the refusal was counted, and nothing has changed since
+	counted    bool // the refusal was counted, and nothing has changed since
 	refused    *atomic.Uint64
 }
 
-// New returns the limit of a transport with these Capabilities. refused counts
-// the calls of Room that gave less than was wanted; those that only ask again,
-// with nothing lent or given back in between, are one.
+// New returns the limit of a transport with these Capabilities. refused counts the calls of Room that returned
+// less than was wanted; repeated calls, with nothing lent or released in between, count once.
 func New(lendMax, batch int, refused *atomic.Uint64) Limit {
 	return Limit{max: lendMax, batch: batch, refused: refused}
 }
@@ -27,26 +26,26 @@ func (l *Limit) Room(want int) int {
 	if room >= want {
 		return want
 	}
-	if !l.told {
-		l.told = true
+	if !l.counted {
+		l.counted = true
 		l.refused.Add(1)
 	}
 	return room
 }
 
-// Full reports whether nothing can be lent until something comes back.
+// Full reports whether nothing can be lent until a train is released.
 func (l *Limit) Full() bool { return l.out >= l.max+l.batch }
 
-// Lent notes that n trains were lent, no more than Room gave.
+// Lent records that n trains were lent, at most as many as Room returned.
 func (l *Limit) Lent(n int) {
 	if n > 0 {
 		l.out += n
-		l.told = false
+		l.counted = false
 	}
 }
 
-// Released notes that one came back.
+// Released records that a train was released.
 func (l *Limit) Released() {
 	l.out--
-	l.told = false
+	l.counted = false
 }

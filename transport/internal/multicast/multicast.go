@@ -10,9 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// Check returns an error that says what to do if an interface is none for multicast
-// groups of a family: it lacks the flag (MULTICAST in ip-link(8)). Loopback is one, on
-// Linux also without it.
+// Check returns an error with advice if an interface cannot do multicast: it lacks the flag MULTICAST
+// (ip-link(8)). Loopback can, on Linux also without the flag.
 func Check(ifc *net.Interface, is4 bool) error {
 	if Can(ifc) {
 		return nil

@@ -9,16 +9,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// DefaultLimit is how many distinct peers a transport retains unless told
-// otherwise. A peer costs some 100 bytes; the bound keeps made-up source
-// addresses from growing it.
+// DefaultLimit is how many distinct peers a transport retains by default. A peer costs some 100 bytes;
+// the bound keeps forged source addresses from growing the table.
 const DefaultLimit = 4096
 
 // MaxLimit is the largest limit: a Peer has 16 bits for the index.
 const MaxLimit = 1<<16 - 1
 
-// Table interns addresses. V is what the transport needs to send to one. A
-// table belongs to one goroutine, the loop.
+// Table interns addresses. V is the data that the transport needs to send to a peer. A table belongs to
+// one goroutine, the loop.
 type Table[K comparable, V any] struct {
 	limit   int
 	index   map[K]int
@@ -30,8 +29,8 @@ type entry[K comparable, V any] struct {
 	key  K
 	val  V
 	refs int
-	// gen tells a forgotten peer from the next one in its place; it is the
-	// upper half of the Peer.
+	// gen distinguishes a forgotten peer from the next one in its slot; it is the upper half of the
+	// Peer.
 	gen uint16
 }
 

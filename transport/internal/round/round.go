@@ -4,8 +4,8 @@ package round
 // Round is that of one queue. Loop only.
 type Round struct{ left int }
 
-// Took ends a Poll that has taken n from a queue and left queued there, at most. It reports whether the round goes on: what
-// comes while it does belongs to the next.
+// Took ends a Poll that has taken n from a queue and left at most queued there. It reports whether the
+// round continues: arrivals during a round belong to the next.
 func (r *Round) Took(n, queued int) (more bool) {
 	if r.left == 0 || queued == 0 {
 		r.left = queued

@@ -30,8 +30,8 @@ func Size(c transport.Capabilities) int {
 	return trains * max(c.MaxTrainBytes, c.MaxPacket)
 }
 
-// Take returns n bytes to write packets to, when so many packets are completed. It reports
-// false where too much is being sent.
+// Take returns n bytes to write packets to, given the number of completed packets. It returns false while too
+// much is being sent.
 func (m *Memory) Take(n int, completed uint64) ([]byte, bool) {
 	for m.first < m.count && m.spans[m.first%maxSpans].upTo <= completed {
 		m.low = m.spans[m.first%maxSpans].end
@@ -57,7 +57,7 @@ func (m *Memory) Take(n int, completed uint64) ([]byte, bool) {
 	return m.Bytes[m.at:m.end:m.end], true
 }
 
-// Sent notes that what was taken last is being sent, if any of it is, until upTo packets are completed.
+// Sent records that the memory taken last is being sent, if any of it is, until upTo packets are completed.
 func (m *Memory) Sent(upTo uint64, any bool) {
 	if any {
 		m.spans[m.count%maxSpans] = span{end: m.end, upTo: upTo}

@@ -16,7 +16,7 @@ import (
 type Sent struct {
 	Packets, Bytes, Calls atomic.Uint64
 	Busy                  atomic.Uint64 // calls that found the queue full
-	Errors                atomic.Uint64 // packets refused for good
+	Errors                atomic.Uint64 // packets refused permanently
 	NoMemory              atomic.Uint64 // packets that there was no memory for, for a receiver each
 	GSORefused            atomic.Uint64
 }
@@ -68,8 +68,7 @@ func (c *Received) AddTo(s *stats.Transport) {
 	s.MembershipsLost += c.Lost.Load()
 }
 
-// Count counts the error of a Send. What was not ready, or closed, is
-// no event of the queue or the network.
+// Count counts the error of a Send. Not ready, or closed, is no event of the queue or the network.
 func (c *Sent) Count(err error) {
 	switch {
 	case errors.Is(err, transport.ErrBusy):

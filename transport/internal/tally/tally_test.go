@@ -33,7 +33,7 @@ func sumOf(s stats.Transport) (sum uint64) {
 }
 
 // No counter is forgotten on its way to Stats.
-func TestEveryCounterIsTold(t *testing.T) {
+func TestEveryCounterIsReported(t *testing.T) {
 	var sent, folded Sent
 	var recv Received
 	want := setAll(t, &sent)
@@ -42,13 +42,13 @@ func TestEveryCounterIsTold(t *testing.T) {
 		var stats stats.Transport
 		s.AddTo(&stats)
 		if got := sumOf(stats); got != want {
-			t.Errorf("%s: told %b, counted %b", name, got, want)
+			t.Errorf("%s: reported %b, counted %b", name, got, want)
 		}
 	}
 	var stats stats.Transport
 	want = setAll(t, &recv)
 	recv.AddTo(&stats)
 	if got := sumOf(stats); got != want {
-		t.Errorf("Received: told %b, counted %b", got, want)
+		t.Errorf("Received: reported %b, counted %b", got, want)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Set are the options of a configuration C: each reads its value. An error goes on
-// from "option key=value", such as "must be auto or off".
+// Set are the options of a configuration C: each parses its value. Error texts continue "option
+// key=value", such as "must be auto or off".
 type Set[C any] map[string]func(c *C, val string) error
 
 // Query is the query of a URL.
@@ -26,8 +26,8 @@ func Query(u *url.URL) (url.Values, error) {
 	return query, nil
 }
 
-// Text is a URL as it was given, but for its password: URL.String leaves the
-// slashes out where there is nothing behind them.
+// Text is a URL as it was entered, without its password: URL.String omits the slashes if nothing
+// follows them.
 func Text(u *url.URL) string {
 	s := u.Redacted()
 	if u.Opaque == "" && u.Host == "" && u.User == nil && u.Path == "" {
@@ -50,7 +50,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s: unknown option %q; known are %s", e.Scheme, e.Option, known)
 }
 
-// AlsoKnown adds an option that whoever reads the URL takes out of it before.
+// AlsoKnown adds an option that the caller removes from the URL before parsing it.
 func (e *UnknownError) AlsoKnown(option string) { e.Known = append(e.Known, option) }
 
 // Read reads the options of a query into c, in the order of their names. scheme
@@ -82,7 +82,7 @@ func Number(dst *int, val string, low, high int) error {
 	return nil
 }
 
-// AtLeast reads a whole number from low up, whose upper limit is looked at later.
+// AtLeast reads a whole number from low up; the caller checks its upper limit.
 func AtLeast(dst *int, val string, low int) error {
 	n, err := strconv.Atoi(val)
 	if err != nil || n < low {

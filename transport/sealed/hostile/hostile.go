@@ -1,5 +1,5 @@
-// Package hostile makes packets as somebody sends them who sees a sealed group's packets, and has none of its
-// keys: for tests, and for fanfare bench throughput -attack.
+// Package hostile makes the packets of an attacker that sees a sealed group's packets but has none of
+// its keys: for tests, and for fanfare bench throughput -attack.
 package hostile
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// mostSeen is how many packets a Maker keeps of those that it has seen.
-const mostSeen = 1000
+// maxSeen is how many packets a Maker keeps of those that it has seen.
+const maxSeen = 1000
 
 // Maker makes hostile packets. It is for one goroutine.
 type Maker struct {
@@ -30,11 +30,11 @@ type Maker struct {
 	seen [][]byte
 }
 
-// See takes in a packet that was sent to a group, and keeps it if it is a sealed one.
+// See records a packet that was sent to a group, if it is a sealed one.
 func (m *Maker) See(p []byte) {
 	switch {
 	case len(p) <= sealed.Overhead || p[1] != 's': // one of its own
-	case len(m.seen) < mostSeen:
+	case len(m.seen) < maxSeen:
 		m.seen = append(m.seen, bytes.Clone(p))
 	default:
 		m.seen[m.Random.IntN(len(m.seen))] = bytes.Clone(p)
@@ -44,7 +44,7 @@ func (m *Maker) See(p []byte) {
 // Seen is how many packets it has to begin with.
 func (m *Maker) Seen() int { return len(m.seen) }
 
-// Packet makes a hostile packet of what was seen, of which there must be some, and says of what kind it is.
+// Packet makes a hostile packet from recorded ones, of which there must be some, and returns its kind.
 func (m *Maker) Packet() (p []byte, kind string) {
 	r := m.Random
 	p = bytes.Clone(m.seen[r.IntN(len(m.seen))])
@@ -89,7 +89,7 @@ func (m *Maker) Packet() (p []byte, kind string) {
 	return append(p, byte(r.Uint32())), "longer"
 }
 
-// reply makes one of a packet that was sent to one bus, if there is one.
+// reply makes a hostile packet from one that was sent to one bus, if there is one.
 func (m *Maker) reply(p []byte) ([]byte, string) {
 	var q []byte
 	if m.Reply != nil {
@@ -148,7 +148,7 @@ func end(t transport.Transport) {
 	}
 }
 
-// recorder keeps what is sent to groups.
+// recorder keeps the packets sent to groups.
 type recorder struct {
 	transport.Transport
 	sent *[][]byte

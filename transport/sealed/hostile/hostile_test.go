@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// All kinds of packets are made, of what was seen, which stays as it is.
+// All kinds of hostile packets are made from recorded ones, which stay unchanged.
 func TestPackets(t *testing.T) {
 	key := sealed.Key{ID: 7, Secret: [32]byte{9}}
 	seen, err := Sealed(key, 10, 300, time.Time{})

@@ -55,7 +55,7 @@ func readText(file string) ([]byte, error) {
 	case !mode.IsRegular():
 		return nil, &Error{File: file, Err: errors.New("it is no regular file, which can be read again when it changes")}
 	case mode.Perm()&0o077 != 0 && runtime.GOOS != "windows":
-		return nil, &Error{File: file, Err: fmt.Errorf("others than its owner may use it (mode %04o): run chmod 600 %s, and make new keys if somebody may have read it", mode.Perm(), file)}
+		return nil, &Error{File: file, Err: fmt.Errorf("others than its owner may use it (mode %04o): run chmod 600 %s, and make new keys if another user may have read it", mode.Perm(), file)}
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1)) // it may be growing
 	if err != nil {
@@ -93,9 +93,9 @@ func Create(file string, keys []sealed.Key) error {
 	return nil
 }
 
-// Replace writes a keyring in the place of another, at once: who reads it has the old or the new
-// one. It keeps its owner, and a symbolic link to it, and nothing of its text: Update does. It waits for 10 s
-// for those that are changing the file. Errors are an *Error.
+// Replace atomically replaces a keyring file: readers get the old or the new keys. It keeps the file's
+// owner and a symbolic link to it, but none of its text (Update does). It waits up to 10 s for other
+// writers. Errors are an *Error.
 func Replace(file string, keys []sealed.Key) error {
 	return locked(context.Background(), file, func(target string, old fs.FileInfo) error {
 		return replace(file, target, old, Format(keys))
@@ -149,7 +149,7 @@ type File struct {
 	// Of the goroutine:
 	text    []byte // that was taken last, well or not
 	written []byte // other text, as it was at the last look; nil: there is none
-	bad     string // why it could not be read, as was told
+	bad     string // why it could not be read, as was reported
 }
 
 var _ sealed.Provider = (*File)(nil)
@@ -170,7 +170,7 @@ func Open(file string, log *slog.Logger) (*File, error) {
 	}
 	f := &File{file: file, log: log, read: readText, text: text, stop: make(chan struct{}), gone: make(chan struct{})}
 	f.keys.Store(set)
-	f.tellHoles(list)
+	f.reportHoles(list)
 	go f.follow()
 	return f, nil
 }
@@ -185,12 +185,12 @@ func (f *File) Close() error {
 	return nil
 }
 
-// readLimit is how long reading may take before it is told: a file may be on another host, which
-// is gone.
+// readLimit is how long a read may take before it is reported: the file may be on a remote host that is
+// gone.
 const readLimit = 10 * time.Second
 
-// look is what a file was found to be.
-type look struct {
+// content is what a read of the file returned.
+type content struct {
 	text []byte
 	err  error
 }
@@ -201,13 +201,13 @@ func (f *File) follow() {
 	defer close(f.gone)
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	looks := make(chan look, 1)
-	var since time.Time // when the look began that is being taken
+	contents := make(chan content, 1)
+	var since time.Time // when the current read began
 	for {
 		select {
 		case <-f.stop:
 			return
-		case x := <-looks:
+		case x := <-contents:
 			since = time.Time{}
 			f.check(x.text, x.err)
 		case now := <-tick.C:
@@ -216,38 +216,38 @@ func (f *File) follow() {
 				since = now
 				go func() {
 					text, err := f.read(f.file)
-					looks <- look{text, err}
+					contents <- content{text, err}
 				}()
 			case now.Sub(since) >= readLimit:
-				f.tellBad(&Error{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
+				f.reportBad(&Error{File: f.file, Err: fmt.Errorf("reading it takes longer than %v: the host that it is on may be gone", readLimit)})
 			}
 		}
 	}
 }
 
-// tellBad tells once that the file is not to be used.
-func (f *File) tellBad(err error) {
+// reportBad reports once that the file is not usable.
+func (f *File) reportBad(err error) {
 	if f.bad != err.Error() {
 		f.bad = err.Error()
 		logline.KeyringBad.Log(f.log, "err", err)
 	}
 }
 
-// tellHoles warns of times in which nothing can be sent.
-func (f *File) tellHoles(list []sealed.Key) {
+// reportHoles warns of times in which nothing can be sent.
+func (f *File) reportHoles(list []sealed.Key) {
 	for _, h := range Holes(list, time.Now()) {
 		logline.KeyringHole.Log(f.log, "from", Time(h.From), "until", Time(h.Until))
 	}
 }
 
-// check takes what is new in the file.
+// check applies a change of the file.
 func (f *File) check(text []byte, err error) {
 	if err == nil {
 		if bytes.Equal(text, f.text) {
 			f.bad, f.written = "", nil
 			return
 		}
-		// It may be being written: it is taken when it stays as it is from one look to the next.
+		// It may be incomplete: it is used if it is the same at the next read.
 		if f.written == nil || !bytes.Equal(text, f.written) {
 			f.written = append([]byte{}, text...)
 			return
@@ -263,7 +263,7 @@ func (f *File) check(text []byte, err error) {
 		set, err = sealed.NewKeyset(list)
 	}
 	if err != nil {
-		f.tellBad(err)
+		f.reportBad(err)
 		return
 	}
 	f.bad = ""
@@ -273,5 +273,5 @@ func (f *File) check(text []byte, err error) {
 		sending = id.String()
 	}
 	logline.KeyringChanged.Log(f.log, "file", f.file, "keys", len(list), "sending", sending)
-	f.tellHoles(list)
+	f.reportHoles(list)
 }

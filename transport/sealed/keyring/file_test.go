@@ -46,8 +46,7 @@ func TestHalfWrittenFile(t *testing.T) {
 	is("shorter, and it stays so", 1)
 }
 
-// A file that cannot be read to its end, as of a host that is gone, is told of once; and who closes does not
-// wait for it.
+// A file whose read hangs, as on a host that is gone, is reported once; Close does not wait for it.
 func TestReadThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logBuffer

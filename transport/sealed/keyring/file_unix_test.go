@@ -36,8 +36,8 @@ func TestNoRegularFile(t *testing.T) {
 	}
 }
 
-// What is in the place of a lock's file and is none is refused, and not written to: a link could be another
-// user's, where he may write beside the keyring.
+// A file of another kind in place of the lock file is refused, and not written to: a link could be
+// another user's, if that user may write to the keyring's directory.
 func TestLockIsNoOtherFile(t *testing.T) {
 	for what, put := range map[string]func(other, name string) error{
 		"a symbolic link": os.Symlink,
@@ -46,14 +46,14 @@ func TestLockIsNoOtherFile(t *testing.T) {
 		"a directory":     func(_, name string) error { return os.Mkdir(name, 0o700) },
 	} {
 		file := newFile(t, "1 "+hex1+"\n")
-		other := newFile(t, "of somebody\n")
+		other := newFile(t, "of another user\n")
 		if err := put(other, lockName(file)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Update(t.Context(), file, rotated); err == nil || !strings.Contains(err.Error(), lockName(file)+", cannot be opened") {
 			t.Errorf("%s: %v", what, err)
 		}
-		if text, err := os.ReadFile(other); err != nil || string(text) != "of somebody\n" {
+		if text, err := os.ReadFile(other); err != nil || string(text) != "of another user\n" {
 			t.Errorf("%s: another file is %q now, %v", what, text, err)
 		}
 		if keys, err := Read(file); err != nil || len(keys) != 1 {
@@ -62,7 +62,8 @@ func TestLockIsNoOtherFile(t *testing.T) {
 	}
 }
 
-// The lock belongs to who has the keyring, also where root changes it: root may be killed, and leave it.
+// The lock file belongs to the owner of the keyring, even when root changes the keyring: root may be
+// killed, and leave it.
 func TestLockKeepsOwner(t *testing.T) {
 	file, owner := newFile(t, "1 "+hex1+"\n"), os.Getuid()
 	if owner == 0 {

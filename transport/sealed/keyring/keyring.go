@@ -28,7 +28,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// Error says what is wrong with a keyring, and where. It never has a secret in it.
+// Error describes an invalid keyring, with the position. It never contains a secret.
 type Error struct {
 	File string
 	Line int // from 1; 0: the file as a whole
@@ -108,7 +108,7 @@ func parseKey(fields []string) (k sealed.Key, err error) {
 // Format is the text of a keyring. It has the secrets in it.
 func Format(keys []sealed.Key) []byte {
 	var b bytes.Buffer
-	b.WriteString("# Keys of sealed groups: who has this file reads and sends. Keep it secret.\n")
+	b.WriteString("# Keys of sealed groups: any holder of this file can read and send. Keep it secret.\n")
 	b.WriteString("# id, secret, not before, not after\n")
 	for _, k := range sorted(keys) {
 		b.WriteString(formatKey(k) + "\n")

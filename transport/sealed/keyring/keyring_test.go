@@ -21,7 +21,7 @@ const (
 	b641 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 )
 
-// What keyrings say, and what is wrong with others. No error shows a secret. docs/protocol.md §27.1.
+// Valid keyrings, and the errors of others. No error shows a secret. docs/protocol.md §27.1.
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"0x10 " + hex1, "0x00000010 - -"},
@@ -98,7 +98,7 @@ func TestRotateTwiceInASecond(t *testing.T) {
 	}
 }
 
-// Rotated keys overlap, those that are over go, and none is kept beyond what was said before.
+// Rotated keys overlap, expired ones are removed, and none is kept for longer than it was announced.
 // docs/protocol.md §27.7.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -183,8 +183,8 @@ func (l *logBuffer) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-// A keyring that changes is taken up, without a restart; a bad one changes nothing and is told once;
-// and the goroutine that follows it ends with Close. docs/protocol.md §27.7.
+// A changed keyring is used without a restart; a bad one changes nothing and is reported once; and the
+// goroutine that follows it ends with Close. docs/protocol.md §27.7.
 func TestFileIsFollowed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	one, _ := NewKey(nil, time.Time{}, time.Time{})
@@ -218,11 +218,11 @@ func TestFileIsFollowed(t *testing.T) {
 	if err := os.WriteFile(file, []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	await("a bad file is told", func() bool { return log.count("cannot be read") == 1 })
+	await("a bad file is reported", func() bool { return log.count("cannot be read") == 1 })
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	await("no file is told", func() bool { return log.count("cannot be read") == 2 })
+	await("a missing file is reported", func() bool { return log.count("cannot be read") == 2 })
 	if len(ids()) != 2 {
 		t.Errorf("keys %v are left", ids())
 	}
@@ -247,7 +247,7 @@ func TestHoles(t *testing.T) {
 		want [][2]int
 	}{
 		{[][2]int{{0, 0}}, nil},
-		{[][2]int{{0, 5}}, nil}, // what comes after all is over is no hole
+		{[][2]int{{0, 5}}, nil}, // the time after the last key is no hole
 		{[][2]int{{0, 5}, {5, 0}}, nil},
 		{[][2]int{{0, 5}, {6, 0}}, [][2]int{{5, 6}}},
 		{[][2]int{{6, 0}, {0, 5}}, [][2]int{{5, 6}}},

@@ -21,8 +21,8 @@ const (
 	lockPoll = 20 * time.Millisecond // after which it looks again
 )
 
-// lock is the right to change a keyring. What excludes others is a lock of the system, which ends with
-// its process, on a file beside the keyring. That there is such a file means nothing.
+// lock is the right to change a keyring: a lock of the system, which ends with its process, on a file
+// beside the keyring. The existence of that file means nothing.
 type lock struct {
 	f    *os.File
 	name string
@@ -33,8 +33,8 @@ func lockName(target string) string {
 	return filepath.Join(filepath.Dir(target), ".keyring-"+filepath.Base(target)+".lock")
 }
 
-// acquire locks a keyring, which is no symbolic link. It waits while another has the lock: after lockWait the error is
-// an ErrBusy that says who. When ctx ends it is what ended it.
+// acquire locks a keyring, which is no symbolic link. It waits while another process has the lock:
+// after lockWait it returns an ErrBusy that names the holder, and when ctx ends, the context's error.
 func acquire(ctx context.Context, target string) (*lock, error) {
 	for end := time.Now().Add(lockWait); ; {
 		l, by, err := tryLock(target)
@@ -52,12 +52,12 @@ func acquire(ctx context.Context, target string) (*lock, error) {
 	}
 }
 
-// tryLock locks a keyring. The lock is nil if another has it, whom by names.
+// tryLock locks a keyring. The lock is nil if another process has it; by names that process.
 func tryLock(target string) (l *lock, by string, err error) {
 	name := lockName(target)
 	f, err := openLock(name)
 	if err != nil {
-		return nil, "", fmt.Errorf("its lock, %s, cannot be opened (%w): run this as a user who may write there, and remove that file if it is not yours", name, cause(err))
+		return nil, "", fmt.Errorf("its lock, %s, cannot be opened (%w): run this as a user with write permission there, and remove that file if it is not yours", name, cause(err))
 	}
 	if l, by, err = take(f, name, target); l == nil {
 		f.Close()
@@ -65,13 +65,13 @@ func tryLock(target string) (l *lock, by string, err error) {
 	return l, by, err
 }
 
-// take locks the file of a keyring's lock, which is open. What it returns is as of tryLock.
+// take locks the opened lock file of a keyring. It returns the same as tryLock.
 func take(f *os.File, name, target string) (l *lock, by string, err error) {
 	held, err := lockFile(f)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s cannot be locked (%w): change a copy of the keyring on a local file system, and copy it back", name, err)
 	}
-	if !held || !isFile(f, name) { // or who had it has removed it, and others lock another one
+	if !held || !isFile(f, name) { // or its last holder has removed it, and others lock a new file
 		return nil, holder(f), nil
 	}
 	l = &lock{f, name}
@@ -97,7 +97,7 @@ func isFile(f *os.File, name string) bool {
 	return err == nil && os.SameFile(is, there)
 }
 
-// sign writes into the lock's file who has it. That helps others only, so that a failure changes nothing.
+// sign writes this process's name into the lock file. It only informs others, so a failure is ignored.
 func (l *lock) sign() {
 	host, _ := os.Hostname()
 	if l.f.Truncate(0) == nil {
@@ -105,7 +105,7 @@ func (l *lock) sign() {
 	}
 }
 
-// holder is who has signed a lock's file.
+// holder returns the signature in a lock file.
 func holder(f *os.File) string {
 	var pid int
 	var host string

@@ -9,8 +9,8 @@ func openLock(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-// lockFile excludes nobody: this system has no lock that ends with its process, and tells the
-// goroutines of one from each other.
+// lockFile excludes no other writer: this system has no lock that ends with its process and
+// distinguishes the goroutines of one.
 func lockFile(*os.File) (bool, error) { return true, nil }
 
 // unlockFile has nothing to do.

@@ -23,7 +23,7 @@ func TestUpdateAtOnce(t *testing.T) {
 	const n = 8
 	file := newFile(t, "# Ask Ann.\n1 "+hex1+"\n")
 	fresh := make([]sealed.KeyID, n)
-	synctest.Test(t, func(t *testing.T) { // so that nobody waits too long, however slow the disk is
+	synctest.Test(t, func(t *testing.T) { // so that no wait is too long, however slow the disk is
 		var all sync.WaitGroup
 		for i := range n {
 			all.Go(func() {
@@ -75,8 +75,8 @@ func hold(t *testing.T, file string) (letGo func()) {
 	return func() { close(end); <-ended }
 }
 
-// Who finds a keyring locked waits for 10 s, also if he names it by a link, and is told who has it. The file is as it was.
-// Who is interrupted waits no longer.
+// An update of a locked keyring waits for 10 s, also through a link, and its error names the holder.
+// The file is unchanged. An interrupted update stops waiting.
 func TestUpdateWaits(t *testing.T) {
 	file := newFile(t, "1 "+hex1+"\n")
 	names := []string{file}
@@ -126,7 +126,7 @@ func TestUpdateWaits(t *testing.T) {
 	})
 }
 
-// The lock of a process that was killed holds nobody up.
+// The lock of a killed process delays no other process.
 func TestLockLeftBehind(t *testing.T) {
 	file := newFile(t, "1 "+hex1+"\n")
 	if err := os.WriteFile(lockName(file), []byte("1 \"gone\"\n"), 0o600); err != nil {
@@ -138,8 +138,8 @@ func TestLockLeftBehind(t *testing.T) {
 	onlyKeyring(t, file)
 }
 
-// A lock's file that was opened before its holder removed it, and is locked after that, is no lock: who comes then locks
-// another file.
+// A lock file that was opened before its holder removed it, and is locked after that, is no lock: the
+// next process locks another file.
 func TestLockRemoved(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not remove a file that is open, so that the lock keeps its name")
@@ -168,7 +168,7 @@ func TestLockRemoved(t *testing.T) {
 	}
 }
 
-// What others write into a lock's file is not told as it stands.
+// The text of other processes in a lock file is not reported verbatim.
 func TestHolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	for text, want := range map[string]string{

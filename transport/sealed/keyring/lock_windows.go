@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// The byte that is locked is far behind the end: one that is locked could not be read by others.
+// The locked byte is far behind the end: a locked byte could not be read by others.
 func lockedByte() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
 // openLock opens the file of a lock, or makes it.

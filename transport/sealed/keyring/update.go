@@ -13,14 +13,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
-// Update has change make new keys of those in a file, and writes what is new into it, at once: who reads
-// it has the old or the new ones. It returns the new keys. The file keeps its owner, a symbolic link
-// to it, and all lines, with their comments, that need not change: those of keys that are gone are taken out, of keys that
-// end at another time that time alone is changed, and new keys are appended.
+// Update calls change with the keys in a file and atomically writes the result: readers get the old or
+// the new keys. It returns the new keys. The file keeps its owner, a symbolic link to it, and, where
+// possible, its lines with their comments: lines of removed keys are removed, in those of keys with
+// another end only that time is changed, and new keys are appended.
 //
-// Those that update a file at the same time do so one after the other, also Replace and other processes.
-// Who waits for more than 10 s, or until ctx ends, fails, and changes nothing. Errors are an *Error, of which that of
-// waiting is an ErrBusy, or what ended ctx, or what change returned.
+// Concurrent updates of a file run one after the other, including Replace and other processes. Waiting
+// for more than 10 s, or until ctx ends, is an error and changes nothing. Errors are an *Error that
+// wraps ErrBusy after such a wait, the context's error, or the error of change.
 func Update(ctx context.Context, file string, change func(keys []sealed.Key) ([]sealed.Key, error)) ([]sealed.Key, error) {
 	if _, err := Read(file); err != nil { // then there is nothing to lock
 		return nil, err
@@ -44,7 +44,7 @@ func Update(ctx context.Context, file string, change func(keys []sealed.Key) ([]
 		if len(text) > maxBytes {
 			return &Error{File: file, Err: fmt.Errorf("it would be longer than %d bytes: take comments out", maxBytes)}
 		}
-		if _, err := parse(file, text); err != nil { // or nobody could read it
+		if _, err := parse(file, text); err != nil { // or no reader could parse it
 			return err
 		}
 		return replace(file, target, old, text)
@@ -94,8 +94,7 @@ func amend(text []byte, keys []sealed.Key) []byte {
 	return b.Bytes()
 }
 
-// withEnd is a key's line with another word for when it ends. body is what comes before the comment, fields
-// are its words.
+// withEnd is a key's line with another end. body is the line without its comment, fields are its words.
 func withEnd(line, body string, fields []string, at string) string {
 	from := len(strings.TrimRightFunc(body, unicode.IsSpace))
 	rest := line[from:]

@@ -30,7 +30,7 @@ func rotated(keys []sealed.Key) ([]sealed.Key, error) {
 	return keys, err
 }
 
-// onlyKeyring fails if there is anything else beside a keyring, but the lock where it stays.
+// onlyKeyring fails if there is any other file beside a keyring, except the lock file where it stays.
 func onlyKeyring(t *testing.T, file string) {
 	t.Helper()
 	all, err := os.ReadDir(filepath.Dir(file))
@@ -85,7 +85,7 @@ func TestUpdateKeepsText(t *testing.T) {
 	}
 }
 
-// A key whose secret or beginning is another one is another key: its line goes, and it is appended.
+// A key with another secret or beginning is another key: its line is removed, and it is appended.
 func TestAmendOtherKey(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	a, b := sealed.Key{ID: 1, Secret: [32]byte{1}}, sealed.Key{ID: 2, Secret: [32]byte{2}}
@@ -134,8 +134,8 @@ func FuzzAmend(f *testing.F) {
 	})
 }
 
-// A change that fails, or whose keys could not be read again, leaves the file as it was; what is no keyring is not
-// locked.
+// A change that fails, or with keys that could not be read again, leaves the file as it was; a file
+// that is no keyring is not locked.
 func TestUpdateFails(t *testing.T) {
 	text := "# a\n1 " + hex1 + "\n"
 	file := newFile(t, text)

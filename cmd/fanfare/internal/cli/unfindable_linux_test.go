@@ -30,7 +30,7 @@ func TestUnfindableIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*running{sub, pub} {
-		const says = "was removed, or has another name: those who have met go on, but who comes from now on does not meet this process: restart it, and have nothing remove what is in "
+		const says = "was removed, or has another name: new processes can no longer discover this one; existing connections continue: restart it, and have nothing remove what is in "
 		await(t, says, func() bool { return strings.Contains(r.stderr.String(), says+dir) })
 	}
 	n := len(sub.stdout.String())

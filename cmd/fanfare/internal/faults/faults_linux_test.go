@@ -330,7 +330,7 @@ func TestOtherInterfaceIsNamed(t *testing.T) {
 		named := map[string][]string{
 			"metrics":      {`fanfare_events_total{event="no_subscriber_heard"}`},
 			"events":       {"no_subscriber_heard: no subscriber heard: nobody subscribed to x was heard on near"},
-			"log":          {`level=INFO msg="nobody is heard who subscribes…topics=x interface=near`},
+			"log":          {`level=INFO msg="no subscriber detected for this bus…topics=x interface=near`},
 			"fanfare loss": {"hint no_subscriber_heard: Give both the same interface: iface=near or iface=lo"},
 			"fanfare top":  {"unheard nobody subscribed to x was heard on near…desk in …subscribes on lo: the two do not hear each other"},
 			"fanfare web":  {"hint no_subscriber_heard"},

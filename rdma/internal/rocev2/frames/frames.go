@@ -1,6 +1,5 @@
-// Package frames holds RoCEv2 frames, computed and captured ones: what tests of
-// codec and provider are held against, and what they damage. Only tests import
-// it.
+// Package frames holds computed and captured RoCEv2 frames, with which tests compare codec and
+// provider, and which they damage. Only tests import it.
 package frames
 
 import (
@@ -25,7 +24,7 @@ const ethernetBytes = 14
 // Packet is the frame without its Ethernet header.
 func (f *Frame) Packet() []byte { return f.Bytes[ethernetBytes:] }
 
-// All returns all frames. frames.txt says what they are.
+// All returns all frames. frames.txt describes them.
 func All(t testing.TB) (list []Frame) {
 	t.Helper()
 	open := false

@@ -7,7 +7,7 @@ import "C"
 
 import "syscall"
 
-// Addr is a sockaddr of the connection manager; Family 0 stands for NULL.
+// Addr is a sockaddr of the connection manager; Family 0 means NULL.
 type Addr struct {
 	Family      uint16
 	Port        uint16
@@ -57,8 +57,8 @@ func (ch EventChannel) Next() (Event, syscall.Errno) {
 	}, 0
 }
 
-// SyncDevices makes librdmacm look which devices there are. It closes one that
-// went when the last id on it is destroyed afterwards.
+// SyncDevices makes librdmacm list the devices. It closes a removed one when the last id on it is
+// destroyed afterwards.
 func SyncDevices() { C.cv_sync_devices() }
 
 // ID is struct rdma_cm_id.
@@ -78,7 +78,7 @@ type IDInfo struct {
 	SGID    [16]byte
 }
 
-// Info says what the id is bound to.
+// Info returns the id's binding.
 func (id ID) Info() IDInfo {
 	r := C.cv_id_info(id.p)
 	return IDInfo{Context: Context{r.verbs}, Port: uint8(r.port), SGID: r.sgid, Local: Addr{

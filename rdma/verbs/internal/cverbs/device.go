@@ -55,7 +55,7 @@ func (c Context) Name() string { return C.GoString(C.ibv_get_device_name(c.p.dev
 // Close closes the device.
 func (c Context) Close() { C.ibv_close_device(c.p) }
 
-// DeviceAttr is what is used of struct ibv_device_attr.
+// DeviceAttr has the used fields of struct ibv_device_attr.
 type DeviceAttr struct {
 	NodeGUID                                                   uint64
 	VendorID                                                   uint32
@@ -81,7 +81,7 @@ func (c Context) Attr() (DeviceAttr, syscall.Errno) {
 	return d, syscall.Errno(r.err)
 }
 
-// PortAttr is what is used of struct ibv_port_attr.
+// PortAttr has the used fields of struct ibv_port_attr.
 type PortAttr struct {
 	State, MaxMTU, ActiveMTU int // codes
 	LinkLayer                uint8

@@ -22,7 +22,7 @@ func (p PD) Dealloc() syscall.Errno { return syscall.Errno(C.cv_dealloc_pd(p.p))
 // MR is struct ibv_mr.
 type MR struct{ p *C.struct_ibv_mr }
 
-// RegMR registers length bytes at addr, which lies outside the Go heap.
+// RegMR registers length bytes at addr, which is outside the Go heap.
 func (p PD) RegMR(addr uintptr, length int, access uint32) (MR, syscall.Errno) {
 	r := C.cv_reg_mr(p.p, C.uint64_t(addr), C.uint64_t(length), C.int(access))
 	return MR{(*C.struct_ibv_mr)(r.ptr)}, syscall.Errno(r.err)

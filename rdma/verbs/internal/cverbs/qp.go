@@ -15,8 +15,7 @@ type QPCap struct {
 	SendWR, RecvWR, SendSGE, RecvSGE, Inline uint32
 }
 
-// QPInit is what is used of struct ibv_qp_init_attr_ex. Context comes back in
-// AsyncEvent.
+// QPInit has the used fields of struct ibv_qp_init_attr_ex. Context is returned in AsyncEvent.
 type QPInit struct {
 	Context        uint64
 	SendCQ, RecvCQ CQ
@@ -48,7 +47,7 @@ func goQP(r C.struct_cv_qp) (QP, QPCap, syscall.Errno) {
 	}, syscall.Errno(r.err)
 }
 
-// CreateQP makes a queue pair and says what it really has.
+// CreateQP makes a queue pair and returns its actual capacity.
 func (p PD) CreateQP(init QPInit) (QP, QPCap, syscall.Errno) {
 	return goQP(C.cv_create_qp(p.p, init.c()))
 }
@@ -56,7 +55,7 @@ func (p PD) CreateQP(init QPInit) (QP, QPCap, syscall.Errno) {
 // QPN is the queue pair's number.
 func (q QP) QPN() uint32 { return uint32(q.p.qp_num) }
 
-// QPAttr is what is used of struct ibv_qp_attr.
+// QPAttr has the used fields of struct ibv_qp_attr.
 type QPAttr struct {
 	State, CurState uint32
 	PKeyIndex       uint16

@@ -13,28 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hall is the directory in which the endpoints of a fabric find each other: a memory file and a
-// pipe of each, and the roll. The roll is a number that grows whenever an endpoint joins or leaves;
-// who does holds its lock. Any goroutine may call its methods.
-type hall struct {
+// fabric is the directory in which the endpoints of a fabric find each other: it has a memory file and
+// a pipe for each, and the roll. The roll is a number that grows whenever an endpoint joins or leaves,
+// under the roll's lock. Any goroutine may call its methods.
+type fabric struct {
 	dir
 	roll int     // descriptor
 	mem  []byte  // the roll, mapped
 	busy [8]byte // what the roll was when its lock was not to be had
 
-	suspect atomic.Bool // somebody may have ended, or makes no sense: the next scan looks
+	suspect atomic.Bool // a peer may have ended, or is invalid: the next scan checks
 }
 
-// enterHall makes the directory of a fabric, if there is none, locks its roll, and has settle make
-// what is to be there. It begins anew where others remove the directory meanwhile: who leaves last
-// does, and who sweeps what nobody is in. The roll stays locked.
-func enterHall(cfg Config, settle func(*hall) error) (*hall, error) {
+// enterFabric makes the directory of a fabric, if there is none, locks its roll, and calls settle to
+// make the endpoint's files. It starts over if the directory is removed meanwhile, by the last endpoint
+// that leaves or by a sweep of empty fabrics. The roll stays locked.
+func enterFabric(cfg Config, settle func(*fabric) error) (*fabric, error) {
 	d, err := findDir(cfg)
 	if err != nil {
 		return nil, err
 	}
-	h := &hall{dir: d, roll: -1}
-	for p := newPatience(time.Now()); ; time.Sleep(time.Millisecond) {
+	h := &fabric{dir: d, roll: -1}
+	for p := newLockWait(time.Now()); ; time.Sleep(time.Millisecond) {
 		if err = h.enter(); err == nil {
 			err = settle(h)
 		}
@@ -55,7 +55,7 @@ func enterHall(cfg Config, settle func(*hall) error) (*hall, error) {
 }
 
 // enter makes the directory and the roll, if there is none, and locks it.
-func (h *hall) enter() error {
+func (h *fabric) enter() error {
 	if err := h.open(); err != nil {
 		return err
 	}
@@ -68,8 +68,8 @@ func (h *hall) enter() error {
 	return err
 }
 
-// withdraw leaves nothing of what enterHall has made.
-func (h *hall) withdraw() {
+// withdraw undoes enterFabric.
+func (h *fabric) withdraw() {
 	if h.mem != nil { // the roll is locked
 		h.vanish()
 	} else if h.fd >= 0 {
@@ -79,26 +79,26 @@ func (h *hall) withdraw() {
 }
 
 // unlock lets others come and go.
-func (h *hall) unlock() { unix.Flock(h.roll, unix.LOCK_UN) }
+func (h *fabric) unlock() { unix.Flock(h.roll, unix.LOCK_UN) }
 
 // count is the roll. Of a shared one others could cut off the end.
-func (h *hall) count() (n uint64) {
+func (h *fabric) count() (n uint64) {
 	if h.shared {
 		defer guard(debug.SetPanicOnFault(true), nil)
 	}
 	return word(h.mem, 0).Load()
 }
 
-// announce has all others look who is there.
-func (h *hall) announce() {
+// announce makes all others scan for endpoints.
+func (h *fabric) announce() {
 	if h.shared {
 		defer guard(debug.SetPanicOnFault(true), nil)
 	}
 	word(h.mem, 0).Add(1)
 }
 
-// guard ends what debug.SetPanicOnFault began. A fault in mapped memory is then the fault of
-// a peer, or of nobody. It is to be deferred.
+// guard ends what debug.SetPanicOnFault began. A fault in mapped memory is then blamed on peer p, if
+// not nil. Call it by defer.
 func guard(old bool, p *peer) {
 	debug.SetPanicOnFault(old)
 	x := recover()
@@ -114,7 +114,7 @@ func guard(old bool, p *peer) {
 }
 
 // leave closes the roll and the directory.
-func (h *hall) leave() {
+func (h *fabric) leave() {
 	if h.mem != nil {
 		unix.Munmap(h.mem)
 		h.mem = nil
@@ -126,8 +126,8 @@ func (h *hall) leave() {
 	h.close()
 }
 
-// list is the ids of the files in the directory. What is no regular file is none of an endpoint.
-func (h *hall) list() (ids []uint64, err error) {
+// list is the ids of the endpoint files in the directory. Only regular files count.
+func (h *fabric) list() (ids []uint64, err error) {
 	names, err := h.names()
 	for _, name := range names {
 		if id, ok := parseFileName(name); ok && h.seen(name) != dead {

@@ -57,7 +57,7 @@ func TestLack(t *testing.T) {
 	}
 }
 
-// Who may not have files as large as an endpoint's is told how that is changed.
+// If the limit on file sizes is less than an endpoint's file, the error says how to change it.
 func TestFileSizeLimit(t *testing.T) {
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
@@ -76,7 +76,7 @@ func TestFileSizeLimit(t *testing.T) {
 	}
 }
 
-// A directory for shared memory that is not there, or is none, is told with what to do.
+// A directory for shared memory that does not exist, or is no directory, is reported with advice.
 func TestNoDir(t *testing.T) {
 	here := t.TempDir()
 	file := filepath.Join(here, "file")

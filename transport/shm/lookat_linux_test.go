@@ -32,7 +32,7 @@ func placeFor(t *testing.T) (dir, place, fabric string, endpoint *os.File) {
 	return dir, place, fabric, endpoint
 }
 
-// What is there is told: sizes, owners and modes, and whether somebody lives in a fabric.
+// LookAt reports sizes, owners and modes, and whether an endpoint lives in a fabric.
 func TestLookAt(t *testing.T) {
 	dir, place, fabric, f := placeFor(t)
 	if err := os.WriteFile(filepath.Join(dir, "fanfare-x"), nil, 0o600); err != nil {
@@ -82,7 +82,7 @@ func TestLookAt(t *testing.T) {
 	}
 }
 
-// Whoever may write where places are has nobody look at, or remove, what a link of his leads to.
+// A user with write access to the directory cannot make others read, or remove, the target of a link.
 func TestLookFollowsNoLink(t *testing.T) {
 	dir, place, _, _ := placeFor(t)
 	other := filepath.Join(dir, fmt.Sprint("fanfare-", os.Geteuid()+1))
@@ -102,8 +102,8 @@ func TestLookFollowsNoLink(t *testing.T) {
 	}
 }
 
-// Nobody who comes or goes finds the lock of his fabric taken by who looks: of the files that there are only those of
-// endpoints are locked, which nobody else locks but their owners.
+// LookAt does not make the lock of a fabric appear taken to endpoints that join or leave: it locks only
+// the files of endpoints, which otherwise only their owners lock.
 func TestLookLocksNoRoll(t *testing.T) {
 	dir, _, fabric, _ := placeFor(t)
 	roll, err := os.Create(filepath.Join(fabric, "roll"))
@@ -115,6 +115,6 @@ func TestLookLocksNoRoll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := LookAt(dir); err != nil || len(m.Places) != 2 || !m.Places[1].Left {
-		t.Errorf("somebody is said to live where the roll alone is locked: %+v, %v", m.Places, err)
+		t.Errorf("an endpoint is said to live where the roll alone is locked: %+v, %v", m.Places, err)
 	}
 }

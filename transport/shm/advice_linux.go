@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// left is what a file system has left, and how much it has in all.
+// left is the free and the total space of a file system.
 type left struct {
 	bytes, allBytes uint64 // of 0 in all there is no limit
 	files, allFiles uint64 // the same
@@ -32,7 +32,7 @@ func advised(err error, dir string) error {
 
 // advice says what to do about an error of making an endpoint. It is empty where the error says that itself.
 func advice(err error, dir string, l left) string {
-	const another = "or use another directory (dir= in the URL, the same for all who are to meet)"
+	const another = "or use another directory (dir= in the URL, the same for all processes of the fabric)"
 	switch {
 	case errors.Is(err, unix.EFBIG):
 		return fmt.Sprintf("this process may not have files of %d KiB, as that of an endpoint is, though it takes little of that: ulimit -f unlimited (LimitFSIZE= of a systemd unit)", fileBytes>>10)

@@ -9,10 +9,10 @@ import (
 )
 
 // Interface is the directory in which endpoints find each other: each user has another one, and each group.
-func (t *Transport) Interface() string { return t.hall.path }
+func (t *Transport) Interface() string { return t.fabric.path }
 
-// LookAt says what there is in a directory for shared memory. It changes nothing there, follows
-// no link, and waits for nobody. Its errors are those of the system, without the directory.
+// LookAt describes a directory for shared memory. It changes nothing there, follows no link, and does
+// not block. Its errors are those of the system, without the directory.
 func LookAt(dir string) (Memory, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -63,13 +63,13 @@ func (m *Memory) add(of place, at int, name, path string) {
 	}
 }
 
-// stat says what a directory of a place is, and reports false where that cannot be said.
+// stat describes a directory of a place, or returns false if that fails.
 func (p place) stat(at int, name, path string) (x Place, ok bool) {
 	var st unix.Stat_t
 	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
 		return x, false
 	}
-	wrong := p.text(p.looks(&st), int(st.Uid), int(st.Gid), st.Mode&permissions)
+	wrong := p.text(p.acceptsFile(&st), int(st.Uid), int(st.Gid), st.Mode&permissions)
 	return Place{Path: path, User: int(st.Uid), Mine: p == ownPlace(), Wrong: wrong}, true
 }
 
