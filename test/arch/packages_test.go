@@ -9,13 +9,13 @@ var packages = []struct {
 	imports string
 }{
 	// Leaves, which any package may import.
-	{"pubsub/events", 865, ""},
-	{"pubsub/stats", 512, ""},
+	{"pubsub/events", 927, ""},
+	{"pubsub/stats", 603, ""},
 	{"internal/crc", 158, ""},
 	{"internal/gid", 41, ""},
-	{"internal/histogram", 197, ""},
+	{"internal/histogram", 135, ""},
 	{"internal/logline", 240, ""},
-	{"internal/lossrecord", 335, ""},
+	{"internal/lossrecord", 297, ""},
 	{"internal/metricserver", 75, ""},
 	{"internal/outfile", 145, ""},
 	{"internal/plural", 37, ""},
@@ -44,7 +44,7 @@ var packages = []struct {
 	{"internal/pattern", 423, "internal/wire"},
 
 	// Transports.
-	{"transport", 627, ""},
+	{"transport", 528, ""},
 	{"transport/internal/grace", 53, ""},
 	{"transport/internal/lend", 52, ""},
 	{"transport/internal/round", 16, ""},
@@ -60,7 +60,7 @@ var packages = []struct {
 	{"transport/internal/train", 112, "transport"},
 	{"transport/transporttest", 2113, "transport"},
 	{"transport/legs", 1131, "transport transport/internal/..."},
-	{"transport/mem", 730, "transport transport/internal/..."},
+	{"transport/mem", 731, "transport transport/internal/..."},
 	{"transport/sealed", 2073, "transport transport/internal/..."},
 	{"transport/shm", 3491, "transport transport/internal/..."},
 	{"transport/ud", 3524, "rdma transport transport/internal/..."},
@@ -68,33 +68,33 @@ var packages = []struct {
 	{"transport/rocenet", 314, "rdma/roce transport transport/internal/... transport/ud"},
 	{"transport/sealed/hostile", 170, "transport transport/mem transport/sealed"},
 	{"transport/sealed/keyring", 874, "transport/sealed"},
-	{"transport/signed", 1525, "internal/pattern internal/wire transport transport/internal/..."},
+	{"transport/signed", 1495, "internal/pattern internal/wire transport transport/internal/..."},
 	{"transport/simnet", 410, "rdma rdma/fabric transport transport/internal/... transport/ud"},
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 11807, "internal/pattern internal/wire transport"},
+	{"reliable", 11663, "internal/pattern internal/wire transport"},
 	{"internal/topics", 1546, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 769, "internal/wire reliable"},
 
 	// The engine.
 	{"internal/inspect", 1505, ""},
-	{"internal/engine", 12475, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
+	{"internal/engine", 11751, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire"},
-	{"test/sim", 6649, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
+	{"test/sim", 6652, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 4732, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/topics internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 4107, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/topics internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 573, "pubsub"},
 
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 1735, ""},
-	{"bench/compression", 216, "internal/compress internal/wire reliable transport"},
-	{"bench/contenders", 1642, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 2734, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/worker", 1657, ""},
+	{"bench/compression", 200, "internal/compress internal/wire reliable transport"},
+	{"bench/contenders", 1465, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench", 2516, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/report", 300, "bench"},
 
 	// The command.
@@ -103,10 +103,10 @@ var packages = []struct {
 	{"cmd/fanfare/internal/doctor", 1048, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
 	{"cmd/fanfare/internal/doctor/peer", 1706, "cmd/fanfare/internal/doctor"},
 	{"cmd/fanfare/internal/tap", 2178, "internal/compress internal/dissect internal/wire rdma/roce transport"},
-	{"cmd/fanfare/internal/losses", 1564, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
+	{"cmd/fanfare/internal/losses", 1565, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2128, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/web", 980, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 10179, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/web", 981, "cmd/fanfare/internal/losses internal/inspect"},
+	{"cmd/fanfare/internal/cli", 10180, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.
@@ -115,7 +115,7 @@ var packages = []struct {
 	{"examples/marketdata/feed", 529, "examples/marketdata/itch"},
 	{"examples/marketdata/report", 278, "examples/marketdata/book"},
 	{"examples/hello", 57, "pubsub"},
-	{"examples/marketdata", 1595, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
+	{"examples/marketdata", 1596, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
 
 	// The rest.
 	{"contrib/envelope", 126, ""},
