@@ -266,9 +266,9 @@ func TestHandlerBeside(t *testing.T) {
 				t.Errorf("%s in a handler: %v", call, err)
 			}
 		}
-		for i := 1; i < 1000; i += 10 { // what it can take
-			numbered(t, ctx, pub, i, i+10, 500)
-			time.Sleep(110 * time.Millisecond)
+		for i := 1; i < 1000; i += 7 { // what it can take, also where each message is a packet
+			numbered(t, ctx, pub, i, i+7, 500)
+			time.Sleep(80 * time.Millisecond)
 		}
 		if x := so(); x.got < 900 || x.lost > 0 {
 			t.Errorf("%+v", x)
