@@ -231,12 +231,12 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	// A publisher that holds mu is sending, and does most of what is due here on
 	// the way. To wait for it would make it wake us, each train anew.
 	if !p.mu.TryLock() {
-		if p.passed = !p.passed; p.passed {
+		if p.passed++; p.passed < maxPassed {
 			return now.Add(loopPark)
 		}
 		p.mu.Lock()
 	}
-	p.passed = false
+	p.passed = 0
 	defer p.mu.Unlock()
 	if p.life.closed != nil {
 		return reliable.Never
@@ -274,6 +274,10 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	}
 	return max(p.deadline(), now.Add(loopPark))
 }
+
+// maxPassed is how often the loop finds a publication locked before it waits for the lock. A publisher of 1 KiB
+// messages holds it half of the time; where the loop waited the second time it published 0.89 of what it does now.
+const maxPassed = 10
 
 // assignDue gives a sequence to what has waited for others long enough, or for room. Under mu.
 func (p *Publication) assignDue(now reliable.Instant) {

@@ -21,7 +21,7 @@ type Publication struct {
 	group       int
 	tag         uint32
 	size        int    // bytes of the longest message that is appended whole
-	passed      bool   // loop only: the last tick found mu locked
+	passed      int    // loop only: how many ticks in a row found mu locked
 	selfDriven  bool   // loop only: its publishers do what is due by themselves, as of the last tick
 	repliesLost uint64 // loop only: as of the last tick, inbox.repliesLost
 

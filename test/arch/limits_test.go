@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 120_064},
+		{"lines of code", sum(m.code), 120_068},
 		{"lines of tests", sum(m.tests), 111_603},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1756},
@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 		{"structs named Config", m.configs, 26},
 		{"fields of structs named Config", m.settings, 279},
 		{"core functions that are passed a large object", m.passed, 125},
-		{"lines over 120 columns, without texts", m.long, 461},
+		{"lines over 120 columns, without texts", m.long, 462},
 		{"words of documents", m.words, 86_059},
 	} {
 		within(t, x.what, x.value, x.limit)

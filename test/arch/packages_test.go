@@ -79,7 +79,7 @@ var packages = []struct {
 
 	// The engine.
 	{"internal/inspect", 1505, ""},
-	{"internal/engine", 11751, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
+	{"internal/engine", 11755, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire"},
 	{"test/sim", 6652, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
