@@ -19,13 +19,6 @@ func (a *allows) May(_ uint64, topic string) bool {
 	return a.everything || strings.Contains(a.topics, topic)
 }
 
-func messageRun(topic, number uint64) []byte {
-	b := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen+1)
-	wire.PutRun(b, topic, []byte{byte(number)})
-	wire.SetRunNumber(b, number)
-	return b
-}
-
 // trustAll trusts everybody for everything, as far as keys are proved.
 func trustAll() TopicTrust { return everybody }
 
