@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 // allows are the topics that may be published on.

@@ -17,6 +17,7 @@ import (
 	"github.com/fanfaremq/fanfare/contrib/envelope"
 	fanfare "github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
 // pair opens a topic and a subscription, which t's end shuts down.
@@ -323,7 +324,7 @@ func TestHeldUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for !slices.ContainsFunc(pub.Stats().Publications, func(s fanfare.PublicationStats) bool { return s.Blocked == events.ReasonFlow }) {
+		for !slices.ContainsFunc(pub.Stats().Publications, func(s stats.Publication) bool { return s.Blocked == events.ReasonFlow }) {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
