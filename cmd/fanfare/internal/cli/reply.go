@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -180,7 +181,11 @@ func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 			continue
 		}
 		m = m.Clone()
-		turns <- struct{}{}
+		select {
+		case turns <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		wg.Go(func() {
 			defer func() { <-turns }()
 			data, err := r.command(ctx, &m)
@@ -192,6 +197,7 @@ func (r *reply) serve(ctx context.Context, sub *pubsub.Subscription) error {
 
 func (r *reply) command(ctx context.Context, m *pubsub.Message) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", r.exec)
+	cmd.WaitDelay = time.Second // once sh is killed: what it started may hold its output open
 	cmd.Stdin = bytes.NewReader(m.Data)
 	cmd.Env = append(os.Environ(), "FANFARE_TOPIC="+m.Topic, "FANFARE_PUBLISHER="+m.Publisher().String())
 	out, err := cmd.Output()

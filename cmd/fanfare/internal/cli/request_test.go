@@ -2,9 +2,13 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 func TestRequestAndReply(t *testing.T) {
@@ -48,6 +52,24 @@ func TestRequestAndReply(t *testing.T) {
 		start(t, nil, "request", "-t", url, "-wait", "1", "rpc.y", "").end(t, 0)
 	}
 	two.end(t, 0)
+}
+
+// A command that is still at work does not keep reply from ending when it is interrupted.
+func TestReplyEndsBeforeItsCommand(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
+	url, dir := memURL(t), t.TempDir()
+	started, finished := filepath.Join(dir, "started"), filepath.Join(dir, "finished")
+	reply := start(t, nil, "reply", "-t", url, "-jobs", "1", "-exec", "(touch "+started+"; sleep 10; touch "+finished+") & wait", "rpc.x")
+	ask := start(t, nil, "request", "-t", url, "-wait", "1", "-timeout", "1h", "rpc.x", "hello")
+	await(t, "the command runs", func() bool { _, err := os.Stat(started); return err == nil })
+	reply.cancel(&signalError{syscall.SIGINT})
+	reply.end(t, 1) // the request has no reply
+	if _, err := os.Stat(finished); err == nil {
+		t.Error("reply has waited for its command")
+	}
+	ask.cancel(&signalError{syscall.SIGINT})
+	<-ask.done
 }
 
 // Who had asked and was gone is no failure, and is said.

@@ -244,6 +244,7 @@ func TestIGMPAndFilters(t *testing.T) {
 		{nil, nil, nil, "ok: network: enp1s0np0 speaks IGMP version 3 (no querier of an older version was heard)"},
 		{map[string]string{"proc/sys/net/ipv4/conf/enp1s0np0/force_igmp_version": "2"}, nil, nil, "speaks IGMP version 2 (force_igmp_version says so)"},
 		{map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0 :     1      V2"}, nil, nil, "speaks IGMP version 2 (as the querier on its network does)"},
+		{map[string]string{"proc/net/igmp": "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n2\tenp1s0np0:     1      V2"}, nil, nil, "speaks IGMP version 2 (as the querier on its network does)"},
 		{map[string]string{"sys/class/dmi/id/sys_vendor": "Amazon EC2"}, nil, nil, "and multicast in Amazon EC2 takes version 2 alone: this host's joins have no effect there [sysctl -w net.ipv4.conf.enp1s0np0.force_igmp_version=2]"},
 		{nil, []string{"inet filter"}, nil, "packet filters are loaded (nftables: inet filter)"},
 		{nil, nil, errors.New("operation not permitted"), "whether nftables has rules is not known: operation not permitted"},

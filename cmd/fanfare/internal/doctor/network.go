@@ -80,9 +80,11 @@ func (c *check) igmpVersion(link string) {
 	}
 	speaks := "V3"
 	text, _ := c.read("proc/net/igmp")
-	for _, line := range strings.Split(text, "\n") {
-		if f := strings.Fields(line); len(f) >= 5 && f[1] == link {
-			speaks = f[len(f)-1]
+	for line := range strings.Lines(text) {
+		// A name of ten characters and more stands right before the colon (kernel net/ipv4/igmp.c, igmp_mc_seq_show).
+		device, figures, _ := strings.Cut(line, ":")
+		if d, f := strings.Fields(device), strings.Fields(figures); len(d) == 2 && d[1] == link && len(f) == 2 {
+			speaks = f[1]
 		}
 	}
 	why := "no querier of an older version was heard"
