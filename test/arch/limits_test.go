@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 120_068},
+		{"lines of code", sum(m.code), 120_076},
 		{"lines of tests", sum(m.tests), 111_603},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1756},

@@ -100,13 +100,13 @@ var packages = []struct {
 	// The command.
 	{"cmd/fanfare/internal/faults", 4, ""},
 	{"cmd/fanfare/internal/shellword", 15, ""},
-	{"cmd/fanfare/internal/doctor", 1048, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
+	{"cmd/fanfare/internal/doctor", 1050, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
 	{"cmd/fanfare/internal/doctor/peer", 1706, "cmd/fanfare/internal/doctor"},
 	{"cmd/fanfare/internal/tap", 2178, "internal/compress internal/dissect internal/wire rdma/roce transport"},
 	{"cmd/fanfare/internal/losses", 1565, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2128, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 981, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 10180, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/cli", 10186, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.
