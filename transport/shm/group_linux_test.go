@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // A number that no group has, or that means none, is refused before anything is made.
@@ -130,7 +132,7 @@ func TestLockHolder(t *testing.T) {
 	}
 	defer h.withdraw()
 	if _, err := os.Stat("/proc/locks"); err != nil {
-		t.Skip("without it no holder can be named: ", err) // nor is any privilege or tool wanting
+		testenv.Skip(t, "no /proc/locks, which names the holder of a lock: %v", err)
 	}
 	if pid := lockHolder(h.roll); pid != os.Getpid() {
 		t.Errorf("it is locked by %d, want %d", pid, os.Getpid())
