@@ -102,11 +102,3 @@ func (c *Config) seal(t transport.Transport, files busFiles) (transport.Transpor
 	}
 	return s, nil
 }
-
-// sealOverhead is what sealing takes of each packet of t, in bytes.
-func sealOverhead(t transport.Transport) int {
-	if _, ok := t.(transport.Sealer); ok {
-		return sealed.Overhead
-	}
-	return 0
-}

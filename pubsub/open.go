@@ -156,7 +156,7 @@ func (c Config) OpenTransport(t transport.Transport) (*Bus, error) {
 func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFabric, files busFiles) (*Bus, error) {
 	caps := t.Capabilities()
 	if caps.PacketSize < wire.MinPacket {
-		seal := sealOverhead(t)
+		seal := t.Capabilities().SealOverhead
 		return nil, fmt.Errorf("packets of %d bytes are too small: use %d at least", caps.PacketSize+seal, wire.MinPacket+seal)
 	}
 	groups, err := s.Over(caps.Groups)

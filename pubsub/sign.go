@@ -48,7 +48,7 @@ func (c *Config) sign(dc *engine.Config, t transport.Transport, files busFiles) 
 	}
 	if key != nil {
 		if size := signed.Capabilities(t.Capabilities()).PacketSize; size < wire.MinPacket {
-			return fmt.Errorf("packets of %d bytes are too small to be signed: use %d at least", t.Capabilities().PacketSize+sealOverhead(t), wire.MinPacket+wire.SignedOverhead+sealOverhead(t))
+			return fmt.Errorf("packets of %d bytes are too small to be signed: use %d at least", t.Capabilities().PacketSize+t.Capabilities().SealOverhead, wire.MinPacket+wire.SignedOverhead+t.Capabilities().SealOverhead)
 		}
 		var err error
 		if dc.Signer, err = signed.NewSigner(key, nil, nil); err != nil {

@@ -1,10 +1,6 @@
 package transport
 
-import (
-	"time"
-
-	"github.com/fanfaremq/fanfare/pubsub/stats"
-)
+import "time"
 
 // MaxLegs bounds the legs of a transport.
 const MaxLegs = 4
@@ -14,8 +10,6 @@ const MaxLegs = 4
 // joined it.
 type Legged interface {
 	Transport
-	// Legs are the states of the legs, in the order of the configuration. Any goroutine may call it.
-	Legs() []stats.Leg
 	// LegAddress is GroupAddress of one leg.
 	LegAddress(leg, group int) string
 }

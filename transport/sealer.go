@@ -3,22 +3,12 @@ package transport
 import (
 	"fmt"
 	"time"
-
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Sealer is a Transport that seals the packets it sends, and delivers only packets that open (package
-// transport/sealed).
-type Sealer interface {
-	Transport
-	// SealStats is a snapshot of the packets that were not delivered. Any goroutine may call it.
-	SealStats() stats.Seal
-}
-
-// Prover is a Sealer for a user that can prove which publisher sent each packet to a group, recognizes
-// repeats, and cannot be deceived about either by a key holder.
+// Prover is a Transport that seals, for a user that can prove which publisher sent each packet to a group,
+// recognizes repeats, and cannot be deceived about either by a key holder.
 type Prover interface {
-	Sealer
+	Transport
 	// Proven reports that signer has made packet i of a train, so that its sender is worth remembering.
 	// It belongs to the loop, until the train is released.
 	Proven(tr *Train, i int, signer uint32)

@@ -27,7 +27,7 @@
 //     reported as an Event. So a transport over a simulated fabric runs
 //     single-threaded in virtual time.
 //  3. One goroutine, the loop, calls Poll, Release, Wait, Join, Leave, Retain,
-//     Forget and Reply. NewSender may be called by any goroutine. A Sender is
+//     Forget, Reply, SourceAddress and PeerAddress. NewSender may be called by any goroutine. A Sender is
 //     used by one goroutine at a time, and different Senders by different
 //     goroutines at once. Wake, Stats, Capabilities and Close may be called by
 //     any goroutine at any time.
@@ -126,9 +126,14 @@ type Transport interface {
 	// means it was not sent: control packets may be lost, so callers count it and continue. If it takes
 	// time to find the path to a peer, Poll then sends the latest packets to it.
 	Reply(p Peer, packet []byte) error
+	// SourceAddress is the fabric's own text for the sender of a lent train ("10.0.0.7:40233"): for logs, and to
+	// treat hosts alike, never an identity. It is empty where the transport does not know it any more.
+	SourceAddress(from Source) string
+	// PeerAddress is the same text of a retained peer.
+	PeerAddress(p Peer) string
 
 	// Stats is a snapshot of the counters.
-	Stats() stats.Transport
+	Stats() Stats
 
 	// Close begins the end: senders and receivers stop, and memory that is lent
 	// becomes invalid when Poll reports the end. It is idempotent.
@@ -160,19 +165,8 @@ type ReplyReader interface {
 	// call of take. Only the first call allocates.
 	ReadReplies(take func(packet []byte))
 	// ReplyAddress is the text of the address that the packet came from which take is
-	// being called with, as Addresser has it.
+	// being called with, as Transport.SourceAddress.
 	ReplyAddress() string
-}
-
-// Addresser is a Transport that names the sources of packets in a readable form.
-type Addresser interface {
-	Transport
-	// SourceAddress is the fabric's own text for the sender of a lent train
-	// ("10.0.0.7:40233"): for logs, and to be fair to hosts, never an identity. It is empty where that is not
-	// known any more. It belongs to the loop.
-	SourceAddress(from Source) string
-	// PeerAddress is the same text of a retained peer.
-	PeerAddress(p Peer) string
 }
 
 // Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with
@@ -194,7 +188,7 @@ type Train struct {
 	// Head and Tail are the bytes at the beginning and at the end of each segment that are no part of the
 	// packet: those that package transport/sealed has added.
 	Head, Tail uint8
-	Leg        uint8 // that it came by, where the transport is Legged
+	Leg        uint8 // that it came by, where the transport has legs
 	Group      int   // index of the group it was sent to, or Unicast
 	From       Source
 	Lease      uint64 // the transport's own note, for Release
@@ -272,20 +266,6 @@ const (
 	// Lost: an established membership was lost; the transport is joining
 	// again, and reports Joined when it has.
 	Lost
-	// LegLost: one leg of a Legged transport carries less than it should; Err says why. It
-	// is about no group. LegJoined: it carries all again.
-	LegLost
-	LegJoined
-	// Unreadable: packets arrive that cannot be opened; Err, an *UnreadableError, has the reason. It
-	// concerns no membership, and each reason is reported once (Sealer).
-	Unreadable
-	// Unfindable: new endpoints can no longer discover this one; existing connections continue; Err has
-	// the reason. It concerns no group, and is reported once.
-	Unfindable
-	// Unmet: this endpoint cannot connect to some others, because it has too few descriptors or they
-	// have another version: neither side receives the other. Err has their number and the reason. It
-	// concerns no group, and is reported again only after all were connected.
-	Unmet
 )
 
 func (m Membership) String() string {
@@ -298,27 +278,45 @@ func (m Membership) String() string {
 		return "failed"
 	case Lost:
 		return "lost"
-	case LegLost:
-		return "leg lost"
-	case LegJoined:
-		return "leg joined"
-	case Unreadable:
-		return "unreadable"
-	case Unfindable:
-		return "unfindable"
-	case Unmet:
-		return "unmet"
 	}
 	return fmt.Sprintf("Membership(%d)", uint8(m))
 }
 
-// Event reports a change of a group's membership.
+// EventKind is what an Event reports.
+type EventKind uint8
+
+const (
+	// MembershipChanged: Group, Role and State say which membership, and what it is now. All other kinds concern the
+	// endpoint; Err has the reason.
+	MembershipChanged EventKind = iota
+	// LegLost: one leg carries less than it should. LegJoined: it carries all again.
+	LegLost
+	LegJoined
+	// Unreadable: packets arrive that cannot be opened. Err is an *UnreadableError; each reason is reported once.
+	Unreadable
+	// Unfindable: new endpoints can no longer discover this one; existing connections continue. It is reported once.
+	Unfindable
+	// Unmet: this endpoint cannot connect to some others, because it has too few descriptors or they
+	// have another version: neither side receives the other. Err has their number. It is reported again only
+	// after all were connected.
+	Unmet
+)
+
+// Event reports a change of a group's membership, or of the endpoint.
 type Event struct {
-	Group int
+	Kind  EventKind
+	Group int // this and the next two are for MembershipChanged
 	Role  Role
 	State Membership
 	Leg   uint8 // for LegLost and LegJoined
-	Err   error // for Failed, Lost, LegLost, Unreadable, Unfindable and Unmet
+	Err   error // for Failed and Lost, and for all other kinds but LegJoined
+}
+
+// Stats is a snapshot of what a transport counts.
+type Stats struct {
+	stats.Transport
+	Legs []stats.Leg // of a transport over several others, in the order of the configuration
+	Seal stats.Seal  // of a transport that seals
 }
 
 // Capabilities describe what the fabric can do and which offloads are in use.
@@ -348,6 +346,9 @@ type Capabilities struct {
 	// Checked says that the fabric protects packets against damage by itself.
 	// Where it is false packets carry a CRC-32C.
 	Checked bool
+	// SealOverhead is the bytes of each packet that sealing takes, 0 without. A transport that seals delivers only
+	// packets that open (package transport/sealed).
+	SealOverhead int
 	// ReadOnly says that received packets lie where others read them, too: to write there is a fault.
 	ReadOnly bool
 }

@@ -164,17 +164,9 @@ func (h *hellos) reply(now reliable.Instant, from transport.Source, b []byte) bo
 	if !isHello(b) || h.closed {
 		return false
 	}
-	h.from = h.address(from)
+	h.from = h.l.t.SourceAddress(from)
 	defer func() { h.from = "" }()
 	return h.g.Answer(uint64(from), now, b)
-}
-
-// address is the text of the source of a lent train, or empty.
-func (h *hellos) address(from transport.Source) string {
-	if t, ok := h.l.t.(transport.Addresser); ok {
-		return t.SourceAddress(from)
-	}
-	return ""
 }
 
 // wants notes that other topics are subscribed to than before.

@@ -90,7 +90,7 @@ func (h *hellos) PublisherMissing() (missing bool) {
 func (h *hellos) Mismatch(err *events.ConfigMismatchError, from uint64, relevant bool) {
 	l := h.l
 	if err.Address = h.from; err.Address == "" && from != discovery.NoSource {
-		err.Address = h.address(transport.Source(from))
+		err.Address = h.l.t.SourceAddress(transport.Source(from))
 	}
 	e := events.Event{
 		Kind: events.ConfigMismatch, Publisher: err.Publisher, Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,

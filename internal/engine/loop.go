@@ -310,19 +310,17 @@ type membership struct {
 
 // joined passes on what became of a join.
 func (l *Loop) joined(e *transport.Event) {
-	if e.State == transport.LegLost || e.State == transport.LegJoined {
+	switch e.Kind {
+	case transport.LegLost, transport.LegJoined:
 		l.legChanged(e)
 		return
-	}
-	if e.State == transport.Unreadable {
+	case transport.Unreadable:
 		l.unreadable(e.Err)
 		return
-	}
-	if e.State == transport.Unfindable {
+	case transport.Unfindable:
 		l.unfindable(e.Err)
 		return
-	}
-	if e.State == transport.Unmet {
+	case transport.Unmet:
 		l.unmet(e.Err)
 		return
 	}

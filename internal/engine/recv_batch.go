@@ -59,22 +59,16 @@ func (x *inbox) stalled(now reliable.Instant) bool { return now.Sub(x.drainedAt)
 
 // replySource is where the reply came from that is being handled. Loop only.
 type replySource struct {
-	addresser transport.Addresser // nil: the transport has no text for it
-	from      transport.Source
-	address   func() string // the text of from, made when it is asked for
+	t       transport.Transport
+	from    transport.Source
+	address func() string // the text of from, made when it is asked for
 }
 
 func (x *replySource) init(t transport.Transport) {
-	x.addresser, _ = t.(transport.Addresser)
-	x.address = x.text
+	x.t, x.address = t, x.text
 }
 
-func (x *replySource) text() string {
-	if x.addresser == nil {
-		return ""
-	}
-	return x.addresser.SourceAddress(x.from)
-}
+func (x *replySource) text() string { return x.t.SourceAddress(x.from) }
 
 // behind reports whether some of what was polled has still to be handled, or delivered.
 func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }

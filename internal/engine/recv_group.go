@@ -111,10 +111,7 @@ func (p peers) Retain(from uint64) (uint32, bool) {
 }
 
 func (p peers) Address(from uint64) string {
-	if a, ok := p.t.(transport.Addresser); ok {
-		return a.SourceAddress(transport.Source(from))
-	}
-	return ""
+	return p.t.SourceAddress(transport.Source(from))
 }
 
 func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }

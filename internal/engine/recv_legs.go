@@ -32,11 +32,11 @@ func newLegs(t transport.Transport) legs {
 	if !ok {
 		return legs{}
 	}
-	return legs{t: l, n: len(l.Legs()), silent: make(map[legOf]struct{})}
+	return legs{t: l, n: len(l.Stats().Legs), silent: make(map[legOf]struct{})}
 }
 
 // name is what people call a leg.
-func (x *legs) name(leg int) string { return x.t.Legs()[leg].URL }
+func (x *legs) name(leg int) string { return x.t.Stats().Legs[leg].URL }
 
 // tags are those of a group by its legs; nil where there is one.
 func (x *legs) tags(group int) (tags []uint32) {
@@ -58,7 +58,7 @@ func (l *Loop) legChanged(e *transport.Event) {
 	x, now := &l.inbox.legs, l.now()
 	leg := int(e.Leg)
 	name := x.name(leg)
-	if x.lost[leg] = e.State == transport.LegLost; x.lost[leg] {
+	if x.lost[leg] = e.Kind == transport.LegLost; x.lost[leg] {
 		x.since[leg] = now
 		logline.LegDown.Log(l.log, "leg", name, "err", e.Err)
 		l.event(events.Event{Kind: events.LegDown, Leg: name, Err: e.Err})
@@ -93,10 +93,7 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 
 // legStats adds up what came by each leg.
 func (l *Loop) legStats() []stats.Leg {
-	if l.inbox.legs.t == nil {
-		return nil
-	}
-	all := l.inbox.legs.t.Legs()
+	all := l.t.Stats().Legs
 	for i := range all {
 		addLeg(&all[i], &l.inbox.legs.before[i])
 	}

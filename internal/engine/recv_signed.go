@@ -124,7 +124,7 @@ func (l *Loop) own(p []byte) bool {
 
 // tellRefused reports why packets are refused.
 func (l *Loop) tellRefused(reason transport.UnreadableReason, key signed.KeyID, from transport.Source) {
-	err := &transport.UnreadableError{Reason: reason, Key: uint32(key), From: l.hellos.address(from)}
+	err := &transport.UnreadableError{Reason: reason, Key: uint32(key), From: l.t.SourceAddress(from)}
 	if reason == transport.UnreadableManyUntrusted {
 		err.Key = 0
 	}

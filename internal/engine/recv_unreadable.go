@@ -4,7 +4,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -29,12 +28,4 @@ func (g *group) watchSealed() {
 		g.l.sealedTold = true
 		g.l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: key, From: address})
 	}
-}
-
-// sealStats are those of a transport that seals.
-func (l *Loop) sealStats() (s stats.Seal) {
-	if t, ok := l.t.(transport.Sealer); ok {
-		s = t.SealStats()
-	}
-	return s
 }

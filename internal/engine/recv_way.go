@@ -78,7 +78,7 @@ func (l *Loop) noteLosses(now reliable.Instant) {
 		return
 	}
 	st := l.t.Stats()
-	dropped, lacking := droppedBefore(&st), false
+	dropped, lacking := droppedBefore(&st.Transport), false
 	dropped += x.before
 	for g := range l.counted() {
 		dropped += g.r.Dropped()

@@ -85,7 +85,7 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 	case err == nil && len(l.unreplied.peers) == 0:
 	case err == nil:
 		if d, reported := l.unreplied.sent(l.ran(l.now()), peer); reported {
-			address := l.peerAddress(peer)
+			address := l.t.PeerAddress(peer)
 			l.say(&logline.RepliesAgain, "address", address, "after", d)
 			l.event(events.Event{Kind: events.RepliesAgain, Address: address, For: d})
 		}
@@ -96,20 +96,12 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 		}
 		now := l.ran(l.now())
 		if p, report := l.unreplied.refused(now, peer); report {
-			address, d := l.peerAddress(peer), now.Sub(p.since)
+			address, d := l.t.PeerAddress(peer), now.Sub(p.since)
 			do := replyRemedy(err, address)
 			l.say(&logline.CannotReply, "address", address, "for", d, "packets", p.failed, "err", err, "do", do)
 			l.event(events.Event{Kind: events.CannotReply, Address: address, For: d, Behind: p.failed, Err: fmt.Errorf("%w: %s", err, do)})
 		}
 	}
-}
-
-// peerAddress is the text of a peer's address, empty where the transport has none.
-func (l *Loop) peerAddress(p transport.Peer) string {
-	if a, ok := l.t.(transport.Addresser); ok {
-		return a.PeerAddress(p)
-	}
-	return ""
 }
 
 // replyRemedy is what to do about an error of Reply.

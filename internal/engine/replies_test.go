@@ -21,7 +21,7 @@ import (
 
 // unroutable is a transport that cannot reply while broken.
 type unroutable struct {
-	transport.Addresser
+	transport.Transport
 	broken *atomic.Bool
 }
 
@@ -29,7 +29,7 @@ func (u unroutable) Reply(p transport.Peer, packet []byte) error {
 	if u.broken.Load() {
 		return fmt.Errorf("udp: sendto: %w", syscall.ENETUNREACH)
 	}
-	return u.Addresser.Reply(p, packet)
+	return u.Transport.Reply(p, packet)
 }
 
 // A subscriber whose statuses cannot be sent reports it once, with the publisher's address, the error and

@@ -39,8 +39,9 @@ func (l *Loop) Stats() (stats.Bus, error) {
 
 // sharedStats is what need not be asked of the loop.
 func (l *Loop) sharedStats() stats.Bus {
+	ts := l.t.Stats()
 	st := stats.Bus{
-		Time: time.Now(), Transport: l.t.Stats(),
+		Time: time.Now(), Transport: ts.Transport, Seal: ts.Seal,
 		ForeignReplies:      l.counters.foreignReplies.Load(),
 		RepliesFailed:       l.counters.repliesFailed.Load(),
 		SlowConsumerPackets: l.counters.slowLost.Load(),
@@ -49,7 +50,6 @@ func (l *Loop) sharedStats() stats.Bus {
 		Lost:                l.counters.losses.snapshot(),
 		LostOnWay:           l.counters.way.fabric.Load(),
 		LostToQueue:         l.counters.way.queue.Load(),
-		Seal:                l.sealStats(),
 		Sign:                l.inbox.proofs.stats(),
 		RefusedMessages:     l.counters.refused.Load(),
 	}

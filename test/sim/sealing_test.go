@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
@@ -209,8 +208,10 @@ func (w *keyWire) Release(*transport.Train)                {}
 func (w *keyWire) Alloc(n int) ([]byte, error)             { return make([]byte, n), nil }
 func (w *keyWire) NewSender(int) (transport.Sender, error) { return &keySender{w: w}, nil }
 func (w *keyWire) Free([]byte)                             {}
+func (w *keyWire) SourceAddress(transport.Source) string   { return "" }
+func (w *keyWire) PeerAddress(transport.Peer) string       { return "" }
 func (w *keyWire) Reply(_ transport.Peer, p []byte) error  { return w.keep(p) }
-func (w *keyWire) Stats() stats.Transport                  { return stats.Transport{} }
+func (w *keyWire) Stats() transport.Stats                  { return transport.Stats{} }
 
 func (w *keyWire) keep(p []byte) error {
 	if w.sealed != nil {

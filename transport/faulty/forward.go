@@ -1,7 +1,6 @@
 package faulty
 
 import (
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -49,7 +48,7 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error { return t.inne
 
 // Stats implements transport.Transport: the inner counters, which do not include the faults, and the
 // packets dropped here. LendRefused counts the trains that this transport lends.
-func (t *Transport) Stats() stats.Transport {
+func (t *Transport) Stats() transport.Stats {
 	s := t.inner.Stats()
 	if !t.through {
 		s.LendRefused = t.lendRefused.Load()

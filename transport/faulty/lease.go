@@ -97,30 +97,21 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return t.retainSource(e.inner.From)
 }
 
-var _ transport.Addresser = (*Transport)(nil)
-
-// SourceAddress implements transport.Addresser, where the inner transport does.
+// SourceAddress implements transport.Transport.
 func (t *Transport) SourceAddress(from transport.Source) string {
-	a, ok := t.inner.(transport.Addresser)
-	if !ok {
-		return ""
-	}
 	if t.through {
-		return a.SourceAddress(from)
+		return t.inner.SourceAddress(from)
 	}
 	_, e := t.leases.find(uint64(from))
 	if e == nil || e.held { // its train has gone back
 		return ""
 	}
-	return a.SourceAddress(e.inner.From)
+	return t.inner.SourceAddress(e.inner.From)
 }
 
-// PeerAddress implements transport.Addresser, where the inner transport does.
+// PeerAddress implements transport.Transport.
 func (t *Transport) PeerAddress(p transport.Peer) string {
-	if a, ok := t.inner.(transport.Addresser); ok {
-		return a.PeerAddress(p)
-	}
-	return ""
+	return t.inner.PeerAddress(p)
 }
 
 // Forget implements transport.Transport.

@@ -55,7 +55,6 @@ type Transport struct {
 }
 
 var _ transport.Legged = (*Transport)(nil)
-var _ transport.Addresser = (*Transport)(nil)
 
 // leg is one of the transports.
 type leg struct {
@@ -149,15 +148,6 @@ func (t *Transport) GroupAddress(group int) string { return t.legs[0].GroupAddre
 // LegAddress implements transport.Legged.
 func (t *Transport) LegAddress(leg, group int) string { return t.legs[leg].GroupAddress(group) }
 
-// Legs implements transport.Legged.
-func (t *Transport) Legs() []stats.Leg {
-	all := make([]stats.Leg, len(t.legs))
-	for i, l := range t.legs {
-		all[i] = stats.Leg{URL: l.name, Up: l.up.Load(), Unsent: l.unsent.Load(), Transport: l.Stats()}
-	}
-	return all
-}
-
 // Leg is one of the transports, for methods of its type beyond the contract.
 func (t *Transport) Leg(i int) transport.Transport { return t.legs[i].Transport }
 
@@ -203,17 +193,18 @@ func (t *Transport) Free(mem []byte) {
 
 // Stats implements transport.Transport. A sent packet is counted once, however many legs take it, and a
 // membership once; the other counters are sums over the legs.
-func (t *Transport) Stats() stats.Transport {
-	var s stats.Transport
-	t.received.AddTo(&s)
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s.Transport)
 	t.mu.Lock()
-	t.sent.AddTo(&s)
+	t.sent.AddTo(&s.Transport)
 	for x := range t.senders {
-		x.sent.AddTo(&s)
+		x.sent.AddTo(&s.Transport)
 	}
 	t.mu.Unlock()
 	for _, l := range t.legs {
-		o := l.Stats()
+		o := l.Stats().Transport
+		s.Legs = append(s.Legs, stats.Leg{URL: l.name, Up: l.up.Load(), Unsent: l.unsent.Load(), Transport: o})
 		for _, n := range [][2]*uint64{
 			{&s.SendErrors, &o.SendErrors}, {&s.SendNoMemory, &o.SendNoMemory}, {&s.ReceiveCalls, &o.ReceiveCalls}, {&s.ReceiveOverflow, &o.ReceiveOverflow},
 			{&s.ReceiveTruncated, &o.ReceiveTruncated}, {&s.ReceiveErrors, &o.ReceiveErrors}, {&s.PeersRefused, &o.PeersRefused},

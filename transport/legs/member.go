@@ -108,11 +108,11 @@ func (t *Transport) member(key member) *membership {
 
 // joined handles a leg's event about a membership.
 func (t *Transport) joined(at int, e *transport.Event) {
-	if e.State == transport.Unfindable {
+	switch e.Kind {
+	case transport.Unfindable:
 		t.unfindable(at, e.Err)
 		return
-	}
-	if e.State == transport.Unmet { // endpoints on that leg, which another leg may reach
+	case transport.Unmet: // endpoints on that leg, which another leg may reach
 		t.pending = append(t.pending, *e)
 		return
 	}
@@ -209,9 +209,9 @@ func (t *Transport) reportLeg(at int, less bool, err error) {
 	l := t.legs[at]
 	l.lost = less
 	l.up.Store(!less)
-	e := transport.Event{Group: transport.Unicast, State: transport.LegJoined, Leg: uint8(at)}
+	e := transport.Event{Kind: transport.LegJoined, Leg: uint8(at)}
 	if less {
-		e.State, e.Err = transport.LegLost, err
+		e.Kind, e.Err = transport.LegLost, err
 	}
 	t.pending = append(t.pending, e)
 }

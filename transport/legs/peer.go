@@ -57,26 +57,20 @@ func (t *Transport) Reply(p transport.Peer, packet []byte) error {
 	return l.Reply(x.p, packet)
 }
 
-// SourceAddress implements transport.Addresser, where the leg does.
+// SourceAddress implements transport.Transport.
 func (t *Transport) SourceAddress(from transport.Source) string {
 	e := t.leases.find(uint64(from))
 	if e == nil {
 		return ""
 	}
-	if a, ok := t.legs[e.leg].Transport.(transport.Addresser); ok {
-		return a.SourceAddress(e.inner.From)
-	}
-	return ""
+	return t.legs[e.leg].SourceAddress(e.inner.From)
 }
 
-// PeerAddress implements transport.Addresser, where the leg does.
+// PeerAddress implements transport.Transport.
 func (t *Transport) PeerAddress(p transport.Peer) string {
 	x := t.peers.Get(p)
 	if x == nil {
 		return ""
 	}
-	if a, ok := t.legs[x.leg].Transport.(transport.Addresser); ok {
-		return a.PeerAddress(x.p)
-	}
-	return ""
+	return t.legs[x.leg].PeerAddress(x.p)
 }

@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/arena"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -206,14 +205,14 @@ func (t *Transport) Wait(timeout time.Duration) error {
 func (t *Transport) Wake() { t.in.Wake() }
 
 // Stats implements transport.Transport.
-func (t *Transport) Stats() stats.Transport {
-	var s stats.Transport
-	t.received.AddTo(&s)
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s.Transport)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent.AddTo(&s)
+	t.sent.AddTo(&s.Transport)
 	for snd := range t.senders {
-		snd.sent.AddTo(&s)
+		snd.sent.AddTo(&s.Transport)
 	}
 	return s
 }

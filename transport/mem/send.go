@@ -118,9 +118,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return p, nil
 }
 
-var _ transport.Addresser = (*Transport)(nil)
-
-// SourceAddress implements transport.Addresser: "mem://name#7", the seventh endpoint.
+// SourceAddress implements transport.Transport: "mem://name#7", the seventh endpoint.
 func (t *Transport) SourceAddress(from transport.Source) string {
 	if t.closing.Load() {
 		return ""
@@ -128,7 +126,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return fmt.Sprintf("mem://%s#%d", t.net.name, uint64(from))
 }
 
-// PeerAddress implements transport.Addresser.
+// PeerAddress implements transport.Transport.
 func (t *Transport) PeerAddress(p transport.Peer) string {
 	if id, ok := t.peers.Key(p); ok {
 		return t.SourceAddress(transport.Source(id))

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/fanfaremq/fanfare/internal/sys"
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/rdma/roce"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/multicast"
@@ -97,7 +96,7 @@ const (
 )
 
 // Stats implements transport.Transport.
-func (t *Transport) Stats() stats.Transport {
+func (t *Transport) Stats() transport.Stats {
 	s := t.Transport.Stats()
 	r := t.RoCE()
 	s.ReceiveOverflow += r.Overflow

@@ -77,8 +77,7 @@ func (n *notices) add(x notice, from string, skew time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waiting = append(n.waiting, transport.Event{
-		Group: transport.Unicast, State: transport.Unreadable,
-		Err: &transport.UnreadableError{Reason: x.why, Key: x.key, From: from, Skew: skew},
+		Kind: transport.Unreadable, Err: &transport.UnreadableError{Reason: x.why, Key: x.key, From: from, Skew: skew},
 	})
 	n.some.Store(true)
 }

@@ -161,13 +161,15 @@ func (t *Transport) openPacket(tr *transport.Train, i int) bool {
 	}
 	t.refused[v].Add(1)
 	if x, ok := t.notices.wants(v, p); ok {
-		t.notices.add(x, t.innerAddress(tr.From), off)
+		t.notices.add(x, t.inner.SourceAddress(tr.From), off)
 	}
 	return false
 }
 
 // polledFrom is the address of the train that is being opened.
-func (t *Transport) polledFrom() string { return t.innerAddress(t.batch.Trains[t.at.train].From) }
+func (t *Transport) polledFrom() string {
+	return t.inner.SourceAddress(t.batch.Trains[t.at.train].From)
+}
 
 // beginReplies is called before replies are opened. The keys are read under the lock: they do
 // not go back to those of a while ago.
@@ -189,13 +191,6 @@ func (t *Transport) openReply(p []byte, from func() string) (v verdict, off time
 	v = t.replies.open(p, unicastIndex, 0)
 	t.known[1].Store(uint64(len(t.replies.senders.all)))
 	return v, t.replies.offOf(v, p)
-}
-
-func (t *Transport) innerAddress(from transport.Source) string {
-	if a, ok := t.inner.(transport.Addresser); ok {
-		return a.SourceAddress(from)
-	}
-	return ""
 }
 
 // Release implements transport.Transport. It panics when the train was released before.
@@ -220,18 +215,10 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return t.inner.Retain(e.inner.From)
 }
 
-// SourceAddress implements transport.Addresser, where the inner transport does.
+// SourceAddress implements transport.Transport.
 func (t *Transport) SourceAddress(from transport.Source) string {
 	if _, e := t.leases.find(uint64(from)); e != nil {
-		return t.innerAddress(e.inner.From)
-	}
-	return ""
-}
-
-// PeerAddress implements transport.Addresser, where the inner transport does.
-func (t *Transport) PeerAddress(p transport.Peer) string {
-	if a, ok := t.inner.(transport.Addresser); ok {
-		return a.PeerAddress(p)
+		return t.inner.SourceAddress(e.inner.From)
 	}
 	return ""
 }

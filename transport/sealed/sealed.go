@@ -109,11 +109,6 @@ type Transport struct {
 	known    [2]atomic.Uint64 // senders of groups, and of replies
 }
 
-var (
-	_ transport.Sealer    = (*Transport)(nil)
-	_ transport.Addresser = (*Transport)(nil)
-)
-
 // New returns inner, sealed. From now on only the returned transport may be used. It is a
 // transport.Legged where inner is one. The error says what of the configuration or of inner
 // does not do.
@@ -151,15 +146,15 @@ type legged struct {
 
 var _ transport.Legged = legged{}
 
-func (l legged) Legs() []stats.Leg                   { return l.inner.Legs() }
-func (l legged) LegAddress(leg, group int) string    { return l.inner.LegAddress(leg, group) }
-func (t *Transport) GroupAddress(group int) string   { return t.inner.GroupAddress(group) }
-func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(bytes) }
-func (t *Transport) Free(mem []byte)                 { t.inner.Free(mem) }
-func (t *Transport) Join(group int) error            { return t.inner.Join(group) }
-func (t *Transport) Leave(group int) error           { return t.inner.Leave(group) }
-func (t *Transport) Forget(p transport.Peer)         { t.inner.Forget(p) }
-func (t *Transport) Wake()                           { t.inner.Wake() }
+func (l legged) LegAddress(leg, group int) string        { return l.inner.LegAddress(leg, group) }
+func (t *Transport) GroupAddress(group int) string       { return t.inner.GroupAddress(group) }
+func (t *Transport) Alloc(bytes int) ([]byte, error)     { return t.inner.Alloc(bytes) }
+func (t *Transport) Free(mem []byte)                     { t.inner.Free(mem) }
+func (t *Transport) Join(group int) error                { return t.inner.Join(group) }
+func (t *Transport) Leave(group int) error               { return t.inner.Leave(group) }
+func (t *Transport) Forget(p transport.Peer)             { t.inner.Forget(p) }
+func (t *Transport) Wake()                               { t.inner.Wake() }
+func (t *Transport) PeerAddress(p transport.Peer) string { return t.inner.PeerAddress(p) }
 
 // Inner is the wrapped transport, for methods of its type beyond the contract.
 func (t *Transport) Inner() transport.Transport { return t.inner }
@@ -176,31 +171,27 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	c.MaxPacket -= Overhead
 	c.PacketSize -= Overhead
 	c.MaxTrain = min(c.MaxTrain, full, maxTrain)
+	c.SealOverhead = Overhead
 	c.Checked, c.PeersUnchecked, c.ReadOnly = true, false, false
 	return c
 }
 
 // Stats implements transport.Transport. Packets and bytes are those before sealing, or after opening; the other
 // counters are the inner transport's.
-func (t *Transport) Stats() stats.Transport {
+func (t *Transport) Stats() transport.Stats {
 	s := t.inner.Stats()
 	s.PacketsSent, s.BytesSent, s.SendCalls, s.SendBusy, s.SendErrors = 0, 0, 0, 0, 0
 	s.PacketsReceived, s.BytesReceived, s.LendRefused = 0, 0, 0
-	t.received.AddTo(&s)
+	t.received.AddTo(&s.Transport)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent.AddTo(&s)
+	t.sent.AddTo(&s.Transport)
 	for x := range t.senders {
-		x.sent.AddTo(&s)
+		x.sent.AddTo(&s.Transport)
 	}
-	return s
-}
-
-// SealStats implements transport.Sealer.
-func (t *Transport) SealStats() stats.Seal {
-	s := stats.Seal{Senders: t.known[0].Load() + t.known[1].Load(), Unsealed: t.unsent.Load()}
+	s.Seal = stats.Seal{Senders: t.known[0].Load() + t.known[1].Load(), Unsealed: t.unsent.Load()}
 	for v := range t.refused {
-		verdict(v).count(&s, t.refused[v].Load())
+		verdict(v).count(&s.Seal, t.refused[v].Load())
 	}
 	return s
 }

@@ -188,7 +188,7 @@ func pollUnfindable(t *testing.T, tr *Transport, batch *transport.Batch) (report
 		t.Fatal(err)
 	}
 	for _, e := range batch.Events {
-		if e.State == transport.Unfindable {
+		if e.Kind == transport.Unfindable {
 			reports = append(reports, e)
 		}
 	}

@@ -324,7 +324,7 @@ func TestNoMemoryForLane(t *testing.T) {
 			t.Errorf("%s: it does not sleep, but tries again and again", c.name)
 		}
 		b.EndWait()
-		if c.counted(a.Stats(), b.Stats()) == 0 {
+		if c.counted(a.Stats().Transport, b.Stats().Transport) == 0 {
 			t.Errorf("%s: that is not counted", c.name)
 		}
 		if err := full.Truncate(0); err != nil {

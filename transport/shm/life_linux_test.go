@@ -170,7 +170,7 @@ func TestNoDescriptor(t *testing.T) {
 // unmetOf is why others cannot be met, as a Poll reported it.
 func unmetOf(b *transport.Batch) (why []string) {
 	for _, e := range b.Events {
-		if e.State == transport.Unmet {
+		if e.Kind == transport.Unmet {
 			why = append(why, e.Err.Error())
 		}
 	}

@@ -45,7 +45,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 func (t *Transport) checkFindable() {
 	if err := t.findable.check(); err != nil && !t.closing.Load() {
 		t.findable.reported = true
-		t.events.Post(transport.Event{Group: transport.Unicast, State: transport.Unfindable, Err: err})
+		t.events.Post(transport.Event{Kind: transport.Unfindable, Err: err})
 	}
 }
 
@@ -234,7 +234,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 
-// SourceAddress implements transport.Addresser: "shm://name#4711.9f3c", a process and one of
+// SourceAddress implements transport.Transport: "shm://name#4711.9f3c", a process and one of
 // its endpoints.
 func (t *Transport) SourceAddress(from transport.Source) string {
 	if p := t.find(from); p != nil && !t.closing.Load() {
@@ -243,7 +243,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return ""
 }
 
-// PeerAddress implements transport.Addresser.
+// PeerAddress implements transport.Transport.
 func (t *Transport) PeerAddress(p transport.Peer) string {
 	if to := t.peers.Get(p); to != nil && !t.closing.Load() {
 		return (*to).address(t.cfg.Name)

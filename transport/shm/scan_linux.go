@@ -95,7 +95,7 @@ func (t *Transport) reportUnmet(unmet, of int, why error) {
 	} else {
 		why = fmt.Errorf("shm://%s: endpoints cannot be listed: %w", t.cfg.Name, why)
 	}
-	t.events.Post(transport.Event{Group: transport.Unicast, State: transport.Unmet, Err: why})
+	t.events.Post(transport.Event{Kind: transport.Unmet, Err: why})
 	t.waiter.Wake()
 }
 

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fanfaremq/fanfare/internal/sys"
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/arena"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -53,9 +52,8 @@ type Transport struct {
 }
 
 var (
-	_ transport.Pollable  = (*Transport)(nil)
-	_ transport.Addresser = (*Transport)(nil)
-	_ transport.Sharer    = (*Transport)(nil)
+	_ transport.Pollable = (*Transport)(nil)
+	_ transport.Sharer   = (*Transport)(nil)
 )
 
 // receiver is the loop's.
@@ -234,14 +232,14 @@ func (t *Transport) joined(group int) bool {
 }
 
 // Stats implements transport.Transport.
-func (t *Transport) Stats() stats.Transport {
-	var s stats.Transport
-	t.received.AddTo(&s)
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s.Transport)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent.AddTo(&s)
+	t.sent.AddTo(&s.Transport)
 	for snd := range t.senders {
-		snd.sent.AddTo(&s)
+		snd.sent.AddTo(&s.Transport)
 	}
 	return s
 }

@@ -129,15 +129,11 @@ func testReadReplies(t *testing.T, f *fabric) {
 	reader.ReadReplies(note)
 }
 
-// A transport that reports addresses of sources gives one sender the same address in trains and in
+// A transport gives one sender the same address in trains and in
 // replies, however they are read, and other senders other addresses.
 func testAddresses(t *testing.T, f *fabric) {
 	a, b, c := f.endpoint(t), f.endpoint(t), f.endpoint(t)
-	at, ok := a.Transport.(transport.Addresser)
-	if !ok {
-		return
-	}
-	if got := at.SourceAddress(1 << 40); got != "" && at.Capabilities().Name != "mem" { // in mem, sources outlive trains
+	if got := a.SourceAddress(1 << 40); got != "" && a.Capabilities().Name != "mem" { // in mem, sources outlive trains
 		t.Errorf("address %q of what is not lent", got)
 	}
 	a.join(0)
@@ -146,7 +142,7 @@ func testAddresses(t *testing.T, f *fabric) {
 	came, seen := make(map[byte]bool), make(map[byte]string) // by the first byte of a packet
 	a.onRecv = func(tr *transport.Train) {
 		for i := range tr.Count() {
-			came[tr.Packet(i)[0]], seen[tr.Packet(i)[0]] = true, at.SourceAddress(tr.From)
+			came[tr.Packet(i)[0]], seen[tr.Packet(i)[0]] = true, a.SourceAddress(tr.From)
 		}
 	}
 	toB, toC := b.retain(), c.retain()
@@ -160,7 +156,7 @@ func testAddresses(t *testing.T, f *fabric) {
 	reply := func(e *endpoint, to transport.Peer, packet string) {
 		f.until(t, "the reply is sent", func() bool { return e.Reply(to, []byte(packet)) == nil })
 	}
-	if to, ok := b.Transport.(transport.Addresser); ok && to.PeerAddress((*toB)[0]) == "" {
+	if b.PeerAddress((*toB)[0]) == "" {
 		t.Error("a peer has no address")
 	}
 	reply(b, (*toB)[0], "B")
@@ -180,7 +176,7 @@ func testAddresses(t *testing.T, f *fabric) {
 			t.Errorf("a Sender reads replies of %q and %q, the loop of %q and %q", seen['1'], seen['2'], seen['B'], seen['C'])
 		}
 	}
-	if _, spoiled := at.(interface{ Inner() transport.Transport }); spoiled && seen['b'] == "" {
+	if _, spoiled := a.Transport.(interface{ Inner() transport.Transport }); spoiled && seen['b'] == "" {
 		return // it held them back until their trains were gone
 	}
 	if seen['B'] != seen['b'] || seen['C'] != seen['c'] || seen['B'] == seen['C'] {

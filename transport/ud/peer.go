@@ -70,9 +70,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return p, nil
 }
 
-var _ transport.Addresser = (*Transport)(nil)
-
-// SourceAddress implements transport.Addresser: "[fe80::2:c903:0:1]:qp17".
+// SourceAddress implements transport.Transport: "[fe80::2:c903:0:1]:qp17".
 func (t *Transport) SourceAddress(from transport.Source) string {
 	s, i := t.rq.lent(uint64(from))
 	if s == nil || t.closing.Load() {
@@ -85,7 +83,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return addressText(h.Src, s.wc.SrcQPN)
 }
 
-// PeerAddress implements transport.Addresser.
+// PeerAddress implements transport.Transport.
 func (t *Transport) PeerAddress(p transport.Peer) string {
 	if key, ok := t.peers.Key(p); ok {
 		return addressText(key.gid, key.qpn)

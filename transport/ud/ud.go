@@ -48,7 +48,6 @@ import (
 	"sync/atomic"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -245,12 +244,12 @@ func (t *Transport) fail(err error) {
 // Stats implements transport.Transport. ReceiveOverflow is the provider's count
 // of packets that found no receive posted (rdma.DropCounter); where it has
 // none it is 0, and ReceiveQueueFull counts how often the queue was used up. Violations and Unclaimed are the port's (rdma.PortAttr).
-func (t *Transport) Stats() stats.Transport {
-	var s stats.Transport
-	t.counts.received.AddTo(&s)
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.counts.received.AddTo(&s.Transport)
 	s.SendOnlyRefused = t.counts.sendOnlyRefused.Load()
 	s.ReceiveQueueFull = t.counts.queueFull.Load()
-	t.counts.drops.addTo(&s)
+	t.counts.drops.addTo(&s.Transport)
 	if t.verbs.drops != nil {
 		s.ReceiveQueueEmpty = t.verbs.drops.Dropped()
 		s.ReceiveOverflow += s.ReceiveQueueEmpty
@@ -258,9 +257,9 @@ func (t *Transport) Stats() stats.Transport {
 	s.SendErrors = t.sq.lost.Load()
 	t.senders.mu.Lock()
 	defer t.senders.mu.Unlock()
-	t.counts.sent.AddTo(&s)
+	t.counts.sent.AddTo(&s.Transport)
 	for snd := range t.senders.all {
-		snd.sent.AddTo(&s)
+		snd.sent.AddTo(&s.Transport)
 	}
 	return s
 }

@@ -24,9 +24,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 	return p, nil
 }
 
-var _ transport.Addresser = (*Transport)(nil)
-
-// SourceAddress implements transport.Addresser: "10.0.0.7:40233".
+// SourceAddress implements transport.Transport: "10.0.0.7:40233".
 func (t *Transport) SourceAddress(from transport.Source) string {
 	to, ok := t.source(from)
 	if !ok {
@@ -35,7 +33,7 @@ func (t *Transport) SourceAddress(from transport.Source) string {
 	return to.AddrPort().String()
 }
 
-// PeerAddress implements transport.Addresser.
+// PeerAddress implements transport.Transport.
 func (t *Transport) PeerAddress(p transport.Peer) string {
 	if to, ok := t.peers.Key(p); ok {
 		return to.String()

@@ -30,7 +30,6 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -115,14 +114,14 @@ func (t *Transport) Free(mem []byte) { t.arena.Free(mem) }
 // socket(7)): it becomes known with the next packet of the group that arrives, or else a second later
 // (SO_MEMINFO), and a train that is dropped whole counts once. On other systems it counts packets for
 // which the readers had no room; the kernel's own drops are unknown.
-func (t *Transport) Stats() stats.Transport {
-	var s stats.Transport
-	t.received.AddTo(&s)
+func (t *Transport) Stats() transport.Stats {
+	var s transport.Stats
+	t.received.AddTo(&s.Transport)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent.AddTo(&s)
+	t.sent.AddTo(&s.Transport)
 	for snd := range t.senders {
-		snd.sent.AddTo(&s)
+		snd.sent.AddTo(&s.Transport)
 	}
 	return s
 }

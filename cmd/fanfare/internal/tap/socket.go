@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -93,12 +94,7 @@ func (s *Socket) poll() error {
 }
 
 func (s *Socket) source(t *transport.Train) string {
-	if a, ok := s.t.(transport.Addresser); ok {
-		if text := a.SourceAddress(t.From); text != "" {
-			return text
-		}
-	}
-	return "unknown"
+	return cmp.Or(s.t.SourceAddress(t.From), "unknown")
 }
 
 func (s *Socket) Interrupt() {
