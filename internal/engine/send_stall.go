@@ -195,7 +195,7 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 	if incomplete == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), events.Who(last.ID, last.Name, last.Address), last.Behind)
+	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), events.PeerText(last.ID, last.Name, last.Address), last.Behind)
 }
 
 // missed reports whether a subscriber that is waited for does not have everything, or nothing is known of any.

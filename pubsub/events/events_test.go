@@ -22,7 +22,7 @@ func TestWho(t *testing.T) {
 	for who, want := range map[[2]string]string{
 		{"", ""}: "00000000000000ff", {"a", ""}: "a", {"", "b"}: "00000000000000ff at b", {"a", "b"}: "a at b",
 	} {
-		if got := Who(255, who[0], who[1]); got != want {
+		if got := PeerText(255, who[0], who[1]); got != want {
 			t.Errorf("%q is %q, want %q", who, got, want)
 		}
 	}

@@ -26,7 +26,7 @@ type Hold struct {
 
 func (h Hold) String() string {
 	return fmt.Sprintf("subscriber %s has held the publisher up for %v and is %d packets behind: have it read, close it, or lower StallLimit",
-		Who(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
+		PeerText(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
 }
 
 // FlowError is why Publish, Flush, Drain or another call ended with its context while
@@ -130,7 +130,7 @@ type EvictedError struct {
 
 func (e *EvictedError) Error() string {
 	return fmt.Sprintf("the subscription was evicted: behind for %v, and now %s behind publisher %s, %d allowed: read faster, or allow more with MaxBehind",
-		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), Who(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
+		e.For.Round(time.Millisecond), plural.N(e.Behind, "packet"), PeerText(uint64(e.Publisher), e.PublisherName, ""), e.Allowed)
 }
 
 // Is makes errors.Is(err, ErrEvicted) true.

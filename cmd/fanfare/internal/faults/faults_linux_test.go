@@ -329,10 +329,10 @@ func TestOtherInterfaceIsNamed(t *testing.T) {
 		w.publish(w.publisher(w.bus), 1)()
 		named := map[string][]string{
 			"metrics":      {`fanfare_events_total{event="no_subscriber_heard"}`},
-			"events":       {"no_subscriber_heard: no subscriber heard: nobody subscribed to x was heard on near"},
+			"events":       {"no_subscriber_heard: no subscriber heard: no subscriber of x was detected on near"},
 			"log":          {`level=INFO msg="no subscriber detected for this bus…topics=x interface=near`},
 			"fanfare loss": {"hint no_subscriber_heard: Give both the same interface: iface=near or iface=lo"},
-			"fanfare top":  {"unheard nobody subscribed to x was heard on near…desk in …subscribes on lo: the two do not hear each other"},
+			"fanfare top":  {"unheard no subscriber of x was detected on near…desk in …subscribes on lo: the two do not hear each other"},
 			"fanfare web":  {"hint no_subscriber_heard"},
 		}
 		missing := "it was not looked at"

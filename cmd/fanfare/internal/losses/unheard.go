@@ -144,9 +144,9 @@ func (u *Unheard) Text() string {
 	names := andMore(strings.Join(u.Topics[:min(len(u.Topics), topicsListed)], ", "), len(u.Topics)-topicsListed)
 	what, other := "no publisher of "+names, "publishes"
 	if u.Publishes {
-		what, other = "nobody subscribed to "+names, "subscribes"
+		what, other = "no subscriber of "+names, "subscribes"
 	}
-	text := fmt.Sprintf("%s was heard on %s for %s", what, u.Interface, span(u.For))
+	text := fmt.Sprintf("%s was detected on %s for %s", what, u.Interface, span(u.For))
 	if u.Elsewhere != "" {
 		text += fmt.Sprintf("; %s %s on %s: the two do not hear each other", u.Elsewhere, other, u.OtherInterface)
 	}

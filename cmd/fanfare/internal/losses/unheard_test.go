@@ -29,14 +29,14 @@ func TestUnheard(t *testing.T) {
 		do   string   // of the first
 	}{
 		{"all is heard", []inspect.Seen{onInterface(1, "d0", "x", true, 0), onInterface(2, "d1", "x", false, 0)}, nil, ""},
-		{"nobody subscribes", []inspect.Seen{onInterface(1, "d0", "x", true, 9)}, []string{"nobody subscribed to x was heard on d0 for 9 s"}, "Nothing, if there is no subscriber yet."},
-		{"nobody publishes", []inspect.Seen{onInterface(2, "d1", "x", false, 8)}, []string{"no publisher of x was heard on d1 for 8 s"}, "Nothing, if there is no publisher yet."},
+		{"nobody subscribes", []inspect.Seen{onInterface(1, "d0", "x", true, 9)}, []string{"no subscriber of x was detected on d0 for 9 s"}, "Nothing, if there is no subscriber yet."},
+		{"nobody publishes", []inspect.Seen{onInterface(2, "d1", "x", false, 8)}, []string{"no publisher of x was detected on d1 for 8 s"}, "Nothing, if there is no publisher yet."},
 		{"on two interfaces", []inspect.Seen{onInterface(1, "d0", "md.a", true, 9), onInterface(2, "d1", "md.>", false, 8)}, []string{
-			"nobody subscribed to md.a was heard on d0 for 9 s; desk in app[2] subscribes on d1: the two do not hear each other",
-			"no publisher of md.> was heard on d1 for 8 s; feed in app[1] publishes on d0: the two do not hear each other",
+			"no subscriber of md.a was detected on d0 for 9 s; desk in app[2] subscribes on d1: the two do not hear each other",
+			"no publisher of md.> was detected on d1 for 8 s; feed in app[1] publishes on d0: the two do not hear each other",
 		}, "Give both the same interface: iface=d0 or iface=d1 in the URLs of app[1] and of desk in app[2]."},
-		{"on two interfaces, of other topics", []inspect.Seen{onInterface(1, "d0", "x", true, 9), onInterface(2, "d1", "y", false, 0)}, []string{"nobody subscribed to x was heard on d0 for 9 s"}, "Nothing"},
-		{"on one interface", []inspect.Seen{onInterface(1, "d0", "x", true, 9), onInterface(2, "d0", "x", false, 9)}, []string{"nobody subscribed to x was heard on d0 for 9 s", "no publisher of x was heard on d0 for 9 s"}, "Nothing"},
+		{"on two interfaces, of other topics", []inspect.Seen{onInterface(1, "d0", "x", true, 9), onInterface(2, "d1", "y", false, 0)}, []string{"no subscriber of x was detected on d0 for 9 s"}, "Nothing"},
+		{"on one interface", []inspect.Seen{onInterface(1, "d0", "x", true, 9), onInterface(2, "d0", "x", false, 9)}, []string{"no subscriber of x was detected on d0 for 9 s", "no publisher of x was detected on d0 for 9 s"}, "Nothing"},
 	} {
 		r := Make(c.seen, time.Time{}, noon)
 		hints := r.Of(Hint)

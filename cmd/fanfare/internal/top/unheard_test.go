@@ -18,7 +18,7 @@ func TestUnheard(t *testing.T) {
 		return Between(Observation{}, Observation{noon, []inspect.Seen{{Snapshot: &inspect.Snapshot{Time: noon, Process: inspect.Process{PID: 1, Program: "app"}, Buses: buses}}}})
 	}
 	f := observe(pub, sub)
-	if l, text := f.worst(); l != warn || !strings.HasPrefix(text, "nobody subscribed to x was heard on d0 for 9 s; desk in app[1] subscribes on d1") {
+	if l, text := f.worst(); l != warn || !strings.HasPrefix(text, "no subscriber of x was detected on d0 for 9 s; desk in app[1] subscribes on d1") {
 		t.Errorf("%d %q", l, text)
 	}
 	for i, want := range []string{"other is on d1", "other is on d0"} {
@@ -35,7 +35,7 @@ func TestUnheard(t *testing.T) {
 		t.Errorf("states %s", s)
 	}
 	f = observe(pub)
-	if l, text := f.worst(); l != calm || text != "nobody subscribed to x was heard on d0 for 9 s" {
+	if l, text := f.worst(); l != calm || text != "no subscriber of x was detected on d0 for 9 s" {
 		t.Errorf("%d %q", l, text)
 	}
 	if r := f.table(0).rows[0]; r.level != calm || r.cells[7].text != "no subscriber" {
