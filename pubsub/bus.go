@@ -55,12 +55,10 @@ func (b *Bus) Groups() int { return b.groups.Len() }
 // fabric's URL.
 func (b *Bus) Group(topic string) int { return b.groups.Group(topic) }
 
-// Close ends all publishers and subscriptions. Publishers linger until their
-// subscribers have everything. Then nothing is delivered here any more, and replies are waited for until nobody
-// may ask for them any more (some 50 ms, or half a second where more of one is to be fetched); all that
-// for Config.Linger at most. Where messages are left then that
-// were never sent it returns an *UnsentError, also if it was not to linger. It is
-// idempotent.
+// Close ends all publishers and subscriptions. Publishers linger until their subscribers have everything. Then
+// nothing more is delivered here, and Close keeps replies until no requester may ask for them again: some 50 ms, or
+// half a second while a requester still fetches one. All of this takes Config.Linger at most. If messages were
+// never sent it returns an *UnsentError, also with no Linger. It is idempotent.
 func (b *Bus) Close() error {
 	if err := b.opened(); err != nil {
 		return failed("close", "", err)

@@ -13,14 +13,12 @@ import (
 // Config holds what may be configured of a bus. The zero value is good; each
 // field's default is stated. It is copied by Open.
 type Config struct {
-	// Name identifies this bus as a publisher across restarts: its PublisherID is made
-	// from it, and subscribers see it (Message.PublisherName). Each start of a bus is
-	// an instance of the name with a Message.Epoch of its own. Several may run side by
-	// side, as in a rolling update: all are delivered, each in its own order. For
-	// good, a name should be given once: two that run side by side for more than 5 s are
-	// told of by events.DuplicateName. At most 64 bytes of UTF-8 that prints, without
-	// spaces. Default: no name, and a random identity. To people, subscribers without
-	// one are shown by host and process.
+	// Name identifies this bus as a publisher across restarts: its PublisherID is derived from it, and subscribers
+	// see it (Message.PublisherName). Each start of a bus is an instance of the name with its own Message.Epoch.
+	// Several may run at the same time, as in a rolling update: all are delivered, each in its own order.
+	// events.DuplicateName reports instances that run at the same time for more than 5 s. At most 64 bytes of
+	// printable UTF-8, without spaces. Default: no name, and a random identity. Subscribers without a name are shown
+	// by host and process.
 	Name string
 
 	// Tag is carried by this bus's subscriptions: publishers with FlowTagged of it wait for
@@ -39,11 +37,11 @@ type Config struct {
 	// FlowControl of this bus's publishers: FlowMin, FlowMax, FlowNone, FlowQuorum(n), or
 	// one of these among the subscribers with a tag, FlowTagged. Default FlowMin.
 	FlowControl FlowControl
-	// Pad is what packets with messages or replies are padded to a multiple of, in bytes, but to full ones at
-	// most. Who sees sealed packets learns no more of the sizes of messages than that. It takes bandwidth where
-	// messages come one by one, and nothing where they fill packets. Packets of a bus with Compress are not
-	// padded. The option pad=N of a URL says the same: leave one of them out. From 1, which is
-	// none, to 65507. Default: 1472 with Keys, which is full packets on UDP, and 1 without.
+	// Pad: packets with messages or replies are padded to a multiple of Pad bytes, at most to a full packet. It
+	// hides the sizes of messages from an observer of sealed packets. It costs bandwidth when messages come one by
+	// one, and nothing when they fill packets. Packets of a bus with Compress are not padded. The option pad=N of a
+	// URL sets the same: leave one of them out. From 1, which is none, to 65507. Default: 1472 with Keys, which is
+	// a full packet on UDP, and 1 without.
 	Pad int
 	// Rate limits new data of each group this bus publishes to, in bytes a
 	// second on the wire. Default 0: no limit.
@@ -71,12 +69,11 @@ type Config struct {
 	// for any more. A subscriber that died holds publishers up for that long. Longer than StallLimit
 	// it has no effect, for that releases it first. Never less than 30 round trips. Default 1 s.
 	Silence time.Duration
-	// StallLimit is how long a subscriber that flow control waits for may let no
-	// packet through: it is there, and does not read. Then it is released: the
-	// publisher goes on without it, and what it cannot catch up with is a gap there, of
-	// CauseReleased. It is waited for again when it has caught up. Default 30 s;
-	// NoStallLimit, or any negative time, waits for ever. Who lets a packet through in time,
-	// however rarely, is waited for: SlowBehind bounds that.
+	// StallLimit is how long flow control waits for a subscriber that is alive and makes no progress. Then it is
+	// released: the publisher continues without it, and messages that it cannot catch up with are a gap of
+	// CauseReleased there. The publisher waits for it again when it has caught up. Default 30 s; NoStallLimit, or any
+	// negative time, waits forever. A subscriber that takes a packet in time, however rarely, is waited for:
+	// SlowBehind bounds that.
 	StallLimit time.Duration
 	// SlowBehind is how many packets a subscriber that flow control waits for may stay
 	// behind for all of SlowFor: such that it misses, and such that it has not read. Then
@@ -96,9 +93,8 @@ type Config struct {
 	// WindowBytes if that is more.
 	PublishMemoryBytes int
 	// FlushAfter is the longest time that a message waits for others to share
-	// its packet when messages come fast. Default 50 µs. Where a bus has sent 128 times
-	// or more without a pause the last messages wait up to 1 ms, and where it goes round
-	// several groups whose packets fill meanwhile up to 2 ms. Flush ends all waiting.
+	// its packet when messages come fast. Default 50 µs. After 128 sends without a pause the last messages wait up
+	// to 1 ms, and up to 2 ms if messages go to several groups in turn. Flush ends all waiting.
 	FlushAfter time.Duration
 	// Wait is how the bus waits for packets, and Next and Messages for messages.
 	// Default WaitAdaptive.
@@ -124,30 +120,28 @@ type Config struct {
 	// longer ones are gaps. Default and limit 16 MiB.
 	MaxMessage int
 
-	// Keys seal every packet: who has none of them sees no topic, no message and no size of
-	// one, and nothing that he forges, changes or plays back is delivered. A key is of all
-	// who have it: each of them can publish as anybody. The option keys=FILE of a URL
-	// gives the keys of a file, and follows its changes; it and Keys exclude each other.
-	// Default: none, and groups are open.
+	// Keys seal every packet: without a key, an attacker sees no topic, no message and no message size, and cannot
+	// forge, change or replay anything. Keys are shared: any holder can impersonate any publisher. The option
+	// keys=FILE of a URL reads keys from a file and follows its changes; it and Keys exclude each other. Default:
+	// none, and groups are open.
 	Keys KeyProvider
-	// Sign is the key with which this bus signs what it publishes, so that who trusts the key
-	// knows that nobody else has sent it: not another member with the same Keys either. The id of
-	// the publisher names the key. A message waits for others for 100 µs then, when messages
-	// come closely. The option sign=FILE of a URL gives the key of a file; it and Sign exclude each
-	// other. Default: none.
+	// Sign is the key with which this bus signs its messages: a subscriber that trusts the key knows that no other
+	// bus sent them, not even one with the same Keys. The id of the publisher names the key. When messages come
+	// fast, each waits up to 100 µs for others. The option sign=FILE of a URL reads the key from a file; it and Sign
+	// exclude each other. Default: none.
 	Sign ed25519.PrivateKey
-	// Trust says which keys may publish what: packets of publishers that are not signed by one of
-	// them are refused, and messages of topics for which it is not trusted (stats.Bus.Sign,
-	// RefusedMessages, events of kind PacketsUnreadable, and events.PublisherFault with FaultTopic). They
-	// are no gaps. The option trust=FILE of a URL gives the trust of a file, and follows its
-	// changes; it and Trust exclude each other. Default: all publishers are heard.
+	// Trust says which keys may publish on which topics. Packets that are not signed by one of these keys are
+	// refused, and so are messages on topics for which their key is not trusted (stats.Bus.Sign, RefusedMessages,
+	// events.PacketsUnreadable, and events.PublisherFault with FaultTopic). They are not gaps. The option trust=FILE
+	// of a URL reads this from a file and follows its changes; it and Trust exclude each other. Default: all
+	// publishers are received.
 	Trust TrustProvider
 
-	// Clock names what this host's clock agrees with, such as "ptp": the times of deliveries
-	// (Distributions.Delivery) are known between buses with the same name, which their operators give to hosts whose
-	// clocks are synchronised closely enough, and to all of them. "none" times nothing. The option clock=NAME of a URL says the
-	// same: leave one of them out. At most 64 bytes of UTF-8 that prints, without spaces. Default: no name, and times
-	// are known between buses on one host.
+	// Clock names the source that this host's clock follows, such as "ptp". Delivery times (Distributions.Delivery)
+	// are measured between buses with the same Clock: give one name to all hosts whose clocks are synchronised
+	// closely enough. "none" measures nothing. The option clock=NAME of a URL sets the same: leave one of them out.
+	// At most 64 bytes of printable UTF-8, without spaces. Default: no name; times are measured between buses on one
+	// host.
 	Clock string
 
 	// Faults loses, repeats, reorders and delays packets that this bus
@@ -161,12 +155,10 @@ type Config struct {
 	Inspect Inspect
 	// OnEvent is called when publishers come up, end, get lost or restart, when
 	// subscribers fall silent or hold publishers up, and more: see the kinds of events.
-	// It is called once at a time, from the bus's own goroutine but for events.HandlerSlow, and
-	// must not block; what waits for the bus returns ErrInHandler. Default: nobody is
-	// told.
+	// It is called once at a time, from the bus's own goroutine except for events.HandlerSlow, and must not block;
+	// calls that wait for the bus return ErrInHandler. Default: none.
 	OnEvent func(events.Event)
-	// Trace is told what becomes of packets, for tracing. Default: nobody is, which costs
-	// nothing.
+	// Trace has functions that are called for each packet, for tracing. Default: none, which costs nothing.
 	Trace *Trace
 	// Logger gets what an operator should know; docs/operate/logs.md has all lines. Default:
 	// slog.Default().

@@ -18,15 +18,15 @@ const (
 
 // Conflate delivers the newest message of each topic and key only: one that waits to be
 // read is replaced when a newer one of its topic and key comes, and counted in
-// stats.Subscription.Replaced. Reading slowly holds nobody up and loses no key: each ends
+// stats.Subscription.Replaced. A slow reader holds up no publisher and loses no key: each ends
 // with its last value. Without key each topic is one key.
 //
 // Messages come in the order in which their topic and key began to wait. With From(State) the
-// records of state are messages by their key like others, counted as replaced where a newer one
-// of the key came before they were read: a key has its state or what came since, and a topic
+// records of state are messages by their key like others, counted as replaced if a newer one
+// of the key came before they were read: a key has its state or a later message, and a topic
 // without key its last record. A gap, the end of a state, or a
-// *PublisherEvent comes behind all that waited when it happened, which may be replaced
-// until it is read by what came behind the gap. Every message is delivered, counted as
+// *PublisherEvent comes after all messages that waited when it happened. Until it is read,
+// messages that came after it may replace them. Every message is delivered, counted as
 // replaced, or in a gap.
 //
 // A goroutine of the subscription's own reads the stream, calls key with each message,
@@ -38,8 +38,8 @@ const (
 //
 // They do not wait for room: where more waits than ConflateLimits allow, and until half of
 // that is free again, the stream's window fills, and what it cannot hold is a *GapError with
-// CauseSlowConsumer, behind which values may be missing until their keys come again. So it
-// is in front of publishers that wait for nobody. With SlowConsumer(SlowBlock) they wait for
+// CauseSlowConsumer, after which values may be missing until their keys come again. So it
+// is with publishers that do not wait for subscribers. With SlowConsumer(SlowBlock) they wait for
 // room, too; with SlowConsumer(SlowGap) for nothing.
 func Conflate(key func(Message) []byte) SubscribeOption {
 	return func(o *subscribeOptions) { o.slow.conflates, o.slow.key = true, key }

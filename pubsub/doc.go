@@ -44,25 +44,25 @@
 // times and Config.Silence has passed. With no subscriber the publisher runs
 // free.
 //
-// Nobody stalls without a word. A subscriber that is there and does not read is
+// No stall is silent. A subscriber that is there and does not read is
 // named, by its Config.Name or host and process, its address, for how long it has
 // held the publisher up and how far behind it is: after a second in the log and by
 // events.PublisherStalled; in the *FlowError of a Publish whose context ends; in
 // Publisher.Receivers. Its own bus says so, too, with the topics that are not read
 // (events.HoldsPublishersUp, events.SubscriptionNotRead). After Config.StallLimit, 30 s, it is let
 // go: the publisher goes on, and what it cannot catch up with when it reads on is a
-// *GapError of CauseReleased. Then it counts again. Who is never quite still, but stays more
-// than Config.SlowBehind behind, is released, too (events.SlowSubscriber).
+// *GapError of CauseReleased. Then it counts again. A subscriber that keeps making progress but stays more
+// than Config.SlowBehind packets behind is also released (events.SlowSubscriber).
 //
-// Where nothing can be sent, for the interface is down or no key is valid, publishers wait
-// when there is no more room, whatever their flow control (events.CannotSend).
+// If nothing can be sent, because the interface is down or no key is valid, publishers wait
+// when there is no more room, with every kind of flow control (events.CannotSend).
 //
-// A bus that detects nobody logs it once as a hint, after 5 s, with its network interface or its directory of shared
-// memory: no subscriber of what it publishes (events.NoSubscriberHeard), or no publisher of what it subscribes to
+// A bus that detects no peer logs it once as a hint, after 5 s, with its network interface or its directory of shared
+// memory: no subscriber of its topics (events.NoSubscriberHeard), or no publisher of its subscriptions
 // (events.NoPublisherHeard).
 //
 // With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the
-// fastest, with FlowNone for nobody: limit its Rate then to what subscribers can take.
+// fastest, with FlowNone for none: limit its Rate then to what subscribers can take.
 // FlowTagged("book") looks only at subscribers whose bus has that Config.Tag, and
 // FlowQuorum(2).Tagged("book") at the two fastest of them.
 // A subscriber that is not waited for has gaps when it falls out of the window.

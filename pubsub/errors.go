@@ -22,14 +22,14 @@ var (
 	ErrWildcard = errors.New("a pattern is no topic")
 	// ErrURL: the fabric's URL cannot be used.
 	ErrURL = errors.New("invalid URL")
-	// ErrGap: messages were lost for good. *GapError says which.
+	// ErrGap: messages were lost permanently. *GapError says which.
 	ErrGap = errors.New("messages were lost")
 	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such
 	// as Subscribe, Close, or a Publish that has no room. Other goroutines may make it
 	// meanwhile.
 	ErrInHandler = engine.ErrInHandler
-	// ErrNoResponders: nobody subscribes to the topic of a request, or nobody does any
-	// more. *NoReplyError says how many there were.
+	// ErrNoResponders: no subscriber of the topic of a request exists, or none is left.
+	// *NoReplyError says how many there were.
 	ErrNoResponders = engine.ErrNoResponders
 	// ErrNoRequest: Respond to a message that is no request.
 	ErrNoRequest = engine.ErrNoRequest

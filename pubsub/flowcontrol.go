@@ -11,7 +11,7 @@ import (
 
 // FlowControl decides for which of its subscribers a publisher waits. Others have gaps
 // when they fall out of the publisher's window (Config.WindowBytes). Publisher.Delivered
-// and Drain go by it, too. Who is waited for, and how many of them, are two choices:
+// and Drain use it as well. Which subscribers count, and how many of them, are two choices:
 // FlowQuorum(2).Tagged("book") waits for the two fastest of those with that tag.
 type FlowControl string
 
@@ -20,7 +20,7 @@ const (
 	FlowMin FlowControl = "min"
 	// FlowMax: for one. The fastest subscriber sets the rate.
 	FlowMax FlowControl = "max"
-	// FlowNone: for nobody. Limit the rate to what all can take (Config.Rate).
+	// FlowNone: for none. Limit the rate to what all can take (Config.Rate).
 	FlowNone FlowControl = "none"
 
 	quorum     = "quorum:"
@@ -39,7 +39,7 @@ func FlowQuorum(n int) FlowControl { return FlowControl(fmt.Sprintf("%s%d", quor
 func FlowTagged(tag string) FlowControl { return FlowControl(tagged + tag) }
 
 // Tagged is f among the subscribers whose bus carries the tag: FlowMin.Tagged("book") is
-// FlowTagged("book"). FlowNone and what is tagged already cannot be.
+// FlowTagged("book"). FlowNone and tagged flow control cannot be tagged.
 func (f FlowControl) Tagged(tag string) FlowControl {
 	if f == FlowMin || f == "" {
 		return FlowTagged(tag)

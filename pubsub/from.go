@@ -54,22 +54,20 @@ func ParseStart(text string) (Start, error) {
 // part that does not come within Config.RecoveryDeadline is given up. State is, when it does not begin within
 // that time, or pauses for five times as long.
 //
-// With State every publisher that is heard, also one that comes later, is asked for its state.
-// It is collected with what others ask for, sent in the order of the stream, beside the messages,
-// and delivered when it is whole; those who have joined notice nothing. The state, that of other topics of the group
-// which is asked for at the same time, and what is published meanwhile must have room in the receive window, which is about a
-// quarter of Config.ReceiveMemoryBytes for the first publisher, and so 16 MiB unless set, and less for others in the group:
-// for more raise it. Where there is no state a
-// *StateError says why, once for each topic and publisher, and what is published from then on
-// follows.
+// With State every publisher is asked for its state, also one that comes up later. The state of all topics that
+// subscribers ask for is sent in the order of the stream, beside the messages, and delivered when it is complete;
+// earlier subscribers are not affected. The receive window must have room for the state, for that of other topics of
+// the group that is asked for at the same time, and for what is published meanwhile. It is about a quarter of
+// Config.ReceiveMemoryBytes for the first publisher, 16 MiB unless set, and less for others in the group: raise it for
+// more. If there is no state a *StateError has the reason, once for each topic and publisher, and what is published
+// from then on follows.
 //
 // With Window, State and Positions the subscription is a receiver of its own: publishers count it
 // beside the other subscriptions of its bus, and it has windows of its own, which may take
-// twice Config.ReceiveMemoryBytes. It takes part in flow control as any other when it has what
-// it begins with; until then nobody waits for it, and what leaves a publisher's window
-// before it was fetched is not part of it: with Positions that is in the gap. With Window a
-// pattern has all that the window holds of each topic that matches. Topics that Add adds
-// begin with what is published from then on, without state.
+// twice Config.ReceiveMemoryBytes. Flow control waits for it when it has received its beginning; before that, messages
+// that leave a publisher's window before they are fetched are not part of it: with Positions they are in the gap. With
+// Window a pattern has everything that the window holds of each topic that matches. Topics that Add adds begin with
+// what is published from then on, without state.
 func From(start Start) SubscribeOption {
 	if p, ok := start.(*Positions); ok && p != nil {
 		start = p.clone() // it may change before it is used

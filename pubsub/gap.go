@@ -7,44 +7,44 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// GapError stands in a subscription's stream where messages were lost for
-// good. The stream goes on behind it. It matches ErrGap.
+// GapError stands in a subscription's stream where messages were lost
+// permanently. The stream continues after it. It matches ErrGap.
 type GapError struct {
-	// Topic that lost messages; empty where the publisher was lost before it
-	// could tell which.
+	// Topic that lost messages; empty if the publisher was lost before it
+	// could report which.
 	Topic string
 	// First is the number, within its topic and publisher, of the first
 	// message lost, and Count how many were. Count zero means that it cannot
 	// be known whether and how many were lost: before message First, or, where Open is set, from it on.
 	First, Count uint64
-	// Open says that the publisher is not heard that Positions have, by that epoch: it has ended, or is lost. Where it is
-	// heard later its messages follow, from First on.
+	// Open: no packet of the publisher with the epoch in Positions arrives: it has ended, or is lost. If it comes up
+	// later its messages follow, from First on.
 	Open  bool
 	Cause events.Cause
-	// Publisher, with PublisherName and Epoch as in Message, is who published them.
+	// Publisher, with PublisherName and Epoch as in Message, published them.
 	Publisher     PublisherID
 	PublisherName string
 	Epoch         uint64
 
-	events bool // where Open is set: a *PublisherEvent says when it is heard after all
+	events bool // if Open is set: a *PublisherEvent reports when the publisher comes up
 }
 
 func (e *GapError) Error() string {
-	who := e.PublisherName
-	if who == "" {
-		who = e.Publisher.String()
+	name := e.PublisherName
+	if name == "" {
+		name = e.Publisher.String()
 	}
 	switch {
 	case e.Topic == "":
-		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", who, e.Cause)
+		return fmt.Sprintf("publisher %s: packets were lost, which topics lost messages cannot be known: %s", name, e.Cause)
 	case e.Open:
-		return fmt.Sprintf("topic %s of publisher %s: messages from number %d on may be lost, how many cannot be known: its run with epoch %d is not heard", e.Topic, who, e.First, e.Epoch)
+		return fmt.Sprintf("topic %s of publisher %s: messages from number %d on may be lost, how many cannot be known: no packet of its run with epoch %d arrives", e.Topic, name, e.First, e.Epoch)
 	case e.Count == 0:
-		return fmt.Sprintf("topic %s of publisher %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, who, e.First, e.Cause)
+		return fmt.Sprintf("topic %s of publisher %s: messages before number %d may be lost, how many cannot be known: %s", e.Topic, name, e.First, e.Cause)
 	case e.Count == 1:
-		return fmt.Sprintf("topic %s of publisher %s: message %d is lost: %s", e.Topic, who, e.First, e.Cause)
+		return fmt.Sprintf("topic %s of publisher %s: message %d is lost: %s", e.Topic, name, e.First, e.Cause)
 	}
-	return fmt.Sprintf("topic %s of publisher %s: %d messages from number %d on are lost: %s", e.Topic, who, e.Count, e.First, e.Cause)
+	return fmt.Sprintf("topic %s of publisher %s: %d messages from number %d on are lost: %s", e.Topic, name, e.Count, e.First, e.Cause)
 }
 
 // Is makes errors.Is(err, ErrGap) true.
@@ -59,7 +59,7 @@ func gapError(d *engine.Delivery) *GapError {
 	return e
 }
 
-// unheardGap is the gap of a position whose publisher is not heard.
+// unheardGap is the gap of a position whose publisher is absent.
 func unheardGap(err *engine.UnheardError) *GapError {
 	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
 }

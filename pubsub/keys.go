@@ -46,7 +46,7 @@ func (c *Config) isOpen(file string, closed bool) bool {
 	return open
 }
 
-// allClosed reports whether nobody reaches the fabric but who may be trusted.
+// allClosed reports whether only trusted processes reach the fabric.
 func allClosed(list []*fabricurl.Fabric) bool {
 	return !slices.ContainsFunc(list, func(f *fabricurl.Fabric) bool { return !f.Closed() })
 }

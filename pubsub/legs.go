@@ -73,7 +73,7 @@ func parseFabrics(urls []string) (list []*fabricurl.Fabric, s groupmap.Strategy,
 type openedFabric struct {
 	urls    []string          // without passwords, one a leg; nil: a transport of the caller's
 	local   bool              // within this process
-	open    bool              // who reaches the network reads and forges messages
+	open    bool              // any host on the network can read and forge messages
 	buffers []inspect.Buffers // of those legs that have sockets
 	// interfaces are those that a bus is on, by name, or its directory of shared memory, of each leg that others than this
 	// process may be on.

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
-// warnLimits tells an operator when the system's socket limits cap the window:
+// warnLimits logs that the system's socket limits cap the window:
 // bursts that do not fit are lost on this host and must be repaired, and
 // publishers that wait for subscribers run slower.
 func warnLimits(log *slog.Logger, l udp.SocketLimits) {

@@ -24,7 +24,7 @@ func labelOf(c events.Cause) string { return events.Cause(c).Label() }
 const figuresOfCause = 4
 
 // sampleLosses puts all counters into the record, and returns the drops that are to be reported. Loop only.
-func (b *Bus) sampleLosses(s *stats.Bus) (tell []engine.Dropped) {
+func (b *Bus) sampleLosses(s *stats.Bus) (reported []engine.Dropped) {
 	counts := make([]uint64, 0, figuresOfCause*len(causes)+3)
 	for i := range causes {
 		c := &causes[i]
@@ -52,10 +52,10 @@ func (b *Bus) sampleLosses(s *stats.Bus) (tell []engine.Dropped) {
 	}
 	counts = append(counts, missing, repaired, late)
 	for i := range causes {
-		tell = b.drops.note(tell, &causes[i], counts[figuresOfCause*i])
+		reported = b.drops.note(reported, &causes[i], counts[figuresOfCause*i])
 	}
 	b.losses.Sample(s.Time, counts, ways)
-	return tell
+	return reported
 }
 
 // publicLossRecord is the record with the causes by their labels.

@@ -48,23 +48,23 @@ import (
 //	                 that follow, # begins a comment. The first line that matches
 //	                 counts; topics that none matches are spread over all groups
 //
-// and keys=FILE, a file of keys: every packet is sealed, so that who has no key neither reads,
-// forges nor changes any (Config.Keys). Without it the groups are open. With sign=FILE what this bus
-// publishes is signed with the key of a file (Config.Sign), and with trust=FILE it hears only
+// and keys=FILE, a file of keys: every packet is sealed: without a key it can be neither read,
+// forged nor changed (Config.Keys). Without it the groups are open. With sign=FILE this bus signs its
+// messages with the key of a file (Config.Sign), and with trust=FILE it receives only
 // publishers that a file trusts, each on the topics that it may publish (Config.Trust).
 //
 // A bus has one loop, a goroutine that receives and calls handlers: one core bounds it. For more open several
 // buses, and divide the topics among them.
 //
-// A bus joins the groups of the topics that it subscribes to, and no others. What comes
-// in them beside is counted: stats.Group.UnwantedBytes.
+// A bus joins the groups of the topics that it subscribes to, and no others. Packets of other topics in
+// these groups are counted: stats.Group.UnwantedBytes.
 //
 // With pad=N packets are padded to a multiple of N bytes, as Config.Pad says. With clock=NAME the clock of
 // this host agrees with those of all others that give this name, as Config.Clock says.
 //
 // Every bus that is to hear from another opens the same fabric: the same
 // addresses, the same number of groups, the same map and the same keys. Buses on the same addresses
-// that differ tell each other: events.ConfigMismatch, or ConfigDiffers where that is harmless. ctx bounds only the opening.
+// that differ report each other: events.ConfigMismatch, or ConfigDiffers if that is harmless. ctx bounds only the opening.
 //
 // Of several URLs each is a leg: a way of its own that carries the same, such as a second
 // network interface, a second range of groups, or RoCE beside UDP. What is published goes
@@ -190,7 +190,7 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 		dc.Events = func(e events.Event) { c.OnEvent(publicEvent(e)) }
 	}
 	if c.Trace != nil {
-		dc.Trace = c.Trace.tell
+		dc.Trace = c.Trace.call
 	}
 	dc.Interface = strings.Join(fabric.interfaces, ", ")
 	shown := c.Inspect == InspectOn || c.Inspect == InspectAuto && !fabric.local

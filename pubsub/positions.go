@@ -13,23 +13,25 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Positions is how far a subscriber has come, in each topic of each run of a publisher: numbers of messages belong
-// to a topic, a Publisher and an Epoch. Give Add all that a subscription delivers, keep the Positions with the results, as JSON, and
-// begin with them after a restart: From(positions) delivers each message that follows, once, or a *GapError in its place,
-// of each run of a publisher that is heard.
+// Positions has how far a subscriber has read in each topic of each run of a publisher: message numbers belong to a
+// topic, a Publisher and an Epoch. Pass everything that a subscription delivers to Add, store the Positions with the
+// results, as JSON, and begin with them after a restart: From(positions) delivers each message that follows once, or a
+// *GapError in its place, of each run of a publisher that is present.
 //
-//   - A topic of which there is no position, as of a publisher that was started since, begins with message 0.
-//     What is not held any more is a *GapError. So From(new(Positions)) begins with all that there ever was.
-//   - A publisher of which there is a position, and that is not heard with that epoch for 8 s, has ended or was lost since: a *GapError
-//     with Open says that messages may be lost, for nobody knows. With PublisherEvents Add keeps that, and it is not said again
-//     unless the publisher was heard meanwhile; without, it is said by each subscription that begins with that position.
+//   - A topic without a position, such as one of a publisher that was started since, begins with message 0. Messages
+//     that the publisher no longer holds are a *GapError. So From(new(Positions)) begins with everything ever published.
+//   - A publisher with a position of which no packet with that epoch arrives for 8 s has ended or was lost: a *GapError
+//     with Open reports that messages may be lost, because this bus cannot know. With PublisherEvents Add keeps that
+//     report, and it is not repeated unless the publisher comes up meanwhile; without, each subscription that begins
+//     with that position repeats it.
 //
-// A run that began and ended while no subscription with these positions was there leaves no trace: nothing says that it was. A
-// publisher that waits for its subscribers (WaitSubscribers) does not run without them.
+// A run that began and ended while no subscription with these positions existed leaves no trace. A publisher that waits
+// for its subscribers (WaitSubscribers) does not publish without them.
 //
-// There is a position for each topic of each run that something was delivered of, and they become more with each restart of a publisher.
-// With PublisherEvents those of a run that has ended go when the next run of the same Config.Name is heard for the first time.
-// Those of a run that was lost stay, for it may be heard again; so do those of publishers without a name.
+// There is a position for each topic of each run of which anything was delivered, so their number grows with each
+// restart of a publisher. With PublisherEvents those of a run that has ended are removed when the next run of the same
+// Config.Name comes up. Those of a run that was lost stay, because it may come up again; so do those of publishers
+// without a name.
 //
 // The zero value has no positions. One goroutine at a time may use it.
 type Positions struct {

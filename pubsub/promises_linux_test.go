@@ -42,23 +42,23 @@ var promises = []struct {
 	{"holds its publishers up, and its neighbours on the same bus with them", neighboursWait, nil},
 	{"A subscriber that dies is waited for until it was asked ten times and Config.Silence has passed", deadIsGivenUp, nil},
 	{"With no subscriber the publisher runs free", runsFree, nil},
-	{"Nobody stalls without a word. A subscriber that is there and does not read is named, by its Config.Name or host and process, its " +
+	{"No stall is silent. A subscriber that is there and does not read is named, by its Config.Name or host and process, its " +
 		"address, for how long it has held the publisher up and how far behind it is: after a second in the log and by events.PublisherStalled; " +
 		"in the *FlowError of a Publish whose context ends; in Publisher.Receivers. Its own bus says so", stallIsTold, nil},
 	{"it is let go: the publisher goes on, and what it cannot catch up with when it reads on is a *GapError of CauseReleased. " +
 		"Then it counts again", stalledIsReleased, nil},
-	{"stays more than Config.SlowBehind behind, is released, too", by(slowSubscriberEvent), nil},
-	{"Where nothing can be sent, for the interface is down or no key is valid, publishers wait", publishersWait, map[string]string{
+	{"stays more than Config.SlowBehind packets behind is also released", by(slowSubscriberEvent), nil},
+	{"If nothing can be sent, because the interface is down or no key is valid, publishers wait", publishersWait, map[string]string{
 		"mem": "memory has no link that could be down", "shm": "memory has no link that could be down",
 	}},
-	{"no key is valid, publishers wait when there is no more room, whatever their flow control", keylessWait, nil},
-	{"A bus that detects nobody logs it once", nobodyIsTold, map[string]string{
+	{"no key is valid, publishers wait when there is no more room, with every kind of flow control", keylessWait, nil},
+	{"A bus that detects no peer logs it once", nobodyIsTold, map[string]string{
 		"mem": "the other side is in this process, and no interface can be the wrong one",
 		"sim": "the other side is in this process, and no interface can be the wrong one",
 	}},
 	{"With FlowQuorum(n) a publisher waits for its n fastest subscribers", oneOfFour(FlowQuorum(3)), nil},
 	{"with FlowMax for the fastest", oneOfFour(FlowMax), nil},
-	{"with FlowNone for nobody", nobodyIsWaitedFor, nil},
+	{"with FlowNone for none", nobodyIsWaitedFor, nil},
 	{"FlowTagged(\"book\") looks only at subscribers whose bus has that Config.Tag", oneOfFour(FlowTagged("book")), nil},
 	{"FlowQuorum(2).Tagged(\"book\") at the two fastest of them", oneOfFour(FlowQuorum(3).Tagged("book")), nil},
 	{"A subscriber that is not waited for has gaps when it falls out of the window", nobodyIsWaitedFor, nil},

@@ -21,7 +21,7 @@ type Publisher struct {
 	_     [16]byte                 // to a whole line of the cache, for there may be many
 }
 
-// kept is what a publisher keeps for those who join.
+// kept is the state that a publisher keeps for late joiners.
 type kept struct {
 	mu   sync.Mutex
 	drop func() // under mu: ends it; nil: nothing is kept

@@ -13,7 +13,7 @@ const (
 	// with them the neighbours on the same bus.
 	SlowBlock = SlowPolicy(slow.Block)
 	// SlowGap loses what is not read in time, the oldest first: a *GapError with
-	// CauseSlowConsumer. Nobody else is held up, as with all that follow.
+	// CauseSlowConsumer. No publisher is held up, as with all policies below.
 	SlowGap = SlowPolicy(slow.Gap)
 	// SlowLatest goes to the newest packet of a publisher when it is more than MaxBehind
 	// packets behind: a *GapError with CauseSlowConsumer says how many messages of which
@@ -33,8 +33,8 @@ func SlowConsumer(p SlowPolicy) SubscribeOption {
 
 // MaxBehind sets how many packets of one publisher SlowLatest and SlowEvict let the
 // subscription fall behind, SubscriptionPublisher.Lag. Default, and most, is half of the
-// packets that Config.ReceiveWindowBytes holds: as much room is left for what comes in
-// while the reader finds out.
+// packets that Config.ReceiveWindowBytes holds: the other half is for packets that arrive
+// before the reader reacts.
 func MaxBehind(packets int) SubscribeOption {
 	return func(o *subscribeOptions) { o.slow.behind, o.slow.isSet = packets, true }
 }

@@ -17,17 +17,17 @@ type StateWriter struct {
 }
 
 // Begin says that the records are the state as of all that was published on the topic until
-// now, by any publisher of the bus: what is published from then on comes behind them. It returns
-// the number of the topic's next message. Only the first call does something, and Write calls
-// it. Who may have nothing to write calls it before the lock is released.
+// now, by any publisher of the bus; later messages follow them. It returns the number of the topic's next message. Only
+// the first call has an effect, and Write calls it. A function that may have nothing to write calls Begin before it
+// releases the lock.
 func (w *StateWriter) Begin() (next uint64, err error) {
 	next, err = w.w.Begin()
 	return next, failed("state of", w.topic, err)
 }
 
 // Write appends a record to the state, which it copies: up to 16 MiB each, and 256 MiB in all.
-// Subscribers get it as a Message of which IsState is true. Who joins must have room for all of the state before
-// any of it is delivered: about a quarter of Config.ReceiveMemoryBytes there, which is 16 MiB unless set.
+// Subscribers get it as a Message of which IsState is true. A joining subscriber must have room for all of the state
+// before any of it is delivered: about a quarter of Config.ReceiveMemoryBytes there, which is 16 MiB unless set.
 func (w *StateWriter) Write(record []byte) error {
 	return failed("state of", w.topic, w.w.Write(record))
 }
@@ -35,9 +35,9 @@ func (w *StateWriter) Write(record []byte) error {
 // ErrStateKept: another publisher of the bus keeps the state of the topic.
 var ErrStateKept = engine.ErrStateKept
 
-// State has write called when a subscriber begins with From(State): it writes what one has to
-// know before the messages that follow. It is called in a goroutine of its own, once for all
-// who wait. While it runs, from its first Write or Begin until it returns, nothing may be
+// State has write called when a subscriber begins with From(State): it writes what a subscriber needs
+// before the messages that follow. It is called in its own goroutine, once for all subscribers
+// that wait. While it runs, from its first Write or Begin until it returns, nothing may be
 // published on the topic: publish under a lock, and take it first.
 //
 //	pub.State(func(w *pubsub.StateWriter) error {
@@ -46,14 +46,13 @@ var ErrStateKept = engine.ErrStateKept
 //		return w.Write(book.Bytes())
 //	})
 //
-// Keep it small: a subscriber for whose receive window it is too large, by itself or with what else is asked for in the
-// group and published meanwhile, begins without it, however often it asks (StateOverrun, From).
+// Keep the state small: a subscriber whose receive window has no room for it, together with the state of other topics of
+// the group and the messages published meanwhile, begins without it, however often it asks (StateOverrun, From).
 //
-// Be quick: of several topics of a bus whose state is asked for at once, in one group, one function is called after the other,
-// and who has waited for Config.RecoveryDeadline begins without state.
+// Return soon: the functions of several topics of one group are called one after the other, and a subscriber that has
+// waited for Config.RecoveryDeadline begins without state.
 //
-// What it writes goes out in the order of the stream, beside the messages, and takes
-// Config.StateShare of the rate. An error makes subscribers begin without state, with a
+// The state is sent in the order of the stream, beside the messages, and takes Config.StateShare of the rate. An error makes subscribers begin without state, with a
 // *StateError, and is logged. A topic has one State or Retain on a bus, until its publisher is
 // closed; a second one is ErrStateKept.
 func (p *Publisher) State(write func(*StateWriter) error) error {
@@ -101,7 +100,7 @@ type retained struct {
 	any bool       // under mu
 }
 
-// publish publishes with f, which tells how many of msgs it has taken, and keeps the last.
+// publish publishes with f, which returns how many of msgs it has taken, and keeps the last.
 func (r *retained) publish(msgs [][]byte, f func() (int, error)) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +141,7 @@ var ErrNoState = errors.New("there is no state")
 type StateError struct {
 	Topic string
 	Cause events.StateCause
-	// Publisher, with PublisherName and Epoch as in Message, is whose state is missing.
+	// Publisher, with PublisherName and Epoch as in Message, is the one whose state is missing.
 	Publisher     PublisherID
 	PublisherName string
 	Epoch         uint64

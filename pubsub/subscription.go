@@ -101,7 +101,7 @@ type Subscription struct {
 	d      engine.Delivery
 	topic  string // the first one
 	from   Start
-	policy string             // what happens when it reads too slowly, for those who look
+	policy string             // for when it reads too slowly, as inspection shows it
 	number uint64             // 1 is the first of the bus
 	beside *engine.Beside     // calls its handler; nil: the bus does, or there is none
 	newest *engine.Conflation // keeps the newest message of each key; nil: all are delivered
@@ -138,7 +138,7 @@ type Handler func(msg Message, err error)
 // than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
 // ErrInHandler there. It publishes on its own bus: another one of the same fabric may wait until this one has
 // received, which waits for the handler. It must return: one that ends its goroutine by runtime.Goexit, as FailNow, Fatal
-// and Skip of a test do, and require of testify, ends the bus, whose calls and subscriptions then have an error that
+// and Skip of a test do, and require of testify, ends the bus, whose calls and subscriptions then return an error that
 // says so. A panic crashes the program, as anywhere else.
 //
 // With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead,
@@ -258,9 +258,9 @@ func message(from *reliable.Origin, t *topics.Track, number uint64, data []byte)
 //
 // An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused,
 // or is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of
-// the context's, which matches its cause too, says that nothing came in time: read on
-// with another context if you like. With a context that has ended before, which takes what is there and does not wait, it is
-// now and then returned where messages are there. Any other error is final, such as one that matches
+// the context's, which matches its cause too, says that nothing arrived in time: read on
+// with another context if you like. With a context that has already ended, Next returns a message if one is there
+// and does not wait; now and then it returns the context's error although messages are there. Any other error is final, such as one that matches
 // net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (m Message, err error) {
 	if s.one != nil {
@@ -373,8 +373,8 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 }
 
 // Err is why the subscription ended: nil while it runs, an error that matches
-// net.ErrClosed after Close, or what became of the fabric. A subscription with a handler has no
-// other way to tell.
+// net.ErrClosed after Close, or the error of the fabric. A subscription with a handler has no
+// other way to report it.
 func (s *Subscription) Err() error { return s.failed("subscription of", s.err()) }
 
 // Done is closed when the subscription has ended.

@@ -13,25 +13,23 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// TopicList is which topics are published on a fabric, as far as a Survey has heard.
+// TopicList is which topics are published on a fabric, as far as a Survey knows.
 type TopicList struct {
-	// Topics are those that were heard, in the order of their names.
+	// Topics are those that were received, in the order of their names.
 	Topics []TopicInfo
-	// Publishers are how many buses were heard that publish anything in the groups. Untold
-	// are those of them that have not told all of their topics yet, so that some may be
-	// missing here.
+	// Publishers is the number of buses that publish anything in the groups. Untold is how many of
+	// them have not sent all names of their topics yet, so that some may be missing here.
 	Publishers, Untold int
-	// Unnamed is how many topics had messages whose name did not come, or is none.
+	// Unnamed is how many topics had messages, but no valid name arrived.
 	Unnamed int
-	// Groups is how many groups were listened to, Joined how many of them the fabric
-	// brings, and Failed how many cannot be joined. Err says why: of the first.
+	// Groups is the number of groups surveyed, Joined how many of them are joined, and Failed how many cannot be
+	// joined. Err is the error of the first.
 	Groups, Joined, Failed int
 	Err                    error
-	// Refused counts what was heard and not kept, because there was no room: topics beyond
-	// 131,072 and publishers beyond Config.MaxPublishers in a group. Where it is not zero
-	// something is missing here, or somebody floods the fabric.
+	// Refused counts entries that were dropped for lack of room: topics beyond 131,072 and publishers beyond
+	// Config.MaxPublishers in a group. If it is not zero, entries are missing here, or an attacker floods the fabric.
 	Refused uint64
-	// For is how long was listened.
+	// For is the duration of the survey.
 	For time.Duration
 }
 
@@ -76,10 +74,9 @@ type Survey struct {
 
 // Survey begins to listen for topics that match one of the patterns (CheckPattern), or for
 // all without one. It joins the groups in which such topics can be, and group 0, where buses
-// tell how they are configured (events.ConfigMismatch). It asks publishers that it hears for the
-// names of their topics, so that those are in the list on which nothing is published. A publisher that has nothing to say is heard once a second at
-// least: listen for two seconds or more. What the bus itself publishes is heard with
-// Config.Loopback only. Close ends it.
+// report how they are configured (events.ConfigMismatch). It asks publishers for the names of their topics, so that the
+// list includes topics without messages. An idle publisher sends once a second at least: survey for two seconds or
+// more. Topics of the bus itself are included with Config.Loopback only. Close ends it.
 func (b *Bus) Survey(patterns ...string) (*Survey, error) {
 	if err := b.opened(); err != nil {
 		return nil, failed("list topics", "", err)
@@ -88,7 +85,7 @@ func (b *Bus) Survey(patterns ...string) (*Survey, error) {
 		patterns = []string{">"}
 	}
 	s := new(Survey)
-	groups := []int{0} // where buses say how they are configured
+	groups := []int{0} // where buses report how they are configured
 	for _, text := range patterns {
 		p, err := parsePattern(text)
 		if err != nil {
@@ -105,8 +102,8 @@ func (b *Bus) Survey(patterns ...string) (*Survey, error) {
 	return s, nil
 }
 
-// Topics is what was heard so far. Whoever calls it often on a fabric of very many topics
-// keeps the bus from its work: the list is made there.
+// Topics returns the list so far. The bus's goroutine makes it: with very many topics, frequent calls slow the bus
+// down.
 func (s *Survey) Topics() (*TopicList, error) {
 	h, err := s.s.Heard(s.patterns)
 	if err != nil {
@@ -150,7 +147,7 @@ func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error
 func topicList(h *engine.Surveyed) *TopicList {
 	list := &TopicList{Groups: h.Groups, Joined: h.Joined, Failed: h.Failed, Err: publicError(h.Err), Refused: h.Counts.Topics + h.Counts.Streams, For: h.For}
 	type bus struct{ id, epoch uint64 }
-	told := make(map[bus]bool)
+	complete := make(map[bus]bool)
 	type place struct {
 		topic string
 		group int // a publisher that is configured differently has it in another
@@ -159,8 +156,8 @@ func topicList(h *engine.Surveyed) *TopicList {
 	for i := range h.Streams {
 		x := &h.Streams[i]
 		of := bus{x.Publisher, x.Epoch}
-		was, known := told[of]
-		told[of] = x.Told && (was || !known)
+		was, known := complete[of]
+		complete[of] = x.Told && (was || !known)
 		list.Unnamed += x.Unnamed
 		for j := range x.Topics {
 			t := &x.Topics[j]
@@ -178,8 +175,8 @@ func topicList(h *engine.Surveyed) *TopicList {
 			list.Topics[at].Publishers = append(list.Topics[at].Publishers, p)
 		}
 	}
-	list.Publishers = len(told)
-	for _, all := range told {
+	list.Publishers = len(complete)
+	for _, all := range complete {
 		if !all {
 			list.Untold++
 		}

@@ -7,30 +7,28 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Trace is told what becomes of packets, while it does, in the manner of
-// net/http/httptrace: each function that is not nil is called. One that is nil costs nothing,
-// and no Trace at all not more than to see that there is none, once a train that is sent and
-// once a packet that is lost.
+// Trace has functions that are called as packets are sent, lost and repaired, in the manner of
+// net/http/httptrace. Functions that are nil are not called and cost nothing; without a Trace the
+// cost is one comparison for each train sent and each packet lost.
 //
-// Sent and NAKReceived are called by who sends, be it a publisher or the bus, with the
+// Sent and NAKReceived are called by the goroutine that sends, of a publisher or of the bus, with the
 // group's lock held; the others by the bus's own goroutine. All must return soon and must not
-// use the bus: what they call on it may wait for ever. Several may be called at a time.
+// use the bus: a call on it may wait forever. Several may be called at a time.
 type Trace struct {
 	// Sent: the fabric has taken a train of packets.
 	Sent func(TraceSent)
-	// NAKReceived: a subscriber asks for packets that it lacks, Packets in all, of which
-	// First is the lowest.
+	// NAKReceived: a subscriber requests missing packets, Packets in all; First is the lowest.
 	NAKReceived func(TraceNAK)
 	// Missing: packets of a publisher were found missing.
 	Missing func(TraceLoss)
-	// NAKSent: one NAK asks for Packets that are missing, of which First is the lowest. Some
-	// may have been asked for before.
+	// NAKSent: one NAK requests Packets missing packets; First is the lowest. Some may have been
+	// requested before.
 	NAKSent func(TraceLoss)
-	// Repaired: a repair has come, Took after the packet was found missing.
+	// Repaired: a repair has arrived, Took after the packet was found missing.
 	Repaired func(TraceLoss)
-	// Delivered: what was repaired is delivered in its order, Took after the repair came.
+	// Delivered: a repaired packet is delivered in order, Took after the repair arrived.
 	Delivered func(TraceLoss)
-	// Lost: packets were given up for good, because of Cause.
+	// Lost: packets were given up, because of Cause.
 	Lost func(TraceLoss)
 }
 
@@ -44,7 +42,7 @@ type TraceSent struct {
 	Repair  bool // they were sent before
 }
 
-// TraceNAK is a NAK that has come.
+// TraceNAK is a NAK that has arrived.
 type TraceNAK struct {
 	Group      string // address
 	Subscriber uint64 // random id
@@ -52,8 +50,7 @@ type TraceNAK struct {
 	Packets    uint64 // how many are
 }
 
-// TraceLoss is what has become of packets that were lost: Packets of them, from sequence
-// First on.
+// TraceLoss is about lost packets: Packets of them, from sequence First on.
 type TraceLoss struct {
 	Group     string // address
 	Publisher PublisherID
@@ -65,8 +62,8 @@ type TraceLoss struct {
 	Cause     events.Cause  // of Lost
 }
 
-// tell calls what is set for x.
-func (t *Trace) tell(x *engine.Trace) {
+// call calls the function for x, if it is set.
+func (t *Trace) call(x *engine.Trace) {
 	switch x.Kind {
 	case engine.TraceSent:
 		if t.Sent != nil {
