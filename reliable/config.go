@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// SenderConfig describes a stream at its publisher. Who makes it gives every field but
-// those that say what zero means: what users may configure, and its defaults, is their
-// package's (docs/protocol.md §20.2).
+// SenderConfig describes a stream at its publisher. The caller sets every field, except where zero has a stated
+// meaning: what users may configure, and the defaults, belong to the caller's package (docs/protocol.md §20.2).
 type SenderConfig struct {
 	Publisher uint64 // id of the publisher
 	Epoch     uint64 // of this instance of the publisher: no other has the same
@@ -36,9 +35,8 @@ type SenderConfig struct {
 	// EqualTrains says that a train of equal packets is cheap to send: nearly
 	// full packets are padded.
 	EqualTrains bool
-	// Pad is what packets are padded to a multiple of, in bytes, so that their sizes tell less
-	// of what is in them to who sees them encrypted; at most to full ones. 0: they are not.
-	// Compressed ones never are, nor others beside them.
+	// Pad: packets are padded to a multiple of Pad bytes, at most to a full packet, to hide message sizes from an
+	// observer of encrypted packets. 0: no padding. Compressed packets, and others beside them, are never padded.
 	Pad int
 	// Checksum says that the fabric does not protect packets by itself.
 	Checksum bool
@@ -52,8 +50,8 @@ type SenderConfig struct {
 	Repairs *RepairBudget
 	// RepairShare is the share of their data that repairs may take.
 	RepairShare float64
-	// StateShare is the share of the rate limit, or of the recent data rate, that state for
-	// those who join may take. Default 0.1.
+	// StateShare is the share of the rate limit, or of the recent data rate, that state for late joiners may take.
+	// Default 0.1.
 	StateShare float64
 	// Packer compresses packets. Nil: they go as they are.
 	Packer Packer
@@ -71,11 +69,10 @@ type SenderConfig struct {
 	// Slow is how far a subscriber that flow control waits for may stay behind, and for
 	// how long. Default: as far as it likes.
 	Slow SlowLimit
-	// Renew returns the memory in which a block of packet memory goes on when its packets are
-	// not needed any more: the same, or other where somebody may still be reading, or nil where
-	// there is none. Nil: it is the same always.
+	// Renew returns the memory in which a block of packet memory continues when its packets are no longer needed:
+	// the same memory, or other memory while a reader may still use it, or nil if there is none. Nil: always the same.
 	Renew func(block []byte) []byte
-	// Sink learns what the sender does. Default: nobody does.
+	// Sink gets events of the sender. Default: none.
 	Sink SenderSink
 }
 
@@ -223,8 +220,8 @@ type History struct {
 	Wanted func(publisher, epoch, topic uint64) uint64
 }
 
-// ReceiverConfig describes a group at its subscriber. Who makes it gives every field but
-// those that say what zero or nil means.
+// ReceiverConfig describes a group at its subscriber. The caller sets every field, except where zero or nil has a
+// stated meaning.
 type ReceiverConfig struct {
 	ID       uint64 // random id of this subscriber
 	Name     string // what it calls itself, for people to read
@@ -232,8 +229,7 @@ type ReceiverConfig struct {
 	GroupTag uint32
 	// LegTags are the group's tags on each leg, where it has several: at most MaxLegs.
 	LegTags []uint32
-	// Own is the publisher id whose streams are our own and are not received, and
-	// OwnEpoch the epoch in which we use it.
+	// Own is this bus's publisher id and OwnEpoch its epoch: streams of that id are not received.
 	Own, OwnEpoch uint64
 	// Loopback says that our own streams are received all the same.
 	Loopback bool
@@ -252,8 +248,7 @@ type ReceiverConfig struct {
 	MaxStreams int
 	// MaxMessage bounds reassembled messages, in bytes.
 	MaxMessage int
-	// Buffer is what waits for us in the fabric's receive buffer without loss. Receivers whose streams share one
-	// have the same.
+	// Buffer is the room in the fabric's receive buffer. Receivers that share one buffer have the same pointer.
 	Buffer *ReceiveBuffer
 	History
 	// FromState says that streams start with the state that their publishers keep of
@@ -267,9 +262,8 @@ type ReceiverConfig struct {
 	Unpacker wire.Unpacker
 	// Loans keeps packets out of the windows' memory. May be nil.
 	Loans Loans
-	// Trust says who may publish what at present, where publishers have proved the keys that their ids
-	// name (docs/protocol.md §29.1): each key has a share of what is bounded then. Nil: everybody may
-	// everything.
+	// Trust returns which keys may publish on which topics now, if publishers have proved the keys that their ids
+	// name (docs/protocol.md §29.1); then each key has a share of every bound. Nil: everything is allowed.
 	Trust func() TopicTrust
 	// Discovery gets what packets say about the configuration of their publishers. May
 	// be nil.

@@ -75,9 +75,9 @@ const (
 	repairBurst  = 16 << 10
 	repairBusy   = 2 * time.Millisecond
 	joinersBurst = 8 << 10
-	// strangersRate is what receivers that are no members draw of an idle publisher, in
-	// bytes a second, and at once; of others a strangersPart of the data rate. It is for
-	// those whose first status was lost: members draw without it.
+	// strangersRate is the repair rate that receivers that are not members get from an idle publisher, in bytes a
+	// second, and the burst; from others they get strangersPart of the data rate. It is for receivers whose first
+	// status was lost: members are served without it.
 	strangersRate = 16 << 10
 	strangersPart = 16
 
@@ -122,8 +122,7 @@ const (
 	// minWindow is the least receive window that is worth having, in packets.
 	minWindow = 8
 
-	// farewells is how often a receiver says that nobody wants a stream any
-	// more, and farewellEvery the time between.
+	// farewells is how often a receiver reports that it no longer wants a stream, and farewellEvery the time between.
 	farewells     = 3
 	farewellEvery = 2 * time.Millisecond
 

@@ -8,20 +8,17 @@ import (
 
 // Which packets from the wire are plausible. docs/protocol.md §13, §19.
 //
-// Packets are not authenticated. Any of them may be damaged where the fabric checks
-// nothing, late, duplicated, replayed for as long as somebody likes, or forged by anyone who
-// reaches the group and has read the identity of a stream there. Against who forges packet
-// after packet only authentication helps. But one packet, or one that is replayed, shall
-// not be able to
+// Packets are not authenticated. Any of them may be damaged (where the fabric does not check), late, duplicated,
+// replayed for any length of time, or forged by an attacker that reaches the group and has read the identity of a
+// stream there. Only authentication helps against an attacker that forges many packets. But a single packet, or one
+// that is replayed, must not be able to
 //
-//   - make a receiver give up what it could still have, because it tells of a sequence far
-//     ahead: sequenceGuard,
-//   - make all true heartbeats look old, or a publisher that is lost look alive: clockGuard,
-//   - take in a subscriber that has left, or hold a publisher up: statusOrder.
+//   - make a receiver give up packets that it could still get, by naming a sequence far ahead: sequenceGuard,
+//   - make all true heartbeats look old, or a lost publisher look alive: clockGuard,
+//   - admit a subscriber that has left, or hold a publisher up: statusOrder.
 //
-// Each guard is a value with the few states that are drawn at it; none keeps a clock. What
-// is beyond a guard is counted, as Implausible or StatusesStale, or told as a fault of the
-// publisher.
+// Each guard is a value with the few states drawn at it; none keeps a clock. Packets beyond a guard are counted, as
+// Implausible or StatusesStale, or reported as a fault of the publisher.
 //
 // The guards are asked in recv_liveness.go (heartbeats), recv_missing.go (data), recv_totals.go
 // (announces) and send_members.go (statuses), where the members that have left are known, too
@@ -30,13 +27,13 @@ import (
 
 // sequenceGuard judges sequences beyond those that a receiver knows of.
 //
-//	┌──────┐   a packet tells of one far ahead   ┌──────────┐
-//	│ sure │ ──────────────────────────────────► │ suspects │ ──┐ another one that
-//	│      │ ◄────────────────────────────────── │          │ ◄─┘ is not near it
-//	└──────┘   another packet tells of one near  └──────────┘
+//	┌──────┐  a packet names a sequence far ahead  ┌──────────┐
+//	│ sure │ ────────────────────────────────────► │ suspects │ ──┐ another one that
+//	│      │ ◄──────────────────────────────────── │          │ ◄─┘ is not near it
+//	└──────┘  another packet names one near it     └──────────┘
 type sequenceGuard struct {
 	suspects bool
-	seq      uint64 // what told of a sequence far ahead
+	seq      uint64 // the sequence far ahead that was named
 	sentAt   uint64 // its SentAt, of a heartbeat
 }
 
@@ -53,16 +50,16 @@ const (
 	assignedPackets = 1 << 21
 )
 
-// impossible reports whether seq is too far beyond high to be plausible, whatever confirms
-// it (docs/protocol.md §9.4). Nothing is for a stream that is down: its publisher may have gone on meanwhile
-// for as long as it likes, and who follows a running one cannot have missed so much.
+// impossible reports whether seq is too far beyond high to be plausible, even if confirmed (docs/protocol.md §9.4).
+// For a stream that is down nothing is: its publisher may have continued for any length of time. A receiver of a
+// running stream cannot have missed so much.
 func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {
 	return !down && seq > high && seq-high > jumpPackets
 }
 
-// confirmed reports whether a packet that tells of seq, far ahead, bears out another one
-// before it, which told of a sequence not further than near from there (docs/protocol.md §9.4). sentAt is a
-// heartbeat's, zero that of data: the same packet again confirms nothing.
+// confirmed reports whether a packet that names seq, far ahead, confirms an earlier one that named a sequence at most
+// near from there (docs/protocol.md §9.4). sentAt is the time of a heartbeat, zero for data: the same packet again
+// confirms nothing.
 func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 	again := seq == g.seq && sentAt == g.sentAt
 	if !g.suspects || again || seq+near < g.seq || seq > g.seq+near {
@@ -73,8 +70,8 @@ func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 	return true
 }
 
-// assigned reports whether a publisher whose packets are known below high may have assigned
-// all sequences below asOf (docs/protocol.md §9.3).
+// assigned reports whether a publisher may have assigned all sequences below asOf, if packets below high are known
+// (docs/protocol.md §9.3).
 func (g *sequenceGuard) assigned(asOf, high uint64) bool {
 	return asOf <= high || asOf-high <= assignedPackets
 }
@@ -143,17 +140,15 @@ func (a statusOrder) supersedes(b statusOrder) bool { return !a.before(b) && a !
 func (a statusOrder) fromFuture(now Instant) bool { return a.echo > uint64(now.Add(activeHeartbeat)) }
 
 const (
-	// staleStatus is how old a status may be to take somebody in: so long the heartbeat
-	// that it echoes may have lain unread, behind a handler that takes its time or in a
-	// process that stood still. What says nothing new, NAKs and statuses that are the
-	// same, may come from there, or be replayed: for repeatedLife after one that did it
-	// is a sign of life.
+	// staleStatus is how old a status that admits a subscriber may be: the heartbeat that it echoes may have lain
+	// unread for as long, behind a slow handler or in a process that did not run. NAKs and statuses that repeat the
+	// last one may be replayed: they are a sign of life for repeatedLife after one that was new.
 	staleStatus  = mostExtension
 	repeatedLife = mostExtension
 )
 
-// stale reports whether it was sent too long ago to take its subscriber in, where so long has
-// passed since the heartbeat that it echoes. Who has heard no heartbeat yet cannot tell.
+// stale reports whether a status is too old to admit its subscriber: since is the time since the heartbeat that it
+// echoes. Without such a heartbeat that cannot be known.
 func (a statusOrder) stale(since time.Duration) bool {
 	return a.echo != 0 && since-a.delay > staleStatus
 }

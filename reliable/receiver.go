@@ -14,7 +14,7 @@ type Receiver struct {
 
 	instances  instances
 	list       []*Stream
-	detached   []*Stream // that are over, and whose outputs still keep packets: the oldest first
+	detached   []*Stream // that are over, while their outputs still keep packets: the oldest first
 	latest     *Stream   // the stream of the last packet
 	tombstones tombstones[streamKey, formerStream]
 	memory     int // bytes of all windows
@@ -29,7 +29,7 @@ type Receiver struct {
 	due          Instant   // nothing is to be done before
 	stalledUntil upTime    // until when what was sent may lie unread (NoteStall)
 	turn         int       // where Next goes on
-	heldUp       []*Stream // whose publishers have said that we hold them up, or do not any more
+	heldUp       []*Stream // that report that this receiver holds them up, or no longer does
 	stats        stats.Receiver
 	noticed      // that was not taken
 	kept         keptReplies
@@ -65,7 +65,7 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	return r, nil
 }
 
-// SetAsync tells whether outputs of new streams will keep packets (Stream.Keep): then a
+// SetAsync sets whether outputs of new streams will keep packets (Stream.Keep): then a
 // stream without memory for a window is refused.
 func (r *Receiver) SetAsync(async bool) { r.async = async }
 
@@ -205,7 +205,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	start := at.lead
 	if known {
-		start = former.next // it was only evicted: what came since is missing, not unknown
+		start = former.next // it was only evicted: later packets are missing, not unknown
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
 	st.life.continued = known

@@ -117,8 +117,8 @@ func legTags(tag uint32, legs []uint32) []uint32 {
 // ours reports whether a tag is that of the group, on any leg.
 func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTags, tag) }
 
-// byOtherTag reports whether a packet whose tag is not the group's here is of a publisher that
-// has legs, and one of them with this receiver: its heartbeats say so. docs/protocol.md §23.8.
+// byOtherTag reports whether a packet with a tag other than the group's is of a publisher that has legs and shares one
+// of them with this receiver: its heartbeats say so. docs/protocol.md §23.8.
 func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte, tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
 	if tag, ok := tagOf(h.Publisher, h.Epoch); ok && tag == h.GroupTag {
 		return true
@@ -130,14 +130,14 @@ func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte, tagOf func(publish
 	return err == nil && hb.Legs.N > 0 && hb.Legs.Tags[0] == h.GroupTag && slices.ContainsFunc(hb.Legs.List(), c.ours)
 }
 
-// Damage is what came without the checksum that it should have, or with a wrong one.
+// Damage counts packets without the checksum that they need, or with a wrong one.
 type Damage struct {
 	Packets   uint64
 	Publisher uint64 // of the first, as it says: that may be damaged, too
 	Address   string // where the first came from; empty: not known
 }
 
-// TakeDamage returns what came damaged since the last call.
+// TakeDamage returns the damage since the last call.
 func (r *Receiver) TakeDamage() Damage {
 	d := r.damage
 	r.damage = Damage{}

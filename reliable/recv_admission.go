@@ -43,10 +43,9 @@ func (r *Receiver) fair(key uint32) bool {
 	return own < max(2, r.cfg.MaxStreams-heard)
 }
 
-// dispensable returns the stream to evict first, of those whose publisher is lost or has
-// ended, or nil: rather one that another instance has most likely replaced, rather one
-// whose output keeps no packets, and of these the one that is silent longest.
-// docs/protocol.md §12.1.
+// dispensable returns the stream to evict first, among those with a publisher that is lost or has ended, or nil. It
+// prefers a stream that another instance has most likely replaced, then one with an output that keeps no packets, and
+// of these the one that has been silent longest. docs/protocol.md §12.1.
 func (r *Receiver) dispensable(list []*Stream) *Stream {
 	var first *Stream
 	for _, st := range list {

@@ -28,17 +28,17 @@ func NewReceiveBuffer(packets int, together, sendersApart bool) *ReceiveBuffer {
 	}
 }
 
-// Read says that all that came before that time has been handled; what came since may lie unread. Where it is
-// never called all that has come is always read at once. docs/protocol.md §6.15.
+// Read records that all packets that arrived before that time have been handled; later ones may be unread. Without any
+// call packets are taken as read when they arrive. docs/protocol.md §6.15.
 func (b *ReceiveBuffer) Read(before Instant) { b.read = before }
 
-// judged is the time by which it is judged at now what has not come: what lies unread came later.
+// judged is the time up to which missing packets are judged at now: unread packets arrived later.
 func (r *Receiver) judged(now Instant) Instant { return min(now, r.cfg.Buffer.read) }
 
 func (r *Receiver) judgedUp(now Instant) upTime { return r.up(r.judged(now)) }
 
-// dueAt is when to ask for what is found missing at now and is to be asked for at due. Without a wait that is at once,
-// also where what came meanwhile lies unread.
+// dueAt is when to request packets that are found missing at now and due at due. Without a wait that is at once,
+// even if later packets lie unread.
 func (r *Receiver) dueAt(now, due Instant) Instant {
 	if due == now {
 		return r.judged(now)
@@ -201,7 +201,7 @@ type streamShare struct {
 	high uint64
 }
 
-// note tells the share whether the stream is up, and how high it is.
+// note updates the share: whether the stream is up, and its highest sequence.
 func (s *streamShare) note(now Instant, up bool, high uint64) {
 	s.setUp(up)
 	if high > s.high {

@@ -7,16 +7,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// SetLeg tells by which leg the packets come that Handle is given from now on.
+// SetLeg sets the leg of the packets that Handle gets from now on.
 func (r *Receiver) SetLeg(leg int) { r.leg = leg }
 
-// legCounts is what came by one leg: first transmissions of all streams of a group.
+// legCounts counts first transmissions that arrived by one leg, of all streams of a group.
 type legCounts struct {
 	stats.Leg
 	unfilled uint64 // of Lost: packets that were lost on every leg
 }
 
-// LegStats is what came by each leg; nothing where there is only one. The transport's part of it is zero.
+// LegStats returns the counts of each leg; nil with one leg. Their Transport is zero.
 func (r *Receiver) LegStats() []stats.Leg {
 	all := make([]stats.Leg, len(r.legs))
 	for i := range all {
@@ -33,7 +33,7 @@ func (r *Receiver) LegStats() []stats.Leg {
 	return all
 }
 
-// LegEvent is what a Sink is told of a stream and one of its legs.
+// LegEvent reports a change of a stream on one of its legs to a Sink.
 type LegEvent struct {
 	Leg    int
 	Silent bool          // the stream is not heard by it, while another leg brings it; or else it is again

@@ -10,7 +10,7 @@ func (st *Stream) malformed() {
 
 // fault notes a fault of the publisher that a packet shows before it is read.
 func (st *Stream) fault(kind events.Fault) {
-	if n, tell := st.faults.Add(kind); tell && !st.life.finished {
+	if n, emit := st.faults.Add(kind); emit && !st.life.finished {
 		e := st.r.event(EventFault, st.next)
 		e.Fault = &events.FaultError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch, Fault: kind, Count: n}
 		st.out.Deliver(e)

@@ -39,7 +39,7 @@ func (st *Stream) before(at extent) {
 	st.start, st.next, st.tracked, st.high = at.trail, at.trail, at.trail, at.trail
 }
 
-// fetch begins to fetch what lies between the stream's start and lead.
+// fetch begins to fetch the packets between the stream's start and lead.
 func (st *Stream) fetch(now Instant, lead uint64) {
 	if lead == st.next {
 		return
@@ -62,8 +62,8 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	st.advance(now)
 }
 
-// ask asks for more when less than half of what was asked for is still to come. The first
-// status goes before, so that the publisher knows who asks.
+// ask requests more when less than half of the requested packets is outstanding. The first status goes before, so that
+// the publisher knows the requester.
 func (h *history) ask(st *Stream, now Instant) {
 	if !h.open || st.report.sent == 0 || h.asked > historyAhead/2 {
 		return

@@ -11,14 +11,14 @@ import (
 // holding is what a stream's publisher says of this receiver: that it holds the
 // publisher up, or that it is not waited for any more. docs/protocol.md §8.6, §8.7.
 type holding struct {
-	held     time.Duration // as of the newest heartbeat that says who holds; 0: not this receiver
+	held     time.Duration // as of the newest heartbeat that names the holder; 0: another receiver
 	released bool          // until this receiver has caught up
 	heldFor  time.Duration // how long it had held the publisher up when it was released
 	unnamed  unnamedRounds // since a heartbeat named this receiver as released
 }
 
 // heard takes in a heartbeat that is newer than all before. It reports whether it says
-// anything of this receiver that may have to be told.
+// anything about this receiver that may have to be reported.
 func (h *holding) heard(hb *wire.Heartbeat, receiver uint64, caughtUp bool) (news bool) {
 	named := hb.Holder == receiver
 	before := h.held
@@ -31,7 +31,7 @@ func (h *holding) heard(hb *wire.Heartbeat, receiver uint64, caughtUp bool) (new
 		h.released, h.heldFor, h.held = true, hb.Held, 0
 	case named:
 		*h = holding{held: max(hb.Held, time.Millisecond)}
-	case !hb.Released: // it says who holds, and that is not us
+	case !hb.Released: // it names the holder, which is another receiver
 		h.held = 0
 	}
 	if h.released && !named && h.unnamed.over(hb) && caughtUp {
@@ -59,9 +59,9 @@ const mostOthers = 1024
 // among those that were released.
 func (u *unnamedRounds) over(hb *wire.Heartbeat) bool {
 	switch {
-	case hb.Holder == 0: // nobody is
+	case hb.Holder == 0: // none is
 		return true
-	case !hb.Released: // every second heartbeat, while somebody is
+	case !hb.Released: // every second heartbeat, while any is
 		u.holders++
 		return u.holders >= roundsUnnamed
 	}
@@ -91,9 +91,8 @@ func (st *Stream) Holding() (held time.Duration, released bool) {
 	return st.holding.held, false
 }
 
-// TakeHolding returns the streams whose publishers have said since the last call that
-// this receiver holds them up, does not any more, or was released. The slice is valid
-// until the next call of the receiver.
+// TakeHolding returns the streams that have reported since the last call that this receiver holds them up, no longer
+// does, or was released. The slice is valid until the next call of the receiver.
 func (r *Receiver) TakeHolding() []*Stream {
 	all := r.heldUp
 	r.heldUp = r.heldUp[:0]

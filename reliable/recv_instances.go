@@ -111,10 +111,10 @@ func (x *instances) duplicate(st *Stream) *Stream {
 	return nil
 }
 
-// toldDuplicates says of which other instances of its publisher id a stream's user was told.
-type toldDuplicates struct {
-	other bool // another stream: that was told
-	own   bool // this bus: that was told
+// reportedDuplicates says which other instances of a stream's publisher id were reported.
+type reportedDuplicates struct {
+	other bool // another stream
+	own   bool // this bus
 }
 
 // lives reports whether an instance neither is lost nor has said that it ends.
@@ -125,17 +125,16 @@ const (
 	// of its publisher id lives: a service that restarts every second shall not fill the
 	// list of streams, nor hold their windows.
 	supersededKeep = 5 * time.Second
-	// overlapTime is how long two instances of a publisher id may live side by side
-	// before that is told: a rolling update, which starts the new one before it stops
-	// the old one, is over by then.
+	// overlapTime is how long two instances of a publisher id may run at the same time before that is reported: a
+	// rolling update, which starts the new one before it stops the old one, is over by then.
 	overlapTime = 5 * time.Second
 )
 
 func (st *Stream) key() streamKey { return streamKey{st.Publisher, st.Epoch} }
 
-// tellDuplicate tells once that st lives beside another instance of its publisher id, or
-// beside this bus itself, which has that id.
-func (st *Stream) tellDuplicate() {
+// reportDuplicate reports once that another instance of the publisher id of st, or this bus itself, publishes at the
+// same time.
+func (st *Stream) reportDuplicate() {
 	if o := st.r.instances.duplicate(st); o != nil {
 		st.beside.other, o.beside.other = true, true
 		if o.life.upAt > st.life.upAt {

@@ -38,7 +38,7 @@ type streamLegs struct {
 //	│  for   │ ─────────────────► │    for    │
 //	└────────┘  is overdue        └───────────┘
 type streamLeg struct {
-	end    uint64 // one beyond the newest sequence that it brought or told of
+	end    uint64 // one beyond the newest sequence that it delivered or announced
 	seen   seqSet // what it brought as first transmissions
 	again  seqSet // and as repairs
 	waited bool
@@ -165,7 +165,7 @@ func (x *streamLegs) overdue(seq uint64) {
 	}
 }
 
-// repaired notes that a packet which no leg brought came as a repair, or is lost for good.
+// repaired records that a packet which no leg delivered arrived as a repair, or is lost permanently.
 func (x *streamLegs) repaired(seq, n uint64) {
 	for i := range x.n {
 		if end := x.of[i].end; end > seq {

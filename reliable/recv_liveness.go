@@ -17,8 +17,8 @@ type liveness struct {
 	upAt           upTime        // when it came up last
 	heartbeatEvery time.Duration // between its heartbeats, at most
 	old            int           // heartbeats since then that were not newer
-	free           bool          // it waits for nobody
-	keepsState     bool          // it keeps state for those who join
+	free           bool          // it does not wait for subscribers
+	keepsState     bool          // it keeps state for late joiners
 	continued      bool          // the stream was removed before, and began again where it stood
 
 	down      bool // silent, or finished
@@ -67,7 +67,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.report.heard(hb)
 		st.heldUp(hb)
 		st.report.asks(st, now, flags, hb)
-		st.tellDuplicate()
+		st.reportDuplicate()
 	} else if st.life.down && !st.life.finished {
 		return // it says nothing of a publisher that is lost
 	}
@@ -115,7 +115,7 @@ func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	}
 }
 
-// revive forgets the end of a stream that is kept, for its publisher goes on: what comes begins where it stood.
+// revive forgets the end of a stream that is kept, because its publisher continues: new packets follow where it stood.
 // docs/protocol.md §11.6.
 func (r *Receiver) revive(st *Stream) {
 	next := st.next
@@ -123,8 +123,8 @@ func (r *Receiver) revive(st *Stream) {
 	r.tombstones.remember(st.key(), formerStream{evicted: true, next: next})
 }
 
-// reach is how far beyond all that is known a single packet may plausibly tell of: no
-// further than a window, as it is now or may be.
+// reach is how far beyond all known sequences a single packet may plausibly name one: one window, as it is now or may
+// be.
 func (st *Stream) reach() uint64 { return max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
 
 // follow answers to the address of the newest heartbeat from now on: a replayed
@@ -160,7 +160,7 @@ func (st *Stream) alive(now Instant) {
 // back notes that a publisher that was lost is heard again.
 func (st *Stream) back(now Instant) {
 	if st.life.gone() {
-		st.life.down = false // it was not told to be
+		st.life.down = false // that it was down was not reported
 	}
 	if st.life.down && !st.life.finished {
 		st.life.down, st.life.downCause, st.life.upAt = false, events.CauseNone, st.r.up(now)
@@ -254,7 +254,7 @@ func (st *Stream) lose(now Instant) {
 	if st.life.old >= oldHeartbeats && st.path.legs == nil { // legs bring copies
 		st.fault(events.FaultClock)
 	}
-	st.topics.names.all = ^uint64(0) // nobody is left to say names
+	st.topics.names.all = ^uint64(0) // no publisher is left to send names
 	if st.giveUp(now, st.high, cause); st.life.finished {
 		return // that was the end of it
 	}

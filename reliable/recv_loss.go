@@ -20,21 +20,21 @@ const (
 	LossDelivered
 )
 
-// LossEvent is what a Sink is told of packets of a stream, Count from Seq on. Those that were
-// sent before the receiver came, and fetched, are not lost, and not told of but in LossNAK.
-// Those that are given up are a gap at the stream's Output.
+// LossEvent reports what happened to packets of a stream, Count from Seq on, to a Sink. Packets that were sent before
+// the receiver joined, and are fetched, are not lost: only LossNAK reports them. Packets that are given up are a gap at
+// the stream's Output.
 type LossEvent struct {
 	Step        LossStep
 	Seq, Count  uint64
 	Took, Asked time.Duration
 }
 
-// loss tells the sink of one.
+// loss emits one to the sink.
 func (st *Stream) loss(step LossStep, seq, count uint64, took, asked time.Duration) {
 	st.r.sink.Loss(st, LossEvent{Step: step, Seq: seq, Count: count, Took: took, Asked: asked})
 }
 
-// repaired tells of a packet that has come, as a repair, and is no more missing.
+// repaired reports a missing packet that has arrived as a repair.
 func (st *Stream) repaired(now Instant, seq uint64, e *entry) {
 	asked := time.Duration(0)
 	if e.tries > 0 {
@@ -43,8 +43,8 @@ func (st *Stream) repaired(now Instant, seq uint64, e *entry) {
 	st.loss(LossRepaired, seq, 1, st.r.up(now).sub(e.since), asked)
 }
 
-// tellDelivered tells of a repair that has waited for others, and is delivered.
-func (st *Stream) tellDelivered(now Instant, e *entry) {
+// reportDelivered reports a repair that has waited for others, and is delivered.
+func (st *Stream) reportDelivered(now Instant, e *entry) {
 	st.loss(LossDelivered, st.next, 1, st.r.up(now).sub(e.since), 0)
 	e.since = 0
 }

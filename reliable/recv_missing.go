@@ -90,7 +90,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 		st.r.stats.Repaired++
 		st.win.counts.Repaired++
 		if e.tries == 1 && st.r.runs.ranSince(e.asked) {
-			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: whose answer is it?
+			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: the answer may be to either
 		}
 		st.nak.repaired()
 		if x := st.path.legs; x != nil {

@@ -68,7 +68,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 		return nil
 	}
 	if !st.r.wanting() {
-		n.at = now.Add(maxRetry) // nobody here wants it
+		n.at = now.Add(maxRetry) // no subscription here wants it
 		return nil
 	}
 	if st.win.keeps && st.win.slots.Free() == 0 && st.latest(st.next) == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Names learns the names of topics, for those who want all topics of a pattern. A
-// receiver calls it during Handle, Tick, Resume and LearnNames, as it does a Sink.
+// Names learns the names of topics, for subscriptions to all topics of a pattern. A receiver calls it during Handle,
+// Tick, Resume and LearnNames, as it does a Sink.
 type Names interface {
 	// Named: there is a topic of that name. st has said so, before it delivers a message
 	// of the topic; other streams of the group may have the topic, too. first: nothing of
@@ -23,11 +23,10 @@ type Names interface {
 	Untrusted(st *Stream, id uint64, topic string, messages int, first bool)
 }
 
-// names are the names of the topics that a receiver's streams have. They belong to the
-// receiver, and not to who reads: readers may begin anywhere and leave packets out.
-// docs/protocol.md §9.9.
+// names has the names of the topics of a receiver's streams. They belong to the receiver, not to a reader: readers may
+// begin anywhere and leave packets out. docs/protocol.md §9.9.
 type names struct {
-	to     Names // nil: nobody asks for them
+	to     Names // nil: no subscription asks for them
 	hold   bool  // packets wait for them: there is a pattern
 	known  ring.Map[topicName]
 	byName pattern.Topics[uint64] // ids of known, by their names
@@ -49,7 +48,7 @@ func (st *Stream) signKey() uint32 { return uint32(st.Publisher >> 32) }
 // many as it leaves free, so that others have a share whatever it says. docs/protocol.md §12.5.
 func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d.known.Len() }
 
-// streamNames are the topic names that one stream has told, and which of its topics have none yet.
+// streamNames has the topic names that one stream has announced, and which of its topics have no name yet.
 type streamNames struct {
 	last    uint64              // id of one of has: that of the latest run
 	has     ring.Map[topicName] // the topics that it has, as far as their names are known
@@ -57,9 +56,9 @@ type streamNames struct {
 	refused refusedNames        // topics on which the publisher may not publish
 
 	open    bool    // the publisher is asked for all names
-	from    uint64  // what it tells must hold here
-	covered uint32  // topics told since, in the publisher's order
-	all     uint64  // packets below it have no topic whose name is still to come
+	from    uint64  // its announces must hold here
+	covered uint32  // topics announced since, in the publisher's order
+	all     uint64  // in packets below it all topics have names
 	waiting bool    // the next packet waits for names
 	since   upTime  // it waits
 	askAt   Instant // when to ask again
@@ -73,8 +72,8 @@ const (
 	maxUnnamed = 1 << 12
 )
 
-// LearnNames has to told of all topics of the group from here on: those that are known are
-// asked for. Publishers learn that any topic may be wanted. With nil that ends.
+// LearnNames reports all topics of the group to to from here on, those that are known first. Publishers learn that any
+// topic may be wanted. With nil that ends.
 func (r *Receiver) LearnNames(now Instant, to Names) {
 	switch {
 	case to == nil || r.names.to == nil:
@@ -107,7 +106,7 @@ func (r *Receiver) Name(id uint64) (name string, ok bool) {
 	return "", false
 }
 
-// NamesMatching returns the ids of the topics whose names are known and match the pattern. The
+// NamesMatching returns the ids of the topics with known names that match the pattern. The
 // slice is valid until the next call.
 func (r *Receiver) NamesMatching(p pattern.Pattern) []uint64 {
 	d := &r.names
@@ -174,17 +173,17 @@ func (st *Stream) shares(id uint64) bool {
 	return t != nil
 }
 
-// nameless handles a topic whose name is not known. It reports whether the next packet,
-// which has a message of it, can be delivered nevertheless.
+// nameless handles a topic without a known name. It reports whether the next packet, which has a message of it, can be
+// delivered nevertheless.
 func (st *Stream) nameless(now Instant, id uint64) bool {
 	if t, ok := st.r.wants[id]; ok && st.learn(id, []byte(t.name), false) {
-		return true // who wants it has said the name
+		return true // the subscription has given the name
 	}
 	if !st.r.names.hold {
 		return true
 	}
 	n := &st.topics.names
-	if _, told := n.unnamed[id]; told {
+	if _, reported := n.unnamed[id]; reported {
 		return true
 	}
 	if !n.waiting {
@@ -241,8 +240,8 @@ func (st *Stream) askNames(now Instant, from uint64) {
 	}
 }
 
-// toldNames takes in that some topics in a row were told.
-func (n *streamNames) toldNames(a *wire.Announce) {
+// announced takes in an announce of several topics in a row.
+func (n *streamNames) announced(a *wire.Announce) {
 	if !n.open || a.AsOf < n.from || a.First != n.covered {
 		return
 	}

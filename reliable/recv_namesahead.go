@@ -1,19 +1,19 @@
 package reliable
 
-// Names that are learned ahead of a pattern: the first one of a group whose streams others
-// follow already would make these wait while thousands of names come. So they are learned
-// first, and no packet waits for one until the pattern begins. docs/protocol.md §9.9.
+// Names that are learned ahead of a pattern: the first pattern of a group with streams that other subscriptions follow
+// already would make these wait while thousands of names arrive. So names are learned first, and no packet waits for
+// one until the pattern begins. docs/protocol.md §9.9.
 
-// LearnNamesAhead has to told of the topics of the group, as LearnNames does, but no packet
-// waits for a name, and publishers do not learn that any topic may be wanted. LearnNames
-// then begins where streams deliver next, and with nil it ends.
+// LearnNamesAhead reports the topics of the group to to, as LearnNames does, but no packet waits for a name, and
+// publishers do not learn that any topic may be wanted. LearnNames then begins where streams deliver next, and with nil
+// it ends.
 func (r *Receiver) LearnNamesAhead(now Instant, to Names) {
 	if r.names.to == nil {
 		r.learnNames(now, to)
 	}
 }
 
-// NamesLearned reports whether all publishers that are up have told their topics.
+// NamesLearned reports whether all publishers that are up have announced their topics.
 func (r *Receiver) NamesLearned() bool {
 	for _, st := range r.list {
 		if st.topics.names.open && !st.life.down && !st.life.finished {

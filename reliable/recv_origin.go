@@ -2,8 +2,8 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// Origin says which instance of which publisher something comes from. It never changes:
-// who hears more of a publisher makes a new one.
+// Origin identifies the publisher's instance that something comes from. It never changes: a reader that learns more of
+// a publisher makes a new one.
 type Origin struct {
 	Publisher uint64
 	Epoch     uint64
@@ -12,11 +12,10 @@ type Origin struct {
 	Name string
 	// Address is where it was heard from last, as the fabric writes it; it may be empty.
 	Address string
-	// State is for copies that go with state, for who delivers it: a message has no room for it.
+	// State is for copies that go with state: a message has no room for it.
 	State StatePart
 
-	// Asked is what the reply to a message needs that is a request, of whoever delivers
-	// it; nil in that of a Stream.
+	// Asked is what the reply to a request needs, set by the reader that delivers the message; nil in that of a Stream.
 	Asked any
 
 	raw string // the name as it came
@@ -38,7 +37,7 @@ const (
 	StateMissing
 )
 
-// Origin returns what is known of who sends the stream. Any goroutine may call it.
+// Origin returns what is known of the stream's publisher. Any goroutine may call it.
 func (st *Stream) Origin() *Origin { return st.origin.Load() }
 
 // named takes in the name from a heartbeat.

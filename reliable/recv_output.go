@@ -14,24 +14,22 @@ type EventKind uint8
 const (
 	// EventPacket is the next packet of the stream.
 	EventPacket EventKind = iota
-	// EventGap: Count packets from Seq on are lost for good, because of Cause.
+	// EventGap: Count packets from Seq on are lost permanently, because of Cause.
 	EventGap
-	// EventTotal says how far a topic had come at this point of the stream, that all
-	// have been told, or that the publisher is lost.
+	// EventTotal: how far a topic had come at this point of the stream, that all totals have arrived, or that the
+	// publisher is lost.
 	EventTotal
-	// EventCollision: the publisher uses the id of a wanted topic for another name.
-	// What comes under that id from here on is none of ours. Once a stream and topic;
-	// Stream.Collided tells those who come later.
+	// EventCollision: the publisher uses the id of a wanted topic for another name. Messages under that id from here on
+	// are of the other topic. Once a stream and topic; Stream.Collided serves later readers.
 	EventCollision
-	// EventFault: the publisher does not keep the rules of the protocol: a packet of it
-	// does not parse. Told of the 1st, 2nd, 4th, 8th … one, when it comes; what Readers
-	// find they tell by themselves.
+	// EventFault: the publisher breaks the rules of the protocol: one of its packets does not parse. For the 1st, 2nd,
+	// 4th, 8th … one, when it arrives; Readers report their own findings.
 	EventFault
-	// EventUnreadable: packets of the publisher are compressed with a dictionary that is not
-	// known here. They are gaps. Told once a stream and dictionary, when the first comes.
+	// EventUnreadable: packets of the publisher are compressed with a dictionary that is not known here. They are gaps.
+	// Once a stream and dictionary, when the first arrives.
 	EventUnreadable
-	// EventUnnamed: a message of Topic follows, whose name was asked for (LearnNames) and
-	// did not come, or is one too many, as Cause says. Once a stream and topic, as far as it is remembered.
+	// EventUnnamed: a message of Topic follows; its name was requested (LearnNames) and did not arrive, or is one too
+	// many, as Cause says. Once a stream and topic, as far as it is remembered.
 	EventUnnamed
 	// EventState: the runs with state in Packet, which is no whole packet, are what the
 	// stream begins with (ReceiverConfig.FromState). They come before anything else of it.
@@ -84,23 +82,22 @@ func (e *Event) Size() int {
 // Handle, Tick and Resume; an Output calls no method of the receiver and of its streams
 // meanwhile but those that only read.
 type Output interface {
-	// Room reports whether the next event can be taken now. The stream stops where it
-	// cannot, holds back what comes, and goes on with Receiver.Resume or Tick.
+	// Room reports whether the next event can be taken now. If not, the stream stops, holds back later packets, and
+	// continues with Receiver.Resume or Tick.
 	Room() bool
 	// Deliver takes the next event; event and packet are valid during the call. It
 	// reports whether the output keeps the slot of a packet: it gives that back to the
 	// stream's Slots itself. An EventEnd, an EventFault and an EventUnreadable come without room, too, and
 	// other events do while the stream has no memory to hold anything back.
 	Deliver(e *Event) (kept bool)
-	// Backlog is how many events have still to be read by readers that hold the stream
-	// up, and how many slots are kept that nobody counts on any more.
+	// Backlog is how many events are unread by readers that hold the stream up, and how many slots are kept that no
+	// reader needs any more.
 	Backlog() (unread, held int)
 	// Reclaim gives back the slots of packets that have been read. If none is free
 	// then, it takes up to n from readers that may be overtaken.
 	Reclaim(n int)
-	// Abandon gives up all slots, because the stream's memory goes: after the EventEnd,
-	// or while no packets are kept. It reports false when somebody looks at a packet
-	// just now; after Unkeep nobody is asked.
+	// Abandon gives up all slots, because the stream's memory is freed: after the EventEnd, or while no packets are
+	// kept. It reports false while a reader uses a packet; after Unkeep it is not asked.
 	Abandon() bool
 }
 

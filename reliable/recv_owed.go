@@ -14,9 +14,9 @@ const (
 	moreReplyOwed = 2 * maxRecall
 )
 
-// Owed is until when somebody may ask for a reply that was given, of those to requests that
-// wanted reports true of their topic's id for: who goes before leaves a requester without it. It
-// is not behind now if nobody may.
+// Owed is until when requesters may ask again for replies that were given to requests on topics with an id that wanted
+// reports true for: a receiver that closes before leaves a requester without its reply. It is not after now if none
+// may.
 func (r *Receiver) Owed(now Instant, wanted func(topic uint64) bool) (until Instant) {
 	for a := r.kept.last; a != nil && r.up(now).sub(a.sentAt) < moreReplyOwed; a = a.prev {
 		if !a.key.st.life.down && wanted(a.key.request.topic) {

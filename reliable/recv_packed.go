@@ -11,9 +11,9 @@ import (
 // How a receiver reads packets whose runs are compressed, and gives up those that it cannot read.
 // docs/protocol.md §13.6, §26.
 //
-// A packet is unpacked when it comes, which shows whether it is sound, and delivered from
-// there where it is its turn. What has to wait lies as it came, in a slot or where the fabric
-// has put it, and is unpacked once more when it is its turn, or by each cursor that reads it.
+// A packet is unpacked when it arrives, which shows whether it is sound, and delivered from there if it is its turn. A
+// packet that has to wait lies as it arrived, in a slot or where the fabric has put it, and is unpacked once more when
+// it is its turn, or by each cursor that reads it.
 
 // unpacked is the packet that was unpacked last.
 type unpacked struct {
@@ -25,12 +25,12 @@ type unpacked struct {
 // dictionaryName is how users see a dictionary: eight hexadecimal digits.
 func dictionaryName(dict uint32) string { return fmt.Sprintf("%08x", dict) }
 
-// packed takes in one data packet whose runs are compressed.
+// packed takes in one data packet with compressed runs.
 func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
 	if seq := d.Seq; st.lacks(seq) {
 		switch err := st.unpack(seq, b); {
 		case errors.Is(err, wire.ErrDictionary):
-			st.tellUnreadable(b)
+			st.reportUnreadable(b)
 			st.unreadable(now, seq, repair)
 			return
 		case errors.Is(err, wire.ErrUnsupported):
@@ -100,8 +100,8 @@ func (st *Stream) unreadable(now Instant, seq uint64, repair bool) {
 	st.giveUpOne(now, seq, repair)
 }
 
-// unsupported takes in a packet that is sound, and whose codec, kind of run or packet size is not one that is
-// read here. docs/protocol.md §13.6.
+// unsupported takes in a sound packet with a codec, kind of run or packet size that is not supported here.
+// docs/protocol.md §13.6.
 func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) {
 	if !st.lacks(d.Seq) {
 		st.data(now, b, d, repair) // counts it: nothing of it is delivered
@@ -111,8 +111,8 @@ func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) 
 	st.unreadable(now, d.Seq, repair)
 }
 
-// malformedData takes in a malformed packet whose sequence can be read. A repair is the packet as it was sent
-// first: to ask again would bring the same. docs/protocol.md §13.7.
+// malformedData takes in a malformed packet with a sequence that can be read. A repair is the packet as it was sent
+// first: a second repair would be the same. docs/protocol.md §13.7.
 func (st *Stream) malformedData(now Instant, seq uint64, repair bool) {
 	st.malformed()
 	if repair && st.lacks(seq) && seq < st.tracked {
@@ -150,20 +150,20 @@ func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	st.advance(now)
 }
 
-// maxUnreadable bounds the dictionaries of one stream that are told of.
+// maxUnreadable bounds the dictionaries of one stream that are reported.
 const maxUnreadable = 16
 
-// tellUnreadable tells of the dictionary of packet b, which is not known, once a stream.
-func (st *Stream) tellUnreadable(b []byte) {
+// reportUnreadable reports the unknown dictionary of packet b, once a stream.
+func (st *Stream) reportUnreadable(b []byte) {
 	p, _ := wire.ParsePacked(b)
-	told := &st.topics.unreadable
-	if _, ok := (*told)[p.Dict]; ok || len(*told) >= maxUnreadable {
+	reported := &st.topics.unreadable
+	if _, ok := (*reported)[p.Dict]; ok || len(*reported) >= maxUnreadable {
 		return
 	}
-	if *told == nil {
-		*told = make(map[uint32]struct{})
+	if *reported == nil {
+		*reported = make(map[uint32]struct{})
 	}
-	(*told)[p.Dict] = struct{}{}
+	(*reported)[p.Dict] = struct{}{}
 	e := st.r.event(EventUnreadable, st.next)
 	e.Unreadable = &events.DictionaryError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch, Codec: p.Codec.String(), Dictionary: dictionaryName(p.Dict)}
 	st.out.Deliver(e)

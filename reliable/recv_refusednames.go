@@ -2,15 +2,15 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// The names of topics on which their publishers may not publish: nobody is told that there are such
-// topics, for the sake of patterns, and a publisher of one does not count as there. docs/protocol.md §29.8.
+// The names of topics on which their publishers may not publish: patterns do not learn of such topics, and a publisher
+// of one does not count as present. docs/protocol.md §29.8.
 
 // refusedNames are those of one stream, by id of the topic, that no other stream has made known.
 type refusedNames map[uint64]*refusedName
 
 type refusedName struct {
-	text string
-	told bool
+	text     string
+	reported bool
 }
 
 func (x *refusedNames) add(id uint64, name string) {
@@ -20,7 +20,7 @@ func (x *refusedNames) add(id uint64, name string) {
 	(*x)[id] = &refusedName{text: name}
 }
 
-// TopicTrust says who may publish what. It never changes. docs/protocol.md §29.8.
+// TopicTrust says which keys may publish on which topics. It never changes. docs/protocol.md §29.8.
 type TopicTrust interface {
 	// May reports whether a publisher may publish on a topic.
 	May(publisher uint64, topic string) bool
@@ -51,8 +51,8 @@ func (st *Stream) passOver(b []byte) {
 	refused := st.topics.names.refused
 	for run, rest, ok := wire.NextRun(PacketData(b)); ok; run, rest, ok = wire.NextRun(rest) {
 		if x := refused[run.Topic]; x != nil && run.Kind < wire.RunTopic {
-			st.r.names.to.Untrusted(st, run.Topic, x.text, int(run.Messages()), !x.told)
-			x.told = true
+			st.r.names.to.Untrusted(st, run.Topic, x.text, int(run.Messages()), !x.reported)
+			x.reported = true
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (r *Receiver) rejudge(now Instant) {
 	r.names.trust = trust
 	for _, st := range r.list {
 		for id, x := range st.topics.names.refused {
-			if x.told = false; trust.May(st.Publisher, x.text) {
+			if x.reported = false; trust.May(st.Publisher, x.text) {
 				st.name(id, x.text, false)
 				r.names.held[st.signKey()]++ // it is no longer refused, and among those that are known
 			}

@@ -2,13 +2,12 @@ package reliable
 
 import "slices"
 
-// repertoire is what a stream's publisher has announced of the topics that are
-// wanted here. While one that is wanted has no publisher, the stream is asked once
-// for all its topics: what it has not told then it does not publish.
+// repertoire is what a stream's publisher has announced of the topics that are wanted here. While a wanted topic has no
+// publisher, the stream is asked once for all its topics: it does not publish those that it then leaves out.
 type repertoire struct {
 	has     map[uint64]struct{}
-	covered uint32 // topics told in a row, in the publisher's order
-	all     bool   // all have been told since anything was wanted anew
+	covered uint32 // topics announced in a row, in the publisher's order
+	all     bool   // all have been announced since anything was wanted anew
 	asked   bool
 }
 
@@ -31,8 +30,8 @@ func (p *repertoire) may(id uint64) bool {
 	return ok || !p.all
 }
 
-// told takes in that some topics in a row were told.
-func (p *repertoire) told(first, count, total uint32) {
+// announced takes in an announce of several topics in a row.
+func (p *repertoire) announced(first, count, total uint32) {
 	if first == 0 {
 		p.covered = 0
 	}

@@ -15,20 +15,18 @@ type Sink interface {
 	// StreamUp: a publisher was heard for the first time, or again after
 	// StreamDown for silence.
 	StreamUp(st *Stream)
-	// StreamDown: the stream ended (CauseNone), or its publisher fell silent
-	// (CausePublisherLost, or CauseRestart if another instance of its publisher id
-	// was heard since). After silence it may come up again. Its Output is told in
-	// order, by an EventEnd or an EventTotal: perhaps earlier, perhaps later.
+	// StreamDown: the stream ended (CauseNone), or its publisher fell silent (CausePublisherLost, or CauseRestart if
+	// another instance of its publisher id was received since). After silence it may come up again. Its Output gets an
+	// EventEnd or an EventTotal in order: perhaps earlier, perhaps later.
 	StreamDown(st *Stream, cause events.Cause)
-	// DuplicateName: two instances of one publisher id have lived side by side for
-	// some seconds. st came up later than other; other is nil where it is this bus
-	// itself. Each instance is told of once.
+	// DuplicateName: two instances of one publisher id have run at the same time for some seconds. st came up later
+	// than other; other is nil if it is this bus itself. Once for each instance.
 	DuplicateName(st, other *Stream)
 	// Refused: a packet came of a publisher that is not followed.
 	Refused(now Instant, publisher, epoch uint64, why events.Refusal)
 	// Leg: a stream has fallen silent on one leg, or is heard by it again.
 	Leg(st *Stream, e LegEvent)
-	// Loss: what becomes of packets that were found missing.
+	// Loss: what happened to packets that were found missing.
 	Loss(st *Stream, e LossEvent)
 	// Timed: the packet seq was delivered, took after its publisher had sent it first: by clocks
 	// that agree (Receiver.SetClock).
@@ -53,13 +51,12 @@ type TopicTotal struct {
 	ID   uint64
 	Next uint64 // number of its next message
 	AsOf uint64 // the sequence at which it was so
-	// Index counts the totals of one telling of all topics, from 0 on: who
-	// misses some, because it was overtaken, has not been told all.
+	// Index counts the totals of one announcement of all topics, from 0 on: a reader that misses some, because it was
+	// overtaken, does not have all.
 	Index uint32
-	// Complete, without a topic: all topics have been told.
+	// Complete, without a topic: all topics have been announced.
 	Complete bool
-	// Lost, without a topic: the publisher is lost, nothing will be told.
-	// CausePublisherLost, or CauseRestart if another instance of its publisher id was
-	// heard since; otherwise CauseNone.
+	// Lost, without a topic: the publisher is lost, nothing more will be announced. CausePublisherLost, or CauseRestart
+	// if another instance of its publisher id was received since; otherwise CauseNone.
 	Lost events.Cause
 }

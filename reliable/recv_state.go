@@ -8,32 +8,31 @@ import (
 // How a receiver begins with the state that a publisher puts into its stream.
 // docs/protocol.md §25.
 
-// stateJoin is how far a stream is that begins with state: a round of it (wire.State).
+// stateJoin is the progress of a stream that begins with state: a round of it (wire.State).
 //
 //	         a round begins                    it ends
-//	┌───────┐ ───────────► ┌────────┐ ──────────────────► ┌─────────┐ all told  ┌────────┐
-//	│ asked │              │ coming │                     │ telling │ ────────► │ behind │
-//	└───────┘ ◄─────────── └────────┘                     └─────────┘           └────────┘
-//	  │       a packet is lost │                               ▲                    │ what came meanwhile
-//	  └────────────────────────┴───────────────────────────────┘                    ▼ is delivered
+//	┌───────┐ ───────────► ┌────────┐ ──────────────────► ┌────────────┐ all of it ┌────────┐
+//	│ asked │              │ coming │                     │ delivering │ ────────► │ behind │
+//	└───────┘ ◄─────────── └────────┘                     └────────────┘           └────────┘
+//	  │       a packet is lost │                               ▲                    │ later packets
+//	  └────────────────────────┴───────────────────────────────┘                    ▼ are delivered
 //	            no answer, no room, the publisher is gone                          none
 //
-// Nothing is delivered before telling. What comes from the beginning of the round on waits in
-// the window, and is delivered behind the state: so what is in the state and what comes
-// behind it is told by the order of the stream alone. Publishers wait for the receiver when
-// it is none.
+// Nothing is delivered before the state. Packets from the beginning of the round on wait in the window, and are
+// delivered after the state: so the order of the stream alone says which messages the state includes. Publishers wait
+// for the receiver when it is none.
 type stateJoin struct {
 	phase statePhase
-	why   events.StateCause   // telling: why there is no state
+	why   events.StateCause   // delivering: why there is no state
 	round uint32              // coming: its number
 	begin uint64              // coming: the packet with which it begins
 	named bool                // coming: the publisher has known that we wait for it
-	has   map[uint64]struct{} // coming: the wanted topics whose state is whole
+	has   map[uint64]struct{} // coming: the wanted topics with complete state
 	tries int                 // rounds that were lost, or did not have all
 	scan  uint64              // asked, coming: packets from next up to here were looked at
-	known bool                // telling: the names of topics are waited for no more
-	at    uint64              // telling: the packet whose state is told next
-	end   uint64              // telling: behind the last one; behind: behind what came meanwhile
+	known bool                // delivering: names of topics are no longer waited for
+	at    uint64              // delivering: the packet with the state that is next
+	end   uint64              // delivering: behind the last one; behind: behind the packets that waited
 	since upTime              // asked, coming: the last news
 	from  upTime              // asked first
 }
@@ -44,28 +43,28 @@ const (
 	stateNone statePhase = iota
 	stateAsked
 	stateComing
-	stateTelling
+	stateDelivering
 	stateBehind
 )
 
 // wants reports whether the publisher is asked for a round.
 func (j *stateJoin) wants() bool { return j.phase == stateAsked || j.phase == stateComing }
 
-// joining reports whether nobody is to wait for the receiver.
+// joining reports whether publishers do not wait for the receiver.
 func (j *stateJoin) joining() bool { return j.phase != stateNone }
 
 // waits reports whether the stream delivers nothing yet.
 func (j *stateJoin) waits() bool { return j.phase != stateNone && j.phase != stateBehind }
 
-// BeginsWithState reports whether the stream is still to deliver the state that it begins with:
-// who reads it says so (Reader.AwaitState).
+// BeginsWithState reports whether the stream is still to deliver the state that it begins with: its reader calls
+// Reader.AwaitState.
 func (st *Stream) BeginsWithState() bool { return st.win.state.waits() }
 
 // wantState makes a stream that is new begin with state.
 func (st *Stream) wantState(now Instant) {
 	st.win.state = stateJoin{phase: stateAsked, scan: st.next, since: st.r.up(now), from: st.r.up(now)}
-	st.stalled = true                 // what comes in order waits, too
-	st.topics.repertoire.asked = true // so that it is known whose state may come
+	st.stalled = true                 // packets in order wait, too
+	st.topics.repertoire.asked = true // so that the topics that may have state are known
 }
 
 // settled reports whether the stream is delivered as any other.
@@ -87,7 +86,7 @@ func (st *Stream) joinState(now Instant) bool {
 				return false
 			}
 			j.fail(why)
-		case stateTelling:
+		case stateDelivering:
 			if !st.tellState(now) {
 				return false
 			}
@@ -157,12 +156,12 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 			st.nameRound(now)
 		case j.phase != stateComing || s.Round != j.round:
 		case s.Marks&wire.StateEnds != 0:
-			if !j.named && (st.r.names.to != nil || !st.hasAll(j.has)) { // it was for others, who want other topics
+			if !j.named && (st.r.names.to != nil || !st.hasAll(j.has)) { // the round was for receivers of other topics
 				st.passState(j.begin + 1)
 				st.askAgain(now, events.StateUnanswered)
 				return
 			}
-			j.phase, j.why, j.at, j.end = stateTelling, events.StateWhole, st.next, j.scan+1
+			j.phase, j.why, j.at, j.end = stateDelivering, events.StateWhole, st.next, j.scan+1
 			return
 		default:
 			if j.since = st.r.up(now); s.Marks&wire.StateLast != 0 {
@@ -190,7 +189,7 @@ func (st *Stream) passState(seq uint64) {
 	st.win.state.scan = max(st.win.state.scan, st.next)
 }
 
-// loseState begins anew: a packet is lost for good, in which the state may have been.
+// loseState begins anew: a packet that may have had state is lost permanently.
 func (st *Stream) loseState(now Instant, cause events.Cause) {
 	j := &st.win.state
 	if j.phase != stateComing {
@@ -236,7 +235,7 @@ func (j *stateJoin) overrun() {
 
 // fail ends the waiting. The stream begins without state.
 func (j *stateJoin) fail(why events.StateCause) {
-	j.phase, j.why, j.at, j.end = stateTelling, why, 0, 0
+	j.phase, j.why, j.at, j.end = stateDelivering, why, 0, 0
 }
 
 // stateOver is why there is no state to wait for any more, or StateWhole.
@@ -287,7 +286,7 @@ func (st *Stream) tellState(now Instant) bool {
 		if !hasState(runs) {
 			continue
 		}
-		if !st.tellNameless(runs) || !st.out.Room() {
+		if !st.deliverNameless(runs) || !st.out.Room() {
 			return false
 		}
 		e := st.r.event(EventState, st.next)

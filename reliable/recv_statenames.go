@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The names of topics whose state comes, for patterns: nothing of a round is delivered before
-// they are known, or will not be. docs/protocol.md §25.9.
+// The names of topics with state, for patterns: nothing of a round is delivered before they are known, or will not be.
+// docs/protocol.md §25.9.
 
 // nameRound asks for the names of all topics that the publisher has when a round begins.
 func (st *Stream) nameRound(now Instant) {
@@ -16,8 +16,8 @@ func (st *Stream) nameRound(now Instant) {
 	}
 }
 
-// roundNamed reports whether the names are known of the topics that the publisher had when the
-// round began, and of those whose state is in it. They are waited for as in front of a packet.
+// roundNamed reports whether the names are known of the topics that the publisher had when the round began, and of those
+// with state in it. They are waited for as before a packet.
 func (st *Stream) roundNamed(now Instant) bool {
 	n, j := &st.topics.names, &st.win.state
 	if st.r.names.to == nil || j.known {
@@ -42,22 +42,22 @@ func (st *Stream) roundNamed(now Instant) bool {
 	return true
 }
 
-// namelessState reports whether the name of a topic is not known whose state is there.
+// namelessState reports whether a topic with state has no known name.
 func (st *Stream) namelessState(id uint64) bool {
 	if _, ok := st.r.wants[id]; ok {
-		return false // who wants it has said the name
+		return false // the subscription has given the name
 	}
 	return st.topics.names.has.Get(id) == nil && !st.shares(id) && st.topics.names.refused[id] == nil
 }
 
-// tellNameless delivers of each topic whose state is in a packet, and that has no name, that it
-// has none. It reports false where the output has no room.
-func (st *Stream) tellNameless(runs []byte) bool {
+// deliverNameless delivers, for each topic with state in a packet and without a name, that it has none. It reports false
+// if the output has no room.
+func (st *Stream) deliverNameless(runs []byte) bool {
 	if st.r.names.to == nil {
 		return true
 	}
 	for _, id := range statesIn(runs) {
-		if _, told := st.topics.names.unnamed[id]; told || !st.namelessState(id) {
+		if _, reported := st.topics.names.unnamed[id]; reported || !st.namelessState(id) {
 			continue
 		}
 		if !st.out.Room() {
@@ -81,7 +81,7 @@ func (st *Stream) appendNamed(topics []uint64) []uint64 {
 	return topics
 }
 
-// statesIn are the topics whose state begins in the runs of a packet.
+// statesIn returns the topics with state that begins in the runs of a packet.
 func statesIn(runs []byte) (topics []uint64) {
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
 		if run.Kind == wire.RunState && wire.ParseState(run.Body).Marks&wire.StateFirst != 0 {

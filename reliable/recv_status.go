@@ -59,11 +59,11 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	}
 	unwanted := !st.r.wanting() && !st.report.leaving && !st.life.finished
 	if unwanted && st.report.farewells == 0 {
-		st.report.at = Never // nobody here wants the stream: nothing to report
+		st.report.at = Never // no subscription here wants the stream: nothing to report
 		return nil
 	}
 	h := st.header()
-	if st.report.leaving || !st.r.wanting() { // also of one that has ended: who has left does not come back by its answer
+	if st.report.leaving || !st.r.wanting() { // also of one that has ended: an answer must not admit the receiver again
 		h.Flags |= wire.FlagLeaving
 	}
 	if st.win.history.open || st.win.state.joining() {
@@ -97,7 +97,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 		st.report.at = now.Add(min(p.every, joinEvery<<p.sent))
 	}
 	switch {
-	case unwanted: // said more than once: nobody answers
+	case unwanted: // said more than once: it has no answer
 		st.report.farewells--
 		st.report.at = now.Add(farewellEvery)
 	case st.life.finished || st.report.leaving:

@@ -34,7 +34,7 @@ type Stream struct {
 	clock                      clocks
 
 	life    liveness
-	beside  toldDuplicates
+	beside  reportedDuplicates
 	topics  streamTopics
 	holding holding
 	nak     nakState
@@ -279,7 +279,7 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if turn {
 		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0)
 		if repaired {
-			st.tellDelivered(now, e)
+			st.reportDelivered(now, e)
 		}
 		st.next++
 	}
@@ -337,7 +337,7 @@ func (st *Stream) advance(now Instant) {
 			st.drop(e)
 		}
 		if e.since != 0 {
-			st.tellDelivered(now, e)
+			st.reportDelivered(now, e)
 		}
 		st.next++
 	}
@@ -377,7 +377,7 @@ func (st *Stream) skipUnseen(n uint64, cause events.Cause) {
 	st.skip(n, cause)
 }
 
-// skip goes past n packets that are lost for good.
+// skip goes past n packets that are lost permanently.
 func (st *Stream) skip(n uint64, cause events.Cause) {
 	if n == 0 {
 		return

@@ -79,8 +79,8 @@ func (r *Receiver) reportChange(now Instant) {
 // changed makes a status due because of a change of what is wanted. docs/protocol.md §7.1.
 func (p *reportState) changed(now Instant) { p.at = min(p.at, max(now, p.changeAt)) }
 
-// PublisherMissing reports whether some topic that is wanted has no publisher that is up, as far
-// as they have told. Those that have not told all their topics are asked to.
+// PublisherMissing reports whether some wanted topic has no publisher that is up, as far as is known. Publishers that
+// have not announced all their topics are asked to.
 func (r *Receiver) PublisherMissing(now Instant) (missing bool) {
 	if r.missing >= len(r.topics) || r.published(r.topics[r.missing]) {
 		r.missing = slices.IndexFunc(r.topics, func(id uint64) bool { return !r.published(id) })

@@ -6,18 +6,17 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// deliveryTimer measures how long deliveries of a stream take, of the few packets that its
-// publisher picks. A heartbeat names such a packet before it is sent, and a later one tells when it
-// was sent: between the two, or behind them, it is delivered here. The timer keeps each of them, in
-// their order, until both times are known. Only of the last one it may be unknown when it was
-// sent, and only that one may have been delivered already. docs/protocol.md §5.12.
+// deliveryTimer measures how long deliveries of a stream take, for the few packets that its publisher picks. A heartbeat
+// names such a packet before it is sent, and a later one has the time when it was sent: between the two, or after them,
+// it is delivered here. The timer keeps each of them, in their order, until both times are known. Only the last one may
+// have an unknown send time, and only that one may have been delivered already. docs/protocol.md §5.12.
 type deliveryTimer struct {
 	next    uint64 // the lowest sequence that is still to be delivered; noTiming: there is none
 	count   int    // of packets
 	packets [timingsKept]timedPacket
 }
 
-// timedPacket is a packet whose way from its first sending to its delivery is measured.
+// timedPacket is a packet with a measured delivery, from its first sending on.
 type timedPacket struct {
 	seq             uint64
 	sent, delivered uint64 // when, in nanoseconds of the clock; 0: not known yet
@@ -25,7 +24,7 @@ type timedPacket struct {
 
 const noTiming = ^uint64(0)
 
-// SetClock times deliveries from now on, from publishers who have the same clock.
+// SetClock times deliveries from now on, from publishers with the same clock.
 func (r *Receiver) SetClock(c Clock) { r.clock = c }
 
 // heard takes in what a new heartbeat says of the packets from next on, which are still to be delivered. A packet
@@ -45,7 +44,7 @@ func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 		case t.At != 0 && t.Packet == p.seq:
 			p.sent = t.At
 		case t.Next != p.seq:
-			x.count = last // it will not be timed, or nobody told us when it was sent
+			x.count = last // it will not be timed, or the heartbeat with its send time was lost
 		}
 	}
 	if t.Next >= st.next && x.count < len(x.packets) && (x.count == 0 || x.packets[x.count-1].seq < t.Next) {
@@ -59,7 +58,7 @@ func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 func (x *deliveryTimer) deliver(st *Stream) {
 	passed := 0
 	for passed < x.count && x.packets[passed].seq < st.next {
-		passed++ // lost for good
+		passed++ // lost permanently
 	}
 	if passed < x.count && x.packets[passed].seq == st.next {
 		if p := &x.packets[passed]; p.sent != 0 {
@@ -81,7 +80,7 @@ func (x *deliveryTimer) look() {
 	}
 }
 
-// timed tells of a packet that was sent, and delivered.
+// timed reports the times of a packet that was sent, and delivered.
 func (st *Stream) timed(seq, sent, delivered uint64) {
 	if took := time.Duration(delivered - sent); took < 0 || took > maxDelivery {
 		st.r.stats.ClocksApart++

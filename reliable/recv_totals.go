@@ -8,17 +8,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// totalsState gets from the publisher how far each topic has come: after a loss that
-// nothing repairs, for only so a topic that is silent since can be told exactly what it
-// lost, and at the end of the stream, where it shows whether all came that was published.
-// docs/protocol.md §9.3, §9.5, §9.7.
+// totalsState gets the number of each topic's next message from the publisher: after a permanent loss, since only that
+// shows exactly what a topic that is silent since has lost, and at the end of the stream, where it shows whether
+// everything that was published arrived. docs/protocol.md §9.3, §9.5, §9.7.
 type totalsState struct {
 	open    bool   // totals are asked for, and not complete
 	lossy   bool   // because of a loss
-	from    uint64 // what it tells must hold here
-	covered uint32 // topics told since, in the publisher's order
-	asOf    uint64 // where the first of them was told: the others hold there, too
-	index   uint32 // of the next total of this telling
+	from    uint64 // its announces must hold here
+	covered uint32 // topics announced since, in the publisher's order
+	asOf    uint64 // where the first of them was announced: the others hold there, too
+	index   uint32 // of the next total of this announcement
 	pending []pendingTotal
 }
 
@@ -32,7 +31,7 @@ type pendingTotal struct {
 func (t *totalsState) loss(st *Stream) {
 	if st.life.down { // of what had to wait for room, or of what a reader was overtaken by
 		if n := len(t.pending); n > 0 && t.pending[n-1].Lost != events.CauseNone {
-			t.pending[n-1].asOf = st.high // that is still to be told, behind it
+			t.pending[n-1].asOf = st.high // a later total comes behind it
 		} else {
 			t.publisherLost(st)
 		}
@@ -54,10 +53,9 @@ func (t *totalsState) loss(st *Stream) {
 // ask opens the question for what holds at from.
 func (t *totalsState) ask(from uint64) { t.open, t.from, t.covered = true, from, 0 }
 
-// ending asks how far the topics have come at the end of the stream, unless that is told
-// already.
+// ending asks for the totals at the end of the stream, unless they are known already.
 func (t *totalsState) ending(st *Stream) {
-	if told := t.asOf >= st.life.endAt && (t.covered > 0 || t.complete()); told || !st.r.wanting() {
+	if known := t.asOf >= st.life.endAt && (t.covered > 0 || t.complete()); known || !st.r.wanting() {
 		return
 	}
 	t.ask(max(t.from, st.life.endAt))
@@ -69,8 +67,8 @@ func (t *totalsState) complete() bool {
 	return n > 0 && t.pending[n-1].Complete
 }
 
-// renew forgets what was told and has not been delivered: it is of other topics than are
-// wanted now. Where it was asked for it is asked for again.
+// renew forgets totals that have not been delivered: they are of other topics than are wanted now. If they were
+// requested they are requested again.
 func (t *totalsState) renew(st *Stream) {
 	n := len(t.pending)
 	if st.life.finished || n > 0 && t.pending[n-1].Lost != events.CauseNone {
@@ -103,17 +101,17 @@ func (t *totalsState) wanted() bool { return t.open }
 // streamTopics is what a stream's publisher has announced of its topics.
 type streamTopics struct {
 	relevant   atomic.Bool                            // one of them is wanted here
-	collided   map[uint64]*events.TopicCollisionError // wanted ones that it has by another name, as told
+	collided   map[uint64]*events.TopicCollisionError // wanted ones that it has by another name, as reported
 	repertoire repertoire
 	names      streamNames
-	unreadable map[uint32]struct{} // dictionaries that are not known, as told
+	unreadable map[uint32]struct{} // unknown dictionaries, as reported
 	unnamed    atomic.Uint64       // EventUnnamed delivered
 }
 
 // announce takes in an announce.
 func (st *Stream) announce(now Instant, a wire.Announce) {
 	if !st.guard.assigned(a.AsOf, st.high) {
-		st.r.stats.Implausible++ // or we lag: it is told again until it has been heard
+		st.r.stats.Implausible++ // or this receiver lags: the announce is repeated until a status confirms it
 		return
 	}
 	for x := a; ; {
@@ -128,8 +126,8 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 			st.announcedAs(topic.ID, name, topic.Name)
 		}
 	}
-	st.topics.repertoire.told(a.First, uint32(a.Count), a.Total)
-	st.topics.names.toldNames(&a)
+	st.topics.repertoire.announced(a.First, uint32(a.Count), a.Total)
+	st.topics.names.announced(&a)
 	t := &st.totals
 	if !t.wanted() && st.farewell(a.AsOf) {
 		t.ask(st.next)
@@ -167,9 +165,8 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	st.finish(now)
 }
 
-// farewell reports whether a telling as of asOf may be the publisher's last word about
-// packets that are not here: it says where the stream ends, or does not wait for this
-// receiver any more. Later nobody may be there to be asked.
+// farewell reports whether an announcement as of asOf may be the publisher's last one about packets that are missing
+// here: it says where the stream ends, or no longer waits for this receiver. Later there may be no publisher to ask.
 func (st *Stream) farewell(asOf uint64) bool {
 	return (st.life.endSaid || st.holding.released) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
@@ -186,10 +183,10 @@ func (st *Stream) announcedAs(id uint64, name string, said []byte) {
 	}
 }
 
-// collide tells that the publisher has topic id by another name.
+// collide reports that the publisher has topic id by another name.
 func (st *Stream) collide(id uint64, name, other string) {
 	if st.topics.collided[id] != nil || st.life.finished || !st.out.Room() {
-		return // told, or it will be announced again
+		return // reported, or it will be announced again
 	}
 	if st.topics.collided == nil {
 		st.topics.collided = make(map[uint64]*events.TopicCollisionError)
@@ -202,7 +199,7 @@ func (st *Stream) collide(id uint64, name, other string) {
 	st.out.Deliver(e)
 }
 
-// Collided is the collision of a wanted topic's id that was told, or nil: then
+// Collided returns the reported collision of a wanted topic's id, or nil: then
 // the stream may have that topic.
 func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.topics.collided[id] }
 
@@ -214,10 +211,9 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 	}
 }
 
-// publisherLost closes an open question: nobody is left to answer it, nor to
-// send the packets that an answer waits for. What the publisher has told as of
-// the end of all that is known still holds there. What has come is delivered first,
-// where the output has no room for it now.
+// publisherLost closes an open question: no publisher is left to answer it, or to send the packets that an answer waits
+// for. Totals as of the end of all that is known still hold there. Packets that have arrived are delivered first, if the
+// output has no room for it now.
 func (t *totalsState) publisherLost(st *Stream) {
 	t.close()
 	if !t.complete() || t.asOf != st.high || t.pending[len(t.pending)-1].asOf != st.high {
@@ -227,7 +223,7 @@ func (t *totalsState) publisherLost(st *Stream) {
 	t.flush(st)
 }
 
-// publisherBack asks again, if the publisher was lost and the output has not been told.
+// publisherBack asks again, if the publisher was lost and the output does not know it.
 func (t *totalsState) publisherBack(st *Stream) {
 	if n := len(t.pending); n > 0 && t.pending[n-1].Lost != events.CauseNone {
 		t.pending = t.pending[:0]
@@ -238,11 +234,11 @@ func (t *totalsState) publisherBack(st *Stream) {
 // maxPendingTotals bounds the totals that wait for their sequence in the stream.
 const maxPendingTotals = 1 << 16
 
-// flush delivers the totals whose sequence is reached. It reports false when
+// flush delivers the totals with a sequence that is reached. It reports false when
 // the output has no room for one: the stream is stalled.
 func (t *totalsState) flush(st *Stream) bool {
 	if st.win.history.open || st.win.state.waits() {
-		return true // they are of what comes behind the history, or the state
+		return true // they come after the history, or the state
 	}
 	n, room := 0, true
 	for _, x := range t.pending {

@@ -31,11 +31,11 @@ func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
 // ask.
 func (st *Stream) Relevant() bool { return st.topics.relevant.Load() }
 
-// Free reports whether the publisher waits for nobody: a reader that is waited for
+// Free reports whether the publisher waits for no subscriber: a reader that is waited for
 // would hold up its neighbours and not the publisher.
 func (st *Stream) Free() bool { return st.life.free }
 
-// Ended reports whether the stream is over for good: nothing of it will be delivered.
+// Ended reports whether the stream is over: nothing more of it will be delivered.
 func (st *Stream) Ended() bool { return st.life.finished }
 
 // Down reports whether the publisher is lost or has ended.
@@ -44,8 +44,8 @@ func (st *Stream) Down() bool { return st.life.down }
 // Span is how many packets fit the stream's window.
 func (st *Stream) Span() int { return int(st.win.span) }
 
-// WantTotals asks the publisher how far each topic has come: after a cursor
-// was overtaken. Where nobody will answer, End or a lost publisher says so.
+// WantTotals asks the publisher for the totals of all topics, after a cursor was overtaken. If there is no publisher
+// to answer, the EventEnd or a lost publisher reports that.
 func (st *Stream) WantTotals() {
 	if !st.life.finished {
 		st.totals.loss(st)
@@ -79,10 +79,9 @@ func (r *Receiver) shared(least int) int {
 	return r.cfg.MemoryBytes - r.memory - least*max(0, r.cfg.MaxStreams-r.windows)
 }
 
-// reclaim takes the windows of streams that are over from readers which have not read
-// them yet, the oldest first, as far as they take of what is kept for those there are
-// and may be: a publisher that restarts again and again while nobody reads takes
-// nothing from others. The readers find themselves at the end, behind a gap.
+// reclaim takes the windows of streams that are over from readers that have not read them yet, the oldest first, as far
+// as they use memory that is kept for present and future streams: a publisher that restarts again and again without
+// being read takes nothing from others. These readers find the end, after a gap.
 func (r *Receiver) reclaim(least int) {
 	for i := 0; i < len(r.detached) && r.shared(least) < 0; {
 		st := r.detached[i]

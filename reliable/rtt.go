@@ -23,8 +23,8 @@ func (r *rttEstimator) sample(d time.Duration) {
 	r.smoothed += (d - r.smoothed) / 8
 }
 
-// sampleCut is sample of a time that is more than a way now and then, as that of a reply, or of a copy
-// whose first was lost: a single one does not move the estimate far.
+// sampleCut samples a time that is now and then more than a round trip, such as that of a reply, or of a copy after the
+// first was lost: a single sample does not move the estimate far.
 func (r *rttEstimator) sampleCut(d time.Duration) {
 	if r.measured {
 		d = min(d, r.smoothed+r.smoothed/2+100*time.Microsecond)

@@ -2,8 +2,8 @@ package reliable
 
 import "time"
 
-// awaiting hastens heartbeats while somebody waits for subscribers: one that joins
-// learns of the publisher by the next heartbeat. docs/protocol.md §5.7.
+// awaiting sends heartbeats faster while callers wait for subscribers: a joining subscriber learns of the publisher by
+// the next heartbeat. docs/protocol.md §5.7.
 type awaiting struct {
 	waiters int
 	since   Instant       // the first of them began
@@ -11,10 +11,10 @@ type awaiting struct {
 }
 
 const (
-	// awaitHeartbeat is how close heartbeats follow each other for who waits.
+	// awaitHeartbeat is the interval of heartbeats while a caller waits.
 	awaitHeartbeat = 2 * time.Millisecond
-	// awaitShare is the part of the time waited so far that the next heartbeat may add
-	// to it: who waits for long is not a load for long.
+	// awaitShare is the part of the time waited so far that the next interval may have:
+	// a long wait is not a load for long.
 	awaitShare = 16
 )
 
@@ -26,9 +26,8 @@ func (a *awaiting) step(now Instant, ladder time.Duration) time.Duration {
 	return min(ladder, max(awaitHeartbeat, a.least, now.Sub(a.since)/awaitShare))
 }
 
-// Await begins to wait for subscribers: heartbeats follow each other faster, the first
-// one at once, until as many calls of Awaited. least bounds the rate for those whose
-// publisher waits in many groups.
+// Await begins to wait for subscribers: heartbeats follow each other faster, the first one at once, until as many calls
+// of Awaited. least bounds the rate for a publisher that waits in many groups.
 func (s *Sender) Await(now Instant, least time.Duration) {
 	a := &s.await
 	if a.waiters++; a.waiters == 1 {

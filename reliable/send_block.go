@@ -13,7 +13,7 @@ type block struct {
 	post uint64                  // outbox.posted after its last transmission
 }
 
-// runRef remembers a run whose message number is still to be assigned.
+// runRef remembers a run that has no message number yet.
 type runRef struct {
 	topic    *Topic
 	off      uint32 // of the run's header in the block
@@ -22,8 +22,8 @@ type runRef struct {
 	request  bool   // its message is the writer's next request
 }
 
-// renew makes sure that nobody reads the block, into which packets are to be written. It
-// reports false where there is no memory for that.
+// renew makes sure that no reader uses the block, into which packets are to be written. It
+// reports false if there is no memory for that.
 func (b *block) renew(s *Sender) bool {
 	if s.cfg.Renew == nil {
 		return true

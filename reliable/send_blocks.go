@@ -52,9 +52,9 @@ func (x *sendBlocks) giveBack() []byte {
 // further is how many blocks there are for writers, beyond the one that each stream has.
 func (x *sendBlocks) further() int { return writerBlocks * max(0, x.writers-1) }
 
-// reusable returns the oldest block whose packets all have their sequence, if nobody needs
-// them: all below sent were transmitted, no subscriber that is waited for misses one below
-// floor, and the transport has done with so many. Otherwise it returns nil.
+// reusable returns the oldest block with packets that all have their sequence, if they are no longer needed: all below
+// sent were transmitted, no subscriber that is waited for misses one below floor, and the transport has released done
+// packets. Otherwise it returns nil.
 func (x *sendBlocks) reusable(sent, floor, done uint64) *block {
 	b := x.retired.peek()
 	if b == nil || b.last >= sent || b.last >= floor || b.post > done {

@@ -20,8 +20,7 @@ import (
 type FlowControl interface {
 	// Counts reports whether m is one of those that the publisher may wait for.
 	Counts(m *Member) bool
-	// Delivers reports whether m is one of those of whom Need must have a packet for it
-	// to be delivered.
+	// Delivers reports whether m is one of the members that count for Need: a packet is delivered when they have it.
 	Delivers(m *Member) bool
 	// Need is how many of n members that count the publisher waits for: from 1 to n if
 	// n is not 0.
@@ -45,8 +44,8 @@ func (MinFlow) Need(n int) int { return n }
 
 func (MinFlow) String() string { return "min" }
 
-// NoFlow waits for nobody: a subscriber that is too slow, or away for longer
-// than the window lasts, has gaps. Limit the rate to what all can take.
+// NoFlow waits for no subscriber: one that is too slow, or away for longer than the window lasts, has gaps. Limit the
+// rate to what all can take.
 type NoFlow struct{}
 
 // Counts reports that no member counts.
@@ -110,7 +109,7 @@ func (t TaggedFlow) String() string { return t.Of.String() + ",tag:" + t.Tag }
 // flowState is what the members add up to.
 type flowState struct {
 	limit uint64 // first sequence that may not be assigned
-	floor uint64 // lowest sequence that somebody who is waited for misses
+	floor uint64 // lowest sequence that a subscriber that is waited for misses
 	free  bool   // there are members, and the publisher waits for none by its strategy
 	held  bool   // what has its sequence waits
 

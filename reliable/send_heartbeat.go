@@ -63,13 +63,13 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	if now < h.due || c.full() {
 		return
 	}
-	// The first heartbeat goes before the first data, so that who is there from the
-	// beginning knows where that is.
-	// Data is about to be sent. Who waits for subscribers (§5.7), or for what was sent, is not made to wait for it.
+	// The first heartbeat goes before the first data, so that receivers that are present from the beginning know where
+	// that is. If data is about to be sent, a heartbeat waits, but not while a caller waits for subscribers (§5.7), or
+	// for them to have everything.
 	ready := s.ready() || now < h.expected && s.end.hurry == unhurried && !s.end.begun && s.await.waiters == 0
 	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) && s.blocked != events.ReasonFlow && !s.flow.held {
-		// It tells the lead as well: look again when it may have stopped.
-		if now.Sub(h.last) < activeHeartbeat && !s.repairs.untold && s.stall.next == nil {
+		// It has the lead as well: look again when it may have stopped.
+		if now.Sub(h.last) < activeHeartbeat && !s.repairs.unsaid && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
 			if !s.ready() { // else that makes it earlier when it has gone
 				h.due = min(h.due, max(h.lastData.Add(tailDelay), h.expected))
@@ -127,9 +127,9 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
 		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
-		Timing: s.timer.tell(now, s.win.sent, h.rate.value), Asked: asked,
+		Timing: s.timer.timing(now, s.win.sent, h.rate.value), Asked: asked,
 	}
-	if m := s.stall.tell(s.members.toBeNamed()); m != nil {
+	if m := s.stall.toName(s.members.toBeNamed()); m != nil {
 		m.namedAt = now
 		hb.Holder, hb.Held, hb.Released = m.ID, m.heldFor(s.up(now)), m.away()
 	}

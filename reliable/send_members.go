@@ -93,12 +93,11 @@ func (m *members) asks(now upTime, id uint64) *Member {
 	return x
 }
 
-// full reports whether there is no room for another: then who is none may yet be one of ours.
+// full reports whether there is no room for another: then a receiver that is not a member may be a subscriber all the same.
 func (m *members) full() bool { return len(m.list) >= m.max }
 
-// counts reports whether flow control waits for it, if it does for any. Who fetches what was
-// sent before it came does so as fast as others leave room, and holds nobody up.
-// docs/protocol.md §8.10.
+// counts reports whether flow control waits for it, if it does for any. A member that fetches history does so as fast as
+// others leave room, and holds up no publisher. docs/protocol.md §8.10.
 func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 
 // alive notes a sign of life, unless it is long since it said anything new.
@@ -298,8 +297,7 @@ func (m *members) answered() bool {
 	return true
 }
 
-// announceAgain tells the topics once more to those who still want them as far as is
-// known. docs/protocol.md §9.3.
+// announceAgain announces the topics once more to members that are known to want them still. docs/protocol.md §9.3.
 func (s *Sender) announceAgain(now Instant) {
 	again := false
 	for _, x := range s.members.list {
@@ -354,8 +352,8 @@ func (x *Member) unanswered(now upTime) time.Duration {
 	return now.sub(x.asked.since)
 }
 
-// RepliesRead says that all replies that came before that time have been handled; what came since may lie unread. Where it is
-// never called they are always handled at once. docs/protocol.md §6.15.
+// RepliesRead records that all replies that arrived before that time have been handled; later ones may be unread. Without
+// any call replies are taken as read when they arrive. docs/protocol.md §6.15.
 func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
 
 // RepliesLost says that replies were dropped on this host, or questions not sent: that a member was not heard says nothing until

@@ -29,7 +29,7 @@ type repairs struct {
 	fresh, duplicate int
 	countAt          Instant // since when
 	backoff          time.Duration
-	untold           bool // backoff has changed since the last heartbeat
+	unsaid           bool // backoff has changed since the last heartbeat
 
 	gone      ranges // asked for, but not in the window any more
 	goneAt    Instant
@@ -107,7 +107,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		}
 		end := first + count
 		if end > s.win.sent {
-			s.stats.NAKInvalid++ // nobody can miss what was never sent
+			s.stats.NAKInvalid++ // a packet that was never sent cannot be missing
 			end = s.win.sent
 		}
 		if first < s.win.trail {
@@ -127,7 +127,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			if pays && !recent && e.queues&queue == 0 && !r.strangers.take(now, int(e.size)) {
 				s.stats.NAKPackets += end - seq
 				s.stats.NAKRefused += end - seq
-				return // nothing waits for it: who is one of ours asks again, as a member
+				return // nothing waits for it: a subscriber asks again, as a member
 			}
 			s.stats.NAKPackets++
 			if m != nil && !recent && !joining { // history is asked for at once, however fast the member is
@@ -185,7 +185,7 @@ func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, h
 // It judges what has come in over the time that all have had to ask, and once
 // for each value that was advertised: what subscribers do follows only then. docs/protocol.md §6.8.
 func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
-	if r.fresh+r.duplicate == 0 || r.untold {
+	if r.fresh+r.duplicate == 0 || r.unsaid {
 		r.fresh, r.duplicate, r.countAt = 0, 0, max(r.countAt, now)
 		return
 	}
@@ -203,14 +203,14 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	}
 	r.fresh, r.duplicate, r.countAt = 0, 0, now
 	if r.backoff != old {
-		r.untold = true
+		r.unsaid = true
 		r.countAt = now.Add(rtt + old) // until then they ask by the old value
 		s.heartbeat.due = min(s.heartbeat.due, now)
 	}
 }
 
 // advertised notes that a heartbeat has stated the back-off.
-func (r *repairs) advertised() { r.untold = false }
+func (r *repairs) advertised() { r.unsaid = false }
 
 // take unqueues the next repair for which there is budget.
 func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
@@ -282,9 +282,8 @@ func (r *repairs) notice(now Instant) bool {
 		r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, r.noticeRTT)
 }
 
-// appendNotices tells subscribers what is gone, and what must wait for the
-// budget longer than a round trip, so that they neither wait in vain nor ask
-// again in between. docs/protocol.md §6.6, §6.7.
+// appendNotices reports packets that are gone, and packets that must wait for the budget longer than a round trip, so
+// that subscribers neither wait in vain nor ask again in between. docs/protocol.md §6.6, §6.7.
 func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	rtt := s.rtt.value()
 	var b wire.RangesBuilder

@@ -2,11 +2,10 @@ package reliable
 
 import "math/bits"
 
-// Repairs wait in queues that take turns, packet by packet: one for what was never
-// repaired before, for any subscriber, and one for each subscriber, or for a few of them
-// where there are many. A packet may wait in several, and goes once. So who asks for
-// more than the budget gives, because nothing comes through to it or out of malice,
-// waits for itself and for nobody else. docs/protocol.md §6.6.
+// Repairs wait in queues that take turns, packet by packet: one for packets that are repaired for the first time, for any
+// subscriber, and one for each subscriber, or for a few of them if there are many. A packet may wait in several, and is
+// sent once. So a subscriber that asks for more than the budget gives, because its link loses everything or because it is
+// hostile, waits for itself and delays no other. docs/protocol.md §6.6.
 const (
 	firstsQueue    = 0 // of what was never repaired
 	strangersQueue = 1 // of those that are not accounted for
@@ -83,7 +82,7 @@ func (r *repairs) unqueue(e *windowSlot) {
 	e.queues = 0
 }
 
-// turnOf is the queue whose turn it is, if there is one with packets in it.
+// turnOf returns the next queue in turn that has packets in it.
 func (r *repairs) turnOf() (queue int, ok bool) {
 	all := r.active &^ (1 << joinersQueue)
 	if all == 0 {

@@ -91,7 +91,7 @@ func (s *Sender) block(now Instant, r events.Reason) {
 	case r == events.ReasonFlow:
 		s.stats.FlowBlocked++
 		s.heartbeat.probe(now, s.rtt.value())
-		s.lookForStall(now) // so that it can be said at once who it is
+		s.lookForStall(now) // so that the holder is known at once
 	case r == events.ReasonRate:
 		s.stats.RateBlocked++
 	}
@@ -167,7 +167,7 @@ func (s *Sender) sequence(b *block, offs []uint32, lens []uint16) {
 	}
 }
 
-// retire takes the block from w, whose packets are all assigned.
+// retire takes the block from w when all its packets have their sequence.
 func (s *Sender) retire(w *Writer) {
 	s.blocks.retired.push(w.b)
 	w.retiredPackets += uint64(w.assigned)

@@ -26,28 +26,28 @@ type SentTrain struct {
 	Bytes   int
 }
 
-// batches counts packets in a row that have as many messages, so that the sink is told once a
+// batches counts packets in a row that have as many messages, so that the sink is called once a
 // train and not once a packet.
 type batches struct{ messages, packets uint64 }
 
 // add takes in a packet.
 func (b *batches) add(sink SenderSink, messages uint64) {
 	if messages != b.messages {
-		b.tell(sink)
+		b.emit(sink)
 		b.messages = messages
 	}
 	b.packets++
 }
 
-// tell tells the sink of what it was not told yet.
-func (b *batches) tell(sink SenderSink) {
+// emit passes the count to the sink.
+func (b *batches) emit(sink SenderSink) {
 	if b.packets > 0 {
 		sink.Batch(b.messages, b.packets)
 		b.packets = 0
 	}
 }
 
-// noSenderSink is that of a sender whose owner wants to know nothing.
+// noSenderSink is the default: it drops all events.
 type noSenderSink struct{}
 
 func (noSenderSink) Sent(SentTrain)               {}

@@ -8,18 +8,17 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// stall knows which members hold the publisher up, and since when, and says who is to
-// be released. docs/protocol.md §8.6, §8.7.
+// stall knows which members hold the publisher up, and since when, and which of them to release. docs/protocol.md §8.6,
+// §8.7.
 //
-// A member holds the publisher up while flow control, which waits for it, may send
-// nothing further because of it: the next packet is at or beyond its limit, or would
-// push one out of the window that it lacks. That ends with the status that admits a
-// packet.
+// A member holds the publisher up while flow control, which waits for it, may send nothing further because of it: the
+// next packet is at or beyond its limit, or would push one out of the window that it lacks. That ends with the status
+// that admits a packet.
 type stall struct {
 	limit time.Duration // a member that blocks the publisher for so long is released; 0: none
 	flow  FlowControl
-	on    bool // somebody held the publisher up when look looked last
-	turn  int  // whose turn it is in heartbeats, of those that are told
+	on    bool // a member held the publisher up at the last look
+	turn  int  // of the members that heartbeats name, the next one
 	gone  []events.Hold
 	next  *Member // is to be named in the next heartbeat, before others
 }
@@ -27,7 +26,7 @@ type stall struct {
 // waits reports whether flow control waits for m.
 func (x *stall) waits(m *Member) bool { return m.counts() && x.flow.Counts(m) }
 
-// look notes who holds the publisher up now: if it is held, by flow control, at packet
+// look records which members hold the publisher up now: if it is held, by flow control, at packet
 // at, with a window of so many packets.
 func (x *stall) look(now upTime, list []*Member, held bool, at, window uint64) {
 	if !held && !x.on {
@@ -44,7 +43,7 @@ func (x *stall) look(now upTime, list []*Member, held bool, at, window uint64) {
 	}
 }
 
-// holder is who holds the publisher up for longest, or nil.
+// holder returns the member that has held the publisher up for longest, or nil.
 func (x *stall) holder(list []*Member) *Member {
 	var h *Member
 	for _, m := range list {
@@ -55,7 +54,7 @@ func (x *stall) holder(list []*Member) *Member {
 	return h
 }
 
-// release ends the wait for those who have held the publisher up for too long, and reports
+// release ends the wait for members that have held the publisher up for too long, and reports
 // whether there were any. lead is that of the stream. docs/protocol.md §8.7.
 func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 	if !x.on || x.limit <= 0 {
@@ -76,10 +75,10 @@ func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 // nothing that the publisher has no more.
 func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m.Limit > lead }
 
-// tell is who is to be named in the next heartbeat: one who holds the publisher up, or
-// nobody, and every second time, or always where nobody does, one of those that were released, by
-// turns; first of all who is next. docs/protocol.md §5.5, §8.7, §8.12.
-func (x *stall) tell(list []*Member) *Member {
+// toName returns the member to name in the next heartbeat: one that holds the publisher up or, every second time and
+// whenever none does, one of those that were released, in turn; first of all the one in next. docs/protocol.md §5.5,
+// §8.7, §8.12.
+func (x *stall) toName(list []*Member) *Member {
 	m := x.next
 	if x.next = nil; m != nil && m.away() {
 		return m
@@ -140,7 +139,7 @@ func (s *Sender) lookForStall(now Instant) {
 	s.stall.look(s.up(now), s.members.list, held, at, window)
 }
 
-// releaseHolders releases who holds the publisher up for too long.
+// releaseHolders releases members that hold the publisher up for too long.
 func (s *Sender) releaseHolders(now Instant) {
 	s.lookForStall(now)
 	s.releaseSlow(s.up(now))
@@ -152,7 +151,7 @@ func (s *Sender) releaseHolders(now Instant) {
 	}
 }
 
-// Holder is who holds the publisher up for longest, by flow control, if somebody does.
+// Holder returns the member that has held the publisher up for longest, by flow control, if there is one.
 func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 	if _, held := s.heldAt(); !held {
 		return events.Hold{}, false
@@ -193,8 +192,8 @@ func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
 // change its interface: its text is made anew no more often.
 const addressEvery = time.Second
 
-// introduce notes what a status says of who m is. address is the text of where it came
-// from; it may be nil.
+// introduce records the identity of m from a status. address is the text of its source;
+// it may be nil.
 func (m *Member) introduce(now Instant, st *wire.Status, address func() string) {
 	if len(st.Name) > 0 && string(st.Name) != m.wireName {
 		m.wireName, m.Name = string(st.Name), wire.CleanName(st.Name)

@@ -130,7 +130,7 @@ func TestStallTells(t *testing.T) {
 		x := stall{flow: MinFlow{}}
 		told := make(map[*Member]int)
 		for range 12 {
-			told[x.tell(list)]++
+			told[x.toName(list)]++
 		}
 		if want := map[bool][3]int{true: {6, 3, 3}, false: {0, 6, 6}}[holds]; [3]int{told[a], told[b], told[c]} != want {
 			t.Errorf("holds %v: told %v", holds, told)
@@ -138,7 +138,7 @@ func TestStallTells(t *testing.T) {
 	}
 	x := stall{flow: MinFlow{}}
 	for range 4 {
-		if m := x.tell(list[:1]); m != a {
+		if m := x.toName(list[:1]); m != a {
 			t.Errorf("told %+v", m)
 		}
 	}

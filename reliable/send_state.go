@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// StateSender puts the state of topics into a stream, for those who join: rounds of it, each
-// for all who wait by then, in packets of its own, within a share of the rate.
+// StateSender puts the state of topics into a stream, for late joiners: rounds of it, each for all receivers that wait by
+// then, in packets of its own, within a share of the rate.
 // docs/protocol.md §25.
 //
 // Its owner asks when a round is Due, begins it, takes the state of each topic that is
@@ -24,9 +24,9 @@ type StateSender struct {
 	ends   bool    // it was written that it ends, likewise
 	round  uint32  // number of the round that runs, or ran last
 	begun  uint64  // sequence with which it began; noSeq: none was
-	asked  Instant // since when somebody waits for one that has not begun; Never
+	asked  Instant // since when a receiver waits for one that has not begun; Never
 	short  bool    // the budget is used up
-	who    []byte  // ids of those that the round begins for
+	ids    []byte  // of the receivers that the round begins for
 }
 
 // NewState returns the stream's StateSender. It needs memory for a further Writer
@@ -40,8 +40,7 @@ func (s *Sender) NewState(now Instant, grant func(*Writer) bool) *StateSender {
 	return x
 }
 
-// Keep says whether some topic has state now. Without, nobody is answered, and heartbeats say
-// so.
+// Keep sets whether some topic has state now. Without, no receiver is answered, and heartbeats say so.
 func (x *StateSender) Keep(keeps bool) {
 	if x.keeps = keeps; !keeps {
 		x.asked = Never
@@ -77,13 +76,13 @@ func (x *StateSender) Due() Instant {
 func (x *StateSender) Begin(now Instant) bool {
 	if !x.opens {
 		x.round++
-		x.who = x.who[:0]
+		x.ids = x.ids[:0]
 		for _, m := range x.s.members.list {
 			if m.wantsState {
-				x.who = binary.LittleEndian.AppendUint64(x.who, m.ID)
+				x.ids = binary.LittleEndian.AppendUint64(x.ids, m.ID)
 			}
 		}
-		if !x.mark(now, wire.StateBegins, x.who) {
+		if !x.mark(now, wire.StateBegins, x.ids) {
 			x.round--
 			return false
 		}
@@ -101,7 +100,7 @@ func (x *StateSender) Begin(now Instant) bool {
 // Open reports whether a round runs.
 func (x *StateSender) Open() bool { return x.open }
 
-// Wanted reports whether somebody who waits wants the topic.
+// Wanted reports whether a receiver that waits wants the topic.
 func (x *StateSender) Wanted(topic uint64) bool {
 	for _, m := range x.s.members.list {
 		if m.wantsState && (len(m.Topics) == 0 || m.MoreTopics || m.lists(topic)) {
@@ -147,7 +146,7 @@ func (x *StateSender) End(now Instant) bool {
 	}
 	x.ends = true
 	if x.s.Assign(now, x.w, true) != events.ReasonNone {
-		return false // or those who wait would never learn that it ends
+		return false // or receivers that wait would never learn that it ends
 	}
 	x.ends, x.open = false, false
 	return true

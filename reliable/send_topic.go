@@ -25,9 +25,9 @@ func (t *Topic) Next() uint64 { return t.next }
 type topics struct {
 	byID map[uint64]*Topic
 	list []*Topic
-	size int // bytes that a telling of all takes
+	size int // bytes that an announcement of all takes
 
-	rest   Instant // no telling begins before
+	rest   Instant // no announcement begins before
 	left   int     // topics of the running cycle still to be announced
 	at     int     // index of the next one
 	due    Instant // when the next burst may go
@@ -81,8 +81,8 @@ func (s *Sender) announceAll(now Instant) bool {
 	return true
 }
 
-// announcesAt is when the telling goes on. That of the end begins behind the first heartbeat
-// which says that the stream ends, for then it is listened to. docs/protocol.md §9.6.
+// announcesAt is when the announcement continues. That of the end begins after the first heartbeat that says that the
+// stream ends, for only then receivers listen. docs/protocol.md §9.6.
 func (s *Sender) announcesAt() Instant {
 	switch t := &s.topics; {
 	case t.left == 0:
@@ -115,8 +115,8 @@ func (s *Sender) appendAnnounces(now Instant, c *control) {
 	t.due = now.Add(announceEvery)
 }
 
-// unannounce goes back to the first topics of the last train whose announce was
-// not among the n packets that the transport took.
+// unannounce goes back to the first topics of the last train that were not announced in one of the n packets that the
+// transport took.
 func (s *Sender) unannounce(now Instant, n int) {
 	if i := max(0, n-s.out.announceFrom); i < s.out.announces {
 		s.topics.at = s.out.announced[i]

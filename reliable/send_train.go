@@ -13,12 +13,12 @@ type outbox struct {
 	lens  [maxBlockPackets]uint16
 	seqs  [maxBlockPackets]uint64 // of repairs
 
-	announces    int                // announces of the running telling in it
+	announces    int                // announces of the running announcement in it
 	announceFrom int                // the first of them in the train
 	announced    [announceBurst]int // the first topic in each
 
 	posted uint64 // packets handed to the transport, all in all
-	done   uint64 // of them, packets whose memory is free again
+	done   uint64 // of them, packets with memory that is free again
 	stuck  bool   // the transport took nothing of the last train
 	stages [stageBlocks]stage
 	ctl    control
@@ -48,10 +48,9 @@ func (s *Sender) freeStage() *stage {
 	return nil
 }
 
-// Next fills t with the next train to transmit: control packets that are due,
-// then repairs as far as their budget goes, then new data in order. It reports
-// false when there is nothing to send now. Report what became of the train
-// with Sent before the next call.
+// Next fills t with the next train to transmit: control packets that are due, then repairs as far as their budget goes,
+// then new data in order. It reports false when there is nothing to send now. Call Sent with the result before the next
+// call.
 func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 	s.out.kind = trainNone
 	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(now, t)
@@ -99,7 +98,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 		s.repairs.accrue(now, bytes)
 		if n > 0 {
 			s.heartbeat.data(now)
-			s.batches.tell(s.cfg.Sink)
+			s.batches.emit(s.cfg.Sink)
 			s.cfg.Sink.Sent(SentTrain{First: first, Packets: n, Bytes: bytes})
 		}
 	}
@@ -117,8 +116,7 @@ func (o *outbox) bytes(n int) (bytes int) {
 // Unsent reports whether assigned packets wait to be transmitted.
 func (s *Sender) Unsent() bool { return s.win.sent < s.win.next }
 
-// Completed tells the sender that the transport has released packets, outside
-// of Sent.
+// Completed records that the transport has released packets, outside of Sent.
 func (s *Sender) Completed(completed uint64) { s.out.done = max(s.out.done, completed) }
 
 // ready reports whether new packets wait that may be transmitted now, and the

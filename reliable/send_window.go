@@ -39,7 +39,7 @@ func (w *sendWindow) span() uint64 { return uint64(len(w.index)) }
 // out. docs/protocol.md §8.1.
 func (w *sendWindow) admits(limit, floor uint64) (n uint64, why events.Reason) {
 	if floor < noLimit {
-		limit = min(limit, floor+w.span()) // that one would push out a packet that somebody still misses
+		limit = min(limit, floor+w.span()) // that one would push out a packet that a subscriber still misses
 	}
 	unsent := w.sent + w.span() // or one that was not sent at all
 	switch {
@@ -51,7 +51,7 @@ func (w *sendWindow) admits(limit, floor uint64) (n uint64, why events.Reason) {
 	return min(limit, unsent) - w.next, events.ReasonNone
 }
 
-// room is how many packets flow control and the window admit, whose memory has room for so many.
+// room is how many packets flow control, the window and memory for so many packets admit.
 func (w *sendWindow) room(limit, floor, memory uint64) uint64 {
 	if floor < noLimit {
 		limit = min(limit, floor+min(w.span(), memory))
@@ -104,8 +104,8 @@ func (s *Sender) Larger() bool {
 	return s.Blocks() < s.cfg.Blocks()-stageBlocks+s.blocks.further()
 }
 
-// GiveBack returns the memory of the oldest block of the window, if nobody needs it, for
-// another stream to use. It returns nil when there is none, or no more than a stream needs.
+// GiveBack returns the memory of the oldest block of the window, if it is no longer needed, for another stream to use. It
+// returns nil when there is none, or no more than a stream needs.
 func (s *Sender) GiveBack() []byte {
 	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+s.blocks.further() || len(s.blocks.free) == 0 && !s.recycle() {
 		return nil

@@ -96,7 +96,7 @@ func (s *Sender) NewWriter() *Writer {
 	return &Writer{s: s, runs: make([]runRef, 0, s.blocks.perTrain)}
 }
 
-// Pending reports whether the writer has messages whose packets have no sequence yet.
+// Pending reports whether the writer has messages in packets without a sequence.
 func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.assigned || w.packet != nil) }
 
 // Begun counts the packets that the writer has ever put something into, and

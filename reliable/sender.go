@@ -42,20 +42,20 @@ type Sender struct {
 	stats     stats.Sender
 }
 
-// finish says whether somebody waits until all subscribers have everything.
+// finish says whether a caller waits until all subscribers have everything.
 type finish struct {
 	begun bool    // the stream ends with what has its sequence
 	at    Instant // when that began
 	hurry hurry
 }
 
-// hurry says whether somebody waits for that though the stream goes on.
+// hurry says whether a caller waits for that though the stream continues.
 type hurry uint8
 
 const (
 	unhurried hurry = iota
-	hurried         // somebody does, and subscribers were asked since
-	toBeAsked       // somebody has begun to since the last heartbeat: one asks at once
+	hurried         // a caller does, and subscribers were asked since
+	toBeAsked       // a caller has begun to since the last heartbeat: one asks at once
 )
 
 // stageBlocks is how many blocks hold copies of packets to be repaired and
@@ -156,7 +156,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	case wire.TypeStatus:
 		st, err := wire.ParseStatus(b)
 		if err != nil || st.Next > s.win.next {
-			s.stats.Malformed++ // nobody can have what was never sent
+			s.stats.Malformed++ // a subscriber cannot have what was never sent
 			return
 		}
 		s.handleStatus(now, h.Flags, &st, address)
@@ -197,8 +197,8 @@ func (s *Sender) End(now Instant) {
 	}
 }
 
-// Hurry asks subscribers at once, and on the ladder, what they have, until all
-// have everything: somebody waits for it (Drained). Who begins to wait asks anew, whoever does already.
+// Hurry asks subscribers at once, and on the ladder, what they have, until all have everything: a caller waits for it
+// (Drained). With anew they are asked again, though another caller waits already.
 func (s *Sender) Hurry(now Instant, anew bool) {
 	if (anew || s.end.hurry == unhurried) && !s.end.begun && !s.Drained() {
 		s.end.hurry = toBeAsked
@@ -206,13 +206,11 @@ func (s *Sender) Hurry(now Instant, anew bool) {
 	}
 }
 
-// Drained reports whether as many subscribers as flow control needs, or all where that
-// waits for nobody, have everything that has a sequence; after End, whether all have, and
-// have had a chance to learn of it.
-// docs/protocol.md §11.1.
+// Drained reports whether as many subscribers as flow control needs, or all if it waits for none, have everything that
+// has a sequence; after End, whether all have, and have had a chance to learn of it. docs/protocol.md §11.1.
 func (s *Sender) Drained() bool {
 	if s.win.next == 0 && len(s.members.list) == 0 {
-		return true // nothing was ever published, to nobody
+		return true // nothing was ever published
 	}
 	if s.end.begun { // all may still have what they lack
 		return s.win.sent == s.win.next && s.members.complete(s.win.next) && s.topics.left == 0 &&
@@ -221,8 +219,7 @@ func (s *Sender) Drained() bool {
 	return s.settled() && s.topics.left == 0
 }
 
-// Progress changes when something has happened that a caller who waits for
-// room, or for subscribers, may want to know.
+// Progress changes when something has happened that a caller that waits for room, or for subscribers, may want to know.
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
 	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + st.ReplyPackets

@@ -8,10 +8,10 @@ import (
 // Stats returns the counters.
 func (s *Sender) Stats() stats.Sender { return s.stats }
 
-// streamCounts is what became of one stream's packets that were missing.
+// streamCounts counts one stream's packets that were missing.
 type streamCounts struct{ Repaired, Lost uint64 }
 
-// Stats is what became of the stream's packets, and of its publisher.
+// Stats returns the counts of the stream's packets, and the state of its publisher.
 func (st *Stream) Stats(now Instant) stats.Publisher {
 	from := st.Origin()
 	return stats.Publisher{
@@ -20,8 +20,8 @@ func (st *Stream) Stats(now Instant) stats.Publisher {
 	}
 }
 
-// Settled is how many packets that were missing were repaired, or given up for good. Those
-// that were sent before the receiver came do not count.
+// Settled is how many packets that were missing were repaired, or given up. Packets that were sent before the receiver
+// joined do not count.
 func (r *Receiver) Settled() uint64 { return r.stats.Repaired + r.stats.Lost - r.historyLost }
 
 // Dropped is how many packets that arrived were dropped, so that they have to come again.

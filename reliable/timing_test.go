@@ -47,26 +47,26 @@ func TestSenderTimesPackets(t *testing.T) {
 // What was named far ahead is named anew when packets come slowly. docs/protocol.md §5.11.
 func TestTimingAhead(t *testing.T) {
 	x := sendTimer{clock: Clock{ID: 1, Now: func() uint64 { return 9 }}}
-	x.told.Next = 1 << 20
-	if got := x.tell(12345, 100, 1000); got.Next < 100 || got.Next > 105 {
+	x.said.Next = 1 << 20
+	if got := x.timing(12345, 100, 1000); got.Next < 100 || got.Next > 105 {
 		t.Errorf("next is %d, want 100 to 105", got.Next)
 	}
-	before := x.told.Next
-	if got := x.tell(99999, 100, 1000); got.Next != before {
+	before := x.said.Next
+	if got := x.timing(99999, 100, 1000); got.Next != before {
 		t.Errorf("next is %d, want %d again", got.Next, before)
 	}
 	x.leaves(100, 5)
 	if x.at != 9 && before < 105 {
 		t.Error("the packet has left, and was not timed")
 	}
-	if got := x.tell(99999, 100, 1000); got.Next != before || got.At != 0 {
+	if got := x.timing(99999, 100, 1000); got.Next != before || got.At != 0 {
 		t.Errorf("a packet that the transport has not taken yet: %+v", got)
 	}
-	if got := x.tell(99999, 103, 1000); before < 103 && got.Next < 105 {
+	if got := x.timing(99999, 103, 1000); before < 103 && got.Next < 105 {
 		t.Errorf("next is %d, and up to 104 packets were handed out before it was named", got.Next)
 	}
-	x = sendTimer{clock: x.clock, told: wire.Timing{Next: before}, at: 9, handed: 105}
-	if got := x.tell(99999, 110, 1000); got.Packet != before || got.At != 9 || got.Next < 110 {
+	x = sendTimer{clock: x.clock, said: wire.Timing{Next: before}, at: 9, handed: 105}
+	if got := x.timing(99999, 110, 1000); got.Packet != before || got.At != 9 || got.Next < 110 {
 		t.Errorf("a packet that has gone: %+v", got)
 	}
 }
