@@ -9,11 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// callWatch looks after functions of the user that one goroutine beside the loop calls, one after the other: handlers
-// with a goroutine of their own, the keys of Conflate, the state of a topic. It tells while a call takes long, and when it
-// has returned. What the loop itself calls is the watchdog's.
+// callWatch watches functions of the user that one goroutine beside the loop calls, one after the other: handlers with
+// their own goroutine, the key function of Conflate, the state of a topic. It reports a call that takes long, and its
+// return. The watchdog watches the calls of the loop itself.
 //
-// A call costs two atomic additions. A timer looks each watchEvery whether the call is still the one of its last look: what is said to
+// A call costs two atomic additions. A timer checks each watchEvery whether the call is still the one of its last check:
+// the reported time is a lower bound.
 // have lasted has lasted that long at least.
 //
 //	           begin             no call since the look before
@@ -24,19 +25,19 @@ import (
 type callWatch struct {
 	clock clock
 	slow  func(d time.Duration) // a call has lasted for d, and does still
-	fast  func(d time.Duration) // one that was told of has returned, after d
+	fast  func(d time.Duration) // a reported call has returned, after d
 
 	calls    atomic.Uint32 // odd: in a call. Written by the goroutine that calls
 	watching atomic.Bool
-	told     atomic.Bool // of the call that runs
+	reported atomic.Bool // the call that runs
 
 	mu    sync.Mutex
-	timer *time.Timer // under mu
-	seen  uint32      // under mu: calls, at the last look
-	time  watchedTime // under mu: since that was seen first
-	when  lasting     // under mu
-	last  bool        // under mu: this look is the last one, if there is no call
-	ended bool        // under mu
+	timer *time.Timer     // under mu
+	seen  uint32          // under mu: calls, at the last look
+	time  watchedTime     // under mu: since that was seen first
+	when  backoffReporter // under mu
+	last  bool            // under mu: this look is the last one, if there is no call
+	ended bool            // under mu
 }
 
 // begin is called before a call.
@@ -50,7 +51,7 @@ func (w *callWatch) begin() {
 // end is called when a call has returned.
 func (w *callWatch) end() {
 	w.calls.Add(1)
-	if w.told.Load() {
+	if w.reported.Load() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.over()
@@ -79,9 +80,9 @@ func (w *callWatch) arm() {
 	}
 }
 
-// over tells that the call which was told of has returned. Under mu.
+// over reports that the reported call has returned. Under mu.
 func (w *callWatch) over() {
-	if w.told.Swap(false) {
+	if w.reported.Swap(false) {
 		w.when.over()
 		w.fast(w.time.by(w.clock.now()))
 		w.timer.Reset(watchEvery)
@@ -98,14 +99,14 @@ func (w *callWatch) look() {
 	now, calls, next := w.clock.now(), w.calls.Load(), watchEvery
 	switch {
 	case calls != w.seen:
-		w.over() // where its end came between a look and the telling
+		w.over() // if it returned between the check and the report
 		w.watching.Store(true)
 		w.seen, w.time, w.last = calls, watchedTime{at: now}, false
 		w.when.over()
 	case calls%2 != 0:
 		d := w.time.look(now)
-		if w.when.tell(d) {
-			w.told.Store(true)
+		if w.when.due(d) {
+			w.reported.Store(true)
 			w.slow(d)
 		}
 		next = min(next, max(w.when.next-d, time.Millisecond))
@@ -118,8 +119,8 @@ func (w *callWatch) look() {
 	w.timer.Reset(next)
 }
 
-// watchState looks after the function that makes a topic's state: who joins waits for it, also for the state of other
-// topics of the group, and says only that none came.
+// watchState watches the function that makes a topic's state: late joiners wait for it, also for the state of other
+// topics of the group, and report only that none arrived.
 func (l *Loop) watchState(topic string) *callWatch {
 	return &callWatch{
 		clock: l.clock,
@@ -132,7 +133,7 @@ func (l *Loop) watchState(topic string) *callWatch {
 // what, "of topic", and the subscription's topics as they are then.
 func (s *Subscription) watchBeside(line *logline.Line, what string) *callWatch {
 	l := s.l
-	tell := func(line *logline.Line, kind events.Kind, attr string, d time.Duration) {
+	emit := func(line *logline.Line, kind events.Kind, attr string, d time.Duration) {
 		_ = l.post(func() { // it fails where the loop has ended
 			topics := s.names()
 			line.Log(l.log, "handler", what+handlerText(shownTopics(topics)), attr, d)
@@ -141,7 +142,7 @@ func (s *Subscription) watchBeside(line *logline.Line, what string) *callWatch {
 	}
 	return &callWatch{
 		clock: l.clock,
-		slow:  func(d time.Duration) { tell(line, events.HandlerSlow, "so_far", d) },
-		fast:  func(d time.Duration) { tell(&logline.HandlerReturned, events.HandlerReturned, "after", d) },
+		slow:  func(d time.Duration) { emit(line, events.HandlerSlow, "so_far", d) },
+		fast:  func(d time.Duration) { emit(&logline.HandlerReturned, events.HandlerReturned, "after", d) },
 	}
 }

@@ -18,8 +18,8 @@ func TestSlowState(t *testing.T) {
 		takes time.Duration
 		want  []string
 	}{
-		{firstTold - time.Millisecond, nil},
-		{firstTold + time.Millisecond, []string{"topic=x so_far=1s", "topic=x after=1.001s"}},
+		{firstReport - time.Millisecond, nil},
+		{firstReport + time.Millisecond, []string{"topic=x so_far=1s", "topic=x after=1.001s"}},
 		{5 * time.Second, []string{"topic=x so_far=1s", "topic=x so_far=2s", "topic=x so_far=4s", "topic=x after=5s"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -74,11 +74,11 @@ func TestCallWatch(t *testing.T) {
 			told = nil
 		}
 		calls(10_000, time.Millisecond)
-		calls(3, firstTold-time.Millisecond)
+		calls(3, firstReport-time.Millisecond)
 		time.Sleep(watchEvery / 2) // so that the call begins between two looks
 		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.872s")
 		calls(1, 3*time.Second, "slow 1s", "slow 2s", "fast 2.75s")
-		time.Sleep(10 * firstTold)
+		time.Sleep(10 * firstReport)
 		if w.watching.Load() || w.timer.Stop() {
 			t.Error("a timer runs, and nothing is called")
 		}

@@ -18,8 +18,8 @@ func contextError(ctx context.Context) error {
 // ErrNilContext: a call got a nil context.
 var ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 
-// liveContext is why a call whose context is nil, or has ended, does not begin. The methods of a context are
-// the user's code: it is asked before there is anything to undo.
+// liveContext returns the error of a context that is nil or has ended: then a call does not begin. The methods of a
+// context are the user's code: they are called before there is anything to undo.
 func liveContext(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext

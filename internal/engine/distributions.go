@@ -58,8 +58,7 @@ func (g *group) Loss(st *reliable.Stream, e reliable.LossEvent) {
 	}
 }
 
-// senderSink is what a publication's stream tells of itself: it implements
-// reliable.SenderSink. Under the publication's lock.
+// senderSink gets the events of a publication's stream: it implements reliable.SenderSink. Under the publication's lock.
 type senderSink struct {
 	l     *Loop
 	group int

@@ -9,8 +9,8 @@ func (l *Loop) event(e events.Event) {
 	if l.cfg.Events == nil {
 		return
 	}
-	l.watchdog.telling.Lock()
-	defer l.watchdog.telling.Unlock()
+	l.watchdog.emitting.Lock()
+	defer l.watchdog.emitting.Unlock()
 	l.watchdog.called.Store(onEvent)
 	l.watchdog.arm()
 	l.cfg.Events(e)

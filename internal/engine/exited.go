@@ -7,11 +7,10 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 )
 
-// What becomes of a bus, or of a part of it, when a function of the user's ends the goroutine that calls it, by
-// runtime.Goexit. Nothing runs any more then, and nothing crashes: without a word all would just stand still. Panics are
-// none of this: they crash the program as anywhere else.
+// A function of the user's that ends the goroutine that calls it, by runtime.Goexit, ends the bus or a part of it. Without
+// a report everything would just stop. A panic is different: it crashes the program as anywhere else.
 
-// exitedError says that the user's code has ended a goroutine of the bus, and what came to its end with that.
+// exitedError reports that the user's code has ended a goroutine of the bus, and what ended with it.
 type exitedError struct {
 	what  string // that was called
 	ended string

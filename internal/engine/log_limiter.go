@@ -52,6 +52,5 @@ func (j *journal) say(line *logline.Line, args ...any) {
 	}
 }
 
-// doubled reports whether a count that was old has come to a power of two: to be
-// told at the 1st, 2nd, 4th, 8th ….
+// doubled reports whether a count that was old has reached a power of two: reports come at the 1st, 2nd, 4th, 8th ….
 func doubled(old, n uint64) bool { return bits.Len64(n) > bits.Len64(old) }

@@ -27,7 +27,7 @@ func (n *lossNotes) allow(now reliable.Instant, count uint64) (lines, packets ui
 	return lines, packets, true
 }
 
-// lossOf logs packets that are lost for good.
+// lossOf logs packets that are lost permanently.
 func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cause events.Cause) {
 	lines, packets, ok := j.losing.allow(j.clock.now(), count)
 	if !ok {

@@ -29,8 +29,8 @@ func (x *memberships) back(m membership) (last bool) {
 	return len(x.away) == 0
 }
 
-// memberLost logs that a membership is lost: where the interface is gone all groups
-// lose theirs, and the first tells.
+// memberLost logs a lost membership: if the interface is gone all groups
+// lose theirs, and only the first is logged.
 func (j *journal) memberLost(e *transport.Event, group string) {
 	line := &logline.GroupLostToo
 	if j.memberships.lost(membership{e.Group, e.Role}) {
@@ -39,7 +39,7 @@ func (j *journal) memberLost(e *transport.Event, group string) {
 	line.Log(j.log, "group", group, "role", e.Role, "err", e.Err)
 }
 
-// memberBack logs that a membership is back; the last one tells of all.
+// memberBack logs a membership that is back; the last one reports all of them.
 func (j *journal) memberBack(m membership, group string) {
 	if !j.memberships.back(m) {
 		logline.GroupBack.Log(j.log, "group", group, "role", m.role)

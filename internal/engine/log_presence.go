@@ -62,7 +62,7 @@ func (p *presences) went(publisher, epoch uint64, cause events.Cause) (say bool)
 type repeats struct{ at map[remark]reliable.Instant }
 
 type remark struct {
-	who  uint64
+	peer uint64
 	what events.Kind
 }
 
@@ -75,8 +75,8 @@ const (
 )
 
 // say reports whether it was not said lately.
-func (r *repeats) say(now reliable.Instant, who uint64, what events.Kind) bool {
-	key := remark{who, what}
+func (r *repeats) say(now reliable.Instant, peer uint64, what events.Kind) bool {
+	key := remark{peer, what}
 	if at, ok := r.at[key]; ok && now.Sub(at) < sameRemark {
 		return false
 	}
@@ -87,9 +87,9 @@ func (r *repeats) say(now reliable.Instant, who uint64, what events.Kind) bool {
 	return true
 }
 
-// sayOf logs what became of a peer, once for all groups.
-func (j *journal) sayOf(who uint64, what events.Kind, line *logline.Line, args ...any) {
-	if j.repeats.say(j.clock.now(), who, what) {
+// sayOf logs an event of a peer, once for all groups.
+func (j *journal) sayOf(peer uint64, what events.Kind, line *logline.Line, args ...any) {
+	if j.repeats.say(j.clock.now(), peer, what) {
 		j.say(line, args...)
 	} else {
 		line.Debug(j.log, args...)
@@ -121,7 +121,7 @@ func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Caus
 	}
 }
 
-// publisherArgs names a publisher. group is the first that tells.
+// publisherArgs names a publisher. group is the first that reports it.
 func publisherArgs(g *group, st *reliable.Stream) []any {
 	args := []any{"publisher", id(st.Publisher)}
 	if name := st.Origin().Name; name != "" {

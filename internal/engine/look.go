@@ -53,7 +53,7 @@ type looks struct {
 	running *loopLook // under mu; nil: none
 }
 
-// loopLook is what the loop tells. Its fields are valid after finished is closed.
+// loopLook is the loop's answer. Its fields are valid after finished is closed.
 type loopLook struct {
 	finished chan struct{}
 	groups   []stats.Group
@@ -67,15 +67,15 @@ type loopLook struct {
 func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) Look {
 	x := Look{Bus: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
 	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
-	told, err := l.ask(ctx, subs, most.Names)
+	answer, err := l.ask(ctx, subs, most.Names)
 	x.Err = err
 	if err == nil {
-		x.Groups, x.Legs = told.groups, told.legs
+		x.Groups, x.Legs = answer.groups, answer.legs
 	}
 	for _, s := range subs {
 		var st SubscriptionLook
 		if err == nil {
-			st = told.subs[s]
+			st = answer.subs[s]
 		}
 		st.Messages = s.delivered()
 		st.Lost = s.losses.snapshot()
@@ -84,13 +84,13 @@ func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) 
 	return x
 }
 
-// ask has the loop tell what it alone knows, or waits for what it is being asked already.
+// ask has the loop answer what it alone knows, or waits for the answer to an earlier question.
 func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopLook, error) {
 	l.looks.mu.Lock()
 	x := l.looks.running
 	if x == nil {
 		x = &loopLook{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionLook, len(subs))}
-		if err := l.post(func() { l.tell(x, subs, names) }); err != nil {
+		if err := l.post(func() { l.answer(x, subs, names) }); err != nil {
 			l.looks.mu.Unlock()
 			return nil, err
 		}
@@ -109,8 +109,8 @@ func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopL
 
 var errBusy = errors.New("the bus's own goroutine is busy, in a handler that does not return or for lack of processor time")
 
-// tell runs on the loop.
-func (l *Loop) tell(x *loopLook, subs []*Subscription, names int) {
+// answer runs on the loop.
+func (l *Loop) answer(x *loopLook, subs []*Subscription, names int) {
 	x.groups, x.legs = l.groupStats(), l.legStats()
 	l.sampleOf(l.now(), x.groups, x.legs)
 	for _, s := range subs {

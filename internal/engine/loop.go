@@ -251,7 +251,7 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now), l.noteUnheard(now))
 	l.noteLosses(now)
 	l.sample(now)
-	l.tellDrops()
+	l.emitDrops()
 	l.watchdog.tellStandstill()
 	l.wakeSubscriptions()
 	if len(l.evicted) > 0 {
@@ -297,7 +297,7 @@ func (l *Loop) tickPublications(now reliable.Instant) reliable.Instant {
 	deadline := reliable.Never
 	for _, p := range l.publications() {
 		deadline = min(deadline, p.tick(now))
-		p.tell()
+		p.emitStalls()
 	}
 	return deadline
 }

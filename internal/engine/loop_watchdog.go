@@ -30,13 +30,13 @@ type watchdog struct {
 	told      atomic.Int64  // since, of what was told to last
 	teller    atomic.Uint64 // the goroutine that tells
 	goroutine atomic.Uint64 // the loop's
-	telling   sync.Mutex    // held while Config.Events is called
+	emitting  sync.Mutex    // held while Config.Events is called
 	stand     standstill    // loop only
 
 	mu    sync.Mutex
 	timer *time.Timer               // under mu
 	ended bool                      // under mu
-	when  lasting                   // under mu
+	when  backoffReporter           // under mu
 	last  int64                     // under mu: since, as of the last look
 	time  watchedTime               // under mu: since then
 	names map[uint32][]handledTopic // under mu: by mark
@@ -190,7 +190,7 @@ func (w *watchdog) look() {
 		w.when.over()
 	}
 	d := w.time.look(w.l.now())
-	tell := called != 0 && w.when.tell(d) // else the loop itself was kept from running
+	tell := called != 0 && w.when.due(d) // else the loop itself was kept from running
 	if tell {
 		w.topic, w.said = "", d
 		if names := w.names[called]; len(names) > 0 {
@@ -198,7 +198,7 @@ func (w *watchdog) look() {
 		}
 	}
 	topic := w.topic
-	next := max(w.when.next, firstTold) - d
+	next := max(w.when.next, firstReport) - d
 	w.timer.Reset(min(watchEvery, max(next, time.Millisecond)))
 	w.mu.Unlock()
 	if tell && w.since.Load() == since {
@@ -226,10 +226,10 @@ func (w *watchdog) tell(e events.Event, topic string) {
 	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	w.l.counters.events[e.Kind].Add(1)
 	w.l.recent.add(e, w.l.cfg.RecentEvents)
-	if !w.telling.TryLock() {
+	if !w.emitting.TryLock() {
 		return
 	}
-	defer w.telling.Unlock()
+	defer w.emitting.Unlock()
 	w.teller.Store(gid.Self())
 	defer w.teller.Store(0)
 	if w.l.cfg.Events != nil {

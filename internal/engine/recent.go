@@ -14,8 +14,7 @@ type RecentEvent struct {
 	events.Event
 }
 
-// recentEvents remembers the newest events, for those who look at the bus later. Its memory
-// grows as they come.
+// recentEvents remembers the newest events, for later inspection. Its memory grows with them.
 type recentEvents struct {
 	mu   sync.Mutex
 	list []RecentEvent // under mu: a ring, once it is full

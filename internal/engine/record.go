@@ -14,19 +14,19 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What goes into the record of losses (package lossrecord): each gap that a subscription
-// is told of, the events that go with loss, and once in a while all counters.
+// The record of losses (package lossrecord) gets each gap that a subscription reads, the events that go with loss, and
+// from time to time all counters.
 
 // sampleEvery is how often counters go into the record while the loop has anything to do.
 const sampleEvery = 10 * time.Second
 
-// sampling is when to sample next, and what is to be told. Loop only.
+// sampling is when to sample next, and what is to be reported. Loop only.
 type sampling struct {
-	at     reliable.Instant
-	untold []Dropped // of the last samples
+	at         reliable.Instant
+	unreported []Dropped // of the last samples
 }
 
-// sample passes the counters on to who keeps their record, if it is time.
+// sample passes the counters to Config.Sample, if it is time.
 func (l *Loop) sample(now reliable.Instant) {
 	if l.cfg.Sample == nil || now < l.counters.sampling.at {
 		return
@@ -42,11 +42,11 @@ func (l *Loop) sampleOf(now reliable.Instant, groups []stats.Group, legs []stats
 	l.counters.sampling.at = now.Add(sampleEvery)
 	st := l.sharedStats()
 	st.Groups, st.Legs = groups, legs
-	// Not told now: a handler may have asked for the record, or OnEvent itself.
-	l.counters.sampling.untold = append(l.counters.sampling.untold, l.cfg.Sample(&st)...)
+	// Reported later: a handler may have asked for the record, or OnEvent itself.
+	l.counters.sampling.unreported = append(l.counters.sampling.unreported, l.cfg.Sample(&st)...)
 }
 
-// Dropped is what a bus tells of packets that were dropped, or lost on the way.
+// Dropped reports packets that were dropped, or lost on the way.
 type Dropped struct {
 	Cause   string // its label
 	Packets uint64 // so far
@@ -54,18 +54,18 @@ type Dropped struct {
 	Quiet   bool   // it is no fault of this host's
 }
 
-// tellDrops tells what samples have shown. Loop only, outside of handlers.
-func (l *Loop) tellDrops() {
+// emitDrops reports what samples have shown. Loop only, outside of handlers.
+func (l *Loop) emitDrops() {
 	x := &l.counters.sampling
-	for len(x.untold) > 0 {
-		d := x.untold[0]
-		x.untold = x.untold[1:]
-		l.tellDropped(&d)
+	for len(x.unreported) > 0 {
+		d := x.unreported[0]
+		x.unreported = x.unreported[1:]
+		l.emitDropped(&d)
 	}
 }
 
-// tellDropped tells the log and the bus.
-func (l *Loop) tellDropped(d *Dropped) {
+// emitDropped reports drops in the log and as an event.
+func (l *Loop) emitDropped(d *Dropped) {
 	line := &logline.PacketsDropped
 	if d.Quiet {
 		line = &logline.PacketsMissed
@@ -173,7 +173,7 @@ var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
 	events.SlowSubscriber:      {kept: true, subscriber: true},
 }
 
-// recordEvent takes in an event, if it goes with loss. What concerns nobody here does not.
+// recordEvent takes in an event, if it goes with loss and concerns a peer of this bus.
 func (l *Loop) recordEvent(e *events.Event) {
 	if l.cfg.Losses == nil || !lossEvents[e.Kind].kept {
 		return
@@ -204,8 +204,8 @@ func (l *Loop) recordEvent(e *events.Event) {
 	l.cfg.Losses.Add(time.Now(), x)
 }
 
-// mayConcern reports whether somebody here may have lost something with the publisher that
-// the event is about: one that dies young has announced no topic.
+// mayConcern reports whether a subscription here may have lost messages of the publisher that
+// the event is about: one that dies early has announced no topic.
 func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {

@@ -37,8 +37,8 @@ func (x *inbox) unread() bool { return x.at.train < len(x.batch.Trains) }
 // usualPacket is what a packet of Ethernet holds, in bytes.
 const usualPacket = 1472
 
-// arrived notes what a poll at now has found, and returns how many packets. Large ones count
-// as many of the usual size: they tell as much of how busy publishers are.
+// arrived records the packets of a poll at now, and returns how many. A large one counts as several of the usual size, as
+// it shows as much of how busy publishers are.
 func (x *inbox) arrived(now reliable.Instant) (packets int) {
 	if x.drainedAt = min(x.drainedAt, now); len(x.batch.Trains) == 0 {
 		x.drainedAt = now
@@ -50,8 +50,8 @@ func (x *inbox) arrived(now reliable.Instant) (packets int) {
 	return packets
 }
 
-// stallAfter is how long packets may lie unread without groups being told: behind
-// a busy host, or a handler that takes its time.
+// stallAfter is how long packets may lie unread before groups judge them as late: on a busy host, or behind a slow
+// handler.
 const stallAfter = 100 * time.Millisecond
 
 // stalled reports whether what has come may have been waiting for that long.
@@ -113,7 +113,7 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 	return true
 }
 
-// packet hands a packet of a group to all who listen to it.
+// packet hands a packet of a group to all its receivers.
 func (l *Loop) packet(now reliable.Instant, tr *transport.Train, p []byte) {
 	if len(l.surveys) > 0 {
 		l.surveyPacket(now, tr, p)

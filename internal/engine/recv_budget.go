@@ -34,7 +34,7 @@ type budget struct {
 	slow   bool             // so was some turn's of this batch
 
 	stopped *inPlace // in the middle of a packet; used has been set since, and is until it goes on
-	refused bool     // a stream was told that there is no room: it has to be resumed
+	refused bool     // a stream found no room: it has to be resumed
 }
 
 // begin begins a turn at now.
@@ -101,8 +101,8 @@ func (l *Loop) handled(n uint64) {
 	b.took(now)
 }
 
-// goOn goes on where the last turn has stopped: in the middle of a packet, and with
-// streams that were told that there was no room.
+// goOn continues where the last turn has stopped: in the middle of a packet, and with
+// streams that found no room.
 func (l *Loop) goOn(now reliable.Instant) {
 	b := &l.budget
 	if b.stopped != nil {

@@ -20,10 +20,9 @@ import (
 // ConflationKey appends the key of a message to buf and returns that.
 type ConflationKey func(buf []byte, from *reliable.Origin, t *topics.Track, number uint64, data []byte) []byte
 
-// Conflation reads a subscription in a goroutine of its own and keeps the newest message
-// of each topic and key for a user who reads more slowly. Where there is no room for more
-// it reads no further, and the stream's window fills: then the subscription's policy decides,
-// which slow.Auto makes depend on whether there was room.
+// Conflation reads a subscription in its own goroutine and keeps the newest message of each topic and key for a slower
+// reader. When there is no room for more it stops reading, and the stream's window fills: then the subscription's policy
+// decides, which slow.Auto makes depend on whether there was room.
 type Conflation struct {
 	s     *Subscription
 	key   ConflationKey
@@ -61,7 +60,7 @@ type conflated struct {
 // conflationBatch is how many messages are put into the store at once.
 const conflationBatch = 64
 
-// Conflate starts to read the subscription. Nobody else reads it.
+// Conflate starts to read the subscription, which has no other reader.
 func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
 	c := &Conflation{
 		s: s, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
@@ -98,7 +97,7 @@ func (c *Conflation) run() {
 	}
 }
 
-// fetch reads what comes next: messages of one packet, or, in d, something else.
+// fetch reads the next messages, of one packet, or something else in d.
 func (c *Conflation) fetch() error {
 	c.batch = append(c.batch[:0], conflated{}) // the first one comes by itself
 	more := func(t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {

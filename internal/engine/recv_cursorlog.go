@@ -11,10 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// cursorLog keeps a stream's events for the cursors that read them, and says which
-// packets are for which. Cursors that want nothing of what comes are parked
-// (ring.Cursor.Park): so a message costs no more where ten thousand subscriptions want
-// other topics. Loop only.
+// cursorLog keeps a stream's events for the cursors that read them, and knows which packets are for which. Cursors that
+// want none of the next packets are parked (ring.Cursor.Park): so a message costs no more with ten thousand subscriptions
+// to other topics. Loop only.
 type cursorLog struct {
 	log    *ring.Log
 	topics ring.Map[route]
@@ -26,8 +25,7 @@ type cursorLog struct {
 // route is the feeds that want one topic.
 type route struct{ feeds ring.Set[*feed] }
 
-// moreItems is how many items beside packets fit a log whose window is full of packets:
-// gaps and notes.
+// moreItems is how many items beside packets, gaps and notes, fit a log that has a window full of packets.
 const moreItems = 64
 
 // newCursorLog returns a log for a window of span packets.
@@ -94,7 +92,7 @@ func (l *cursorLog) wake(runs []byte) {
 		}
 		runs = rest
 		if run.Kind == wire.RunState {
-			continue // who has joined has no need of it
+			continue // only late joiners need state
 		}
 		x := l.topics.Get(run.Topic)
 		if x == nil {
@@ -113,7 +111,7 @@ func (l *cursorLog) wake(runs []byte) {
 	}
 }
 
-// begins reports whether a message begins in the run: who starts to read there misses
+// begins reports whether a message begins in the run: a reader that starts there misses
 // none of it.
 func begins(run wire.Run) bool {
 	if run.Kind != wire.RunFragment {

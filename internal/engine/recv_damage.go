@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// watchDamage tells the log of packets that came damaged: of the 1st, 2nd, 4th, 8th ….
+// watchDamage logs damaged packets: the 1st, 2nd, 4th, 8th ….
 func (g *group) watchDamage() {
 	d := g.r.TakeDamage()
 	before := g.damaged

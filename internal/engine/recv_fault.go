@@ -9,10 +9,10 @@ import (
 
 // Publishers that do not keep the rules of the protocol (events.Fault).
 
-// faultNotes decides which faults of a group's publishers the log and the bus are told
-// of: several subscriptions find the same ones. Loop only.
+// faultNotes decides which faults of a group's publishers are logged and emitted: several subscriptions find the same ones.
+// Loop only.
 type faultNotes struct {
-	told map[faultKey]uint64 // Count of the latest
+	reported map[faultKey]uint64 // Count of the latest
 }
 
 type faultKey struct {
@@ -22,27 +22,26 @@ type faultKey struct {
 	topic     string // of FaultTopic
 }
 
-// faultsKept bounds what strangers can make us remember. Beyond it some are told again.
+// faultsKept bounds the memory that forged packets can take. Beyond it some faults are reported again.
 const faultsKept = 1024
 
-// tell reports whether err says more than was told before.
-func (f *faultNotes) tell(err *events.FaultError) bool {
+// due reports whether err is newer than the last report.
+func (f *faultNotes) due(err *events.FaultError) bool {
 	key := faultKey{err.Publisher, err.Epoch, err.Fault, ""}
 	if err.Fault == events.FaultTopic {
 		key.topic = err.Topic
 	}
-	if err.Count <= f.told[key] {
+	if err.Count <= f.reported[key] {
 		return false
 	}
-	if f.told == nil || len(f.told) >= faultsKept {
-		f.told = make(map[faultKey]uint64)
+	if f.reported == nil || len(f.reported) >= faultsKept {
+		f.reported = make(map[faultKey]uint64)
 	}
-	f.told[key] = err.Count
+	f.reported[key] = err.Count
 	return true
 }
 
-// malformed tells of a packet that does not parse. All who read the stream may miss what
-// was in it.
+// malformed reports a packet that does not parse. All readers of the stream may miss its messages.
 func (g *group) malformed(st *reliable.Stream, err *events.FaultError) {
 	if !g.wanting() {
 		return
@@ -54,11 +53,11 @@ func (g *group) malformed(st *reliable.Stream, err *events.FaultError) {
 	g.announce(e)
 }
 
-// faulted tells the log and the bus of a fault.
+// faulted reports a fault in the log and as an event.
 func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Event {
 	e := g.event(events.PublisherFault, st)
 	e.Err = err
-	if g.faults.tell(err) {
+	if g.faults.due(err) {
 		line := &logline.PublisherFault
 		if err.Fault == events.FaultTopic {
 			line = &logline.TopicRefused
@@ -69,17 +68,17 @@ func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Even
 	return e
 }
 
-// tellFaults makes the reader for handlers tell of faults.
-func (g *group) tellFaults(st *reliable.Stream, rd *topics.Reader) {
+// reportFaults makes the reader for handlers report faults.
+func (g *group) reportFaults(st *reliable.Stream, rd *topics.Reader) {
 	rd.OnFault(func(err *events.FaultError) {
 		err.Publisher, err.Epoch = events.PublisherID(st.Publisher), st.Epoch
 		g.announce(g.faulted(st, err))
 	})
 }
 
-// tellFaults makes the feed's reader tell of faults: the subscription at once, the log
-// and the bus soon.
-func (f *feed) tellFaults(s *Subscription) {
+// reportFaults makes the feed's reader report faults: to the subscription at once, in the log
+// and as an event soon.
+func (f *feed) reportFaults(s *Subscription) {
 	f.rd.OnFault(func(err *events.FaultError) {
 		err.Publisher, err.Epoch = events.PublisherID(f.st.Publisher), f.st.Epoch
 		e := f.event(events.PublisherFault)

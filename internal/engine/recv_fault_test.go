@@ -22,14 +22,14 @@ func TestFaultsAreToldOnce(t *testing.T) {
 		{events.FaultError{Publisher: 1, Epoch: 2, Fault: events.FaultHole, Count: 1}, true},
 		{events.FaultError{Publisher: 2, Epoch: 1, Fault: events.FaultHole, Count: 1}, true},
 	} {
-		if got := f.tell(&c.err); got != c.tell {
+		if got := f.due(&c.err); got != c.tell {
 			t.Errorf("%d: %v: told is %v", i, &c.err, got)
 		}
 	}
 	for p := range uint64(3 * faultsKept) {
-		f.tell(&events.FaultError{Publisher: events.PublisherID(p), Count: 1})
-		if len(f.told) > faultsKept {
-			t.Fatalf("%d are remembered", len(f.told))
+		f.due(&events.FaultError{Publisher: events.PublisherID(p), Count: 1})
+		if len(f.reported) > faultsKept {
+			t.Fatalf("%d are remembered", len(f.reported))
 		}
 	}
 }

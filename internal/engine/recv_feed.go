@@ -52,7 +52,7 @@ type notices struct {
 	starting   *events.Event                 // first
 	collisions []*events.TopicCollisionError // once the feed is in use: next
 	ending     *events.Event                 // when the reader is through
-	lost       bool                          // that the publisher is lost was told
+	lost       bool                          // the loss of the publisher was reported
 }
 
 // follow gives the subscription a feed of a stream. Loop only.
@@ -77,7 +77,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	if st.BeginsWithState() {
 		f.rd.AwaitState()
 	}
-	f.tellFaults(s)
+	f.reportFaults(s)
 	if s.events {
 		f.starting = f.event(events.PublisherUp)
 	}
@@ -231,8 +231,7 @@ func (f *feed) event(kind events.Kind) *events.Event {
 	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.PublisherID(f.st.Publisher), Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
 }
 
-// release gives the leased item back and, when a stream waits for that, tells
-// the loop.
+// release gives the leased item back and wakes the loop when a stream waits for that.
 func (s *Subscription) release(f *feed) {
 	f.c.Return()
 	s.shown.Store(s.got)

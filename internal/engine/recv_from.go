@@ -21,9 +21,9 @@ type From struct {
 	Positions *Positions // there with these messages of each topic; docs/protocol.md §9.8
 }
 
-// ownership is what tells groups of one index apart.
+// ownership distinguishes groups of one index.
 type ownership struct {
-	owner    *Subscription // whose alone it is, or nil
+	owner    *Subscription // the only subscription of the group, or nil
 	from     From          // where its streams begin
 	expected expected
 }
@@ -35,14 +35,14 @@ type groupList struct {
 	left      []*group            // by group index: subscribed before, and left
 	joins     joins               // what of that the fabric brings
 	surveys   []*Survey           // that listen
-	former    map[int]stats.Group // by group index: what is counted of groups that nobody owns any more
+	former    map[int]stats.Group // by group index: counts of groups that no subscription owns any more
 }
 
 func newGroupList(groups int) groupList {
 	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups), former: make(map[int]stats.Group)}
 }
 
-// counted yields the groups whose counters go on: those that are received, and those that
+// counted yields the groups with counters that continue: those that are received, and those that
 // were left.
 func (x *groupList) counted() iter.Seq[*group] {
 	return func(yield func(*group) bool) {
@@ -59,7 +59,7 @@ func (x *groupList) counted() iter.Seq[*group] {
 	}
 }
 
-// owner is whose alone the subscription's groups are.
+// owner returns the owner of the subscription's groups.
 func (s *Subscription) owner() *Subscription {
 	if s.from.Window || s.from.State {
 		return s
@@ -90,7 +90,7 @@ func (g *group) config() reliable.ReceiverConfig {
 			c.Wanted = p.next
 		}
 		c.Loans = nil // they are for one receiver of a packet
-		// A window as large as the publisher's, with room for what comes while that is fetched.
+		// A window as large as the publisher's, with room for packets that arrive while that is fetched.
 		c.WindowBytes, c.MemoryBytes = 2*c.WindowBytes, 2*c.MemoryBytes
 		if g.from.State { // with room for all that comes while the state does
 			c.WindowBytes = max(c.WindowBytes, c.MemoryBytes/4)
@@ -114,7 +114,7 @@ func (g *group) numbered(st *reliable.Stream) bool {
 }
 
 // beginLive makes topics that are added to a group begin with what is published from now on.
-// State is asked for once, when the group begins: what comes may lack theirs.
+// State is requested once, when the group begins: a later packet may lack theirs.
 func (g *group) beginLive(topics []*groupTopic) {
 	for _, t := range topics {
 		t.live = true
@@ -134,8 +134,7 @@ func (g *group) askTotals(st *reliable.Stream) {
 	}
 }
 
-// alone reports whether no other group of that index has the stream up: then it is this one
-// that tells the bus.
+// alone reports whether no other group of that index has the stream up: then this one reports it.
 func (g *group) alone(st *reliable.Stream) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
 		if x != g && x.r.Up(st.Publisher, st.Epoch) {
@@ -145,12 +144,11 @@ func (g *group) alone(st *reliable.Stream) bool {
 	return true
 }
 
-// farewellTime is how long a group stays whose owner is gone, for its farewells to
+// farewellTime is how long a group without an owner stays, for its farewells to
 // publishers. docs/protocol.md §7.7.
 const farewellTime = 20 * time.Millisecond
 
-// speaks reports whether it is this group that tells the bus of a stream that is up in
-// several.
+// speaks reports whether this group reports a stream that is up in several.
 func (g *group) speaks(st *reliable.Stream) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
 		if x.r.Up(st.Publisher, st.Epoch) {

@@ -28,7 +28,7 @@ type group struct {
 	inline     bool                    // some topic has had handlers
 	d          Delivery                // what handlers are called with: here so that it is not allocated each time
 	joined     bool
-	failed     bool            // it cannot be joined: the next who wants it tries again
+	failed     bool            // it cannot be joined: the next subscription tries again
 	suppressed bool            // the bus is closing: nothing is delivered any more
 	leaving    []*Subscription // that have left the group, and still have feeds
 	refused    refusals
@@ -51,8 +51,8 @@ type groupTopic struct {
 	live     bool                    // it begins with what is published from then on, whatever the group does
 }
 
-// open returns the group of that owner, joining it at first use, and again where that has
-// failed. A new one that somebody owns begins as from says.
+// open returns the group of that owner, joining it at first use, and again after a
+// failure. A new one with an owner begins as from says.
 func (l *Loop) open(index int, owner *Subscription, from From) (*group, error) {
 	first, g := l.groups[index], l.find(index, owner)
 	if g != nil && !g.failed {
@@ -202,8 +202,8 @@ func handlersOf(t *topics.Track) []*Subscription {
 	return t.Data.(*groupTopic).handlers.List()
 }
 
-// tell lets publishers know what is wanted here.
-func (g *group) tell() {
+// reportWants sends publishers the topics that are wanted here.
+func (g *group) reportWants() {
 	g.r.TopicsChanged(g.l.now())
 	g.l.hellos.wants(g.l.now())
 }
@@ -219,7 +219,7 @@ func (g *group) attach(s *Subscription) {
 	}
 }
 
-// introduce tells a subscription with a handler who is up already.
+// introduce reports the publishers that are up to a subscription with a handler.
 func (g *group) introduce(s *Subscription) {
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
@@ -298,7 +298,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 }
 
-// StreamDown implements reliable.Sink. Those who follow the stream learn of it in its
+// StreamDown implements reliable.Sink. Subscriptions learn of it in the stream's
 // order, from its output.
 func (g *group) StreamDown(st *reliable.Stream, cause events.Cause) {
 	outputOf(st).held = nil
@@ -341,15 +341,14 @@ func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 	return events.Event{Kind: kind, Group: g.address, Publisher: events.PublisherID(st.Publisher), Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
-// down is the event that a publisher has ended or was lost, as subscriptions are told.
+// down is the event that a publisher has ended or was lost, as subscriptions get it.
 func (g *group) down(cause events.Cause, st *reliable.Stream) events.Event {
 	e := g.event(streamEvent(cause), st)
 	e.Topics = st.Announced()
 	return e
 }
 
-// announce tells the subscriptions with handlers that want to know what became of a
-// publisher.
+// announce passes an event of a publisher to the subscriptions with handlers for such events.
 func (g *group) announce(e events.Event) {
 	for s := range g.handlers() {
 		if s.events {

@@ -12,13 +12,13 @@ import (
 // That this bus holds publishers up, and which subscriptions of it do: as their
 // publishers say, and as the bus itself sees. docs/protocol.md §8.6.
 
-// holds is what was told of a stream whose publisher this bus holds up. Loop only.
+// holds is what was reported of a stream that this bus holds up. Loop only.
 type holds struct {
-	when     lasting
-	released bool // was told
+	when     backoffReporter
+	released bool // reported
 }
 
-// holding tells what publishers have said of this bus since it looked last.
+// holding reports what publishers have said of this bus since the last call.
 func (g *group) holding() {
 	for _, st := range g.r.TakeHolding() {
 		held, released := st.Holding()
@@ -38,7 +38,7 @@ func (g *group) holding() {
 		switch {
 		case held == 0:
 			o.held = nil
-		case x.when.tell(held):
+		case x.when.due(held):
 			g.tellHolding(events.HoldsPublishersUp, st, held)
 		}
 	}
@@ -49,12 +49,12 @@ func (g *group) tellHolding(kind events.Kind, st *reliable.Stream, d time.Durati
 	e.For = d
 	var why holdLines
 	e.Topics, e.Behind, why = g.slowest(st)
-	who := []any{"publisher", id(st.Publisher), "group", g.address, "for", d, "topics", e.Topics, "unread_packets", e.Behind}
+	args := []any{"publisher", id(st.Publisher), "group", g.address, "for", d, "topics", e.Topics, "unread_packets", e.Behind}
 	line := why.holds
 	if kind == events.ReleasedByPublisher {
 		line = why.released
 	}
-	g.l.sayOf(st.Publisher, kind, line, who...)
+	g.l.sayOf(st.Publisher, kind, line, args...)
 	g.l.event(e)
 }
 
@@ -95,12 +95,12 @@ func (s *Subscription) names() []string { return s.topics.names() }
 type unread struct {
 	at    uint64 // where it stands
 	since reliable.Instant
-	when  lasting
+	when  backoffReporter
 }
 
-// note takes in that at now it stands at, and whether it holds the stream up there. It
-// reports whether that is to be told, and for how long it has lasted.
-func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Duration, tell bool) {
+// note records that the cursor stands at position at at now, and whether it holds the stream up there. It
+// reports whether that is to be reported, and for how long it has lasted.
+func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Duration, due bool) {
 	if !holds || x.since == 0 || at != x.at {
 		if x.when.over(); !holds {
 			*x = unread{}
@@ -109,7 +109,7 @@ func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Durat
 		x.at, x.since = at, now
 	}
 	d = now.Sub(x.since)
-	return d, x.when.tell(d)
+	return d, x.when.due(d)
 }
 
 // lasts is for how long the cursor has held the stream up where it stands; 0: it does not.
@@ -120,12 +120,12 @@ func (x *unread) lasts(now reliable.Instant) time.Duration {
 	return now.Sub(x.since)
 }
 
-// watch tells of a cursor that is not read and holds its stream up.
+// watch reports a cursor that is not read and holds its stream up.
 func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	lag := f.c.Lag()
 	holds := f.blocking && f.o.full() && lag >= f.st.Span()-f.quarter/2 // as good as the slowest
-	d, tell := f.unread.note(g.l.ran(now), f.c.Position(), holds)
-	if !tell {
+	d, due := f.unread.note(g.l.ran(now), f.c.Position(), holds)
+	if !due {
 		return
 	}
 	e := g.event(events.SubscriptionNotRead, f.st)

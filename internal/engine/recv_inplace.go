@@ -19,7 +19,7 @@ type inPlace struct {
 	whole bool
 	rest  []byte           // of the packet in which it has stopped
 	next  []reliable.Event // that came since it has stopped
-	lost  bool             // that the publisher is lost was told, since it came up
+	lost  bool             // the loss of the publisher was reported, since it came up
 }
 
 // newInPlace returns one that reads from sequence start on.
@@ -30,7 +30,7 @@ func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	if st.BeginsWithState() {
 		p.rd.AwaitState()
 	}
-	g.tellFaults(st, p.rd)
+	g.reportFaults(st, p.rd)
 	for _, t := range g.topics {
 		if t.handlers.Len() > 0 && st.Collided(t.id) == nil {
 			p.rd.Want(t.id, t.name, t.route())
@@ -103,7 +103,7 @@ func (p *inPlace) goOn() {
 	}
 }
 
-// down tells handlers that want to know of publishers what became of theirs.
+// down passes the end or loss of a publisher to the handlers for such events.
 func (p *inPlace) down(cause events.Cause) {
 	if cause != events.CauseNone && p.lost {
 		return // they know
@@ -112,7 +112,7 @@ func (p *inPlace) down(cause events.Cause) {
 	p.g.announce(p.g.down(cause, p.st))
 }
 
-// collision tells the handlers of a topic that the publisher uses its id for another name.
+// collision reports to the handlers of a topic that the publisher uses its id for another name.
 func (p *inPlace) collision(err *events.TopicCollisionError) {
 	if !p.rd.Wants(err.ID) {
 		return
@@ -122,7 +122,7 @@ func (p *inPlace) collision(err *events.TopicCollisionError) {
 	}
 }
 
-// unnamed tells the handlers of patterns that messages are lost, perhaps theirs.
+// unnamed reports to the handlers of patterns that messages are lost, perhaps theirs.
 func (p *inPlace) unnamed(cause events.Cause) {
 	d := Delivery{Item: topics.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
 	for s := range p.g.handlers() {
@@ -207,7 +207,7 @@ func (p *inPlace) request(d *Delivery) {
 	p.g.l.handled(1)
 }
 
-// state calls the handlers of a topic with what comes of its state.
+// state calls the handlers of a topic with its state.
 func (p *inPlace) state(d *Delivery) {
 	d.From = p.st.Origin()
 	for _, s := range handlersOf(d.Topic) {

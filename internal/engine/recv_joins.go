@@ -22,7 +22,7 @@ const (
 // up reports whether the fabric delivers the group's packets.
 func (j joins) up(index int) bool { return j[index] == joinedUp }
 
-// note takes in what became of a membership.
+// note records a change of a membership.
 func (j joins) note(e *transport.Event) {
 	switch {
 	case e.Role != transport.RoleReceiver || e.Group < 0 || e.Group >= len(j) || j[e.Group] == notJoined:
@@ -35,7 +35,7 @@ func (j joins) note(e *transport.Event) {
 	}
 }
 
-// join begins to join a group, if nobody has yet.
+// join begins to join a group, unless it is joined or being joined.
 func (l *Loop) join(index int) error {
 	if l.joins[index] != notJoined {
 		return nil
@@ -47,7 +47,7 @@ func (l *Loop) join(index int) error {
 	return nil
 }
 
-// leave leaves a group, if nobody needs it any more. It reports whether it did.
+// leave leaves a group that is no longer needed. It reports whether it did.
 func (l *Loop) leave(index int) (left bool, err error) {
 	needed := l.groups[index] != nil || index == 0 && l.hellos.joined ||
 		slices.ContainsFunc(l.surveys, func(s *Survey) bool { return s.groups[index] != nil })

@@ -17,7 +17,7 @@ type legs struct {
 	n      int
 	lost   [transport.MaxLegs]bool             // the transport has said so
 	since  [transport.MaxLegs]reliable.Instant // then
-	silent map[legOf]struct{}                  // of which it was told
+	silent map[legOf]struct{}                  // reported
 	before [transport.MaxLegs]stats.Leg        // of receivers that there are no more
 }
 
@@ -69,29 +69,29 @@ func (l *Loop) legChanged(e *transport.Event) {
 	l.event(events.Event{Kind: events.LegBack, Leg: name, For: d})
 }
 
-// Leg implements reliable.Sink. Where the transport itself has lost the leg that was told.
+// Leg implements reliable.Sink. If the transport itself has lost the leg that was reported.
 func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	l, x := g.l, &g.l.inbox.legs
 	key := legOf{st, e.Leg}
-	_, told := x.silent[key]
+	_, reported := x.silent[key]
 	ev := g.event(events.LegBack, st)
 	ev.Leg, ev.For, ev.Address = x.name(e.Leg), e.For, st.Origin().Address
 	args := append(publisherArgs(g, st), "leg", ev.Leg, "for", e.For.Round(time.Millisecond))
 	switch {
-	case g.suppressed || x.lost[e.Leg] && !told || !g.speaks(st):
+	case g.suppressed || x.lost[e.Leg] && !reported || !g.speaks(st):
 	case e.Silent:
 		x.silent[key] = struct{}{}
 		ev.Kind = events.LegDown
 		l.sayOf(st.Publisher+uint64(e.Leg), events.LegDown, &logline.LegSilent, args...)
 		l.event(ev)
-	case told:
+	case reported:
 		delete(x.silent, key)
 		logline.LegHeard.Log(l.log, args...)
 		l.event(ev)
 	}
 }
 
-// legStats adds up what came by each leg.
+// legStats adds up the packets of each leg.
 func (l *Loop) legStats() []stats.Leg {
 	all := l.t.Stats().Legs
 	for i := range all {

@@ -2,14 +2,12 @@ package engine
 
 import "github.com/fanfaremq/fanfare/internal/sys"
 
-// receiveMemory is where receive windows live. Subscriptions lend messages out of
-// them, and a user may still look at one when the bus is closed by somebody
-// else: off the heap that would be a fault, here the slice keeps its memory
-// alive. The collector does not scan it, for it holds no pointers.
+// receiveMemory holds receive windows. Subscriptions lend messages out of them, and a user may still read one when the bus
+// is closed by another goroutine: off the heap that would be a fault, here the slice keeps its memory alive. The collector
+// does not scan it, because it holds no pointers.
 //
-// So large a piece makes the collector run, which stops all goroutines twice for a
-// moment: one is made when somebody subscribes, not when the first packets come, and
-// the windows of the bus cut theirs from it as they need it. Loop only.
+// So large a piece makes the collector run, which stops all goroutines twice for a moment: a piece is made at a subscribe
+// call, not when the first packets arrive, and the windows of the bus are cut from it as needed. Loop only.
 type receiveMemory struct{ spare []byte }
 
 // prepare has a piece of n bytes ready, or what is left of one.
@@ -33,6 +31,5 @@ func (m *receiveMemory) Alloc(n int, soon bool) ([]byte, error) {
 	return p, nil
 }
 
-// Free implements reliable.Memory. The memory is not used again: somebody may
-// still look at it.
+// Free implements reliable.Memory. The memory is not used again: a reader may still use it.
 func (m *receiveMemory) Free([]byte) {}

@@ -7,10 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Names that are known before a pattern begins. Packets wait for the names of their topics
-// while there is a pattern, and with them all subscriptions of the group: the first pattern
-// begins when the names of the topics that publishers have by then are known. Who subscribes
-// waits for that, and nobody else. docs/decisions/36-names-in-the-stream.md.
+// Names that are known before a pattern begins. Packets wait for the names of their topics while there is a pattern, and
+// with them all subscriptions of the group: the first pattern begins when the names of the topics that publishers have by
+// then are known. Only the new subscription waits for that. docs/decisions/36-names-in-the-stream.md.
 
 // namesAhead is a group that learns names for patterns that are about to begin. Loop only,
 // but for ready.
@@ -23,9 +22,9 @@ type namesAhead struct {
 	known  int
 }
 
-// aheadDeadlines is for how many recovery deadlines names may come, with pauses shorter than
-// one. Then a pattern begins nevertheless, and packets wait for the rest of them: who announces
-// topics without end shall not keep anybody from subscribing.
+// aheadDeadlines is for how many recovery deadlines names may arrive, with pauses shorter than one. Then a pattern begins
+// nevertheless, and packets wait for the rest of them: a publisher that announces topics without end must not block
+// subscriptions.
 const aheadDeadlines = 5
 
 // until is when patterns begin at the latest.
@@ -36,8 +35,8 @@ func (a *namesAhead) until(deadline time.Duration) reliable.Instant {
 // learningAhead are the groups in which a subscription waits for names.
 type learningAhead []*group
 
-// learnAhead waits until the names are known that patterns among topics would have others wait
-// for. Not on the loop, which is to be told by end when the subscription has begun.
+// learnAhead waits until the names are known that patterns among topics would make other subscriptions wait for. Not on
+// the loop; call end when the subscription has begun.
 func (s *Subscription) learnAhead(topics []TopicName) (learning learningAhead, err error) {
 	wild := func(t TopicName) bool { return t.Pattern.Wild() }
 	if s.owner() != nil || !slices.ContainsFunc(topics, wild) {

@@ -7,14 +7,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// refusedNotes decides what is told of packets that do not prove who sent them: each reason once for each key, until
-// the trust changes. Keys that are not trusted can be made up: of these maxStrange are told, and then once that there
-// are more. All packets are counted (stats.Sign).
+// refusedNotes decides which packets without a valid proof of their sender are reported: each reason once for each key,
+// until the trust changes. Untrusted keys can be forged: maxStrange of them are reported, and then once that there are
+// more. All packets are counted (stats.Sign).
 type refusedNotes struct {
-	mu      sync.Mutex
-	told    map[refusedKey]bool // under mu
-	strange int                 // under mu: keys in told that are not trusted
-	many    bool                // under mu: it is told that there are more
+	mu       sync.Mutex
+	reported map[refusedKey]bool // under mu
+	strange  int                 // under mu: untrusted keys in reported
+	many     bool                // under mu: that there are more was reported
 }
 
 // refusedKey is a reason, and the key that packets name.
@@ -23,7 +23,7 @@ type refusedKey struct {
 	key     signed.KeyID
 }
 
-// maxStrange bounds the keys that are not trusted of which is told one by one, and which are remembered for it.
+// maxStrange bounds the untrusted keys that are reported one by one, and remembered for it.
 const maxStrange = 64
 
 var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
@@ -31,12 +31,12 @@ var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
 	signed.Untrusted: transport.UnreadableUntrusted, signed.Stale: transport.UnreadableSignedAt, signed.Deferred: transport.UnreadableFlood,
 }
 
-// tell notes a packet, and returns what is to be told of it: 0 for nothing.
-func (n *refusedNotes) tell(k refusedKey) transport.UnreadableReason {
+// due records a packet, and returns the reason to report for it: 0 for none.
+func (n *refusedNotes) due(k refusedKey) transport.UnreadableReason {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	reason := reasonOf[k.verdict]
-	if reason == 0 || n.told[k] {
+	if reason == 0 || n.reported[k] {
 		return 0
 	}
 	if k.verdict == signed.Untrusted {
@@ -49,10 +49,10 @@ func (n *refusedNotes) tell(k refusedKey) transport.UnreadableReason {
 		}
 		n.strange++
 	}
-	if n.told == nil {
-		n.told = make(map[refusedKey]bool)
+	if n.reported == nil {
+		n.reported = make(map[refusedKey]bool)
 	}
-	n.told[k] = true
+	n.reported[k] = true
 	return reason
 }
 
@@ -60,6 +60,6 @@ func (n *refusedNotes) tell(k refusedKey) transport.UnreadableReason {
 func (n *refusedNotes) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	clear(n.told)
+	clear(n.reported)
 	n.strange, n.many = 0, false
 }

@@ -21,24 +21,24 @@ func TestRefusedNotes(t *testing.T) {
 			case i == maxStrange:
 				want = transport.UnreadableManyUntrusted
 			}
-			if got := n.tell(k); got != want {
+			if got := n.due(k); got != want {
 				t.Fatalf("round %d, key %d: %d is told, want %d", round, i, got, want)
 			}
-			if got := n.tell(k); got != 0 {
+			if got := n.due(k); got != 0 {
 				t.Fatalf("round %d, key %d: %d is told again", round, i, got)
 			}
 		}
-		if len(n.told) != maxStrange {
-			t.Errorf("%d keys are remembered", len(n.told))
+		if len(n.reported) != maxStrange {
+			t.Errorf("%d keys are remembered", len(n.reported))
 		}
 		for _, v := range []signed.Verdict{signed.Unsigned, signed.Malformed, signed.Stale, signed.Forged, signed.Deferred} {
 			for again := range 2 {
-				if got := n.tell(refusedKey{v, 7}); (got == reasonOf[v]) != (again == 0) {
+				if got := n.due(refusedKey{v, 7}); (got == reasonOf[v]) != (again == 0) {
 					t.Errorf("round %d, verdict %d: %d is told", round, v, got)
 				}
 			}
 		}
-		if got := n.tell(refusedKey{signed.Replayed, 7}); got != 0 {
+		if got := n.due(refusedKey{signed.Replayed, 7}); got != 0 {
 			t.Errorf("what is played back is told: %d", got)
 		}
 		n.forget() // the trust has changed

@@ -76,8 +76,8 @@ func (o *output) Abandon() bool {
 	return o.log.log.Abandon()
 }
 
-// note tells the log and the bus of what all who follow the stream are told, and of a fault
-// all who want to know, at once: it has no place among the packets.
+// note logs and emits what concerns all readers of the stream, and passes a fault to all that want faults, at once: it has
+// no place among the packets.
 func (o *output) note(e *reliable.Event) {
 	g := o.g
 	if g.suppressed {
@@ -99,7 +99,7 @@ func (o *output) note(e *reliable.Event) {
 		g.l.event(x)
 	case reliable.EventUnnamed:
 		if e.Cause == events.CauseTooManyTopics {
-			g.tellTooManyTopics(o.st)
+			g.reportTooManyTopics(o.st)
 		}
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)
@@ -144,7 +144,7 @@ func (o *output) drop() {
 }
 
 // squeezed reports whether slow cursors have cost the stream half its window or more.
-// The publisher must be told when they catch up (Receiver.Resume).
+// The publisher needs a status when they catch up (Receiver.Resume).
 func (o *output) squeezed() bool {
 	return o.st.Stalled() || o.log.log.Backlog() >= o.st.Span()/2
 }
@@ -154,8 +154,8 @@ func (o *output) full() bool {
 	return o.st.Stalled() || o.log.log.Backlog()+o.log.log.Held() >= o.st.Span()
 }
 
-// tendLogs gives back what cursors have read, soon, so that what comes next finds memory
-// that is still in the processor's cache, and what closed ones have held for too long.
+// tendLogs frees what cursors have read soon, so that the next packets find memory that is still in the processor's cache,
+// and what closed cursors have held for too long.
 func (g *group) tendLogs(now reliable.Instant) {
 	for i := len(g.logs) - 1; i >= 0; i-- {
 		o := g.logs[i]

@@ -16,9 +16,9 @@ const (
 	mostOwed = time.Second
 )
 
-// lingerReplies waits until nobody asks any more for replies that were given, to requests on
-// topics that wanted reports true for, or until ctx ends: requesters fetch what is long piece by piece, and
-// ask again for what was lost. Nobody acknowledges a reply: that nobody asks any more is all that tells.
+// lingerReplies waits until no requester may ask again for replies that were given, to requests on topics that wanted
+// reports true for, or until ctx ends: requesters fetch long replies piece by piece, and ask again for lost ones. Replies
+// are not acknowledged: only silence shows that none is needed.
 func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool) {
 	for {
 		left := make(chan time.Duration, 1) // a handler may keep the loop from answering for long
@@ -46,7 +46,7 @@ func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool
 	}
 }
 
-// owedFor is for how long from now on somebody may ask for them. Loop only.
+// owedFor is for how long from now on a requester may ask for them. Loop only.
 func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
 	now := l.now()
 	for _, g := range l.receiving {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Packets whose runs are compressed.
+// Packets with compressed runs.
 
 // reading is what a feed reads with.
 type reading struct {
@@ -30,8 +30,8 @@ func (f *feed) read(packet []byte) {
 	f.rd.Packet(reliable.PacketData(packet))
 }
 
-// unreadable tells that packets of a publisher are compressed with a dictionary that is not
-// here. All who read the stream have gaps.
+// unreadable reports that packets of a publisher are compressed with a dictionary that is not here. All readers of the
+// stream have gaps.
 func (g *group) unreadable(st *reliable.Stream, err *events.DictionaryError) {
 	if !g.wanting() {
 		return

@@ -20,7 +20,7 @@ type patterns struct {
 	set  pattern.Set[*Subscription]
 	subs map[*Subscription]int // how many each has
 	buf  []*Subscription
-	full bool // it was told that the group has more topics than can be known
+	full bool // that the group has more topics than can be known was reported
 	// ahead of the first: the names that are known before it begins
 	ahead *namesAhead
 }
@@ -60,7 +60,7 @@ func (p *patterns) matching(topic string) []*Subscription {
 // has reports whether the subscription has a pattern.
 func (p *patterns) has(s *Subscription) bool { return p.subs[s] > 0 }
 
-// wantName adds a topic or pattern of a subscription; publishers learn of it by tell. It
+// wantName adds a topic or pattern of a subscription; publishers learn of it by reportWants. It
 // returns the topics that the subscription wants now, and did not before.
 func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 	if n.Pattern.Wild() {
@@ -81,7 +81,7 @@ func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 	return []*groupTopic{t}, nil
 }
 
-// dropName removes a topic or pattern of a subscription; publishers learn of it by tell.
+// dropName removes a topic or pattern of a subscription; publishers learn of it by reportWants.
 // kept is what else it has. It returns the topics that it wants no more.
 func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupTopic {
 	if n.Pattern.Wild() {
@@ -128,8 +128,8 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 	return fresh
 }
 
-// tellTooManyTopics tells once that the group has more topics than patterns can know.
-func (g *group) tellTooManyTopics(st *reliable.Stream) {
+// reportTooManyTopics reports once that the group has more topics than patterns can know.
+func (g *group) reportTooManyTopics(st *reliable.Stream) {
 	if !g.patterns.full {
 		g.patterns.full = true
 		logline.TooManyTopics.Log(g.l.log, append(publisherArgs(g, st), "known", g.r.NamesKnown())...)
@@ -204,7 +204,7 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
 }
 
 // Forgotten implements reliable.Names: subscriptions that have the topic because of a
-// pattern forget it. What is there of the stream that is removed is read to its end.
+// pattern forget it. The rest of the removed stream is read to its end.
 func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 	t := g.topics[id]
 	if t == nil {

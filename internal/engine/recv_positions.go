@@ -52,7 +52,7 @@ func (p *Positions) next(publisher, epoch, topic uint64) uint64 {
 type UnheardError struct {
 	Instance
 	Position
-	Events bool // the subscription is told when the instance is heard after all
+	Events bool // the subscription gets an event when the instance comes up after all
 }
 
 func (e *UnheardError) Error() string {
@@ -89,8 +89,8 @@ func (g *group) expect() {
 	}
 }
 
-// tendExpected tells the subscription of instances that are silent for longer than one that is
-// there can be. It returns when it wants to be called again.
+// tendExpected reports to the subscription instances that are silent for longer than a present one can be. It returns
+// when it wants to be called again.
 func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	x := &g.expected
 	if len(x.unheard) == 0 {
@@ -118,7 +118,7 @@ func (g *group) isWanted(topic string) bool {
 	return g.topics[wire.TopicID(topic)] != nil || len(g.patterns.matching(topic)) > 0
 }
 
-// unheard tells the subscription of an instance that is not heard. Loop only.
+// unheard reports an absent instance to the subscription. Loop only.
 func (s *Subscription) unheard(g *group, err *UnheardError) {
 	t := &topics.Track{ID: wire.TopicID(err.Topic), Name: err.Topic}
 	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost}, g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})

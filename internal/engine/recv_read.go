@@ -82,7 +82,7 @@ func (s *Subscription) begin() error {
 	if !s.readers.read() {
 		if s.closed.Load() {
 			if f := s.last.Swap(nil); f != nil {
-				f.c.Return() // who asks for the next message has done with this one
+				f.c.Return() // the call for the next message returns this one
 			}
 			return net.ErrClosed
 		}
@@ -150,7 +150,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 					s.got++
 				default:
 					if s.suppressed.Load() {
-						return false // the bus has been closed since: nobody repairs for it any more
+						return false // the bus has been closed since: nothing is repaired any more
 					}
 					s.lost(&d.Item, f.g, f.st.Origin())
 				}
@@ -188,7 +188,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 	}
 }
 
-// takeEvent follows changes of topics, and delivers what is told of a publisher.
+// takeEvent follows changes of topics, and delivers events of a publisher.
 func (s *Subscription) takeEvent(d *Delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

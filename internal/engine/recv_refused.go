@@ -8,13 +8,13 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that are not heard: subscriptions of the group are told once a publisher,
-// whether it has a topic of theirs or not, for nobody can know.
+// Publishers that are refused: subscriptions of the group learn of each once, whether it has a topic of theirs or not,
+// because that cannot be known.
 
-// refusals remembers who was told of, so that it is told once. Loop only.
+// refusals remembers the publishers that were reported, so that each is reported once. Loop only.
 type refusals struct {
-	told  map[uint64]*refusal // by publisher
-	order []uint64            // the publishers of told, the oldest first
+	reported map[uint64]*refusal // by publisher
+	order    []uint64            // the publishers of reported, the oldest first
 }
 
 type refusal struct {
@@ -31,36 +31,36 @@ const (
 	refusalFresh = 5 * time.Second
 )
 
-// seen notes a packet of a publisher that is not heard. It reports whether that
-// publisher was told of.
+// seen records a packet of a refused publisher. It reports whether that
+// publisher was reported.
 func (r *refusals) seen(now reliable.Instant, publisher uint64) bool {
-	x := r.told[publisher]
+	x := r.reported[publisher]
 	if x != nil {
 		x.last = now
 	}
 	return x != nil
 }
 
-// remember notes that a publisher is being told of.
+// remember records that a publisher is being reported.
 func (r *refusals) remember(now reliable.Instant, err *events.PublisherRefusedError) {
-	if r.told == nil {
-		r.told = make(map[uint64]*refusal)
+	if r.reported == nil {
+		r.reported = make(map[uint64]*refusal)
 	}
 	if len(r.order) == maxRefusals {
-		delete(r.told, r.order[0])
+		delete(r.reported, r.order[0])
 		r.order = append(r.order[:0], r.order[1:]...)
 	}
 	publisher := uint64(err.Publisher)
-	r.told[publisher] = &refusal{err, now}
+	r.reported[publisher] = &refusal{err, now}
 	r.order = append(r.order, publisher)
 }
 
 // heard forgets a publisher that is followed now.
 func (r *refusals) heard(publisher uint64) {
-	if r.told[publisher] == nil {
+	if r.reported[publisher] == nil {
 		return
 	}
-	delete(r.told, publisher)
+	delete(r.reported, publisher)
 	for i, p := range r.order {
 		if p == publisher {
 			r.order = append(r.order[:i], r.order[i+1:]...)
@@ -90,17 +90,17 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why event
 	}
 }
 
-// recallRefused tells a new subscription of the publishers that are not heard.
+// recallRefused reports the refused publishers to a new subscription.
 func (g *group) recallRefused(s *Subscription) {
 	now := g.l.now()
 	for _, p := range g.refused.order {
-		if x := g.refused.told[p]; now.Sub(x.last) < refusalFresh {
+		if x := g.refused.reported[p]; now.Sub(x.last) < refusalFresh {
 			s.refused(x.err)
 		}
 	}
 }
 
-// refused tells the subscription of a publisher that is not heard. Loop only.
+// refused reports a refused publisher to the subscription. Loop only.
 func (s *Subscription) refused(err *events.PublisherRefusedError) {
 	if s.handler != nil {
 		s.other(&Delivery{Err: err})

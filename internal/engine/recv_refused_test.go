@@ -18,15 +18,15 @@ func TestRefusals(t *testing.T) {
 			t.Fatalf("publisher %d was told before", p)
 		}
 		r.remember(now, &events.PublisherRefusedError{Publisher: events.PublisherID(p)})
-		if !r.seen(now, p) || len(r.told) > maxRefusals || len(r.told) != len(r.order) {
-			t.Fatalf("after %d: %d told, %d in order", p, len(r.told), len(r.order))
+		if !r.seen(now, p) || len(r.reported) > maxRefusals || len(r.reported) != len(r.order) {
+			t.Fatalf("after %d: %d told, %d in order", p, len(r.reported), len(r.order))
 		}
 	}
 	if r.seen(0, 0) || !r.seen(0, 3*maxRefusals-1) {
 		t.Error("the latest are not those that are remembered")
 	}
 	r.heard(3*maxRefusals - 1)
-	if r.seen(0, 3*maxRefusals-1) || len(r.told) != len(r.order) {
+	if r.seen(0, 3*maxRefusals-1) || len(r.reported) != len(r.order) {
 		t.Error("a publisher that is heard is still remembered")
 	}
 	r.heard(1 << 40)

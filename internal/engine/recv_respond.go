@@ -20,8 +20,7 @@ type Asked struct {
 	answered                        atomic.Bool
 }
 
-// asks notes that the message in d, which g has delivered, is a request: whom it comes
-// from says so.
+// asks records that the message in d, which g has delivered, is a request, and its requester.
 func (d *Delivery) asks(g *group) {
 	from := *d.From
 	from.Asked = &Asked{g: g, publisher: from.Publisher, epoch: from.Epoch, topic: d.Topic.ID, number: d.Number}

@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Packets of publishers that have to prove who sent them, and replies that have to prove who made them (package
+// Packets of publishers that have to prove their identity, and replies that have to prove their sender (package
 // transport/signed).
 
 // proofs is what a bus takes of publishers. Loop only, but for what is counted.
@@ -61,7 +61,7 @@ func (x *proofs) stats() stats.Sign {
 func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	x := &l.inbox.proofs
 	if !x.wanted() || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) || wire.IsSealed(p) {
-		return true // the receivers drop these, and tell of sealed ones
+		return true // the receivers drop these, and report sealed ones
 	}
 	key, v := x.v.Check(tr.Packet(i), tr.Leg)
 	if v == signed.Taken {
@@ -71,7 +71,7 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 		return true
 	}
 	x.refused[v].Add(1)
-	if reason := x.notes.tell(refusedKey{v, key}); reason != 0 {
+	if reason := x.notes.due(refusedKey{v, key}); reason != 0 {
 		l.tellRefused(reason, key, tr.From)
 	}
 	return false
@@ -90,12 +90,12 @@ func (s *senderSink) Replied(x *reliable.GivenReply) bool {
 		return true
 	}
 	p.refused[v].Add(1)
-	if reason := p.notes.tell(refusedKey{v, key}); reason != 0 {
+	if reason := p.notes.due(refusedKey{v, key}); reason != 0 {
 		err := &transport.UnreadableError{Reason: reason, Key: uint32(key)}
 		if reason == transport.UnreadableManyUntrusted {
 			err.Key = 0
 		}
-		_ = l.post(func() { l.unreadable(err) }) // a bus that has ended tells nothing
+		_ = l.post(func() { l.unreadable(err) }) // a bus that has ended reports nothing
 	}
 	return false
 }
@@ -115,8 +115,8 @@ func (l *Loop) elsewhere(group int, p []byte) bool {
 	return true
 }
 
-// own reports whether a packet says that this bus has sent it, in a way that has receivers drop it: of another
-// version, or sealed, they would tell of it.
+// own reports whether a packet names this bus as its sender and receivers would drop and report it: because it is of
+// another version, or sealed.
 func (l *Loop) own(p []byte) bool {
 	h, err := wire.ParseHeader(p)
 	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
@@ -138,8 +138,8 @@ func (l *Loop) trust(st *reliable.Stream, rd *topics.Reader) {
 	}
 }
 
-// Untrusted implements reliable.Names: subscriptions with a pattern that matches the topic are told, and
-// those that name it, or want it for another publisher's sake, by their readers.
+// Untrusted implements reliable.Names: it reports to subscriptions with a pattern that matches the topic. Subscriptions
+// that name it, or want it for another publisher's sake, learn of it by their readers.
 func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages int, first bool) {
 	var by ring.Set[*Subscription]
 	t := g.topics[id]

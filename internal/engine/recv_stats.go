@@ -46,7 +46,7 @@ func (s *Subscription) look(st *stats.Subscription) {
 	}
 }
 
-// delivered is how many messages were read: all of them if nobody is reading just now,
+// delivered is how many messages were read: all of them unless a reader is active,
 // otherwise those of the packets before.
 func (s *Subscription) delivered() uint64 {
 	if s.handler != nil || !s.readers.borrow() {

@@ -75,7 +75,7 @@ type Subscription struct {
 	current *feed
 	turn    int
 	calls   uint
-	readers readerClaim          // who may use all this
+	readers readerClaim          // which reader may use all this
 	shown   atomic.Uint64        // got, as of the last packet
 	last    atomic.Pointer[feed] // being read when the subscription was closed
 }
@@ -87,7 +87,7 @@ type rouse struct {
 	_     [32]byte      // so that subscriptions share no cache line (TestBusesShareNoLine)
 }
 
-// terms are where a subscription begins, and what becomes of it when it is read slowly.
+// terms are where a subscription begins, and its policy for slow readers.
 type terms struct {
 	policy  Policy
 	from    From
@@ -170,7 +170,7 @@ func (s *Subscription) stop() {
 	}
 	for g := range s.groups() {
 		g.detach(s)
-		g.tell()
+		g.reportWants()
 	}
 	for _, f := range *s.feeds.Load() {
 		f.g.disconnect(f)
@@ -199,8 +199,7 @@ func (s *Subscription) wakeReader() bool {
 	return true
 }
 
-// notify passes on what became of a publisher, or what it does wrong, out of the order
-// of its messages: before what is read next.
+// notify delivers an event or a fault of a publisher out of the order of its messages: before the next one that is read.
 func (s *Subscription) notify(e events.Event) {
 	if !s.events {
 		return
@@ -238,8 +237,8 @@ func (s *Subscription) Err() error {
 // Ended is closed when the subscription has ended.
 func (s *Subscription) Ended() <-chan struct{} { return s.ended }
 
-// Close ends the subscription. It waits for a handler that is running, and for replies that
-// somebody may still ask for, but not for a Next: that returns an error which matches net.ErrClosed.
+// Close ends the subscription. It waits for a running handler, and for replies that
+// a requester may still ask for, but not for a Next: that returns an error which matches net.ErrClosed.
 func (s *Subscription) Close() error {
 	if s.l.refuses() {
 		return ErrInHandler

@@ -49,7 +49,7 @@ type SurveyedStream struct {
 	Group        int
 	GroupAddress string
 	For          time.Duration // since it was heard first
-	Told         bool          // it has told all of its topics
+	Told         bool          // it has announced all of its topics
 	Topics       []topics.ListedTopic
 	Unnamed      int // topics of which the name is not known
 }
@@ -119,7 +119,7 @@ func (l *Loop) surveyPacket(now reliable.Instant, tr *transport.Train, p []byte)
 	}
 }
 
-// surveyMembership tells surveys that a group cannot be joined.
+// surveyMembership reports to surveys that a group cannot be joined.
 func (l *Loop) surveyMembership(e *transport.Event) {
 	if e.Role != transport.RoleReceiver || e.State != transport.Failed {
 		return
@@ -175,7 +175,7 @@ func (s *Survey) heard(patterns []pattern.Pattern) Surveyed {
 	return h
 }
 
-// Close ends the survey. It leaves the groups that nobody else needs.
+// Close ends the survey. It leaves the groups that are not needed otherwise.
 func (s *Survey) Close() error {
 	err := s.l.do(func() {
 		if s.closed {

@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a subscription's topics change. The loop changes what the group wants, and
-// handlers with it; readers of streams belong to the goroutine that reads the subscription, so that
-// is told, and follows before it delivers anything more.
+// How a subscription's topics change. The loop changes the topics that the group wants, and the handlers; readers of
+// streams belong to the goroutine that reads the subscription, which follows before it delivers anything more.
 
 // topicChange is what the reader of a subscription has to follow.
 type topicChange struct {
@@ -121,7 +120,7 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 		if first {
 			g.recallRefused(s)
 		}
-		g.tell()
+		g.reportWants()
 	}
 	return nil
 }
@@ -186,7 +185,7 @@ func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) 
 		if s.handler == nil && s.topics.in(index) == 0 {
 			s.tellReader(topicChange{left: s.leave(g)})
 		}
-		g.tell()
+		g.reportWants()
 	}
 	return gone, nil
 }
@@ -232,8 +231,7 @@ func (s *Subscription) tellReader(c topicChange) {
 	s.upSet.Store(true)
 }
 
-// follows makes the readers want what the subscription wants. The reader's own, or of
-// one who has borrowed them; under mu.
+// follows makes the readers want the topics of the subscription: its own reader, or one that has borrowed them; under mu.
 func (s *Subscription) follows() {
 	for _, c := range s.changes {
 		for _, x := range c.from {

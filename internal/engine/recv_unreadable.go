@@ -13,7 +13,7 @@ func (l *Loop) unreadable(err error) {
 	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
 }
 
-// noticeSealed tells once that sealed packets come, where this bus has no keys, of one that a survey hears.
+// noticeSealed reports once that sealed packets arrive in a group that only a survey receives, on a bus without keys.
 func (l *Loop) noticeSealed(from transport.Source, p []byte) {
 	if !l.sealedTold && wire.IsSealed(p) {
 		l.sealedTold = true

@@ -8,13 +8,12 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// wayLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is counted, and before its packet is
-// repaired or given up: a packet that is settled and for which there was no drop was lost
-// on the way. A drop is counted before its packet is found missing, by the next one or by a
-// heartbeat. Drops that nobody misses explain nothing: they are forgotten when no packet is
-// missing, and they are older than what may be behind all that came, and is found missing by the next one: a second at most. An adapter that does not count drops tells only
-// that its queue was used up: that explains what is missing then. Loop only, but for fabric and
-// queue.
+// wayLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is counted,
+// and before its packet is repaired or given up: a packet that is settled without a drop was lost on the way. A drop is
+// counted before its packet is found missing, by the next packet or by a heartbeat. Drops of packets that are never
+// missing explain nothing: they are forgotten when no packet is missing and they are old enough, a second at most, that a
+// later packet would have shown the gap. An adapter that does not count drops reports only that its queue was used up:
+// that explains the packets that are missing then. Loop only, but for fabric and queue.
 type wayLosses struct {
 	dropped uint64           // by this host, as noted last
 	settled uint64           // packets that were missing, as noted last
@@ -29,7 +28,7 @@ type wayLosses struct {
 	queue   atomic.Uint64    // packets that found no receive posted, by all that is known
 }
 
-// lookEvery is how often drops that nobody misses are forgotten.
+// lookEvery is how often drops without a missing packet are forgotten.
 const lookEvery = time.Second
 
 // due reports whether to call note.

@@ -23,7 +23,7 @@ type unreplied struct {
 type unrepliedPeer struct {
 	since, last reliable.Instant // of the failures, with no success in between
 	failed      uint64           // packets
-	when        lasting
+	when        backoffReporter
 }
 
 const (
@@ -54,7 +54,7 @@ func (x *unreplied) refused(now reliable.Instant, peer transport.Peer) (p *unrep
 	}
 	p.failed++
 	p.last = now
-	return p, p.when.tell(now.Sub(p.since))
+	return p, p.when.due(now.Sub(p.since))
 }
 
 // expire drops peers to which nothing was sent for long.

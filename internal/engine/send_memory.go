@@ -99,7 +99,7 @@ func (m *windowMemory) wanted(block, bytes, publications int) bool {
 	return m.scarce(block) && bytes > m.most/max(1, publications)
 }
 
-// close gives all back to the transport, when nobody writes any more.
+// close returns all memory to the transport, when no writer is left.
 func (m *windowMemory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

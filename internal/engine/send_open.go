@@ -21,7 +21,7 @@ type open struct {
 	large   bool             // a publisher is in the middle of a large message
 }
 
-// take makes the caller, who holds mu, the only one to use what is open.
+// take gives the caller, which holds mu, sole use of the open packets.
 func (o *open) take() {
 	passed := o.granted - o.gate.shut()
 	if o.granted = 0; o.opened != 0 { // else what was appended has been sent by others
@@ -30,8 +30,8 @@ func (o *open) take() {
 	}
 }
 
-// pace notes that p.look has looked at now: what is open waits for linger. The next look is when it is due, as
-// far as the distance of its messages tells that.
+// pace records that p.look ran at now: open packets wait for linger. The next look is when it is due, judged by the
+// distance of its messages.
 func (o *open) pace(now reliable.Instant, linger time.Duration) {
 	o.most = math.MaxUint64 >> 1
 	passed := now.Sub(o.opened)

@@ -33,7 +33,7 @@ type Publication struct {
 	memory  packetMemory
 	waiters waiters
 	since   reliable.Instant // it was opened
-	// inquiries are those whose replies are waited for.
+	// inquiries are waiting for replies.
 	inquiries map[*Inquiry]struct{}
 	stalls    stalls
 	states    states
@@ -79,8 +79,8 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 	return p, p.rejoin()
 }
 
-// known is the publication of a group, or nil. Where one is just being made, whose group
-// is joined by then, known waits for it.
+// known is the publication of a group, or nil. If one is being made, with a group that is
+// joined by then, known waits for it.
 func (l *Loop) known(group int) *Publication {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	return p, nil
 }
 
-// unjoined ends the publication until somebody else wants it: its group cannot be
+// unjoined ends the publication until the next caller wants it: its group cannot be
 // joined.
 func (p *Publication) unjoined(err error) {
 	p.mu.Lock()
@@ -151,7 +151,7 @@ func (p *Publication) rejoin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.life.reopens() {
-		return nil // publishing tells why, if it is closed
+		return nil // publishing returns the error, if it is closed
 	}
 	p.out.tx.Close()
 	tx, err := p.l.newSender(p.group)
@@ -323,7 +323,7 @@ func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []
 	p.open.large = true
 	offset := 0
 	defer func() {
-		if offset < len(msg) { // for want of time, or by a panic of the context
+		if offset < len(msg) { // out of time, or by a panic of the context
 			p.s.Abandon(p.open.w)
 		}
 		p.open.large = false

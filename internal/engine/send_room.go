@@ -87,7 +87,7 @@ type waiters struct {
 
 func newWaiters() waiters { return waiters{room: make(chan struct{})} }
 
-// signal wakes all who wait.
+// signal wakes all waiters.
 func (w *waiters) signal() {
 	if w.n > 0 {
 		close(w.room)
@@ -178,8 +178,8 @@ func (p *Publication) untilAnswered(ctx context.Context, ok func() bool) error {
 	return p.until(ctx, ok)
 }
 
-// Delivered is how many messages of t have come to as many subscribers as flow control
-// waits for, or to all where it waits for nobody.
+// Delivered is how many messages of t have arrived at as many subscribers as flow control
+// waits for, or at all if it waits for none.
 func (p *Publication) Delivered(t *reliable.Topic) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,8 +221,8 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 
 // end begins the end of the stream and waits until subscribers have all.
 func (p *Publication) end(ctx context.Context) error {
-	// From here on nothing is taken: what came behind the announced end would
-	// be dropped by those who have reached it.
+	// From here on nothing is taken: subscribers that have reached the announced end would drop
+	// later messages.
 	p.mu.Lock()
 	p.life.end()
 	p.interrupt()
@@ -241,7 +241,7 @@ func (p *Publication) end(ctx context.Context) error {
 	return p.Drain(ctx)
 }
 
-// kill ends the publication for everybody who uses it.
+// kill ends the publication for all its users.
 func (p *Publication) kill(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,7 +249,7 @@ func (p *Publication) kill(err error) {
 	p.interrupt()
 }
 
-// interrupt has everybody look at life: who publishes, and who waits. Under mu.
+// interrupt makes publishers and waiters check life. Under mu.
 func (p *Publication) interrupt() {
 	p.open.take()
 	p.waiters.signal()

@@ -12,15 +12,15 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Who holds a publication up: told as events, in the log, and in the errors of those
-// who wait. docs/protocol.md §8.6, §8.7.
+// What holds a publication up: reported as events, in the log, and in the errors of calls that wait.
+// docs/protocol.md §8.6, §8.7.
 
-// stalls follows who holds a publication up. Under its lock.
+// stalls follows which subscriber holds a publication up. Under its lock.
 type stalls struct {
-	holder events.Hold // as last seen; Receiver 0: nobody
-	when   lasting
-	since  reliable.Instant // when what was told of began; 0: nothing was
-	untold []events.Event   // loop only: to be told once the lock is given up
+	holder     events.Hold // as last seen; Receiver 0: none
+	when       backoffReporter
+	since      reliable.Instant // when the reported stall began; 0: none was reported
+	unreported []events.Event   // loop only: to be emitted after the lock is released
 
 	trails trails
 }
@@ -29,7 +29,7 @@ type stalls struct {
 type trails struct {
 	last     reliable.Trailing
 	at       reliable.Instant // when that was found
-	when     lasting
+	when     backoffReporter
 	unlogged bool // loop only: it is to be logged once the lock is given up
 }
 
@@ -41,11 +41,11 @@ func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
 		x.when.over()
 	}
 	x.last, x.at = t, now
-	x.unlogged = x.unlogged || x.when.tell(t.For)
+	x.unlogged = x.unlogged || x.when.due(t.For)
 }
 
-// note takes in who holds the publication up at now, if somebody does. It returns the
-// event to tell, if there is one.
+// note takes in the subscriber that holds the publication up at now, if any. It returns the
+// event to emit, if there is one.
 func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.Event, ok bool) {
 	if was := x.holder; was.Receiver != 0 && (!held || h.Receiver != was.Receiver || h.For < was.For) {
 		x.when.over() // it has let something through, or another one holds now
@@ -56,7 +56,7 @@ func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.
 	last := x.holder
 	x.holder = h
 	switch {
-	case held && x.when.tell(h.For):
+	case held && x.when.due(h.For):
 		if x.since == 0 {
 			x.since = now.Add(-h.For)
 		}
@@ -73,24 +73,23 @@ func heldEvent(kind events.Kind, h events.Hold) events.Event {
 	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind, Relevant: h.Wants}
 }
 
-// watchMembers collects what is to be told of subscribers, once mu is given up. Loop
-// only, under mu.
+// watchMembers collects events of subscribers, to be emitted after mu is released. Loop only, under mu.
 func (p *Publication) watchMembers(now reliable.Instant) {
 	for _, h := range p.s.TakeCame() {
-		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberUp, h))
+		p.stalls.unreported = append(p.stalls.unreported, heldEvent(events.SubscriberUp, h))
 	}
 	for _, h := range p.s.TakeLeft() {
-		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberLeft, h))
+		p.stalls.unreported = append(p.stalls.unreported, heldEvent(events.SubscriberLeft, h))
 	}
 	for _, h := range p.s.TakeSilent() {
-		p.stalls.untold = append(p.stalls.untold, heldEvent(events.SubscriberSilent, h))
+		p.stalls.unreported = append(p.stalls.unreported, heldEvent(events.SubscriberSilent, h))
 	}
 	for _, h := range p.s.TakeReleased() {
 		kind := events.SubscriberReleased
 		if h.Slow {
 			kind = events.SlowSubscriber
 		}
-		p.stalls.untold = append(p.stalls.untold, heldEvent(kind, h))
+		p.stalls.unreported = append(p.stalls.unreported, heldEvent(kind, h))
 	}
 	if t, ok := p.s.TakeTrailing(now); ok {
 		p.stalls.trails.note(p.s.Ran(now), t)
@@ -98,50 +97,49 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 	ran := p.s.Ran(now)
 	h, held := p.s.Holder(now)
 	if e, ok := p.stalls.note(ran, h, held); ok {
-		p.stalls.untold = append(p.stalls.untold, e)
+		p.stalls.unreported = append(p.stalls.unreported, e)
 	}
 	if e, ok := p.out.stuck.note(ran, p.s.Lead()-p.s.Transmitted()); ok {
-		p.stalls.untold = append(p.stalls.untold, e)
+		p.stalls.unreported = append(p.stalls.unreported, e)
 	}
 }
 
-// tell tells what watchMembers has collected. Loop only, without mu: who is told may
-// publish.
-func (p *Publication) tell() {
+// emitStalls delivers the events that watchMembers has collected. Loop only, without mu: handlers may publish.
+func (p *Publication) emitStalls() {
 	if x := &p.stalls.trails; x.unlogged {
 		x.unlogged = false
 		t := &x.last
 		logline.SubscriberTrails.Log(p.l.log, "subscriber", id(t.Receiver), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
 			"for", t.For, "received_packets_per_s", int(t.Received), "published_packets_per_s", int(t.Sent), "behind_packets", t.Behind)
 	}
-	if len(p.stalls.untold) == 0 {
+	if len(p.stalls.unreported) == 0 {
 		return
 	}
-	told := p.stalls.untold
-	p.stalls.untold = nil
-	for _, e := range told {
+	collected := p.stalls.unreported
+	p.stalls.unreported = nil
+	for _, e := range collected {
 		e.Group = p.l.t.GroupAddress(p.group)
 		if e.Relevant {
 			p.l.unheard.met.Store(true)
 		}
-		who := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
+		args := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {
 		case events.SubscriberUp:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberUp, who...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberUp, args...)
 		case events.SubscriberLeft:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberLeft, append(who, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberLeft, append(args, "behind_packets", e.Behind)...)
 		case events.SubscriberSilent:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(who, "silent_for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(args, "silent_for", e.For, "behind_packets", e.Behind)...)
 		case events.SubscriberReleased:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberReleased, append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberReleased, append(args, "for", e.For, "behind_packets", e.Behind)...)
 		case events.SlowSubscriber:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SlowSubscriber, append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.SlowSubscriber, append(args, "for", e.For, "behind_packets", e.Behind)...)
 		case events.PublisherStalled:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherStalled, append(who, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherStalled, append(args, "for", e.For, "behind_packets", e.Behind)...)
 		case events.CannotSend, events.SendsAgain:
 			p.l.sayStuck(p, &e)
 		case events.PublisherResumed:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherResumed, append(who, "after", e.For)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherResumed, append(args, "after", e.For)...)
 		}
 		p.l.event(e)
 	}
@@ -164,7 +162,7 @@ func (p *Publication) heldError(err error) error {
 	return err
 }
 
-// live is liveContext for a call that publishes: it says who holds the publisher up.
+// live is liveContext for a call that publishes: its error names the subscriber that holds the publisher up.
 func (p *Publication) live(ctx context.Context) error {
 	err := liveContext(ctx)
 	if err == nil || ctx == nil {
@@ -175,8 +173,8 @@ func (p *Publication) live(ctx context.Context) error {
 	return p.heldError(err)
 }
 
-// behind adds to the error of a call that ended by its context, though nobody holds the
-// publication up, who misses most of what was published.
+// behind adds to the error of a call that ended by its context, although no subscriber holds the
+// publication up, the one that misses most of what was published.
 func (p *Publication) behind(ctx context.Context, err error) error {
 	var known *events.FlowError
 	if err == nil || ctx == nil || ctx.Err() == nil || errors.As(err, &known) {

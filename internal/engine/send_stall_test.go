@@ -93,7 +93,7 @@ func TestTrailingMemberIsLogged(t *testing.T) {
 		x.note(reliable.Instant(time.Duration(2*i)*time.Second), reliable.Trailing{
 			Hold:     events.Hold{Receiver: step.receiver, Name: "desk", Address: "10.0.0.2:9", For: 2 * time.Second, Behind: 7},
 			Received: 850, Sent: 1700})
-		p.tell()
+		p.emitStalls()
 		if step.want == "" {
 			if text.Len() > 0 {
 				t.Errorf("step %d: %s", i, &text)

@@ -13,15 +13,15 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// State for those who join: publishers register what makes it, and a publication puts it
-// into its stream when somebody asks. docs/protocol.md §25.
+// State for late joiners: publishers register a function that makes it, and a publication puts it
+// into its stream when a subscriber asks. docs/protocol.md §25.
 
 // states are what a publication has of it. Under its lock.
 type states struct {
 	sources []*stateSource
 	s       *reliable.StateSender // nil: nothing was ever registered
 	// Of the round that runs:
-	todo    []*stateSource   // whose state is still to be made
+	todo    []*stateSource   // that have yet to make their state
 	made    []madeState      // which is still to be sent
 	making  *Beside          // makes some just now, or has; nil: none does
 	makes   bool             // it has not ended
@@ -59,8 +59,8 @@ var ErrStateKept = errors.New("another publisher of this bus keeps the state of 
 // ErrStateTooLarge says that a StateWriter takes no more.
 var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", mostState>>20)
 
-// KeepState registers what makes the state of a topic. It is called in a goroutine of its
-// own when somebody waits for the state. drop takes it back.
+// KeepState registers the function that makes the state of a topic. It is called in its own goroutine
+// when a subscriber waits for the state. drop removes it.
 func (p *Publication) KeepState(t *reliable.Topic, make func(*StateWriter) error) (drop func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *Publication) tendState(now reliable.Instant) {
 type stateMaking struct {
 	p    *Publication
 	made []madeState
-	at   *stateSource // whose state is being made
+	at   *stateSource // that is making its state
 }
 
 func (x *stateMaking) run() {
@@ -160,7 +160,7 @@ func (x *stateMaking) run() {
 	x.give()
 }
 
-// exited goes on without the state whose function has ended its goroutine, if one has. It is deferred.
+// exited continues without a state if its function has ended its goroutine. It is deferred.
 func (x *stateMaking) exited() {
 	if !exits() {
 		return

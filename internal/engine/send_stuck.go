@@ -13,17 +13,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// stuck follows that the transport takes nothing: the interface is down, there is no route, or no
-// key is valid. Publishers then wait as soon as there is no more room, whatever their flow control,
-// so that somebody has to say so. Under the publication's lock.
+// stuck follows that the transport takes nothing: the interface is down, there is no route, or no key is valid. Publishers
+// then wait as soon as there is no more room, with every kind of flow control, so it has to be reported. Under the
+// publication's lock.
 type stuck struct {
-	since  reliable.Instant // 0: it takes what it is given
-	err    error            // why, as it said last; nil: it did not
-	lost   error            // why the membership of the group was lost; nil: it was not
-	size   uint16           // of a packet that it finds too long, though it takes shorter ones; 0: it is not that
-	when   lasting
-	told   bool
-	lasted time.Duration // how long it did, if it is over and that is to be told
+	since    reliable.Instant // 0: it takes what it is given
+	err      error            // why, as it said last; nil: it did not
+	lost     error            // why the membership of the group was lost; nil: it was not
+	size     uint16           // of a packet that it finds too long, though it takes shorter ones; 0: it is not that
+	when     backoffReporter
+	reported bool
+	lasted   time.Duration // how long it did, if it is over and that is to be reported
 }
 
 // refused notes at now that it took nothing, because of err, and how long the first packet was.
@@ -44,14 +44,14 @@ func (x *stuck) shows(sizes []uint16) bool { return slices.Max(sizes) >= x.size 
 
 // took notes at now that it took something.
 func (x *stuck) took(now reliable.Instant) {
-	if x.told {
+	if x.reported {
 		x.lasted = max(1, now.Sub(x.since))
 	}
-	x.since, x.err, x.size, x.told = 0, nil, 0, false
+	x.since, x.err, x.size, x.reported = 0, nil, 0, false
 	x.when.over()
 }
 
-// note returns the event to tell at now, if there is one, while so many packets wait.
+// note returns the event to emit at now, if there is one, while so many packets wait.
 func (x *stuck) note(now reliable.Instant, waiting uint64) (e events.Event, ok bool) {
 	if x.size > 0 && waiting == 0 { // what was too long is not to be sent any more
 		x.took(now)
@@ -61,8 +61,8 @@ func (x *stuck) note(now reliable.Instant, waiting uint64) (e events.Event, ok b
 		e = events.Event{Kind: events.SendsAgain, For: x.lasted}
 		x.lasted = 0
 		return e, true
-	case x.since != 0 && x.when.tell(now.Sub(x.since)):
-		x.told = true
+	case x.since != 0 && x.when.due(now.Sub(x.since)):
+		x.reported = true
 		return events.Event{Kind: events.CannotSend, For: now.Sub(x.since), Behind: waiting, Err: x.cause()}, true
 	}
 	return e, false
@@ -92,13 +92,13 @@ func (x *stuck) cause() error {
 // why says at now that nothing can be sent, and why. It is nil where that is not so, or not for long.
 func (x *stuck) why(now reliable.Instant) error {
 	d := x.lasts(now)
-	if d < firstTold {
+	if d < firstReport {
 		return nil
 	}
 	return fmt.Errorf("nothing could be sent for %v: %w", d.Round(time.Millisecond), x.cause())
 }
 
-// senderJoined passes on to a publication what became of its membership.
+// senderJoined passes a change of its membership to a publication.
 func (l *Loop) senderJoined(e *transport.Event) {
 	p := l.known(e.Group)
 	switch {
@@ -112,8 +112,8 @@ func (l *Loop) senderJoined(e *transport.Event) {
 	}
 }
 
-// sayStuck logs that nothing can be sent in a group, or can again: where it is so in several groups, the
-// first of them tells.
+// sayStuck logs that nothing can be sent in a group, or can again: of several groups only the
+// first is logged above the debug level.
 func (j *journal) sayStuck(p *Publication, e *events.Event) {
 	if j.stuck == nil && e.Kind == events.CannotSend {
 		j.stuck = p

@@ -83,18 +83,18 @@ func TestStuckAcrossAStop(t *testing.T) {
 			return &refusing{Transport: tr, err: syscall.ENOBUFS}
 		})
 		publication(t, l, "x")
-		time.Sleep(firstTold / 4)
+		time.Sleep(firstReport / 4)
 		l.freeze(t, time.Minute)
-		time.Sleep(firstTold / 4)
+		time.Sleep(firstReport / 4)
 		mu.Lock()
 		if len(told) > 0 {
 			t.Errorf("told %v", told)
 		}
 		mu.Unlock()
-		time.Sleep(firstTold)
+		time.Sleep(firstReport)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(told) != 1 || told[0].For > 2*firstTold {
+		if len(told) != 1 || told[0].For > 2*firstReport {
 			t.Errorf("after a second told %v", told)
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// unsent is how many messages of a publication that was killed were taken and never sent. Who asks
-// first counts them, while there is their memory: the bus, or a publisher that closes with it.
+// unsent is how many messages of a publication that was killed were taken and never sent. The first caller counts them,
+// while their memory exists: the bus, or a publisher that closes with it.
 func (p *Publication) unsent() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

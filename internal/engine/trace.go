@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// TraceKind says what a Trace is told of. Package pubsub has a function for each.
+// TraceKind is what a Trace is called for. Package pubsub has a function for each.
 type TraceKind uint8
 
 const (
@@ -39,7 +39,7 @@ func (g *group) traceLoss(st *reliable.Stream, e *reliable.LossEvent) {
 	kind := TraceMissing
 	switch e.Step {
 	case reliable.LossAsked:
-		return // LossNAK tells of all at once
+		return // LossNAK reports all at once
 	case reliable.LossNAK:
 		kind = TraceNAKSent
 	case reliable.LossRepaired:

@@ -11,7 +11,7 @@ func (l *Loop) unfindable(err error) {
 	l.event(events.Event{Kind: events.Unfindable, Err: err})
 }
 
-// unmet passes on that others are there whom this bus cannot meet.
+// unmet reports other endpoints that this bus cannot connect to.
 func (l *Loop) unmet(err error) {
 	logline.Unmet.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.Unmet, Err: err})

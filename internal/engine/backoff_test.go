@@ -21,11 +21,11 @@ func TestLasting(t *testing.T) {
 		{"late", []time.Duration{5 * s, 6 * s, 8 * s}, []int{0, 2}, true},
 		{"very late", []time.Duration{time.Hour}, []int{0}, true},
 	} {
-		var x lasting
+		var x backoffReporter
 		for range 2 { // again, when it is over
 			var told []int
 			for i, d := range c.at {
-				if x.tell(d) {
+				if x.due(d) {
 					told = append(told, i)
 				}
 			}
