@@ -164,8 +164,8 @@ func bareHint(text string) string {
 	if name, rest, ok := strings.Cut(text, "/"); ok && schemes[name].transport != nil { // no interface has a slash in its name
 		return "did you mean " + name + "://" + strings.TrimPrefix(rest, "/") + "?"
 	}
-	if text == "shm" || text == "mem" || text == "sim" { // whose hosts are names that processes agree on
-		return "write " + text + "://NAME, the same NAME for all who are to meet"
+	if text == "shm" || text == "mem" || text == "sim" { // their hosts are names that processes agree on
+		return "write " + text + "://NAME, the same NAME for all processes that communicate"
 	}
 	if text != "" && strings.Trim(text, "0123456789.:/") == "" {
 		return "write udp://" + text + " for a multicast group or a range of them"

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Package gid tells goroutines apart.
+// Package gid identifies goroutines.
 //
 // Go says which goroutine runs in the text of a stack trace only. To make one takes 20 to 40 µs in a handler, which lies
 // deep. So this takes what the runtime itself goes by: the address of the goroutine's descriptor, which is in a register or

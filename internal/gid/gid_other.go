@@ -1,6 +1,6 @@
 //go:build !amd64 && !arm64
 
-// Package gid tells goroutines apart.
+// Package gid identifies goroutines.
 package gid
 
 import (

@@ -48,9 +48,8 @@ func Parse(text string) (Strategy, error) {
 	return Strategy{}, fmt.Errorf("map=%s is none of hash, prefix:K and table:FILE", text)
 }
 
-// Over returns the map of topics to so many groups, at least one. Of a table it reads
-// the file, whose lines are a pattern (package pattern) and a group, or a range of
-// groups over which its topics are hashed:
+// Over returns the map of topics to so many groups, at least one. For a table it reads the file: each line has a pattern
+// (package pattern) and a group, or a range of groups over which its topics are hashed:
 //
 //	# exchange           groups
 //	md.xnas.>            0-31
@@ -99,14 +98,14 @@ type by interface {
 // Len is the number of groups.
 func (m *Map) Len() int { return m.groups }
 
-// Wire is how packets tell the strategy.
+// Wire is the strategy as packets have it.
 func (m *Map) Wire() wire.Mapping { return m.wire }
 
 // Group is the group of a topic, from 0 to Len less one.
 func (m *Map) Group(topic string) int { return m.by.group(topic) }
 
-// Groups are the groups in which a topic that matches a pattern can be, in ascending
-// order: who wants all such topics needs no others.
+// Groups returns the groups in which a topic that matches a pattern can be, in ascending
+// order: a subscription to the pattern needs no others.
 func (m *Map) Groups(p pattern.Pattern) []int {
 	if !p.Wild() {
 		return []int{m.by.group(p.String())}

@@ -49,7 +49,7 @@ const maxTable = 16 << 20
 
 // readTable reads the file of a table.
 func readTable(file string, groups int) (*table, error) {
-	// A pipe that nobody writes to is an empty table, and nothing to wait for.
+	// A pipe without a writer is an empty table, and nothing to wait for.
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var pe *os.PathError
@@ -172,8 +172,8 @@ func (t *table) mark(in []bool, p pattern.Pattern) {
 	all(in)
 }
 
-// digest tells tables apart that map topics differently, most likely. Comments and
-// spaces make none.
+// digest distinguishes tables that map topics differently, most likely. Comments and
+// spaces make no difference.
 func (t *table) digest() uint16 {
 	var text strings.Builder
 	for i := range t.lines {

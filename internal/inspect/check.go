@@ -35,9 +35,8 @@ const (
 	maxWays    = 64 // of a minute
 )
 
-// Check says what in a snapshot no process of this version says: more of something than its bound,
-// or a figure that cannot be. What comes from other processes is checked where it is read, so
-// that who shows it need not.
+// Check reports what is wrong in a snapshot: more of something than its bound, or an impossible figure. Snapshots of other
+// processes are checked where they are read, and nowhere else.
 func (s *Snapshot) Check() error {
 	for i := range s.Buses {
 		if err := s.Buses[i].checkLengths(); err != nil {

@@ -18,16 +18,15 @@ import (
 	"time"
 )
 
-// List returns the paths of sockets: those in the directories where, or of sockets, or those in
-// Dirs if there are none, by process number. A socket in a directory that nobody answers at
-// any more is removed. A directory that does not exist, or is another user's, is an error only
-// if it is named.
+// List returns the paths of sockets: those in the directories where, or of sockets, or those in Dirs if there are none, by
+// process number. A socket in a directory without a process that answers is removed. A directory that does not exist, or
+// is another user's, is an error only if it is named.
 func List(where ...string) (sockets []string, err error) {
 	sockets, _, err = list(where)
 	return sockets, err
 }
 
-// list is List, and says which directories are not whose they should be.
+// list is List, and returns the directories that belong to the wrong user.
 func list(where []string) (sockets []string, foreign []*ForeignError, err error) {
 	if len(where) == 0 {
 		all := places()
@@ -75,7 +74,7 @@ func addSockets(sockets *[]string, dir string) error {
 	return nil
 }
 
-// removeStale removes a socket that nobody listens at: the process was killed. It reports
+// removeStale removes a socket without a listener: the process was killed. It reports
 // whether that is gone.
 func removeStale(path string) bool {
 	c, err := net.Dial("unix", path)

@@ -19,7 +19,7 @@ const (
 	suffix = ".sock"
 )
 
-// makeDir returns the directory for this process's socket, and makes it. Nobody else may
+// makeDir returns the directory for this process's socket, and makes it. Only this user may
 // write to it.
 func makeDir() (string, error) {
 	dir, parent, err := chooseDir()
@@ -98,8 +98,8 @@ func places() []place {
 	return slices.CompactFunc(all, func(a, b place) bool { return a.dir == b.dir })
 }
 
-// placeOf is the place of another user, if the directory is one: its name says whose it
-// should be, and it is theirs.
+// placeOf is the place of another user, if the directory is one: its name has the user's number, and it belongs to that
+// user.
 func placeOf(dir string) (place, bool) {
 	of := strings.TrimPrefix(filepath.Base(dir), subdir+"-")
 	if filepath.Base(dir) == subdir {

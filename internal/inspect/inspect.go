@@ -1,14 +1,13 @@
-// Package inspect lets others on this host look at the buses of a process: who it is, what
-// it publishes and subscribes to, what is lost and why, who is slow.
+// Package inspect lets other processes on this host see the buses of a process: its identity, the topics it publishes and
+// subscribes to, losses and their causes, slow readers.
 //
 // A process with a bus has one socket, however many buses it has:
 //
 //	$XDG_RUNTIME_DIR/fanfare/<pid>-<random>.sock
 //
 // and where there is no such directory of the user's own, /tmp/fanfare-<uid>/ takes its
-// place. The first bus makes it (Register), the last one that ends removes it. What a
-// process that was killed has left behind is removed by the next who lists (List).
-// Only the same user and root may connect. Nothing can be changed by it.
+// place. The first bus makes it (Register), the last one that ends removes it. The next process that lists sockets
+// removes those of killed processes (List). Only the same user and root may connect. Nothing can be changed by it.
 //
 // The protocol is lines of text. A client writes a request, and the process answers with
 // one JSON document a line:
@@ -17,9 +16,9 @@
 //	events      the events that are remembered, and from then on each as it happens,
 //	            until the client hangs up or writes anything more: each an Event
 //
-// An answer {"error":"..."} says why there is none. A snapshot is not taken more often than
-// every 100 ms, however many ask: clients share it. Who does not read for 5 s, or asks
-// nothing for a minute, is hung up on; nobody waits for a client.
+// An answer {"error":"..."} has the reason if there is no other. A snapshot is not taken more often than every 100 ms,
+// however many clients ask: they share it. A client that does not read for 5 s, or asks nothing for a minute, is
+// disconnected; no bus waits for a client.
 //
 // The variable FANFARE_INSPECT, in the environment of a process, is "off", and then it has
 // no socket, or the absolute path of another directory for it.
@@ -44,7 +43,7 @@ const (
 	maxRequest   = 256                    // bytes of a line
 	maxAnswer    = 64 << 20               // bytes of a line, to a client
 	shareFor     = 100 * time.Millisecond // that a snapshot is given to others, too
-	answerWithin = 300 * time.Millisecond // a bus that does not is told of without what only it knows
+	answerWithin = 300 * time.Millisecond // without an answer by then, a snapshot lacks what only the bus's goroutine knows
 	writeWithin  = 5 * time.Second
 	askWithin    = time.Minute
 	pollEvents   = 200 * time.Millisecond

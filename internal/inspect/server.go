@@ -37,8 +37,8 @@ func openServer(sources func() []Source) (*server, error) {
 	return listen(socketPath(dir), sources)
 }
 
-// listen makes a socket, mode 0600. Its directory is the user's own, so that nobody else
-// gets at it before it has that mode.
+// listen makes a socket, mode 0600. Its directory is the user's own, so that no other user
+// reaches it before it has that mode.
 func listen(path string, sources func() []Source) (*server, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *server) follow(c *net.UnixConn) {
 	}
 }
 
-// shot is the latest snapshot, as text. Those who ask at the same time share it.
+// shot is the latest snapshot, as text. Clients that ask at the same time share it.
 type shot struct {
 	mu   sync.Mutex
 	at   time.Time // under mu, as line

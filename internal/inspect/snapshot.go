@@ -6,9 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Version is that of a Snapshot and of the protocol of sockets. Within one version fields
-// are added, and none goes away or changes its meaning: who reads a snapshot passes over
-// fields that it does not know.
+// Version is that of a Snapshot and of the protocol of sockets. Within one version fields are added, and none is removed
+// or changes its meaning: readers of a snapshot ignore fields that they do not know.
 const Version = 1
 
 // Bounds on a snapshot: what is beyond is left out, and its number is given.
@@ -20,8 +19,8 @@ const (
 	MaxEvents        = 256 // of a bus, the newest
 )
 
-// Snapshot is what one process says of its buses at one time. Counters begin when a bus is
-// opened and never fall; who wants rates takes two snapshots. Sizes are in bytes.
+// Snapshot describes the buses of one process at one time. Counters begin when a bus is opened and never fall; rates come
+// from two snapshots. Sizes are in bytes.
 type Snapshot struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
@@ -54,12 +53,12 @@ type Bus struct {
 	// Incomplete says why groups, legs and what is known of subscriptions are missing: the
 	// bus's own goroutine did not answer in time, or has ended. Empty: all is there.
 	Incomplete string `json:"incomplete,omitempty"`
-	Ended      string `json:"ended,omitempty"` // why its transport has failed for good
+	Ended      string `json:"ended,omitempty"` // the error with which its transport has failed
 	Closing    bool   `json:"closing,omitempty"`
 	Fabric     Fabric `json:"fabric"`
-	// NoSubscriber is for how many seconds the bus has published, or waited for subscribers, and
-	// none was ever heard; NoPublisher the same of its subscriptions. 0: somebody was, or
-	// that is not told yet (events.NoSubscriberHeard, NoPublisherHeard).
+	// NoSubscriber is for how many seconds the bus has published, or waited for subscribers, without detecting any;
+	// NoPublisher the same of its subscriptions. 0: one was detected, or no event has reported it yet
+	// (events.NoSubscriberHeard, NoPublisherHeard).
 	NoSubscriber float64  `json:"no_subscriber_s,omitempty"`
 	NoPublisher  float64  `json:"no_publisher_s,omitempty"`
 	Counters     Counters `json:"counters"` // of stats.Bus and its Transport
@@ -107,7 +106,7 @@ type Fabric struct {
 	PacketSize int    `json:"packet_size"`
 	GSO        bool   `json:"gso"`
 	GRO        bool   `json:"gro"`
-	// Open says that the groups are not sealed, on a network: who reaches it can read, forge and change all messages.
+	// Open: the groups are not sealed, on a network: any host on it can read, forge and change all messages.
 	Open bool `json:"open,omitempty"`
 	// Buffers are those of the sockets of each leg that has some.
 	Buffers []Buffers `json:"buffers,omitempty"`
@@ -146,7 +145,7 @@ type Stream struct {
 	Epoch     uint64 `json:"epoch"`
 	Packets   uint64 `json:"packets"`  // delivered to subscriptions, or given up
 	Repaired  uint64 `json:"repaired"` // packets that had been missing and came as repairs
-	Lost      uint64 `json:"lost"`     // packets given up for good
+	Lost      uint64 `json:"lost"`     // packets given up
 	Missing   int    `json:"missing"`  // packets that are missing just now
 	Address   string `json:"address,omitempty"`
 	// LostFor is for how many seconds the publisher has been given up as lost; 0: it is heard.
@@ -218,7 +217,7 @@ type SubscriptionFeed struct {
 	Epoch     uint64  `json:"epoch"`
 	Group     string  `json:"group"`                // address
 	Lag       int     `json:"lag"`                  // packets
-	Window    int     `json:"window,omitempty"`     // packets that are kept for who reads; 0: none are, or not known
+	Window    int     `json:"window,omitempty"`     // packets that are kept for readers; 0: none are, or not known
 	Relevant  bool    `json:"relevant"`             // the publisher has a topic that is subscribed on this bus
 	Blocking  bool    `json:"blocking"`             // it may hold the publisher up
 	Unread    float64 `json:"unread_s"`             // seconds for which it has held the stream up and read nothing; 0: it does not
@@ -230,7 +229,7 @@ type SubscriptionFeed struct {
 type Cause struct {
 	Cause    string `json:"cause"`              // label, such as socket_overflow
 	Dropped  uint64 `json:"dropped,omitempty"`  // packets, whether they were repaired or not
-	Lost     uint64 `json:"lost,omitempty"`     // packets that were given up for good
+	Lost     uint64 `json:"lost,omitempty"`     // packets that were given up
 	Gaps     uint64 `json:"gaps,omitempty"`     // delivered to subscriptions
 	Messages uint64 `json:"messages,omitempty"` // lost in them, as far as known
 }

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 )
 
-// Who is believed. What a socket answers is shown as what the process of its name says, so
-// it must be that of the user who looks, or root's. Root looks at all users: each at the
-// places of their own. Anybody may make a directory in /tmp, under any name.
+// Trust in sockets. An answer is shown as that of the process in the socket's name, so the socket must belong to the user
+// that asks, or to root. Root sees all users: each at that user's own places. Any user may make a directory in /tmp, under
+// any name.
 
-// ForeignError says that a directory or a socket is not whose it should be. Nothing of it
+// ForeignError reports that a directory or a socket belongs to the wrong user. Nothing of it
 // is read, and no socket is made there.
 type ForeignError struct {
 	Path string
@@ -19,13 +19,13 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("%s %s: nothing there is believed. See who made it and remove it, or set %s to a directory of your own", e.Path, e.Why, Variable)
+	return fmt.Sprintf("%s %s: it is not trusted. Find its owner and remove it, or set %s to a directory of your own", e.Path, e.Why, Variable)
 }
 
-// own says why a directory is not this user's own, such that nobody else can write to it.
+// own returns an error if a directory is not this user's own, or another user can write to it.
 func own(dir string) error { return belongs(dir, os.Geteuid()) }
 
-// belongs says why a directory does not belong to a user or to root, such that nobody else
+// belongs returns an error if a directory does not belong to a user or to root, or another user
 // can write to it.
 func belongs(dir string, user int) error {
 	info, err := os.Lstat(dir)
@@ -44,8 +44,8 @@ func belongs(dir string, user int) error {
 	return nil
 }
 
-// trusted says why the process on the other side of a connection is not to be believed, in
-// whose socket's place it answers. The kernel says who it is, where it can.
+// trusted returns an error if the process at the other end of a connection is not to be trusted with the place of its
+// socket. The kernel names its user, where it can.
 func trusted(c net.Conn, path string) error {
 	unix, ok := c.(*net.UnixConn)
 	if !ok {

@@ -114,7 +114,7 @@ func TestForeignDirectory(t *testing.T) {
 	impostor(t, dir)
 	var foreign *ForeignError
 	buses, errs := seenIn(t, temp)
-	if len(buses) != 0 || len(errs) != 1 || !errors.As(errs[0], &foreign) || !strings.Contains(errs[0].Error(), dir+" belongs to user 65534, not to 0: nothing there is believed. See who made it") {
+	if len(buses) != 0 || len(errs) != 1 || !errors.As(errs[0], &foreign) || !strings.Contains(errs[0].Error(), dir+" belongs to user 65534, not to 0: it is not trusted. Find its owner") {
 		t.Errorf("seen %q, %v", buses, errs)
 	}
 	var out strings.Builder

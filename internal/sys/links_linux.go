@@ -13,8 +13,8 @@ import (
 // libraries block or have goroutines of their own. Package syscall parses the messages. The zero value
 // never reports a change.
 type LinkWatch struct {
-	fd    int
-	tells bool
+	fd      int
+	reports bool
 	// buf holds any message: an interface takes some 2 KiB.
 	buf [32 << 10]byte
 }
@@ -39,7 +39,7 @@ const (
 )
 
 // Open opens the socket. It is no error if the system, perhaps a sandbox, does not report changes; see
-// Tells.
+// Reports.
 func (w *LinkWatch) Open() error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -50,16 +50,16 @@ func (w *LinkWatch) Open() error {
 		unix.Close(fd)
 		return nil
 	}
-	w.fd, w.tells = fd, true
+	w.fd, w.reports = fd, true
 	return nil
 }
 
-// Tells reports whether the system reports changes.
-func (w *LinkWatch) Tells() bool { return w.tells }
+// Reports reports whether the system reports changes.
+func (w *LinkWatch) Reports() bool { return w.reports }
 
 // AddTo has a Poller name id when there may be changes to read.
 func (w *LinkWatch) AddTo(p *Poller, id int32) error {
-	if !w.tells {
+	if !w.reports {
 		return nil
 	}
 	return p.Add(w.fd, id, unix.EPOLLIN)
@@ -67,7 +67,7 @@ func (w *LinkWatch) AddTo(p *Poller, id int32) error {
 
 // Read returns the next changes, at least one, or none when all are read.
 func (w *LinkWatch) Read() []LinkChange {
-	for w.tells {
+	for w.reports {
 		n, err := unix.Read(w.fd, w.buf[:])
 		switch {
 		case err == unix.EINTR:
@@ -94,7 +94,7 @@ func (w *LinkWatch) Discard() (any bool) {
 // SIOCGIFNAME). Other calls can fail for other reasons, such as too few descriptors; this needs none.
 func (w *LinkWatch) IsGone(index int) bool {
 	r, err := unix.NewIfreq("")
-	if err != nil || !w.tells {
+	if err != nil || !w.reports {
 		return false
 	}
 	r.SetUint32(uint32(index))
@@ -104,9 +104,9 @@ func (w *LinkWatch) IsGone(index int) bool {
 
 // Close closes it.
 func (w *LinkWatch) Close() {
-	if w.tells {
+	if w.reports {
 		unix.Close(w.fd)
-		w.tells = false
+		w.reports = false
 	}
 }
 

@@ -78,7 +78,7 @@ func TestNoLinkWatch(t *testing.T) {
 	must(t, err)
 	defer p.Close()
 	must(t, w.AddTo(p, 1))
-	if changes := w.Read(); len(changes) > 0 || w.Discard() || w.Tells() || w.IsGone(1<<30) {
+	if changes := w.Read(); len(changes) > 0 || w.Discard() || w.Reports() || w.IsGone(1<<30) {
 		t.Errorf("%v", changes)
 	}
 	w.Close()
@@ -93,7 +93,7 @@ func TestLinkWatch(t *testing.T) {
 	var w LinkWatch
 	must(t, w.Open())
 	defer w.Close()
-	if !w.Tells() {
+	if !w.Reports() {
 		t.Fatal("the kernel does not report changes")
 	}
 	waiter := newWaiter(t)

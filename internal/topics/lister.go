@@ -245,7 +245,7 @@ func (l *Lister) announce(x *Listed, a wire.Announce) {
 	x.complete = x.covered >= total
 }
 
-// learn takes in the name of a topic whose next message has that number.
+// learn takes in the name of a topic, and the number of its next message.
 func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
 	t := l.topic(x, id, next)
 	if t == nil {

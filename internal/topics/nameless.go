@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// nameless is what a Reader knows of topics whose messages passed before their name was known:
+// nameless is what a Reader knows of topics that had messages before their name was known:
 // when such a topic is wanted later, that is why its first messages are missing.
 type nameless struct {
 	ids    map[uint64]events.Cause // why it had none
@@ -33,7 +33,7 @@ func (n *nameless) named(id uint64) events.Cause {
 	return cause
 }
 
-// Unnamed notes that messages of a topic follow whose name is not known.
+// Unnamed records that messages of a topic follow that has no known name.
 func (r *Reader) Unnamed(e *reliable.Event) {
 	r.nameless.count = max(r.nameless.count, e.Count)
 	r.nameless.add(e.Topic, e.Cause)

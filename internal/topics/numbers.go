@@ -44,7 +44,7 @@ func (r *Reader) Total(t reliable.TopicTotal) {
 // the reader itself has missed.
 const notAll = ^uint32(0)
 
-// unsure, as Track.losses, marks a topic whose next number is known from a total only, which may
+// unsure, as Track.losses, marks a topic with a next number that is known from a total only, which may
 // be older than the subscription.
 const unsure = ^uint64(0)
 

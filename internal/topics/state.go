@@ -13,7 +13,7 @@ import (
 // stateReader reads state for a Reader.
 type stateReader struct {
 	runs   []byte // rest of the event's runs
-	track  *Track // whose state is read; nil: none
+	track  *Track // of the state that is read; nil: none
 	number uint64 // of the first message that is not in it
 	buf    []byte // as much of it as has arrived
 	rest   []byte // of buf: what has no record yet

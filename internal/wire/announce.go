@@ -31,8 +31,8 @@ const (
 // AnnounceEntryLen is what one topic of the given name takes, in bytes.
 func AnnounceEntryLen(name string) int { return announceEntryLen + len(name) }
 
-// Announce names topics of a stream and how far each has come, so that a
-// subscriber can tell exactly what a topic lost that is silent since.
+// Announce names topics of a stream and has the number of each topic's next message, so that a
+// subscriber knows exactly what a topic that is silent since has lost.
 type Announce struct {
 	// AsOf is the stream's lead at which the numbers hold.
 	AsOf uint64
@@ -75,7 +75,7 @@ func AppendTopicState(b []byte, id, next uint64, name string) []byte {
 // FinishAnnounce writes the number of topics into the announce packet p.
 func FinishAnnounce(p []byte, count int) { binary.LittleEndian.PutUint16(p[48:], uint16(count)) }
 
-// ParseAnnounce reads the announce b, whose header has been parsed, and checks
+// ParseAnnounce reads the announce b after ParseHeader, and checks
 // all of it. docs/protocol.md §13.3.
 func ParseAnnounce(b []byte) (Announce, error) {
 	if len(b) < AnnounceHeaderLen {

@@ -116,16 +116,16 @@ func PutTopicRun(b []byte, topic uint64, name string) {
 	copy(b[RunHeaderLen:], name)
 }
 
-// SetRunFlags sets the flags of the run whose header is at b.
+// SetRunFlags sets the flags of the run with its header at b.
 func SetRunFlags(b []byte, f RunFlags) { b[1] = byte(f) }
 
-// SetRunLength writes the body length of the run whose header is at b.
+// SetRunLength writes the body length of the run with its header at b.
 func SetRunLength(b []byte, length int) { binary.LittleEndian.PutUint16(b[2:], uint16(length)) }
 
-// SetRunNumber writes the first message number of the run whose header is at b.
+// SetRunNumber writes the first message number of the run with its header at b.
 func SetRunNumber(b []byte, number uint64) { binary.LittleEndian.PutUint64(b[12:], number) }
 
-// RunNumber is the first message number of the run whose header is at b.
+// RunNumber is the first message number of the run with its header at b.
 func RunNumber(b []byte) uint64 { return binary.LittleEndian.Uint64(b[12:]) }
 
 // PutFragmentHeader writes the fragment header into b.
@@ -148,7 +148,7 @@ type Data struct {
 // has DataHeaderLen bytes is known.
 func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
 
-// ParseData reads the data packet b, whose header has been parsed. All of it is
+// ParseData reads the data packet b, after its header. All of it is
 // checked, to the last message, so that nothing is delivered of a packet that is
 // malformed somewhere; but what is compressed is only measured. docs/protocol.md §13.3, §26.3.
 // With ErrUnsupported, for a codec or a kind of run that is not known, the rest of the packet is

@@ -43,7 +43,7 @@ const HeartbeatLen = 104
 // holdReleased is the bit of a heartbeat's byte 100 that says so.
 const holdReleased = 1
 
-// Heartbeat tells a stream's extent and the timers its publisher has measured.
+// Heartbeat has a stream's extent and the timers its publisher has measured.
 type Heartbeat struct {
 	// Lead is the sequence the next new packet will have: all below exist.
 	Lead uint64
@@ -128,7 +128,7 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	return b
 }
 
-// ParseHeartbeat reads the heartbeat b, whose header has been parsed. docs/protocol.md §13.3.
+// ParseHeartbeat reads the heartbeat b, after its header. docs/protocol.md §13.3.
 func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	if len(b) < HeartbeatLen {
 		return Heartbeat{}, ErrShort

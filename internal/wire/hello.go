@@ -28,7 +28,7 @@ const (
 	helloWaits  = 1 << 1
 )
 
-// Hello tells who a bus is and how it is configured.
+// Hello has the identity and the configuration of a bus.
 type Hello struct {
 	Settings
 	PacketSize int    // bytes, of the bus's streams
@@ -61,7 +61,7 @@ func AppendHello(b []byte, h Header, x *Hello) []byte {
 	return b
 }
 
-// ParseHello reads the hello b, of any version, whose header has been parsed.
+// ParseHello reads the hello b, of any version, after its header.
 // docs/protocol.md §13.3.
 func ParseHello(b []byte) (Hello, error) {
 	if len(b) < HelloLen {

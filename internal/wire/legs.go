@@ -27,7 +27,7 @@ func LegsOf(tags []uint32) (l Legs) {
 // List is the tags.
 func (l *Legs) List() []uint32 { return l.Tags[:l.N] }
 
-// Has reports whether a publisher whose packets have that tag, and whose heartbeats list these legs, is on the leg
+// Has reports whether a publisher that sends packets with that tag, and heartbeats that list these legs, is on the leg
 // with another tag.
 func (l *Legs) Has(tag, leg uint32) bool { return tag == leg || slices.Contains(l.List(), leg) }
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A data packet whose header names a codec holds its runs compressed, and says what they
-// are compressed with and how long they are. docs/protocol.md §26:
+// A data packet with a codec in its header holds its runs compressed, and says by which codec and dictionary, and how long
+// they are. docs/protocol.md §26:
 //
 //	+---------------------------------------------------------------+
 //	|                           sequence                            |  32
@@ -48,7 +48,7 @@ const MaxRuns = MaxPacket - DataHeaderLen
 // ErrDictionary says that runs are compressed with a dictionary that is not known.
 var ErrDictionary = errors.New("wire: runs are compressed with a dictionary that is not known")
 
-// Packed is what a data packet holds whose runs are compressed.
+// Packed is the content of a data packet with compressed runs.
 type Packed struct {
 	Codec Codec
 	Dict  uint32 // of the dictionary: the first 4 bytes of its SHA-256, the first one the highest; 0: none
@@ -95,7 +95,7 @@ func ParsePacked(b []byte) (Packed, error) {
 	return p, nil
 }
 
-// Unpack writes the data packet b, whose runs are compressed, as if they were not, into
+// Unpack writes the data packet b, which has compressed runs, as if they were not, into
 // dst, which it enlarges if need be. The packet is checked as ParseData checks others.
 // It has no checksum that is right. ErrUnsupported: a codec or a kind of run is not known.
 func Unpack(u Unpacker, dst, b []byte) ([]byte, error) {

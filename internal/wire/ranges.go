@@ -103,7 +103,7 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// ParseRanges reads the NAK, NCF or Gone b, whose header has been parsed, and
+// ParseRanges reads the NAK, NCF or Gone b, after its header, and
 // checks all of it. docs/protocol.md §13.3.
 func ParseRanges(b []byte) (Ranges, error) {
 	if len(b) < RangesHeaderLen {

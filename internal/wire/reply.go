@@ -32,7 +32,7 @@ const (
 
 // Reply is a parsed Reply.
 type Reply struct {
-	Receiver uint64 // who answers
+	Receiver uint64 // that answers
 	Topic    uint64 // of the request
 	Number   uint64
 	Total    int // bytes of the whole reply
@@ -58,7 +58,7 @@ func AppendReply(b []byte, h Header, r *Reply) []byte {
 	return b
 }
 
-// ParseReply reads the reply b, whose header has been parsed. docs/protocol.md §13.3.
+// ParseReply reads the reply b, after its header. docs/protocol.md §13.3.
 func ParseReply(b []byte) (Reply, error) {
 	if len(b) < ReplyHeaderLen {
 		return Reply{}, ErrShort
@@ -147,7 +147,7 @@ func AppendRecalled(b []byte, x *Recalled) []byte {
 // FinishRecall writes into the Recall p how many replies it names.
 func FinishRecall(p []byte, count int) { binary.LittleEndian.PutUint16(p[32:], uint16(count)) }
 
-// ParseRecall reads the recall b, whose header has been parsed, and checks all of it.
+// ParseRecall reads the recall b after ParseHeader, and checks all of it.
 // docs/protocol.md §13.3.
 func ParseRecall(b []byte) (Recall, error) {
 	if len(b) < RecallHeaderLen {

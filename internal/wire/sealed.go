@@ -6,7 +6,7 @@ import (
 )
 
 // Sealed packets (docs/protocol.md §27.2, package transport/sealed) begin with another magic, so
-// that a receiver without keys can tell them from packets of other software.
+// that a receiver without keys can distinguish them from packets of other software.
 const (
 	sealedMagic0, sealedMagic1 = 'F', 's'
 	sealedHeaderLen            = 40

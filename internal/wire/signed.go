@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// A signed packet (docs/protocol.md §29, package transport/signed): what proves who sent it, and then
+// A signed packet (docs/protocol.md §29, package transport/signed): the proof of its sender, and then
 // the packet.
 //
 //	 0       1       2       3       4       5       6       7
@@ -104,7 +104,7 @@ func Stream(b []byte) (publisher, epoch uint64, tag uint32) {
 	return binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint32(b[8:])
 }
 
-// Content is the packet in a signed one, for who does not verify it, and b itself where it is none.
+// Content is the packet in a signed one, without verification, and b itself if it is not signed.
 // docs/protocol.md §29.9.
 func Content(b []byte) []byte {
 	if !IsSigned(b) {

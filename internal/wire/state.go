@@ -32,8 +32,8 @@ const (
 	// StateFirst and StateLast: the first run of a topic's state, and the last one.
 	StateFirst StateMarks = 1 << 2
 	StateLast  StateMarks = 1 << 3
-	// StateFailed, in the last run: the publisher could not make the state. What came of it
-	// is void.
+	// StateFailed, in the last run: the publisher could not make the state. The part that was sent is
+	// void.
 	StateFailed StateMarks = 1 << 4
 )
 

@@ -33,7 +33,7 @@ const (
 	MaxTaggedTopics = (MinPacket - StatusHeaderLen - MaxName - 1 - MaxTag) / 8
 )
 
-// Status tells a publisher how far one subscriber is. Flags of the header:
+// Status reports a subscriber's progress to a publisher. Flags of the header:
 // FlagJoining, FlagWantState, FlagLeaving, FlagWantTopics, FlagMoreTopics; FlagTagged follows from Tag.
 type Status struct {
 	// Receiver is the random id of the subscriber; addresses are no identity.
@@ -46,7 +46,7 @@ type Status struct {
 	// long ago it came in.
 	Echo      uint64
 	EchoDelay time.Duration
-	// Lost counts packets given up for good, modulo 2^32.
+	// Lost counts packets given up, modulo 2^32.
 	Lost uint32
 	// Unread is how many packets wait at the subscriber to be read.
 	Unread uint32
@@ -107,7 +107,7 @@ func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 	return b
 }
 
-// ParseStatus reads the status b, whose header has been parsed. docs/protocol.md §13.3.
+// ParseStatus reads the status b, after its header. docs/protocol.md §13.3.
 func ParseStatus(b []byte) (Status, error) {
 	if len(b) < StatusHeaderLen {
 		return Status{}, ErrShort

@@ -129,13 +129,13 @@ const (
 	FlagChecksum Flags = 1 << 3
 	// FlagLeaving in a status: the subscriber goes away.
 	FlagLeaving Flags = 1 << 4
-	// FlagState in a heartbeat: the publisher keeps the state of some topic for those who join.
+	// FlagState in a heartbeat: the publisher keeps the state of some topic for late joiners.
 	FlagState Flags = 1 << 4
 	// FlagWantTopics in a status: announce all topics.
 	FlagWantTopics Flags = 1 << 5
 	// FlagMoreTopics in a status: the list of topics is not complete.
 	FlagMoreTopics Flags = 1 << 6
-	// FlagFree in a heartbeat: the publisher waits for nobody; a subscriber
+	// FlagFree in a heartbeat: the publisher does not wait for subscribers; one
 	// that is too slow has gaps.
 	FlagFree Flags = 1 << 7
 )

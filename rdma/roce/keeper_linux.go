@@ -50,7 +50,7 @@ func (d *device) startKeeper() error {
 	if err == nil {
 		err = k.news.Open()
 	}
-	if k.news.Tells() && err == nil {
+	if k.news.Reports() && err == nil {
 		err = k.news.AddTo(k.poll, 0)
 		k.checkAt = time.Now() // for what happened before there was news
 	}
