@@ -11,6 +11,8 @@ type seek struct {
 	// begins, of maxPendingTotals topics at most: where more are wanted, their totals do not settle it.
 	// Nil: all of the history is needed, or what is needed is known.
 	begun map[uint64]uint64
+	last  bool   // the last packet of the history has come
+	under uint64 // the topic of the message that goes on behind it, if one does
 }
 
 func newSeek(st *Stream) seek {
@@ -29,10 +31,14 @@ func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 	if p == nil {
 		return
 	}
-	any := false
+	any := seq == st.win.history.end-1
+	s.last = s.last || any
 	for run, rest, ok := wire.NextRun(PacketData(p)); ok; run, rest, ok = wire.NextRun(rest) {
 		if run.Kind >= wire.RunTopic {
 			continue
+		}
+		if seq == st.win.history.end-1 && run.Kind == wire.RunFragment && run.Messages() == 0 {
+			s.under = run.Topic
 		}
 		number := st.wantedFrom(run.Topic)
 		if run.Number > number || run.Number == number && run.Continues() || !st.r.mayWant(run.Topic) {
@@ -74,7 +80,8 @@ func (s *seek) told(st *Stream) (begin uint64, ok bool) {
 		if x.Complete {
 			break
 		}
-		if x.Next <= st.wantedFrom(x.ID) {
+		// A total does not count a message under way, which may have begun in the history.
+		if n := st.wantedFrom(x.ID); x.Next < n || x.Next == n && s.last && s.under != x.ID {
 			continue // nothing of it is to be fetched
 		}
 		at, has := s.begun[x.ID]

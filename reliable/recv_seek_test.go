@@ -15,7 +15,8 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		topics  []string
 		wanted  uint64
-		told    bool   // the publisher tells its totals, of a.b only
+		total   uint64 // that the publisher tells, of a.b only; 0: none
+		under   string // a message of this topic, in fragments, is in packets 147 to 151; the newest come first
 		late    uint64 // this packet of the history does not come
 		first   uint64 // packet: the first that came of those asked for at once
 		fetched uint64 // packets, at most
@@ -23,8 +24,11 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 		"the topic has come down to it":     {topics: []string{"a.b"}, wanted: 100, first: 86, fetched: 2 * historyAhead},
 		"it is not held any more":           {topics: []string{"a.b"}, wanted: 5, first: 10, fetched: 140},
 		"another topic may be further down": {topics: []string{"a.b", "c.d"}, wanted: 100, first: 10, fetched: 140},
-		"a total says that it is not":       {topics: []string{"a.b", "c.d"}, wanted: 100, told: true, first: 86, fetched: 2 * historyAhead},
-		"nothing is to be fetched":          {topics: []string{"a.b"}, wanted: 150, told: true, first: 150, fetched: historyAhead},
+		"a total says that it is not":       {topics: []string{"a.b", "c.d"}, wanted: 100, total: 150, first: 86, fetched: 2 * historyAhead},
+		"nothing is to be fetched":          {topics: []string{"a.b"}, wanted: 150, total: 150, first: 150, fetched: historyAhead},
+		"one under way is fetched":          {topics: []string{"a.b"}, wanted: 147, total: 147, under: "a.b", first: 147, fetched: 2 * historyAhead},
+		"one of another topic is not":       {topics: []string{"a.b"}, wanted: 147, total: 147, under: "x.1", first: 150, fetched: historyAhead},
+		"one under way is not wanted":       {topics: []string{"a.b"}, wanted: 148, total: 147, under: "a.b", first: 150, fetched: historyAhead},
 		"one behind it is given up":         {topics: []string{"a.b"}, wanted: 100, late: 120, first: 121, fetched: 2 * historyAhead},
 		"one before it is not needed":       {topics: []string{"a.b"}, wanted: 100, late: 80, first: 86, fetched: 2 * historyAhead},
 	} {
@@ -40,18 +44,32 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 			setTopics(r, now, c.topics)
 			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 150, Trail: 10, SentAt: 1}))
 			r.Streams()[0].WantTotals()
-			if c.told {
+			if c.total > 0 {
 				r.Handle(now, 5, announced(149, c.wanted)) // as of before the end: it says nothing
-				r.Handle(now, 5, announced(150, 150))
+				r.Handle(now, 5, announced(150, c.total))
 			}
-			r.Handle(now, 5, data(3, 150, 0)) // what is sent meanwhile
+			packet := func(seq uint64, flags wire.Flags) []byte {
+				if c.under == "" || seq < 147 {
+					return data(3, seq, flags)
+				}
+				body := make([]byte, wire.FragmentHeaderLen+1)
+				wire.PutFragmentHeader(body, 5, int(seq-147))
+				b := packetOf(seq, runOf(wire.RunFragment, c.under, 147, string(body)))
+				wire.SetFlags(b, flags)
+				return b
+			}
+			r.Handle(now, 5, packet(150, 0)) // what is sent meanwhile
 			for end := now.Add(5 * time.Second); now < end && len(order) == 0; now = now.Add(minRetry) {
 				r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 151, Trail: 10, SentAt: uint64(now), Interval: time.Second}))
 				ranges, _, _ := asked(t, replies(r, now))
 				for _, x := range ranges {
-					for seq := x[0]; seq < x[0]+x[1]; seq++ {
+					for i := range x[1] {
+						seq := x[0] + i
+						if c.under != "" {
+							seq = x[0] + x[1] - 1 - i
+						}
 						if seq != c.late {
-							r.Handle(now, 5, data(3, seq, wire.FlagRepair))
+							r.Handle(now, 5, packet(seq, wire.FlagRepair))
 						}
 					}
 				}
