@@ -68,6 +68,7 @@ type Config struct {
 	// nothing, while it is asked at least ten times, before it is not waited
 	// for any more. A subscriber that died holds publishers up for that long. Longer than StallLimit
 	// it has no effect, for that releases it first. Never less than 30 round trips. Default 1 s.
+	// How long an interruption may last without loss depends on RecoveryDeadline.
 	Silence time.Duration
 	// StallLimit is how long flow control waits for a subscriber that is alive and makes no progress. Then it is
 	// released: the publisher continues without it, and messages that it cannot catch up with are a gap of
@@ -105,7 +106,9 @@ type Config struct {
 	Linger time.Duration
 
 	// RecoveryDeadline is how long a lost packet is asked for before it is
-	// given up as a gap. Default 2 s.
+	// given up as a gap. Repairs take the publisher's RepairShare of steady data at most: of an interruption of
+	// up to RepairShare times RecoveryDeadline, 1 s with the defaults, no packet is given up so, of a longer
+	// one some may be, however long Silence is. Where data pauses or is held up repairs are faster. Default 2 s.
 	RecoveryDeadline time.Duration
 	// ReceiveWindowBytes is the memory for packets that wait for a lost one, or
 	// for a subscription to read them, a publisher heard. Default 8 MiB.

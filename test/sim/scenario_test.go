@@ -394,6 +394,30 @@ func TestCutIsBridged(t *testing.T) {
 	}
 }
 
+// Beside steady data repairs have a share of it: of a cut that takes the share times the recovery deadline, and no more,
+// all is repaired. pubsub.Config.RecoveryDeadline; docs/protocol.md §6.11, §9.1.
+func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
+	for _, c := range []struct {
+		cut, deadline time.Duration
+		lost          uint64 // messages and packets, nearly
+	}{
+		{950 * time.Millisecond, usualDeadline, 0},
+		{1500 * time.Millisecond, usualDeadline, 500},
+		{1450 * time.Millisecond, 3 * time.Second, 0},
+	} {
+		o := Simple(1, 1, 6000)
+		p := &o.Publishers[0]
+		p.Burst, p.Gap, p.Size, p.Window, p.Silence = 1, time.Millisecond, [2]int{1400, 1400}, 8192, 20*time.Second
+		x := &o.Subscribers[0]
+		x.Window, x.Memory, x.Buffer, x.Deadline = 8<<20, 64<<20, 32768, c.deadline // it promises more than is sent in a cut
+		o.Cuts = []Cut{{At: time.Second, For: c.cut, Publisher: -1, Subscribers: 1, Up: true, Down: true}}
+		r := mustRun(t, o)
+		if n := r.GapMessages; n > c.lost || n+20 < c.lost || n != r.Gaps[events.CauseDeadline] || r.Silent > 0 {
+			t.Errorf("%v with %v: %d messages lost, want %d; packets by cause %v", c.cut, c.deadline, n, c.lost, r.Gaps)
+		}
+	}
+}
+
 // An attacker who floods the group with all he can think of changes nothing
 // but counters.
 // docs/protocol.md §13.1, §19.2.
