@@ -7,13 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// attackerAddress is where its packets come from; nobody answers there.
+// attackerAddress is the source of its packets; no node has it.
 const attackerAddress = 1 << 20
 
-// attacker listens to the group and sends what nobody in the run has sent. It
-// cannot break authenticity, of which there is none without Sealing: so it forges nothing
-// that a publisher could have sent within the window. With Sealing it hears unicast, too, and
-// sends anything.
+// attacker receives the group and sends packets that no publisher or subscriber of the run has sent. It cannot break
+// authenticity, of which there is none without Sealing: so it forges nothing that a publisher could have sent within the
+// window. With Sealing it receives unicast, too, and sends anything.
 type attacker struct {
 	sim   *sim
 	heard [][]byte
@@ -57,7 +56,7 @@ func (a *attacker) note(b []byte) {
 // a hundred times as long.
 const lastingEvery = 16
 
-// act sends one packet to everybody.
+// act sends one packet to all nodes.
 func (a *attacker) act() {
 	s := a.sim
 	every := s.o.Attack.Every

@@ -8,21 +8,21 @@
 // every missing message named by one gap (feed.go). In the second the network
 // is sound, and all that is left must drain within a bound of virtual time.
 //
-// Publishers may share an identity, in lives of any epochs: each live one must be heard by
-// each subscriber, and one whose stream was removed goes on where it stood.
+// Publishers may share an identity, in lives of any epochs: each live one must be received by
+// each subscriber, and one with a stream that was removed continues where it stood.
 //
 // The checkers know the truth from the packets that publishers hand to the
 // network (truth.go); they share no state with the code under test.
 //
 //	options.go     what a run consists of; draw.go draws it from a seed
 //	run.go         the loop; queue.go the events in order of virtual time
-//	network.go     what becomes of a packet; legs.go of one on a second network
+//	network.go     the way of a packet; legs.go of one on a second network
 //	publisher.go   a reliable.Sender with a workload (workload.go)
 //	subscriber.go  a reliable.Receiver with its readers (feed.go)
 //	node.go        what both share: a clock and a timer
-//	attacker.go    packets that nobody in the run has sent
-//	trust.go       publishers that prove who they are
-//	report.go      what came of it
+//	attacker.go    packets that no publisher or subscriber of the run has sent
+//	trust.go       publishers that prove their identity
+//	report.go      the results
 //
 // Buses that are configured differently are a world of their own (hello.go), with
 // greeters only.

@@ -63,7 +63,7 @@ func (d drawer) ratio(off int, most Ratio) Ratio {
 func pick[T any](d drawer, of ...T) T { return of[d.IntN(len(of))] }
 
 // Draw draws a small run from a seed: which faults there are at all, how many
-// of whom, and every number.
+// publishers and subscribers, and every number.
 func Draw(seed uint64) Options {
 	d := drawer{rand.New(rand.NewPCG(seed, 0xd7a3))}
 	o := Options{Seed: seed, Checksum: d.chance(70)}
@@ -130,7 +130,7 @@ func Draw(seed uint64) Options {
 	return o
 }
 
-// slow gives readers that hold nobody up a policy.
+// slow gives readers that hold up no publisher a policy.
 func (d drawer) slow(o *Options) {
 	for i := range o.Subscribers {
 		for j := range o.Subscribers[i].Readers {
@@ -172,7 +172,7 @@ func (d drawer) patterns(o *Options) {
 	}
 }
 
-// flow lets some publishers wait for a quorum only, and release who stays behind.
+// flow lets some publishers wait for a quorum only, and release subscribers that stay behind.
 func (d drawer) flow(p *Publisher) {
 	if d.chance(20) {
 		p.Flow, p.Quorum = FlowQuorum, d.between(1, 4)

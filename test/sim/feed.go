@@ -26,11 +26,11 @@ type feed struct {
 
 	consumed uint64 // packets below have been read or were skipped
 	topics   []topicFeed
-	holes    []hole // packets lost for good
+	holes    []hole // packets lost permanently
 	unknown  bool   // it was said that losses are not known
 	ofPatterns
 	down    int  // 1 + the cause with which the stream went down; 0: it is up
-	gone    bool // it was told, in order, that the publisher is lost
+	gone    bool // the loss of the publisher was reported, in order
 	over    bool // the stream ended for it
 	reading bool // a read event is scheduled
 	toNewest
@@ -161,7 +161,7 @@ func (f *feed) run() {
 // check judges one message or gap.
 func (f *feed) check(it *topics.Item) {
 	if it.Topic == nil && it.Cause == events.CauseUnnamed {
-		f.unnamedTold()
+		f.unnamedReported()
 		return
 	}
 	if it.Topic == nil {
@@ -253,7 +253,7 @@ func (f *feed) holed(first, last uint64) bool {
 // in the stream is accounted for.
 func (f *feed) finish() {
 	if f.t == nil || f.sub.evicted[f.reader-1] {
-		return // nobody is told any more what it has lost
+		return // the feed is not to learn any more what it has lost
 	}
 	f.lossless()
 	f.checkNewest()
@@ -275,7 +275,7 @@ func (f *feed) finish() {
 			if f.owed() && !f.sub.final {
 				continue
 			}
-			f.fail("topic %d: silent loss: up to message %d told, %d were in the packets before %d (%d holes)", i, tf.next, want, f.consumed, len(f.holes))
+			f.fail("topic %d: silent loss: up to message %d reported, %d were in the packets before %d (%d holes)", i, tf.next, want, f.consumed, len(f.holes))
 		}
 	}
 }
@@ -296,7 +296,7 @@ func (f *feed) lossless() {
 	}
 }
 
-// owed reports whether the feed has still to be told what it lost.
+// owed reports whether the feed has still to learn what it lost.
 func (f *feed) owed() bool {
 	if f.t == nil || f.unknown || f.unnamed || f.over || len(f.holes) == 0 && !f.numbered() {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// present is what the publisher was told by a subscriber, read from the
+// present is what the publisher knows of a subscriber, read from the
 // statuses that reached it.
 type present struct {
 	limit       uint64
@@ -21,13 +21,13 @@ type present struct {
 	wasReleased bool // it was released, at some time
 }
 
-// counts reports whether the publisher may wait for m, which it does not for who joins. docs/protocol.md §8.10.
+// counts reports whether the publisher may wait for m, which it does not while m joins. docs/protocol.md §8.10.
 func (t *truth) counts(m *present) bool {
 	return t.o.Flow != FlowNone && !m.joining && (m.tagged || !t.o.Tagged)
 }
 
-// checkFree checks that nobody holds the publisher up of whom it has not heard that he
-// counts: without any it runs free. docs/protocol.md §8.1, §8.2.
+// checkFree checks that no subscriber holds the publisher up before the publisher knows that it counts: without any it
+// runs free. docs/protocol.md §8.1, §8.2.
 func (p *publisher) checkFree() {
 	if p.s == nil || p.s.Room() > 0 {
 		return
@@ -69,7 +69,7 @@ func (p *publisher) checkLimit(b []byte) {
 	}
 }
 
-// overhear notes what a status tells, for the check of flow control.
+// overhear records the content of a status, for the check of flow control.
 func (p *publisher) overhear(b []byte) {
 	h, err := wire.ParseHeader(b)
 	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch || wire.Verify(b, p.sim.o.Checksum) != nil {

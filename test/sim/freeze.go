@@ -29,8 +29,8 @@ func (s *sim) setFrozen(f Freeze, on bool) {
 	}
 }
 
-// frozen reports whether e is for a process that is frozen: then it happens when that goes on.
-// What comes to a subscriber still finds its receive buffer.
+// frozen reports whether e is for a process that is frozen: then it happens when that continues.
+// Packets for a subscriber still reach its receive buffer.
 func (s *sim) frozen(e event) bool {
 	if !slices.Contains([]eventKind{atPublisher, poll, timer, write, read}, e.kind) {
 		return false

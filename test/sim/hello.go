@@ -14,8 +14,8 @@ import (
 
 // RunHellos runs some buses that say hello to each other, configured alike or not, over
 // a network that loses, repeats and delays, and restarts some of them. It checks from
-// outside that each learns of those that it cannot hear, once, and of nobody else, and
-// that nobody says or remembers more than docs/protocol.md §14 lets it.
+// outside that each learns of those that it cannot receive, once, and of no other, and
+// that none says or remembers more than docs/protocol.md §14 lets it.
 func RunHellos(seed uint64) error {
 	w := &helloWorld{rng: rand.New(rand.NewPCG(seed, 0x4e110)), now: reliable.Instant(time.Hour)}
 	w.loss = w.rng.Float64() / 2
@@ -115,7 +115,7 @@ type helloBus struct {
 	published, subscribed []int // topics
 	g                     *discovery.Greeter
 	life                  int
-	told                  map[[2]uint64]int             // by id and epoch
+	reported              map[[2]uint64]int             // by id and epoch
 	heard                 map[uint64]int                // hellos, by id
 	answered              map[uint64][]reliable.Instant // by id
 	peers                 map[uint32]int
@@ -146,7 +146,7 @@ func (b *helloBus) draw() {
 			b.subscribed = append(b.subscribed, t)
 		}
 	}
-	b.told, b.heard = make(map[[2]uint64]int), make(map[uint64]int)
+	b.reported, b.heard = make(map[[2]uint64]int), make(map[uint64]int)
 }
 
 func (b *helloBus) id() uint64 { return uint64(b.index + 1) }
@@ -156,7 +156,7 @@ func (b *helloBus) begin() {
 	b.epoch++
 	b.armed = 0
 	b.peers, b.answered = make(map[uint32]int), make(map[uint64][]reliable.Instant)
-	b.heard, b.told = make(map[uint64]int), make(map[[2]uint64]int)
+	b.heard, b.reported = make(map[uint64]int), make(map[[2]uint64]int)
 	b.g = discovery.New(discovery.Config{
 		Publisher: b.id(), Epoch: b.epoch, Name: fmt.Sprint("bus/", b.index), GroupTag: b.tag, Fabric: b.fabric, Rand: b.w.rng,
 	}, b)
@@ -234,7 +234,7 @@ func (b *helloBus) act() {
 	}
 }
 
-// answer checks that an answer is one too many for nobody.
+// answer checks that no bus gets one answer too many.
 func (b *helloBus) answer(to *helloBus) {
 	all := append(b.answered[to.id()], b.w.now)
 	b.answered[to.id()] = all
@@ -277,20 +277,20 @@ func (b *helloBus) apart(to *helloBus) bool {
 	return b.tag == to.tag && (b.other != to.other || b.fabric.Groups != to.fabric.Groups || b.fabric.Mapping != to.fabric.Mapping)
 }
 
-// judge looks at the end whether everybody has learned what he should have, and
+// judge checks at the end whether each bus has learned what it should have, and
 // nothing else.
 func (b *helloBus) judge() {
 	for _, to := range b.w.buses {
-		n := b.told[[2]uint64{to.id(), to.epoch}]
+		n := b.reported[[2]uint64{to.id(), to.epoch}]
 		switch {
 		case n > 1:
-			b.w.fail("bus %d was told of bus %d %d times", b.index, to.index, n)
+			b.w.fail("bus %d reported bus %d %d times", b.index, to.index, n)
 		case n > 0 && !b.differs(to):
-			b.w.fail("bus %d was told of bus %d, which is configured alike", b.index, to.index)
+			b.w.fail("bus %d reported bus %d, which is configured alike", b.index, to.index)
 		case n == 0 && b.apart(to) && len(to.published) > 0 && b.PublisherMissing():
-			b.w.fail("bus %d lacks a publisher, and was not told of bus %d", b.index, to.index)
+			b.w.fail("bus %d lacks a publisher, and did not report bus %d", b.index, to.index)
 		case n == 0 && b.apart(to) && len(b.published) > 0 && to.PublisherMissing():
-			b.w.fail("bus %d was not told of bus %d, which cannot hear it", b.index, to.index)
+			b.w.fail("bus %d did not report bus %d, which cannot receive it", b.index, to.index)
 		}
 	}
 }
@@ -345,9 +345,9 @@ func (b *helloBus) reached(t int) bool {
 // Mismatch implements discovery.Bus.
 func (b *helloBus) Mismatch(err *events.ConfigMismatchError, from uint64, _ bool) {
 	if from != uint64(err.Publisher) {
-		b.w.fail("bus %d was told of bus %d by a packet of bus %d", b.index, err.Publisher-1, from-1)
+		b.w.fail("bus %d reported bus %d by a packet of bus %d", b.index, err.Publisher-1, from-1)
 	}
-	b.told[[2]uint64{uint64(err.Publisher), err.Epoch}]++
+	b.reported[[2]uint64{uint64(err.Publisher), err.Epoch}]++
 }
 
 // Unheard implements discovery.Bus.

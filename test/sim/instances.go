@@ -11,13 +11,13 @@ func (s *subscriber) own() (id, epoch uint64) {
 	return p.id, p.epoch(0)
 }
 
-// unheard returns a publisher that is alive and whose stream is not up here, or nil.
+// unheard returns a live publisher with a stream that is not up here, or nil.
 func (s *subscriber) unheard() *publisher {
 	if s.sim.o.Attack.Forge && s.sim.o.forged() {
 		return nil // there may be no room
 	}
 	if n := len(s.o.Readers); n > 0 && len(s.evicted) == n && !s.o.InPlace {
-		return nil // nobody listens any more
+		return nil // it does not listen any more
 	}
 	own, ownEpoch := s.own()
 	for _, p := range s.sim.publishers {

@@ -50,7 +50,7 @@ func (f *feed) beginFrom(id uint64) {
 	}
 }
 
-// firstOf is the first message of a topic that the feed is to have, or be told of.
+// firstOf is the first message of a topic that the feed is to have, or to know as lost.
 func (f *feed) firstOf(topic int) uint64 {
 	if f.numbered() {
 		return f.sub.wantedFrom(f.st.Publisher, f.st.Epoch, f.sub.sim.topicIDs[topic])
@@ -58,9 +58,8 @@ func (f *feed) firstOf(topic int) uint64 {
 	return f.t.firstFrom(topic, f.topics[topic].from)
 }
 
-// nextOf is the number of topic's message that the feed has to be told of next. A total may
-// tell of the topic while a message is under way that had begun before it was wanted: that is
-// in the truth only when it is complete.
+// nextOf is the number of topic's message that the feed has to have, or to know as lost, next. A total may name the topic
+// while a message is under way that had begun before it was wanted: the truth has that only when it is complete.
 func (f *feed) nextOf(topic int) uint64 {
 	tf := &f.topics[topic]
 	switch {

@@ -138,7 +138,7 @@ func (p *packet) leg() int {
 type heardByLegs struct {
 	newest map[*truth]uint64              // heartbeat, by its clock
 	beat   map[*truth][2]reliable.Instant // when each leg brought the newest, or a copy
-	down   map[*truth][2]bool             // told to be silent
+	down   map[*truth][2]bool             // reported silent
 	asked  map[*truth]map[uint64]bool     // packets
 }
 
@@ -170,13 +170,13 @@ func (x *heardByLegs) heard(s *sim, leg int, b []byte) {
 	x.beat[t] = at
 }
 
-// Leg implements reliable.Sink. A leg that is told to be silent must have been so for a while,
-// and one that is told to be back must have been told to be silent. docs/protocol.md §23.7.
+// Leg implements reliable.Sink. A leg that is reported silent must have been so for a while,
+// and one that is reported back must have been reported silent. docs/protocol.md §23.7.
 func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
 	t := s.sim.truth(st.Publisher, st.Epoch)
 	if t == nil || s.sim.o.Attack.Every > 0 {
-		return // who forges heartbeats, or carries them from one leg to another, may make it so
+		return // an attacker that forges heartbeats, or carries them from one leg to another, may make it so
 	}
 	if s.legs.down == nil {
 		s.legs.down = make(map[*truth][2]bool)
@@ -184,9 +184,9 @@ func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	down := s.legs.down[t]
 	switch d := s.sim.now.Sub(s.legs.beat[t][e.Leg]); {
 	case down[e.Leg] == e.Silent:
-		s.sim.fail("subscriber %d: leg %d is told twice: %+v", s.number, e.Leg, e)
+		s.sim.fail("subscriber %d: leg %d is reported twice: %+v", s.number, e.Leg, e)
 	case e.Silent && d < leastSilence:
-		s.sim.fail("subscriber %d: leg %d is told to be silent, and has brought a heartbeat %v ago", s.number, e.Leg, d)
+		s.sim.fail("subscriber %d: leg %d is reported silent, and has delivered a heartbeat %v ago", s.number, e.Leg, d)
 	case e.Silent:
 		s.sim.report.LegsDown++
 	default:

@@ -66,7 +66,7 @@ func (s *subscriber) checkListed(x *topics.Listed) {
 	t := s.sim.truth(x.Publisher, x.Epoch)
 	switch {
 	case s.sim.o.forged() || s.sim.o.Trust != nil && t == nil:
-		return // an attacker forges publishers, and names and numbers of others; an insider is one himself
+		return // an attacker forges publishers, and names and numbers of others; an insider is a publisher itself
 	case t == nil:
 		s.sim.fail("subscriber %d lists publisher %#x.%d, which is none", s.number, x.Publisher, x.Epoch)
 		return

@@ -27,7 +27,7 @@ type network struct {
 	drop        func(subscriber int, packet []byte) bool
 }
 
-// NetStats counts what became of packets. A packet on its way to n receivers
+// NetStats counts packets by what the network did with them. A packet on its way to n receivers
 // counts n times.
 type NetStats struct {
 	Packets    uint64 // handed to the network

@@ -33,7 +33,7 @@ type Options struct {
 	Attack      Attack
 	Content     *Content // nil: messages are made up
 	Sealing     Sealing  // nil: packets go as they are
-	// Trust says who may publish what, where Sealing proves who does; nil: everybody everything.
+	// Trust says which keys may publish on which topics, if Sealing proves them; nil: all on all.
 	Trust    reliable.TopicTrust
 	Checksum bool
 	// Faults is how long the network misbehaves and the attacker acts, unless that lasts.
@@ -120,7 +120,7 @@ type Life struct {
 
 // Publisher describes a publisher.
 type Publisher struct {
-	// As is 1 + the number of an earlier publisher whose id this one has, too; 0: it
+	// As is 1 + the number of an earlier publisher with the same id; 0: it
 	// has one of its own.
 	As         int
 	PacketSize int
@@ -234,7 +234,7 @@ type Location struct {
 	Link Link
 	Away time.Duration // one way, beside Net.Latency
 	Only int           // 1 or 2: it is on that leg only; 0: on all
-	Own  int           // 1 + the publisher in whose first life it is the same process, 0: none
+	Own  int           // 1 + the publisher that in its first life is the same process, 0: none
 }
 
 // Replies is how a subscriber answers requests, and whether it understands what is compressed.

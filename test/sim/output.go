@@ -17,14 +17,14 @@ type output struct {
 	st          *reliable.Stream
 	t           *truth // nil: a forged stream
 	feeds       []*feed
-	log         *ring.Log // nil: nobody reads with a cursor
+	log         *ring.Log // nil: no cursor reads
 	down        int       // 1 + the cause with which the stream went down; 0: it is up
 	lost        []hole    // packets that never came
 	unnamed     bool      // a message came without the name of its topic
 	deliveries  deliveries
 	begin       uint64          // where the stream began when it came up
 	unread      map[uint64]bool // packets that have come and cannot be read
-	unsupported bool            // it was told that there are such
+	unsupported bool            // that there are such was reported
 }
 
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }

@@ -192,10 +192,10 @@ func (s *subscriber) Wants(id uint64) bool {
 	return ok && s.matches(name)
 }
 
-// unnamedTold takes in that the reader has told so: nothing is checked from then on but
-// what comes. That is a fault where the publisher was there, had heard of the subscriber and
+// unnamedReported takes in that the reader has reported so: nothing is checked from then on but
+// what is delivered. That is a fault if the publisher was present, knew the subscriber and
 // waited for it.
-func (f *feed) unnamedTold() {
+func (f *feed) unnamedReported() {
 	f.unnamed = true
 	f.sub.sim.report.Unnamed++
 	if f.t == nil || f.t.killed || f.t.o.Flow != FlowMin || f.down != 0 || f.sub.o.Deadline > 0 {

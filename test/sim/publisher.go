@@ -41,7 +41,7 @@ type publisher struct {
 	stuck     bool
 }
 
-// outgoing is a packet whose memory the network still uses.
+// outgoing is a packet in memory that the network still uses.
 type outgoing struct {
 	src  []byte
 	copy *packet
@@ -58,8 +58,8 @@ func (p *publisher) epoch(life int) uint64 {
 	return uint64(10 + life)
 }
 
-// grow gives the window a further block where it wants one, or takes one back, as an owner
-// does who shares memory among many streams.
+// grow gives the window a further block when it wants one, or takes one back, as an owner
+// that shares memory among many streams does.
 func (p *publisher) grow() {
 	n := len(p.spare)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Report is what came of a run, or of many.
+// Report has the results of a run, or of many.
 type Report struct {
 	Counts
 	Opened
@@ -18,8 +18,8 @@ type Report struct {
 	Virtual   time.Duration
 	Sending   time.Duration            // of one run: from the first data packet until the last one has left
 	Drained   time.Duration            // after the end of all faults
-	HeldTold  time.Duration            // the longest that a subscriber was told it holds a publisher up
-	Gaps      [events.NumCauses]uint64 // packets lost for good, by cause
+	HeldTold  time.Duration            // the longest time that a subscriber reported to hold a publisher up
+	Gaps      [events.NumCauses]uint64 // packets lost permanently, by cause
 	Downs     [events.NumCauses]uint64 // streams that went down, by cause
 	Stateless [16]uint64               // of topics that were to begin with state and did not, by cause
 	Net       NetStats
@@ -28,20 +28,20 @@ type Report struct {
 
 	repairs   []time.Duration     // from finding the loss to the repair
 	latencies []time.Duration     // from the first transmission to the reader
-	timed     time.Duration       // the longest that was told of a delivery
+	timed     time.Duration       // the longest reported delivery
 	trailing  []reliable.Trailing // members that did not keep up, each second
 	after     uint64              // repairs since the last new packet
 	done      bool
 	writtenAt reliable.Instant
 }
 
-// Opened counts what came of sealed packets.
+// Opened counts the results of opening sealed packets.
 type Opened struct {
 	Refused uint64 // packets that did not open
-	Relayed uint64 // packets of the attacker's that did: what he has sent on as it was, or is known to make
+	Relayed uint64 // packets of the attacker that opened: sent on unchanged, or known to be made by it
 	// RefusedMessages are those that readers have refused, by trust.
 	RefusedMessages uint64
-	// RefusedReplies are those that publishers have not taken, since they did not prove who made them.
+	// RefusedReplies are replies that publishers have refused, since they did not prove their sender.
 	RefusedReplies uint64
 }
 
@@ -50,27 +50,27 @@ type Counts struct {
 	Events       uint64
 	Messages     uint64 // delivered
 	Bytes        uint64
-	GapMessages  uint64 // told as lost, with their numbers
+	GapMessages  uint64 // reported as lost, with their numbers
 	Silent       uint64 // subscribers that were given up as silent
 	Released     uint64 // subscribers that were released
-	ReleasedTold uint64 // times that a subscriber was told it was released
+	ReleasedTold uint64 // times that a subscriber learned that it was released
 	Jumps        uint64 // of readers that went to the newest packet
 	Evicted      uint64 // readers that were ended because they were slow
 	Replaced     uint64 // messages that newer ones of their keys have replaced
 	Named        uint64 // names of topics that subscribers with patterns have learned
 	Ahead        uint64 // times that names were learned before a pattern began
 	Listed       uint64 // publishers that lists have all topics of
-	Unnamed      uint64 // times that a reader was told that a name did not come
+	Unnamed      uint64 // times that a reader learned that a name did not arrive
 	Abandoned    uint64
 	Replies      uint64 // that publishers have taken
 	Attacks      uint64
 	Answered     uint64 // topics of which all subscribers were known in the end
-	Unsupported  uint64 // times that subscribers were told of packets that they cannot read
+	Unsupported  uint64 // times that subscribers learned of packets that they cannot read
 	LostPackets  uint64 // new data packets that at least one receiver lost
 	LostCopies   uint64 // the same, counted at each receiver
 	Kept         uint64 // packets that waited where they had arrived
 	States       uint64 // of topics, that readers began with
-	Timed        uint64 // deliveries of which receivers have told how long they took
+	Timed        uint64 // deliveries with a time that a receiver has reported
 	LegCounts
 }
 
@@ -78,7 +78,7 @@ type Counts struct {
 type LegCounts struct {
 	Asked      uint64 // packets that they have asked for, each counted once
 	AskedEarly uint64 // of these, those that a leg did not lose
-	LegsDown   uint64 // times that a leg was told to be silent
+	LegsDown   uint64 // times that a leg was reported silent
 	LegsBack   uint64 // and not to be any more
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Requests and replies. The invariant, checked from outside of both: a reply that somebody
-// has made, and that its publisher waits for, comes, once and as it was made, while both are
-// there; and nobody is asked twice to make one. docs/protocol.md §24.
+// Requests and replies. The invariant, checked from outside of both: a reply that a subscriber has made, and that its
+// publisher waits for, arrives, once and as it was made, while both are present; and no subscriber is asked twice to make
+// one. docs/protocol.md §24.
 
 // asked is a request of a publisher.
 type asked struct {
 	r    *reliable.Request
 	key  uint64          // of its message
-	came map[uint64]bool // receivers whose reply came
+	came map[uint64]bool // receivers with a reply that arrived
 }
 
 // made is a reply that a subscriber has made.
@@ -36,7 +36,7 @@ func replyKey(key, receiver uint64) uint64 { return key ^ receiver*0x9e3779b97f4
 // append writes the message, which fits a block.
 func (w *writer) append(t *reliable.Topic) bool {
 	if !w.message.asks {
-		// As one who writes on one topic only may.
+		// As a publisher that writes on one topic only may.
 		return w.p.o.Topics == 1 && w.w.Tail.Append(w.whole) || w.w.Append(t, w.whole)
 	}
 	r := w.p.newRequest(w.message.key)
@@ -63,7 +63,7 @@ func (p *publisher) newRequest(key uint64) *asked {
 	return &asked{r: &reliable.Request{Ready: func() {}}, key: key, came: make(map[uint64]bool)}
 }
 
-// takeReplies judges the replies that have come. Requests that nobody is left to answer are
+// takeReplies judges the replies that have arrived. Requests that no subscriber is left to answer are
 // closed.
 func (p *publisher) takeReplies() {
 	for i := 0; i < len(p.asked); {

@@ -61,7 +61,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("sim: at %v: %s\n%v", f.At, f.What, f.Options)
 }
 
-// Run runs o and reports what came of it. The error is a *Failure.
+// Run runs o and returns the results. The error is a *Failure.
 func Run(o Options) (*Report, error) {
 	s := newSim(&o)
 	s.start()

@@ -23,8 +23,8 @@ type Sealing interface {
 	// if Options.Trust is set. Proves reports whether a publisher's node takes that of a receiver.
 	Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte
 	Proves(node int, publisher, epoch uint64, x *reliable.GivenReply) bool
-	// Stranger returns a packet that others have sealed: with these keys in another group, with other keys,
-	// or as an insider, who has the group's key.
+	// Stranger returns a packet that another sender has sealed: with these keys in another group, with other keys,
+	// or as an insider, which has the group's key.
 	Stranger(now time.Duration, draw uint64) []byte
 }
 

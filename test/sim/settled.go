@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// When a run is over, and who holds it up.
+// When a run is over, and what holds it up.
 
 // watch looks whether all is through, which must be some time after the network
 // has become sound.
@@ -86,7 +86,7 @@ func (s *sim) settled() bool {
 	return true
 }
 
-// stuck says who holds a run up that should have come to its end.
+// stuck describes what holds up a run that should have ended.
 func (s *sim) stuck() {
 	for _, p := range s.publishers {
 		if !p.gone && p.alive() {

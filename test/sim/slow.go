@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Readers that are slow and hold nobody up: they go on with the newest packet, are
+// Readers that are slow and hold up no publisher: they continue with the newest packet, are
 // evicted, or keep the newest message of each key.
 
 // toNewest is where a feed of slow.Latest goes on.
@@ -80,10 +80,10 @@ func (o *output) neverCame(seq uint64) bool {
 	return slices.ContainsFunc(o.lost, func(h hole) bool { return h.first <= seq && seq < h.end })
 }
 
-// checkNewest checks that at the end a feed that goes on with the newest packet has the
-// message that was begun last, unless that is a large part of the window. What nobody
-// wants must not come behind it, for that fills the window, too, nor the beginning of one
-// that is never completed, nor state for others.
+// checkNewest checks that at the end a feed that continues with the newest packet has the
+// message that was begun last, unless that is a large part of the window. Packets without a
+// wanted topic must not follow it, because that fills the window, too, nor the beginning of a
+// message that is never completed, nor state for others.
 func (f *feed) checkNewest() {
 	if f.o.Slow.Kind != slow.Latest || f.unknown || len(f.sub.o.Patterns) > 0 || !f.sub.final || len(f.topics) < len(f.t.topics) || f.t.killed || f.sub.sim.abandons() || f.sub.sim.roundsOf(f.t) {
 		return
@@ -197,7 +197,7 @@ func (f *feed) takeKept() bool {
 	return true
 }
 
-// checkKept checks that at the end each key has its last message, unless that was told as
+// checkKept checks that at the end each key has its last message, unless that was reported as
 // lost, and that all others were replaced.
 func (f *feed) checkKept() {
 	if f.kept == nil {
@@ -211,7 +211,7 @@ func (f *feed) checkKept() {
 		f.fail("%d messages were taken and %d replaced, of %d", f.kept.took, replaced, f.kept.put)
 	}
 	if f.unnamed {
-		return // messages are missing whose topic had no name, as was told
+		return // messages of a topic without a name are missing, as was reported
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		if !f.topics[i].begun {

@@ -26,10 +26,10 @@ func (s *subscriber) goOn() {
 }
 
 // heldSlack is how much longer than its limit a publisher may be held up: the ladder of
-// heartbeats, with which it looks, and the round trip to who joins it held up.
+// heartbeats, with which it looks, and the round trip to a subscriber that joins meanwhile.
 const heldSlack = 300 * time.Millisecond
 
-// checkHeld checks that nobody holds the publisher up for longer than its limit: as long
+// checkHeld checks that no subscriber holds the publisher up for longer than its limit: as long
 // as flow control keeps what writers have written it sends nothing new.
 func (p *publisher) checkHeld() {
 	limit := p.o.StallLimit
@@ -49,12 +49,12 @@ func (p *publisher) checkHeld() {
 	}
 }
 
-// takeReleased notes who was released, and who counts again.
+// takeReleased records which subscribers were released, and which count again.
 func (p *publisher) takeReleased() {
 	for _, h := range p.s.TakeReleased() {
 		p.sim.trace("publisher %d lets subscriber %#x go after %v", p.index, h.Receiver, h.For)
 		p.sim.report.Released++
-		// Who holds the publisher up is as far behind as it can be: nothing new goes out that
+		// A subscriber that holds the publisher up is as far behind as it can be: nothing new goes out that
 		// it has room for.
 		var held time.Duration
 		if m := p.t.members[h.Receiver]; m != nil {

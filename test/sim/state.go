@@ -12,14 +12,14 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// State that publishers keep for those who join. That of a topic is its number and a row of
-// records, so that it shows whether it is whole and of which moment.
+// State that publishers keep for late joiners. That of a topic is its number and a row of
+// records, so that it shows whether it is complete and of which moment.
 
 // stateRound is what a publisher has of the round that runs.
 type stateRound struct {
 	s       *reliable.StateSender // nil: it keeps none
 	todo    []int                 // topics
-	topic   int                   // whose state is being sent
+	topic   int                   // with state that is being sent
 	left    []byte
 	number  uint64
 	sending bool
@@ -195,7 +195,7 @@ type stateFeed struct {
 	over   bool
 }
 
-// checkState judges what comes of a topic's state.
+// checkState judges the delivered state of a topic.
 func (f *feed) checkState(i int, it *topics.Item) {
 	tf := &f.topics[i]
 	if !f.sub.o.FromState || tf.begun || tf.state.over {

@@ -32,7 +32,7 @@ type subscriber struct {
 	paused, gone bool
 	running      reliable.Running
 	turn         int  // events that were taken in this turn
-	refused      bool // a stream was told that there is no room in it
+	refused      bool // a stream found no room in it
 	final        bool // the run is over, and nothing may be owed any more
 
 	feeds []*feed

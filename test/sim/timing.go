@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Times of deliveries, by a clock that all have: each that a receiver tells is what has passed
-// from when the publisher handed the packet out first to its delivery, as seen from here.
+// Times of deliveries, by a clock that all share: each that a receiver reports is the time from when the publisher handed
+// the packet out first to its delivery, as seen from here.
 
 // clock is a wall clock, the same for all though each process has a time of its own.
 func (s *sim) clock() reliable.Clock {
@@ -26,8 +26,8 @@ func (t *truth) handedOut(now reliable.Instant, train *transport.Outbound) {
 	}
 }
 
-// deliveriesKept is how many deliveries are remembered: receivers tell of the older ones only
-// where many packets come between two heartbeats.
+// deliveriesKept is how many deliveries are remembered: receivers report older ones only
+// if many packets come between two heartbeats.
 const deliveriesKept = 256
 
 // deliveries are the last ones of a stream.

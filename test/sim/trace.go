@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// How a run is told, packet by packet.
+// The trace of a run, packet by packet.
 
 func (s *sim) trace(format string, args ...any) {
 	if s.o.Trace != nil {

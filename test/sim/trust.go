@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that prove who they are, by Sealing, and an insider, who has all keys but theirs. What he
-// sends as himself verifies: nothing of it may be delivered, since he is trusted for other topics.
+// Publishers that prove their identity, by Sealing, and an insider, which has all keys but theirs. Packets that it sends
+// under its own identity verify: nothing of them may be delivered, since it is trusted for other topics.
 
 // trust is what a subscriber takes of publishers; nil: all.
 func (s *subscriber) trust() func() reliable.TopicTrust {
@@ -24,7 +24,7 @@ func (o *output) checkKnown() {
 	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {
 		return
 	}
-	o.s.sim.fail("subscriber %d: stream %#x.%d, which begins with packet %d, is nobody's", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
+	o.s.sim.fail("subscriber %d: stream %#x.%d, which begins with packet %d, is of no publisher", o.s.number, o.st.Publisher, o.st.Epoch, o.st.Start())
 }
 
 // took judges what was just read. Where publishers prove nothing it may be forged.
@@ -33,7 +33,7 @@ func (f *feed) took() {
 	case f.t != nil:
 		f.check(&f.item)
 	case f.sub.sim.o.Trust != nil && f.item.Topic != nil:
-		f.fail("something of publisher %#x is delivered, which is nobody's: %+v", f.st.Publisher, f.item)
+		f.fail("something of publisher %#x is delivered that no publisher sent: %+v", f.st.Publisher, f.item)
 	}
 }
 
@@ -60,7 +60,7 @@ func (s *subscriber) prove(st *reliable.Stream, topic, number uint64, data []byt
 	return s.sim.o.Sealing.Prove(int(s.index), st.Publisher, st.Epoch, topic, number, s.id, data), true
 }
 
-// replySink judges the replies that a publisher gets, where subscribers prove who they are.
+// replySink judges the replies that a publisher gets, if subscribers prove their identity.
 type replySink struct{ p *publisher }
 
 func (replySink) Sent(reliable.SentTrain)      {}

@@ -241,7 +241,7 @@ func (t *truth) fragment(now reliable.Instant, seq uint64, i int, body []byte) e
 	return t.message(now, t.firstPacket, seq, i, t.whole)
 }
 
-// message finds the writer whose oldest message this is.
+// message finds the writer of this message, by its oldest one.
 func (t *truth) message(now reliable.Instant, first, last uint64, topic int, b []byte) error {
 	for w := range t.written {
 		k := t.pops[w]
@@ -260,7 +260,7 @@ func (t *truth) message(now reliable.Instant, first, last uint64, topic int, b [
 		t.topics[topic].sent = append(t.topics[topic].sent, m)
 		return nil
 	}
-	return fmt.Errorf("topic %d: message of %d bytes is nobody's next one", topic, len(b))
+	return fmt.Errorf("topic %d: message of %d bytes is no writer's next one", topic, len(b))
 }
 
 // unsent is how many messages were written and not sent yet.

@@ -10,7 +10,7 @@ import (
 )
 
 // Packets that no subscriber can read: they name a codec that none knows. The invariants: these are lost as unreadable, and no
-// others are; their subscriber is told; and it asks for none that has come. docs/protocol.md §13.6.
+// others are; their subscriber learns of it; and it requests none that has arrived. docs/protocol.md §13.6.
 
 // unreadable lets some publishers send such.
 func (d drawer) unreadable(o *Options) {
@@ -47,8 +47,8 @@ func (p *publisher) outbound(packets [][]byte) [][]byte {
 	return packets
 }
 
-// checkReadable checks that packets which are delivered can be read, and that those which are lost as unreadable cannot, as was
-// told. An attacker may send malformed repairs, which are given up so, too (§13.7); without the dictionary others are.
+// checkReadable checks that delivered packets can be read, and that those that are lost as unreadable cannot, as was
+// reported. An attacker may send malformed repairs, which are given up as well (§13.7); without the dictionary others are.
 func (o *output) checkReadable(e *reliable.Event) {
 	switch {
 	case o.t == nil || o.s.o.NoDictionary || o.s.sim.o.forged():
@@ -61,12 +61,12 @@ func (o *output) checkReadable(e *reliable.Event) {
 	}
 	for seq := e.Seq; seq < e.Seq+e.Count; seq++ {
 		if !o.t.unreadable(seq) || !o.unsupported {
-			o.s.sim.fail("subscriber %d: packet %d is lost as unreadable: it is: %v, told: %v", o.s.number, seq, o.t.unreadable(seq), o.unsupported)
+			o.s.sim.fail("subscriber %d: packet %d is lost as unreadable: it is: %v, reported: %v", o.s.number, seq, o.t.unreadable(seq), o.unsupported)
 		}
 	}
 }
 
-// fault takes in a fault of the publisher that is told.
+// fault takes in a reported fault of the publisher.
 func (o *output) fault(err *events.FaultError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
 	if err.Fault != events.FaultUnsupported {

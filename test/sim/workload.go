@@ -107,7 +107,7 @@ func (w *writer) draw() {
 		size = 1 + n.rng.IntN(o.LargeBytes)
 	}
 	if o.Writers > 1 {
-		size = max(size, 8) // so that its content tells the writer
+		size = max(size, 8) // so that its content names the writer
 	}
 	w.message = message{
 		key:   n.rng.Uint64()<<8 | uint64(w.index),
@@ -159,7 +159,7 @@ func (w *writer) putLarge(t *reliable.Topic) bool {
 	return true
 }
 
-// abandon gives up a large message in the middle: nobody may ever get it.
+// abandon gives up a large message in the middle: no subscriber may ever get it.
 func (w *writer) abandon() {
 	w.p.s.Abandon(w.w)
 	w.p.t.unwrite(w.index)
