@@ -294,11 +294,8 @@ func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (ui
 	}
 	defer host.Close()
 	m := &mckey{
-		groupText: "239.20.255.2", sendOnly: sendOnly, count: mckeyCount, size: mckeySize,
+		group: rdma.IPAddr(netip.MustParseAddr("239.20.255.2")), sendOnly: sendOnly, count: mckeyCount, size: mckeySize,
 		timeout: d.timeout, settling: 100 * time.Millisecond, out: io.Discard,
-	}
-	if err := m.parseGroup(false); err != nil {
-		return 0, err
 	}
 	if host.Peer == nil {
 		peer := *host

@@ -3,22 +3,26 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
+	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
 // mckey is the counterpart of rdma-core's mckey(1): it joins an RDMA multicast
 // group and sends to it, or receives from it. The two can be mixed on a network.
 type mckey struct {
-	url, groupText, mgid string
+	url, ip, mgid        string
 	send, sendOnly, json bool
 	size                 int
 	count                uint64
@@ -33,25 +37,24 @@ type mckey struct {
 	out io.Writer
 }
 
-// Defaults of mckey(1), and what it does not have: limits to waiting.
 const (
-	mckeyGroup    = "239.1.2.3"
-	mckeyCount    = 10
-	mckeySize     = 100
-	mckeyTimeout  = 30 * time.Second
-	mckeySettling = 3 * time.Second
-	mckeyListed   = 20 // messages that are listed, at most
+	mckeyGroup  = "239.1.2.3" // it and the next two are defaults of mckey(1)
+	mckeyCount  = 10
+	mckeySize   = 100
+	mckeyListed = 20 // messages, at most
+
+	mckeyRecvSlots = 1024 // what of a burst a receiver can hold
+	mckeySendDepth = 64   // messages that a sender has under way
 
 	roleSender   = "sender" // in what is printed
 	roleReceiver = "receiver"
-)
 
-// Exit codes of mckey beside those of all commands.
-const (
 	exitNoGroup  = 3 // not joined, or the membership was lost
 	exitStrange  = 4 // messages came that are not as mckey's
 	exitNoDevice = 5
 )
+
+var errMckeyTimeout = errors.New("time is up")
 
 func mckeyCommand() command {
 	return command{
@@ -94,7 +97,7 @@ func (m *mckey) register(fs *flagSet) {
 		"loss=0.1, dup, reorder, seed=1, sendonly=off, mlids).\n"+
 		"roce://eth0 is RoCEv2 over plain sockets, rdma://mlx5_0 is rdma-core (in programs built with -tags rdma). A device is named "+
 		"by itself, its interface or its address; without a name: the first active")
-	stringVar(fs, &m.groupText, "m", mckeyGroup, "IP address of the `GROUP`")
+	stringVar(fs, &m.ip, "m", mckeyGroup, "IP address of the `GROUP`")
 	stringVar(fs, &m.mgid, "M", "", "the group by its `MGID`, as it is (InfiniBand only); 0: a new one that the subnet manager makes up, "+
 		"and that is printed. The original wants -b with it; here -t names the port already")
 	boolVar(fs, &m.send, "s", "send, and do not receive")
@@ -103,8 +106,8 @@ func (m *mckey) register(fs *flagSet) {
 	within(intVar(fs, &m.size, "S", mckeySize, "`BYTES` in a message, at most the port's MTU"), 0, 4096)
 	rateVar(fs, &m.rate, "rate", "send at most `N` messages a second; 0, the default: no limit. A receiver holds up "+
 		"to 1024 in its queue")
-	above(durationVar(fs, &m.timeout, "timeout", mckeyTimeout, "how long to wait for all joins, and then as long again for all messages, after -settle"), 0)
-	atLeast(durationVar(fs, &m.settling, "settle", mckeySettling, "how long to wait from the join to the first message sent, while switches learn of "+
+	above(durationVar(fs, &m.timeout, "timeout", 30*time.Second, "how long to wait for all joins, and then as long again for all messages, after -settle"), 0)
+	atLeast(durationVar(fs, &m.settling, "settle", 3*time.Second, "how long to wait from the join to the first message sent, while switches learn of "+
 		"members; on sim:// 0 unless given"), 0)
 	boolVar(fs, &m.json, "json", "results as JSON objects on standard output")
 }
@@ -127,27 +130,17 @@ func (m *mckey) check(fs *flagSet, operands []string) error {
 	if !fs.isSet("settle") && (m.sim || !m.send) {
 		m.settling = 0 // a simulated switch knows of a join when its event comes, and a receiver waits for nothing
 	}
-	return m.parseGroup(fs.isSet("M"))
-}
-
-func (m *mckey) parseGroup(unmapped bool) error {
-	if !unmapped {
-		ip, err := netip.ParseAddr(m.groupText)
-		if err != nil || !ip.Unmap().IsMulticast() {
-			return usagef("-m %q must be a multicast address such as %s", m.groupText, mckeyGroup)
+	ip, err := netip.ParseAddr(m.ip)
+	if !fs.isSet("M") {
+		if m.group = rdma.IPAddr(ip); err != nil || !ip.Unmap().IsMulticast() {
+			return usagef("-m %q must be a multicast address such as %s", m.ip, mckeyGroup)
 		}
-		m.group = rdma.IPAddr(ip)
-		return nil
-	}
-	if m.mgid == "0" {
-		m.group = rdma.IBAddr(rdma.GID{})
 		return nil
 	}
 	gid, err := rdma.ParseGID(m.mgid)
-	if err != nil || !gid.IsMulticast() {
+	if m.group = rdma.IBAddr(gid); m.mgid != "0" && (err != nil || !gid.IsMulticast()) {
 		return usagef("-M %q must be an MGID such as ff12:4001:ffff::f01:203, or 0 for one that the subnet manager makes up", m.mgid)
 	}
-	m.group = rdma.IBAddr(gid)
 	return nil
 }
 
@@ -166,15 +159,12 @@ func (m *mckey) run(ctx context.Context, e *env) error {
 	return cmp.Or(err, m.summarize(err))
 }
 
-// transfer joins, sends and receives as what this process is: the sender, the receiver, or both.
 func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) {
-	switch {
-	case host.Peer != nil:
-		m.sides = []*mckeySide{{m: m, role: roleReceiver, host: host}, {m: m, role: roleSender, host: host.Peer}}
-	case m.send:
-		m.sides = []*mckeySide{{m: m, role: roleSender, host: host}}
-	default:
-		m.sides = []*mckeySide{{m: m, role: roleReceiver, host: host}}
+	if !m.send {
+		m.sides = append(m.sides, &mckeySide{m: m, role: roleReceiver, host: host})
+	}
+	if m.send || host.Peer != nil {
+		m.sides = append(m.sides, &mckeySide{m: m, role: roleSender, host: cmp.Or(host.Peer, host)})
 	}
 	group := m.group
 	for _, s := range m.sides {
@@ -265,7 +255,7 @@ func (m *mckey) summarize(err error) error {
 	text := ""
 	for _, side := range m.sides {
 		switch s.Strange += side.strange; {
-		case !side.joined:
+		case side.ah == nil:
 		case side.role == roleSender:
 			s.Sent = side.messages
 			text += fmt.Sprintf("sender: %s of %d bytes sent\n", count(s.Sent, "message"), m.size)
@@ -275,4 +265,299 @@ func (m *mckey) summarize(err error) error {
 		}
 	}
 	return m.write(&s, "%s", text)
+}
+
+// mckeySide is the sender or the receiver: an id, its queue pair, and what belongs to them.
+type mckeySide struct {
+	m    *mckey
+	role string
+	host *fabricurl.Host
+
+	ch        rdma.EventChannel
+	id        rdma.ID
+	port      rdma.PortAttr
+	pd        rdma.PD
+	mem       []byte // of slots for messages
+	slotBytes int
+	mr        rdma.MR
+	cq        rdma.CQ
+	wcs       [mckeySendDepth]rdma.WorkCompletion
+	qp        rdma.QP
+	ud        rdma.UDParam
+	ah        rdma.AH                       // nil: it is not joined
+	ends      []func(context.Context) error // what was begun, in order
+
+	messages, strange uint64 // sent or received; received, but not as mckey's
+}
+
+// member is how a side joins. A send-only member attaches no queue pair.
+func (s *mckeySide) member() rdma.JoinFlags {
+	if s.role == roleSender && s.m.sendOnly {
+		return rdma.JoinSendOnlyFullMember
+	}
+	return rdma.JoinFullMember
+}
+
+// join opens the side and joins the group. It returns the group that the other side joins: the one that the subnet
+// manager made up.
+func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.m.timeout, fmt.Errorf("no answer within %v", s.m.timeout))
+	defer cancel()
+	if err := s.open(); err != nil {
+		return group, err
+	}
+	if err := s.joinGroup(ctx, group); err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
+		return group, &exitError{exitNoGroup, fmt.Errorf("group %v is not joined: %w%s", group, err, s.joinHint(group, err))}
+	}
+	ah := &s.ud.AHAttr
+	if group.Family == rdma.FamilyIB {
+		group = rdma.IBAddr(ah.GRH.DGID)
+	}
+	j := mckeyJoin{
+		"join", s.role, s.pd.Device().Name(), s.id.Port(), s.port.LinkLayer.String(), s.qp.QPN().String(),
+		s.member().String(), ah.GRH.DGID.String(), ah.DLID.String(), s.ud.QPN.String(), s.ud.QKey.String(),
+		ah.SL, ah.GRH.SGIDIndex, ah.GRH.HopLimit,
+	}
+	return group, s.m.write(&j, "%[1]s: joined as %s with QPN %s on %s port %d (%s)\n"+
+		"%[1]s: joined dgid: %[7]s mlid %s sl %d, qpn %s, qkey %s, sgid_index %d, hop_limit %d\n",
+		s.role, j.Member, j.LocalQPN, j.Device, j.Port, j.LinkLayer,
+		j.DGID, j.MLID, j.SL, j.QPN, j.QKey, j.SGIDIndex, j.HopLimit)
+}
+
+// atEnd has close call f, and closes has it close o, before what was begun earlier, as verbs want it.
+func (s *mckeySide) atEnd(f func(context.Context) error) { s.ends = append(s.ends, f) }
+func (s *mckeySide) closes(o io.Closer)                  { s.atEnd(func(context.Context) error { return o.Close() }) }
+
+// close ends everything that was begun, and returns the first error. Leaving ends by itself unless something is
+// badly wrong.
+func (s *mckeySide) close() (first error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, end := range slices.Backward(s.ends) {
+		if err := end(ctx); err != nil && first == nil {
+			first = fmt.Errorf("%s: closing: %w", s.role, err)
+		}
+	}
+	return first
+}
+
+func (s *mckeySide) open() (err error) {
+	if s.ch, err = s.host.NewEventChannel(); err != nil {
+		return &exitError{exitNoDevice, err}
+	}
+	s.closes(s.ch)
+	if s.id, err = s.ch.CreateID(rdma.PortSpaceUDP, nil); err != nil {
+		return err
+	}
+	s.atEnd(s.id.Destroy)
+	if err := s.id.Bind(s.host.Addr); err != nil {
+		return &exitError{exitNoDevice, err}
+	}
+	dev, err := s.id.Device()
+	if err != nil {
+		return err
+	}
+	if s.port, err = dev.Port(s.id.Port()); err != nil {
+		return err
+	}
+	mtu := int(s.port.ActiveMTU)
+	if s.m.size > mtu {
+		return usagef("-S %d is more than the %d bytes of the port's MTU", s.m.size, mtu)
+	}
+	slots := 1
+	if s.role == roleReceiver {
+		slots = int(min(s.m.count, mckeyRecvSlots))
+	}
+	// A message that is longer than the buffer takes rxe's queue pair down (kernel sw/rxe/rxe_resp.c).
+	s.slotBytes = rdma.GRHBytes + mtu
+	depth := rdma.QPCap{MaxSendWR: mckeySendDepth, MaxRecvWR: slots}
+	if s.pd, err = dev.AllocPD(); err != nil {
+		return err
+	}
+	s.closes(s.pd)
+	if s.mem, err = sys.Alloc(slots * s.slotBytes); err != nil {
+		return err
+	}
+	s.atEnd(func(context.Context) error { sys.Free(s.mem); return nil })
+	if s.mr, err = s.pd.RegisterMemory(s.mem, rdma.AccessLocalWrite); err != nil {
+		return fmt.Errorf("%w: 'ulimit -l' bounds the memory that can be registered", err)
+	}
+	s.closes(s.mr)
+	if s.cq, err = dev.CreateCQ(depth.MaxSendWR+depth.MaxRecvWR, nil, nil); err != nil {
+		return err
+	}
+	s.closes(s.cq)
+	if s.qp, err = s.id.CreateQP(s.pd, rdma.QPInitAttr{Cap: depth, SendCQ: s.cq, RecvCQ: s.cq}); err != nil {
+		return err
+	}
+	s.atEnd(func(context.Context) error { return s.id.DestroyQP() })
+	for i := 0; i < slots && s.role == roleReceiver; i++ {
+		if err := s.post(uint64(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joinGroup joins the group, takes the event, which attaches the queue pair of a full member, and makes the address
+// handle.
+func (s *mckeySide) joinGroup(ctx context.Context, group rdma.Addr) error {
+	attr := rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: s.member(), Addr: group}
+	if err := s.id.JoinMulticastEx(attr, nil); err != nil {
+		return err
+	}
+	s.atEnd(func(ctx context.Context) error { return s.id.LeaveMulticast(ctx, group) })
+	for joined := false; !joined; {
+		ev, err := s.ch.GetEvent(ctx)
+		if err != nil {
+			return err
+		}
+		s.ud, joined = ev.UD, ev.Type == rdma.EventMulticastJoin
+		if err := cmp.Or(ev.Ack(), ev.Err()); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.ah, err = s.pd.CreateAH(s.ud.AHAttr); err == nil {
+		s.closes(s.ah)
+	}
+	return err
+}
+
+// joinHint is what to try after a join that failed.
+func (s *mckeySide) joinHint(group rdma.Addr, err error) string {
+	infiniband := s.port.LinkLayer == rdma.LinkLayerInfiniBand
+	switch {
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return ": is a subnet manager running?"
+	case group.Family == rdma.FamilyIB && !infiniband:
+		return ": -M is for InfiniBand, so give an IPv4 group with -m"
+	case !errors.Is(err, syscall.EINVAL) || !infiniband:
+		return ""
+	case s.member() == rdma.JoinSendOnlyFullMember:
+		return ": the subnet manager refused; one that does not know send-only members takes a sender without -o"
+	}
+	return ": the subnet manager refused; its log says why"
+}
+
+func (s *mckeySide) transfer(ctx context.Context) error {
+	do, late := s.send, "%d of %s sent within %v"
+	if s.role == roleReceiver {
+		do, late = s.receive, "%d of %s came within %v: is the sender in the same group, on the same network, and was it started after this?"
+	}
+	err := do(ctx)
+	if errors.Is(err, errMckeyTimeout) {
+		return fmt.Errorf(late, s.messages, count(s.m.count, "message"), s.m.timeout)
+	}
+	return err
+}
+
+// send returns when the device has sent all messages. They have the same bytes, so that one buffer serves all.
+func (s *mckeySide) send(ctx context.Context) error {
+	if err := sleep(ctx, s.m.settling); err != nil {
+		return err
+	}
+	wr := rdma.SendWR{
+		SG: []rdma.SGE{{Buf: s.mem[:s.m.size], LKey: s.mr.LKey()}}, Opcode: rdma.OpSendWithImm,
+		AH: s.ah, QPN: s.ud.QPN, QKey: s.ud.QKey,
+	}
+	binary.BigEndian.PutUint32(wr.Imm[:], uint32(s.qp.QPN()))
+	due := schedule{perSecond: s.m.rate}
+	for left := s.m.count; left > 0; left = s.m.count - s.messages {
+		n, err := due.take(ctx, int(min(left, mckeySendDepth)))
+		if err == nil {
+			wrs := slices.Repeat([]rdma.SendWR{wr}, n)
+			wrs[n-1].Flags = rdma.SendSignaled // its completion tells of all
+			_, err = s.qp.PostSend(wrs)
+		}
+		if err == nil {
+			_, err = s.completions(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		s.messages += uint64(n)
+	}
+	return nil
+}
+
+// completions waits for at least one completion. None may have failed, and the membership may not be lost.
+func (s *mckeySide) completions(ctx context.Context) ([]rdma.WorkCompletion, error) {
+	for {
+		if ev, err := s.ch.TryGetEvent(); err == nil {
+			if err := cmp.Or(ev.Ack(), ev.Err()); err != nil {
+				return nil, &exitError{exitNoGroup, fmt.Errorf("the membership was lost: %w", err)}
+			}
+		}
+		n, err := s.cq.Poll(s.wcs[:])
+		if err != nil {
+			return nil, err
+		}
+		for i := range s.wcs[:n] {
+			switch s.wcs[i].Status {
+			case rdma.WCSuccess:
+			case rdma.WCWRFlushErr:
+				return nil, &exitError{exitNoGroup, errors.New("the queue pair was flushed: its device failed or was removed")}
+			default:
+				return nil, fmt.Errorf("a work request completed with %v", s.wcs[i].Status)
+			}
+		}
+		if n > 0 {
+			return s.wcs[:n], nil
+		}
+		if err := sleep(ctx, time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *mckeySide) receive(ctx context.Context) error {
+	for s.messages < s.m.count {
+		done, err := s.completions(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range done {
+			if err := cmp.Or(s.message(&done[i]), s.post(done[i].WRID)); err != nil {
+				return err
+			}
+		}
+	}
+	if s.strange > 0 {
+		return &exitError{exitStrange, fmt.Errorf("%s came of another length than %d bytes, or without the sender's QPN as immediate",
+			count(s.strange, "message"), s.m.size)}
+	}
+	return nil
+}
+
+func (s *mckeySide) message(wc *rdma.WorkCompletion) error {
+	s.messages++
+	r := mckeyMessage{
+		Type: "message", Role: s.role, Number: s.messages, Bytes: max(0, int(wc.ByteLen)-rdma.GRHBytes), SourceQPN: wc.SrcQPN.String(),
+	}
+	if wc.Flags&rdma.WCWithImm != 0 {
+		imm := rdma.QPN(binary.BigEndian.Uint32(wc.Imm[:]))
+		r.Immediate, r.AsExpected = imm.String(), imm == wc.SrcQPN && r.Bytes == s.m.size
+	}
+	if h, ok := rdma.ParseGRH(s.port.LinkLayer, s.slot(wc.WRID)); ok {
+		r.SourceGID = h.Src.String()
+	}
+	note := ""
+	if !r.AsExpected {
+		s.strange++
+		note = " (not as expected)"
+	}
+	if s.messages > mckeyListed {
+		return nil
+	}
+	return s.m.write(&r, "%s: message %d: %d bytes, immediate %s, from QPN %s, GID %s%s\n",
+		s.role, r.Number, r.Bytes, cmp.Or(r.Immediate, "none"), r.SourceQPN, r.SourceGID, note)
+}
+
+func (s *mckeySide) slot(i uint64) []byte { return s.mem[int(i)*s.slotBytes:][:s.slotBytes] }
+
+func (s *mckeySide) post(i uint64) error {
+	_, err := s.qp.PostRecv([]rdma.RecvWR{{WRID: i, SG: []rdma.SGE{{Buf: s.slot(i), LKey: s.mr.LKey()}}}})
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
 	"github.com/fanfaremq/fanfare/internal/testenv"
+	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 )
 
@@ -125,15 +127,8 @@ func TestMckeyExitCodes(t *testing.T) {
 // side makes one side of a command with arguments of its own.
 func mckeySideOf(t *testing.T, role string, host *fabricurl.Host, expect uint64, size int) *mckeySide {
 	t.Helper()
-	m := &mckey{size: size, count: expect, timeout: time.Minute}
-	m.out = io.Discard
-	if err := m.parseGroup(false); err == nil {
-		t.Fatal("no group is a group")
-	}
-	m.groupText = mckeyGroup
-	if err := m.parseGroup(false); err != nil {
-		t.Fatal(err)
-	}
+	group := rdma.IPAddr(netip.MustParseAddr(mckeyGroup))
+	m := &mckey{size: size, count: expect, timeout: time.Minute, group: group, out: io.Discard}
 	return &mckeySide{m: m, role: role, host: host}
 }
 
