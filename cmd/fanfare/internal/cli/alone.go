@@ -12,7 +12,6 @@ import (
 // sayWaiting is after how long a command says what it waits for.
 const sayWaiting = 2 * time.Second
 
-// fabricInside is a fabric within the process.
 type fabricInside interface {
 	Users() int     // endpoints that are on it
 	Joined() uint64 // endpoints that ever came to it

@@ -29,7 +29,6 @@ type benchmark struct {
 	scenario string
 }
 
-// checkMode is how much of the messages' content is checked.
 type checkMode string
 
 const (

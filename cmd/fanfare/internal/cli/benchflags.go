@@ -53,7 +53,6 @@ all without word of it.`,
 	}
 }
 
-// scenarios says what [bench.Scenarios] are.
 var scenarios = []word{
 	{"throughput", "messages a second"},
 	{"latency", "how late messages are at a steady rate: open loop, counted from when each was due"},
@@ -190,7 +189,6 @@ var meaningless = map[string][]string{
 // shapeFlags are for two scenarios.
 var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
 
-// checkMeaning refuses flags that were given and mean nothing here.
 func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 	fs.Visit(func(f *flag.Flag) {
 		switch {

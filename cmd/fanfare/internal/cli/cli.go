@@ -42,7 +42,6 @@ type runner interface {
 	run(ctx context.Context, e *env) error
 }
 
-// flagsOf adds a runner's flags and returns how to run it.
 func flagsOf[R runner](newRunner func() R) func(*flagSet) runFunc {
 	return func(fs *flagSet) runFunc {
 		r := newRunner()
@@ -68,8 +67,7 @@ type command struct {
 	examples  []string
 	exits     []word // exit codes beside those of all
 	exitNotes string // what else its exit codes mean
-	// flags adds the command's flags and returns how to run it.
-	flags func(fs *flagSet) runFunc
+	flags     func(fs *flagSet) runFunc
 }
 
 func commands() []command {

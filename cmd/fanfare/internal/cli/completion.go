@@ -48,7 +48,6 @@ func writeCompletion(_ context.Context, e *env, operands []string) error {
 	return err
 }
 
-// completion is what can stand behind a command.
 type completion struct {
 	command word
 	flags   []flagCompletion
@@ -94,7 +93,6 @@ func brief(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// texts are words without what they mean.
 func texts(words []word, between string) string {
 	var list []string
 	for _, w := range words {

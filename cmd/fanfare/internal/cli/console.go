@@ -107,7 +107,6 @@ func (c *console) status(text string) {
 	c.shown = true
 }
 
-// clear takes the status line away.
 func (c *console) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +171,6 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// leavesOut reports whether a line is said otherwise.
 func (h *logHandler) leavesOut(r *slog.Record) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

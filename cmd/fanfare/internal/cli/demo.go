@@ -40,7 +40,6 @@ const (
 // demoRuns makes the subnet of each run another one.
 var demoRuns atomic.Uint64
 
-// subnetURL is that of a subnet that nobody else uses.
 func (d *demo) subnetURL(name string) string {
 	q := url.Values{"flavor": {d.flavor}, "mtu": {strconv.Itoa(demoMTU)}, "loss": {strconv.FormatFloat(d.loss, 'g', -1, 64)}}
 	return "sim://" + name + "?" + q.Encode()
@@ -120,14 +119,12 @@ func (d *demo) publish(ctx context.Context, bus *pubsub.Bus) error {
 	return pub.Drain(ctx)
 }
 
-// demoCount is what a subscriber got.
 type demoCount struct {
 	inOrder uint64 // messages, each the next one
 	gaps    uint64 // messages that gaps told of
 	fault   string // what was wrong, if anything
 }
 
-// read reads until all messages are accounted for.
 func (c *demoCount) read(ctx context.Context, sub *pubsub.Subscription, d *demo) {
 	for next := uint64(0); next < d.messages; {
 		m, err := sub.Next(ctx)

@@ -196,7 +196,6 @@ func (d *dict) fromFile(name string) error {
 	}
 }
 
-// leaveOut notes why a file, or the rest of one, was not taken.
 func (d *dict) leaveOut(err error) {
 	if d.unread != nil {
 		err = fmt.Errorf("%w; %w", d.unread, err)
@@ -256,7 +255,6 @@ func (d *dict) fromTopics(ctx context.Context) error {
 	}
 }
 
-// fromCapture takes the messages of one packet that a capture has.
 func (d *dict) fromCapture() error {
 	src, err := openCapture(d.e, d.capture, tap.NewGroups(nil))
 	if err != nil {
@@ -315,7 +313,6 @@ func unreadIn(o *tap.Observer) error {
 	return nil
 }
 
-// measured are the ways to compress that the table has.
 var measured = []string{"none", "s2", "s2:better", "zstd:fastest", "zstd:default", "zstd:better"}
 
 // measure says what compression makes of the second half of the messages.

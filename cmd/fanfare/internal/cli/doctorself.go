@@ -199,7 +199,6 @@ func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got in
 	return got, <-errs
 }
 
-// udpTest publishes over UDP multicast on an interface, on a port that nobody uses.
 func (d *doctorRun) udpTest(ctx context.Context, iface string) doctor.Finding {
 	port, err := freePort()
 	if err != nil {
@@ -250,7 +249,6 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// freePort is a UDP port that nobody has just now.
 func freePort() (int, error) {
 	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {

@@ -126,7 +126,6 @@ type unreadable struct {
 	clock atomic.Uint64 // the publisher that was lost because the times of its heartbeats did not grow
 }
 
-// event says so when it is told.
 func (u *unreadable) event(e *env, ev events.Event) {
 	var err *pubsub.UnreadableError
 	if ev.Kind == events.PacketsUnreadable && errors.As(ev.Err, &err) {
@@ -139,7 +138,6 @@ func (u *unreadable) event(e *env, ev events.Event) {
 	}
 }
 
-// lost says why a publisher may have been lost.
 func (u *unreadable) lost(publisher pubsub.PublisherID) string {
 	if u.clock.Load() == uint64(publisher) {
 		return "heartbeats of it come, but their times do not grow: its clock stands still or goes back, or old ones are played back"
@@ -165,13 +163,11 @@ func (u *unreadable) instead(heard string) error {
 
 // Another process that is configured differently: what pub, sub and ping make of it.
 
-// exitMismatch is the exit code where the other side is configured differently.
 const exitMismatch = 3
 
 var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or, where it is whose packets are waited for, other keys); " +
 	"the line says how"}
 
-// jsonMismatch is a bus that is configured differently.
 type jsonMismatch struct {
 	Type        string           `json:"type"` // "mismatch"
 	Publisher   string           `json:"publisher"`

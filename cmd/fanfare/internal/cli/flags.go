@@ -59,7 +59,6 @@ func (fs *flagSet) parse(args []string) (operands []string, err error) {
 	}
 }
 
-// isSet reports whether the user gave a flag.
 func (fs *flagSet) isSet(name string) (set bool) {
 	fs.Visit(func(f *flag.Flag) { set = set || f.Name == name })
 	return set
@@ -150,7 +149,6 @@ func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubs
 	return bus, h, func() { stop(); bus.Close() }, nil
 }
 
-// serveMetrics serves the bus's metrics, if that is asked for, until stop.
 func (c *common) serveMetrics(e *env, bus *pubsub.Bus) (stop func(), err error) {
 	if c.metrics == "" {
 		return func() {}, nil
@@ -171,7 +169,6 @@ func (c *common) showMeter(stream any, file string) bool {
 	return !c.quiet && (file != "" || !tty)
 }
 
-// checkTopics says which topics cannot be, as check finds them.
 func checkTopics(topics []string, check func(string) error) error {
 	for _, t := range topics {
 		if err := check(t); err != nil {

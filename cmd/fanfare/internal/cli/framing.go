@@ -8,7 +8,6 @@ import (
 	"io"
 )
 
-// framing says how messages lie in a stream of bytes.
 type framing string
 
 const (
@@ -29,7 +28,6 @@ const (
 	maxBatch    = 1024 // messages
 )
 
-// frameError says where a stream cannot be cut into messages, and why.
 type frameError struct {
 	what   string // "message", "line"
 	number int64  // of it, from 1
@@ -155,7 +153,6 @@ func (f *frameReader) fill() error {
 	return err
 }
 
-// rest takes what is left at the end of the stream.
 func (f *frameReader) rest() error {
 	b := f.buf[f.start:f.end]
 	switch {

@@ -111,12 +111,10 @@ func (c *command) help() string {
 	return b.String()
 }
 
-// paragraph is a text that may lack the newline at its end.
 func paragraph(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }
 
 func sentence(summary string) string { return strings.ToUpper(summary[:1]) + summary[1:] + "." }
 
-// writeWords writes words with what they mean, in two columns.
 func writeWords(b *strings.Builder, words []word) {
 	width := 0
 	for _, w := range words {
@@ -136,7 +134,6 @@ func writeFlag(b *strings.Builder, f *flag.Flag) {
 	writeItem(b, left, flagColumn, usage+describeValue(f))
 }
 
-// unquoteUsage returns the name of a flag's value, if it has one, and its usage.
 func unquoteUsage(f *flag.Flag) (name, usage string) {
 	name, usage = flag.UnquoteUsage(f)
 	if p, ok := f.Value.(interface{ placeholder() string }); ok && usage == f.Usage {
@@ -186,7 +183,6 @@ func writeItem(b *strings.Builder, left string, column int, text string) {
 	}
 }
 
-// wordsOr lists words as in "new, rotate or show".
 func wordsOr(words []string) string {
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " or " + words[n]

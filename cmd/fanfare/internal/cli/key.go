@@ -108,7 +108,6 @@ func (k *keys) run(ctx context.Context, e *env) error {
 	return k.show(e.stdout, list, now)
 }
 
-// warn says what of the keys will lose messages.
 func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
 	for _, h := range keyring.Holes(list, now) {
 		c.line("warning: no key is valid from %s until %s: nothing can be sent then; let another key begin earlier, or end later", keyring.Time(h.From), keyring.Time(h.Until))
@@ -126,7 +125,6 @@ func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
 	}
 }
 
-// change does what was asked for, and returns the keys after that.
 func (k *keys) change(ctx context.Context) ([]sealed.Key, error) {
 	switch k.action {
 	case "new":
@@ -146,7 +144,6 @@ func (k *keys) change(ctx context.Context) ([]sealed.Key, error) {
 	})
 }
 
-// end is when a key that begins then ends.
 func (k *keys) end(begin time.Time) time.Time {
 	if k.valid == 0 {
 		return time.Time{}
@@ -186,7 +183,6 @@ func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
 	return outputError(t.Flush())
 }
 
-// keyState is what a key is for at a time.
 func keyState(set *sealed.Keyset, key sealed.Key, now time.Time) string {
 	use, ok := set.Sending(now)
 	switch {

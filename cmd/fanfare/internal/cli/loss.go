@@ -58,7 +58,6 @@ func readAll(ctx context.Context, places ...string) ([]inspect.Seen, error) {
 	return inspect.ReadAll(ctx, places...)
 }
 
-// verdict is how loss ends.
 func (l *loss) verdict(r *losses.Report) error {
 	gaps, _, _ := r.Messages()
 	switch {

@@ -170,7 +170,6 @@ func (l *ls) show(t *pubsub.TopicList, verdict error) error {
 	return nil
 }
 
-// lsNotes say why the list may not be complete.
 func lsNotes(t *pubsub.TopicList) (notes []string) {
 	note := func(yes bool, format string, args ...any) {
 		if yes {

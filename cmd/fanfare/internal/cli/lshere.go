@@ -105,7 +105,6 @@ func (l *ls) process(x *inspect.Seen) jsonProcess {
 	return p
 }
 
-// matches reports whether a topic, or a topic that a pattern matches, may be asked for.
 func (l *ls) matches(topic string) bool {
 	of, err := pattern.Parse(topic)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
-// meterEvery is how often the status line changes.
 const meterEvery = 250 * time.Millisecond
 
 // startMeter shows what text returns, on a terminal, until it is stopped. elapsed is since the last call.

@@ -67,7 +67,6 @@ func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspec
 	return read, func() { survey.Close(); bus.Close() }, nil
 }
 
-// publisherKey is an instance of a publisher.
 type publisherKey struct {
 	id    string
 	epoch uint64
@@ -128,7 +127,6 @@ func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, bega
 	return all
 }
 
-// addMessages adds to what the publisher has sent in a group.
 func addMessages(b *inspect.Bus, group string, n uint64) {
 	for i := range b.Publications {
 		if p := &b.Publications[i]; p.Address == group {

@@ -10,7 +10,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// packFlags says how pub compresses.
 type packFlags struct {
 	compress pubsub.Compression
 	dicts    []string

@@ -147,7 +147,6 @@ func (p *ping) measure(ctx context.Context) error {
 	return err
 }
 
-// knock makes sure that somebody answers.
 func (p *ping) knock(ctx context.Context) error {
 	deadline := time.Now().Add(p.timeout)
 	for time.Now().Before(deadline) {

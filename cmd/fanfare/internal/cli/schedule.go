@@ -46,7 +46,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// at is when message number n is due.
 func (s *schedule) at(n float64) time.Time {
 	return s.began.Add(time.Duration(n / s.perSecond * float64(time.Second)))
 }

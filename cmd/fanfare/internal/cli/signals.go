@@ -14,7 +14,6 @@ type signalError struct{ sig syscall.Signal }
 
 func (e *signalError) Error() string { return fmt.Sprintf("stopped: %v", e.sig) }
 
-// code is the exit code that shells expect.
 func (e *signalError) code() int { return 128 + int(e.sig) }
 
 // withSignals returns a context that the first signal ends, with a

@@ -44,7 +44,6 @@ type sub struct {
 	stood    atomic.Pointer[time.Time]   // when it was told last that the process had stood still
 }
 
-// end is why a sub ends without an error.
 type end string
 
 const (
@@ -227,7 +226,6 @@ func (s *sub) notice(err error, n jsonNotice) error {
 	return s.emit(n)
 }
 
-// fault reports a publisher that breaks the protocol.
 func (s *sub) fault(e *pubsub.PublisherEvent, err *events.FaultError) error {
 	if s.tally.fault(e, err) {
 		s.ended()

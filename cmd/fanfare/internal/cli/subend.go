@@ -52,7 +52,6 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	return cmp.Or(err, s.bus.Close())
 }
 
-// topicLines says for people how many messages of each of several topics came.
 func (s *sub) topicLines(sum *subSummary) {
 	for i, t := range sum.Topics {
 		if i == maxTopicsShown {

@@ -144,7 +144,6 @@ func (s *sub) slowOptions() []pubsub.SubscribeOption {
 	return options
 }
 
-// replaced is how many messages -slow conflate has left out for newer ones.
 func (s *sub) replaced() uint64 {
 	if s.s == nil {
 		return 0
@@ -218,7 +217,6 @@ func (s *sub) reportNoPublisher() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// detected reports whether a publisher of the topics is or was there.
 func (s *sub) detected() bool {
 	if s.tally.shown.messages.Load() > 0 || s.tally.shown.gapCount.Load() > 0 {
 		return true

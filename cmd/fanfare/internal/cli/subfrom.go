@@ -78,7 +78,6 @@ func (r *resume) keep() error {
 	return cmp.Or(err, r.file.Close())
 }
 
-// stateRecord writes a record of a topic's state where the messages go.
 func (s *sub) stateRecord(m *pubsub.Message) error {
 	if m.IsStateEnd() {
 		return s.emit(&jsonState{Type: "state_end", Topic: m.Topic, Next: m.Number, Publisher: m.Publisher().String()})

@@ -97,7 +97,6 @@ type topicOf struct {
 	topic     string
 }
 
-// noState notes that a topic begins without state.
 func (t *tally) noState(err *pubsub.StateError) {
 	if t.stateless == nil {
 		t.stateless = make(map[topicOf]struct{})
@@ -160,7 +159,6 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	return p.ours, p.ours && t.allGone()
 }
 
-// allGone reports whether all publishers of ours are gone, and each topic and pattern had one.
 func (t *tally) allGone() bool {
 	return !t.anyOurs(func(p *publisher) bool { return len(p.up) > 0 }) && t.topics.allHeard()
 }
@@ -189,7 +187,6 @@ func (t *tally) broken() (n uint64) {
 	return n
 }
 
-// anyOurs reports whether there is a publisher of ours for which is is true.
 func (t *tally) anyOurs(is func(*publisher) bool) bool {
 	for _, p := range t.publishers {
 		if p.ours && is(p) {
@@ -199,7 +196,6 @@ func (t *tally) anyOurs(is func(*publisher) bool) bool {
 	return false
 }
 
-// incomplete reports whether a publisher of ours went without its end.
 func (t *tally) incomplete() bool {
 	return t.anyOurs(func(p *publisher) bool { return len(p.lost) > 0 })
 }
@@ -259,10 +255,8 @@ func (t *topicTally) init(given []string) {
 	}
 }
 
-// several reports whether messages of more than one topic may come.
 func (t *topicTally) several() bool { return t.counts != nil }
 
-// heard notes that a publisher has a topic.
 func (t *topicTally) heard(topic string) {
 	delete(t.unheard, topic)
 	for text, p := range t.unheard {
@@ -294,7 +288,6 @@ func (t *topicTally) message(topic string) {
 	c.messages++
 }
 
-// list is what came of each topic, in the order of their names.
 func (t *topicTally) list() []jsonTopicCount {
 	var list []jsonTopicCount
 	for _, c := range t.counts {

@@ -86,7 +86,6 @@ func (r *tapRun) run(ctx context.Context, e *env) error {
 	return r.finish(src, err)
 }
 
-// open opens the source that the flags name.
 func (r *tapRun) open() (tap.Source, *tap.Groups, error) {
 	if r.file == "" && r.iface == "" {
 		return r.openSocket()
@@ -212,7 +211,6 @@ func (r *tapRun) packet(p *tap.Packet) error {
 	return r.out.write(r.line)
 }
 
-// text is what is known of a packet beside its header and fields, in words.
 func (x *tapPacket) text(b []byte) []byte {
 	b = fmt.Appendf(x.Time.AppendFormat(b, tapTime), " %s > %s", x.From, x.To)
 	if x.Group != nil {

@@ -125,7 +125,6 @@ func (r *tapRun) keysFile() (string, error) {
 	return r.fabric.Keys, nil
 }
 
-// readKeys has sealed packets opened, if there is a keyring.
 func (r *tapRun) readKeys() error {
 	file, err := r.keysFile()
 	if err != nil || file == "" {

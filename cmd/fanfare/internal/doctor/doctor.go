@@ -29,7 +29,6 @@ const (
 
 func (l Level) String() string { return [...]string{"ok", "info", "warn", "fail"}[min(l, Fail)] }
 
-// MarshalText writes the level as its name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 type Finding struct {
@@ -47,7 +46,6 @@ type Facts struct {
 	// Links are the network interfaces as this process sees them: /sys may show those
 	// of another network namespace.
 	Links []net.Interface
-	// Addrs are the addresses of each interface.
 	Addrs map[string][]netip.Addr
 	// Default is what udp:// without iface= takes, DefaultErr why it takes nothing.
 	// Without a name and an error it is not known.
@@ -75,7 +73,6 @@ type Facts struct {
 	VerbsErr error
 }
 
-// Link is a network interface that was chosen.
 type Link struct {
 	Name     string
 	Addr     netip.Addr
@@ -84,7 +81,6 @@ type Link struct {
 	RouteTo  string // where it leads, also if that is none for multicast; empty: there is none
 }
 
-// Check looks at everything.
 func Check(f *Facts) []Finding {
 	c := &check{Facts: f}
 	c.rdma()
@@ -114,7 +110,6 @@ func (c *check) read(path string) (string, bool) {
 	return strings.TrimRight(string(b), "\n"), err == nil
 }
 
-// number reads a file that holds a decimal or 0x number.
 func (c *check) number(path string) (int64, bool) {
 	text, ok := c.read(path)
 	if !ok {

@@ -85,7 +85,6 @@ var clouds = []cloud{
 	{name: "Akamai Cloud", file: "sys_vendor", says: "Linode"},
 }
 
-// cloud is one that this machine may be in.
 type cloud struct {
 	name, file, says string
 	// service is the cloud's own multicast, empty if it has none. Each speaks IGMP version 2 alone
@@ -94,7 +93,6 @@ type cloud struct {
 	service string
 }
 
-// instead is what takes the place of multicast in the cloud.
 func (c *cloud) instead() string {
 	all := "an overlay that copies to each host (VXLAN), or a broker such as NATS"
 	if c.service != "" {

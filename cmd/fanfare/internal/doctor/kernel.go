@@ -48,7 +48,6 @@ const enoughMemlock = 64 << 20
 // capIPCLock lifts the limit (capabilities(7)).
 const capIPCLock = 14
 
-// memlock looks at the limit on locked memory, where memory is registered.
 func (c *check) memlock() {
 	const fix = "ulimit -l unlimited   # lasting: '* - memlock unlimited' in /etc/security/limits.conf; LimitMEMLOCK=infinity for systemd; --ulimit memlock=-1 for docker"
 	if len(c.list(classRDMA)) == 0 {
@@ -77,7 +76,6 @@ func (c *check) capable(bit uint) bool {
 	return false
 }
 
-// libraries looks for rdma-core, which counts only where there are devices.
 func (c *check) libraries() {
 	if len(c.list(classRDMA)) == 0 {
 		return
@@ -100,7 +98,6 @@ func (c *check) hasLibrary(name string) bool {
 // SO_RCVBUFFORCE).
 const capNetAdmin = 12
 
-// buffers holds the limits on socket buffers against what transport/udp asks for.
 func (c *check) buffers() {
 	for _, b := range []struct {
 		name, what string

@@ -25,7 +25,6 @@ func (c *check) network() {
 	c.firewall()
 }
 
-// link looks at one interface, and reports whether multicast can use it.
 func (c *check) link(link net.Interface) bool {
 	name := link.Name
 	flags, addrs := link.Flags, c.Addrs[name]
@@ -49,7 +48,6 @@ func (c *check) link(link net.Interface) bool {
 	return true
 }
 
-// rdmaMTU is that of RoCE on an interface.
 func rdmaMTU(mtu int64) int {
 	m := 4096
 	for m > 256 && int(mtu)-96 < m {
@@ -133,7 +131,6 @@ func (c *check) memberships() {
 	}
 }
 
-// firewall says what must pass a packet filter, where rules are loaded.
 func (c *check) firewall() {
 	const must = "IGMP, the groups' UDP ports (7400 unless changed; 4791 for RoCE), and replies to any UDP port must pass it; uport=7402 in the URL of publishers makes that one port"
 	iptables, _ := c.read("proc/net/ip_tables_names")
@@ -185,7 +182,6 @@ func (c *check) defaultLink(usable int) {
 	}
 }
 
-// candidates counts the interfaces that udp:// without iface= can choose from.
 func (c *check) candidates() (n int) {
 	for _, l := range c.Links {
 		const needs = net.FlagUp | net.FlagMulticast

@@ -6,7 +6,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
-// Bus is one of a process of this host.
 type Bus struct {
 	Process string   // who people know it as
 	Name    string   // empty: it has none
@@ -14,7 +13,6 @@ type Bus struct {
 	Open    bool     // its groups are not sealed, and on a network
 }
 
-// openListed bounds the buses with open groups that have a line of their own.
 const openListed = 10
 
 const (
@@ -50,7 +48,6 @@ func (c *check) security() {
 	}
 }
 
-// String is who it is, for people.
 func (b *Bus) String() string {
 	s := b.Process
 	if b.Name != "" {

@@ -13,7 +13,6 @@ type SharedMemory struct {
 	shm.Memory
 }
 
-// shared looks at the memory that shm:// has, and at who may use what is there.
 func (c *check) shared() {
 	for i := range c.Shared {
 		m := &c.Shared[i]
@@ -31,7 +30,6 @@ func (c *check) shared() {
 // leastShared is what an endpoint needs to open and to hear some others, about; its publications need more.
 const leastShared = 256 << 10
 
-// room holds the memory that is free against what an endpoint may use.
 func (c *check) room(m *SharedMemory) {
 	const mb = 1e6
 	most := c.EndpointBytes
@@ -66,7 +64,6 @@ func (c *check) why64(m *SharedMemory) string {
 	return ""
 }
 
-// moreShared gives a directory more memory.
 func (c *check) moreShared(m *SharedMemory) string {
 	kind, _ := c.container()
 	if m.Dir != shm.DefaultDir { // which whoever runs the container has mounted
@@ -85,7 +82,6 @@ func (c *check) moreShared(m *SharedMemory) string {
 	return "mount -o remount,size=1G " + shellword.Of(m.Dir) + "   # or dir= in the URL, another place in memory, the same for all"
 }
 
-// place tells what is wrong with a place, or that it was left.
 func (c *check) place(p *shm.Place) {
 	switch {
 	case p.Wrong == "" && p.Left && p.User != c.UID:

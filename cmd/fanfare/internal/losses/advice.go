@@ -147,7 +147,6 @@ func said(err, otherwise string) string {
 	return "“" + err + "”"
 }
 
-// because is what an event's error says, where there is one.
 func because(err string) string {
 	if err == "" {
 		return ""
@@ -165,13 +164,11 @@ func reader(e *Evidence) string {
 	return cmp.Or(e.Reader, e.Process)
 }
 
-// DoAt says what to do about a cause of drops and losses of a bus.
 func DoAt(label string, b *inspect.Bus, process string, bufferMax int) string {
 	h := host{process, bufferMax, time.Time{}, b}
 	return Do(label, h.evidence(&Finding{Process: process}, "", ""))
 }
 
-// Causes are those of drops and losses, by label.
 var Causes = sync.OnceValue(func() map[string]pubsub.CauseInfo {
 	all := make(map[string]pubsub.CauseInfo)
 	for _, c := range pubsub.Causes() {
@@ -180,12 +177,10 @@ var Causes = sync.OnceValue(func() map[string]pubsub.CauseInfo {
 	return all
 })
 
-// Why says what a cause or an event means.
 func Why(label string) string {
 	return cmp.Or(table[label].why, Causes()[label].Help, "This program does not know that cause: it is of a newer version.")
 }
 
-// Do says what to do about it.
 func Do(label string, e Evidence) string {
 	if do := table[label].do; do != nil {
 		var text strings.Builder

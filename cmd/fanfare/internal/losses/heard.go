@@ -17,7 +17,6 @@ const (
 	NoPublisher   = "no publisher"   // it hears none
 )
 
-// Hearing is how a subscription does with its publishers.
 type Hearing struct {
 	Peers int    // publishers that are there
 	State string // PublisherLost or NoPublisher; empty: it hears all whom it has heard

@@ -23,24 +23,20 @@ const hintAgain = time.Minute
 // each answer.
 const maxHints = 4096
 
-// BusKey names a bus of a process.
 type BusKey struct {
 	PID   int
 	ID    string
 	Epoch uint64
 }
 
-// KeyOf names a bus.
 func KeyOf(p *inspect.Process, b *inspect.Bus) BusKey { return BusKey{p.PID, b.ID, b.Epoch} }
 
-// known is what a bus has told.
 type known struct {
 	losses map[placeKey]inspect.Loss
 	counts map[causeKey]uint64 // packets
 	socket string              // that it was read at
 }
 
-// placeKey names a loss of a record.
 type placeKey struct {
 	first                                         time.Time
 	event                                         bool
@@ -52,7 +48,6 @@ type causeKey struct {
 	cause  string
 }
 
-// NewNews begins with what is known now.
 func NewNews(seen []inspect.Seen, now time.Time) *News {
 	n := &News{buses: make(map[BusKey]*known)}
 	n.Take(seen, now)
@@ -168,7 +163,6 @@ func (k *known) news(r *inspect.LossRecord) *inspect.LossRecord {
 	return out
 }
 
-// Line is a finding in one line.
 func (f *Finding) Line() string {
 	when := f.Last.Local().Format("15:04:05")
 	if f.Kind == Dropped {

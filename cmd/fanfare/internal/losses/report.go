@@ -16,7 +16,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Kind says how bad a finding is.
 type Kind string
 
 const (
@@ -72,19 +71,16 @@ type Finding struct {
 // seconds is a time that inspect has as a number.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Process is one that was looked at.
 type Process struct {
 	Name  string    `json:"process"`
 	Buses int       `json:"buses"`
 	From  time.Time `json:"from"` // the record of its oldest bus begins here
 }
 
-// Repairs are packets that were missing in one bus.
 type Repairs struct {
 	Missing, Repaired, Late, Lost uint64
 }
 
-// Report is what the processes of a host have lost.
 type Report struct {
 	From, To  time.Time
 	Processes []Process
@@ -96,10 +92,8 @@ type Report struct {
 	Unlisted uint64
 }
 
-// topicsListed is how many topics a finding names.
 const topicsListed = 4
 
-// Make makes a report of what was lost from since on.
 func Make(seen []inspect.Seen, since, now time.Time) *Report {
 	r := &Report{From: since, To: now}
 	for i := range seen {
@@ -133,7 +127,6 @@ func Buses(seen []inspect.Seen) iter.Seq2[*inspect.Process, *inspect.Bus] {
 	}
 }
 
-// Unanswered says why a process could not be looked at.
 func Unanswered(err error) string {
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return "it does not answer: it is stopped, or gets no processor time"
@@ -154,7 +147,6 @@ func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	return gaps, messages, unknown
 }
 
-// Of returns the findings of a kind.
 func (r *Report) Of(k Kind) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Kind != k })
 }
@@ -174,7 +166,6 @@ func (r *Report) process(s *inspect.Snapshot) {
 	r.Processes = append(r.Processes, p)
 }
 
-// host is where a bus is.
 type host struct {
 	process   string
 	bufferMax int
@@ -182,7 +173,6 @@ type host struct {
 	*inspect.Bus
 }
 
-// evidence is what is known beside f.
 func (h *host) evidence(f *Finding, address, err string) Evidence {
 	e := Evidence{
 		Publisher: f.Publisher, Address: address, Subscriber: f.Subscriber, Reader: f.Subscription, Process: f.Process, Leg: f.Leg, BufferMax: h.bufferMax, Err: err,
@@ -253,12 +243,10 @@ func stoodStill(of []Finding) {
 // maxStops is how many findings that a process did not run are looked at. It has one.
 const maxStops = 16
 
-// begin begins a finding of the bus.
 func (h *host) begin(kind Kind, cause string, first, last time.Time) Finding {
 	return Finding{Kind: kind, Cause: cause, First: first, Last: last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Why: Why(cause)}
 }
 
-// finding begins one of a loss.
 func (h *host) finding(x *inspect.Loss) Finding {
 	f := h.begin(Lost, x.Cause, x.First, x.Last)
 	f.Subscription, f.Group, f.Leg = x.Subscription, x.Group, x.Leg

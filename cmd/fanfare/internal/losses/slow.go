@@ -150,7 +150,6 @@ func (r *Report) slow(seen []inspect.Seen) {
 	}
 }
 
-// goneShown is how long a subscriber that was given up is shown as gone.
 const goneShown = time.Minute
 
 // GoneSubscribers are the subscribers of a bus's publishers that it has given up lately, because they fell

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// width is how wide texts are, in columns.
 const width = 100
 
 // WriteText writes the report for people, with times in the zone of now.
@@ -42,7 +41,6 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// Verdict is the report in a sentence.
 func (r *Report) Verdict() string {
 	gaps, messages, unknown := r.Messages()
 	over := fmt.Sprintf("in the last %s, in %s", span(r.To.Sub(r.From)), plural(len(r.Processes), "process", "processes"))
@@ -70,7 +68,6 @@ func (r *Report) Verdict() string {
 	return s + "."
 }
 
-// Coverage says what was looked at, for how long.
 func (r *Report) Coverage() (lines []string) {
 	var whole []string
 	for _, p := range r.Processes {
@@ -126,7 +123,6 @@ func (t *text) when(f *Finding) string {
 	return first + " to " + last
 }
 
-// Title is how much it was.
 func (f *Finding) Title() string {
 	switch {
 	case f.Kind == Dropped:
@@ -152,7 +148,6 @@ func (f *Finding) Title() string {
 	return s
 }
 
-// andMore is a list of which more are not named.
 func andMore(list string, more int) string {
 	if more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
@@ -231,7 +226,6 @@ func plural[T int | uint64](n T, one, many string) string {
 	return fmt.Sprintf("%s %s", thousands(n), many)
 }
 
-// thousands writes a number with commas.
 func thousands[T int | uint64](n T) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -240,7 +234,6 @@ func thousands[T int | uint64](n T) string {
 	return s
 }
 
-// span writes a time in the unit that fits.
 func span(d time.Duration) string {
 	switch {
 	case d >= time.Hour && d < time.Hour+time.Minute:
@@ -251,7 +244,6 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d s", int(d.Seconds()))
 }
 
-// Where says in which process, bus, subscription and group it was.
 func (f *Finding) Where() string {
 	where := f.Process
 	for _, x := range [][2]string{{"bus", f.Bus}, {"subscription", f.Subscription}, {"group", f.Group}, {"leg", f.Leg}} {

@@ -25,7 +25,6 @@ type Unheard struct {
 	Elsewhere, OtherInterface string
 }
 
-// FindUnheard finds them in what the processes of a host say.
 func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 	look := &looker{seen, make(map[sideKey][]pattern.Pattern), maxCompared}
 	for p, b := range Buses(seen) {
@@ -52,20 +51,17 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 // that they are not looked for: it takes 0.1 s, and processes may say that they have thousands of buses.
 const maxCompared = 1 << 20
 
-// looker looks for the other sides of buses.
 type looker struct {
 	seen     []inspect.Seen
 	patterns map[sideKey][]pattern.Pattern // that were parsed
 	left     int                           // how many comparisons there may be yet
 }
 
-// sideKey is what a bus publishes, or subscribes to.
 type sideKey struct {
 	bus       *inspect.Bus
 	publishes bool
 }
 
-// elsewhere looks for the other side of b on another interface.
 func (l *looker) elsewhere(u *Unheard, b *inspect.Bus) {
 	groups := make(map[string]bool)
 	addresses(b, u.Publishes, func(address string) bool { groups[address] = true; return false })
@@ -108,7 +104,6 @@ func addresses(b *inspect.Bus, publishes bool, is func(address string) bool) boo
 	return slices.ContainsFunc(b.Groups, func(g inspect.Group) bool { return is(g.Address) })
 }
 
-// overlap reports whether two lists of topics and patterns have one in common.
 func (l *looker) overlap(a, b sideKey) bool {
 	return slices.ContainsFunc(l.of(a), func(p pattern.Pattern) bool {
 		return slices.ContainsFunc(l.of(b), func(q pattern.Pattern) bool {
@@ -139,7 +134,6 @@ func (u *Unheard) Cause() string {
 	return "no_publisher_heard"
 }
 
-// Text says what it is.
 func (u *Unheard) Text() string {
 	names := andMore(strings.Join(u.Topics[:min(len(u.Topics), topicsListed)], ", "), len(u.Topics)-topicsListed)
 	what, other := "no publisher of "+names, "publishes"
@@ -153,7 +147,6 @@ func (u *Unheard) Text() string {
 	return text
 }
 
-// Do says what to do about it.
 func (u *Unheard) Do() string {
 	other := "publisher"
 	if u.Publishes {

@@ -36,7 +36,6 @@ var (
 	errCutHeader = errors.New("not a capture file: it ends within its header")
 )
 
-// capture takes packets out of frames.
 type capture struct {
 	frames  frames
 	groups  *Groups
@@ -98,7 +97,6 @@ func cutShort(err error) error {
 	return err
 }
 
-// unpacked is what r holds, without gzip.
 func unpacked(r *bufio.Reader) (*bufio.Reader, error) {
 	if b, err := r.Peek(2); err != nil || b[0] != 0x1f || b[1] != 0x8b {
 		return r, nil

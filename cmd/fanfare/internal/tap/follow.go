@@ -65,7 +65,6 @@ func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 	}
 }
 
-// content counts the messages of a data packet and learns names of topics.
 func (s *Stream) content(o *Observer, runs []byte, repair bool) {
 	for r, rest, ok := wire.NextRun(runs); ok; r, rest, ok = wire.NextRun(rest) {
 		switch r.Kind {

@@ -42,7 +42,6 @@ var linkHeaders = map[linkType]struct{ length, proto int }{
 	linkEthernet: {14, 12}, linkSLL: {16, 14}, linkSLL2: {20, 0}, linkERF: {}, linkIB: {},
 }
 
-// checkLink says whether frames of that type can be read.
 func checkLink(link linkType) error {
 	if _, ok := linkHeaders[link]; !ok {
 		return fmt.Errorf("frames of link type %d cannot be read: Ethernet, raw IP, Linux cooked captures and InfiniBand can", link)
@@ -50,13 +49,11 @@ func checkLink(link linkType) error {
 	return nil
 }
 
-// datagram is a UDP datagram of a capture.
 type datagram struct {
 	from, to netip.AddrPort
 	payload  []byte
 }
 
-// packetOf is the packet in a frame, and its protocol over Ethernet.
 func packetOf(link linkType, b []byte) (proto uint16, packet []byte, err error) {
 	h := linkHeaders[link]
 	if len(b) <= h.length {

@@ -13,7 +13,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Group is a group of the fabric.
 type Group struct {
 	Index   int
 	Address string // its text: docs/protocol.md §16.3, §17.3
@@ -26,7 +25,6 @@ type Groups struct {
 	byAddress map[string]Group
 }
 
-// NewGroups are groups with those texts of their addresses, in order.
 func NewGroups(addresses []string) *Groups {
 	g := &Groups{byTag: make(map[uint32]Group), byAddress: make(map[string]Group)}
 	for i, a := range addresses {
@@ -58,5 +56,4 @@ func (g *Groups) add(x Group) {
 // udAddress is the text of a group's address on RDMA.
 func udAddress(a netip.Addr) string { return "ud:" + a.Unmap().String() }
 
-// String names a group for people.
 func (x Group) String() string { return "group " + strconv.Itoa(x.Index) + " (" + x.Address + ")" }

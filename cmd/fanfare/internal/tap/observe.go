@@ -14,10 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Kind names what was found.
 type Kind string
 
-// What is found.
 const (
 	KindStream      Kind = "stream"       // a stream is heard for the first time
 	KindRestart     Kind = "restart"      // another instance of a publisher is heard
@@ -52,7 +50,6 @@ type Finding struct {
 	Text         string // for people, on one line
 }
 
-// Totals counts all packets.
 type Totals struct {
 	Packets    uint64 `json:"packets"`
 	Bytes      uint64 `json:"bytes"`
@@ -122,7 +119,6 @@ func (o *Observer) unseal(p *Packet) {
 // unicastIndex is the index of what is sent to one bus: docs/protocol.md §27.4.
 const unicastIndex = 1<<32 - 1
 
-// NewObserver calls emit with what it finds.
 func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{
 		Reasons: make(map[string]uint64), Lacking: make(map[string]uint64), groups: groups, emit: emit,
@@ -137,7 +133,6 @@ func (o *Observer) Streams() []*Stream { return o.order }
 // TopicName implements dissect.Names.
 func (o *Observer) TopicName(id uint64) string { return o.topics[id] }
 
-// NameTopic makes the name of a topic known.
 func (o *Observer) NameTopic(id uint64, name string) {
 	if len(o.topics) < maxTopics {
 		o.topics[id] = name
@@ -225,7 +220,6 @@ func (o *Observer) Observe(p *Packet) {
 	o.packet(s, p, h)
 }
 
-// stream finds the stream of a packet, or begins to follow it.
 func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 	key := streamKey{h.GroupTag, h.Publisher, h.Epoch}
 	if s := o.streams[key]; s != nil {
@@ -281,7 +275,6 @@ func (o *Observer) tell(p *Packet, s *Stream, kind Kind, first, count uint64, fo
 	o.emit(f)
 }
 
-// sequences writes a run of packets for people.
 func sequences(first, count uint64) string {
 	if count == 1 {
 		return "packet " + strconv.FormatUint(first, 10)

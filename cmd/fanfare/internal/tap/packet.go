@@ -93,7 +93,6 @@ type Source interface {
 	Close() error
 }
 
-// Dictionaries tells with what packets may be compressed.
 func (o *Observer) Dictionaries(dicts []*compress.Dictionary) {
 	o.unpacker = compress.NewUnpacker(dicts)
 }

@@ -23,7 +23,6 @@ type pcapngReader struct {
 	buf        []byte // of the block
 }
 
-// captureInterface is how frames of an interface are to be read.
 type captureInterface struct {
 	link      linkType
 	snap      uint32 // bytes that are recorded of a frame at most; 0: all

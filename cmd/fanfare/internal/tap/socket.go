@@ -67,7 +67,6 @@ func (s *Socket) Next() (*Packet, error) {
 	}
 }
 
-// poll waits for the next trains.
 func (s *Socket) poll() error {
 	if s.ended.Load() {
 		return ErrInterrupted
@@ -136,7 +135,6 @@ func (s *Socket) Close() error {
 	return err
 }
 
-// Addresses are the texts of the groups' addresses, in order.
 func (s *Socket) Addresses() []string { return s.address }
 
 var _, _ Source = (*Socket)(nil), (*capture)(nil)

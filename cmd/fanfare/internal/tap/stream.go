@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// Bounds of what is remembered.
 const (
 	maxStreams      = 1024
 	maxTopics       = 8192
@@ -22,7 +21,6 @@ type streamKey struct {
 	publisher, epoch uint64
 }
 
-// Counts is what a stream's packets add up to.
 type Counts struct {
 	Packets    uint64 `json:"packets"` // of the publisher
 	Bytes      uint64 `json:"bytes"`
@@ -46,7 +44,6 @@ type Counts struct {
 	Unread     uint64 `json:"unread"`     // data packets whose dictionary is not given: their messages are not counted
 }
 
-// Stream is one that was seen.
 type Stream struct {
 	Publisher, Epoch uint64
 	Name             string // of the publisher, clean; empty: not known
@@ -154,7 +151,6 @@ type burst struct {
 	nakStorm, repStorm  bool // told of in this second
 }
 
-// at moves on to the second of now.
 func (b *burst) at(now time.Time) {
 	if d := now.Sub(b.began); d < 0 || d >= time.Second {
 		*b = burst{began: now}

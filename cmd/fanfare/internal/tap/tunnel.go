@@ -187,7 +187,6 @@ func unlessOthers(proto byte, err error) error {
 	return err
 }
 
-// udpInIP finds the datagram in what an IP packet holds.
 func udpInIP(proto byte, from, to netip.Addr, b []byte, depth int) (datagram, error) {
 	switch proto {
 	case ipUDP:

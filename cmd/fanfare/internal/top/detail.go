@@ -33,7 +33,6 @@ func (f *Figures) topicDetail(x *Topic) [][2]string {
 	return lines
 }
 
-// unheardLines say that nobody is heard, where that is so.
 func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
 	u := f.unheardOf(of, publishes)
 	if u == nil {

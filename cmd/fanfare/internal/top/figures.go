@@ -46,7 +46,6 @@ type Figures struct {
 // known: NaN, and null in JSON. It is not known of what was not there at the first of them.
 type Rate float64
 
-// unknown is a Rate that is not known.
 var unknown = Rate(math.NaN())
 
 func (r Rate) known() bool { return !math.IsNaN(float64(r)) }
@@ -82,7 +81,6 @@ type Of struct {
 	key busKey // of several buses with the same name and number of a process, as containers have them
 }
 
-// Host is the host's buffers.
 type Host struct {
 	Name             string `json:"name"`
 	ReceiveBufferMax int    `json:"receive_buffer_max"` // bytes, net.core.rmem_max; 0: not known
@@ -90,7 +88,6 @@ type Host struct {
 	SmallSockets     int    `json:"small_sockets"`      // of them, those that got a smaller receive buffer than they asked for
 }
 
-// Total is the sum of all buses.
 type Total struct {
 	Processes      int    `json:"processes"`
 	SentRate       Rate   `json:"sent_messages_per_s"`
@@ -111,7 +108,6 @@ type Total struct {
 	SocketDropRate Rate   `json:"socket_drops_per_s"`
 }
 
-// Bus is one bus.
 type Bus struct {
 	Of
 	URLs          []string         `json:"urls"`
@@ -138,7 +134,6 @@ type Bus struct {
 	seen *inspect.Bus
 }
 
-// Topic is a topic that is published.
 type Topic struct {
 	Of
 	Topic       string `json:"topic"`
@@ -153,7 +148,6 @@ type Topic struct {
 	Stuck float64 `json:"stuck_s,omitempty"`
 }
 
-// Subscription is one.
 type Subscription struct {
 	Of
 	Number   uint64          `json:"number"`
@@ -236,7 +230,6 @@ type Loss struct {
 	Do   string `json:"do"` // what to do about it, here
 }
 
-// Leg is a leg of a bus.
 type Leg struct {
 	Of
 	URL    string  `json:"url"`
@@ -248,13 +241,11 @@ type Leg struct {
 	Filled uint64  `json:"filled"`
 }
 
-// Event is one of the events that a bus remembers.
 type Event struct {
 	Of
 	Event inspect.Event `json:"event"`
 }
 
-// Failed is a process that did not answer.
 type Failed struct {
 	Socket string `json:"socket"`
 	Error  string `json:"error"`
@@ -271,10 +262,8 @@ func orNone(l *inspect.Latency) inspect.Latency {
 	return *l
 }
 
-// slow reports whether the subscriber is to be looked at.
 func (s *Subscriber) slow() bool { return s.State != stateOK }
 
-// States of buses and subscribers.
 const (
 	stateOK      = "ok"
 	stateUnheard = "unheard" // nobody was ever heard on its interface

@@ -50,7 +50,6 @@ func (s *Screen) Key(name, text string) (quit bool) {
 	return false
 }
 
-// typed takes in a key while the filter is being written.
 func (s *Screen) typed(name, text string) {
 	switch {
 	case name == "enter":
@@ -87,7 +86,6 @@ func (s *Screen) sortBy(step int) {
 	s.sort[s.view] = (s.by(t) + step + len(t.columns)) % len(t.columns)
 }
 
-// move chooses another row, or scrolls a detail.
 func (s *Screen) move(name string) {
 	step := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -s.page, "pgdown": s.page, "home": -1 << 30, "g": -1 << 30, "end": 1 << 30, "G": 1 << 30}[name]
 	if step == 0 || s.figures == nil {
@@ -105,7 +103,6 @@ func (s *Screen) move(name string) {
 	s.selected[s.view] = rows[max(0, min(at+step, len(rows)-1))].key
 }
 
-// Start begins with a view, by its name, and a filter.
 func (s *Screen) Start(view, filter string) {
 	s.view, s.filter = max(0, slices.Index(viewNames, view)), filter
 }

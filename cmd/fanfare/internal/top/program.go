@@ -14,7 +14,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// Options say what to show.
 type Options struct {
 	Places   []string // that are looked at, for people; empty: inspect.Dirs
 	Read     func(context.Context) ([]inspect.Seen, error)
@@ -26,7 +25,6 @@ type Options struct {
 // mostPlaces is how many places are named: each user has one, and root looks at those of all.
 const mostPlaces = 4
 
-// Where is where it is looked, for people.
 func (o *Options) Where() string {
 	where := o.Places
 	if len(where) == 0 {
@@ -42,7 +40,6 @@ func (o *Options) Where() string {
 // others from being seen.
 const answerWithin = 700 * time.Millisecond
 
-// Observe reads snapshots of all processes.
 func (o *Options) Observe(ctx context.Context) (Observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -129,7 +126,6 @@ func (p *program) View() tea.View {
 	return v
 }
 
-// rateless reports whether what is shown has no rates.
 func (s *Screen) rateless() bool { return s.figures != nil && s.figures.Interval == 0 }
 
 // Write writes figures as text: a table for each view that has rows, or one view alone.
@@ -171,5 +167,4 @@ func WriteJSON(w io.Writer, f *Figures) error {
 	return enc.Encode(f)
 }
 
-// Views are the names of all views.
 func Views() []string { return append([]string(nil), viewNames...) }

@@ -91,7 +91,6 @@ func (x *pair) none() Rate {
 	return x.rate(0, 0)
 }
 
-// counted is the rate of a counter that may be in either.
 func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 	return x.rate(now[name], before[name])
 }
@@ -220,7 +219,6 @@ func (f *Figures) addGone(x *pair) map[string]int {
 	return gone
 }
 
-// groupKey names a group of a network.
 type groupKey struct{ address, iface string }
 
 func (x *pair) groupAt(groups map[groupKey]*Group, address string) *Group {
@@ -231,7 +229,6 @@ func (x *pair) groupAt(groups map[groupKey]*Group, address string) *Group {
 	return groups[k]
 }
 
-// streamKey names a publisher in a group.
 type streamKey struct {
 	publisher string
 	epoch     uint64
@@ -255,7 +252,6 @@ func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
 	return f.unheardAt[unheardKey{of.key.BusKey, publishes}]
 }
 
-// unheardKey names a losses.Unheard.
 type unheardKey struct {
 	losses.BusKey
 	publishes bool

@@ -32,7 +32,6 @@ type Screen struct {
 	page     int // rows that fit, as of the last Text
 }
 
-// NewScreen returns one that shows nothing yet.
 func NewScreen(where string) *Screen {
 	return &Screen{Width: 80, Height: 24, where: where, sort: make(map[int]int), reverse: make(map[int]bool), selected: make(map[int]string)}
 }
@@ -47,10 +46,8 @@ func (s *Screen) Show(f *Figures) {
 	s.figures = f
 }
 
-// Fail shows why there are no newer figures.
 func (s *Screen) Fail(err error) { s.failure = printable(err.Error()) }
 
-// by is the column that the view is sorted by.
 func (s *Screen) by(t *table) int {
 	if by, chosen := s.sort[s.view]; chosen {
 		return by
@@ -121,7 +118,6 @@ func (s *Screen) header(w *writer) {
 	w.line([]style{plain, yellow, red}[level], what)
 }
 
-// lostText is how many messages were lost for good.
 func lostText(t *Total) string {
 	if t.LostMessages == 0 && t.Gaps > 0 {
 		return "? (" + count(t.Gaps, "gap") + ")"
@@ -185,7 +181,6 @@ func header(t *table, i, by int, reverse bool) string {
 	return name
 }
 
-// shownColumn is a column that has room.
 type shownColumn struct {
 	index, width int
 	right        bool
@@ -194,7 +189,6 @@ type shownColumn struct {
 // leastText is how narrow a column of text may get before others are left out for it.
 const leastText = 22
 
-// layout says which columns have room in a line, and how wide they are.
 func layout(t *table, rows []row, room, by int) []shownColumn {
 	var cols []shownColumn
 	for i, c := range t.columns {
@@ -258,7 +252,6 @@ func (s *Screen) details(w *writer, r row, room int) {
 	w.lines(lines[s.scroll:min(len(lines), s.scroll+room)])
 }
 
-// detailLines are the lines of a detail, with values beside what they are.
 func detailLines(detail [][2]string, columns int) (lines []string) {
 	left := 0
 	for _, l := range detail {
@@ -330,7 +323,6 @@ const (
 	reset          = "\x1b[m"
 )
 
-// writer collects the lines of a screen.
 type writer struct {
 	width  int
 	colour bool // otherwise no line has a style

@@ -50,7 +50,6 @@ type cell struct {
 	value float64 // of a number
 }
 
-// level says how much a row is to be looked at.
 type level int
 
 const (
@@ -102,7 +101,6 @@ func rate(x Rate) cell {
 	return number(float64(x))
 }
 
-// topicTable has what is published and what is subscribed to.
 func (f *Figures) topicTable() table {
 	t := table{name: "topics", sort: 2, empty: "nothing is published or subscribed to here", columns: []column{
 		{"", false, 0, 3}, {"TOPIC", false, 0, 0}, {"MSG/S", true, 0, 0}, {"MESSAGES", true, 3, 0}, {"LOST", true, 1, 0}, {"BEHIND", true, 1, 0}, {"PEERS", true, 2, 0}, {"STATE", false, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 4, 20},
@@ -164,7 +162,6 @@ func unheardText(u *losses.Unheard) (string, level) {
 	return "no publisher", calm
 }
 
-// topicsText is the topics of a subscription in short.
 func topicsText(topics []string, leftOut int) string {
 	if more := leftOut + len(topics) - 2; len(topics) > 0 && more > 1 {
 		return fmt.Sprintf("%s (and %d more)", topics[0], leftOut+len(topics)-1)

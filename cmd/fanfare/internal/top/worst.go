@@ -97,7 +97,6 @@ func (f *Figures) losing() string {
 	return printable(fmt.Sprintf("lost for good within a minute: %s at %s, cause %s; fanfare loss says more", what, in, most.Cause))
 }
 
-// whyStuck is what a bus has said last of why it can send nothing.
 func (f *Figures) whyStuck(of *Of) string {
 	// The newest is the first.
 	if e := first(f.Events, func(e *Event) bool { return e.Of.key == of.key && e.Event.Kind == "cannot_send" }); e != nil {
@@ -106,7 +105,6 @@ func (f *Figures) whyStuck(of *Of) string {
 	return "its log says why"
 }
 
-// unheardText says what the subscription lacks of publishers.
 func (x *Subscription) unheardText() string {
 	return printable(x.Process + ": " + x.hearing.Text(x.seen))
 }

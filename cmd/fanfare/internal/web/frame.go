@@ -19,11 +19,9 @@ type Frame struct {
 	Processes []process `json:"processes"`
 	Map       picture   `json:"map"`
 	Events    []event   `json:"events,omitempty"` // those that are new
-	// Error is why processes cannot be looked at.
-	Error string `json:"error,omitempty"`
+	Error     string    `json:"error,omitempty"`
 }
 
-// finding is one of losses.Finding.
 type finding struct {
 	Kind  losses.Kind `json:"kind"`
 	Cause string      `json:"cause"`
@@ -36,7 +34,6 @@ type finding struct {
 	Do    string      `json:"do"`
 }
 
-// process is one that was looked at, or could not be.
 type process struct {
 	Name  string `json:"name"`
 	Error string `json:"error,omitempty"`
@@ -69,7 +66,6 @@ type event struct {
 	Where string `json:"where"`
 }
 
-// Bounds on a frame.
 const (
 	maxFindings  = 40
 	maxSlow      = 20
@@ -78,7 +74,6 @@ const (
 	maxPoints    = 900
 )
 
-// numbers is how many a point has.
 const numbers = 17
 
 // marshal is the frame as browsers are told it. One that cannot be written is told of in its place:

@@ -34,7 +34,6 @@ func newHub(id string) *hub {
 	return &hub{id: id, clients: make(map[chan []byte]struct{}), points: [][]float64{}, events: []event{}, closed: make(chan struct{})}
 }
 
-// tell passes a frame on, and remembers it for those who come later.
 func (h *hub) tell(f *Frame, text []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +63,6 @@ func (h *hub) close() {
 	h.clients = nil
 }
 
-// hello is what a browser is told first.
 type hello struct {
 	Server   string          `json:"server"`
 	Interval float64         `json:"interval"` // seconds

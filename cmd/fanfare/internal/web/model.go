@@ -32,7 +32,6 @@ const (
 	counters
 )
 
-// totals are what rates are made of.
 type totals struct {
 	n                   [counters]uint64
 	repairs, deliveries []stats.Bucket
@@ -60,7 +59,6 @@ func newModel() *model {
 	return &model{buses: make(map[losses.BusKey]before), first: true, names: make(map[string]string)}
 }
 
-// take makes the frame of what was seen at now.
 func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	m.sequence++
 	f := emptyFrame(m.sequence)
@@ -118,7 +116,6 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	return f
 }
 
-// noteUnheard says at a bus that it hears nobody.
 func (f *Frame) noteUnheard(all []losses.Unheard) {
 	for _, u := range all {
 		for i := range f.Processes {
@@ -217,7 +214,6 @@ func totalsOf(b *inspect.Bus) totals {
 	return t
 }
 
-// since is how much more it is than before.
 func (t totals) since(old *totals) totals {
 	for i, n := range old.n {
 		t.n[i] = max(t.n[i], n) - n

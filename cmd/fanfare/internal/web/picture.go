@@ -57,7 +57,6 @@ const (
 	lostShown    = time.Minute
 )
 
-// flow finds what flows in the links of a picture.
 func (m *model) flow(p *picture, now time.Time, seconds float64) {
 	links := make(map[[2]string]carried, len(p.Links))
 	for i := range p.Links {
@@ -93,7 +92,6 @@ func (x *carried) look(l *link, now time.Time) string {
 	return "idle"
 }
 
-// Most nodes of a kind that are drawn.
 const maxNodes = 12
 
 type sketch struct {
@@ -210,7 +208,6 @@ func (s *sketch) bus(of *inspect.Process, b *inspect.Bus, now time.Time) {
 	}
 }
 
-// picture keeps the nodes with the most traffic.
 func (s *sketch) picture() (p picture) {
 	for _, l := range s.links {
 		for _, of := range []map[string]*node{s.publishers, s.groups, s.subscribers} {

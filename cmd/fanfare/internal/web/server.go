@@ -34,7 +34,6 @@ const (
 	closeTimeout  = 2 * time.Second
 )
 
-// Server serves the page until it is closed.
 type Server struct {
 	addr   string
 	hosts  []string // that a request may name, beside addresses
@@ -94,7 +93,6 @@ func hostsOf(addr string, remote bool) []string {
 	return hosts
 }
 
-// Addr is the address that is listened at.
 func (s *Server) Addr() string { return s.addr }
 
 // Close tells browsers that it ends, and returns when all goroutines are gone. Call it once.

@@ -20,7 +20,6 @@ var (
 	ErrBusy = errors.New("the listener is busy with others")
 )
 
-// Times of the asker.
 const (
 	replyTime = 300 * time.Millisecond // for a reply, before it is asked for again
 	tries     = 6
@@ -162,7 +161,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// hello gets the cookie.
 func (k *asker) hello(ctx context.Context) error {
 	r, err := k.exchange(ctx, packet{Kind: kindHello, Session: k.session}, helloSize, kindChallenge, tries)
 	k.cookie = r.Cookie
@@ -185,14 +183,12 @@ func (k *asker) ask(ctx context.Context, row row, into any) error {
 	return nil
 }
 
-// askTally asks what came of a row of probes.
 func (k *asker) askTally(ctx context.Context, row row, t *Tally) error {
 	err := k.ask(ctx, row, t)
 	*t = t.clean()
 	return err
 }
 
-// run has the listener send probes, and returns how many it did.
 func (k *asker) run(ctx context.Context, r run) (sent int, err error) {
 	got, err := k.askRun(ctx, r, 0)
 	return min(int(got.Count), r.Count), err
@@ -209,7 +205,6 @@ func (k *asker) askRun(ctx context.Context, r run, port int64) (packet, error) {
 	return got.packet, err
 }
 
-// mine is a copy of the tally of what came here.
 func (k *asker) mine(row row) Tally {
 	k.mu.Lock()
 	defer k.mu.Unlock()

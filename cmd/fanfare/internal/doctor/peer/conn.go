@@ -15,7 +15,6 @@ type Config struct {
 	Environment string         // what hinders multicast on this host; empty: nothing does
 }
 
-// Info is what one side knows of its host.
 type Info struct {
 	Host        string `json:"host"`
 	Interface   string `json:"interface"`
@@ -119,7 +118,6 @@ func (c *conn) close() {
 	}
 }
 
-// replyPort is the port that replies come to.
 func (c *conn) replyPort() uint16 { return uint16(c.publishes.LocalAddr().(*net.UDPAddr).Port) }
 
 // publish sends to the group as a publisher does, from the socket that replies come to.

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// isClosed reports whether a socket was closed here.
 func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrClosed) }
 
 type query struct {
@@ -74,7 +73,6 @@ func hearIGMP(cfg Config) *igmp {
 	return i
 }
 
-// tell puts into info what was heard.
 func (i *igmp) tell(info *Info) {
 	info.Hears, info.Listened = i.err == nil, time.Since(i.since).Round(time.Millisecond).Seconds()
 	if i.err != nil {

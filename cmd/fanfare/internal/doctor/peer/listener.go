@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Limits of a listener.
 const (
 	maxSessions    = 8
 	sessionTime    = 30 * time.Second // without a packet; then it is forgotten
@@ -40,7 +39,6 @@ type reply struct {
 	run    *run
 }
 
-// run is a row of probes that a listener was asked for.
 type run struct {
 	Row   row
 	Count int

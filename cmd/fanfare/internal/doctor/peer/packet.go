@@ -5,7 +5,6 @@ import (
 	"errors"
 )
 
-// kind says what a packet is.
 type kind uint8
 
 const (
@@ -103,7 +102,6 @@ func parse(b []byte) (p packet, err error) {
 // maxProbes is the most of one row. A tally has a bit for each.
 const maxProbes = 4096
 
-// Tally is what came of a row of probes.
 type Tally struct {
 	Received   int    `json:"received"`   // different ones
 	Duplicates int    `json:"duplicates"` // that had come before
@@ -125,7 +123,6 @@ func (t Tally) clean() Tally {
 	return t
 }
 
-// arrival is one datagram as the socket got it.
 type arrival struct {
 	Size   int  // payload in bytes
 	TTL    int  // 0: not known

@@ -20,7 +20,6 @@ type Result struct {
 	Finished bool      `json:"finished"` // the peer answered to the end
 }
 
-// Direction is what one direction did.
 type Direction struct {
 	Multicast Row `json:"multicast"`
 	Unicast   Row `json:"unicast"`
@@ -31,13 +30,11 @@ type Direction struct {
 	Packet int `json:"packet"`
 }
 
-// Row is how many probes were sent, and what came of them.
 type Row struct {
 	Sent int `json:"sent"`
 	Tally
 }
 
-// Lost is how many did not come.
 func (r Row) Lost() int { return max(r.Sent-r.Received, 0) }
 
 // Clock compares the clocks, and says how long a packet takes there and back.
@@ -57,7 +54,6 @@ type Watch struct {
 	From    Outcome `json:"from"`
 }
 
-// Outcome is that of one direction.
 type Outcome struct {
 	Received int `json:"received"`
 	// Stopped is after how many seconds nothing came any more, until the end; 0: it went on, or
@@ -107,7 +103,6 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 	return r, nil
 }
 
-// apart reports whether the two sides were given different groups.
 func (r *Result) apart() bool { return r.There.Group != "" && r.There.Group != r.Group }
 
 // clock asks the peer for its clock. The shortest round trip bounds the error most (RFC
@@ -139,7 +134,6 @@ func (k *asker) clock(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// rows sends rows of probes both ways.
 func (k *asker) rows(ctx context.Context, r *Result) error {
 	for _, row := range []struct {
 		row      row
@@ -238,7 +232,6 @@ func (k *asker) watch(ctx context.Context, r *Result, lasts time.Duration, began
 // silentSeconds is for how long nothing must have come, at the end, to say that it stopped.
 const silentSeconds = 3
 
-// outcome says whether what came stopped.
 func outcome(came []bool) (o Outcome) {
 	last := -1
 	for i, ok := range came {
@@ -259,7 +252,6 @@ const headers = 20 + 8
 // sizeRow is how many sizes one row tries, each twice.
 const sizeRow = 8
 
-// packets searches for the largest packet that passes, each way.
 func (k *asker) packets(ctx context.Context, r *Result) error {
 	if err := k.ask(ctx, rowInfo, &r.There); err != nil {
 		return err

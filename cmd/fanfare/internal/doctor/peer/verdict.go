@@ -79,7 +79,6 @@ func hops(d *Direction) int {
 	return max(unicastTTL-d.Unicast.TTL, 0)
 }
 
-// direction says whether multicast passes, and what becomes of it.
 func (v *verdict) direction(way string, d *Direction, receiver Info, who string) {
 	m, u := d.Multicast, d.Unicast
 	switch {
@@ -115,7 +114,6 @@ func (v *verdict) replies(way string, d *Direction, publisher string) {
 	}
 }
 
-// blocked names what may stop multicast where unicast passes.
 func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
 	text := fmt.Sprintf("multicast does not pass %s: none of %d probes to %s came, and %d of %d by unicast did", way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent)
 	switch n := hops(d); {
@@ -132,7 +130,6 @@ func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
 	}
 }
 
-// Passes reports whether multicast passed both ways.
 func (r *Result) Passes() bool { return r.To.Multicast.Received > 0 && r.From.Multicast.Received > 0 }
 
 // surroundings says what hosts are in that may be why multicast does not pass.
@@ -166,7 +163,6 @@ func (v *verdict) damage(way string, d *Direction) {
 	}
 }
 
-// offloads says whether trains are cut and merged by kernels or adapters.
 func (v *verdict) offloads(way string, d *Direction, receiver Info) {
 	sender := v.Here
 	if receiver == v.Here {
@@ -184,7 +180,6 @@ func (v *verdict) offloads(way string, d *Direction, receiver Info) {
 	}
 }
 
-// packet says whether packets as large as the links' MTU pass.
 func (v *verdict) packet(way string, packet int) {
 	switch links := min(v.Here.MTU, v.There.MTU, maxSize+headers); {
 	case packet == 0:
