@@ -3,15 +3,19 @@ package cli
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/report"
+	"github.com/fanfaremq/fanfare/bench/worker"
 	"github.com/fanfaremq/fanfare/internal/outfile"
 )
 
@@ -144,4 +148,205 @@ func (b *benchmark) writeHTML(file *outfile.File, result *bench.Result) error {
 		return fmt.Errorf("write report %s: %w", b.html, err)
 	}
 	return nil
+}
+
+func benchCommand() command {
+	return command{
+		name:     "bench",
+		summary:  "measure throughput, latency and more, beside baselines",
+		usage:    []string{"fanfare bench [flags] SCENARIO"},
+		operand:  "SCENARIO",
+		operands: scenarios,
+		about: `Publisher and subscribers are processes of their own (mem and sim: goroutines of
+one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
+ratios are medians over neighbouring runs. Each run checks order and content. What
+is interrupted or fails tells what it has measured, and why that is not all (with
+-json as "incomplete"). A flag that would change nothing in the scenario is refused.`,
+		examples: []string{
+			"fanfare bench throughput",
+			"fanfare bench throughput -topics 1000 -target 0.7",
+			"fanfare bench throughput -topics 1000 -order zipf",
+			"fanfare bench throughput -topics 1000 -subs 4 -split",
+			"fanfare bench throughput -topics 1000 -wildcard",
+			"fanfare bench throughput -keys",
+			"fanfare bench throughput -sign",
+			"fanfare bench loss -keys",
+			"fanfare bench latency -topics 1000 -rate 50000",
+			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
+			"fanfare bench aims -html aims.html",
+			"fanfare bench request -subs 3 -loss 0.01 -all-replies",
+		},
+		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
+all without word of it.`,
+		flags: func(fs *flagSet) runFunc {
+			b := &benchmark{Settings: bench.Defaults("udp")}
+			b.register(fs)
+			return func(ctx context.Context, e *env, operands []string) error {
+				if err := b.check(fs, operands); err != nil {
+					return err
+				}
+				return b.run(ctx, e)
+			}
+		},
+	}
+}
+
+var scenarios = []word{
+	{"throughput", "messages a second"},
+	{"latency", "how late messages are at a steady rate: open loop, counted from when each was due"},
+	{"loss", "throughput with 0 to 30 % of the packets lost"},
+	{"idle", "what a bus costs that has nothing to do"},
+	{"request", "round trips of requests: from the question to the first reply, or to all (-all-replies)"},
+	{"aims", "what Fanfare aims at (docs/performance.md): PASS or MISSED, each beside what a baseline did meanwhile. " +
+		"A quarter of an hour; MISSED is exit code 1"},
+}
+
+func (b *benchmark) register(fs *flagSet) {
+	b.registerLoad(fs)
+	intVar(fs, &b.Requests, "requests", b.Requests, "`N` requests, in request. Each subscriber, a process, answers each; -goroutines ask")
+	boolVar(fs, &b.AllReplies, "all-replies", "wait for the replies of all subscribers, in request, and not for the first")
+	b.registerRuns(fs)
+}
+
+func (b *benchmark) registerLoad(fs *flagSet) {
+	choiceVar(fs, &b.Transport, "transport", "the fabric", plainWords("udp", "shm", "mem", "roce", "sim")...)
+	stringVar(fs, &b.Interface, "iface", b.Interface, "the interface `NAME`. Traffic is heavy: name another one than loopback only where you may fill it")
+	urlsVar(fs, &b.urls, "t", nil, "the fabric by its `URL`, in place of the two above.\n"+
+		"Given more than once, Fanfare runs over all of them, its legs, and once more over the first alone: the ratio says what the others cost")
+	mtu := &value[int]{val: &b.MTU, parse: bench.ParseMTU, format: strconv.Itoa, must: "a number of bytes, 8K or 64K", name: "BYTES"}
+	addValue(fs, "mtu", b.MTU, "bytes in a datagram, or 8K or 64K (65507); mem: 8K unless given; roce and sim: up to 4096", mtu)
+	intVar(fs, &b.Size, "size", b.Size, "`BYTES` in a message")
+	intVar(fs, &b.Subs, "subs", b.Subs, "`N` subscribers")
+	intVar(fs, &b.Topics, "topics", b.Topics, "go through `N` topics, with a Publisher each. Order and count of each topic's messages are "+
+		"checked. Beside it, as \"one\", one publisher on one topic, as beside all flags down to -extra-subscriptions, which are of "+
+		"throughput and latency")
+	choiceVar(fs, &b.Order, "order", "how to go through the topics",
+		word{string(worker.OrderRound), "one message on each in turn"},
+		word{string(worker.OrderZipf), "drawn, few topics have most"},
+		word{string(worker.OrderBursts), "runs of 10 to 100 messages on one topic"})
+	boolVar(fs, &b.Split, "split", "each subscriber takes its share of the topics: with -subs 4 a quarter. Its rate counts for all messages")
+	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "`N` goroutines publish, sharing the bus and its publishers")
+	intVar(fs, &b.Buses, "pubs", b.Buses, "`N` buses publish, in one process")
+	intVar(fs, &b.Extra, "extra-subscriptions", b.Extra, "`N` subscriptions to other topics on each subscriber's bus; the \"one\" beside it has ten")
+	numberVar(fs, &b.Loss, "loss", 0, "share `P` of packets lost at each subscriber of Fanfare's: 0.01 is 1 %. Beside it the same without loss. "+
+		"Baselines, which repair nothing, lose none")
+	numberVar(fs, &b.Rate, "rate", b.Rate, "`N` messages a second of latency")
+}
+
+func (b *benchmark) registerRuns(fs *flagSet) {
+	intVar(fs, &b.Runs, "runs", b.Runs, "`N` runs of each contender")
+	numberVar(fs, &b.Seconds, "seconds", b.Seconds, "length `S` of a run")
+	list := "what to compare with, a `LIST` of:\n"
+	for _, base := range contenders.Baselines {
+		list += base.Name + ": " + base.What + "\n"
+	}
+	stringVar(fs, &b.compare, "baseline", "auto", list+
+		"none, or auto: what suits the scenario, of raw, naive, channel and ring. They have one topic and one publisher: of -topics and the "+
+		"like only udp knows, and of -topics, in throughput, raw: beside it, as raw-one, raw on one topic")
+	numberVar(fs, &b.Target, "target", 0, "say PASS or MISSED: whether throughput reaches `SHARE`, such as 0.6, of each baseline's, or of "+
+		"\"one\" (-topics), by the median ratio of neighbouring runs. MISSED is exit code 1")
+	choiceVar(fs, &b.Receive, "receive", "who takes the messages",
+		word{string(worker.ReceiveHandle), "a handler, which the bus calls"},
+		word{string(worker.ReceiveMessages), "a goroutine, which ranges over Messages"},
+		word{string(worker.ReceiveBatch), "a goroutine, many at a time"})
+	choiceVar(fs, &b.Wait, "wait", "how subscribers wait. The raw baseline sleeps in the kernel, or spins with spin",
+		plainWords(worker.WaitAdaptive, worker.WaitPark, worker.WaitSpin)...)
+	choiceVar(fs, &b.PublisherWait, "publisher-wait", "how the publisher waits for the next message to be due",
+		word{string(worker.WaitSpin), "it takes a core and locks its thread"},
+		word{string(worker.WaitPark), "it oversleeps by 50 µs"})
+	choiceVar(fs, &b.verify, "check", "what of a message is checked",
+		word{string(checkSample), "number and end of every message, every byte of one in 64"},
+		word{string(checkAll), "every byte"})
+	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, at ports of their own: localhost:0. They are read "+
+		"each second")
+	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at as fanfare top does, and whose metrics are read with -metrics, each second")
+	intVar(fs, &b.Batch, "batch", 0, "measure once more with `N` messages a call (PublishBatch), a power of two: the ratio says what that gains. Of throughput alone")
+	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
+	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
+	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
+	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
+	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
+	boolVar(fs, &b.json, "json", "the result as one JSON object")
+	stringVar(fs, &b.html, "html", "", "write a report with plots to `FILE`")
+	boolVar(fs, &b.quiet, "q", "no progress on standard error")
+}
+
+// adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare and
+// the result tells the truth.
+func (b *benchmark) adopt(fs *flagSet) error {
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return usagef("-t: %w", err)
+	}
+	q := u.Query()
+	if b.Transport == "roce" && u.Host != "" {
+		q.Set("iface", u.Host)
+	}
+	if !fs.isSet("mtu") && !q.Has("size") {
+		b.MTU = bench.Defaults(b.Transport).MTU
+	}
+	for _, c := range []struct {
+		option, flag string
+		val          *int
+	}{{"size", "mtu", &b.MTU}, {"rcvbuf", "rcvbuf", &b.RecvBuf}, {"sndbuf", "sndbuf", &b.SendBuf}} {
+		n, err := bench.ParseBytes(q.Get(c.option))
+		if err != nil {
+			continue // it is not there, or the fabric will say what is wrong
+		}
+		if fs.isSet(c.flag) && n != *c.val {
+			return contradiction(c.flag, strconv.Itoa(*c.val), c.option, q.Get(c.option))
+		}
+		*c.val = n
+	}
+	if name := q.Get("iface"); name != "" {
+		if fs.isSet("iface") && name != b.Interface {
+			return contradiction("iface", b.Interface, "iface", name)
+		}
+		b.Interface = name
+	}
+	return nil
+}
+
+func contradiction(flag, val, option, of string) error {
+	return usagef("-%s %s contradicts %s=%s of -t: give one of them", flag, val, option, of)
+}
+
+// meaningless are, by scenario, the flags that would change nothing in it. A user who gives
+// one means something else, and should not read it in the result's settings.
+var meaningless = map[string][]string{
+	"throughput": {"rate", "publisher-wait"},
+	"latency":    {"target", "goroutines", "pubs"},
+	"loss":       {"loss", "baseline", "rate", "publisher-wait", "target"},
+	"idle":       {"size", "check", "baseline", "metrics", "top", "rate", "publisher-wait", "target"},
+	"request":    {"baseline", "metrics", "top", "rate", "publisher-wait", "target", "seconds", "check", "receive"},
+	"aims": {
+		"t", "transport", "mtu", "size", "subs", "loss", "baseline", "target", "receive", "wait", "publisher-wait", "rate", "metrics", "top",
+	},
+}
+
+// shapeFlags are for two scenarios.
+var shapeFlags = []string{"topics", "order", "goroutines", "pubs", "split", "extra-subscriptions", "wildcard", "keys", "sign", "alone"}
+
+func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
+	fs.Visit(func(f *flag.Flag) {
+		switch {
+		case err != nil || f.Name == "baseline" && len(b.Baselines) == 0:
+		case slices.Contains(meaningless[b.scenario], f.Name):
+			err = usagef("-%s would change nothing in %s: leave it out", f.Name, b.scenario)
+		case f.Name == "keys" && b.scenario == "loss", f.Name == "goroutines" && b.scenario == "request":
+		case slices.Contains(shapeFlags, f.Name) && b.scenario != "throughput" && b.scenario != "latency":
+			err = usagef("-%s is of throughput and latency alone%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
+		case f.Name == "batch" && b.scenario != "throughput":
+			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
+		case f.Name == "alone" && b.Subs == 1:
+			err = usagef("-alone would change nothing with one subscriber: give -subs too")
+		case f.Name == "wildcard" && b.Split:
+			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
+		case f.Name == "order" && b.Topics == 1:
+			err = usagef("-order would change nothing with one topic: give -topics too")
+		case b.InProcess() && f.Name == "iface":
+			err = usagef("-%s would change nothing with -transport %s, which does not leave the process: leave it out", f.Name, b.Transport)
+		}
+	})
+	return err
 }

@@ -1,17 +1,23 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"text/tabwriter"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
+	"github.com/fanfaremq/fanfare/rdma"
+	"github.com/fanfaremq/fanfare/rdma/fabric"
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
@@ -181,4 +187,192 @@ func (d *demo) check(_ *flagSet, operands []string) error {
 		return usagef("demo takes no arguments: %q is too many", operands[0])
 	}
 	return nil
+}
+
+type demoReport struct {
+	Type        string           `json:"type"` // "summary"
+	URL         string           `json:"url"`  // of the subnet
+	Topic       string           `json:"topic"`
+	Group       string           `json:"group"` // IP address
+	MGID        string           `json:"mgid"`
+	MLID        string           `json:"mlid,omitempty"` // InfiniBand only
+	Members     []demoMember     `json:"members"`
+	Messages    uint64           `json:"messages"`
+	Size        int              `json:"size"` // bytes
+	Seconds     float64          `json:"seconds"`
+	Sent        uint64           `json:"datagrams_sent"` // by the publisher, to the group
+	Data        uint64           `json:"datagrams_data"` // of them, new data
+	Repairs     uint64           `json:"datagrams_repairs"`
+	Control     uint64           `json:"datagrams_control"`
+	Lost        uint64           `json:"datagrams_lost"` // copies that the subnet lost, control among them
+	NAKs        uint64           `json:"naks"`           // that reached the publisher
+	Replies     uint64           `json:"replies"`        // unicast datagrams to the publisher, NAKs among them
+	Subscribers []demoSubscriber `json:"subscribers"`
+	Complete    bool             `json:"complete"` // all messages at all subscribers, in order, exactly once
+	Error       string           `json:"error,omitempty"`
+
+	started time.Time
+}
+
+type demoMember struct {
+	Host  string `json:"host"`
+	Port  string `json:"address"`
+	Role  string `json:"role"`
+	State string `json:"state"` // as the fabric knows it
+}
+
+type demoSubscriber struct {
+	Host      string `json:"host"`
+	Datagrams uint64 `json:"datagrams"`
+	Missing   uint64 `json:"missing"`
+	Repaired  uint64 `json:"repaired"`
+	NAKs      uint64 `json:"naks"`
+	Messages  uint64 `json:"messages"` // in order
+	Gaps      uint64 `json:"gaps"`     // messages told to be lost
+	Fault     string `json:"fault,omitempty"`
+}
+
+func (r *demoReport) end(d *demo, subnet *simnet.Subnet, pub *pubsub.Bus, subs []*pubsub.Bus, counts []demoCount) {
+	r.Seconds = time.Since(r.started).Seconds()
+	st := pub.Stats()
+	for _, p := range st.Publications {
+		r.Group = strings.TrimPrefix(p.Address, "ud:")
+		r.Data, r.Repairs, r.Control, r.NAKs = p.PacketsSent, p.RepairsSent, p.ControlSent, p.NAKs
+	}
+	r.Sent, r.Replies = r.Data+r.Repairs+r.Control, st.Transport.PacketsReceived
+	r.Lost = subnet.Fabric.Stats().Lost
+	r.members(d, subnet)
+	r.Complete = true
+	for i, bus := range subs {
+		s := demoSubscriber{Host: subnet.Host(i + 1).HostName(), Messages: counts[i].inOrder, Gaps: counts[i].gaps, Fault: counts[i].fault}
+		bst := bus.Stats()
+		s.Datagrams = bst.Transport.PacketsReceived
+		for _, g := range bst.Groups {
+			s.Missing, s.Repaired, s.NAKs = g.Missing, g.Repaired, g.NAKs
+		}
+		r.Complete = r.Complete && s.Messages == d.messages && s.Fault == ""
+		r.Subscribers = append(r.Subscribers, s)
+	}
+}
+
+// members asks the subnet who is in the group: on InfiniBand its administrator,
+// on RoCE the IGMP reports that switches saw.
+func (r *demoReport) members(d *demo, subnet *simnet.Subnet) {
+	addr, err := rdma.ParseAddr(r.Group)
+	if err != nil {
+		return // nothing was published
+	}
+	states := make(map[string]string)
+	if subnet.Fabric.Flavor() == fabric.InfiniBand {
+		mgid := rdma.MGIDForIB(addr, rdma.PortSpaceUDP, rdma.DefaultScope, rdma.DefaultPKey)
+		r.MGID = mgid.String()
+		if _, mlid, ok := subnet.Fabric.Record(mgid); ok {
+			r.MLID = mlid.String()
+		}
+		joined := subnet.Fabric.Members(mgid)
+		for i := range d.subscribers + 1 {
+			host := subnet.Host(i)
+			if state, ok := joined[host.Port(0, 1)]; ok {
+				states[host.HostName()] = joinState(state)
+			}
+		}
+	} else {
+		mgid := rdma.MGIDForRoCE(addr, rdma.GIDTypeRoCEv2)
+		r.MGID = mgid.String()
+		for _, rec := range subnet.Fabric.Trace() {
+			if rec.Kind == fabric.IGMPReport && rec.MGID == mgid {
+				states[rec.Host] = "IGMP member"
+			}
+		}
+	}
+	for i := range d.subscribers + 1 {
+		host := subnet.Host(i)
+		m := demoMember{host.HostName(), host.Addr().String(), "subscriber", cmp.Or(states[host.HostName()], "none")}
+		if i == 0 {
+			m.Role = "publisher"
+			if m.State == "none" && r.MLID == "" {
+				m.State = "none: no report is needed to send"
+			}
+		}
+		r.Members = append(r.Members, m)
+	}
+}
+
+// joinState names the bits of an MCMemberRecord.
+func joinState(s rdma.JoinState) string {
+	switch s {
+	case rdma.StateFullMember:
+		return "full member (0x1)"
+	case rdma.StateSendOnlyFullMember:
+		return "send-only full member (0x8)"
+	}
+	return fmt.Sprintf("JoinState %#x", uint8(s))
+}
+
+func (r *demoReport) write(d *demo) error {
+	if d.json {
+		return newJSONLines(d.e.stdout).write(r)
+	}
+	var b bytes.Buffer
+	r.print(d, &b)
+	_, err := b.WriteTo(d.e.stdout)
+	return err
+}
+
+func (r *demoReport) print(d *demo, w io.Writer) {
+	kind := map[string]string{"ib": "InfiniBand", "roce": "RoCE v2"}[d.flavor]
+	fmt.Fprintf(w, "A simulated %s subnet in this process: a switch and %s. Of what goes to\neach port %.4g %% is lost.\n\n", kind, count(d.subscribers+1, "host"), 100*d.loss)
+	if r.Group == "" {
+		fmt.Fprintf(w, "Nothing was published: %s\n", r.Error)
+		return
+	}
+	fmt.Fprintf(w, "Topic %s is multicast group %s, MGID %s", r.Topic, r.Group, r.MGID)
+	if r.MLID != "" {
+		fmt.Fprintf(w, ", MLID %s", r.MLID)
+	}
+	fmt.Fprintf(w, ":\n\n")
+	tw := tabwriter.NewWriter(w, 2, 0, 3, ' ', 0)
+	fmt.Fprintf(tw, "  host\taddress\trole\tmembership\n")
+	for _, m := range r.Members {
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\n", m.Host, m.Port, m.Role, m.State)
+	}
+	tw.Flush()
+	fmt.Fprintf(w, "\nPublished: %s of %d bytes, packed into %s of up to %d bytes.\nThe publisher sends each once, the switch makes %s:\n\n",
+		count(r.Messages, "message"), r.Size, count(r.Data, "datagram"), demoMTU, count(d.subscribers, "copy"))
+	for _, row := range [][2]any{
+		{"datagrams sent to the group", r.Sent},
+		{"  new data", r.Data},
+		{"  repairs, to all at once", r.Repairs},
+		{"  control: heartbeats and such", r.Control},
+		{"copies lost by the subnet", r.Lost},
+		{"replies to the publisher", r.Replies},
+		{"  requests for repair (NAKs)", r.NAKs},
+	} {
+		fmt.Fprintf(w, "  %-30s %7d\n", row[0], row[1])
+	}
+	fmt.Fprintln(w)
+	tw = tabwriter.NewWriter(w, 2, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "  host\tdatagrams\tfound missing\trepaired\tNAKs\tmessages\t\n")
+	for _, s := range r.Subscribers {
+		fmt.Fprintf(tw, "  %s\t%d\t%d\t%d\t%d\t%d\t\n", s.Host, s.Datagrams, s.Missing, s.Repaired, s.NAKs, s.Messages)
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	for _, s := range r.Subscribers {
+		if s.Fault != "" {
+			fmt.Fprintf(w, "%s got %d of %s in order: %s\n", s.Host, s.Messages, count(r.Messages, "message"), s.Fault)
+		}
+	}
+	switch {
+	case r.Error != "":
+		fmt.Fprintf(w, "Publishing failed after %.2f s: %s\n", r.Seconds, r.Error)
+	case r.Complete:
+		who := "All " + count(d.subscribers, "subscriber")
+		if d.subscribers == 1 {
+			who = "The subscriber"
+		}
+		fmt.Fprintf(w, "%s received %s in order, exactly once (%.2f s).\n", who, count(r.Messages, "message"), r.Seconds)
+	default:
+		fmt.Fprintf(w, "Not every subscriber received all messages.\n")
+	}
 }

@@ -3,6 +3,8 @@ package tap
 import (
 	"slices"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
 const (
@@ -154,5 +156,184 @@ type burst struct {
 func (b *burst) at(now time.Time) {
 	if d := now.Sub(b.began); d < 0 || d >= time.Second {
 		*b = burst{began: now}
+	}
+}
+
+// packet follows a stream by a packet that is sound: what is missing, what comes again.
+func (o *Observer) packet(s *Stream, p *Packet, h wire.Header) {
+	switch h.Type {
+	case wire.TypeData:
+		o.data(s, p, h)
+	case wire.TypeHeartbeat:
+		o.heartbeat(s, p, h)
+	case wire.TypeAnnounce:
+		s.Announces++
+		a, _ := wire.ParseAnnounce(p.Data)
+		for t, ok := a.Next(); ok; t, ok = a.Next() {
+			o.NameTopic(t.ID, wire.CleanName(t.Name))
+		}
+	case wire.TypeNAK:
+		o.nak(s, p)
+	case wire.TypeNCF:
+		s.NCFs++
+	case wire.TypeGone:
+		s.Gones++
+		r, _ := wire.ParseRanges(p.Data)
+		for first, n, ok := r.Next(); ok; first, n, ok = r.Next() {
+			o.gone(s, p, first, first+n, "the publisher says that it cannot send them again")
+		}
+	case wire.TypeStatus:
+		s.Statuses++
+		x, _ := wire.ParseStatus(p.Data)
+		s.receiver(x.Receiver)
+	}
+}
+
+func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
+	d, _ := wire.ParseData(p.Data)
+	repair := h.Flags&wire.FlagRepair != 0
+	s.content(o, p.Runs, repair)
+	o.unread(s, p, repair)
+	switch {
+	case repair:
+		s.Repairs++
+		b := &s.burst
+		if b.repairs++; b.repairs >= storm && b.repairs > b.data && !b.repStorm {
+			b.repStorm = true
+			o.tell(p, s, KindRepairStorm, 0, b.repairs, "repair storm: %d repairs and %d new packets within %v", b.repairs, b.data, p.Time.Sub(b.began))
+		}
+	default:
+		s.Data++
+		s.burst.data++
+	}
+	switch {
+	case !s.started && !repair: // §4.1
+		s.started, s.start, s.high = true, d.Seq, d.Seq+1
+	case !s.started, d.Seq < s.start:
+	case d.Seq >= s.high:
+		if !o.lead(s, p, d.Seq) {
+			return
+		}
+		s.high = d.Seq + 1
+	default:
+		o.again(s, p, d.Seq, repair)
+	}
+}
+
+func (s *Stream) content(o *Observer, runs []byte, repair bool) {
+	for r, rest, ok := wire.NextRun(runs); ok; r, rest, ok = wire.NextRun(rest) {
+		switch r.Kind {
+		case wire.RunTopic:
+			o.NameTopic(r.Topic, wire.CleanName(r.Body))
+		case wire.RunMessages:
+			for body := r.Body; !repair; s.Messages++ {
+				if _, body, ok = wire.NextMessage(body); !ok {
+					break
+				}
+			}
+		case wire.RunFragment:
+			if f, err := wire.ParseFragment(r.Body); err == nil && !repair && f.Offset+len(f.Bytes) == f.Total {
+				s.Messages++
+			}
+		}
+	}
+}
+
+// lead takes note that all packets below seq exist; false: that is implausible.
+func (o *Observer) lead(s *Stream, p *Packet, seq uint64) bool {
+	n := seq - s.high
+	switch {
+	case n == 0:
+		return true
+	case n > farJump:
+		o.tell(p, s, KindFar, seq, 1, "sequence %d is %d ahead of its stream", seq, n)
+		return false
+	}
+	g := &gap{first: s.high, count: n, left: n, since: p.Time}
+	s.spans = append(s.spans, span{s.high, seq, g})
+	s.bound()
+	s.Missing += n
+	s.Open += n
+	s.high = seq
+	o.tell(p, s, KindGap, g.first, n, "%s %s missing", sequences(g.first, n), verb(n))
+	return true
+}
+
+// again takes a packet that comes after a later one.
+func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
+	g := s.fill(seq)
+	switch {
+	case g == nil && repair:
+		s.Unneeded++
+		return
+	case g == nil:
+		s.Duplicates++
+		o.tell(p, s, KindDuplicate, seq, 1, "packet %d came again, and not as a repair", seq)
+		return
+	case repair:
+		s.Repaired++
+		g.repaired++
+	default:
+		s.Late++
+		g.late++
+	}
+	if g.left > 0 {
+		return
+	}
+	how := "repaired"
+	switch {
+	case g.repaired == 0:
+		how = "here, late but not sent again,"
+	case g.late > 0:
+		how = "here, some late and some repaired,"
+	}
+	o.tell(p, s, KindRepaired, g.first, g.count, "%s %s %s after %v", sequences(g.first, g.count), verb(g.count), how, p.Time.Sub(g.since))
+}
+
+func (o *Observer) gone(s *Stream, p *Packet, first, end uint64, why string) {
+	if n := s.give(first, end); n > 0 {
+		o.tell(p, s, KindGone, first, n, "%d of the packets that are missing will not come: %s", n, why)
+	}
+}
+
+func (o *Observer) heartbeat(s *Stream, p *Packet, h wire.Header) {
+	s.Heartbeats++
+	x, _ := wire.ParseHeartbeat(p.Data)
+	s.name(x.Name)
+	s.Receivers = max(s.Receivers, int(min(x.Receivers, 1<<20)))
+	switch {
+	case !s.started && h.Flags&wire.FlagEnd == 0: // §4.1
+		s.started, s.start, s.high = true, x.Lead, x.Lead
+	case s.started && x.Lead > s.high:
+		o.lead(s, p, x.Lead)
+	}
+	if x.Lead <= s.high {
+		o.gone(s, p, 0, x.Trail, "they are older than the oldest that the publisher keeps")
+	}
+	if h.Flags&wire.FlagEnd != 0 && !s.Ended {
+		s.Ended = true
+		o.tell(p, s, KindEnd, 0, 0, "the stream ends before packet %d", x.Lead)
+	}
+}
+
+func (o *Observer) nak(s *Stream, p *Packet) {
+	s.NAKs++
+	r, _ := wire.ParseRanges(p.Data)
+	s.receiver(r.Receiver)
+	b := &s.burst
+	b.naks++
+	if b.from == nil {
+		b.from = make(map[uint64]bool)
+	}
+	if len(b.from) < maxReceivers {
+		b.from[r.Receiver] = true
+	}
+	for _, n, ok := r.Next(); ok; _, n, ok = r.Next() {
+		s.NAKPackets += n
+		b.asked += n
+	}
+	if b.naks >= storm && !b.nakStorm {
+		b.nakStorm = true
+		o.tell(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v ask for %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
 	}
 }

@@ -8,6 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// memlockLimit is RLIMIT_MEMLOCK in bytes, -1 without one.
+func memlockLimit() int64 {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r); err != nil || r.Cur >= 1<<62 {
+		return -1
+	}
+	return int64(r.Cur)
+}
+
 // families are those of nftables (kernel include/uapi/linux/netfilter.h).
 var families = map[uint8]string{1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
 
