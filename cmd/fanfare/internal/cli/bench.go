@@ -154,7 +154,7 @@ func benchCommand() command {
 	return command{
 		name:     "bench",
 		summary:  "measure throughput, latency and more, beside baselines",
-		usage:    []string{"fanfare bench [flags] SCENARIO"},
+		usage:    "fanfare bench [flags] SCENARIO",
 		operand:  "SCENARIO",
 		operands: scenarios,
 		about: `Publisher and subscribers are processes of their own (mem and sim: goroutines of
@@ -162,20 +162,18 @@ one). Contenders take turns. Rates are those of the slowest subscriber, of paylo
 ratios are medians over neighbouring runs. Each run checks order and content. What
 is interrupted or fails tells what it has measured, and why that is not all (with
 -json as "incomplete"). A flag that would change nothing in the scenario is refused.`,
-		examples: []string{
-			"fanfare bench throughput",
-			"fanfare bench throughput -topics 1000 -target 0.7",
-			"fanfare bench throughput -topics 1000 -order zipf",
-			"fanfare bench throughput -topics 1000 -subs 4 -split",
-			"fanfare bench throughput -topics 1000 -wildcard",
-			"fanfare bench throughput -keys",
-			"fanfare bench throughput -sign",
-			"fanfare bench loss -keys",
-			"fanfare bench latency -topics 1000 -rate 50000",
-			"fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json",
-			"fanfare bench aims -html aims.html",
-			"fanfare bench request -subs 3 -loss 0.01 -all-replies",
-		},
+		examples: `fanfare bench throughput
+fanfare bench throughput -topics 1000 -target 0.7
+fanfare bench throughput -topics 1000 -order zipf
+fanfare bench throughput -topics 1000 -subs 4 -split
+fanfare bench throughput -topics 1000 -wildcard
+fanfare bench throughput -keys
+fanfare bench throughput -sign
+fanfare bench loss -keys
+fanfare bench latency -topics 1000 -rate 50000
+fanfare bench latency -rate 50000 -loss 0.01 -baseline raw -json
+fanfare bench aims -html aims.html
+fanfare bench request -subs 3 -loss 0.01 -all-replies`,
 		exitNotes: `It is 1 too when a message came twice, out of order, with wrong content, or not at
 all without word of it.`,
 		flags: func(fs *flagSet) runFunc {

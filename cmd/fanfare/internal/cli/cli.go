@@ -62,12 +62,12 @@ func flagsOf[R runner](newRunner func() R) func(*flagSet) runFunc {
 type command struct {
 	name      string
 	summary   string // in the list of commands
-	usage     []string
+	usage     string // one line a form
 	about     string // before the flags
 	operand   string // what its first operand is called, if it is one of
 	operands  []word // these, which is looked at before it is run
 	notes     string // behind the flags
-	examples  []string
+	examples  string // one a line
 	exits     []word // exit codes beside those of all
 	exitNotes string // what else its exit codes mean
 	flags     func(fs *flagSet) runFunc
@@ -199,8 +199,8 @@ func versionCommand() command {
 	return command{
 		name:     "version",
 		summary:  "show the version",
-		usage:    []string{"fanfare version"},
-		examples: []string{"fanfare version"},
+		usage:    "fanfare version",
+		examples: "fanfare version",
 		flags: func(*flagSet) runFunc {
 			return func(_ context.Context, e *env, operands []string) error {
 				if len(operands) > 0 {

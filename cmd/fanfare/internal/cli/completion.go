@@ -26,7 +26,7 @@ func completionCommand() command {
 	c := command{
 		name:    "completion",
 		summary: "write a script that completes commands and flags in a shell",
-		usage:   []string{"fanfare completion SHELL"},
+		usage:   "fanfare completion SHELL",
 		operand: "SHELL",
 		notes: `Put the line for your shell into the file that it reads at its start: ~/.bashrc,
 ~/.zshrc (behind compinit) or ~/.config/fish/config.fish.`,
@@ -34,7 +34,7 @@ func completionCommand() command {
 	}
 	for _, s := range shells {
 		c.operands = append(c.operands, word{s.name, s.load})
-		c.examples = append(c.examples, s.load)
+		c.examples = strings.TrimSpace(c.examples + "\n" + s.load)
 	}
 	return c
 }

@@ -159,17 +159,15 @@ func demoCommand() command {
 	return command{
 		name:    "demo",
 		summary: "show pub/sub over a simulated RDMA subnet that loses datagrams",
-		usage:   []string{"fanfare demo [flags]"},
+		usage:   "fanfare demo [flags]",
 		about: `One publisher and some subscribers run in this process over a simulated subnet:
 who is a member of the multicast group and how, what was sent, lost and repaired,
 and whether everybody got everything.`,
 		notes: `The subnet lives in this process. So does that of -t sim://NAME in other commands:
 two processes cannot meet there, for that take udp://.`,
-		examples: []string{
-			"fanfare demo",
-			"fanfare demo -subscribers 20 -loss 0.1",
-			"fanfare demo -flavor roce -json",
-		},
+		examples: `fanfare demo
+fanfare demo -subscribers 20 -loss 0.1
+fanfare demo -flavor roce -json`,
 		flags: flagsOf(func() *demo { return new(demo) }),
 	}
 }

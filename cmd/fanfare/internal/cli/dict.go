@@ -44,11 +44,10 @@ type dict struct {
 	unread   error // why others were not taken; nil: there were none
 }
 
-// dictBytes bounds the messages that are held, in bytes.
-const dictBytes = 256 << 20
-
-// leastMessages is how many there must be at least.
-const leastMessages = 16
+const (
+	dictBytes     = 256 << 20 // of messages, at most
+	leastMessages = 16
+)
 
 func (d *dict) run(ctx context.Context, e *env) error {
 	d.e = e
@@ -362,11 +361,9 @@ func dictCommand() command {
 	return command{
 		name:    "dict",
 		summary: "make a dictionary for compression, from messages like those that will be published",
-		usage: []string{
-			"fanfare dict [flags] -o DICT FILE...",
-			"fanfare dict [flags] -o DICT -t URL TOPIC|PATTERN...",
-			"fanfare dict [flags] -o DICT -r CAPTURE",
-		},
+		usage: `fanfare dict [flags] -o DICT FILE...
+fanfare dict [flags] -o DICT -t URL TOPIC|PATTERN...
+fanfare dict [flags] -o DICT -r CAPTURE`,
 		about: `It takes messages from files, from topics as they are published, or from a capture
 file, and writes what they have in common to DICT. Then it says what compression
 makes of them: bytes on the wire and time for each message, by each codec, measured
@@ -384,11 +381,9 @@ processor for a message. Without -o nothing is written.
 
 With -json each line of the table is an object {"type":"compression",...}; the last
 one, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.`,
-		examples: []string{
-			"fanfare dict -o md.dict -framing itch day.itch",
-			"fanfare dict -o quotes.dict -for 30s -t udp:// 'quotes.>'",
-			"fanfare dict -o md.dict -r capture.pcapng",
-		},
+		examples: `fanfare dict -o md.dict -framing itch day.itch
+fanfare dict -o quotes.dict -for 30s -t udp:// 'quotes.>'
+fanfare dict -o md.dict -r capture.pcapng`,
 		exitNotes: `It is 1 when there were too few messages, or none that could be read.`,
 		flags:     flagsOf(func() *dict { return new(dict) }),
 	}

@@ -154,7 +154,9 @@ func doctorCommand() command {
 	return command{
 		name:    "doctor",
 		summary: "say whether this host is fit, and what to do where it is not",
-		usage:   []string{"fanfare doctor [flags]", "fanfare doctor -listen [flags]", "fanfare doctor -peer ADDRESS [flags]"},
+		usage: `fanfare doctor [flags]
+fanfare doctor -listen [flags]
+fanfare doctor -peer ADDRESS [flags]`,
 		about: `It looks at RDMA devices and ports, locked memory, interfaces, routes, IGMP,
 filters, socket buffers and shared memory (/dev/shm, and dir= of buses that run),
 asks the buses that run whether their groups are open, and tests each transport on
@@ -171,14 +173,12 @@ queries takes root (CAP_NET_RAW); all else takes no privilege. Linux, and IPv4, 
 With -json and -peer what was measured is an object {"type":"network",...} before
 the findings; -listen writes {"type":"listening",...}, and {"type":"asked",...}
 for each test.`,
-		examples: []string{
-			"fanfare doctor",
-			"fanfare doctor -iface eth0",
-			"fanfare doctor -listen -iface eth0",
-			"fanfare doctor -peer 10.0.0.2",
-			"fanfare doctor -peer 10.0.0.2 -for 270s",
-			`fanfare doctor -json | jq 'select(.level == "fail")'`,
-		},
+		examples: `fanfare doctor
+fanfare doctor -iface eth0
+fanfare doctor -listen -iface eth0
+fanfare doctor -peer 10.0.0.2
+fanfare doctor -peer 10.0.0.2 -for 270s
+fanfare doctor -json | jq 'select(.level == "fail")'`,
 		exits:     []word{{"3", "fit, with warnings"}},
 		exitNotes: `It is 0 when nothing was warned of, and 1 when something failed.`,
 		flags:     flagsOf(func() *doctorRun { return new(doctorRun) }),

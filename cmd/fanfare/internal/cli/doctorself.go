@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,42 +162,16 @@ func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got in
 	if err != nil {
 		return 0, err
 	}
-	payload := make([]byte, selfBytes)
-	// A first message until one is heard: only then are both streams up.
-	for heard := false; !heard; {
-		if err := pub.Publish(ctx, nil); err != nil {
-			return 0, err
-		}
-		knock, cancel := context.WithTimeout(ctx, knockEvery)
-		_, err := sub.Next(knock)
-		cancel()
-		if err := context.Cause(ctx); err != nil {
-			return 0, err
-		}
-		heard = err == nil
+	err = pub.WaitSubscribers(ctx, 1)
+	for i := 0; i < selfMessages && err == nil; i++ { // which are less than what waits for subscribers
+		err = pub.Publish(ctx, make([]byte, selfBytes))
 	}
-	errs := make(chan error, 1)
-	go func() {
-		for range selfMessages {
-			if err := pub.Publish(ctx, payload); err != nil {
-				errs <- err
-				return
-			}
-		}
-		errs <- nil
-	}()
-	for got < selfMessages {
-		m, err := sub.Next(ctx)
-		if err != nil {
-			cancel()
-			<-errs
-			return got, err
-		}
-		if len(m.Data) == selfBytes {
+	for err == nil && got < selfMessages {
+		if _, err = sub.Next(ctx); err == nil {
 			got++
 		}
 	}
-	return got, <-errs
+	return got, cmp.Or(context.Cause(ctx), err)
 }
 
 func (d *doctorRun) udpTest(ctx context.Context, iface string) doctor.Finding {

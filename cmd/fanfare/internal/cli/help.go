@@ -42,11 +42,12 @@ func writeExits(b *strings.Builder, own []word) {
 
 func helpCommand() command {
 	return command{
-		name:     "help",
-		summary:  "show help: fanfare help COMMAND",
-		usage:    []string{"fanfare help [COMMAND]"},
-		about:    "Without a command it lists the commands.\n",
-		examples: []string{"fanfare help", "fanfare help pub"},
+		name:    "help",
+		summary: "show help: fanfare help COMMAND",
+		usage:   "fanfare help [COMMAND]",
+		about:   "Without a command it lists the commands.\n",
+		examples: `fanfare help
+fanfare help pub`,
 		flags: func(*flagSet) runFunc {
 			return func(_ context.Context, e *env, operands []string) error { return help(e, operands) }
 		},
@@ -78,9 +79,7 @@ func rootHelp() string {
 func (c *command) help() string {
 	var b strings.Builder
 	b.WriteString(sentence(c.summary) + "\n\n")
-	for i, line := range c.usage {
-		b.WriteString([]string{"Usage: ", "       "}[min(i, 1)] + line + "\n")
-	}
+	b.WriteString("Usage: " + indented(c.usage, "       "))
 	if c.about != "" {
 		b.WriteString("\n" + paragraph(c.about))
 	}
@@ -99,17 +98,15 @@ func (c *command) help() string {
 	if c.notes != "" {
 		b.WriteString("\n" + paragraph(c.notes))
 	}
-	b.WriteString("\nExamples:\n")
-	for _, line := range c.examples {
-		b.WriteString("  " + line + "\n")
-	}
-	b.WriteByte('\n')
+	b.WriteString("\nExamples:\n  " + indented(c.examples, "  ") + "\n")
 	writeExits(&b, c.exits)
 	if c.exitNotes != "" {
 		b.WriteString(paragraph(c.exitNotes))
 	}
 	return b.String()
 }
+
+func indented(text, by string) string { return strings.ReplaceAll(text, "\n", "\n"+by) + "\n" }
 
 func paragraph(text string) string { return strings.TrimSuffix(text, "\n") + "\n" }
 

@@ -35,7 +35,7 @@ func keyCommand() command {
 	return command{
 		name:     "key",
 		summary:  "make, change and show the keys of sealed groups and of publishers that sign",
-		usage:    []string{"fanfare key [flags] ACTION FILE"},
+		usage:    "fanfare key [flags] ACTION FILE",
 		operand:  "ACTION",
 		operands: keyActions,
 		about: `Buses that are opened with the same keyring (-t 'udp://?keys=FILE') seal every packet:
@@ -53,14 +53,12 @@ file to refuse that key at once.
 A signing key stays where its publisher runs; its public part goes into the files of
 trust. Those may be read by all, and are looked at four times a second, too:
     echo "md.xnas.> $(fanfare key sign-show desk.key)" >> trust`,
-		examples: []string{
-			"fanfare key new keys",
-			"fanfare key new -valid 2160h keys",
-			"fanfare key rotate -in 1h -overlap 12h keys",
-			"fanfare key show keys",
-			"fanfare key sign-new desk.key",
-			"fanfare key sign-show desk.key",
-		},
+		examples: `fanfare key new keys
+fanfare key new -valid 2160h keys
+fanfare key rotate -in 1h -overlap 12h keys
+fanfare key show keys
+fanfare key sign-new desk.key
+fanfare key sign-show desk.key`,
 		flags: flagsOf(func() *keys { return new(keys) }),
 	}
 }

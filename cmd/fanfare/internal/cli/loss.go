@@ -149,7 +149,7 @@ func lossCommand() command {
 	return command{
 		name:    "loss",
 		summary: "say what was lost on this host, when, why, and what to do about it",
-		usage:   []string{"fanfare loss [flags] [PLACE...]"},
+		usage:   "fanfare loss [flags] [PLACE...]",
 		about: `It asks the processes of this host that use Fanfare what they have lost in the
 last hour: each loss with its time, topic, publisher, subscription and cause, and
 what mends it. What was dropped on the way and repaired is told too. Each process
@@ -162,12 +162,10 @@ disk: what a process that has ended has lost is in its log.
 
 With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":...,
 "first":...,"last":...,"process":...,"do":...}; the last object is the summary.`,
-		examples: []string{
-			"fanfare loss",
-			"fanfare loss -since 5m",
-			"fanfare loss -follow",
-			"fanfare loss -json | jq -r 'select(.type == \"lost\") | .do'",
-		},
+		examples: `fanfare loss
+fanfare loss -since 5m
+fanfare loss -follow
+fanfare loss -json | jq -r 'select(.type == "lost") | .do'`,
 		exits: []word{{"3", "messages were lost for good, or packets, of which no subscription was told yet"}},
 		exitNotes: `It is 0 when nothing was lost for good, and 1 when no process could be looked at,
 or not all of them.`,

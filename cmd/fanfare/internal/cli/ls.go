@@ -260,7 +260,7 @@ func lsCommand() command {
 	return command{
 		name:    "ls",
 		summary: "list who publishes and subscribes to what, here and on the wire",
-		usage:   []string{"fanfare ls [flags] [PATTERN...]"},
+		usage:   "fanfare ls [flags] [PATTERN...]",
 		about: `It asks the processes of this host that have a bus, at their sockets, what they
 publish and subscribe to. Then it listens to the fabric for some seconds, asks the
 publishers that it hears for the names of their topics, and lists those that match,
@@ -281,12 +281,10 @@ With -json each process is an object {"type":"process","pid":...,"program":...,
 topic that was heard {"type":"topic","topic":...,"group":...,"publishers":[{"id":...,
 "address":...,"messages":...,"messages_per_second":...}]}; the last object is the
 summary, where ls has listened.`,
-		examples: []string{
-			"fanfare ls",
-			"fanfare ls -here",
-			"fanfare ls -for 10s 'md.>'",
-			"fanfare ls -t udp://239.20.0.0/16?iface=eth0 -json",
-		},
+		examples: `fanfare ls
+fanfare ls -here
+fanfare ls -for 10s 'md.>'
+fanfare ls -t udp://239.20.0.0/16?iface=eth0 -json`,
 		exits: []word{mismatchExit},
 		exitNotes: `It is 1 when no topic was heard, or with -here no process is there that has one,
 or when a process of this host did not answer; the line says why, as far as that

@@ -60,11 +60,9 @@ func mckeyCommand() command {
 	return command{
 		name:    "mckey",
 		summary: "join an RDMA multicast group, and send or receive: test an RDMA fabric",
-		usage: []string{
-			"fanfare mckey -t URL [flags]        receive",
-			"fanfare mckey -t URL -s [flags]     send",
-			"fanfare mckey -t sim:// [flags]     both, on a simulated subnet",
-		},
+		usage: `fanfare mckey -t URL [flags]        receive
+fanfare mckey -t URL -s [flags]     send
+fanfare mckey -t sim:// [flags]     both, on a simulated subnet`,
 		about: `It is the counterpart of rdma-core's mckey, which can be the other side. The
 receiver ends when it has as many messages as -C says. Start it first: UD multicast
 does not repeat what nobody heard.
@@ -73,12 +71,10 @@ does not repeat what nobody heard.
 first 20 messages length, immediate, and QPN and GID they came from. A sender puts
 its QPN into the immediate, as the original does.
 `,
-		examples: []string{
-			"fanfare mckey -t sim://",
-			"fanfare mckey -t 'sim://?flavor=roce' -o -C 100 -json",
-			"fanfare mckey -t roce://eth0 -m 239.1.2.3",
-			"fanfare mckey -t roce://eth0 -m 239.1.2.3 -s -o",
-		},
+		examples: `fanfare mckey -t sim://
+fanfare mckey -t 'sim://?flavor=roce' -o -C 100 -json
+fanfare mckey -t roce://eth0 -m 239.1.2.3
+fanfare mckey -t roce://eth0 -m 239.1.2.3 -s -o`,
 		exits: []word{
 			{"3", "the group was not joined, or its membership was lost"},
 			{"4", "messages came that have another length than -S says, or whose immediate is not the QPN they came from"},

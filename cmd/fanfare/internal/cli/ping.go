@@ -286,17 +286,13 @@ func pingCommand() command {
 	return command{
 		name:    "ping",
 		summary: "measure the round trip to another process, there and back through the bus",
-		usage: []string{
-			"fanfare ping -listen [flags] [NAME]    answer pings",
-			"fanfare ping [flags] [NAME]            send pings",
-		},
+		usage: `fanfare ping -listen [flags] [NAME]    answer pings
+fanfare ping [flags] [NAME]            send pings`,
 		about: `Pings go out on topic ping.NAME and come back on pong.NAME; NAME is "default"
 unless given. Each process that listens answers.`,
-		examples: []string{
-			"fanfare ping -listen",
-			"fanfare ping -count 10",
-			"fanfare ping -count 100000 -interval 0 -size 1024",
-		},
+		examples: `fanfare ping -listen
+fanfare ping -count 10
+fanfare ping -count 100000 -interval 0 -size 1024`,
 		exits:     []word{mismatchExit},
 		exitNotes: `An interrupt is the normal end of -listen and of pings without -count: 0.`,
 		flags:     flagsOf(func() *ping { return new(ping) }),

@@ -10,16 +10,14 @@ func pubCommand() command {
 	return command{
 		name:    "pub",
 		summary: "publish lines, ITCH records or a file on a topic",
-		usage:   []string{"fanfare pub [flags] TOPIC"},
+		usage:   "fanfare pub [flags] TOPIC",
 		about: `Messages come from standard input as they are read, or from a file that is
 checked to its end before the first one is sent.`,
-		examples: []string{
-			"fanfare pub -wait 2 news < headlines.txt",
-			"fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas",
-			"fanfare pub -flow tag:book -wait 1 md.xnas < quotes.txt",
-			"fanfare pub -compress zstd -dict md.dict -file day.itch -framing itch md.xnas",
-			"fanfare pub -file page.html -framing whole pages.front",
-		},
+		examples: `fanfare pub -wait 2 news < headlines.txt
+fanfare pub -file day.itch -framing itch -rate 50000 -wait 1 md.xnas
+fanfare pub -flow tag:book -wait 1 md.xnas < quotes.txt
+fanfare pub -compress zstd -dict md.dict -file day.itch -framing itch md.xnas
+fanfare pub -file page.html -framing whole pages.front`,
 		exits: []word{mismatchExit},
 		exitNotes: `With -wait it is 1 when a subscriber vanished, or was released, without having
 everything; one that takes its leave is not waited for. Who holds pub up is named

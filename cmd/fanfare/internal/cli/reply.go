@@ -59,10 +59,8 @@ func replyCommand() command {
 	return command{
 		name:    "reply",
 		summary: "answer requests on a topic, with a text or what a command says",
-		usage: []string{
-			"fanfare reply [flags] TOPIC|PATTERN TEXT",
-			"fanfare reply [flags] -exec COMMAND TOPIC|PATTERN",
-		},
+		usage: `fanfare reply [flags] TOPIC|PATTERN TEXT
+fanfare reply [flags] -exec COMMAND TOPIC|PATTERN`,
 		about: `The command of -exec is run by the shell once for each request, with the request
 as its standard input; its standard output is the reply. It finds the topic in the
 environment as FANFARE_TOPIC, and the requester as FANFARE_PUBLISHER. Where it fails
@@ -71,11 +69,9 @@ there is no reply, and a line on standard error says why.
 Messages that are no requests are passed over.`,
 		notes: `With -json each request is an object {"type":"request","topic":...,"number":...,
 "publisher":...,"bytes":...,"reply_bytes":...}; the last object is the summary.`,
-		examples: []string{
-			"fanfare reply motd 'all is well'",
-			"fanfare reply -exec date time.now",
-			"fanfare reply -exec 'jq .a+.b' -name adder 'rpc.>'",
-		},
+		examples: `fanfare reply motd 'all is well'
+fanfare reply -exec date time.now
+fanfare reply -exec 'jq .a+.b' -name adder 'rpc.>'`,
 		exitNotes: `An interrupt is its normal end without -n: 0. It is 1 when a request had no reply,
 unless who had asked was gone by then.`,
 		flags: flagsOf(func() *reply { return new(reply) }),

@@ -52,17 +52,15 @@ func requestCommand() command {
 	return command{
 		name:    "request",
 		summary: "ask the subscribers of a topic, and write what they reply",
-		usage:   []string{"fanfare request [flags] TOPIC [MESSAGE]"},
+		usage:   "fanfare request [flags] TOPIC [MESSAGE]",
 		about: `Without MESSAGE it is read from standard input, up to 16 MiB. Each reply is
 written as it comes, with a newline unless it ends in one.`,
 		notes: `With -json each reply is an object {"type":"reply","responder":...,"name":...,
 "data":...,"after_us":...} ("data_base64" instead of "data" if it is not UTF-8); the
 last object is the summary.`,
-		examples: []string{
-			"fanfare request time.now ''",
-			"fanfare request -replies 0 -wait 3 weather oslo",
-			"fanfare request -json -timeout 1s rpc.add < numbers.json",
-		},
+		examples: `fanfare request time.now ''
+fanfare request -replies 0 -wait 3 weather oslo
+fanfare request -json -timeout 1s rpc.add < numbers.json`,
 		exits: []word{mismatchExit},
 		exitNotes: `It is 1 when fewer replies came than -replies says: nobody subscribes to the
 topic, those who did went away, or the time was over.`,

@@ -22,9 +22,9 @@ type sub struct {
 	framing framing
 	most    uint64
 	idle    time.Duration
-	until   untilWord
+	until   time.Duration // 0: no limit; or untilEnd
 	name    string
-	slow    slowWord
+	slow    string
 	behind  uint64
 	from    fromWord
 	resume  resume
@@ -70,9 +70,9 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	defer closeBus()
 	s.bus = bus
 	last := ctx // ends by a signal, or when the time of -until is over
-	if s.until.after > 0 {
+	if s.until > 0 {
 		var stop context.CancelFunc
-		s.ends = time.Now().Add(s.until.after)
+		s.ends = time.Now().Add(s.until)
 		last, stop = context.WithDeadlineCause(ctx, s.ends, errUntil)
 		defer stop()
 	}
@@ -272,7 +272,7 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 
 // ended ends sub with -until end, because all its publishers have ended and no other publishes.
 func (s *sub) ended() {
-	if s.until.end && !s.othersPublish() {
+	if s.until == untilEnd && !s.othersPublish() {
 		s.finished = endPublisher
 	}
 }

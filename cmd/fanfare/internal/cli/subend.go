@@ -114,11 +114,11 @@ func (s *sub) verdict(sum *subSummary) error {
 	case s.finished == endIdle && s.unheard != nil && n == 0:
 		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.unheard))
 	case s.finished == endUntil && s.unheard != nil && n == 0:
-		return cannotCome(fmt.Errorf("%v are over, and no message came: %w", s.until.after, s.unheard))
+		return cannotCome(fmt.Errorf("%v are over, and no message came: %w", s.until, s.unheard))
 	case s.finished == endUntil && s.stoodStill():
 		return fmt.Errorf("this process stood still until just now (was it stopped?), and -until is over: what came meanwhile may be missing behind the %s that came", count(n, "message"))
 	case s.finished == endUntil && s.most > 0:
-		return fmt.Errorf("%v are over: %d of %s came", s.until.after, n, count(s.most, "message"))
+		return fmt.Errorf("%v are over: %d of %s came", s.until, n, count(s.most, "message"))
 	case s.finished == endIdle && s.most > 0:
 		return fmt.Errorf("no message for %v: %d of %s came", s.idle, n, count(s.most, "message"))
 	case s.finished == endIdle && n == 0:

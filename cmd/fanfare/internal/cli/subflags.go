@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ func subCommand() command {
 	return command{
 		name:    "sub",
 		summary: "subscribe to topics, also by patterns, and write what comes",
-		usage:   []string{"fanfare sub [flags] TOPIC|PATTERN..."},
+		usage:   "fanfare sub [flags] TOPIC|PATTERN...",
 		about: `A pattern is every topic that matches, also one that comes up later: in it the
 token * stands for any one token, and >, as the last, for one or more. Quote it
 for the shell: 'md.*.AAPL', 'md.>'.
@@ -42,19 +43,17 @@ number of the first message behind it,"publisher":...,"data":...}, unless -o tak
 {"type":"state_end",...} follows the last, and {"type":"no_state",...,"cause":...}
 stands in the place of a topic's state that there is not; in the summary
 "state_records" and "no_state" count them.`,
-		examples: []string{
-			"fanfare sub news",
-			"fanfare sub -until end -o copy.itch -framing itch md.xnas",
-			"fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT",
-			"fanfare sub -until 1m news sports",
-			"fanfare sub 'md.>' 'orders.*.new'",
-			"fanfare sub -tag book md.xnas",
-			"fanfare sub -slow latest -behind 100 quotes | slow-reader",
-			"fanfare sub -slow conflate 'quotes.>'",
-			"fanfare sub -dict md.dict -o copy.itch -framing itch md.xnas",
-			"fanfare sub -from window news",
-			"fanfare sub -from file:stopped.json -o rest.itch -framing itch md.xnas",
-		},
+		examples: `fanfare sub news
+fanfare sub -until end -o copy.itch -framing itch md.xnas
+fanfare sub -json -idle 10s md.xnas.AAPL md.xnas.MSFT
+fanfare sub -until 1m news sports
+fanfare sub 'md.>' 'orders.*.new'
+fanfare sub -tag book md.xnas
+fanfare sub -slow latest -behind 100 quotes | slow-reader
+fanfare sub -slow conflate 'quotes.>'
+fanfare sub -dict md.dict -o copy.itch -framing itch md.xnas
+fanfare sub -from window news
+fanfare sub -from file:stopped.json -o rest.itch -framing itch md.xnas`,
 		exits: []word{mismatchExit},
 		exitNotes: `It is 0 when as many messages came as -n says, when with -until end the publishers
 ended and everything was delivered, when the time of -until ended it (with -n: after
@@ -78,8 +77,8 @@ func (s *sub) register(fs *flagSet) {
 		word{string(framingWhole), "one after the other"})
 	above(countVar(fs, &s.most, "n", 0, "end after `COUNT` messages"), 0)
 	atLeast(durationVar(fs, &s.idle, "idle", 0, "end when no message came for D (such as 500ms, 5s)"), 0)
-	valueVar(fs, &s.until, "until", untilWord{}, "end when the time `WHEN` has passed since the start (such as 30s, 5m), or, if WHEN is end, when all publishers "+
-		"of the topics have ended or were lost", parseUntil, "a time with its unit, such as 30s, or the word end")
+	valueVar(fs, &s.until, "until", 0, "end when the time `WHEN` has passed since the start (such as 30s, 5m), or, if WHEN is end, when all publishers "+
+		"of the topics have ended or were lost", parseUntil, "a time above zero with its unit, such as 30s, or the word end")
 	choiceVar(fs, &s.from, "from", "where to begin",
 		word{string(fromLive), "with what is published from now on"},
 		word{string(fromWindow), "with all that publishers still hold for repairs"},
@@ -88,12 +87,12 @@ func (s *sub) register(fs *flagSet) {
 		word{string(fromFile), "where the sub before stopped that had the same file, which need not exist yet: it is written when a sub ends. " +
 			"What is not held any more is a gap"})
 	choiceVar(fs, &s.slow, "slow", "what happens when messages come faster than they can be written",
-		word{string(slowAuto), "publishers that wait for their subscribers wait for this one, the others go on and it has gaps"},
-		word{string(slowBlock), "publishers wait"},
-		word{string(slowGap), "the oldest are lost, each gap with a line of its own"},
-		word{string(slowLatest), "it goes on with the newest, and a gap says how many were left out"},
-		word{string(slowEvict), "it ends with an error"},
-		word{string(slowConflate), "the newest message of each topic is written, and those that it has replaced are counted"})
+		word{"auto", "publishers that wait for their subscribers wait for this one, the others go on and it has gaps"},
+		word{"block", "publishers wait"},
+		word{"gap", "the oldest are lost, each gap with a line of its own"},
+		word{"latest", "it goes on with the newest, and a gap says how many were left out"},
+		word{"evict", "it ends with an error"},
+		word{"conflate", "the newest message of each topic is written, and those that it has replaced are counted"})
 	within(countVar(fs, &s.behind, "behind", 0, "how many packets of one publisher, `N`, -slow latest and evict let it fall behind; "+
 		"0: half of what the receive window holds"), 0, math.MaxInt32)
 	stringVar(fs, &s.tag, "tag", "", "carry `TAG`: publishers with -flow tag:TAG wait for those that carry it, and for no others")
@@ -106,9 +105,7 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 	switch {
 	case len(operands) == 0:
 		return usagef("no topic given: fanfare sub [flags] TOPIC|PATTERN...")
-	case fs.isSet("until") && !s.until.end && s.until.after <= 0:
-		return usagef("-until %v must be a time above zero: leave it out to stay until interrupted", s.until)
-	case s.behind > 0 && s.slow != slowLatest && s.slow != slowEvict:
+	case s.behind > 0 && s.slow != "latest" && s.slow != "evict":
 		return usagef("-behind is for -slow latest and -slow evict")
 	case s.from == "file:":
 		return usagef("-from file: needs the name of a file")
@@ -119,24 +116,12 @@ func (s *sub) check(fs *flagSet, operands []string) error {
 	return cmp.Or(checkTopics(operands, pubsub.CheckPattern), s.common.check())
 }
 
-type slowWord string
-
-const (
-	slowAuto   slowWord = "auto"
-	slowBlock  slowWord = "block"
-	slowGap    slowWord = "gap"
-	slowLatest slowWord = "latest"
-	slowEvict  slowWord = "evict"
-	// slowConflate is Conflate, with each topic as one key.
-	slowConflate slowWord = "conflate"
-)
-
 func (s *sub) slowOptions() []pubsub.SubscribeOption {
-	if s.slow == slowConflate {
-		return []pubsub.SubscribeOption{pubsub.Conflate(nil)}
+	if s.slow == "conflate" {
+		return []pubsub.SubscribeOption{pubsub.Conflate(nil)} // each topic is a key
 	}
-	options := []pubsub.SubscribeOption{pubsub.SlowConsumer(map[slowWord]pubsub.SlowPolicy{
-		slowAuto: pubsub.SlowAuto, slowBlock: pubsub.SlowBlock, slowGap: pubsub.SlowGap, slowLatest: pubsub.SlowLatest, slowEvict: pubsub.SlowEvict,
+	options := []pubsub.SubscribeOption{pubsub.SlowConsumer(map[string]pubsub.SlowPolicy{
+		"auto": pubsub.SlowAuto, "block": pubsub.SlowBlock, "gap": pubsub.SlowGap, "latest": pubsub.SlowLatest, "evict": pubsub.SlowEvict,
 	}[s.slow])}
 	if s.behind > 0 {
 		options = append(options, pubsub.MaxBehind(int(s.behind)))
@@ -175,28 +160,18 @@ func evictedText(e *jsonEvicted) error {
 		count(e.Behind, "packet"), e.Publisher, e.Allowed, short(time.Duration(e.Seconds*float64(time.Second))))
 }
 
-// untilWord is the value of sub's -until: a time, or the end of all publishers.
-type untilWord struct {
-	after time.Duration // 0: no limit
-	end   bool
-}
+// untilEnd is the value of -until end.
+const untilEnd time.Duration = -1
 
-func parseUntil(text string) (untilWord, error) {
+func parseUntil(text string) (time.Duration, error) {
 	if text == "end" {
-		return untilWord{end: true}, nil
+		return untilEnd, nil
 	}
 	d, err := time.ParseDuration(text)
-	return untilWord{after: d}, err
-}
-
-func (u untilWord) String() string {
-	switch {
-	case u.end:
-		return "end"
-	case u.after == 0:
-		return ""
+	if err == nil && d <= 0 {
+		err = strconv.ErrRange
 	}
-	return u.after.String()
+	return d, err
 }
 
 // noPublisherAfter is long enough for the announcements of publishers that are there.

@@ -30,9 +30,9 @@ func TestSubStaysUntilInterrupted(t *testing.T) {
 }
 
 func TestSubUntilWord(t *testing.T) {
-	for text, want := range map[string]untilWord{"end": {end: true}, "5s": {after: 5 * time.Second}} {
-		if got, err := parseUntil(text); err != nil || got != want || got.String() != text {
-			t.Errorf("%q is %+v, %q, %v", text, got, got, err)
+	for text, want := range map[string]time.Duration{"end": untilEnd, "5s": 5 * time.Second} {
+		if got, err := parseUntil(text); err != nil || got != want {
+			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
 	for _, wrong := range []string{"ends", "-1s", "0s", ""} {

@@ -17,7 +17,7 @@ func tapCommand() command {
 	return command{
 		name:    "tap",
 		summary: "show the packets on the wire, and what is wrong with them",
-		usage:   []string{"fanfare tap [flags]"},
+		usage:   "fanfare tap [flags]",
 		about: `It joins the groups of a fabric as a receiver that answers nothing: publishers do
 not know of it, do not wait for it and repair nothing for it. With -r it reads a
 capture file, with -i it looks at a network interface. Those show NAKs and
@@ -39,17 +39,15 @@ them: {"key":...,"sender":...,"counter":...,"time":...}, and where it could not 
 opened, and there is no more to show, "unopened" that says why. A signed one has
 "signed": {"key":...,"time":...,"counter":...,"node":...,"packets":...}, which tap
 does not verify: packets is for how many the signature may be.`,
-		examples: []string{
-			"fanfare tap",
-			"fanfare tap -t 'udp://?iface=eth0' -group 3 -type data,heartbeat -n 100",
-			"fanfare tap -topic md.xnas.AAPL -until 10s",
-			"fanfare tap -i eth0 -type nak,status",
-			"fanfare tap -i lo -t 'udp://?iface=lo&port=7500'",
-			"fanfare tap -r incident.pcapng -summary",
-			"fanfare tap -r incident.pcapng -keys /etc/fanfare/keys",
-			"fanfare tap -r incident.pcap -json -type data | jq '.fields.sequence // empty'",
-			"fanfare tap -r - < incident.pcap",
-		},
+		examples: `fanfare tap
+fanfare tap -t 'udp://?iface=eth0' -group 3 -type data,heartbeat -n 100
+fanfare tap -topic md.xnas.AAPL -until 10s
+fanfare tap -i eth0 -type nak,status
+fanfare tap -i lo -t 'udp://?iface=lo&port=7500'
+fanfare tap -r incident.pcapng -summary
+fanfare tap -r incident.pcapng -keys /etc/fanfare/keys
+fanfare tap -r incident.pcap -json -type data | jq '.fields.sequence // empty'
+fanfare tap -r - < incident.pcap`,
 		exitNotes: `It is 0 when -n, -until or the end of the file ended it, whatever was found. It is
 1 when this host lost packets on their way to tap, when a file is damaged or cut
 off, or when no group could be joined.`,

@@ -81,7 +81,7 @@ func (t *topRun) write(ctx context.Context, e *env) error {
 		}
 		f := top.Between(before, now)
 		if t.json {
-			err = top.WriteJSON(e.stdout, f)
+			err = newJSONLines(e.stdout).write(f)
 		} else if f.Total.Processes > 0 {
 			err = top.Write(e.stdout, f, t.o.View, t.o.Filter, columnsOf(e.stdout))
 		}
@@ -109,7 +109,7 @@ func topCommand() command {
 	return command{
 		name:    "top",
 		summary: "watch the buses of this host: rates, losses, who is slow",
-		usage:   []string{"fanfare top [flags] [PLACE...]"},
+		usage:   "fanfare top [flags] [PLACE...]",
 		about: `It asks every process of yours on this host that has a bus, at its socket, what it
 publishes and subscribes to, and shows rates, losses by their causes, repairs, who is
 slow and for how long, groups, socket buffers, legs and events. Without -t nothing is
@@ -127,13 +127,11 @@ With -json it writes one object for each interval, with -once only one:
 "streams":[...],"subscribers":[...],"groups":[...],"losses":[...],"legs":[...],
 "events":[...]}. Rates are of the interval, counters since a bus was opened.
 docs/operate/inspect.md says what the figures mean.`,
-		examples: []string{
-			"fanfare top",
-			"fanfare top -view subscribers",
-			"fanfare top -once",
-			"fanfare top -t udp://239.20.0.0/16?iface=eth0",
-			"fanfare top -once -json",
-		},
+		examples: `fanfare top
+fanfare top -view subscribers
+fanfare top -once
+fanfare top -t udp://239.20.0.0/16?iface=eth0
+fanfare top -once -json`,
 		exitNotes: `It is 1 with -once when there is no process to look at, or when one did not answer.`,
 		flags:     flagsOf(func() *topRun { return new(topRun) }),
 	}

@@ -233,7 +233,7 @@ func TestHelp(t *testing.T) {
 				t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
 			}
 		}
-		for _, line := range c.examples {
+		for line := range strings.SplitSeq(c.examples, "\n") {
 			if !strings.HasPrefix(line, "fanfare "+c.name) && !strings.Contains(line, "(fanfare "+c.name) {
 				t.Errorf("help of %s has the example %q", c.name, line)
 			}

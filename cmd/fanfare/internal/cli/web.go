@@ -52,7 +52,7 @@ func webCommand() command {
 	return command{
 		name:    "web",
 		summary: "show what goes on at the buses of this host on a web page, live",
-		usage:   []string{"fanfare web [flags] [PLACE...]"},
+		usage:   "fanfare web [flags] [PLACE...]",
 		about: `It serves one page: rates, losses and the time to repair, who sends to whom, who is
 slow, what was lost and what to do about it, and events as they come. It reads the
 sockets of processes once a second, as fanfare loss does, and changes nothing.
@@ -63,11 +63,9 @@ With -t it listens to a fabric, too, and shows who publishes there and was not a
 addresses and rates, and no messages. So it is served to this host only, unless
 -remote says that others may see it, too. To see it from another host without
 that: ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.`,
-		examples: []string{
-			"fanfare web",
-			"fanfare web -listen localhost:8080",
-			"fanfare web -listen 10.0.0.5:9465 -remote",
-		},
+		examples: `fanfare web
+fanfare web -listen localhost:8080
+fanfare web -listen 10.0.0.5:9465 -remote`,
 		flags: flagsOf(func() *webPage { return new(webPage) }),
 	}
 }

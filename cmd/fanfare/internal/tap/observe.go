@@ -85,12 +85,13 @@ var errNoKey = errors.New("no key is given")
 
 // unwrap takes what seals and signs the packet off, if anything does.
 func (o *Observer) unwrap(p *Packet) {
+	p.size = p.Bytes()
 	o.unseal(p)
 	if p.Err != nil || p.Signed != nil || !wire.IsSigned(p.Data) {
 		return
 	}
 	s, err := wire.ParseSigned(p.Data)
-	p.Signed = &Signed{Signed: s, Bytes: len(p.Data), Err: err}
+	p.Signed = &Signed{s, err}
 	if err == nil {
 		p.Data = s.Packet
 	}
@@ -100,7 +101,7 @@ func (o *Observer) unseal(p *Packet) {
 	if p.Err != nil || p.Sealed != nil || !wire.IsSealed(p.Data) {
 		return
 	}
-	p.Sealed = &Sealed{SealedHeader: wire.ParseSealed(p.Data), Bytes: len(p.Data), Err: errNoKey}
+	p.Sealed = &Sealed{wire.ParseSealed(p.Data), errNoKey}
 	if o.Unsealer == nil {
 		return
 	}
@@ -159,7 +160,7 @@ func (o *Observer) Observe(p *Packet) {
 		if o.Sealed++; x.Err != nil {
 			o.Unopened++
 			o.tell(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s, and cannot be read: %v",
-				x.Bytes, p.From, p.To, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err)
+				p.Bytes(), p.From, p.To, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err)
 			return
 		}
 	}

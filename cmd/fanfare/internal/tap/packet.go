@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -29,6 +30,7 @@ type Packet struct {
 	Read  dissect.Packet // by Observer.Observe
 	Runs  []byte         // of a data packet, likewise; none where they are compressed and cannot be read
 	lacks uint32         // the dictionary that it takes to read it, and that is not given; 0: none
+	size  int            // on the wire, once something was taken off; 0: that of Data
 	group Group
 	known bool // group is
 }
@@ -36,14 +38,12 @@ type Packet struct {
 // Sealed is the header of a sealed packet, and why it could not be opened.
 type Sealed struct {
 	wire.SealedHeader
-	Bytes int   // of it all
-	Err   error // nil: it was
+	Err error // nil: it was
 }
 
 // Signed is what a packet says of its signature, which is not verified here, and why it cannot be read.
 type Signed struct {
 	wire.Signed       // its slices are valid as long as Packet.Data
-	Bytes       int   // of it all, and of the packet
 	Err         error // nil: it can
 }
 
@@ -60,15 +60,7 @@ type Unsealer interface {
 }
 
 // Bytes is how long the packet was on the wire.
-func (p *Packet) Bytes() int {
-	switch {
-	case p.Sealed != nil:
-		return p.Sealed.Bytes
-	case p.Signed != nil:
-		return p.Signed.Bytes
-	}
-	return len(p.Data)
-}
+func (p *Packet) Bytes() int { return cmp.Or(p.size, len(p.Data)) }
 
 // Group is the group that the packet belongs to by its tag, or that it was sent to.
 func (p *Packet) Group() (Group, bool) { return p.group, p.known }

@@ -2,7 +2,6 @@ package top
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -158,13 +157,6 @@ func Write(w io.Writer, f *Figures, view, filter string, columns int) error {
 	}
 	_, err := fmt.Fprintln(w, strings.Join(out.out, "\n"))
 	return err
-}
-
-// WriteJSON writes figures as one line.
-func WriteJSON(w io.Writer, f *Figures) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(f)
 }
 
 func Views() []string { return append([]string(nil), viewNames...) }

@@ -318,7 +318,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("one view: %s", s)
 	}
 	var out bytes.Buffer
-	if err := WriteJSON(&out, f); err != nil {
+	if err := json.NewEncoder(&out).Encode(f); err != nil {
 		t.Fatal(err)
 	}
 	var x map[string]any
