@@ -1,5 +1,4 @@
-// Fanfare publishes and subscribes from the command line, and measures the way
-// between. "fanfare help" says how.
+// Fanfare publishes and subscribes from the command line, and measures the way between. "fanfare help" says how.
 package main
 
 import (

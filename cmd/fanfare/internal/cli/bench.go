@@ -44,11 +44,6 @@ func (b *benchmark) check(fs *flagSet, operands []string) error {
 	if len(operands) > 1 {
 		return usagef("bench takes one scenario: %q is too many", operands[1])
 	}
-	for _, name := range []string{"requests", "all-replies"} {
-		if fs.isSet(name) && operands[0] != "request" {
-			return usagef("-%s is of request alone: leave it out of %s", name, operands[0])
-		}
-	}
 	b.scenario = operands[0]
 	b.CheckAll = b.verify == checkAll
 	if len(b.urls) > 0 {
@@ -269,8 +264,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	boolVar(fs, &b.quiet, "q", "no progress on standard error")
 }
 
-// adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare and
-// the result tells the truth.
+// adopt takes from -t what flags say otherwise, so that baselines measure beside Fanfare.
 func (b *benchmark) adopt(fs *flagSet) error {
 	u, err := url.Parse(b.URL)
 	if err != nil {
@@ -309,8 +303,7 @@ func contradiction(flag, val, option, of string) error {
 	return usagef("-%s %s contradicts %s=%s of -t: give one of them", flag, val, option, of)
 }
 
-// meaningless are, by scenario, the flags that would change nothing in it. A user who gives
-// one means something else, and should not read it in the result's settings.
+// meaningless are the flags that would change nothing in a scenario: who gives one means something else.
 var meaningless = map[string][]string{
 	"throughput": {"rate", "publisher-wait"},
 	"latency":    {"target", "goroutines", "pubs"},
@@ -336,6 +329,8 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-%s is of throughput and latency alone%s: leave it out of %s", f.Name, map[bool]string{true: ", and loss"}[f.Name == "keys"], b.scenario)
 		case f.Name == "batch" && b.scenario != "throughput":
 			err = usagef("-%s is of throughput alone: leave it out of %s", f.Name, b.scenario)
+		case (f.Name == "requests" || f.Name == "all-replies") && b.scenario != "request":
+			err = usagef("-%s is of request alone: leave it out of %s", f.Name, b.scenario)
 		case f.Name == "alone" && b.Subs == 1:
 			err = usagef("-alone would change nothing with one subscriber: give -subs too")
 		case f.Name == "wildcard" && b.Split:

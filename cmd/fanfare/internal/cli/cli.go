@@ -123,8 +123,7 @@ func Main() int {
 	return Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
-// Run runs the command that args, without the program's name, call for. It
-// returns the exit code. When ctx ends the command ends in order.
+// Run runs the command that args, without the program's name, call for, and returns the exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{stdin: stdin, stdout: stdout, console: newConsole(stderr, "fanfare")}
 	if len(args) > 0 && args[0] == worker.Command { // bench runs this program
@@ -228,14 +227,12 @@ func (e *signalError) Error() string { return fmt.Sprintf("stopped: %v", e.sig) 
 
 func (e *signalError) code() int { return 128 + int(e.sig) }
 
-// withSignals returns a context that the first signal ends, with a
-// *signalError as its cause. The second ends the process at once.
+// withSignals returns a context that the first signal ends; the second ends the process at once.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	// A reader of our output that goes away must not end us before we have said
-	// farewell to the publishers: the failing write will.
+	// A reader of our output that goes away must not end us before publishers have our farewell.
 	signal.Ignore(syscall.SIGPIPE)
 	go heed(signals, cancel, os.Exit)
 	return ctx, func() {
@@ -249,8 +246,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 // terminal's Ctrl-C comes from the terminal and from who passes it on.
 const echo = 250 * time.Millisecond
 
-// heed ends what cancel ends at the first signal, and the process at the next one that is no
-// echo of it.
+// heed ends what cancel ends at the first signal, and the process at the next one that is no echo of it.
 func heed(signals <-chan os.Signal, cancel context.CancelCauseFunc, exit func(int)) {
 	var first time.Time
 	for s := range signals {

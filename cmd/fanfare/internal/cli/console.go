@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,8 +19,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
-// console writes lines to standard error and, on a terminal, one status line
-// below them. It is safe for concurrent use.
+// console writes lines to standard error and, on a terminal, a status line below. It is safe for concurrent use.
 type console struct {
 	name string // before each line
 	tty  bool
@@ -32,8 +32,7 @@ type console struct {
 	shown bool // under mu: the status line is
 }
 
-// limiter lets so many lines of a kind through at once, and then one in a while. Whoever reaches
-// the network can cause any number of them, and so can a reader that is passed over.
+// limiter lets so many lines through at once, and then one in a while: others on the network can cause any number.
 type limiter struct {
 	rate *rate.Limiter
 	left atomic.Uint64 // lines that were left out since one was written
@@ -72,8 +71,7 @@ func (c *console) line(format string, args ...any) {
 	fmt.Fprintf(c.w, "%s: %s\n", c.name, text)
 }
 
-// heard is line for what another bus has done. Beyond a rate it writes nothing, and the
-// next line says how many were left out.
+// heard is line for what another bus has done. Beyond a rate it only counts, for the next line.
 func (c *console) heard(format string, args ...any) { c.limited(c.others, format, args) }
 
 // gap is line for a gap, with a rate of its own.
@@ -120,9 +118,8 @@ func (c *console) erase() {
 	}
 }
 
-// logHandler writes what the bus logs as lines of the console: warnings and
-// errors, or all. It holds back the lines of opening until release, so that a
-// mistake of the user's is one line. From then on it leaves out what the command
+// logHandler writes what the bus logs as lines of the console: warnings and errors, or all. It holds back the lines
+// of opening until release, so that a mistake of the user's is one line. From then on it leaves out what the command
 // says in its own words.
 type logHandler struct {
 	console *console
@@ -177,8 +174,7 @@ func (h *logHandler) leavesOut(r *slog.Record) bool {
 	return !h.held && h.level == slog.LevelWarn && r.Level == slog.LevelWarn && h.own[r.Message]
 }
 
-// release ends the holding back, and writes what it held if show says so. With quiet only errors
-// pass from then on, and without it no warnings that own has.
+// release ends the holding back. With quiet only errors pass from then on, otherwise no warnings that own has.
 func (h *logHandler) release(show, quiet bool, own ownWords) {
 	h.mu.Lock()
 	lines := h.lines
@@ -195,8 +191,63 @@ func (h *logHandler) release(show, quiet bool, own ownWords) {
 	}
 }
 
-// WithAttrs implements slog.Handler; the bus has no use for it.
+// WithAttrs and WithGroup implement slog.Handler; the bus has no use for them.
 func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h *logHandler) WithGroup(string) slog.Handler      { return h }
 
-// WithGroup implements slog.Handler; the bus has no use for it.
-func (h *logHandler) WithGroup(string) slog.Handler { return h }
+// outWriter writes to what somebody else reads, or does not: a pipe. A write waits for the
+// reader as long as end lasts, and outGrace longer. Then it gives up, and so do all that
+// follow.
+//
+// The writing is done by a goroutine of its own, until close. One that has been given up
+// ends with the write, or with the process.
+type outWriter struct {
+	end   context.Context
+	todo  chan []byte
+	done  chan written
+	given bool // up
+}
+
+type written struct {
+	n   int
+	err error
+}
+
+const outGrace = time.Second // how long a reader is given to take what is left when a command is to end
+
+var errUnread = errors.New("nobody reads the output: the last of it is not written")
+
+func newOutWriter(end context.Context, w io.Writer) *outWriter {
+	o := &outWriter{end: end, todo: make(chan []byte), done: make(chan written, 1)}
+	go func() {
+		for p := range o.todo {
+			n, err := w.Write(p)
+			o.done <- written{n, err}
+		}
+	}()
+	return o
+}
+
+// Write implements io.Writer. p must not change after it was given up.
+func (o *outWriter) Write(p []byte) (int, error) {
+	if o.given {
+		return 0, errUnread
+	}
+	o.todo <- p
+	select {
+	case x := <-o.done:
+		return x.n, x.err
+	case <-o.end.Done():
+	}
+	grace := time.NewTimer(outGrace)
+	defer grace.Stop()
+	select {
+	case x := <-o.done:
+		return x.n, x.err
+	case <-grace.C:
+		o.given = true
+		return 0, errUnread
+	}
+}
+
+func (o *outWriter) close() { close(o.todo) }

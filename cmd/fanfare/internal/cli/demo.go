@@ -21,7 +21,6 @@ import (
 	"github.com/fanfaremq/fanfare/transport/simnet"
 )
 
-// demo publishes over a simulated subnet that loses datagrams, and tells what happened on the way.
 type demo struct {
 	subscribers int
 	messages    uint64
@@ -35,8 +34,7 @@ type demo struct {
 
 const (
 	demoTopic = "demo.numbers"
-	// demoMTU is small beside InfiniBand's 4096, so that few messages are many
-	// datagrams.
+	// demoMTU is small beside InfiniBand's 4096, so that few messages are many datagrams.
 	demoMTU            = 1024
 	demoSize           = 200 // bytes of a message, of which the first 20 are its number
 	demoMaxSubscribers = 64
@@ -253,8 +251,7 @@ func (r *demoReport) end(d *demo, subnet *simnet.Subnet, pub *pubsub.Bus, subs [
 	}
 }
 
-// members asks the subnet who is in the group: on InfiniBand its administrator,
-// on RoCE the IGMP reports that switches saw.
+// members asks the subnet for its members: on InfiniBand its administrator, on RoCE its IGMP reports.
 func (r *demoReport) members(d *demo, subnet *simnet.Subnet) {
 	addr, err := rdma.ParseAddr(r.Group)
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// dict makes a dictionary, and measures what it is good for.
 type dict struct {
 	common
 	out     string

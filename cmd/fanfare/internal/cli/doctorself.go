@@ -36,7 +36,6 @@ const (
 
 type selfTest func(context.Context) doctor.Finding
 
-// selfTests are those on loopback and within the process, and those on -iface.
 func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 	name := "doctor-" + strconv.Itoa(os.Getpid())
 	tests := []selfTest{
@@ -85,8 +84,7 @@ func (d *doctorRun) selfTests(facts *doctor.Facts) []selfTest {
 	return tests
 }
 
-// where makes of -iface the name of a network interface or of an RDMA device of
-// this host; an address stands for the interface that has it.
+// where makes of -iface, a name or an address, the name of an interface or of an RDMA device of this host.
 func (d *doctorRun) where(facts *doctor.Facts) error {
 	if d.iface == "" {
 		return nil
@@ -239,7 +237,6 @@ func finish(t transport.Transport) {
 	t.Poll(transport.NewBatch(1)) // which ends it
 }
 
-// groupTest joins an RDMA group as full and as send-only member, and sends from one to the other.
 func (d *doctorRun) groupTest(ctx context.Context, area, rawURL string) doctor.Finding {
 	sent, err := d.group(ctx, rawURL, true)
 	var inUse *roce.PortInUseError
@@ -259,7 +256,6 @@ func (d *doctorRun) groupTest(ctx context.Context, area, rawURL string) doctor.F
 	return finding(area, doctor.Fail, "", "%s: %v", rawURL, err)
 }
 
-// group runs a mckey with itself, and returns how many messages came.
 func (d *doctorRun) group(ctx context.Context, rawURL string, sendOnly bool) (uint64, error) {
 	host, err := fabricurl.OpenHost(rawURL)
 	if err != nil {

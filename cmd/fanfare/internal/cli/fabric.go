@@ -80,8 +80,7 @@ func (c *common) fabricEvent(e *env, ev events.Event) {
 	}
 }
 
-// memberships follows the groups that a bus has lost. An interface that goes takes all of them with
-// it: the first is said, and when all are back.
+// memberships follows the groups that a bus has lost: the first is said, for an interface takes all with it.
 type memberships struct {
 	mu    sync.Mutex
 	away  map[string]int // times that a group is: for who publishes in it, and for who subscribes
@@ -214,8 +213,7 @@ func cannotCome(err error) error {
 	return err
 }
 
-// ownWords are the warnings of a bus that a command says in its own words, as events or at the end.
-// What is not here is written as it comes.
+// ownWords are the warnings of a bus that a command says in its own words. Others are written as they come.
 type ownWords map[string]bool
 
 // What commands say in their own words: all that have a bus, by fabricEvent, and some beside.
@@ -245,8 +243,7 @@ func owned(base ownWords, lines ...*logline.Line) ownWords {
 	return own
 }
 
-// sayWaiting is after how long a command says what it waits for.
-const sayWaiting = 2 * time.Second
+const sayWaiting = 2 * time.Second // after how long a command says what it waits for
 
 type fabricInside interface {
 	Users() int     // endpoints that are on it
@@ -276,15 +273,8 @@ func fabricOf(rawURL string) (scheme string, f fabricInside) {
 // nobody else came to it: who starts publisher and subscriber as two commands would wait
 // for ever. It does so after sayWaiting, or when the returned function ends the watch.
 func (c *common) watchAlone(e *env) (end func()) {
-	if c.quiet {
-		return func() {}
-	}
-	return watchAlone(e, c.urls[0])
-}
-
-func watchAlone(e *env, rawURL string) (end func()) {
-	scheme, f := fabricOf(rawURL)
-	if f == nil || f.Users() > 1 {
+	scheme, f := fabricOf(c.urls[0])
+	if f == nil || f.Users() > 1 || c.quiet {
 		return func() {}
 	}
 	joined := f.Joined()

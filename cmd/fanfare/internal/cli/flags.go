@@ -8,8 +8,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
+	"time"
+	"unicode"
 
+	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/metricserver"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -39,9 +46,8 @@ func (fs *flagSet) add(v flag.Value, name, usage string) {
 	fs.added = append(fs.added, fs.Lookup(name))
 }
 
-// parse parses flags wherever they stand, not only before the operands: "fanfare
-// sub md.trades -o file" means what it looks like. Behind "--" there are only
-// operands.
+// parse parses flags wherever they stand, not only before the operands: "fanfare sub md.trades -o file" means what it
+// looks like. Behind "--" there are only operands.
 func (fs *flagSet) parse(args []string) (operands []string, err error) {
 	for {
 		if err := fs.Parse(args); err != nil {
@@ -111,16 +117,14 @@ func (c *common) check() error {
 	return nil
 }
 
-// flagOf is the flag that sets a field of pubsub.Config, and what that must be where no limit
-// and the default are said otherwise than there.
+// flagOf is the flag that sets a field of pubsub.Config, and what it must be where that is said otherwise than there.
 var flagOf = map[string]struct{ name, must string }{
 	"Name": {name: "-name"}, "Tag": {name: "-tag"}, "FlowControl": {name: "-flow"}, "Compress": {name: "-compress"}, "Dictionaries": {name: "-dict"},
 	"SlowBehind": {name: "-slow-behind"}, "Silence": {"-silence", "above 0, and at most 24h0m0s"},
 	"StallLimit": {"-stall-limit", "at most 24h0m0s, or 0, which waits for ever"}, "SlowFor": {"-slow-for", "above 0, and at most 24h0m0s"},
 }
 
-// open opens a bus, and serves its metrics if that is asked for, until closeBus. Nothing is
-// sent by that, so whatever fails is for the user to change.
+// open opens a bus, and serves its metrics until closeBus. Nothing is sent by that: whatever fails is a usage error.
 func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubsub.Bus, log *logHandler, closeBus func(), err error) {
 	h := &logHandler{console: e.console, level: slog.LevelWarn, held: true}
 	if c.verbose {
@@ -176,4 +180,242 @@ func checkTopics(topics []string, check func(string) error) error {
 		}
 	}
 	return nil
+}
+
+// value is a flag's value. Unlike those of package flag it says what to write instead.
+type value[T any] struct {
+	val    *T
+	parse  func(string) (T, error)
+	format func(T) string
+	must   string // "it must be" this
+	name   string // what help calls it where the flag's usage does not
+	from   []word // those that it can be; nil: it can be anything
+
+	holds func(T) bool // that it is within its bounds; nil: there are none
+	bound string       // "it must be" this, too
+}
+
+func (v *value[T]) placeholder() string { return v.name }
+func (v *value[T]) words() []word       { return v.from }
+
+func (v *value[T]) String() string {
+	if v.val == nil {
+		return ""
+	}
+	return v.format(*v.val)
+}
+
+func (v *value[T]) Set(text string) error {
+	x, err := v.parse(text)
+	if err != nil {
+		return errors.New("it must be " + v.must)
+	}
+	if v.holds != nil && !v.holds(x) {
+		return errors.New("it must be " + v.bound)
+	}
+	*v.val = x
+	return nil
+}
+
+// within, atLeast and above bound what the user may give; the default may be another value, which stands for none.
+func within[T cmp.Ordered](v *value[T], least, most T) {
+	v.holds, v.bound = func(x T) bool { return least <= x && x <= most }, fmt.Sprintf("from %v to %v", least, most)
+}
+
+func atLeast[T cmp.Ordered](v *value[T], least T) {
+	v.holds, v.bound = func(x T) bool { return x >= least }, fmt.Sprintf("%v or more", least)
+}
+
+func above[T cmp.Ordered](v *value[T], limit T) {
+	v.holds, v.bound = func(x T) bool { return x > limit }, fmt.Sprintf("more than %v", limit)
+}
+
+func valueVar[T any](
+	fs *flagSet, val *T, name string, def T, usage string, parse func(string) (T, error), must string,
+) *value[T] {
+	format := func(x T) string { return fmt.Sprint(x) }
+	return addValue(fs, name, def, usage, &value[T]{val: val, parse: parse, format: format, must: must})
+}
+
+func addValue[T any](fs *flagSet, name string, def T, usage string, v *value[T]) *value[T] {
+	*v.val = def
+	fs.add(v, name, usage)
+	return v
+}
+
+func stringVar(fs *flagSet, val *string, name, def, usage string) {
+	valueVar(fs, val, name, def, usage, func(text string) (string, error) { return text, nil }, "")
+}
+
+// urls is a flag that may be given several times: the first takes the default's place.
+type urls struct {
+	val *[]string
+	set bool
+}
+
+func (u *urls) String() string {
+	if u.val == nil {
+		return ""
+	}
+	return strings.Join(*u.val, " ")
+}
+
+func (u *urls) Set(text string) error {
+	if !u.set {
+		*u.val, u.set = nil, true
+	}
+	*u.val = append(*u.val, text)
+	return nil
+}
+
+func urlsVar(fs *flagSet, val *[]string, name string, def []string, usage string) {
+	*val = def
+	fs.add(&urls{val: val}, name, usage)
+}
+
+func boolVar(fs *flagSet, val *bool, name, usage string) {
+	fs.BoolVar(val, name, false, usage)
+	fs.added = append(fs.added, fs.Lookup(name))
+}
+
+func durationVar(fs *flagSet, val *time.Duration, name string, def time.Duration, usage string) *value[time.Duration] {
+	format := func(d time.Duration) string {
+		text := d.String() // 1m0s
+		if short, ok := strings.CutSuffix(text, "m0s"); ok {
+			text = short + "m"
+		}
+		return text
+	}
+	return addValue(fs, name, def, usage, &value[time.Duration]{
+		val: val, parse: time.ParseDuration, format: format, must: "a time with its unit, such as 500ms or 5s", name: "D",
+	})
+}
+
+func intVar(fs *flagSet, val *int, name string, def int, usage string) *value[int] {
+	return valueVar(fs, val, name, def, usage, strconv.Atoi, "a whole number")
+}
+
+func countVar(fs *flagSet, val *uint64, name string, def uint64, usage string) *value[uint64] {
+	parse := func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
+	return valueVar(fs, val, name, def, usage, parse, "a whole number, not negative")
+}
+
+func numberVar(fs *flagSet, val *float64, name string, def float64, usage string) *value[float64] {
+	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	return valueVar(fs, val, name, def, usage, parse, "a number")
+}
+
+// maxRate keeps arithmetic on rates far from its limits.
+const maxRate = 1e12
+
+func rateVar(fs *flagSet, val *float64, name, usage string) {
+	v := numberVar(fs, val, name, 0, usage)
+	within(v, 0, maxRate)
+	v.must = "a number of messages a second, not negative; 0 is no limit"
+	v.bound = v.must
+}
+
+// word is one of those that a flag or an operand can be. Help and completion say what it means. Capitals at its end
+// stand for all that may be in their place, which who takes it looks at.
+type word struct {
+	text  string
+	means string // may be empty
+}
+
+// takes reports whether text is the word, or it with something for its capitals.
+func (w word) takes(text string) bool {
+	begins := strings.TrimRightFunc(w.text, unicode.IsUpper)
+	return w.text == text || begins != w.text && strings.HasPrefix(text, begins)
+}
+
+func plainWords[T ~string](texts ...T) (words []word) {
+	for _, t := range texts {
+		words = append(words, word{text: string(t)})
+	}
+	return words
+}
+
+// choiceVar is a flag that takes one of several words, the first unless it is given.
+func choiceVar[T ~string](fs *flagSet, val *T, name, usage string, from ...word) {
+	parse := func(text string) (T, error) {
+		if !slices.ContainsFunc(from, func(w word) bool { return w.takes(text) }) {
+			return "", strconv.ErrSyntax
+		}
+		return T(text), nil
+	}
+	addValue(fs, name, T(from[0].text), usage, &value[T]{
+		val: val, parse: parse, format: func(x T) string { return string(x) }, must: "one of " + texts(from, ", "), name: "WORD", from: from,
+	})
+}
+
+func wordsOf(f *flag.Flag) []word {
+	if c, ok := f.Value.(interface{ words() []word }); ok {
+		return c.words()
+	}
+	return nil
+}
+
+type packFlags struct {
+	compress pubsub.Compression
+	dicts    []string
+}
+
+const maxDictionary = 1 << 20 // the largest dictionary, in bytes
+
+func compressVar(fs *flagSet, val *pubsub.Compression, usage string) {
+	choiceVar(fs, val, "compress", usage,
+		word{string(pubsub.CompressNone), "not at all"},
+		word{string(pubsub.CompressS2), "S2, which costs least: some 0.1 µs for a small message"},
+		word{"s2:better", "S2 that takes longer, without -dict"},
+		word{string(pubsub.CompressZstd), "Zstandard, which saves most, for some 0.8 µs: zstd:fastest"},
+		word{"zstd:LEVEL", "fastest, default, better or best: better takes three times as long as fastest, for 2 to 5 % fewer bytes"})
+}
+
+func dictVar(fs *flagSet, val *[]string, usage string) {
+	urlsVar(fs, val, "dict", nil, "the dictionary in `FILE`, as fanfare dict makes it. "+usage)
+}
+
+func readDictionaries(files []string) (all [][]byte, err error) {
+	for _, name := range files {
+		b, err := readDictionary(name)
+		if err != nil {
+			return nil, usagef("-dict: %v", err)
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+func readDictionary(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, pathError(err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxDictionary+1))
+	if err != nil {
+		return nil, pathError(err)
+	}
+	if len(b) > maxDictionary {
+		return nil, fmt.Errorf("%s has more than %d bytes, which is the most for a dictionary: fanfare dict makes one", name, maxDictionary)
+	}
+	if _, err := pubsub.DictionaryName(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return b, nil
+}
+
+func tapDictionaries(names []string) (dicts []*compress.Dictionary, err error) {
+	files, err := readDictionaries(names)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range files {
+		d, err := compress.NewDictionary(b)
+		if err != nil {
+			return nil, err
+		}
+		dicts = append(dicts, d)
+	}
+	return dicts, nil
 }

@@ -5,12 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
-
-// Help is written here, from the table of commands and from their flags.
 
 const (
 	helpWidth  = 80 // columns
@@ -139,7 +138,6 @@ func unquoteUsage(f *flag.Flag) (name, usage string) {
 	return name, usage
 }
 
-// describeValue says what words a flag takes, and what it is unless given.
 func describeValue(f *flag.Flag) string {
 	words := wordsOf(f)
 	if len(words) == 0 {
@@ -183,4 +181,279 @@ func writeItem(b *strings.Builder, left string, column int, text string) {
 func wordsOr(words []string) string {
 	n := len(words) - 1
 	return strings.Join(words[:n], ", ") + " or " + words[n]
+}
+
+type shell struct {
+	name   string
+	load   string // what loads the script
+	script func([]completion) string
+}
+
+var shells = []shell{
+	{"bash", "source <(fanfare completion bash)", bashScript},
+	{"zsh", "source <(fanfare completion zsh)", zshScript},
+	{"fish", "fanfare completion fish | source", fishScript},
+}
+
+func completionCommand() command {
+	c := command{
+		name:    "completion",
+		summary: "write a script that completes commands and flags in a shell",
+		usage:   "fanfare completion SHELL",
+		operand: "SHELL",
+		notes: `Put the line for your shell into the file that it reads at its start: ~/.bashrc,
+~/.zshrc (behind compinit) or ~/.config/fish/config.fish.`,
+		flags: func(*flagSet) runFunc { return writeCompletion },
+	}
+	for _, s := range shells {
+		c.operands = append(c.operands, word{s.name, s.load})
+		c.examples = strings.TrimSpace(c.examples + "\n" + s.load)
+	}
+	return c
+}
+
+func writeCompletion(_ context.Context, e *env, operands []string) error {
+	if len(operands) > 1 {
+		return usagef("completion takes one shell: %q is too many", operands[1])
+	}
+	i := slices.IndexFunc(shells, func(s shell) bool { return s.name == operands[0] })
+	_, err := io.WriteString(e.stdout, shells[i].script(completions()))
+	return err
+}
+
+type completion struct {
+	command word
+	flags   []flagCompletion
+	operand string // what operands are called; empty: there are none
+	words   []word // that the operand can be
+}
+
+type flagCompletion struct {
+	name, means string
+	value       string // what its value is called; empty: it has none
+	words       []word
+}
+
+// Values with these names are completed to files and directories.
+const (
+	valueFile = "FILE"
+	valueDir  = "DIR"
+)
+
+func completions() []completion {
+	var list []completion
+	for _, c := range commands() {
+		l := completion{command: word{c.name, c.summary}, operand: c.operand, words: c.operands}
+		if c.name == "help" { // it would be its own operand in the table
+			l.operand, l.words = "COMMAND", commandWords()
+		}
+		fs := newFlagSet(c.name)
+		c.flags(fs)
+		for _, f := range fs.added {
+			value, usage := unquoteUsage(f)
+			l.flags = append(l.flags, flagCompletion{name: f.Name, means: brief(usage), value: value, words: wordsOf(f)})
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// brief is the beginning of a text, for a line of its own.
+func brief(text string) string {
+	for _, end := range []string{"\n", ". ", ": ", "; ", " (", ", such as"} {
+		text, _, _ = strings.Cut(text, end)
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+func texts(words []word, between string) string {
+	var list []string
+	for _, w := range words {
+		list = append(list, w.text)
+	}
+	return strings.Join(list, between)
+}
+
+// pick says how a shell completes the flag's value: a choice of words, a file, a directory, or anything else.
+func (f *flagCompletion) pick(words, file, dir, other string) string {
+	switch {
+	case f.value == "":
+		return ""
+	case len(f.words) > 0:
+		return words
+	case f.value == valueFile:
+		return file
+	case f.value == valueDir:
+		return dir
+	}
+	return other
+}
+
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// bashScript needs nothing but bash, 3.2 or later.
+func bashScript(list []completion) string {
+	var values, command strings.Builder
+	var names []word
+	for _, c := range list {
+		names = append(names, c.command)
+		var flags []string
+		for _, f := range c.flags {
+			flags = append(flags, f.name)
+			reply := f.pick(fmt.Sprintf("_fanfare_words '%s'; return", texts(f.words, " ")), "_fanfare_files -f; return", "_fanfare_files -d; return", "return")
+			if reply != "" {
+				fmt.Fprintf(&values, "\t%s:-%s) %s ;;\n", c.command.text, f.name, reply)
+			}
+		}
+		fmt.Fprintf(&command, "\t%s) flags='%s' operands='%s' ;;\n", c.command.text, strings.Join(flags, " "), texts(c.words, " "))
+	}
+	return `# Completion of fanfare in bash: source <(fanfare completion bash)
+
+_fanfare_words() { COMPREPLY=($(compgen -W "$1" -- "$cur")); }
+
+_fanfare_files() {
+	local IFS=$'\n'
+	compopt -o filenames 2>/dev/null # bash 3.2 has none
+	COMPREPLY=($(compgen "$1" -- "$cur"))
+}
+
+_fanfare() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
+	local flags= operands= dashes=- i
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		_fanfare_words '` + texts(names, " ") + `'
+		return
+	fi
+	# To bash -flag=value is three words.
+	if [[ $cur == = ]]; then
+		cur=
+	elif [[ $prev == = ]]; then
+		prev=${COMP_WORDS[COMP_CWORD-2]}
+	fi
+	[[ $prev == --?* ]] && prev=${prev#-}
+	case $command:$prev in
+` + values.String() + `	esac
+	case $command in
+` + command.String() + `	esac
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		[[ ${COMP_WORDS[i]} == -- ]] && flags=
+	done
+	case $cur in
+	-*)
+		[[ $cur == --* ]] && dashes=--
+		COMPREPLY=($(compgen -P "$dashes" -W "$flags" -- "${cur#"$dashes"}"))
+		;;
+	*) _fanfare_words "$operands" ;;
+	esac
+}
+
+complete -F _fanfare fanfare
+`
+}
+
+// zshScript works when it is sourced, and as a file _fanfare in a directory of fpath.
+func zshScript(list []completion) string {
+	// In specifications of _arguments colons end a field and brackets hold a text.
+	field := strings.NewReplacer(`\`, `\\`, `:`, `\:`, `[`, `\[`, `]`, `\]`)
+	describe := func(words []word) string {
+		var b strings.Builder
+		for _, w := range words {
+			b.WriteString(" " + quote(field.Replace(w.text)+":"+field.Replace(brief(w.means))))
+		}
+		return b.String()
+	}
+	var names []word
+	var cases strings.Builder
+	for _, c := range list {
+		names = append(names, c.command)
+		fmt.Fprintf(&cases, "\t\t%s)\n\t\t\t_arguments", c.command.text)
+		for _, f := range c.flags {
+			for _, dashes := range []string{"-", "--"} {
+				spec := fmt.Sprintf("(-%s --%s)%s%s", f.name, f.name, dashes, f.name)
+				if f.value != "" {
+					spec += "="
+				}
+				spec += "[" + field.Replace(f.means) + "]"
+				value := ":" + f.value + ":"
+				spec += f.pick(value+"("+texts(f.words, " ")+")", value+"_files", value+"_files -/", ":"+field.Replace(f.value)+": ")
+				cases.WriteString(" \\\n\t\t\t\t" + quote(spec))
+			}
+		}
+		if len(c.words) > 0 {
+			fmt.Fprintf(&cases, " \\\n\t\t\t\t%s", quote("1:"+c.operand+":("+texts(c.words, " ")+")"))
+		} else {
+			cases.WriteString(" \\\n\t\t\t\t'*:argument:()'") // what is typed; a message instead would hold flags up
+		}
+		cases.WriteString("\n\t\t\t;;\n")
+	}
+	return `#compdef fanfare
+# Completion of fanfare in zsh: source <(fanfare completion zsh)
+
+_fanfare() {
+	local context state state_descr line
+	local -a commands
+	local -A opt_args
+	commands=(` + describe(names) + `)
+	_arguments -C '1: :->command' '*:: :->arguments'
+	case $state in
+	command) _describe -t commands command commands ;;
+	arguments)
+		case $words[1] in
+` + cases.String() + `		esac
+		;;
+	esac
+}
+
+if [[ $funcstack[1] == _fanfare ]]; then
+	_fanfare "$@"
+else
+	compdef _fanfare fanfare
+fi
+`
+}
+
+func fishScript(list []completion) string {
+	var b strings.Builder
+	b.WriteString(`# Completion of fanfare in fish: fanfare completion fish | source
+
+function __fanfare_in
+	set -l words (commandline -opc)
+	test (count $words) -gt 1; and test $words[2] = $argv[1]
+end
+
+function __fanfare_first
+	test (count (commandline -opc)) -eq 1
+end
+
+complete -c fanfare -e
+complete -c fanfare -f
+`)
+	// In single quotes of fish a backslash escapes.
+	text := func(s string) string {
+		return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
+	}
+	for _, c := range list {
+		fmt.Fprintf(&b, "complete -c fanfare -n __fanfare_first -a %s -d %s\n", c.command.text, text(c.command.means))
+	}
+	for _, c := range list {
+		in := "complete -c fanfare -n '__fanfare_in " + c.command.text + "'"
+		for _, f := range c.flags {
+			short := "-o"
+			if len(f.name) == 1 {
+				short = "-s"
+			}
+			line := fmt.Sprintf("%s %s %s -l %s", in, short, f.name, f.name)
+			line += f.pick(" -x -a "+text(texts(f.words, " ")), " -r -F", " -x -a '(__fish_complete_directories)'", " -x")
+			b.WriteString(line + " -d " + text(f.means) + "\n")
+		}
+		for _, w := range c.words {
+			b.WriteString(in + " -a " + w.text)
+			if w.means != "" {
+				b.WriteString(" -d " + text(brief(w.means)))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }

@@ -170,7 +170,6 @@ type pingReply struct {
 	RTT       float64 `json:"rtt_us"`
 }
 
-// pingSummary is the result of ping. Times are in microseconds.
 type pingSummary struct {
 	Type       string  `json:"type"` // "summary"
 	Sent       uint64  `json:"sent"`

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -72,6 +73,14 @@ func took(text string, d time.Duration, msgs, bytes uint64) string {
 
 func rates(msgs, bytes float64) string { return fmt.Sprintf("%s/s, %.1f MB/s", si(msgs), bytes/1e6) }
 
+// compressedTo says what is left of the bytes; nothing where nothing is compressed.
+func compressedTo(wire, raw uint64) string {
+	if raw == 0 {
+		return ""
+	}
+	return fmt.Sprintf("compressed to %.2f", float64(wire)/float64(raw))
+}
+
 // si writes a number in three digits: 812 k, 1.23 M.
 func si(x float64) string {
 	switch {
@@ -113,4 +122,61 @@ func short(d time.Duration) string {
 		return d.Round(10 * time.Microsecond).String()
 	}
 	return d.Round(100 * time.Nanosecond).String()
+}
+
+// schedule spreads messages over time. The zero value does not.
+type schedule struct {
+	perSecond float64
+	began     time.Time // when message 0 would have been due
+	sent      float64   // messages since
+}
+
+// catchUp bounds what is sent at once after a pause.
+const catchUp = 50 * time.Millisecond
+
+// take waits until at least one message is due and returns how many are, of want.
+func (s *schedule) take(ctx context.Context, want int) (int, error) {
+	if s.perSecond == 0 {
+		return want, context.Cause(ctx)
+	}
+	for {
+		now := time.Now()
+		due := s.due(now, want)
+		if due > 0 {
+			s.sent += float64(due)
+			return due, context.Cause(ctx)
+		}
+		// Rounding may say that it is due already.
+		if err := sleep(ctx, max(s.at(s.sent).Sub(now), time.Microsecond)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// sleep returns nil after d, or why ctx has ended before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *schedule) at(n float64) time.Time {
+	return s.began.Add(time.Duration(n / s.perSecond * float64(time.Second)))
+}
+
+// due is how many of want messages may go at now.
+func (s *schedule) due(now time.Time, want int) int {
+	if s.began.IsZero() || now.Sub(s.at(s.sent)) > catchUp {
+		s.began, s.sent = now, 0
+	}
+	n := now.Sub(s.began).Seconds()*s.perSecond - s.sent
+	if n < 0 {
+		return 0
+	}
+	return int(min(n+1, float64(want)))
 }

@@ -54,8 +54,7 @@ const (
 	pingSize    = 56
 	knockEvery  = 100 * time.Millisecond
 	pingTimeout = 5 * time.Second
-	// quietBelow is the interval below which answers have no lines.
-	quietBelow = 10 * time.Millisecond
+	quietBelow  = 10 * time.Millisecond // the interval below which answers have no lines
 )
 
 func (p *ping) run(ctx context.Context, e *env) error {

@@ -32,7 +32,6 @@ type reply struct {
 	sum   replySummary // under mu
 }
 
-// jsonAnswered is a request that reply -json has answered, or not.
 type jsonAnswered struct {
 	Type      string `json:"type"` // "request"
 	Topic     string `json:"topic"`

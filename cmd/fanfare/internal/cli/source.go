@@ -13,8 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// source is where pub's messages come from: standard input, once, or a file
-// that has been checked, several times.
+// source is where pub's messages come from: standard input, once, or a file that has been checked, several times.
 type source struct {
 	name    string // for errors
 	file    *os.File
@@ -151,8 +150,7 @@ const (
 )
 
 const (
-	// maxMessage is the longest message of package pubsub, in bytes.
-	maxMessage = 16 << 20
+	maxMessage = 16 << 20 // the longest message of package pubsub, in bytes
 
 	firstBuffer = 256 << 10
 	maxBatch    = 1024 // messages
@@ -191,9 +189,8 @@ func (f *frameReader) reset(r io.Reader) {
 	*f = frameReader{r: r, framing: f.framing, buf: f.buf, msgs: f.msgs}
 }
 
-// batch returns the next messages, at least one: it reads only if no message
-// is there, and then does not wait for more than one. They are valid until the
-// next call. At the end it returns io.EOF; a *frameError says what is wrong
+// batch returns the next messages, at least one: it reads only if no message is there, and then does not wait for
+// more than one. They are valid until the next call. At the end it returns io.EOF; a *frameError says what is wrong
 // with the stream; other errors are the reader's.
 func (f *frameReader) batch() ([][]byte, error) {
 	if f.err != nil {
@@ -255,8 +252,7 @@ func (f *frameReader) take(msg []byte, used int) {
 
 // fill reads once, making room before if there is none.
 func (f *frameReader) fill() error {
-	// A line may have a newline behind its last byte, and one byte too many
-	// tells that the rest is too long.
+	// A line may have a newline behind its last byte, and one byte too many tells that the rest is too long.
 	const most = maxMessage + 1
 	if f.start > 0 {
 		copy(f.buf, f.buf[f.start:f.end])

@@ -10,9 +10,6 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What pub and sub say of subscribers that hold publishers up.
-
-// jsonStall is such an event (type "stall").
 type jsonStall struct {
 	Type       string   `json:"type"`
 	Event      string   `json:"event"`                // of pub: "stalled", "resumed", "released", "slow", "silent", "back", "alone", "again"; of sub: "not_read", "holds_up", "released"; of both: "stood_still"

@@ -131,8 +131,7 @@ func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 	return nil, nil
 }
 
-// told hears of the bus that this process holds publishers up: at once, for it may be
-// that nobody takes what it writes.
+// told says at once that this process holds publishers up: nobody may take what it writes.
 func (s *sub) told(e events.Event) {
 	s.fabricEvent(s.e, e)
 	if e.Kind == events.StoodStill {
@@ -300,4 +299,13 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 		s.e.console.line("%v", m)
 	}
 	return nil
+}
+
+func (s *sub) dictionaryMissing(e *pubsub.PublisherEvent, err *events.DictionaryError) error {
+	if s.quiet { // else the log has said it
+		s.e.console.line("%v", err)
+	}
+	return s.emit(jsonNotice{
+		Type: "dictionary_missing", Publisher: err.Publisher.String(), Epoch: err.Epoch, Group: e.Group, Codec: err.Codec, Dictionary: err.Dictionary,
+	})
 }

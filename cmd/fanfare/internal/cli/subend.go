@@ -12,8 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// finish says how it went, takes leave of the publishers, and returns what sub
-// returns. err is why receiving ended, if not for s.finished.
+// finish takes leave of the publishers and returns what sub returns. err is why receiving ended, if not s.finished.
 func (s *sub) finish(ctx context.Context, err error) error {
 	s.tally.mark()
 	sum := s.summary()
@@ -62,9 +61,8 @@ func (s *sub) topicLines(sum *subSummary) {
 	}
 }
 
-// leave stays a little after the end of a publisher, on a network that loses
-// packets: our last status may be among them, and the publisher asks again
-// until it knows that we have everything.
+// leave stays a little after the end of a publisher, on a network that loses packets: our last status may be among
+// them, and the publisher asks again until it knows that we have everything.
 func (s *sub) leave(ctx context.Context, sum *subSummary) {
 	if s.finished != endPublisher || sum.Missing == 0 {
 		return
@@ -87,8 +85,7 @@ func (s *sub) leave(ctx context.Context, sum *subSummary) {
 }
 
 const (
-	// leaveQuiet is three times the slowest heartbeat of a publisher that
-	// waits for somebody, who may miss two of them.
+	// leaveQuiet is three times the slowest heartbeat of a publisher that waits, of which two may be lost.
 	leaveQuiet   = 300 * time.Millisecond
 	leaveLongest = 2 * time.Second
 )
@@ -127,15 +124,13 @@ func (s *sub) verdict(sum *subSummary) error {
 	return nil
 }
 
-// stoodStill reports whether, when -until was over, the process did not run or had just begun
-// to run again: then nobody has told yet what it has missed.
+// stoodStill reports whether the process did not run just before -until was over: what it missed is not known yet.
 func (s *sub) stoodStill() bool {
 	stood := s.stood.Load()
 	return time.Since(s.ends) > stoodStillFor || stood != nil && time.Since(*stood) < stoodStillFor
 }
 
-// stoodStillFor is longer than a publisher may be silent before it is lost.
-const stoodStillFor = 3 * time.Second
+const stoodStillFor = 3 * time.Second // longer than a publisher may be silent before it is lost
 
 func (s *sub) summary() subSummary {
 	t := &s.tally
@@ -210,9 +205,8 @@ func (s *sub) status() func(time.Duration) string {
 	}
 }
 
-// othersPublish reports whether a publisher is up that has announced one of our topics,
-// and from which nothing came so far. One that has not announced any is given some time,
-// in which each announces its topics.
+// othersPublish reports whether a publisher is up that has announced one of our topics, and from which nothing came
+// so far. One that has not announced any is given some time, in which each announces its topics.
 func (s *sub) othersPublish() bool {
 	for end := time.Now().Add(announcesWithin); ; time.Sleep(announcesWithin / 50) {
 		unknown := false
@@ -233,6 +227,5 @@ func (s *sub) othersPublish() bool {
 	}
 }
 
-// announcesWithin is longer than a publisher takes to announce its topics when it has
-// nothing to publish.
+// announcesWithin is longer than a publisher takes to announce its topics when it has nothing to publish.
 const announcesWithin = 500 * time.Millisecond

@@ -11,9 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// tally is sub's account of what came, and of who sends. A publisher is ours
-// once a message or a gap of our topics came from it: others may share the
-// group.
+// tally is sub's account of what came, and of who sends. A publisher is ours once a message or a gap of our topics
+// came from it: others may share the group.
 type tally struct {
 	jsonFaults      // those that are counted here
 	messages, bytes uint64
@@ -133,9 +132,8 @@ func (t *tally) gap(g *pubsub.GapError) {
 	}
 }
 
-// event takes in what became of a publisher. It reports whether the publisher
-// is one of ours, and whether with that all of ours are gone, and each of several topics and
-// patterns had one.
+// event takes in what became of a publisher. It reports whether the publisher is one of ours, and whether with that
+// all of ours are gone, and each of several topics and patterns had one.
 func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant
@@ -163,8 +161,7 @@ func (t *tally) allGone() bool {
 	return !t.anyOurs(func(p *publisher) bool { return len(p.up) > 0 }) && t.topics.allHeard()
 }
 
-// fault takes in that a publisher breaks the protocol. It reports whether all of ours are gone: that
-// this one is ours may be known only behind its end.
+// fault reports whether all of ours are gone: that this publisher is ours may be known only behind its end.
 func (t *tally) fault(e *pubsub.PublisherEvent, err *events.FaultError) (done bool) {
 	p := t.publisher(e.Publisher)
 	p.ours = p.ours || e.Relevant || err.Topic != ""
@@ -221,8 +218,7 @@ func (t *tally) list() []jsonPublisher {
 	return list
 }
 
-// topicTally counts messages by topic, where there are several: those that match patterns
-// are known only when they come.
+// topicTally counts messages by topic, if several may come: those of patterns are known only when they do.
 type topicTally struct {
 	given   []string // topics and patterns
 	unheard map[string]pattern.Pattern

@@ -177,8 +177,7 @@ func (f *tapFilter) beyond(n int) error {
 	return nil
 }
 
-// counts reports whether a packet counts at all: by its group and its publisher. What is no
-// packet has no publisher.
+// counts reports whether a packet counts at all: by its group and its publisher. What is no packet has no publisher.
 func (f *tapFilter) counts(p *tap.Packet) bool {
 	g, known := p.Group()
 	if f.known && !known || f.groups != nil && (!known || !slices.Contains(f.groups, g.Index)) {

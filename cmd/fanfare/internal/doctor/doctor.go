@@ -1,7 +1,6 @@
-// Package doctor finds out whether a host is fit for Fanfare, from what its
-// kernel shows in /sys and /proc. Each finding is one sentence, with a command
-// that mends it. What takes sockets or devices to find out (self-tests) is with
-// the command, package cmd/fanfare/internal/cli.
+// Package doctor finds out whether a host is fit for Fanfare, from what its kernel shows in /sys and /proc. Each
+// finding is one sentence, with a command that mends it. What takes sockets or devices to find out (self-tests) is
+// with the command, package cmd/fanfare/internal/cli.
 package doctor
 
 import (
@@ -38,39 +37,30 @@ type Finding struct {
 	Fix   string `json:"fix,omitempty"` // a command, or several with && between
 }
 
-// Facts are what findings are made from. Root is the file system from "/", of
-// which /sys, /proc, /dev/infiniband and the library folders are read; a
-// recording of another host's will do.
+// Facts are what findings are made from. Root is the file system from "/", of which /sys, /proc, /dev/infiniband and
+// the library folders are read; a recording of another host's will do.
 type Facts struct {
 	Root fs.FS
-	// Links are the network interfaces as this process sees them: /sys may show those
-	// of another network namespace.
+	// Links are the network interfaces as this process sees them: /sys may show those of another network namespace.
 	Links []net.Interface
 	Addrs map[string][]netip.Addr
-	// Default is what udp:// without iface= takes, DefaultErr why it takes nothing.
-	// Without a name and an error it is not known.
+	// Default is what udp:// without iface= takes, DefaultErr why it takes nothing; neither: it is not known.
 	Default    Link
 	DefaultErr error
 	// Filters lists the tables of nftables, such as "inet filter"; its error says why that is not known. Nil: a
 	// recording does not say.
-	Filters func() ([]string, error)
-	// MemlockBytes is RLIMIT_MEMLOCK; negative without a limit.
-	MemlockBytes int64
+	Filters      func() ([]string, error)
+	MemlockBytes int64 // RLIMIT_MEMLOCK; negative without a limit
 	// ReceiveBytes and SendBytes are the socket buffers that transport/udp asks for.
 	ReceiveBytes, SendBytes int
-	// Buses are those of this host's processes, as far as this user may ask them; nil where nobody was asked.
-	Buses []Bus
-	// Silent are processes of this host that did not answer: where they were asked, and why not.
-	Silent []string
-	// Shared are the directories for fabrics of shm://; none where there is no shm://.
-	Shared []SharedMemory
-	// EndpointBytes is what an endpoint of shm:// uses at most.
-	EndpointBytes int64
-	// UID is the user that this process is.
-	UID int
-	// Verbs is rdma-core, or nil with the reason why it is not there.
-	Verbs    rdma.Provider
-	VerbsErr error
+
+	Buses         []Bus          // of this host's processes, as far as this user may ask them; nil: none was asked
+	Silent        []string       // processes that did not answer: where they were asked, and why not
+	Shared        []SharedMemory // the directories for fabrics of shm://; none where there is no shm://
+	EndpointBytes int64          // what an endpoint of shm:// uses at most
+	UID           int            // the user that this process is
+	Verbs         rdma.Provider  // rdma-core, or nil with the reason why it is not there
+	VerbsErr      error
 }
 
 type Link struct {
@@ -124,7 +114,6 @@ func (c *check) exists(path string) bool {
 	return err == nil
 }
 
-// list returns the names in a directory, in order; none if it is not there.
 func (c *check) list(dir string) (names []string) {
 	entries, _ := fs.ReadDir(c.Root, dir)
 	for _, e := range entries {

@@ -2,8 +2,7 @@ package doctor
 
 import "strings"
 
-// Environment says in few words what this host is in that hinders multicast between
-// hosts, such as a cloud; empty if nothing is known to.
+// Environment says in few words what hinders multicast between hosts here, such as a cloud; empty: nothing known.
 func (f *Facts) Environment() string {
 	c := &check{Facts: f}
 	kind, own := c.container()
@@ -17,12 +16,10 @@ func (f *Facts) Environment() string {
 	return kind + " container with its own network" + cloud
 }
 
-// overlay is how multicast passes where the network carries none: a VXLAN copies it to
-// each of the other hosts (bridge(8), ip-link(8)).
+// overlay carries multicast where the network does not: a VXLAN copies it to each host (bridge(8), ip-link(8)).
 const overlay = "ip link add vxlan0 type vxlan id 42 dstport 4789 local ADDRESS && ip link set vxlan0 up && ip address add 192.168.42.1/24 dev vxlan0 && " +
 	"bridge fdb append 00:00:00:00:00:00 dev vxlan0 dst OTHER-HOST   # once for each of them; then iface=vxlan0 in the URL"
 
-// Surroundings says what the host is in that matters to multicast, and what to do.
 func (f *Facts) Surroundings() []Finding {
 	c := &check{Facts: f}
 	c.environment()
@@ -47,8 +44,7 @@ func (c *check) environment() {
 	}
 }
 
-// container says which kind of container this is, "" if none, and whether it has a
-// network of its own: then no interface is a device.
+// container says which kind of container this is, and whether its network is its own: then no interface is a device.
 func (c *check) container() (kind string, own bool) {
 	cgroup, _ := c.read("proc/1/cgroup")
 	for _, sign := range []struct{ kind, file, cgroup string }{

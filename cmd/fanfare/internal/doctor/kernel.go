@@ -8,11 +8,9 @@ import (
 	"strings"
 )
 
-// rocePortHex is UDP port 4791 as /proc/net/udp writes it.
-const rocePortHex = ":12B7"
+const rocePortHex = ":12B7" // UDP port 4791 as /proc/net/udp writes it
 
-// rocePort looks who has the UDP port of RoCEv2. The kernel's Soft-RoCE does not
-// share it; adapters with RoCE take the datagrams before any socket sees them.
+// rocePort looks at the UDP port of RoCEv2, which Soft-RoCE does not share, and adapters with RoCE take from sockets.
 func (c *check) rocePort() {
 	taken := false
 	for _, file := range []string{"proc/net/udp", "proc/net/udp6"} {
@@ -94,8 +92,7 @@ func (c *check) hasLibrary(name string) bool {
 	})
 }
 
-// capNetAdmin lets a process exceed the limits on buffers (socket(7),
-// SO_RCVBUFFORCE).
+// capNetAdmin lets a process exceed the limits on buffers (socket(7), SO_RCVBUFFORCE).
 const capNetAdmin = 12
 
 func (c *check) buffers() {

@@ -107,8 +107,7 @@ func (c *check) igmpVersion(link string) {
 	}
 }
 
-// bridge looks at a bridge that snoops IGMP: without a querier it forgets
-// members after 260 s, and then they hear nothing.
+// bridge looks at a bridge that snoops IGMP: without a querier it forgets members after 260 s.
 func (c *check) bridge(link string) {
 	dir := "sys/class/net/" + link + "/bridge"
 	snooping, ok := c.number(dir + "/multicast_snooping")
@@ -119,8 +118,7 @@ func (c *check) bridge(link string) {
 	}
 }
 
-// memberships tells of the limit of groups on a socket, which Fanfare does not
-// meet: it has a socket for each group. Joins by RDMA CM do not count at all.
+// memberships is of the limit of groups on a socket, of which Fanfare joins one each. RDMA CM's do not count.
 func (c *check) memberships() {
 	if n, ok := c.number("proc/sys/net/ipv4/igmp_max_memberships"); ok {
 		level, fix := OK, ""
@@ -149,11 +147,8 @@ func (c *check) firewall() {
 	}
 }
 
-// Which interface udp:// takes, and which one advice is about.
-
-// defaultLink tells where udp:// without iface= goes, as transport/udp chooses. usable is
-// how many interfaces do multicast, of IPv4 or IPv6. RDMA CM, too, wants a route to
-// multicast groups unless it is told the address.
+// defaultLink tells where udp:// without iface= goes, as transport/udp chooses. usable is how many interfaces do
+// multicast, of IPv4 or IPv6. RDMA CM, too, wants a route to multicast groups unless it is told the address.
 func (c *check) defaultLink(usable int) {
 	switch d := &c.Default; {
 	case usable == 0:
@@ -192,7 +187,6 @@ func (c *check) candidates() (n int) {
 	return n
 }
 
-// remedy is what makes the interface that lacks least usable for multicast.
 func (c *check) remedy() string {
 	fix, least := "ip -br address", 3
 	for _, l := range c.Links {
@@ -214,8 +208,7 @@ func (c *check) remedy() string {
 	return fix
 }
 
-// someLink is an interface of this host that advice can name: rather one that is up
-// with an address. Empty if there is none but loopback.
+// someLink is an interface that advice can name, rather one that is up with an address; empty: only loopback is there.
 func (c *check) someLink() (name string) {
 	best := -1
 	for _, l := range c.Links {

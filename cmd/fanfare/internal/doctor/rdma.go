@@ -10,8 +10,7 @@ import (
 
 const classRDMA = "sys/class/infiniband"
 
-// rdma looks at devices and ports (kernel Documentation/ABI/stable/
-// sysfs-class-infiniband).
+// rdma looks at devices and ports (kernel Documentation/ABI/stable/ sysfs-class-infiniband).
 func (c *check) rdma() {
 	devices := c.list(classRDMA)
 	if len(devices) == 0 {
@@ -34,7 +33,6 @@ func (c *check) rdma() {
 	}
 }
 
-// RDMADevices are the RDMA devices that the kernel has, with the interfaces of their ports.
 func (f *Facts) RDMADevices() map[string][]string {
 	c := &check{Facts: f}
 	devices := make(map[string][]string)
@@ -101,9 +99,8 @@ func (c *check) netdev(dev, port string) string {
 	return ""
 }
 
-// infiniband looks at what a join needs on InfiniBand: a subnet manager, and an
-// IPoIB interface that is up, for RDMA CM takes P_Key, Q_Key, rate and MTU from
-// its broadcast group (kernel core/cma.c, cma_join_ib_multicast).
+// infiniband looks at what a join needs on InfiniBand: a subnet manager, and an IPoIB interface that is up, for RDMA
+// CM takes P_Key, Q_Key, rate and MTU from its broadcast group (kernel core/cma.c, cma_join_ib_multicast).
 func (c *check) infiniband(name, dir, link string) {
 	if lid, ok := c.number(dir + "/sm_lid"); ok && lid == 0 {
 		c.add("rdma", Fail, "systemctl start opensm", "%s knows no subnet manager: nobody answers joins", name)

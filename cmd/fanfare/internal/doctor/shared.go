@@ -54,8 +54,7 @@ func (c *check) room(m *SharedMemory) {
 	}
 }
 
-// dockerShared is what it has in a container unless it was told otherwise (docker run --shm-size).
-const dockerShared = 64 << 20
+const dockerShared = 64 << 20 // what it has in a container unless it was told otherwise (docker run --shm-size)
 
 func (c *check) why64(m *SharedMemory) string {
 	if kind, _ := c.container(); kind != "" && m.Dir == shm.DefaultDir && m.Bytes == dockerShared {

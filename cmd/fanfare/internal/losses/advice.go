@@ -18,8 +18,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// Evidence is what is known of a loss beside its cause, for advice to be definite. Texts
-// may be empty and numbers zero: not known.
+// Evidence is what is known of a loss beside its cause. Texts may be empty and numbers zero: not known.
 type Evidence struct {
 	Publisher  string // whose messages they are: name, id, address
 	Address    string // of it
@@ -30,9 +29,8 @@ type Evidence struct {
 	// BufferMax is the largest receive buffer that the kernel grants (net.core.rmem_max),
 	// Asked what the bus has asked for, Granted what it got: in bytes.
 	BufferMax, Asked, Granted int
-	// Shared are the directories of the bus's shared memory.
-	Shared []string
-	Err    string // of the event
+	Shared                    []string // the directories of the bus's shared memory
+	Err                       string   // of the event
 	// Idle says that nothing was unread when the publisher let this bus go: packets did not arrive.
 	Idle bool
 }
@@ -48,8 +46,7 @@ func say(text string) *template.Template {
 	}).Parse(text))
 }
 
-// table says of each cause (pubsub.Causes) and each event in records of losses what to do.
-// A test finds those that are missing.
+// table says what to do about each cause (pubsub.Causes) and event. A test finds those that are missing.
 var table = map[string]advice{
 	// Causes of drops.
 	"unsent":              {},
@@ -101,7 +98,6 @@ var table = map[string]advice{
 	"slow_subscriber":         {why: "A subscriber was too far behind for too long and is not waited for.", do: say(`Make {{or .Subscriber "that subscriber"}} faster, or raise Config.SlowBehind of this publisher (pub -slow-behind).`)},
 }
 
-// onTheWay is for packets that the network lost.
 func onTheWay(e *Evidence) string {
 	publisher := cmp.Or(e.Publisher, "the publisher")
 	if strings.HasPrefix(e.Address, "shm://") { // there is no switch
@@ -192,7 +188,6 @@ func Do(label string, e Evidence) string {
 	return cmp.Or(Causes()[label].Remedy, "Use the fanfare that the process was built with: it knows this cause.")
 }
 
-// moreShared is how to have more shared memory, in the directories of the bus.
 func moreShared(e *Evidence) string {
 	if len(e.Shared) == 0 {
 		return Causes()["no_memory"].Remedy

@@ -16,11 +16,9 @@ type News struct {
 
 type hintKey struct{ process, bus, cause, who string }
 
-// hintAgain is how long a hint must have been away to be news again.
-const hintAgain = time.Minute
+const hintAgain = time.Minute // how long a hint must have been away to be news again
 
-// maxHints is how many hints are told, and twice as many remembered: a process may name new ones with
-// each answer.
+// maxHints is how many hints are told, and twice as many remembered: a process may name new ones with each answer.
 const maxHints = 4096
 
 type BusKey struct {
@@ -54,8 +52,7 @@ func NewNews(seen []inspect.Seen, now time.Time) *News {
 	return n
 }
 
-// Take returns what has been lost since the call before. Of a bus that was not there then
-// it is all that it tells.
+// Take returns what has been lost since the call before. Of a bus that was not there then it is all that it tells.
 func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 	var fresh []inspect.Seen
 	buses, deaf := make(map[BusKey]*known), make(map[string]bool)

@@ -87,8 +87,7 @@ type Report struct {
 	Unread    []string // why others could not be read
 	Findings  []Finding
 	Repairs   Repairs
-	// Unlisted is how many losses of the hour are only in the sums: of causes that happened
-	// very often.
+	// Unlisted is how many losses of the hour are only in the sums: of causes that happened very often.
 	Unlisted uint64
 }
 
@@ -136,8 +135,7 @@ func Unanswered(err error) string {
 
 func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped}, k) }
 
-// Messages is how many messages were lost for good in how many gaps, and in how many of
-// these it cannot be known how many.
+// Messages is how many gaps there were, the messages lost in them as far as known, and gaps of which that is unknown.
 func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Kind == Lost {
@@ -310,8 +308,7 @@ func (h *host) older(o *stats.OlderLosses) Finding {
 	return f
 }
 
-// quietCauses drop what was for nobody here, or what is told as a gap anyway and was not
-// lost on the way.
+// quietCauses drop what was for nobody here, or what is told as a gap anyway and was not lost on the way.
 var quietCauses = []string{"filtered", "slow_consumer"}
 
 func (r *Report) dropped(h *host) {

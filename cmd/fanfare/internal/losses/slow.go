@@ -33,8 +33,7 @@ const (
 	// least: a reader that is steadily too slow is never still for long, but always there.
 	behindAtLeast        = 256
 	behindPart, behindOf = 3, 4
-	// lostLately is how long a loss for good is told as one of just now.
-	lostLately = time.Minute
+	lostLately           = time.Minute // how long a loss for good is told as one of just now
 )
 
 // farBehind reports whether so many packets of a window that has room for so many are too many.
@@ -42,7 +41,6 @@ func farBehind(behind, window uint64) bool {
 	return behind >= behindAtLeast && behind*behindOf >= window*behindPart
 }
 
-// SubscriberState says how a subscriber does, as its publisher sees it.
 func SubscriberState(m *inspect.Subscriber) string {
 	switch {
 	case m.Released:
@@ -76,8 +74,7 @@ func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.Subsc
 	return state, of
 }
 
-// LostLately are the losses for good of a bus within the last minute, the most messages first. Now
-// is by its host's clock (Clock).
+// LostLately are a bus's losses for good within the last minute by its host's clock, the most messages first.
 func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 	if b.Losses == nil {
 		return nil
@@ -175,8 +172,7 @@ func GoneSubscribers(b *inspect.Bus, now time.Time) (gone []inspect.Event) {
 	return slices.DeleteFunc(gone, func(e inspect.Event) bool { return e.Kind == "" })
 }
 
-// SendsNothing is the state of a publication of which nothing could be sent for stuckAfter.
-const SendsNothing = "sends nothing"
+const SendsNothing = "sends nothing" // the state of a publication of which nothing could be sent for stuckAfter
 
 const stuckAfter = 1.0 // seconds: when a bus says so itself
 
@@ -187,8 +183,6 @@ func PublicationState(p *inspect.Publication) string {
 	}
 	return ""
 }
-
-// Whom a subscription hears: decided here for top and web alike.
 
 // States of a subscription that does not hear all whom it should.
 const (
@@ -202,12 +196,10 @@ type Hearing struct {
 	// Of is the publisher that was lost last. It may come back, so that it stays until it does, or
 	// another instance of it is heard.
 	Of *inspect.SubscriptionFeed
-	// Why is what the bus has told of publishers that it cannot hear, last; empty: nothing, there may
-	// be none.
+	// Why is what the bus has told of publishers that it cannot hear, last; empty: nothing, there may be none.
 	Why string
 }
 
-// HearingOf is how a subscription of a bus does with its publishers, as far as the bus has said.
 func HearingOf(b *inspect.Bus, s *inspect.Subscription) (h Hearing) {
 	up := make(map[string]bool) // ids: a publisher that was restarted is there
 	for i := range s.Publishers {
@@ -232,15 +224,13 @@ func HearingOf(b *inspect.Bus, s *inspect.Subscription) (h Hearing) {
 	return h
 }
 
-// Replaced reports whether a lost publisher is taken for one that another has replaced: without a name
-// it has another id when it is started again, and would be missed for ever. Where it has no others beside
-// it, it is missed.
+// Replaced reports whether a lost publisher is taken for one that another has replaced: without a name it has another
+// id when it is started again, and would be missed for ever. Where it has no others beside it, it is missed.
 func Replaced(name string, lostFor float64, others bool) bool {
 	return name == "" && others && lostFor >= lostLately.Seconds()
 }
 
-// Silenced reports whether the subscription hears nobody any more, or has lost a publisher within
-// the last minute: that is to be looked at at once. Where others go on it is told in its row.
+// Silenced reports whether the subscription hears no publisher any more, or has lost one within the last minute.
 func (h *Hearing) Silenced() bool {
 	return h.State == PublisherLost && (h.Peers == 0 || h.Of.LostFor < lostLately.Seconds())
 }

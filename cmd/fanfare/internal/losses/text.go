@@ -155,7 +155,6 @@ func andMore(list string, more int) string {
 	return list
 }
 
-// happened is how often an event happened, and what it has measured.
 func (f *Finding) happened() (s string) {
 	sep := ": "
 	part := func(yes bool, format string, args ...any) {

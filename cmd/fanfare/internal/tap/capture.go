@@ -28,8 +28,7 @@ type frames interface {
 	next() (frame, error)
 }
 
-// maxFrame is the longest frame: libpcap's MAXIMUM_SNAPLEN.
-const maxFrame = 262144
+const maxFrame = 262144 // the longest frame: libpcap's MAXIMUM_SNAPLEN
 
 var (
 	errNoCapture = errors.New("not a capture file: neither pcap nor pcapng (editcap -F pcapng makes one of others)")
@@ -134,8 +133,7 @@ func (c *capture) Next() (*Packet, error) {
 	return &p, nil
 }
 
-// ErrInterrupted is why Next ended because of Interrupt.
-var ErrInterrupted = errors.New("interrupted")
+var ErrInterrupted = errors.New("interrupted") // why Next ended because of Interrupt
 
 func (c *capture) frame(link linkType, b []byte, at time.Time) {
 	c.queue = c.queue[:0]
@@ -212,8 +210,7 @@ func (c *capture) skip(err error) {
 	}
 }
 
-// isPacket reports whether a datagram is a packet of any version, or a sealed or signed one, wherever it
-// was sent to.
+// isPacket reports whether a datagram is a packet of any version, or a sealed or signed one, wherever it was sent to.
 func isPacket(b []byte) bool {
 	_, h, err := wire.ParseKept(b)
 	return wire.IsSealed(b) || wire.IsSigned(b) || err == nil && h.Type >= wire.TypeData && h.Type <= wire.LastType

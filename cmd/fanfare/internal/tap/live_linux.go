@@ -72,9 +72,8 @@ func (r *ring) next() (frame, error) {
 	}
 }
 
-// The ring that the kernel writes frames to: 32 MiB. A block is handed over when it is full,
-// or after ringDelay, however little is in it: so the ring lasts for ten seconds of a slow
-// stream. A block holds the longest train.
+// The ring that the kernel writes frames to: 32 MiB. A block is handed over when it is full, or after ringDelay,
+// however little is in it: so the ring lasts for ten seconds of a slow stream. A block holds the longest train.
 const (
 	ringBlock  = 1 << 17
 	ringBlocks = 256

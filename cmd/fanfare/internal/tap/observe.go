@@ -35,8 +35,7 @@ const (
 	KindDictionary  Kind = "dictionary"   // packets are compressed with a dictionary that is not given
 )
 
-// storm is from how many NAKs or repairs of a stream within a second on there is a storm.
-const storm = 100
+const storm = 100 // from how many NAKs or repairs of a stream within a second on there is a storm
 
 // Finding is something found, of a stream or of the traffic as a whole.
 type Finding struct {
@@ -117,8 +116,7 @@ func (o *Observer) unseal(p *Packet) {
 	}
 }
 
-// unicastIndex is the index of what is sent to one bus: docs/protocol.md §27.4.
-const unicastIndex = 1<<32 - 1
+const unicastIndex = 1<<32 - 1 // the index of what is sent to one bus: docs/protocol.md §27.4
 
 func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{
@@ -297,7 +295,6 @@ func (s *Stream) receiver(id uint64) {
 	s.Receivers = max(s.Receivers, len(s.members))
 }
 
-// ReasonList is Reasons, the most frequent first.
 func (o *Observer) ReasonList() []string {
 	return slices.SortedFunc(maps.Keys(o.Reasons), func(a, b string) int {
 		return cmp.Or(cmp.Compare(o.Reasons[b], o.Reasons[a]), cmp.Compare(a, b))

@@ -1,9 +1,17 @@
+// Package tap looks at the packets of a fabric without taking part in it: it takes them from
+// sockets that have joined its groups, from a capture file or from a network interface
+// (Source), and finds in them what an operator asks about (Observer): streams, gaps and
+// their repair, NAK storms, duplicates, foreign and damaged packets.
+//
+// Nothing here sends. Memory is bounded, whatever comes.
 package tap
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/compress"
@@ -15,11 +23,9 @@ import (
 type Packet struct {
 	Time     time.Time
 	From, To string // addresses, as text
-	// Address is the text of the group that it was sent to; empty if it was sent to one bus.
-	Address string
-	Data    []byte
-	// Err is why the fabric's own headers cannot be read; then Data is what there is.
-	Err error
+	Address  string // the text of the group that it was sent to; empty if it was sent to one bus
+	Data     []byte
+	Err      error // why the fabric's own headers cannot be read; then Data is what there is
 
 	// Sealed is what a sealed packet shows, and nil of others; Data is what was inside, as far as it
 	// could be opened. By Observer.Locate, or Observe.
@@ -73,14 +79,11 @@ func (p *Packet) header() (h wire.Header, ok bool) {
 
 // A Source takes packets from the wire.
 type Source interface {
-	// Next waits for the next packet. At the end of a file the error is io.EOF. It ends
-	// with an error when Interrupt was called.
+	// Next waits for the next packet. It ends with io.EOF at the end of a file, and with an error after Interrupt.
 	Next() (*Packet, error)
 	// Interrupt makes Next return. It may be called by any goroutine.
 	Interrupt()
-	// Lost is how many packets this host lost on their way here.
 	Lost() uint64
-	// Skipped counts what was passed over, by why.
 	Skipped() map[string]uint64
 	Close() error
 }
@@ -118,7 +121,6 @@ func (o *Observer) read(b []byte) (p dissect.Packet, runs []byte, lacks uint32) 
 	return p, plain[wire.DataHeaderLen:], 0
 }
 
-// unread takes note of a data packet that cannot be read for want of a dictionary.
 func (o *Observer) unread(s *Stream, p *Packet, repair bool) {
 	if p.lacks == 0 {
 		return
@@ -135,3 +137,48 @@ func (o *Observer) unread(s *Stream, p *Packet, repair bool) {
 		o.tell(p, s, KindDictionary, 0, 0, "packets are compressed with dictionary %s: give it with -dict FILE, or what is in them is not shown, and their messages not counted", name)
 	}
 }
+
+type Group struct {
+	Index   int
+	Address string // its text: docs/protocol.md §16.3, §17.3
+}
+
+// Groups are the groups of a fabric. docs/protocol.md §3.2, §16.1, §17.2.
+type Groups struct {
+	port      uint16 // of UDP; 0: there is none
+	byTag     map[uint32]Group
+	byAddress map[string]Group
+}
+
+func NewGroups(addresses []string) *Groups {
+	g := &Groups{byTag: make(map[uint32]Group), byAddress: make(map[string]Group)}
+	for i, a := range addresses {
+		g.add(Group{i, a})
+	}
+	return g
+}
+
+// GroupsFrom are n groups from an address on, of UDP and of RDMA.
+func GroupsFrom(first netip.AddrPort, n int) *Groups {
+	g := NewGroups(nil)
+	g.port = first.Port()
+	a := first.Addr()
+	for i := range n {
+		if g.port != 0 {
+			g.add(Group{i, netip.AddrPortFrom(a, g.port).String()})
+		}
+		g.add(Group{i, udAddress(a)})
+		a = a.Next()
+	}
+	return g
+}
+
+func (g *Groups) add(x Group) {
+	g.byTag[wire.GroupTag(x.Address)] = x
+	g.byAddress[x.Address] = x
+}
+
+// udAddress is the text of a group's address on RDMA.
+func udAddress(a netip.Addr) string { return "ud:" + a.Unmap().String() }
+
+func (x Group) String() string { return "group " + strconv.Itoa(x.Index) + " (" + x.Address + ")" }

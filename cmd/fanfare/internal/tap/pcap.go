@@ -209,8 +209,7 @@ func (i *captureInterface) time(ts uint64) time.Time {
 	return time.Unix(int64(s)+i.offset, int64(nanos))
 }
 
-// frame returns the frame that a block holds, if it holds one: §4.3, §4.4, and appendix A for
-// the obsolete kind.
+// frame returns the frame that a block holds, if it holds one: §4.3, §4.4, and appendix A for the obsolete kind.
 func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error) {
 	var number, have uint32
 	var ts uint64

@@ -10,11 +10,10 @@ import (
 const (
 	maxStreams      = 1024
 	maxTopics       = 8192
-	maxReceivers    = 256 // of a stream
-	maxSpans        = 256 // gaps of a stream
-	maxDictionaries = 64  // that are not given
-	// farJump is a sequence too far ahead to be plausible: docs/protocol.md §9.4.
-	farJump = 1 << 30
+	maxReceivers    = 256     // of a stream
+	maxSpans        = 256     // gaps of a stream
+	maxDictionaries = 64      // that are not given
+	farJump         = 1 << 30 // a sequence too far ahead to be plausible: docs/protocol.md §9.4
 )
 
 // streamKey is a stream: docs/protocol.md §3.1.
@@ -66,11 +65,9 @@ type Stream struct {
 	lacks       uint32 // the dictionary that was told of last
 }
 
-// leastRate is over how long a rate says something.
-const leastRate = 100 * time.Millisecond
+const leastRate = 100 * time.Millisecond // over how long a rate says something
 
-// Rate is packets and bytes a second. It is zero for a stream that was seen for less than a
-// tenth of a second: there is none.
+// Rate is packets and bytes a second; zero for a stream that was seen for less than leastRate.
 func (s *Stream) Rate() (packets, bytes float64) {
 	if s.Last.Sub(s.First) < leastRate {
 		return 0, 0

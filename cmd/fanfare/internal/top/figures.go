@@ -12,14 +12,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// Observation is what all processes have said at one time.
 type Observation struct {
 	Time time.Time
 	Seen []inspect.Seen
 }
 
-// Figures are all that is shown of two observations: rates are those between them. They
-// are what -json writes.
+// Figures are all that is shown of two observations: rates are those between them. They are what -json writes.
 type Figures struct {
 	Type          string         `json:"type"` // "top"
 	Time          time.Time      `json:"time"`
@@ -173,7 +171,6 @@ type Subscription struct {
 	seen    *inspect.Subscription
 }
 
-// Stream is a publisher in a group that is received.
 type Stream struct {
 	Of
 	Publisher  string `json:"publisher"` // its name, or its id

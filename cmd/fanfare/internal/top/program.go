@@ -21,8 +21,7 @@ type Options struct {
 	Filter   string
 }
 
-// mostPlaces is how many places are named: each user has one, and root looks at those of all.
-const mostPlaces = 4
+const mostPlaces = 4 // how many places are named: each user has one, and root looks at those of all
 
 func (o *Options) Where() string {
 	where := o.Places
@@ -35,8 +34,7 @@ func (o *Options) Where() string {
 	return strings.Join(where, ", ")
 }
 
-// answerWithin is how long a process may take to answer. One that is stopped must not keep
-// others from being seen.
+// answerWithin is how long a process may take to answer. One that is stopped must not keep others from being seen.
 const answerWithin = 700 * time.Millisecond
 
 func (o *Options) Observe(ctx context.Context) (Observation, error) {
@@ -116,8 +114,7 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return p, nil
 }
 
-// firstLook is the time between the first two observations: rates are wanted soon.
-const firstLook = 300 * time.Millisecond
+const firstLook = 300 * time.Millisecond // the time between the first two observations: rates are wanted soon
 
 func (p *program) View() tea.View {
 	v := tea.NewView(p.s.Text())
@@ -127,7 +124,6 @@ func (p *program) View() tea.View {
 
 func (s *Screen) rateless() bool { return s.figures != nil && s.figures.Interval == 0 }
 
-// Write writes figures as text: a table for each view that has rows, or one view alone.
 func Write(w io.Writer, f *Figures, view, filter string, columns int) error {
 	s := NewScreen("")
 	s.figures, s.Width = f, columns

@@ -74,8 +74,7 @@ type pair struct {
 	seconds     float64 // between them; 0: the bus was not there before
 }
 
-// rate is how many a second came between the snapshots: not known where a count is missing
-// in one of them.
+// rate is how many a second came between the snapshots: not known where a count is missing in one of them.
 func (x *pair) rate(now, before uint64) Rate {
 	if x.seconds <= 0 || now < before || before == 0 && x.before.Incomplete != "" {
 		return unknown
@@ -363,8 +362,6 @@ func unique(names []string) []string {
 	}
 	return names
 }
-
-// What was there in the observation before.
 
 // busKey is what a bus keeps as long as it lives.
 type busKey struct {

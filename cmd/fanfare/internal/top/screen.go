@@ -36,7 +36,6 @@ func NewScreen(where string) *Screen {
 	return &Screen{Width: 80, Height: 24, where: where, sort: make(map[int]int), reverse: make(map[int]bool), selected: make(map[int]string)}
 }
 
-// Show shows other figures, unless it is paused.
 func (s *Screen) Show(f *Figures) {
 	s.failure = ""
 	if s.paused && s.figures != nil {
@@ -186,8 +185,7 @@ type shownColumn struct {
 	right        bool
 }
 
-// leastText is how narrow a column of text may get before others are left out for it.
-const leastText = 22
+const leastText = 22 // how narrow a column of text may get before others are left out for it
 
 func layout(t *table, rows []row, room, by int) []shownColumn {
 	var cols []shownColumn

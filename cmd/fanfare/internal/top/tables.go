@@ -21,8 +21,7 @@ type table struct {
 	empty   string // what to say where there are none
 }
 
-// column is one of a table. Where a terminal is narrow those with the highest rank are left
-// out first; those with rank 0 never are.
+// column is one of a table. On a narrow terminal those with the highest rank are left out first, those with 0 never.
 type column struct {
 	name   string
 	number bool
@@ -73,8 +72,7 @@ func (f *Figures) table(view int) *table {
 	return f.made[view]
 }
 
-// counts are how many rows each view has, and others how many topics and subscriptions there
-// are that processes did not tell of.
+// counts are how many rows each view has, and how many others processes did not list.
 func (f *Figures) counts() (rows []int, others int) {
 	for i := range f.Buses {
 		others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
@@ -298,9 +296,8 @@ func (f *Figures) eventTable() table {
 	return t
 }
 
-// sorted returns the rows by a column: numbers with the largest first, and text by the
-// alphabet; the other way round if reverse is set. Rows that are equal stay in the order of
-// their keys, so that nothing jumps.
+// sorted returns the rows by a column: numbers with the largest first, and text by the alphabet; the other way round
+// if reverse is set. Rows that are equal stay in the order of their keys, so that nothing jumps.
 func (t *table) sorted(by int, reverse bool) []row {
 	rows := slices.Clone(t.rows)
 	by = min(max(by, 0), len(t.columns)-1)
@@ -321,7 +318,6 @@ func (t *table) sorted(by int, reverse bool) []row {
 	return rows
 }
 
-// matching are the rows of which a cell has the text, in upper or lower case.
 func matching(rows []row, filter string) []row {
 	if filter == "" {
 		return rows

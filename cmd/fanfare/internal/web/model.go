@@ -1,6 +1,5 @@
-// Package web is the page that shows what goes on at the buses of a host, live: a server
-// on localhost that reads the sockets of processes (package inspect) and tells browsers by
-// server-sent events.
+// Package web is the page that shows what goes on at the buses of a host, live: a server on localhost that reads the
+// sockets of processes (package inspect) and tells browsers by server-sent events.
 package web
 
 import (
@@ -39,7 +38,6 @@ type totals struct {
 	rtt                 float64
 }
 
-// before is what a bus had counted when it was seen last.
 type before struct {
 	totals
 	event  uint64
@@ -129,8 +127,7 @@ func (f *Frame) noteUnheard(all []losses.Unheard) {
 	}
 }
 
-// keep adds to buses those that could not be asked this time: all where nobody could be, and
-// otherwise those at sockets that did not answer.
+// keep adds to buses those at sockets that did not answer this time, and all where none could be asked.
 func (m *model) keep(buses map[losses.BusKey]before, seen []inspect.Seen, err error) {
 	deaf := make(map[string]bool)
 	for i := range seen {
@@ -282,8 +279,7 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	return all
 }
 
-// Frame is what browsers are told each second. What comes from the wire may be hostile:
-// the page shows it as text.
+// Frame is what browsers are told each second. What comes from the wire may be hostile: the page shows it as text.
 type Frame struct {
 	Sequence  uint64    `json:"sequence"`
 	Point     []float64 `json:"point"` // milliseconds since 1970, the rates of counters, and times in microseconds (point)
@@ -351,8 +347,7 @@ const (
 
 const numbers = 17
 
-// marshal is the frame as browsers are told it. One that cannot be written is told of in its place:
-// pages would be still, and not know why.
+// marshal is the frame for browsers. In place of one that cannot be written they get its error.
 func (f *Frame) marshal() (*Frame, []byte) {
 	text, err := json.Marshal(f)
 	if err == nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// picture is the map: publishers, groups and subscribers, and who sends to whom. Publishers
-// and subscribers are buses, of this host or others.
+// picture is the map: publishers and subscribers, which are buses of this host or others, groups, and their traffic.
 type picture struct {
 	Publishers  []node `json:"publishers"`
 	Groups      []node `json:"groups"`
@@ -30,8 +29,7 @@ type node struct {
 	State string `json:"state,omitempty"` // holds, released, publisher lost
 }
 
-// link goes from a publisher to a group, or from a group to a subscriber. Total, Missing
-// and Lost are packets since the beginning.
+// link goes from a publisher to a group or from there to a subscriber. Its counts are packets since the beginning.
 type link struct {
 	From    string  `json:"from"`
 	To      string  `json:"to"`

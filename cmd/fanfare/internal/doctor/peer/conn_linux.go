@@ -25,8 +25,7 @@ type conn struct {
 	train                 sys.SendBatch
 }
 
-// receiveBytes is what the sockets ask for, so that rows of probes have room.
-const receiveBytes = 4 << 20
+const receiveBytes = 4 << 20 // what the sockets ask for, so that rows of probes have room
 
 // openConn opens the sockets; port is that of the unicast one, 0: any.
 func openConn(cfg Config, port uint16) (*conn, error) {

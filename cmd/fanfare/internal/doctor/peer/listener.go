@@ -189,8 +189,7 @@ func (r *responder) afford(bytes float64, now time.Time) bool {
 	return true
 }
 
-// unicastTTL is what unicast goes out with, from which the networks on the way are told.
-const unicastTTL = 64
+const unicastTTL = 64 // what unicast goes out with, from which the networks on the way are told
 
 // Listener answers an asker. Open it with Listen.
 type Listener struct {
@@ -222,7 +221,6 @@ func info(cfg Config, c *conn, i *igmp) Info {
 	return in.clean()
 }
 
-// Run answers until ctx ends; then the sockets are closed.
 func (l *Listener) Run(ctx context.Context) {
 	var readers sync.WaitGroup
 	readers.Go(func() {

@@ -114,7 +114,6 @@ type Tally struct {
 	seen [maxProbes / 64]uint64
 }
 
-// clean bounds what the other side says of a row.
 func (t Tally) clean() Tally {
 	for _, n := range []*int{&t.Received, &t.Duplicates, &t.Reordered, &t.Merged} {
 		*n = min(max(*n, 0), maxProbes)

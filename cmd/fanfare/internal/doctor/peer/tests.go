@@ -25,8 +25,7 @@ type Direction struct {
 	Unicast   Row `json:"unicast"`
 	Train     Row `json:"train"`
 	Reply     Row `json:"reply"` // as statuses and NAKs go: from one port to another, which has only published
-	// Packet is the largest IP packet that passes without being divided, in bytes, with its
-	// header; 0: not known.
+	// Packet is the largest IP packet that passes without being divided, in bytes, with its header; 0: not known.
 	Packet int `json:"packet"`
 }
 
@@ -47,7 +46,6 @@ type Clock struct {
 	Error  time.Duration `json:"offset_error_ns"`
 }
 
-// Watch is whether multicast went on, with a probe a second each way.
 type Watch struct {
 	Seconds int     `json:"seconds"`
 	To      Outcome `json:"to"`
@@ -56,8 +54,7 @@ type Watch struct {
 
 type Outcome struct {
 	Received int `json:"received"`
-	// Stopped is after how many seconds nothing came any more, until the end; 0: it went on, or
-	// never began.
+	// Stopped is after how many seconds nothing came any more, until the end; 0: it went on, or never began.
 	Stopped int `json:"stopped_after_seconds,omitempty"`
 }
 
@@ -105,8 +102,7 @@ func (k *asker) examine(ctx context.Context, watch time.Duration, progress func(
 
 func (r *Result) apart() bool { return r.There.Group != "" && r.There.Group != r.Group }
 
-// clock asks the peer for its clock. The shortest round trip bounds the error most (RFC
-// 5905 §8).
+// clock asks the peer for its clock. The shortest round trip bounds the error most (RFC 5905 §8).
 func (k *asker) clock(ctx context.Context, r *Result) error {
 	var trips []time.Duration
 	for range samples {
@@ -195,8 +191,7 @@ func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
 	return nil
 }
 
-// cookieFor is the cookie of probes: what goes to the group carries none, for everybody
-// may read it.
+// cookieFor is the cookie of probes: what goes to the group carries none, for everybody may read it.
 func (k *asker) cookieFor(row row) uint64 {
 	if row == rowUnicast || row == rowSize || row == rowReply {
 		return k.cookie
@@ -229,8 +224,7 @@ func (k *asker) watch(ctx context.Context, r *Result, lasts time.Duration, began
 	return nil
 }
 
-// silentSeconds is for how long nothing must have come, at the end, to say that it stopped.
-const silentSeconds = 3
+const silentSeconds = 3 // for how long nothing must have come, at the end, to say that it stopped
 
 func outcome(came []bool) (o Outcome) {
 	last := -1
@@ -249,8 +243,7 @@ func outcome(came []bool) (o Outcome) {
 // Headers of a packet: of IPv4 and UDP, in bytes.
 const headers = 20 + 8
 
-// sizeRow is how many sizes one row tries, each twice.
-const sizeRow = 8
+const sizeRow = 8 // how many sizes one row tries, each twice
 
 func (k *asker) packets(ctx context.Context, r *Result) error {
 	if err := k.ask(ctx, rowInfo, &r.There); err != nil {
@@ -286,9 +279,8 @@ func (k *asker) packets(ctx context.Context, r *Result) error {
 	return err
 }
 
-// largest searches for the largest packet that passes, up to most. try sends packets of
-// several sizes, and returns the size of the largest that has passed so far. It returns 0
-// where none does.
+// largest searches for the largest packet that passes, up to most. try sends packets of several sizes, and returns
+// the size of the largest that has passed so far. It returns 0 where none does.
 func largest(most int, try func(sizes []int) (int, error)) (int, error) {
 	const least = headers + headerSize
 	passes, fails := least-1, most+1

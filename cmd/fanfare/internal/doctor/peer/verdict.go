@@ -10,14 +10,11 @@ import (
 
 // Where the rules for sizes come from.
 const (
-	// queryInterval is how often a querier asks unless configured (RFC 3376 §8.2), with some
-	// room for it to be late.
-	queryInterval = 125 * time.Second
-	queryRoom     = 10 * time.Second
-	// membershipTime is how long a switch keeps a member that nobody asks (RFC 3376 §8.4).
-	membershipTime = 260 * time.Second
-	// fullPacket is the size that udp:// fills packets to, with headers: that of Ethernet.
-	fullPacket = 1500
+	// queryInterval is how often a querier asks unless configured (RFC 3376 §8.2), with some room for it to be late.
+	queryInterval  = 125 * time.Second
+	queryRoom      = 10 * time.Second
+	membershipTime = 260 * time.Second // how long a switch keeps a member that nobody asks (RFC 3376 §8.4)
+	fullPacket     = 1500              // the size that udp:// fills packets to, with headers: that of Ethernet
 )
 
 type verdict struct {
@@ -25,7 +22,6 @@ type verdict struct {
 	findings []doctor.Finding
 }
 
-// Findings says what a result means, in sentences, and what to do.
 func (r *Result) Findings() []doctor.Finding {
 	v := &verdict{Result: r}
 	there := fmt.Sprintf("%s on %s", r.There.Host, r.There.Interface)
@@ -132,7 +128,6 @@ func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
 
 func (r *Result) Passes() bool { return r.To.Multicast.Received > 0 && r.From.Multicast.Received > 0 }
 
-// surroundings says what hosts are in that may be why multicast does not pass.
 func (v *verdict) surroundings() string {
 	var sides []string
 	if e := v.Here.Environment; e != "" {
