@@ -184,9 +184,8 @@ func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) 
 	return err
 }
 
-// mckeyJoin is what RDMA CM's event says of a join (type "join").
 type mckeyJoin struct {
-	Type      string `json:"type"`
+	Type      string `json:"type"` // "join"
 	Role      string `json:"role"`
 	Device    string `json:"device"`
 	Port      uint8  `json:"port"`
@@ -202,9 +201,8 @@ type mckeyJoin struct {
 	HopLimit  uint8  `json:"hop_limit"`
 }
 
-// mckeyMessage is a received message (type "message").
 type mckeyMessage struct {
-	Type       string `json:"type"`
+	Type       string `json:"type"`   // "message"
 	Role       string `json:"role"`   // the receiver's
 	Number     uint64 `json:"number"` // from 1
 	Bytes      int    `json:"bytes"`
@@ -214,9 +212,8 @@ type mckeyMessage struct {
 	AsExpected bool   `json:"as_expected"` // it has the length of -S and its sender's QPN as immediate
 }
 
-// mckeySummary is the result (type "summary").
 type mckeySummary struct {
-	Type     string `json:"type"`
+	Type     string `json:"type"` // "summary"
 	Role     string `json:"role"` // of this process
 	Sent     uint64 `json:"sent"`
 	Received uint64 `json:"received"`
@@ -226,7 +223,6 @@ type mckeySummary struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// write writes one form or the other.
 func (m *mckey) write(v any, format string, args ...any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -294,8 +290,7 @@ func (s *mckeySide) member() rdma.JoinFlags {
 	return rdma.JoinFullMember
 }
 
-// join opens the side and joins the group. It returns the group that the other side joins: the one that the subnet
-// manager made up.
+// join opens the side and joins the group. It returns that of the other side, which the subnet manager may have made up.
 func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.m.timeout, fmt.Errorf("no answer within %v", s.m.timeout))
 	defer cancel()
@@ -325,8 +320,7 @@ func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error
 func (s *mckeySide) atEnd(f func(context.Context) error) { s.ends = append(s.ends, f) }
 func (s *mckeySide) closes(o io.Closer)                  { s.atEnd(func(context.Context) error { return o.Close() }) }
 
-// close ends everything that was begun, and returns the first error. Leaving ends by itself unless something is
-// badly wrong.
+// close ends everything that was begun, and returns the first error.
 func (s *mckeySide) close() (first error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -396,8 +390,7 @@ func (s *mckeySide) open() (err error) {
 	return nil
 }
 
-// joinGroup joins the group, takes the event, which attaches the queue pair of a full member, and makes the address
-// handle.
+// joinGroup takes the event of the join, which attaches the queue pair of a full member.
 func (s *mckeySide) joinGroup(ctx context.Context, group rdma.Addr) error {
 	attr := rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: s.member(), Addr: group}
 	if err := s.id.JoinMulticastEx(attr, nil); err != nil {
