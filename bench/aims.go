@@ -18,6 +18,12 @@ type Aim struct {
 	Met     bool    `json:"met"`
 	// Beside is what a baseline did in the same run, which says what the machine can do.
 	Beside string `json:"beside,omitempty"`
+	ratio  Spread // of a target's runs
+}
+
+// String says whether a target is reached.
+func (a Aim) String() string {
+	return fmt.Sprintf("%s: %.2f of %s (%.2f-%.2f), the target is %.2f", verdict(a.Met), a.Seen, a.Name, a.ratio.Min, a.ratio.Max, a.Want)
 }
 
 // step is a command of fanfare bench and what its result is judged by.

@@ -117,8 +117,8 @@ func TestLiarsAreFound(t *testing.T) {
 
 // Of Fanfare a loss is no fault when it is told, but is when it is not.
 func TestSilentLossIsFound(t *testing.T) {
-	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare}, pub: worker.Report{Messages: 10}}
-	o.subs = []worker.Report{{Messages: 8, Lost: 2, Gaps: 1}}
+	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare}, pub: &worker.Report{Messages: 10}}
+	o.subs = []*worker.Report{{Messages: 8, Lost: 2, Gaps: 1}}
 	if err := o.check(); err != nil {
 		t.Error(err)
 	}
@@ -130,11 +130,11 @@ func TestSilentLossIsFound(t *testing.T) {
 	if err := o.check(); err == nil {
 		t.Error("more than was published is taken")
 	}
-	o.spec.Contender, o.subs[0] = contenders.UDP, worker.Report{Messages: 8}
+	o.spec.Contender, o.subs[0] = contenders.UDP, &worker.Report{Messages: 8}
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "in silence") {
 		t.Errorf("silent loss over plain UDP: %v", err)
 	}
-	o.spec.Contender, o.subs[0] = contenders.Raw, worker.Report{}
+	o.spec.Contender, o.subs[0] = contenders.Raw, &worker.Report{}
 	if err := o.check(); err != nil {
 		t.Errorf("raw may lose everything: %v", err)
 	}
@@ -296,7 +296,7 @@ func TestRequestJSON(t *testing.T) {
 		}
 	}
 	positive(t, m, "ratio_p50_lossless")
-	o := &outcome{spec: worker.Spec{Contender: "x", Load: worker.LoadRequest, Traffic: worker.Traffic{Requests: 5}}, subs: []worker.Report{{Bad: 2, Fault: "request 7"}}}
+	o := &outcome{spec: worker.Spec{Contender: "x", Load: worker.LoadRequest, Traffic: worker.Traffic{Requests: 5}}, pub: new(worker.Report), subs: []*worker.Report{{Bad: 2, Fault: "request 7"}}}
 	if err := o.check(); err == nil || !strings.Contains(err.Error(), "responder 1: executed 2 requests again; the first: request 7") {
 		t.Errorf("executed again: %v", err)
 	}

@@ -24,18 +24,14 @@ type contestant struct {
 	of, by, note string
 }
 
-// Keys of contestants, which variants and baselineVariants describe.
+// Keys of contestants, which variants and baselineVariants describe, that code asks for.
 const (
 	keyOurs           = "ours"
 	keyOne            = "one"
 	keyLossless       = "lossless"
-	keyWildcard       = "wildcard"
 	keySealed         = "sealed"
 	keySealedLossless = "sealed-lossless"
-	keySigned         = "signed"
 	keyBatches        = "batches"
-	keyMetrics        = "metrics"
-	keyTop            = "top"
 	keyAlone          = "alone"
 	keyOneLeg         = "one-leg"
 	keyRawOne         = "raw-one"
@@ -53,13 +49,13 @@ var variants = []contestant{
 	}},
 	ofOurs(keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }),
 	{key: keyLossless, when: func(s *Settings) bool { return s.Loss > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Loss = 0 }},
-	ofOurs(keyWildcard, func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }),
+	ofOurs("wildcard", func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }),
 	ofOurs(keySealed, func(s *Settings) bool { return s.Sealed }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }),
 	{key: keySealedLossless, of: keySealed, by: keySealedLossless, note: "sealed", when: func(s *Settings) bool { return s.Sealed && s.Loss > 0 },
 		tweak: func(_ *Settings, w *worker.Spec) { w.Sealed, w.Loss = true, 0 }},
-	ofOurs(keySigned, func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }),
-	ofOurs(keyMetrics, func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }),
-	ofOurs(keyTop, func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }),
+	ofOurs("signed", func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }),
+	ofOurs("metrics", func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }),
+	ofOurs("top", func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }),
 	{key: keyAlone, when: func(s *Settings) bool { return s.Alone }, tweak: func(_ *Settings, w *worker.Spec) { w.Subs = 1 }},
 	{key: keyOneLeg, when: func(s *Settings) bool { return len(s.Legs) > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
 }

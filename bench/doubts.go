@@ -30,23 +30,9 @@ func (r *Result) Doubts() []string {
 	return list
 }
 
-// Verdict is whether ours reaches Settings.Target of a baseline.
-type Verdict struct {
-	Baseline string
-	Ratio    Spread  // over neighbouring runs
-	Target   float64 // for the median
-}
-
-// Met says that it does.
-func (v Verdict) Met() bool { return v.Ratio.Median >= v.Target }
-
-func (v Verdict) String() string {
-	return fmt.Sprintf("%s: %.2f of %s (%.2f-%.2f), the target is %.2f", verdict(v.Met()), v.Ratio.Median, v.Baseline, v.Ratio.Min, v.Ratio.Max, v.Target)
-}
-
-// Verdicts are those on all baselines, or on one of each where there are many and no
-// baseline; none without a target, or when not all runs were made.
-func (r *Result) Verdicts() (list []Verdict) {
+// Verdicts say whether ours reaches Settings.Target of each baseline, or of one of each where there are
+// many and no baseline, by neighbouring runs; none without a target, or when not all runs were made.
+func (r *Result) Verdicts() (list []Aim) {
 	if r.Settings.Target == 0 || r.Incomplete != "" || r.Scenario != "throughput" {
 		return nil
 	}
@@ -55,7 +41,8 @@ func (r *Result) Verdicts() (list []Verdict) {
 		names = []string{keyOne}
 	}
 	for _, name := range names {
-		list = append(list, Verdict{name, r.Contest().Ratio(name).Spread, r.Settings.Target})
+		ratio, want := r.Contest().Ratio(name).Spread, r.Settings.Target
+		list = append(list, Aim{Name: name, Seen: ratio.Median, Want: want, Met: ratio.Median >= want, ratio: ratio})
 	}
 	return list
 }
@@ -63,8 +50,8 @@ func (r *Result) Verdicts() (list []Verdict) {
 // Failed is an error that says which target or how many aims are missed.
 func (r *Result) Failed() error {
 	for _, v := range r.Verdicts() {
-		if !v.Met() {
-			return fmt.Errorf("the target is missed: %.2f of %s, and not %.2f", v.Ratio.Median, v.Baseline, v.Target)
+		if !v.Met {
+			return fmt.Errorf("the target is missed: %.2f of %s, and not %.2f", v.Seen, v.Name, v.Want)
 		}
 	}
 	if n := len(r.Missed()); n > 0 {

@@ -50,7 +50,7 @@ var (
 		{key: "msgs_per_s", column: column{head: leastAndMost, format: leastAndMost}},
 		{"bytes_per_s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) },
 			column{head: "MB/s", format: "%.0f", scale: 1e-6}},
-		{"published_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }, column{}},
+		{"published_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), o.pub) }, column{}},
 		// On average in a packet, and in what one system call sends: only of contestants
 		// that count them.
 		{"msgs_per_packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) },
@@ -99,7 +99,7 @@ var (
 
 	// requestMetrics are of the scenario request: microseconds from a request to its last reply.
 	requestMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
-		{"requests_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), &o.pub) }, whole("requests/s")},
+		{"requests_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), o.pub) }, whole("requests/s")},
 		{"answered", asSum, func(o *outcome) float64 { return float64(o.pub.Messages) }, whole("answered")},
 		{"replies", asSum, func(o *outcome) float64 { return o.pub.Figures["replies"] }, whole("replies")},
 		{"executed", asSum, ofSubs(func(s *worker.Report) float64 { return float64(s.Messages) }), whole("executed")}, // by all responders
@@ -107,16 +107,16 @@ var (
 	})
 
 	// cpuMetric is of one core, of all processes together.
-	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), &o.pub) }, whole("CPU %")}
+	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), o.pub) }, whole("CPU %")}
 
 	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps
 	// are how often one of a process's threads went to sleep. Subscribers are the mean of
 	// them, and memory that of the largest.
 	idleMetrics = []metric{
 		runsMetric,
-		{key: "publisher_cpu_percent", of: func(o *outcome) float64 { return perSecond(100*o.pubCPU(), &o.pub) }},
+		{key: "publisher_cpu_percent", of: func(o *outcome) float64 { return perSecond(100*o.pubCPU(), o.pub) }},
 		{key: "subscriber_cpu_percent", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(100*(s.Usage.User+s.Usage.System), s) })},
-		{key: "publisher_sleeps_per_s", of: func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), &o.pub) }},
+		{key: "publisher_sleeps_per_s", of: func(o *outcome) float64 { return perSecond(float64(o.pub.Usage.Sleeps), o.pub) }},
 		{key: "subscriber_sleeps_per_s", of: meanOfSubs(func(s *worker.Report) float64 { return perSecond(float64(s.Usage.Sleeps), s) })},
 		{key: "publisher_rss_bytes", form: asMost, of: func(o *outcome) float64 { return float64(o.pub.Usage.PeakRSS) }},
 		{key: "subscriber_rss_bytes", form: asMost, of: fold(math.Max, 0, func(r *worker.Report) float64 { return float64(r.Usage.PeakRSS) })},
@@ -188,8 +188,8 @@ func perSecond(x float64, r *worker.Report) float64 { return by(x, float64(r.End
 func fold(with func(a, b float64) float64, from float64, of func(*worker.Report) float64) func(*outcome) float64 {
 	return func(o *outcome) float64 {
 		x := from
-		for i := range o.subs {
-			x = with(x, of(&o.subs[i]))
+		for _, s := range o.subs {
+			x = with(x, of(s))
 		}
 		return x
 	}
@@ -199,7 +199,7 @@ func ofSubs(of func(*worker.Report) float64) func(*outcome) float64 { return fol
 
 // ofAll is of the publisher, too.
 func ofAll(with func(a, b float64) float64, of func(*worker.Report) float64) func(*outcome) float64 {
-	return func(o *outcome) float64 { return fold(with, of(&o.pub), of)(o) }
+	return func(o *outcome) float64 { return fold(with, of(o.pub), of)(o) }
 }
 
 func meanOfSubs(of func(*worker.Report) float64) func(*outcome) float64 {

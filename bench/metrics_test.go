@@ -13,9 +13,9 @@ func TestMetrics(t *testing.T) {
 	}
 	o := &outcome{
 		spec: worker.Spec{Traffic: worker.Traffic{Size: 100}},
-		pub: worker.Report{Messages: 1e6, Start: 0, End: 1e9, Usage: usage(0.25, 0.5),
+		pub: &worker.Report{Messages: 1e6, Start: 0, End: 1e9, Usage: usage(0.25, 0.5),
 			Figures: map[string]float64{"packets": 5e4, "send_calls": 1e3}},
-		subs: []worker.Report{
+		subs: []*worker.Report{
 			{Messages: 1e6, Timed: 1e6, End: 1e9, Usage: usage(0.125, 0.25)},
 			{Messages: 8e5, Timed: 8e5, End: 2e9, Lost: 2e5, Gaps: 3, Usage: usage(0.5, 0.125)},
 		},
@@ -36,10 +36,9 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("not measured: %v", want)
 	}
 	// Another run, of which nothing was lost, and whose packets nobody has counted.
-	second := *o
-	second.subs = o.subs[:1]
-	second.pub.Figures = nil
-	p := Point{Rows: rows("ours", fullMetrics, []*outcome{o, &second})}
+	pub := *o.pub
+	pub.Figures = nil
+	p := Point{Rows: rows("ours", fullMetrics, []*outcome{o, {spec: o.spec, pub: &pub, subs: o.subs[:1]}})}
 	for metric, x := range map[string]float64{"runs": 2, "lost": 2e5, "lost_share": 0.05, "msgs_per_s": 4e5, "msgs_per_packet": 20, "gc_cycles": 10} {
 		if got := p.Value("ours", metric); got != x {
 			t.Errorf("of two runs %s is %v, want %v", metric, got, x)

@@ -12,15 +12,15 @@ import (
 // outcome is what one run gave.
 type outcome struct {
 	spec worker.Spec
-	pub  worker.Report
-	subs []worker.Report
+	pub  *worker.Report
+	subs []*worker.Report
 	late *hdrhistogram.Histogram // how late messages were at all subscribers; nil: that is not measured
 }
 
 // decode reads the histograms of the reports.
 func (o *outcome) decode() {
 	o.late = worker.NewHistogram()
-	for _, r := range append([]worker.Report{o.pub}, o.subs...) {
+	for _, r := range append([]*worker.Report{o.pub}, o.subs...) {
 		if r.Latency != nil {
 			o.late.Merge(hdrhistogram.Import(r.Latency))
 		}
@@ -87,7 +87,7 @@ func (o *outcome) check() error {
 		case o.reliable() && s.Messages == 0 && o.due(i) > 0:
 			return fmt.Errorf("%s: nothing came of %d messages: is multicast allowed on interface %s?", who, o.due(i), o.spec.Interface)
 		}
-		if err := o.checkTopics(i, &s); err != nil {
+		if err := o.checkTopics(i, s); err != nil {
 			return fmt.Errorf("%s: %w", who, err)
 		}
 	}

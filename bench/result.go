@@ -226,7 +226,7 @@ func (r *Result) contest(p *Point) map[string]any {
 		m["doubt"] = doubt
 	}
 	for _, v := range r.Verdicts() {
-		m["target_"+v.Baseline+"_met"] = v.Met()
+		m["target_"+v.Name+"_met"] = v.Met
 	}
 	return m
 }

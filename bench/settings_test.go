@@ -3,6 +3,8 @@ package bench
 import (
 	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
 func TestSettingsCheck(t *testing.T) {
@@ -112,7 +114,7 @@ func TestSpread(t *testing.T) {
 func TestOrderOfContestants(t *testing.T) {
 	runs := make(map[string][]*outcome)
 	for _, key := range []string{"zmq", "naive", "ours", "metrics", "nats", "udp", "raw", "one"} {
-		runs[key] = []*outcome{{}}
+		runs[key] = []*outcome{{pub: new(worker.Report)}}
 	}
 	p := (&Bench{}).point(fullMetrics, runs)
 	if got := strings.Join(p.Keys(), " "); got != "ours one metrics raw naive udp nats zmq" {

@@ -105,19 +105,19 @@ func TestTargetOfOne(t *testing.T) {
 		t.Error(err)
 	}
 	r := &Result{Head: Head{Scenario: "throughput", Settings: s}, Points: []Point{{Rows: []Row{newRow("", "ratio_one", asRatio, []float64{0.8})}}}}
-	if v := r.Verdicts(); len(v) != 1 || !v[0].Met() || v[0].Baseline != keyOne {
+	if v := r.Verdicts(); len(v) != 1 || !v[0].Met || v[0].Name != keyOne {
 		t.Errorf("%v", v)
 	}
 	s.Baselines = []string{"nats"}
 	r.Settings = s
-	if v := r.Verdicts(); len(v) != 1 || v[0].Baseline != "nats" {
+	if v := r.Verdicts(); len(v) != 1 || v[0].Name != "nats" {
 		t.Errorf("beside a baseline: %v", v)
 	}
 }
 
 // Totals that agree do not hide that one topic has another's messages, or lacks some.
 func TestTopicsAreCounted(t *testing.T) {
-	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Shape: worker.Shape{Topics: 2}}, pub: worker.Report{Messages: 10, Topics: []uint64{5, 5}}}
+	o := &outcome{spec: worker.Spec{Contender: contenders.Fanfare, Shape: worker.Shape{Topics: 2}}, pub: &worker.Report{Messages: 10, Topics: []uint64{5, 5}}}
 	for name, c := range map[string]struct {
 		topics, lost []uint64
 		says         string
@@ -128,12 +128,12 @@ func TestTopicsAreCounted(t *testing.T) {
 		"silent":         {[]uint64{5, 3}, []uint64{2, 0}, "on topic 0 of 2 5 messages came and 2 are known to be lost, of 5"},
 		"without counts": {nil, nil, "counts of 0 topics"},
 	} {
-		s := worker.Report{Topics: c.topics, TopicsLost: c.lost, Messages: 10}
+		s := &worker.Report{Topics: c.topics, TopicsLost: c.lost, Messages: 10}
 		for _, n := range c.lost {
 			s.Lost += n
 			s.Messages -= n
 		}
-		o.subs = []worker.Report{s}
+		o.subs = []*worker.Report{s}
 		if err := o.check(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}

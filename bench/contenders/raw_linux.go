@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -62,21 +61,15 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	r.Ready("")
 	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
-	out := newRawTrain(fd, g, len(b))
+	out := newRawSender(fd, g)
 	seq := uint64(0)
 	return r.Pump(ctx, func(_ int, msg []byte) error {
 		binary.LittleEndian.PutUint64(b, seq)
 		seq++
 		binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
 		copy(b[rawHeader+rawLength:], msg)
-		return out.send(b)
+		return out.send(b, len(b))
 	}, nil)
-}
-
-func networkOrder(port uint16) uint16 {
-	var b [2]byte
-	binary.BigEndian.PutUint16(b[:], port)
-	return binary.NativeEndian.Uint16(b[:])
 }
 
 func rawSendSocket(g group, buffer int) (int, error) {
@@ -116,7 +109,7 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 		return fmt.Errorf("raw: packet memory: %w", err)
 	}
 	defer unix.Munmap(ring)
-	out := newRawTrain(fd, g, seg)
+	out := newRawSender(fd, g)
 	r.Ready("")
 	r.Begin()
 	end := r.Deadline()
@@ -129,12 +122,12 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 		for at := 0; at < len(train); at += seg {
 			w.packet(train[at : at+seg : at+seg])
 		}
-		if err := out.send(train); err != nil {
+		if err := out.send(train, seg); err != nil {
 			return err
 		}
 		slot += nseg
 	}
-	err = out.send(w.last(ring[:seg]))
+	err = out.send(w.last(ring[:seg]), seg)
 	r.Published(w.src)
 	r.Figures(map[string]float64{"packets": float64(w.seq), "send_calls": float64(calls)})
 	if err == nil {
@@ -143,47 +136,34 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 	return err
 }
 
-// rawTrainSender is one prepared sendmsg.
-type rawTrainSender struct {
-	fd  int
-	seg int
-	to  unix.RawSockaddrInet4
-	iov unix.Iovec
-	hdr unix.Msghdr
-	oob []byte // a control message UDP_SEGMENT
+// rawSender sends trains to one address.
+type rawSender struct {
+	fd int
+	sys.SendBatch
 }
 
-func newRawTrain(fd int, g group, seg int) *rawTrainSender {
-	t := &rawTrainSender{fd: fd, seg: seg, oob: make([]byte, unix.CmsgSpace(2))}
-	t.to = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: g.addr.Addr().As4(), Port: networkOrder(g.addr.Port())}
-	h := (*unix.Cmsghdr)(unsafe.Pointer(&t.oob[0]))
-	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
-	h.SetLen(unix.CmsgLen(2))
-	binary.NativeEndian.PutUint16(t.oob[unix.CmsgLen(0):], uint16(seg))
-	t.hdr.Name, t.hdr.Namelen = (*byte)(unsafe.Pointer(&t.to)), unix.SizeofSockaddrInet4
-	t.hdr.Iov = &t.iov
-	t.hdr.SetIovlen(1)
-	return t
+func newRawSender(fd int, g group) *rawSender {
+	s := &rawSender{fd: fd}
+	s.SetAddress(sys.NewSockaddr(g.addr, 0))
+	return s
 }
 
-func (t *rawTrainSender) send(train []byte) error {
-	t.iov.Base = &train[0]
-	t.iov.SetLen(len(train))
-	t.hdr.Control = nil
-	t.hdr.SetControllen(0)
-	if len(train) > t.seg {
-		t.hdr.Control = &t.oob[0]
-		t.hdr.SetControllen(len(t.oob))
+// send sends a train of datagrams of seg bytes. It waits where the socket's buffer is full.
+func (s *rawSender) send(train []byte, seg int) error {
+	s.Put(0, train)
+	if len(train) <= seg {
+		seg = 0
 	}
 	for {
-		_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(t.fd), uintptr(unsafe.Pointer(&t.hdr)), 0)
-		switch errno {
+		switch errno := s.SendTrain(s.fd, 1, seg); errno {
 		case 0:
 			return nil
-		case unix.EINTR, unix.ENOBUFS:
-			continue
+		case unix.ENOBUFS:
+		case unix.EAGAIN:
+			unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}, -1)
+		default:
+			return fmt.Errorf("raw: sendmsg of %d bytes in datagrams of %d: %w", len(train), seg, errno)
 		}
-		return fmt.Errorf("raw: sendmsg of %d bytes in datagrams of %d: %w", len(train), t.seg, errno)
 	}
 }
 

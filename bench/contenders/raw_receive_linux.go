@@ -138,14 +138,7 @@ func (b *rawBatchReceiver) receive(flags int) (int, error) {
 // train returns train i of the latest batch, and the size of its datagrams.
 func (b *rawBatchReceiver) train(i int) ([]byte, int) {
 	m := b.mem[i*rawBuffer:][:b.hdr[i].n]
-	seg := len(m)
-	if int(b.hdr[i].Controllen) >= unix.CmsgLen(4) {
-		h := (*unix.Cmsghdr)(unsafe.Pointer(&b.oob[i]))
-		if h.Level == unix.IPPROTO_UDP && h.Type == unix.UDP_GRO {
-			seg = int(binary.NativeEndian.Uint32(b.oob[i][unix.CmsgLen(0):]))
-		}
-	}
-	return m, seg
+	return m, cmp.Or(sys.ParseControl(b.oob[i][:b.hdr[i].Controllen]).Segment, len(m))
 }
 
 // rawParser takes datagrams apart.

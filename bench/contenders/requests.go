@@ -14,7 +14,7 @@ func (fanfare) Respond(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	defer bus.Close()
-	failed, in := make(chan error, 1), worker.NewResponder()
+	failed, in := make(chan error, 1), worker.NewResponder(r)
 	_, err = bus.Handle(r.Spec.Topic, func(m pubsub.Message, err error) {
 		if err == nil {
 			in.Executed(m.Data)
@@ -30,7 +30,7 @@ func (fanfare) Respond(ctx context.Context, r *worker.Run) error {
 	if err != nil {
 		return err
 	}
-	return in.Wait(ctx, r, failed)
+	return in.Wait(ctx, failed)
 }
 
 // Ask implements worker.Requester, by Bus.RequestMany.

@@ -109,7 +109,7 @@ func (natsPeer) Subscribe(ctx context.Context, r *worker.Run) error {
 // Respond implements worker.Requester.
 func (natsPeer) Respond(ctx context.Context, r *worker.Run) error {
 	return natsClient(r, func(c *nats.Conn) error {
-		in := worker.NewResponder()
+		in := worker.NewResponder(r)
 		_, err := c.Subscribe(r.Spec.Topic, func(m *nats.Msg) {
 			in.Executed(m.Data)
 			m.Respond(m.Data)
@@ -120,7 +120,7 @@ func (natsPeer) Respond(ctx context.Context, r *worker.Run) error {
 		if err != nil {
 			return err
 		}
-		return in.Wait(ctx, r, nil)
+		return in.Wait(ctx, nil)
 	})
 }
 

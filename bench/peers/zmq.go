@@ -102,7 +102,7 @@ func runZMQ(ctx context.Context, r *worker.Run, role string) error {
 }
 
 // readZMQ reads what the program writes. in is its standard input.
-func readZMQ(r *worker.Run, lines *bufio.Reader, in io.Writer) (rep worker.Report, err error) {
+func readZMQ(r *worker.Run, lines *bufio.Reader, in io.Writer) (rep *worker.Report, err error) {
 	for line := ""; line != "ready\n"; { // OpenPGM writes warnings of its own to standard output
 		if line, err = lines.ReadString('\n'); err != nil {
 			return rep, errors.New("the C program ended before it was ready")
@@ -113,6 +113,7 @@ func readZMQ(r *worker.Run, lines *bufio.Reader, in io.Writer) (rep worker.Repor
 		<-r.Stopped()
 		io.WriteString(in, "stop\n")
 	}()
+	rep = new(worker.Report)
 	if _, err := fmt.Fscanf(lines, "result %d %d %d %d %d %d %d\n", &rep.Messages, &rep.Lost, &rep.Gaps, &rep.Bad, &rep.Start, &rep.End, &rep.Timed); err != nil {
 		return rep, fmt.Errorf("results cannot be read: %w", err)
 	}

@@ -21,25 +21,19 @@ var page = template.Must(template.New("page").Parse(pageText))
 
 // content is what the page shows.
 type content struct {
-	Title  string
-	Head   bench.Head
-	Fabric string
-	// Sockets: what leaves the process has buffers.
-	Sockets bool
-	// Incomplete is why there is not more.
-	Incomplete string
-	Sections   []section
-	JSON       string
-	Style      template.CSS // of charts
-	Scripts    []template.JS
-	Allowed    string // the scripts that a browser is to run
+	*bench.Result
+	Sections []section
+	JSON     string
+	Style    template.CSS // of charts
+	Scripts  []template.JS
+	Allowed  string // the scripts that a browser is to run
 }
 
 // section is one scenario.
 type section struct {
 	Title, Lead string
 	Doubts      []string // of the host meanwhile, and of baselines
-	Verdicts    []bench.Verdict
+	Verdicts    []bench.Aim
 	Facts       []fact
 	Bars        []bar
 	Charts      []*chart
@@ -63,11 +57,7 @@ func Page(result *bench.Result) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := content{
-		Title: "Fanfare, measured", Head: result.Head, JSON: string(raw), Incomplete: result.Incomplete,
-		Fabric: result.Settings.FabricName(), Sockets: !result.Settings.InProcess(),
-		Style: template.CSS(uplot.Style), Scripts: scripts, Allowed: allowed,
-	}
+	c := content{Result: result, JSON: string(raw), Style: template.CSS(uplot.Style), Scripts: scripts, Allowed: allowed}
 	if len(result.Aims) > 0 {
 		c.Sections = append(c.Sections, aimsSection(result))
 	}

@@ -28,15 +28,15 @@ func BenchmarkCheck(b *testing.B) {
 		c.Message(all[i*64 : i*64+64])
 		i++
 	}
-	if c.faults.Bad > 0 {
-		b.Fatal(c.faults.Fault)
+	if c.report.Bad > 0 {
+		b.Fatal(c.report.Fault)
 	}
 }
 
 // The same of one of many topics.
 func BenchmarkTopicSource(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
-	s := newRun(spec, nil, nil).Source(0)
+	s := newRun(&spec, nil, nil).Source(0)
 	dst := make([]byte, 64)
 	for b.Loop() {
 		_, msg := s.Take()
@@ -47,13 +47,13 @@ func BenchmarkTopicSource(b *testing.B) {
 // Source and check together.
 func BenchmarkTopics(b *testing.B) {
 	spec := manySpec(1000, 1, 1, OrderRound)
-	s, names := newRun(spec, nil, nil).Source(0), spec.TopicNames()
-	c := newCheck(&spec, spec.taken(0), false, func() {})
+	s, names := newRun(&spec, nil, nil).Source(0), spec.TopicNames()
+	c := newCheck(&spec, spec.taken(0), false, func() {}, new(Report))
 	for b.Loop() {
 		topic, msg := s.Take()
 		c.On(names[topic], msg)
 	}
-	if c.faults.Bad > 0 {
-		b.Fatal(c.faults.Fault)
+	if c.report.Bad > 0 {
+		b.Fatal(c.report.Fault)
 	}
 }

@@ -33,23 +33,18 @@ type Check struct {
 	skipped []uint64       // by topic: missing before a message that came
 	lost    []uint64       // by topic: reported as lost; of a lossy subscriber none
 	indexes map[string]int // of names, when the first gap comes
-	missing uint64         // messages
-	faults  Report         // Gaps, Bad and Fault alone
-	// start is when the first message came; end, when the latest mark was
-	// reached, or the last message, and endAt how many had come by then.
-	start, end int64
-	endAt      uint64
-	markAt     uint64 // how many will have come at the next mark
+	markAt  uint64         // how many messages will have come when the time is taken next
+	report  *Report        // whole when finished
 }
 
 // newCheck returns a check for a subscriber that takes the topics with these names. first is
 // called when the first message comes.
-func newCheck(spec *Spec, names []string, lossy bool, first func()) *Check {
+func newCheck(spec *Spec, names []string, lossy bool, first func(), report *Report) *Check {
 	topics, sources := spec.topics(), spec.Sources()
 	c := &Check{
 		size: spec.Size, every: sampled, of: newSeriesOf(topics), names: names, sources: sources,
 		skipped: make([]uint64, topics), lost: make([]uint64, topics),
-		filler: filler(spec.Size), lossy: lossy, first: first,
+		filler: filler(spec.Size), lossy: lossy, first: first, report: report,
 	}
 	if spec.CheckAll {
 		c.every = 0
@@ -105,9 +100,9 @@ func (c *Check) On(topic string, b []byte) {
 }
 
 func (c *Check) slow(topic string, b []byte) {
-	if c.start == 0 {
+	if c.report.Start == 0 {
 		c.first()
-		c.start = Now()
+		c.report.Start = Now()
 	}
 	if len(b) != c.size {
 		c.Bad(fmt.Sprintf("a message on topic %s has %d bytes, not %d", topic, len(b), c.size))
@@ -145,7 +140,7 @@ func (c *Check) slow(topic string, b []byte) {
 		c.lasts++
 	}
 	if c.received >= c.markAt || last {
-		c.end, c.endAt, c.markAt = Now(), c.received, c.received+markEvery
+		c.report.End, c.report.Timed, c.markAt = Now(), c.received, c.received+markEvery
 	}
 }
 
@@ -154,8 +149,8 @@ func (c *Check) skip(topic string, t, number, count uint64) {
 	c.skipped[t] += count
 	switch {
 	case c.lossy:
-		c.missing += count
-		c.faults.Gaps++
+		c.report.Lost += count
+		c.report.Gaps++
 	case c.skipped[t] > c.lost[t]:
 		c.Bad(fmt.Sprintf("message %d on topic %s came in place of message %d", number, topic, number-count))
 	}
@@ -179,20 +174,20 @@ func (c *Check) Gap(topic string, first, count uint64) {
 		c.Bad(fmt.Sprintf("a gap from message %d on topic %s came in place of message %d", first, topic, at))
 	}
 	c.lost[i] += count
-	c.faults.Gaps++
-	c.missing += count
+	c.report.Lost += count
+	c.report.Gaps++
 }
 
 // Bad counts something that must not be.
-func (c *Check) Bad(what string) { c.faults.fault(what) }
+func (c *Check) Bad(what string) { c.report.fault(what) }
 
 // Done reports whether the last message of every source has come.
 func (c *Check) Done() bool { return c.lasts == c.sources }
 
-// report is the check's part of a report.
-func (c *Check) report() Report {
-	r := c.faults
-	r.Messages, r.Timed, r.Lost, r.Start, r.End = c.received, c.endAt, c.missing, c.start, c.end
+// finish returns the report, with what the check has counted by itself.
+func (c *Check) finish() *Report {
+	r := c.report
+	r.Messages = c.received
 	if c.latency != nil {
 		r.Latency = c.latency.Export()
 	}
@@ -208,7 +203,7 @@ func (c *Check) report() Report {
 	for t := range r.Topics {
 		r.Topics[t] -= c.skipped[t]
 	}
-	if c.missing > 0 && !c.lossy {
+	if r.Lost > 0 && !c.lossy {
 		r.TopicsLost = c.lost
 	}
 	return r

@@ -24,11 +24,11 @@ func (c Contenders) Names() []string { return slices.Sorted(maps.Keys(c)) }
 
 // message is one line from a worker to who started it.
 type message struct {
-	Ready   bool     `json:"ready,omitempty"`
-	Address string   `json:"address,omitempty"`
-	Metrics []string `json:"metrics,omitempty"` // addresses that metrics are served at
-	Reports []Report `json:"reports,omitempty"` // RoleBoth: the publisher's first
-	Error   string   `json:"error,omitempty"`
+	Ready   bool      `json:"ready,omitempty"`
+	Address string    `json:"address,omitempty"`
+	Metrics []string  `json:"metrics,omitempty"` // addresses that metrics are served at
+	Reports []*Report `json:"reports,omitempty"` // RoleBoth: the publisher's first
+	Error   string    `json:"error,omitempty"`
 }
 
 // stopLine is what a worker is sent when the publisher has ended.
@@ -72,7 +72,7 @@ func Main(ctx context.Context, in io.Reader, out io.Writer, contenders Contender
 		say(message{Error: err.Error()})
 		return 1
 	}
-	reports, err := run(ctx, spec, newContender(), stopped, say)
+	reports, err := run(ctx, &spec, newContender(), stopped, say)
 	err = errors.Join(err, stopProfile())
 	if err != nil {
 		say(message{Error: err.Error()})
@@ -103,7 +103,7 @@ func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) chan struct{} {
 	return stopped
 }
 
-func run(ctx context.Context, spec Spec, c Contender, stopped chan struct{}, say func(message)) ([]Report, error) {
+func run(ctx context.Context, spec *Spec, c Contender, stopped chan struct{}, say func(message)) ([]*Report, error) {
 	r := newRun(spec, stopped, say)
 	publish, subscribe := c.Publish, c.Subscribe
 	if spec.Load == LoadRequest {
@@ -141,7 +141,7 @@ func run(ctx context.Context, spec Spec, c Contender, stopped chan struct{}, say
 
 // runBoth runs the subscribers and, when they are ready, the publisher, all in
 // this process. Usage is the publisher's report's.
-func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]Report, error) {
+func runBoth(ctx context.Context, spec *Spec, c Contender, say func(message)) ([]*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped := make(chan struct{})
@@ -177,6 +177,6 @@ func runBoth(ctx context.Context, spec Spec, c Contender, say func(message)) ([]
 		return nil, err
 	}
 	subs := sub.reports()
-	subs[0].Usage = Usage{} // the process's is told by the publisher
+	subs[0].Usage = Usage{} // the process's is in the publisher's
 	return append(pub.reports(), subs...), nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func newTestCheck(size int, lossy, all bool) *Check {
-	return newCheck(&Spec{Traffic: Traffic{Size: size, CheckAll: all}}, []string{"t"}, lossy, func() {})
+	return newCheck(&Spec{Traffic: Traffic{Size: size, CheckAll: all}}, []string{"t"}, lossy, func() {}, new(Report))
 }
 
 func messages(size, n int) [][]byte {
@@ -30,7 +30,7 @@ func TestCheckTakesSource(t *testing.T) {
 			for _, m := range messages(size, n) {
 				c.Message(m)
 			}
-			r := c.report()
+			r := c.finish()
 			if r.Bad > 0 || r.Messages != n || r.Lost != 0 || !c.Done() || r.Timed != n || r.End < r.Start || r.Start == 0 {
 				t.Errorf("%d bytes: %+v, done %t", size, r, c.Done())
 			}
@@ -83,7 +83,7 @@ func TestCheckFinds(t *testing.T) {
 		for _, m := range c.spoil(messages(size, n)) {
 			check.Message(m)
 		}
-		r := check.report()
+		r := check.finish()
 		if r.Bad == 0 || !strings.Contains(r.Fault, c.says) {
 			t.Errorf("%s: %d faults, the first %q; want one with %q", c.name, r.Bad, r.Fault, c.says)
 		}
@@ -99,11 +99,11 @@ func TestCheckLossy(t *testing.T) {
 			c.Message(m)
 		}
 	}
-	r := c.report()
+	r := c.finish()
 	if r.Bad > 0 || r.Lost != 11 || r.Gaps != 2 || r.Messages != 289 || !c.Done() {
 		t.Errorf("%+v, done %t", r, c.Done())
 	}
-	if c.Message(all[5]); c.faults.Bad != 1 {
+	if c.Message(all[5]); c.report.Bad != 1 {
 		t.Error("a message that came again is taken")
 	}
 }
@@ -119,10 +119,10 @@ func TestCheckGap(t *testing.T) {
 	for _, m := range all[80:] {
 		c.Message(m)
 	}
-	if r := c.report(); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
+	if r := c.finish(); r.Bad > 0 || r.Lost != 10 || r.Gaps != 1 || r.Messages != 290 {
 		t.Errorf("%+v", r)
 	}
-	if c.Gap("t", 7, 1); c.faults.Bad != 1 {
+	if c.Gap("t", 7, 1); c.report.Bad != 1 {
 		t.Error("a gap at the wrong number is taken")
 	}
 }
@@ -150,8 +150,8 @@ func TestBatchesAreTaken(t *testing.T) {
 		}
 		_, last := s.Last()
 		c.Message(last)
-		if n := uint64(20*batch + 1); c.received != n || s.next != n || !c.Done() || c.faults.Bad > 0 {
-			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.received, s.next, c.Done(), c.faults.Fault)
+		if n := uint64(20*batch + 1); c.received != n || s.next != n || !c.Done() || c.report.Bad > 0 {
+			t.Errorf("batches of %d: %d received of %d, done %v: %s", batch, c.received, s.next, c.Done(), c.report.Fault)
 		}
 	}
 }

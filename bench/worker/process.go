@@ -93,7 +93,7 @@ func (p *Process) Ready(ctx context.Context) error {
 }
 
 // Reports waits for what the worker has measured.
-func (p *Process) Reports(ctx context.Context) ([]Report, error) {
+func (p *Process) Reports(ctx context.Context) ([]*Report, error) {
 	m, err := p.next(ctx)
 	if err == nil && m.Ready {
 		m, err = p.next(ctx)

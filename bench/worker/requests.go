@@ -60,39 +60,38 @@ func (r *Run) Requests(ctx context.Context, ask func(ctx context.Context, msg []
 
 // Responder counts what a responder executes: each request once.
 type Responder struct {
-	mu     sync.Mutex
-	seen   map[uint64]bool
-	report Report // Messages and faults
+	r    *Run
+	mu   sync.Mutex // for what follows, and r's report
+	seen map[uint64]bool
 }
 
 // NewResponder returns one that has executed nothing.
-func NewResponder() *Responder { return &Responder{seen: make(map[uint64]bool)} }
+func NewResponder(r *Run) *Responder { return &Responder{r: r, seen: make(map[uint64]bool)} }
 
 // Executed takes note of a request.
 func (p *Responder) Executed(msg []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := binary.LittleEndian.Uint64(msg)
-	if p.report.Messages++; p.seen[id] {
-		p.report.fault(fmt.Sprintf("request %d", id))
+	if p.r.report.Messages++; p.seen[id] {
+		p.r.report.fault(fmt.Sprintf("request %d", id))
 	}
 	p.seen[id] = true
 }
 
 // Wait calls Ready, and waits for the publisher's end, or for what has failed.
-func (p *Responder) Wait(ctx context.Context, r *Run, failed <-chan error) error {
-	r.start()
-	r.Ready("")
+func (p *Responder) Wait(ctx context.Context, failed <-chan error) error {
+	p.r.start()
+	p.r.Ready("")
 	select {
 	case err := <-failed:
 		return err
-	case <-r.Stopped():
+	case <-p.r.Stopped():
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.End(p.report.Messages)
-	r.report.Bad, r.report.Fault = p.report.Bad, p.report.Fault
+	p.r.End(p.r.report.Messages)
 	return nil
 }

@@ -32,7 +32,7 @@ type Topical interface {
 
 // Run is one side's part in a measurement.
 type Run struct {
-	Spec Spec
+	Spec *Spec
 	// MetricsAddress is where metrics are served, if they are: set it before
 	// Ready.
 	MetricsAddress string
@@ -41,13 +41,12 @@ type Run struct {
 	stopped chan struct{} // closed when the publisher has ended
 	begun   atomic.Pointer[sample]
 
-	report    Report
+	report    *Report // the publisher's, or the first receiver's; has what the process used
 	receivers []*Check
-	foreign   []Report // in place of all that
 }
 
-func newRun(spec Spec, stopped chan struct{}, say func(message)) *Run {
-	return &Run{Spec: spec, stopped: stopped, say: say}
+func newRun(spec *Spec, stopped chan struct{}, say func(message)) *Run {
+	return &Run{Spec: spec, stopped: stopped, say: say, report: new(Report)}
 }
 
 // Ready says that the side is; others can reach it at address, if it has one.
@@ -101,33 +100,28 @@ func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 
 // Foreign reports what another program has measured in place of this side's
 // receivers or publisher: a peer that is not written in Go.
-func (r *Run) Foreign(rep Report) { r.foreign = append(r.foreign, rep) }
+func (r *Run) Foreign(report *Report) { r.report = report }
 
 // Receiver returns what checks and measures the messages of a subscriber: one for
 // each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Check {
-	c := newCheck(&r.Spec, r.Spec.taken(r.Spec.Index+len(r.receivers)), lossy, r.start)
-	r.receivers = append(r.receivers, c)
-	return c
+	i, report := len(r.receivers), r.report
+	if i > 0 {
+		report = new(Report)
+	}
+	r.receivers = append(r.receivers, newCheck(r.Spec, r.Spec.taken(r.Spec.Index+i), lossy, r.start, report))
+	return r.receivers[i]
 }
 
 // reports collects what the side has measured: one report each receiver, or
 // the publisher's.
-func (r *Run) reports() []Report {
-	if r.foreign != nil {
-		return r.foreign
-	}
+func (r *Run) reports() (all []*Report) {
 	if len(r.receivers) == 0 || r.Spec.Load == LoadIdle {
-		return []Report{r.report}
+		return []*Report{r.report}
 	}
 	r.finishUsage()
-	var all []Report
-	for i, c := range r.receivers {
-		rep := c.report()
-		if i == 0 { // of the process
-			rep.Usage, rep.Figures = r.report.Usage, r.report.Figures
-		}
-		all = append(all, rep)
+	for _, c := range r.receivers {
+		all = append(all, c.finish())
 	}
 	return all
 }

@@ -22,7 +22,7 @@ type onTopic struct {
 // published are n messages of each source, and the last of each, and how many there are on
 // each topic.
 func published(spec Spec, n int) ([]onTopic, []uint64) {
-	r := newRun(spec, nil, nil)
+	r := newRun(&spec, nil, nil)
 	names := spec.TopicNames()
 	var all []onTopic
 	var sources []*Source
@@ -40,15 +40,15 @@ func published(spec Spec, n int) ([]onTopic, []uint64) {
 	return all, r.report.Topics
 }
 
-func checked(spec Spec, lossy bool, all []onTopic, gaps func(*Check)) (Report, *Check) {
-	c := newCheck(&spec, spec.taken(0), lossy, func() {})
+func checked(spec Spec, lossy bool, all []onTopic, gaps func(*Check)) (*Report, *Check) {
+	c := newCheck(&spec, spec.taken(0), lossy, func() {}, new(Report))
 	if gaps != nil {
 		gaps(c)
 	}
 	for _, m := range all {
 		c.On(m.topic, m.data)
 	}
-	return c.report(), c
+	return c.finish(), c
 }
 
 // What sources make passes the check, in every order, and the counts of each topic agree.
@@ -211,12 +211,12 @@ func TestSchedule(t *testing.T) {
 // Neither side's part of a message of many topics costs an allocation.
 func TestTopicAllocs(t *testing.T) {
 	spec := manySpec(100, 1, 1, OrderZipf)
-	s, names := newRun(spec, nil, nil).Source(0), spec.TopicNames()
-	c := newCheck(&spec, spec.taken(0), false, func() {})
+	s, names := newRun(&spec, nil, nil).Source(0), spec.TopicNames()
+	c := newCheck(&spec, spec.taken(0), false, func() {}, new(Report))
 	if n := testing.AllocsPerRun(10_000, func() {
 		topic, msg := s.Take()
 		c.On(names[topic], msg)
-	}); n != 0 || c.faults.Bad > 0 {
-		t.Errorf("%v allocations a message; %s", n, c.faults.Fault)
+	}); n != 0 || c.report.Bad > 0 {
+		t.Errorf("%v allocations a message; %s", n, c.report.Fault)
 	}
 }

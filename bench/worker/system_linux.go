@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"bytes"
+	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,4 +43,16 @@ func alignClocks(system func() int64, own func() time.Time) (base int64, start t
 func nap(d time.Duration) {
 	ts := unix.NsecToTimespec(int64(d))
 	unix.Nanosleep(&ts, nil)
+}
+
+// peakMemory reads VmHWM (proc_pid_status(5)), in bytes.
+func peakMemory() uint64 {
+	text, _ := os.ReadFile("/proc/self/status")
+	for line := range bytes.Lines(text) {
+		if f := bytes.Fields(line); len(f) > 1 && string(f[0]) == "VmHWM:" {
+			kb, _ := strconv.ParseUint(string(f[1]), 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
 }
