@@ -9,23 +9,18 @@ import (
 
 // Result is what a scenario gave. It marshals to one JSON object.
 type Result struct {
-	Head
-	// Points are one contest, or of the scenario loss one at each share.
-	Points []Point
-	// Parts are the results of the scenario aims, in the order they were measured,
-	// and Aims what it has judged; nil: it is another scenario.
-	Parts []*Result
-	Aims  []Aim
-}
-
-// Head is what every result begins with.
-type Head struct {
 	Scenario string
 	Host     Host
 	Settings Settings
 	// Incomplete is why the measurement ended early, and empty if it did not. What is in
 	// the result was measured before, and may be of fewer runs than were asked for.
 	Incomplete string
+	// Points are one contest, or of the scenario loss one at each share.
+	Points []Point
+	// Parts are the results of the scenario aims, in the order they were measured,
+	// and Aims what it has judged; nil: it is another scenario.
+	Parts []*Result
+	Aims  []Aim
 }
 
 // Point is a contest at some settings.
@@ -137,9 +132,7 @@ func (r *Result) Results() []*Result {
 func (r *Result) isSuite() bool { return r.Scenario == "aims" }
 
 // isSweep reports whether the points have settings of their own.
-func (r *Result) isSweep() bool {
-	return r.Scenario == "loss"
-}
+func (r *Result) isSweep() bool { return r.Scenario == "loss" }
 
 // Contest is the point of a result that has one.
 func (r *Result) Contest() *Point {

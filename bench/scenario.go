@@ -16,7 +16,7 @@ func Scenarios() []string {
 func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 	before := readStolen()
 	b.handovers = handover()
-	r := &Result{Head: Head{Scenario: scenario, Host: thisHost(), Settings: b.Settings}}
+	r := &Result{Scenario: scenario, Host: thisHost(), Settings: b.Settings}
 	err := b.measure(ctx, r)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause

@@ -25,7 +25,7 @@ const (
 // watch reads metrics and snapshots of workers at once, and then each second, as their
 // specification says, until stop. It is an error that none could be read.
 func (o *outcome) watch(all ...*worker.Process) (stop func() error) {
-	if !o.spec.Watched() {
+	if o.spec.Metrics == "" && !o.spec.LookedAt {
 		return func() error { return nil }
 	}
 	client := &http.Client{Timeout: lookTimeout, Transport: &http.Transport{}}

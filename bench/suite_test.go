@@ -37,7 +37,7 @@ func TestIncomplete(t *testing.T) {
 		t.Errorf("%d and %d runs are paired", len(got["ours"]), len(got["raw"]))
 	}
 	// A target is for all runs.
-	if v := (&Result{Head: Head{Scenario: "throughput", Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}}).Verdicts(); v != nil {
+	if v := (&Result{Scenario: "throughput", Settings: Settings{Target: 1, Baselines: []string{"x"}}, Incomplete: "x"}).Verdicts(); v != nil {
 		t.Errorf("verdicts of a part: %v", v)
 	}
 
@@ -85,7 +85,7 @@ func TestDoubt(t *testing.T) {
 		return Point{Rows: []Row{newRow("ours", metric, asSpread, []float64{1}), newRow("raw", metric, asSpread, []float64{1}),
 			newRow("raw", "lost_share", asMean, []float64{lost})}}
 	}
-	one := func(p Point) *Result { return &Result{Head: Head{Scenario: "throughput"}, Points: []Point{p}} }
+	one := func(p Point) *Result { return &Result{Scenario: "throughput", Points: []Point{p}} }
 	good, bad := at("msgs_per_s", 0.01), at("msgs_per_s", 0.2)
 	if one(good).Doubts() != nil || decoded(t, one(good))["doubt"] != nil {
 		t.Error("what is good is in doubt")
@@ -101,7 +101,7 @@ func TestDoubt(t *testing.T) {
 func TestSweep(t *testing.T) {
 	b := newBench(t, "mem")
 	b.Seconds = 0.05
-	sweep := &Result{Head: Head{Scenario: "loss"}}
+	sweep := &Result{Scenario: "loss"}
 	if err := b.sweep(t.Context(), sweep, []float64{0, 0.05}); err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func TestTargetOfOne(t *testing.T) {
 	if err := s.Check("throughput", contenders.All()); err != nil {
 		t.Error(err)
 	}
-	r := &Result{Head: Head{Scenario: "throughput", Settings: s}, Points: []Point{{Rows: []Row{newRow("", "ratio_one", asRatio, []float64{0.8})}}}}
+	r := &Result{Scenario: "throughput", Settings: s, Points: []Point{{Rows: []Row{newRow("", "ratio_one", asRatio, []float64{0.8})}}}}
 	if v := r.Verdicts(); len(v) != 1 || !v[0].Met || v[0].Name != keyOne {
 		t.Errorf("%v", v)
 	}

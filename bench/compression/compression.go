@@ -6,28 +6,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/fanfaremq/fanfare/bench"
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
 )
-
-// Result is what one way to compress made of the messages.
-type Result struct {
-	Compression string  `json:"compression"`
-	Dictionary  int     `json:"dictionary_bytes"` // 0: none
-	Messages    int     `json:"messages"`
-	Packets     uint64  `json:"packets"`
-	RawBytes    uint64  `json:"raw_bytes"`  // data packets without compression
-	WireBytes   uint64  `json:"wire_bytes"` // and with it
-	Ratio       float64 `json:"ratio"`      // of WireBytes to RawBytes
-	Pack        float64 `json:"pack_ns"`    // time to compress, a message
-	Unpack      float64 `json:"unpack_ns"`  // time to decompress, a message
-	Link        float64 `json:"link_msg_s"` // messages a second that a link of 1 Gb/s carries, with what UDP, IP and Ethernet add
-	RawLink     float64 `json:"link_raw_s"` // and without compression
-	Times       float64 `json:"link_ratio"` // of Link to RawLink
-	Packed      uint64  `json:"packets_compressed"`
-}
 
 // gigabit is a link of 1 Gb/s, in bytes a second, and around what goes over it beside each packet:
 // UDP, IPv4, Ethernet with its preamble, check and gap.
@@ -43,22 +27,22 @@ type Messages struct {
 }
 
 // Measure publishes messages in packets of packetSize bytes, full ones but for the last, compressed as
-// spec says with dict, which may be nil.
-func Measure(messages []Messages, packetSize int, spec compress.Spec, dict *compress.Dictionary) (Result, error) {
+// spec says with dict, which may be nil. The figures are of one contestant, without a name.
+func Measure(messages []Messages, packetSize int, spec compress.Spec, dict *compress.Dictionary) (*bench.Point, error) {
 	raw, err := publish(messages, packetSize, nil, nil)
 	if err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	x := raw
 	if spec.Codec != wire.CodecNone {
 		p, err := compress.New(spec, dict)
 		if err != nil {
-			return Result{}, err
+			return nil, err
 		}
 		for i := range passes { // others may take the processor meanwhile
 			y, err := publish(messages, packetSize, p, nil)
 			if err != nil {
-				return Result{}, err
+				return nil, err
 			}
 			if i > 0 { // in the first tables come into being
 				y.pack, y.unpack = min(y.pack, x.pack), min(y.unpack, x.unpack)
@@ -66,16 +50,24 @@ func Measure(messages []Messages, packetSize int, spec compress.Spec, dict *comp
 			x = y
 		}
 	}
-	n := float64(max(1, len(messages)))
-	r := Result{
-		Compression: spec.String(), Messages: len(messages), Packets: x.packets, Packed: x.packed, RawBytes: raw.bytes, WireBytes: x.bytes,
-		Ratio: float64(x.bytes) / float64(max(1, raw.bytes)), Pack: float64(x.pack) / n, Unpack: float64(x.unpack) / n,
-		Link: x.link(n), RawLink: raw.link(n), Times: x.link(n) / raw.link(n),
-	}
+	n, dictionary := float64(max(1, len(messages))), 0.0
 	if dict != nil {
-		r.Dictionary = len(dict.Bytes)
+		dictionary = float64(len(dict.Bytes))
 	}
-	return r, nil
+	return &bench.Point{Rows: []bench.Row{
+		{Metric: "dictionary_bytes", Value: dictionary}, // 0: there is none
+		{Metric: "messages", Value: float64(len(messages))},
+		{Metric: "packets", Value: float64(x.packets)},
+		{Metric: "packets_compressed", Value: float64(x.packed)},
+		{Metric: "raw_bytes", Value: float64(raw.bytes)}, // data packets without compression
+		{Metric: "wire_bytes", Value: float64(x.bytes)},  // and with it
+		{Metric: "ratio", Value: float64(x.bytes) / float64(max(1, raw.bytes))},
+		{Metric: "pack_ns", Value: float64(x.pack) / n}, // time to compress, a message
+		{Metric: "unpack_ns", Value: float64(x.unpack) / n},
+		{Metric: "link_msg_s", Value: x.link(n)}, // messages a second that a link of 1 Gb/s carries, with what UDP, IP and Ethernet add
+		{Metric: "link_raw_s", Value: raw.link(n)},
+		{Metric: "link_ratio", Value: x.link(n) / raw.link(n)},
+	}}, nil
 }
 
 // passes is how often is measured: the shortest times count.

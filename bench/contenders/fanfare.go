@@ -29,6 +29,7 @@ func (fanfare) Topical() {}
 // with heavy loss the last repairs take their time.
 const lingerTime = 20 * time.Second
 
+// openBus opens a bus of a side. Metrics of the first one are served where the specification says so, until the process ends.
 func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string) (*pubsub.Bus, error) {
 	cfg := pubsub.Config{
 		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime, Inspect: pubsub.InspectOff,
@@ -52,20 +53,16 @@ func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string
 	if r.Spec.LookedAt {
 		cfg.Inspect = pubsub.InspectOn
 	}
-	return cfg.Open(ctx, r.Spec.URL, r.Spec.Legs...)
-}
-
-// serveMetrics serves the bus's metrics where the specification says so, until stop.
-func serveMetrics(r *worker.Run, bus *pubsub.Bus) (stop func(), err error) {
-	if r.Spec.Metrics == "" {
-		return func() {}, nil
+	bus, err := cfg.Open(ctx, r.Spec.URL, r.Spec.Legs...)
+	if err != nil || r.Spec.Metrics == "" || r.MetricsAddress != "" {
+		return bus, err
 	}
 	s, err := metricserver.Serve(r.Spec.Metrics, metrics.NewCollector(bus))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, bus.Close())
 	}
 	r.MetricsAddress = s.Addr()
-	return func() { s.Close() }, nil
+	return bus, nil
 }
 
 // publishing is one bus that publishes, with a publisher for each topic.
@@ -90,13 +87,9 @@ func (fanfare) Publish(ctx context.Context, r *worker.Run) error {
 		}
 		all = append(all, p)
 	}
-	stop, err := serveMetrics(r, all[0].bus)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	r.Ready("")
-	if err := each(len(all), func(i int) error { return all[i].wait(ctx, r) }); err != nil {
+	err := each(len(all), func(i int) error { return all[i].wait(ctx, r) })
+	if err != nil {
 		return fmt.Errorf("waiting for subscribers: %w", err)
 	}
 	if r.Spec.Load == worker.LoadIdle {

@@ -17,14 +17,8 @@ import (
 // a message and one ReadFrom, on net.UDPConn. What is lost is lost.
 type naive struct{}
 
-// errTooLarge says that a baseline cannot send messages of that size.
-var errTooLarge = errors.New("the message does not fit a datagram")
-
 // Publish implements worker.Contender.
 func (naive) Publish(ctx context.Context, r *worker.Run) error {
-	if r.Spec.Size > MaxDatagram {
-		return fmt.Errorf("naive: %d bytes: %w", r.Spec.Size, errTooLarge)
-	}
 	g, err := parseGroup(r.Spec.Address, r.Spec.Interface)
 	if err != nil {
 		return err

@@ -1,11 +1,14 @@
 package contenders
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -47,60 +50,48 @@ func (raw) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	fd, err := rawSendSocket(g, r.Spec.SendBuf)
+	fd, err := rawSocket(g, func(fd int) error {
+		sys.SetSendBuffer(fd, r.Spec.SendBuf)
+		return sys.SetMulticast(fd, g.local, g.iface.Index, 1, true)
+	})
 	if err != nil {
-		return fmt.Errorf("raw: %w", err)
+		return err
 	}
 	defer unix.Close(fd)
 	if r.Spec.Load == worker.LoadFull {
 		return publishTrains(ctx, r, fd, g, newRawWriter(r))
 	}
 	// Not under load each message is a datagram of its own.
-	if r.Spec.Size > MaxRawPaced {
-		return fmt.Errorf("raw: %d bytes: %w", r.Spec.Size, errTooLarge)
-	}
 	r.Ready("")
 	b := make([]byte, rawHeader+rawLength+r.Spec.Size)
-	out := newRawSender(fd, g)
+	out := newRawSender(fd, g, len(b))
 	seq := uint64(0)
 	return r.Pump(ctx, func(_ int, msg []byte) error {
 		binary.LittleEndian.PutUint64(b, seq)
 		seq++
 		binary.LittleEndian.PutUint32(b[rawHeader:], uint32(len(msg)))
 		copy(b[rawHeader+rawLength:], msg)
-		return out.send(b, len(b))
+		return out.send(b)
 	}, nil)
 }
 
-func rawSendSocket(g group, buffer int) (int, error) {
-	fd, err := rawSocket()
-	if err != nil {
-		return -1, err
-	}
-	if err := sys.SetMulticast(fd, g.local, g.iface.Index, 1, true); err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("interface %s: %w", g.iface.Name, err)
-	}
-	sys.SetSendBuffer(fd, buffer)
-	return fd, nil
-}
-
-// rawSocket makes a UDP socket that blocks.
-func rawSocket() (int, error) {
+// rawSocket makes a UDP socket that blocks, and sets it up.
+func rawSocket(g group, setup func(fd int) error) (int, error) {
 	fd, err := sys.OpenUDP(false)
-	if err == nil {
-		err = unix.SetNonblock(fd, false)
+	if err != nil {
+		return -1, fmt.Errorf("raw: %w", err)
 	}
-	return fd, err
+	if err := cmp.Or(unix.SetNonblock(fd, false), setup(fd)); err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("raw: %s on %s: %w", g.addr, g.iface.Name, err)
+	}
+	return fd, nil
 }
 
 // publishTrains sends trains as large as the kernel takes.
 func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWriter) error {
 	seg := r.Spec.MTU
 	each := w.fields() + w.size
-	if rawHeader+each > seg {
-		return fmt.Errorf("raw: %d bytes: %w", w.size, errTooLarge)
-	}
 	seg = rawHeader + (seg-rawHeader)/each*each // none is left empty behind the messages
 	nseg := min(max(rawTrain/seg, 1), rawSegments)
 	slots := max(rawRing/seg, nseg)
@@ -109,7 +100,7 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 		return fmt.Errorf("raw: packet memory: %w", err)
 	}
 	defer unix.Munmap(ring)
-	out := newRawSender(fd, g)
+	out := newRawSender(fd, g, seg)
 	r.Ready("")
 	r.Begin()
 	end := r.Deadline()
@@ -122,47 +113,42 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 		for at := 0; at < len(train); at += seg {
 			w.packet(train[at : at+seg : at+seg])
 		}
-		if err := out.send(train, seg); err != nil {
+		if err := out.send(train); err != nil {
 			return err
 		}
 		slot += nseg
 	}
-	err = out.send(w.last(ring[:seg]), seg)
+	err = out.send(w.last(ring[:seg]))
 	r.Published(w.src)
 	r.Figures(map[string]float64{"packets": float64(w.seq), "send_calls": float64(calls)})
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	return err
+	return cmp.Or(err, context.Cause(ctx))
 }
 
-// rawSender sends trains to one address.
+// rawSender sends trains of datagrams of seg bytes to one address.
 type rawSender struct {
-	fd int
-	sys.SendBatch
+	fd, seg int
+	to      unix.SockaddrInet4
+	oob     []byte // a control message UDP_SEGMENT
 }
 
-func newRawSender(fd int, g group) *rawSender {
-	s := &rawSender{fd: fd}
-	s.SetAddress(sys.NewSockaddr(g.addr, 0))
+func newRawSender(fd int, g group, seg int) *rawSender {
+	s := &rawSender{fd, seg, unix.SockaddrInet4{Port: int(g.addr.Port()), Addr: g.addr.Addr().As4()}, sys.ControlBuffer(unix.CmsgSpace(2))}
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&s.oob[0]))
+	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
+	h.SetLen(unix.CmsgLen(2))
+	binary.NativeEndian.PutUint16(s.oob[unix.CmsgLen(0):], uint16(seg))
 	return s
 }
 
-// send sends a train of datagrams of seg bytes. It waits where the socket's buffer is full.
-func (s *rawSender) send(train []byte, seg int) error {
-	s.Put(0, train)
-	if len(train) <= seg {
-		seg = 0
+func (s *rawSender) send(train []byte) error {
+	oob := s.oob
+	if len(train) <= s.seg {
+		oob = nil
 	}
 	for {
-		switch errno := s.SendTrain(s.fd, 1, seg); errno {
-		case 0:
-			return nil
-		case unix.ENOBUFS:
-		case unix.EAGAIN:
-			unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}, -1)
-		default:
-			return fmt.Errorf("raw: sendmsg of %d bytes in datagrams of %d: %w", len(train), seg, errno)
+		_, err := unix.SendmsgN(s.fd, train, oob, &s.to, 0)
+		if err == nil || err != unix.EINTR && err != unix.ENOBUFS {
+			return os.NewSyscallError("raw: sendmsg", err)
 		}
 	}
 }

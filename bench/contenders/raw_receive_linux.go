@@ -24,9 +24,17 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	fd, err := rawReceiveSocket(g, r.Spec.RecvBuf)
+	fd, err := rawSocket(g, func(fd int) error {
+		sys.SetReceiveBuffer(fd, r.Spec.RecvBuf)
+		if !sys.TakeTrains(fd) {
+			return errors.New("UDP_GRO needs Linux 5.0 or later")
+		}
+		tv := unix.NsecToTimeval(int64(rawPoll))
+		return cmp.Or(sys.Share(fd), sys.Bind(fd, g.addr, g.iface.Index), sys.Join(fd, g.addr.Addr(), g.iface.Index),
+			os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)))
+	})
 	if err != nil {
-		return fmt.Errorf("raw: %w", err)
+		return err
 	}
 	defer unix.Close(fd)
 	in := newRawBatch(fd)
@@ -67,25 +75,6 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	}
 	r.Figures(map[string]float64{"packets": float64(p.packets), "receive_calls": float64(in.calls)})
 	return context.Cause(ctx)
-}
-
-func rawReceiveSocket(g group, buffer int) (int, error) {
-	fd, err := rawSocket()
-	if err != nil {
-		return -1, err
-	}
-	sys.SetReceiveBuffer(fd, buffer)
-	if !sys.TakeTrains(fd) {
-		err = errors.New("UDP_GRO needs Linux 5.0 or later")
-	}
-	tv := unix.NsecToTimeval(int64(rawPoll))
-	err = cmp.Or(err, sys.Share(fd), sys.Bind(fd, g.addr, g.iface.Index), sys.Join(fd, g.addr.Addr(), g.iface.Index),
-		os.NewSyscallError("SO_RCVTIMEO", unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tv)))
-	if err != nil {
-		unix.Close(fd)
-		return -1, fmt.Errorf("%s on %s: %w", g.addr, g.iface.Name, err)
-	}
-	return fd, nil
 }
 
 // rawBatchReceiver is one prepared recvmmsg.

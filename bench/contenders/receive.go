@@ -17,11 +17,6 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 		return err
 	}
 	defer bus.Close()
-	stop, err := serveMetrics(r, bus)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	for i := range r.Spec.Extra { // nothing is published there
 		if _, err := bus.Handle(fmt.Sprintf("%s.extra.%d", r.Spec.Topic, i), func(pubsub.Message, error) {}); err != nil {
 			return err
@@ -29,8 +24,9 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 	}
 	var all []*incoming
 	for range r.Spec.Here() {
-		in := newIncoming(r, bus)
-		if err := in.subscribe(ctx, r, bus); err != nil {
+		in := newIncoming(ctx, r, bus)
+		defer in.end()
+		if err := in.subscribe(r, bus); err != nil {
 			return err
 		}
 		all = append(all, in)
@@ -42,14 +38,10 @@ func (fanfare) Subscribe(ctx context.Context, r *worker.Run) error {
 		}
 	}
 	for _, in := range all {
-		select {
-		case <-in.done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		<-in.ctx.Done()
 	}
 	subscriberFigures(r, bus)
-	return nil
+	return context.Cause(ctx)
 }
 
 // incoming is one subscriber's messages and the ends of its publishers.
@@ -58,7 +50,8 @@ type incoming struct {
 	topics []string // that it takes
 	ends   int      // of publishers, each in each group of the topics
 	ended  map[ending]bool
-	done   chan struct{} // closed when all publishers have ended
+	ctx    context.Context // ends when all publishers have, or one cannot be read
+	end    context.CancelFunc
 }
 
 // ending is the end of a publisher in a group.
@@ -67,8 +60,9 @@ type ending struct {
 	group     string
 }
 
-func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
-	in := &incoming{Check: r.Receiver(false), ended: make(map[ending]bool), done: make(chan struct{})}
+func newIncoming(ctx context.Context, r *worker.Run, bus *pubsub.Bus) *incoming {
+	in := &incoming{Check: r.Receiver(false), ended: make(map[ending]bool)}
+	in.ctx, in.end = context.WithCancel(ctx)
 	groups := make(map[int]bool)
 	for _, name := range in.Names() {
 		in.topics = append(in.topics, name)
@@ -82,17 +76,17 @@ func newIncoming(r *worker.Run, bus *pubsub.Bus) *incoming {
 }
 
 // subscribe subscribes in the way that is asked for.
-func (in *incoming) subscribe(ctx context.Context, r *worker.Run, bus *pubsub.Bus) error {
+func (in *incoming) subscribe(r *worker.Run, bus *pubsub.Bus) error {
 	options := []pubsub.SubscribeOption{pubsub.Topics(in.topics[1:]...), pubsub.PublisherEvents()}
 	if r.Spec.Receive == worker.ReceiveHandle {
 		handler := in.take
 		if check := in.Check; r.Spec.Topics <= 1 {
 			handler = func(m pubsub.Message, err error) {
-				if err != nil {
-					in.take(m, err)
-					return
+				if err == nil {
+					check.Message(m.Data)
+				} else {
+					in.failed(err)
 				}
-				check.Message(m.Data)
 			}
 		}
 		_, err := bus.Handle(in.topics[0], handler, options...)
@@ -102,17 +96,17 @@ func (in *incoming) subscribe(ctx context.Context, r *worker.Run, bus *pubsub.Bu
 	if err != nil {
 		return err
 	}
-	go in.read(ctx, r.Spec.Receive, sub) // ends with the publishers or ctx
+	go in.read(r.Spec.Receive, sub) // ends with in.ctx
 	return nil
 }
 
 // take takes a message, or the error in place of one.
 func (in *incoming) take(m pubsub.Message, err error) {
-	if err != nil {
+	if err == nil {
+		in.On(m.Topic, m.Data)
+	} else {
 		in.failed(err)
-		return
 	}
-	in.On(m.Topic, m.Data)
 }
 
 // failed takes an error. It is a function of its own because errors.As moves its targets to the heap.
@@ -133,52 +127,28 @@ func (in *incoming) failed(err error) {
 	}
 }
 
-// end ends what is still open.
-func (in *incoming) end() {
-	if !in.over() {
-		close(in.done)
-	}
-}
-
-func (in *incoming) over() bool {
-	select {
-	case <-in.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // batchSize is how many messages NextBatch may take at once.
 const batchSize = 256
 
 // read reads messages in a goroutine of its own.
-func (in *incoming) read(ctx context.Context, receive worker.Receive, sub *pubsub.Subscription) {
+func (in *incoming) read(receive worker.Receive, sub *pubsub.Subscription) {
 	msgs := make([]pubsub.Message, batchSize)
-	for ctx.Err() == nil && !in.over() {
+	for in.ctx.Err() == nil {
 		if receive == worker.ReceiveBatch {
-			var err error
-			for n := 0; err == nil; {
-				n, err = sub.NextBatch(ctx, msgs)
-				for i := range msgs[:n] {
-					in.On(msgs[i].Topic, msgs[i].Data)
-				}
+			n, err := sub.NextBatch(in.ctx, msgs)
+			for i := range msgs[:n] {
+				in.On(msgs[i].Topic, msgs[i].Data)
 			}
-			if ctx.Err() == nil {
-				in.take(pubsub.Message{}, err)
+			if err != nil && in.ctx.Err() == nil {
+				in.failed(err)
 			}
 			continue
 		}
-		for m, err := range sub.Messages(ctx) {
+		for m, err := range sub.Messages(in.ctx) {
 			if err == nil {
 				in.On(m.Topic, m.Data)
-				continue
-			}
-			if ctx.Err() != nil {
-				return
-			}
-			if in.take(m, err); in.over() {
-				return
+			} else {
+				in.failed(err)
 			}
 		}
 	}

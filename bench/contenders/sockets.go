@@ -16,29 +16,29 @@ type group struct {
 	local netip.Addr // an IPv4 address of iface
 }
 
-// parseGroup reads the address and finds the interface, by its name or one of
-// its addresses.
+// parseGroup reads the address and finds the interface.
 func parseGroup(address, name string) (group, error) {
 	var g group
 	var err error
 	if g.addr, err = netip.ParseAddrPort(address); err != nil || !g.addr.Addr().Is4() || !g.addr.Addr().IsMulticast() {
 		return g, fmt.Errorf("%q is no IPv4 multicast address with a port", address)
 	}
-	if g.iface, err = sys.FindInterface(name); err != nil {
-		return g, err
-	}
-	g.local, err = LocalAddress(g.iface)
+	g.iface, g.local, err = Interface(name)
 	return g, err
 }
 
-// LocalAddress is an IPv4 address of an interface. Package bench/peers, a module of its own, asks for it.
-func LocalAddress(i *net.Interface) (netip.Addr, error) {
+// Interface finds an interface, by its name or one of its addresses, and an IPv4 address of it. Package
+// bench/peers, a module of its own, asks for it.
+func Interface(name string) (i *net.Interface, local netip.Addr, err error) {
+	if i, err = sys.FindInterface(name); err != nil {
+		return nil, local, err
+	}
 	addrs, err := sys.InterfaceAddrs(i)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("addresses of %s: %w", i.Name, err)
+		return nil, local, fmt.Errorf("addresses of %s: %w", i.Name, err)
 	}
 	if at := slices.IndexFunc(addrs, netip.Addr.Is4); at >= 0 {
-		return addrs[at], nil
+		return i, addrs[at], nil
 	}
-	return netip.Addr{}, fmt.Errorf("interface %s has no IPv4 address, which the baselines need", i.Name)
+	return nil, local, fmt.Errorf("interface %s has no IPv4 address, which the baselines need", i.Name)
 }

@@ -144,13 +144,10 @@ func (p *peers) check(fs *flag.FlagSet) error {
 	if p.MTU == 0 {
 		p.MTU = bench.Defaults(p.Transport).MTU
 	}
-	if err := checkMeaning(fs, p.scenario, &p.Settings); err != nil {
-		return err
-	}
 	if p.html == "-" {
 		return errors.New("-html needs the name of a file; -json writes to standard output")
 	}
-	return nil
+	return checkMeaning(fs, p.scenario, &p.Settings)
 }
 
 func (p *peers) measure(ctx context.Context) error {

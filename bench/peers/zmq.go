@@ -16,7 +16,6 @@ import (
 
 	"github.com/fanfaremq/fanfare/bench/contenders"
 	"github.com/fanfaremq/fanfare/bench/worker"
-	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
 // zmqPeer is ZeroMQ over multicast, in C: libzmq's epgm, which is OpenPGM over
@@ -61,18 +60,10 @@ func (zmqPeer) Subscribe(ctx context.Context, r *worker.Run) error { return runZ
 // runZMQ runs the program for one side.
 func runZMQ(ctx context.Context, r *worker.Run, role string) error {
 	rate := 0.0
-	switch r.Spec.Load {
-	case worker.LoadFull:
-	case worker.LoadPaced:
+	if r.Spec.Load == worker.LoadPaced {
 		rate = r.Spec.Rate
-	default:
-		return errors.New("epgm: only throughput and latency are measured of it")
 	}
-	i, err := sys.FindInterface(r.Spec.Interface)
-	if err != nil {
-		return err
-	}
-	local, err := contenders.LocalAddress(i)
+	_, local, err := contenders.Interface(r.Spec.Interface)
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-func head(scenario string) bench.Head {
+func result(scenario string, points ...bench.Point) *bench.Result {
 	s := bench.Defaults("udp")
-	return bench.Head{Scenario: scenario, Host: bench.Host{CPU: `<script>alert("x")</script>`, Cores: 2, Date: "2026-01-02T03:04:05Z"}, Settings: s}
+	return &bench.Result{Points: points, Scenario: scenario, Host: bench.Host{CPU: `<script>alert("x")</script>`, Cores: 2, Date: "2026-01-02T03:04:05Z"}, Settings: s}
 }
 
 // row is a figure of three runs.
@@ -35,7 +35,7 @@ func contest() bench.Point {
 }
 
 func throughput() *bench.Result {
-	return &bench.Result{Head: head("throughput"), Points: []bench.Point{contest()}}
+	return result("throughput", contest())
 }
 
 func latency() *bench.Result {
@@ -51,11 +51,11 @@ func latency() *bench.Result {
 		p.Details[who] = d
 	}
 	slices.SortStableFunc(p.Rows, func(a, b bench.Row) int { return strings.Compare(a.Who, b.Who) })
-	return &bench.Result{Head: head("latency"), Points: []bench.Point{p}}
+	return result("latency", p)
 }
 
 func sweep() *bench.Result {
-	r := &bench.Result{Head: head("loss")}
+	r := result("loss")
 	for i := range 3 {
 		p := contest()
 		p.Rows = append(p.Rows, row("", "ratio_lossless", 1-0.1*float64(i)))
@@ -66,9 +66,9 @@ func sweep() *bench.Result {
 }
 
 func suite() *bench.Result {
-	return &bench.Result{Head: head("aims"), Parts: []*bench.Result{
-		throughput(), sweep(), latency(), {Head: head("idle")},
-	}}
+	r := result("aims")
+	r.Parts = []*bench.Result{throughput(), sweep(), latency(), result("idle")}
+	return r
 }
 
 // without takes a contestant's, or a ratio's, rows away.
@@ -154,7 +154,7 @@ func TestAims(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	for _, scenario := range append(bench.Scenarios(), "none") {
 		for _, points := range [][]bench.Point{nil, {{}}, {{Rows: rates("ours", 0)}}} {
-			r := &bench.Result{Head: head(scenario), Points: points}
+			r := result(scenario, points...)
 			if text, _, _ := strings.Cut(write(t, r), "<script>"); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 				t.Errorf("%s: the page has NaN or Inf", scenario)
 			}

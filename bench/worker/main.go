@@ -50,45 +50,41 @@ func Main(ctx context.Context, in io.Reader, out io.Writer, contenders Contender
 			cancel(errAbandoned)
 		}
 	}
+	fail := func(code int, err error) int {
+		say(message{Error: err.Error()})
+		return code
+	}
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
 	if err != nil {
-		say(message{Error: "a worker is started by fanfare bench alone: no specification on standard input"})
-		return 2
+		return fail(2, errors.New("a worker is started by fanfare bench alone: no specification on standard input"))
 	}
 	var spec Spec
 	if err := json.Unmarshal(first, &spec); err != nil {
-		say(message{Error: fmt.Sprintf("the specification cannot be read: %v", err)})
-		return 2
+		return fail(2, fmt.Errorf("the specification cannot be read: %w", err))
 	}
 	newContender := contenders[spec.Contender]
 	if newContender == nil {
-		say(message{Error: fmt.Sprintf("no contender is called %q", spec.Contender)})
-		return 2
+		return fail(2, fmt.Errorf("no contender is called %q", spec.Contender))
 	}
 	stopped := listen(lines, cancel)
 	stopProfile, err := startProfile(spec)
 	if err != nil {
-		say(message{Error: err.Error()})
-		return 1
+		return fail(1, err)
 	}
 	reports, err := run(ctx, &spec, newContender(), stopped, say)
-	err = errors.Join(err, stopProfile())
-	if err != nil {
-		say(message{Error: err.Error()})
-		return 1
+	if err = errors.Join(err, stopProfile()); err != nil {
+		return fail(1, err)
 	}
 	say(message{Reports: reports})
 	return 0
 }
 
-// listen closes the channel it returns when the line comes that says so, and
-// cancels when the input ends. Its goroutine ends with the input, which is the
-// end of the process.
-func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) chan struct{} {
-	stopped := make(chan struct{})
+// listen returns a context that ends when the line comes that says so, and cancels when the input
+// ends. Its goroutine ends with the input, which is the end of the process.
+func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) context.Context {
+	stopped, stop := context.WithCancel(context.Background())
 	go func() {
-		stop := sync.OnceFunc(func() { close(stopped) })
 		for {
 			line, err := lines.ReadString('\n')
 			if err != nil {
@@ -103,7 +99,7 @@ func listen(lines *bufio.Reader, cancel context.CancelCauseFunc) chan struct{} {
 	return stopped
 }
 
-func run(ctx context.Context, spec *Spec, c Contender, stopped chan struct{}, say func(message)) ([]*Report, error) {
+func run(ctx context.Context, spec *Spec, c Contender, stopped context.Context, say func(message)) ([]*Report, error) {
 	r := newRun(spec, stopped, say)
 	publish, subscribe := c.Publish, c.Subscribe
 	if spec.Load == LoadRequest {
@@ -144,7 +140,8 @@ func run(ctx context.Context, spec *Spec, c Contender, stopped chan struct{}, sa
 func runBoth(ctx context.Context, spec *Spec, c Contender, say func(message)) ([]*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stopped := make(chan struct{})
+	stopped, stop := context.WithCancel(context.Background())
+	defer stop()
 	ready := make(chan message, 1)
 	var subscribers message
 	sub := newRun(spec, stopped, func(m message) { ready <- m })
@@ -166,7 +163,7 @@ func runBoth(ctx context.Context, spec *Spec, c Contender, say func(message)) ([
 		return nil, cmp.Or(<-done, context.Cause(ctx), errors.New("a side ended before it was ready"))
 	}
 	err := c.Publish(ctx, pub)
-	close(stopped)
+	stop()
 	if err != nil {
 		cancel(err)
 	}

@@ -76,12 +76,12 @@ func newSource(size, batch int, topics *series) *Source {
 	for i := range s.ring {
 		s.ring[i] = block[i*pitch:][:size:size]
 		copy(s.ring[i], s.plain)
-		s.number(uint64(i))
+		s.number(uint64(i), uint64(i))
 	}
 	if topics != nil {
 		topics.ring = make([]uint32, n)
 		for i := range n / 2 {
-			s.numberOfTopic(uint64(i))
+			s.number(uint64(i), topics.take(uint64(i)))
 		}
 	}
 	return s
@@ -94,7 +94,7 @@ func (s *Source) Next() []byte {
 	n := s.next
 	s.next++
 	ahead := n + uint64(len(s.ring)/2)
-	s.number(ahead)
+	s.number(ahead, ahead)
 	return s.ring[n&uint64(len(s.ring)-1)]
 }
 
@@ -105,7 +105,8 @@ func (s *Source) Take() (topic int, msg []byte) {
 	}
 	i := s.next
 	s.next++
-	s.numberOfTopic(i + uint64(len(s.ring)/2))
+	ahead := i + uint64(len(s.ring)/2)
+	s.number(ahead, s.topics.take(ahead&uint64(len(s.ring)-1)))
 	at := i & uint64(len(s.ring)-1)
 	return int(s.topics.ring[at]), s.ring[at]
 }
@@ -116,23 +117,16 @@ func (s *Source) Batch() [][]byte {
 	n := s.next
 	s.next += uint64(s.batch)
 	for i := range uint64(s.batch) {
-		s.number(n + uint64(len(s.ring)/2) + i)
+		ahead := n + uint64(len(s.ring)/2) + i
+		s.number(ahead, ahead)
 	}
 	at := n & uint64(len(s.ring)-1)
 	return s.ring[at : at+uint64(s.batch)]
 }
 
-func (s *Source) number(n uint64) {
-	b := s.ring[n&uint64(len(s.ring)-1)]
-	binary.LittleEndian.PutUint64(b, n)
-	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
-}
-
-// numberOfTopic writes the message that is the i-th of all topics.
-func (s *Source) numberOfTopic(i uint64) {
-	at := i & uint64(len(s.ring)-1)
-	n := s.topics.take(at)
-	b := s.ring[at]
+// number writes the i-th message, which has number n.
+func (s *Source) number(i, n uint64) {
+	b := s.ring[i&uint64(len(s.ring)-1)]
 	binary.LittleEndian.PutUint64(b, n)
 	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
 }

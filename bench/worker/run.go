@@ -37,15 +37,15 @@ type Run struct {
 	// Ready.
 	MetricsAddress string
 
-	say     func(message) // to who started the worker
-	stopped chan struct{} // closed when the publisher has ended
+	say     func(message)   // to the program that started the worker
+	stopped context.Context // ends when the publisher has
 	begun   atomic.Pointer[sample]
 
 	report    *Report // the publisher's, or the first receiver's; has what the process used
 	receivers []*Check
 }
 
-func newRun(spec *Spec, stopped chan struct{}, say func(message)) *Run {
+func newRun(spec *Spec, stopped context.Context, say func(message)) *Run {
 	return &Run{Spec: spec, stopped: stopped, say: say, report: new(Report)}
 }
 
@@ -60,17 +60,10 @@ func (r *Run) Ready(address string) {
 
 // Stopped is closed when the publisher has ended: what has not come within a
 // moment will not come.
-func (r *Run) Stopped() <-chan struct{} { return r.stopped }
+func (r *Run) Stopped() <-chan struct{} { return r.stopped.Done() }
 
 // Over reports whether the publisher has ended.
-func (r *Run) Over() bool {
-	select {
-	case <-r.stopped:
-		return true
-	default:
-		return false
-	}
-}
+func (r *Run) Over() bool { return r.stopped.Err() != nil }
 
 // Begin starts the publisher's measurement.
 func (r *Run) Begin() {

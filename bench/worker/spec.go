@@ -175,9 +175,6 @@ func (s *Spec) taken(subscriber int) []string {
 // Takes reports whether a subscriber takes a topic.
 func (s *Spec) Takes(subscriber, topic int) bool { return !s.Split || topic%s.Subs == subscriber }
 
-// Watched reports whether processes are looked at, or their metrics read.
-func (s *Spec) Watched() bool { return s.Metrics != "" || s.LookedAt }
-
 // Report is what a worker has measured.
 type Report struct {
 	Messages uint64 `json:"messages"` // published, or received

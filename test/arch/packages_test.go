@@ -92,9 +92,9 @@ var packages = []struct {
 
 	// The bench.
 	{"bench/worker", 1657, ""},
-	{"bench/compression", 200, "internal/compress internal/wire reliable transport"},
 	{"bench/contenders", 1465, "bench/worker pubsub pubsub/events pubsub/metrics"},
 	{"bench", 2516, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench/compression", 200, "bench internal/compress internal/wire reliable transport"},
 	{"bench/report", 300, "bench"},
 
 	// The command.

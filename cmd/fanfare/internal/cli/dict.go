@@ -120,11 +120,6 @@ type jsonDictionary struct {
 	Bytes    int    `json:"message_bytes"`
 }
 
-type jsonCompression struct {
-	Type string `json:"type"` // "compression"
-	compression.Result
-}
-
 // add takes a message. It reports whether there may be more.
 func (d *dict) add(topic string, data []byte) bool {
 	d.messages = append(d.messages, compression.Messages{Topic: topic, Data: bytes.Clone(data)})
@@ -341,16 +336,20 @@ func (d *dict) measure(ctx context.Context) error {
 				return err
 			}
 			if d.json {
-				if err := newJSONLines(d.e.stdout).write(&jsonCompression{"compression", r}); err != nil {
+				line := map[string]any{"type": "compression", "compression": text}
+				for _, row := range r.Rows {
+					line[row.Metric] = row.Value
+				}
+				if err := newJSONLines(d.e.stdout).write(line); err != nil {
 					return err
 				}
 				continue
 			}
 			name := "-"
 			if with != nil {
-				name = fmt.Sprintf("%d bytes", r.Dictionary)
+				name = fmt.Sprintf("%.0f bytes", r.Value("", "dictionary_bytes"))
 			}
-			fmt.Fprintf(table, "%s\t%s\t%.3f\t%.2f\t%.0f ns\t%.0f ns\t\n", text, name, r.Ratio, r.Times, r.Pack, r.Unpack)
+			fmt.Fprintf(table, "%s\t%s\t%.3f\t%.2f\t%.0f ns\t%.0f ns\t\n", text, name, r.Value("", "ratio"), r.Value("", "link_ratio"), r.Value("", "pack_ns"), r.Value("", "unpack_ns"))
 		}
 	}
 	return table.Flush()
