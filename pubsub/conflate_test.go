@@ -36,7 +36,8 @@ func TestConflateManyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		const keys, messages, burst = 10_000, 300_000, 100
+		const burst = 100
+		keys, messages := fewer(10_000), uint64(fewer(300_000))
 		url := memURL(t)
 		pubBus, subBus := openBus(t, Config{Wait: WaitPark}, url), openBus(t, Config{Wait: WaitPark}, url)
 		sub := subscribe(t, subBus, "x", Conflate(byNumber))
@@ -79,7 +80,7 @@ func TestConflateManyKeys(t *testing.T) {
 		}()
 		began := time.Now()
 		memory := 0
-		for i := range uint64(messages) {
+		for i := range messages {
 			k := uint32(rng.IntN(keys))
 			publishKeyed(t, ctx, pub, k, i, 40)
 			last[k] = i
@@ -95,7 +96,7 @@ func TestConflateManyKeys(t *testing.T) {
 				}
 			}
 		}
-		if d := time.Since(began); d > messages/burst*time.Millisecond*11/10 {
+		if d := time.Since(began); d > time.Duration(messages/burst)*time.Millisecond*11/10 {
 			t.Errorf("the publisher took %v", d)
 		}
 		if err := pub.Drain(ctx); err != nil {

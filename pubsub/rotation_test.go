@@ -21,7 +21,7 @@ func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func())
 	t.Helper()
 	sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
-	const each, burst = 100, 100 // bursts to a key, messages in one
+	each, burst := fewer(100), 100 // bursts to a key, messages in one
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -31,7 +31,7 @@ func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func())
 				return
 			}
 			if i%burst == burst-1 {
-				time.Sleep(10 * time.Second / each)
+				time.Sleep(10 * time.Second / time.Duration(each))
 			}
 		}
 		if err := pub.Flush(ctx); err != nil {

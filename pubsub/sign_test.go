@@ -78,7 +78,7 @@ func eventually(t *testing.T, ctx context.Context, what string, is func() bool) 
 // files, over every fabric, sealed and open, at who verifies and at who does not.
 // docs/protocol.md §29.1, §29.5, §29.9.
 func TestSigned(t *testing.T) {
-	const n = 10_000
+	n := fewer(10_000)
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		dir := t.TempDir()

@@ -61,7 +61,9 @@ func TestLatePatternHoldsNobodyUp(t *testing.T) {
 var long = strings.Repeat("name.", 40)
 
 func latePattern(t *testing.T, handled, added bool) {
-	const topics, every = 10_000, time.Millisecond
+	const every = time.Millisecond
+	topics := fewer(10_000)
+	lastName := fmt.Sprint(long, topics-1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	url := memURL(t) + "?groups=1&size=1472"
@@ -88,7 +90,7 @@ func latePattern(t *testing.T, handled, added bool) {
 	more := follow(long+"0", func(m Message, err error) {
 		if err != nil || m.Topic == "x" {
 			wild.take(m, err)
-		} else if m.Topic == long+"9999" {
+		} else if m.Topic == lastName {
 			other.take(m, err)
 		}
 	})
@@ -121,7 +123,7 @@ func latePattern(t *testing.T, handled, added bool) {
 				t.Error(err)
 			}
 		} else {
-			more = follow(">", wild.take2(&other))
+			more = follow(">", wild.take2(lastName, &other))
 		}
 		began <- said.Load() // what is published from now on must come
 	}
@@ -156,12 +158,12 @@ func latePattern(t *testing.T, handled, added bool) {
 }
 
 // take2 is a handler that takes messages of topic x, and those of the last topic for another.
-func (a *arrivals) take2(other *arrivals) func(Message, error) {
+func (a *arrivals) take2(last string, other *arrivals) func(Message, error) {
 	return func(m Message, err error) {
 		switch {
 		case err != nil || m.Topic == "x":
 			a.take(m, err)
-		case m.Topic == long+"9999":
+		case m.Topic == last:
 			other.take(m, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/ud"
@@ -36,6 +37,7 @@ type node struct {
 
 func newRig(t *testing.T, cfg fabric.Config) *rig {
 	t.Helper()
+	testenv.OneGoroutine(t)
 	cfg.Latency, cfg.SM.ResponseDelay = time.Microsecond, 100*time.Microsecond
 	r := &rig{t: t, f: fabric.New(cfg)}
 	t.Cleanup(func() { r.f.Close() })
