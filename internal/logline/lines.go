@@ -25,31 +25,31 @@ var (
 	PublisherDownToo = Line{debug, "publisher down in another group", publisher + " cause", "", each, ""}
 	PublisherLeft    = Line{debug, "publisher not followed any more", publisher, "", each, ""}
 	PublisherRefused = Line{warn, "a publisher is not heard", "publisher group reason", "publisher_refused", ofPeers, "Raise the limit that reason names: Config.MaxPublishers or Config.ReceiveMemoryBytes."}
-	PublisherFault   = Line{warn, "a publisher breaks the protocol: its program is at fault, or an attacker forges its packets", "publisher fault topic times group", "publisher_fault", powers + ". And: " + ofPeers, "Find the program by its name."}
-	DuplicateName    = Line{warn, "two buses publish under one name: messages of both are delivered, numbered by each for itself; give each a Config.Name of its own", "name publisher epoch address other_epoch other_address", "duplicate_name", "once a pair. And: " + ofPeers, "Give each bus a Config.Name of its own (pub -name)."}
+	PublisherFault   = Line{warn, "a publisher breaks the protocol: its program is at fault, or an attacker forges its packets", "publisher fault topic times group", "publisher_fault", powers + "; " + ofPeers, "Find the program by its name."}
+	DuplicateName    = Line{warn, "two buses publish under one name: messages of both are delivered, numbered by each for itself; give each a Config.Name of its own", "name publisher epoch address other_epoch other_address", "duplicate_name", "once a pair; " + ofPeers, "Give each bus a Config.Name of its own (pub -name)."}
 	Namesake         = Line{warn, "another bus publishes under this bus's name: subscribers get the messages of both; if it is not a restart or an update of this one, give each a Config.Name of its own", "name publisher epoch ours heard", "", powers, "As for two buses of one name."}
 	TopicCollision   = Line{fault, "a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher topic subscribed group", "topic_collision", ofPeers, "Rename one of the topics."}
 	PatternCollision = Line{fault, "a topic that matches a pattern has the same id as another one: rename one of them", "topic err group", "", ofPeers, "Rename one of the topics."}
 	TooManyTopics    = Line{warn, "a group has more topics than patterns can know: patterns do not get the messages of the others, and report gaps", publisher + " known", "", "once a group", "Spread the topics over more groups (groups= in the URL of all buses), or subscribe to them by their names."}
-	Mismatch         = Line{warn, "another bus is configured differently, and cannot be heard or cannot hear this one", "name publisher address version? groups? mapping? checksum? packet_size? legs? do", "config_mismatch", "once a start of the other bus. And: " + ofPeers, "What the attribute do says."}
-	MismatchHarmless = Line{info, "another bus is configured differently, which is harmless", "name publisher address version? groups? mapping? checksum? packet_size? legs?", "config_differs", "once a start of the other bus. And: " + ofPeers, ""}
+	Mismatch         = Line{warn, "another bus is configured differently, and cannot be heard or cannot hear this one", "name publisher address version? groups? mapping? checksum? packet_size? legs? do", "config_mismatch", "once a start of the other bus; " + ofPeers, "What the attribute do says."}
+	MismatchHarmless = Line{info, "another bus is configured differently, which is harmless", "name publisher address version? groups? mapping? checksum? packet_size? legs?", "config_differs", "once a start of the other bus; " + ofPeers, ""}
 )
 
 // Packets.
 var (
-	PacketsLost       = Line{warn, "packets lost for good", publisher + " first count cause packets_left_out?", "", "8 at once and then one a second; " + LeftOut + " says how many were not written, packets_left_out of how many packets they were", "See the cause in docs/operate/metrics.md."}
-	BadPackets        = Line{warn, "packets were dropped because their checksum is missing or wrong: the network damages them, or an attacker forges them", "packets publisher address group", "bad_packets", powers + ". And: " + ofPeers, "Look at cables, cards and drivers on the way from address; or find the host that forges them (fanfare tap)."}
-	DictionaryMissing = Line{fault, "packets are lost: a publisher compresses them with a dictionary that is not here; give it to this bus, too (Config.Dictionaries, -dict)", "publisher codec dictionary group", "dictionary_missing", "once a start of the publisher, group and dictionary. And: " + ofPeers, "Give this bus the dictionary of that name: Config.Dictionaries, sub -dict."}
+	PacketsLost       = Line{warn, "packets lost for good", publisher + " first count cause packets_left_out?", "", "8 at once, then one a second", "See the cause in docs/operate/metrics.md."}
+	BadPackets        = Line{warn, "packets were dropped because their checksum is missing or wrong: the network damages them, or an attacker forges them", "packets publisher address group", "bad_packets", powers + "; " + ofPeers, "Look at cables, cards and drivers on the way from address; or find the host that forges them (fanfare tap)."}
+	DictionaryMissing = Line{fault, "packets are lost: a publisher compresses them with a dictionary that is not here; give it to this bus, too (Config.Dictionaries, -dict)", "publisher codec dictionary group", "dictionary_missing", "once a start of the publisher, group and dictionary; " + ofPeers, "Give this bus the dictionary of that name: Config.Dictionaries, sub -dict."}
 	SendFailed        = Line{fault, "sending failed", "group err times", "", powers, "What err says: an interface that is down, a route that is missing."}
 	CannotSend        = Line{warn, "nothing can be sent, and publishers wait when there is no more room, whatever their flow control", "group for waiting_packets err", "cannot_send", doubling + ", of the first group where it is so; of the others for debugging", "What err says: an interface that is down, a group that cannot be joined again, keys that have expired."}
 	CannotSendToo     = Line{debug, CannotSend.Text, CannotSend.Attrs, "cannot_send", doubling, ""}
 	SendsAgain        = Line{info, "what is published is sent again", "group after", "sends_again", "when that group's is", ""}
 	SendsAgainToo     = Line{debug, SendsAgain.Text, SendsAgain.Attrs, "sends_again", each, ""}
-	CannotReply       = Line{warn, "NAKs and statuses to a publisher cannot be sent: what is lost is not repaired, and that publisher does not wait for this bus", "address for packets err do", "cannot_reply", doubling + ", of each publisher. And: " + ofPeers, "What the attribute do says, such as to add a route to that address."}
-	RepliesAgain      = Line{info, "NAKs and statuses to a publisher are sent again", "address after", "replies_again", "once for each publisher that was reported. And: " + ofPeers, ""}
+	CannotReply       = Line{warn, "NAKs and statuses to a publisher cannot be sent: what is lost is not repaired, and that publisher does not wait for this bus", "address for packets err do", "cannot_reply", doubling + ", of each publisher; " + ofPeers, "What the attribute do says, such as to add a route to that address."}
+	RepliesAgain      = Line{info, "NAKs and statuses to a publisher are sent again", "address after", "replies_again", "once for each publisher that was reported; " + ofPeers, ""}
 	WaitFailed        = Line{warn, "waiting for packets failed", "err", "", ofPeers, "What err says."}
-	PacketsDropped    = Line{warn, "packets were dropped by this host", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
-	PacketsMissed     = Line{info, "packets were lost on the way, or are none of this bus's", "cause packets do", "packets_dropped", powers + ", looked at every 10 s. And: " + ofPeers, "What the attribute do says."}
+	PacketsDropped    = Line{warn, "packets were dropped by this host", "cause packets do", "packets_dropped", powers + ", looked at every 10 s; " + ofPeers, "What the attribute do says."}
+	PacketsMissed     = Line{info, "packets were lost on the way, or are none of this bus's", "cause packets do", "packets_dropped", powers + ", looked at every 10 s; " + ofPeers, "What the attribute do says."}
 )
 
 // Subscribers of this bus's publishers.
@@ -60,16 +60,16 @@ var (
 	SubscriberReleased = Line{warn, "a subscriber has held the publisher up for longer than StallLimit and is released: it will have a gap", subscriber + " for behind_packets", "subscriber_released", once10s, "Have it read faster, or raise Config.StallLimit."}
 	SlowSubscriber     = Line{warn, "a subscriber has stayed too far behind for too long and is released: it is not waited for until it is at most half as far behind", subscriber + " for behind_packets", "slow_subscriber", once10s, "Have it read faster, or raise Config.SlowBehind."}
 	SubscriberTrails   = Line{warn, "a subscriber does not keep up: it lacks more packets than repairs have room for beside what is published", subscriber + " for received_packets_per_s published_packets_per_s behind_packets", "", doubling, "Publish less, or give it a faster link or processor; Config.FlowControl says whether others wait for it."}
-	PublisherStalled   = Line{warn, "a subscriber holds the publisher up: it is there and does not read", subscriber + " for behind_packets", "publisher_stalled", doubling + ". And: " + once10s, "Have that subscriber read, or close it. Its own log says which subscription it is."}
+	PublisherStalled   = Line{warn, "a subscriber holds the publisher up: it is there and does not read", subscriber + " for behind_packets", "publisher_stalled", doubling + "; " + once10s, "Have that subscriber read, or close it. Its own log says which subscription it is."}
 	PublisherResumed   = Line{warn, "the publisher goes on", subscriber + " after", "publisher_resumed", once10s, ""}
 )
 
 // Subscriptions and handlers of this bus.
 var (
-	SubscriptionNotRead = Line{warn, "a subscription is not read and has no room for more: its publishers wait for it", "topics publisher group for unread_packets", "subscription_not_read", doubling + ". And: " + once10s, "Read it, close it, or choose another policy (SlowConsumer)."}
-	HoldsByReading      = Line{warn, "this bus holds a publisher up: the subscription of these topics is not read", "publisher group for topics unread_packets", "holds_publishers_up", doubling + ". And: " + once10s, "As for a subscription that is not read."}
-	HoldsByHandling     = Line{warn, "this bus holds a publisher up: handlers of these topics take too long", "publisher group for topics unread_packets", "holds_publishers_up", doubling + ". And: " + once10s, "Have the handlers return sooner."}
-	HoldsByLoss         = Line{warn, "this bus holds a publisher up: packets do not arrive here, and all that arrived is read", "publisher group for topics unread_packets", "holds_publishers_up", doubling + ". And: " + once10s, "See what keeps packets of that publisher, or its repairs, from this host; where it is only the full ones MTUs differ: fanfare doctor -peer says the largest packet that passes."}
+	SubscriptionNotRead = Line{warn, "a subscription is not read and has no room for more: its publishers wait for it", "topics publisher group for unread_packets", "subscription_not_read", doubling + "; " + once10s, "Read it, close it, or choose another policy (SlowConsumer)."}
+	HoldsByReading      = Line{warn, "this bus holds a publisher up: the subscription of these topics is not read", "publisher group for topics unread_packets", "holds_publishers_up", doubling + "; " + once10s, "As for a subscription that is not read."}
+	HoldsByHandling     = Line{warn, "this bus holds a publisher up: handlers of these topics take too long", "publisher group for topics unread_packets", "holds_publishers_up", doubling + "; " + once10s, "Have the handlers return sooner."}
+	HoldsByLoss         = Line{warn, "this bus holds a publisher up: packets do not arrive here, and all that arrived is read", "publisher group for topics unread_packets", "holds_publishers_up", doubling + "; " + once10s, "See what keeps packets of that publisher, or its repairs, from this host; where it is only the full ones MTUs differ: fanfare doctor -peer says the largest packet that passes."}
 	ReleasedForReading  = Line{warn, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: the subscription of these topics is not read, and may have a gap", "publisher group for topics unread_packets", "released_by_a_publisher", once10s, "Read faster, or raise Config.StallLimit there."}
 	ReleasedForHandling = Line{warn, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: handlers of these topics take too long, and may have a gap", "publisher group for topics unread_packets", "released_by_a_publisher", once10s, "Have the handlers return sooner, or raise Config.StallLimit there."}
 	ReleasedForLoss     = Line{warn, "a publisher does not wait for this bus any more, which has held it up, or stayed far behind, for too long: packets did not arrive here, and may be a gap", "publisher group for topics unread_packets", "released_by_a_publisher", once10s, "See what keeps packets of that publisher, or its repairs, from this host; where it is only the full ones MTUs differ: fanfare doctor -peer says the largest packet that passes."}
@@ -93,7 +93,7 @@ var (
 
 // Groups and legs.
 var (
-	JoinFailed      = Line{fault, "joining a group failed", "group role err", "group_failed", "4 at once and then one a second; " + LeftOut + " says how many were not written", "What err says: a wrong interface, no multicast on it, or a fabric that does not admit this host."}
+	JoinFailed      = Line{fault, "joining a group failed", "group role err", "group_failed", "4 at once, then one a second", "What err says: a wrong interface, no multicast on it, or a fabric that does not admit this host."}
 	GroupLost       = Line{warn, "membership of a group was lost, joining again", "group role err", "group_lost", "the first group that is lost; the others for debugging", "Check the interface or the fabric."}
 	GroupLostToo    = Line{debug, GroupLost.Text, GroupLost.Attrs, "group_lost", each, ""}
 	GroupBack       = Line{debug, "membership of a group is back", "group role", "group_back", each, ""}

@@ -29,14 +29,14 @@ type Line struct {
 // kind of limit, not only of the same text.
 const LeftOut = "lines_left_out"
 
-// How lines are limited.
+// How lines are limited. docs/operate/logs.md explains these terms.
 const (
-	once     = "said once"
-	each     = "each time: it is rare, and peers cannot cause it"
-	ofPeers  = "64 at once and then one a second, of all lines of peers together; " + LeftOut + " says how many were not written"
-	once10s  = "once in 10 s of the same peer, whatever the number of groups; further ones for debugging. And: " + ofPeers
-	doubling = "after 1 s, and again at twice as long each time"
-	powers   = "at the 1st, 2nd, 4th, 8th … time"
+	once     = "once"
+	each     = "each time"
+	ofPeers  = "peer limit"
+	once10s  = "once in 10 s a peer; " + ofPeers
+	doubling = "after 1, 2, 4 … s"
+	powers   = "at the 1st, 2nd, 4th … time"
 )
 
 // Undeclared, if not nil, is called when a line is written with an attribute that it does not declare,
