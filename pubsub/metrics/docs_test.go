@@ -62,9 +62,16 @@ func TestDocument(t *testing.T) {
 		_, lost := c.Lost(&stats.Bus{})
 		fmt.Fprintf(&causes, "| `%s` | %s | %s | %s | %s | %s |\n", c.Label, yes(dropped), yes(lost), yes(c.Gap != 0), c.Help, c.Remedy)
 	}
-	metrics.WriteString("| metric | kind | labels | what it is |\n|---|---|---|---|\n")
+	metrics.WriteString("| metric | meaning |\n|---|---|\n")
 	for _, f := range families(t) {
-		fmt.Fprintf(&metrics, "| `%s` | %s | %s | %s |\n", f.name, f.kind, f.labels, f.help)
+		name, help := f.name, f.help
+		if f.labels != "" {
+			name += "{" + f.labels + "}"
+		}
+		if f.kind == "histogram" {
+			help = "Histogram: " + help
+		}
+		fmt.Fprintf(&metrics, "| `%s` | %s |\n", name, help)
 	}
 	want := section(t, section(t, string(text), "causes", causes.String()), "metrics", metrics.String())
 	if want == string(text) {
