@@ -17,7 +17,7 @@ type how struct {
 }
 
 // aBus is a process to look at.
-const aBus = "fanfare sub -t 'udp://239.20.0.0/16?iface=lo' md.looked"
+const aBus = "fanfare sub -t 'udp://?iface=lo' md.looked"
 
 // aBlink makes a measurement short.
 const aBlink = " -runs 1 -seconds 0.05 -q"
@@ -26,39 +26,39 @@ const aBlink = " -runs 1 -seconds 0.05 -q"
 // they stand.
 var documents = map[string]map[string]how{
 	"README.md": {
-		"go build -o hello ./examples/hello": {as: `go build -o "$GOBIN/hello" ./examples/hello`},
-		"./hello":                            {as: "hello", beside: true, says: "good morning"},
-		"./hello good morning":               {as: "hello good morning", says: "Publishing"},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' greetings": {beside: true, says: "hello"},
-		"fanfare demo":   {says: "exactly once"},
-		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
-		"fanfare tap -t 'udp://239.20.0.0/16?iface=lo'": {beside: true},
+		"go build -o hello ./examples/hello":         {as: `go build -o "$GOBIN/hello" ./examples/hello`},
+		"./hello":                                    {as: "hello", beside: true, says: "good morning"},
+		"./hello good morning":                       {as: "hello good morning", says: "Publishing"},
+		"fanfare sub -t 'udp://?iface=lo' greetings": {beside: true, says: "hello"},
+		"fanfare demo":                               {says: "exactly once"},
+		"fanfare doctor":                             {says: "This host is", codes: []int{1, 3}},
+		"fanfare tap -t 'udp://?iface=lo'":           {beside: true},
 	},
 	"docs/quickstart.md": {
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' 'md.>'":                                    {beside: true, says: "5"},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.2,seed=7 -n 20000 md.lossy": {beside: true, says: "repaired"},
-		"fanfare sub -t roce://lo -n 5 greetings":                                                 {beside: true, says: "5"},
+		"fanfare sub -t 'udp://?iface=lo' 'md.>'":                                    {beside: true, says: "5"},
+		"fanfare sub -t 'udp://?iface=lo' -faults loss=0.2,seed=7 -n 20000 md.lossy": {beside: true, says: "repaired"},
+		"fanfare sub -t roce://lo -n 5 greetings":                                    {beside: true, says: "5"},
 		"fanfare demo":   {says: "exactly once"},
 		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
 	},
 	"docs/guides/market-data.md": {
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo&groups=64&map=prefix:2' -n 6 'md.xnas.>'":                                             {beside: true, says: "6"},
-		"yes quote | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -retain -rate 20 md.late":                                                {beside: true},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -from state -n 3 md.late":                                                            {says: "quote"},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -tag record -n 1000 md.tagged":                                                       {beside: true, says: "1000"},
+		"fanfare sub -t 'udp://?iface=lo&groups=64&map=prefix:2' -n 6 'md.xnas.>'":                                                          {beside: true, says: "6"},
+		"yes quote | fanfare pub -t 'udp://?iface=lo' -retain -rate 20 md.late":                                                             {beside: true},
+		"fanfare sub -t 'udp://?iface=lo' -from state -n 3 md.late":                                                                         {says: "quote"},
+		"fanfare sub -t 'udp://?iface=lo' -tag record -n 1000 md.tagged":                                                                    {beside: true, says: "1000"},
 		"fanfare sub -t 'udp://239.20.0.0/24?iface=lo' -t 'udp://239.21.0.0/24?iface=lo&port=7500' -faults loss=0.3,seed=1 -n 2000 md.legs": {beside: true, says: "2000"},
 	},
 	"docs/guides/cluster.md": {
 		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -n 3 cluster.cache":                       {beside: true, says: "drop user/3"},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -n 3 'cluster.>'":                         {beside: true, says: "drop user/3"},
-		"yes v7 | fanfare pub -t 'udp://239.20.0.0/16?iface=lo' -retain -rate 20 cluster.config": {beside: true},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -from state -n 1 cluster.config":          {says: "v7"},
-		"fanfare reply -t 'udp://239.20.0.0/16?iface=lo' -exec hostname cluster.who":             {beside: true},
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo&keys=cluster.keys' -n 2 cluster.sealed":    {beside: true, says: "2"},
+		"fanfare sub -t 'udp://?iface=lo' -n 3 cluster.cache":                       {beside: true, says: "drop user/3"},
+		"fanfare sub -t 'udp://?iface=lo' -n 3 'cluster.>'":                         {beside: true, says: "drop user/3"},
+		"yes v7 | fanfare pub -t 'udp://?iface=lo' -retain -rate 20 cluster.config": {beside: true},
+		"fanfare sub -t 'udp://?iface=lo' -from state -n 1 cluster.config":          {says: "v7"},
+		"fanfare reply -t 'udp://?iface=lo' -exec hostname cluster.who":             {beside: true},
+		"fanfare sub -t 'udp://?iface=lo&keys=cluster.keys' -n 2 cluster.sealed":    {beside: true, says: "2"},
 	},
 	"docs/guides/testing.md": {
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -faults loss=0.1,dup=0.05,reorder=0.1,seed=3 -n 20000 test.lossy": {beside: true, says: "repaired"},
+		"fanfare sub -t 'udp://?iface=lo' -faults loss=0.1,dup=0.05,reorder=0.1,seed=3 -n 20000 test.lossy": {beside: true, says: "repaired"},
 	},
 	"docs/operate/doctor.md": {
 		"fanfare doctor": {says: "This host is", codes: []int{1, 3}},
@@ -72,7 +72,7 @@ var documents = map[string]map[string]how{
 		"fanfare loss": {given: aBus, says: "Nothing was lost for good"},
 	},
 	"docs/operate/metrics.md": {
-		"fanfare sub -t 'udp://239.20.0.0/16?iface=lo' -metrics localhost:9464 md.metrics": {beside: true},
+		"fanfare sub -t 'udp://?iface=lo' -metrics localhost:9464 md.metrics": {beside: true},
 		"curl -s http://localhost:9464/metrics | grep fanfare_dropped_packets_total": {
 			as:   "curl -s --retry 20 --retry-connrefused --retry-delay 1 http://localhost:9464/metrics | grep fanfare_dropped_packets_total",
 			says: `cause="fabric"`},
