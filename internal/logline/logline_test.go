@@ -36,20 +36,23 @@ func TestDocument(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, s := range logline.All {
-		fmt.Fprintf(&b, "\n### %s\n\n| level | message | attributes | event | how often | what to do |\n|---|---|---|---|---|---|\n", s.Title)
+		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
 		for _, l := range s.Lines {
-			attrs := strings.Fields(l.Attrs)
-			for i, a := range attrs {
+			fmt.Fprintf(&b, "- %s **%s**", l.Level, l.Text)
+			if l.Event != "" {
+				fmt.Fprintf(&b, ", event `%s`", l.Event)
+			}
+			fmt.Fprintf(&b, ", %s.", l.Repeats)
+			for _, a := range strings.Fields(l.Attrs) {
 				name, optional := strings.CutSuffix(a, "?")
-				if attrs[i] = "`" + name + "`"; optional {
-					attrs[i] += "?"
+				if b.WriteString(" `" + name + "`"); optional {
+					b.WriteByte('?')
 				}
 			}
-			event := ""
-			if l.Event != "" {
-				event = "`" + l.Event + "`"
+			if l.Do != "" {
+				fmt.Fprintf(&b, "  \n  %s", l.Do)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", l.Level, l.Text, strings.Join(attrs, " "), event, l.Repeats, l.Do)
+			b.WriteByte('\n')
 		}
 	}
 	want := before + begin + b.String() + "\n" + end + after

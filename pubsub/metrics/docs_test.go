@@ -56,23 +56,33 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	var causes, metrics strings.Builder
-	causes.WriteString("| cause | dropped | lost | gaps | what it means | what to do |\n|---|---|---|---|---|---|\n")
+	causes.WriteString("| cause | counted in | meaning | what to do |\n|---|---|---|---|\n")
 	for _, c := range pubsub.Causes() {
 		_, dropped := c.Dropped(&stats.Bus{})
 		_, lost := c.Lost(&stats.Bus{})
-		fmt.Fprintf(&causes, "| `%s` | %s | %s | %s | %s | %s |\n", c.Label, yes(dropped), yes(lost), yes(c.Gap != 0), c.Help, c.Remedy)
+		var in []string
+		for _, counter := range []struct {
+			name string
+			has  bool
+		}{{"dropped", dropped}, {"lost", lost}, {"gaps", c.Gap != 0}} {
+			if counter.has {
+				in = append(in, counter.name)
+			}
+		}
+		fmt.Fprintf(&causes, "| `%s` | %s | %s | %s |\n", c.Label, strings.Join(in, ", "), c.Help, c.Remedy)
 	}
-	metrics.WriteString("| metric | meaning |\n|---|---|\n")
+	metrics.WriteByte('\n')
 	for _, f := range families(t) {
 		name, help := f.name, f.help
 		if f.labels != "" {
 			name += "{" + f.labels + "}"
 		}
 		if f.kind == "histogram" {
-			help = "Histogram: " + help
+			help = "histogram. " + help
 		}
-		fmt.Fprintf(&metrics, "| `%s` | %s |\n", name, help)
+		fmt.Fprintf(&metrics, "- `%s`: %s\n", name, help)
 	}
+	metrics.WriteByte('\n')
 	want := section(t, section(t, string(text), "causes", causes.String()), "metrics", metrics.String())
 	if want == string(text) {
 		return
@@ -83,13 +93,6 @@ func TestDocument(t *testing.T) {
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return ""
 }
 
 // section is text with table between the marks of name.

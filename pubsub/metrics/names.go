@@ -22,7 +22,7 @@ var busMetrics = []metric[stats.Bus]{
 	counter("transport_receive_calls", "System calls or polls that received packets.", func(s *stats.Bus) float64 { return float64(s.Transport.ReceiveCalls) }),
 	counter("transport_receive_overflow_packets", "Packets dropped on this host because its receive buffer was full.", func(s *stats.Bus) float64 { return float64(s.Transport.ReceiveOverflow) }),
 	counter("transport_receive_truncated_packets", "Packets dropped because they are larger than a receive buffer.", func(s *stats.Bus) float64 { return float64(s.Transport.ReceiveTruncated) }),
-	counter("transport_receive_errors", "Errors of receiving. Over shm:// also how often others could not be met for want of descriptors or memory, and those that are not believed.", func(s *stats.Bus) float64 { return float64(s.Transport.ReceiveErrors) }),
+	counter("transport_receive_errors", "Errors of receiving. Over shm:// also peers not met because descriptors or memory were used up, and implausible ones.", func(s *stats.Bus) float64 { return float64(s.Transport.ReceiveErrors) }),
 	counter("transport_lend_refused", "Polls cut short because more received packets were kept than may be.", func(s *stats.Bus) float64 { return float64(s.Transport.LendRefused) }),
 	counter("transport_peers_refused", "Peers refused beyond the limit on peers.", func(s *stats.Bus) float64 { return float64(s.Transport.PeersRefused) }),
 	counter("transport_gso_refused", "Sends that the network card refused as GSO trains.", func(s *stats.Bus) float64 { return float64(s.Transport.GSORefused) }),
@@ -71,7 +71,7 @@ var busMetrics = []metric[stats.Bus]{
 var publisherMetrics = []metric[stats.Publisher]{
 	counter("publisher_packets", "Packets of a publisher, in all groups: delivered to subscriptions, or given up.", func(s *stats.Publisher) float64 { return float64(s.Packets) }, "publisher"),
 	counter("publisher_repaired_packets", "Packets of a publisher that had been missing and came as repairs.", func(s *stats.Publisher) float64 { return float64(s.Repaired) }, "publisher"),
-	counter("publisher_lost_packets", "Packets of a publisher given up for good.", func(s *stats.Publisher) float64 { return float64(s.Lost) }, "publisher"),
+	counter("publisher_lost_packets", "Packets of a publisher permanently lost.", func(s *stats.Publisher) float64 { return float64(s.Lost) }, "publisher"),
 	gauge("publisher_missing_packets", "Packets of a publisher that are missing just now.", func(s *stats.Publisher) float64 { return float64(s.Missing) }, "publisher").together(added),
 }
 
@@ -83,13 +83,13 @@ var subscriberMetrics = []metric[stats.Subscriber]{
 }
 
 var lossMetrics = []metric[stats.Loss]{
-	counter("gaps", "Gaps delivered to subscriptions in place of messages that are lost for good, by cause.", func(s *stats.Loss) float64 { return float64(s.Gaps) }, "cause"),
-	counter("gap_messages", "Messages lost for good, by cause: those of gaps whose size is known.", func(s *stats.Loss) float64 { return float64(s.Messages) }, "cause"),
+	counter("gaps", "Gaps delivered to subscriptions in place of permanently lost messages, by cause.", func(s *stats.Loss) float64 { return float64(s.Gaps) }, "cause"),
+	counter("gap_messages", "Messages permanently lost in gaps of known size, by cause.", func(s *stats.Loss) float64 { return float64(s.Messages) }, "cause"),
 }
 
 var dropMetric = counter("dropped_packets", "Packets dropped here, or lost on the way here, by cause, whether they were repaired afterwards or not.", func(n *uint64) float64 { return float64(*n) }, "cause")
 
-var lostMetric = counter("lost_packets", "Packets given up for good, by cause.", func(n *uint64) float64 { return float64(*n) }, "cause")
+var lostMetric = counter("lost_packets", "Packets permanently lost, by cause.", func(n *uint64) float64 { return float64(*n) }, "cause")
 
 var eventMetric = counter("events", "Events of each kind: events.Kind, with underscores.", func(e *events.Count) float64 { return float64(e.Count) }, "event")
 
@@ -119,7 +119,7 @@ var groupMetrics = []metric[stats.Group]{
 	counter("receive_duplicate_packets", "Data packets that were already there.", func(s *stats.Group) float64 { return float64(s.Duplicates) }, "group"),
 	counter("receive_overrun_packets", "Data packets beyond the receive window, dropped.", func(s *stats.Group) float64 { return float64(s.Overrun) }, "group"),
 	counter("receive_unstarted_packets", "Repairs of streams not started, or from before their start.", func(s *stats.Group) float64 { return float64(s.Unstarted) }, "group"),
-	counter("receive_lost_packets", "Packets given up for good.", func(s *stats.Group) float64 { return float64(s.Lost) }, "group"),
+	counter("receive_lost_packets", "Packets permanently lost.", func(s *stats.Group) float64 { return float64(s.Lost) }, "group"),
 	counter("receive_compressed_packets", "Packets that were compressed.", func(s *stats.Group) float64 { return float64(s.Packed) }, "group"),
 	counter("receive_compressed_bytes", "Bytes of these packets on the wire.", func(s *stats.Group) float64 { return float64(s.PackedBytes) }, "group"),
 	counter("receive_uncompressed_bytes", "Bytes of these packets as they are without compression.", func(s *stats.Group) float64 { return float64(s.UnpackedBytes) }, "group"),
@@ -156,7 +156,7 @@ var groupMetrics = []metric[stats.Group]{
 	counter("receive_unwanted_runs", "Runs of messages of a packet of topics that are not subscribed to.", func(s *stats.Group) float64 { return float64(s.UnwantedRuns) }, "group"),
 	counter("receive_unwanted_bytes", "Bytes of these runs.", func(s *stats.Group) float64 { return float64(s.UnwantedBytes) }, "group"),
 	counter("receive_dropped_runs", "Runs of messages of a packet that were dropped because they do not parse or their numbers came before, by each subscription that is read, and once for all handlers.", func(s *stats.Group) float64 { return float64(s.DroppedRuns) }, "group"),
-	gauge("receive_joined", "Whether the group is joined, or nobody subscribes in it any more: 1 or 0.", func(s *stats.Group) float64 { return boolean(s.Joined || s.Topics == 0) }, "group").together(math.Min),
+	gauge("receive_joined", "Whether the group is joined, or has no subscriptions: 1 or 0.", func(s *stats.Group) float64 { return boolean(s.Joined || s.Topics == 0) }, "group").together(math.Min),
 	gauge("receive_streams", "Streams of publishers at present.", func(s *stats.Group) float64 { return float64(s.Streams) }, "group").together(added),
 	gauge("receive_topics", "Topics subscribed to in the group at present.", func(s *stats.Group) float64 { return float64(s.Topics) }, "group").together(added),
 	gauge("receive_window_bytes", "Memory of all receive windows of the group.", func(s *stats.Group) float64 { return float64(s.Windows) }, "group").together(added),
