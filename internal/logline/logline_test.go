@@ -35,9 +35,14 @@ func TestDocument(t *testing.T) {
 		t.Fatalf("%s has no place for the lines", file)
 	}
 	var b strings.Builder
+	listed := make(map[string]bool) // a text for debugging as well is listed once
 	for _, s := range logline.All {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
 		for _, l := range s.Lines {
+			if listed[l.Text] && l.Level == slog.LevelDebug {
+				continue
+			}
+			listed[l.Text] = true
 			fmt.Fprintf(&b, "- %s **%s**", l.Level, l.Text)
 			if l.Event != "" {
 				fmt.Fprintf(&b, ", event `%s`", l.Event)
