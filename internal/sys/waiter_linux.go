@@ -141,7 +141,7 @@ const (
 // giveWay lets other goroutines run before the thread blocks, if this process has many Waiters, and
 // returns descriptors that have become ready meanwhile. A thread that blocks keeps its P until the
 // scheduler's monitor retakes it, 20 µs later at the earliest, even if other goroutines are runnable:
-// with 64 publishers on two processors they stood still for a third of the time (docs/decisions, 83).
+// with 64 publishers on two processors they stood still for a third of the time (docs/decisions, 24).
 func (w *Waiter) giveWay() []unix.EpollEvent {
 	if waiters.Load() < int64(waitersEach*w.processors) {
 		return nil
