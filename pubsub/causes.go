@@ -68,23 +68,23 @@ func Causes() []CauseInfo { return append([]CauseInfo(nil), causes...) }
 // a test keeps equal to it.
 var causes = []CauseInfo{
 	{
-		Label: "unsent", Help: "Not sent: the transport of this publisher refused it. Subscribers request it again.",
-		Remedy:  "The log has the reason: an interface that is down, a missing route, or a keyring of which no key is valid (fanfare key show).",
+		Label: "unsent", Help: "Never sent: the transport of this publisher refused it. Subscribers ask for it again.",
+		Remedy:  "The log says why: an interface that is down, a route that is missing, or a keyring of which no key is valid any more (fanfare key show).",
 		dropped: func(s *stats.Bus) uint64 { return s.Transport.SendErrors },
 	},
 	{
-		Label: "no_memory", reported: reportedAsWarning, Help: "Sent by this bus over shm:// and lost, counted per receiver, because memory or the receiver's share of it was used up. Subscribers request it again, and count it as lost on the way.",
-		Remedy:  "Find what uses the memory: df -h and du -sh of the directory of shared memory (dir= in the URL, else /dev/shm). Enlarge it (mount -o remount,size=1G; for /dev/shm in a container docker run --shm-size=1g), or use another place (dir= in the URL of all processes that are to meet). A stopped subscriber holds some, too.",
+		Label: "no_memory", reported: reportedAsWarning, Help: "Sent by this bus over shm:// and lost, for a receiver each, because there was no memory left for it, or more than that receiver's share. Subscribers ask for it again, and have it as lost on the way, too.",
+		Remedy:  "See what takes the memory: df -h and du -sh of the directory of shared memory (dir= in the URL, else /dev/shm). Give it more (mount -o remount,size=1G; of /dev/shm in a container docker run --shm-size=1g), or use another place (dir= in the URL of all processes of the fabric). A subscriber that has stopped keeps some, too.",
 		dropped: func(s *stats.Bus) uint64 { return s.Transport.SendNoMemory },
 	},
 	{
 		Label: "fabric", reported: reportedQuietly, Help: "Lost on the way here: found missing, and this host did not drop it.",
-		Remedy:  "Check the switch: port errors and discards, an IGMP querier, flow control. If the publisher's card drops, lower Config.Rate. Over shm:// check the publisher's memory (no_memory there), and this process's descriptors and memory (transport_receive_errors).",
+		Remedy:  "Look at the switch: port errors and discards, an IGMP querier, flow control. Where the publisher's card drops, lower Config.Rate. Over shm:// there is no switch: see whether its publisher had memory left (no_memory there), and this process descriptors and memory (transport_receive_errors).",
 		dropped: func(s *stats.Bus) uint64 { return s.LostOnWay },
 	},
 	{
 		Label: "socket_overflow", reported: reportedAsWarning, Help: "Dropped by this host's kernel, because the receive buffer of the socket was full. Heartbeats and copies count too; a train of packets that the kernel merged counts once. Over shm:// and mem:// dropped by its publisher, because the queue in memory was full.",
-		Remedy:  "Over shm:// and mem:// raise queue= in the URL. Over sockets raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and restart, where 8 MiB are granted already with a larger rcvbuf= in the URL; fanfare doctor and fanfare loss show the granted size. If it continues, this process gets too little processor time.",
+		Remedy:  "Over shm:// and mem:// raise queue= in the URL. Over sockets raise net.core.rmem_max (sysctl -w net.core.rmem_max=33554432) and start again, where 8 MiB are granted already with a larger rcvbuf= in the URL; fanfare doctor and fanfare loss say what is in effect. If it goes on, this process gets too little processor time.",
 		dropped: func(s *stats.Bus) uint64 { return s.Transport.ReceiveOverflow - s.Transport.ReceiveQueueEmpty },
 	},
 	{
@@ -104,12 +104,12 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "bad_checksum", Help: "Dropped because its checksum is missing or wrong.",
-		Remedy:  "The log names their source: a cable, a card or its driver damages them, or a host forges them.",
+		Remedy:  "The log names where such packets come from: a cable, a card or its driver damages them, or an attacker forges them.",
 		dropped: sum(func(s *stats.Bus) uint64 { return s.Transport.Damaged }, func(g *stats.Group) uint64 { return g.Damaged }, nil),
 	},
 	{
 		Label: "not_opened", Help: "Dropped by a bus with keys because it is not sealed, or does not open; or by a bus without keys because it is sealed.",
-		Remedy: "The log has the reason and the first source. Give all buses of the groups one keyring (keys=FILE in the URL); or a host forges packets.",
+		Remedy: "The log says why, and where the first came from. Give all buses of the groups one keyring (keys=FILE in the URL); or an attacker forges packets.",
 		dropped: sum(func(s *stats.Bus) uint64 {
 			x := &s.Seal
 			return x.Foreign + x.Open + x.Version + x.UnknownKey + x.Replayed + x.Forged + x.Stale + x.Deferred
@@ -117,7 +117,7 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "not_signed", Help: "Dropped by a bus with trust because it is not signed by a key that is trusted, or does not verify.",
-		Remedy: "The log has the reason and the first source: a publisher without sign=, a key missing in the file of trust=; or a host forges packets.",
+		Remedy: "The log says why, and where the first came from: a publisher without sign=, a key that the file of trust= lacks; or an attacker forges packets.",
 		dropped: func(s *stats.Bus) uint64 {
 			x := &s.Sign
 			return x.Unsigned + x.Malformed + x.Untrusted + x.Stale + x.Replayed + x.Forged + x.Deferred
@@ -125,12 +125,12 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "malformed", reported: reportedAsWarning, Help: "Dropped because it does not parse, in whole or in part.",
-		Remedy:  "The log names the publisher: its program is at fault, or a host forges its packets.",
+		Remedy:  "The log names the publisher: its program is at fault, or an attacker forges its packets.",
 		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Malformed }, func(p *stats.Publication) uint64 { return p.Malformed }),
 	},
 	{
 		Label: "forged", reported: reportedAsWarning, Help: "Dropped because no publisher can have sent it: a sequence that cannot be, or that no second packet bears out; a NAK for packets never sent.",
-		Remedy:  "A few are normal after a long outage, and where a publisher without flow control has run far ahead. Otherwise capture them (fanfare tap, tcpdump) and find the host that sends them.",
+		Remedy:  "A few are usual after a long outage, and if a publisher without flow control has run far ahead. Else capture them (fanfare tap, tcpdump) and find the host that sends them.",
 		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Implausible }, func(p *stats.Publication) uint64 { return p.NAKInvalid }),
 	},
 	{
@@ -147,39 +147,39 @@ var causes = []CauseInfo{
 			func(g *stats.Group) uint64 { return g.Foreign }, func(p *stats.Publication) uint64 { return p.Foreign }),
 	},
 	{
-		Label: "refused", Help: "Passed over because its publisher is not accepted: beyond the limit on publishers, or without memory.",
+		Label: "refused", Help: "Passed over because its publisher is refused: beyond the limit on publishers, or without memory.",
 		Remedy:  "The log names the publisher, and the limit to raise: Config.MaxPublishers or Config.ReceiveMemoryBytes.",
 		dropped: sum(nil, func(g *stats.Group) uint64 { return g.StreamsRefused }, nil),
 	},
 	{
 		Label: events.CauseOverrun.Label(), reported: reportedAsWarning, Help: "Dropped because the receive window was full: this bus fell behind.",
-		Remedy: "Raise Config.ReceiveWindowBytes, or read faster (fanfare sub: take what it writes faster, or choose -slow); the log names the slow reader (subscription not read, handler slow).",
+		Remedy: "Raise Config.ReceiveWindowBytes, or read faster (fanfare sub: take what it writes faster, or choose -slow); the log names the reader (subscription not read, handler slow).",
 		Gap:    events.CauseOverrun, dropped: sum(nil, func(g *stats.Group) uint64 { return g.Overrun }, nil),
 		lost: sum(nil, func(g *stats.Group) uint64 { return g.LostOverrun }, nil),
 	},
 	{
-		Label: events.CauseSlowConsumer.Label(), Help: "Passed over by a subscription that read too slowly and whose policy does not block publishers.",
+		Label: events.CauseSlowConsumer.Label(), Help: "Passed over by a subscription that read too slowly and whose policy does not hold publishers up.",
 		Remedy: "Make that reader faster, or choose another policy (option SlowConsumer).",
 		Gap:    events.CauseSlowConsumer, dropped: func(s *stats.Bus) uint64 { return s.SlowConsumerPackets },
 	},
 	{
 		Label: events.CauseGone.Label(), Help: "Given up because the publisher has it no more.",
-		Remedy: "Raise the publisher's Config.WindowBytes, which bounds how far back it repairs; and find what lost it first.",
+		Remedy: "Raise the publisher's Config.WindowBytes, which says how far back it repairs; and see what lost it first.",
 		Gap:    events.CauseGone, lost: sum(nil, func(g *stats.Group) uint64 { return g.LostGone }, nil),
 	},
 	{
 		Label: events.CauseDeadline.Label(), Help: "Given up because no repair came within the recovery deadline.",
-		Remedy: "Check that NAKs reach the publisher (unicast from this host: a firewall?), what loses the repairs, and that packets of the publisher's size pass (fanfare doctor -peer finds the largest); or raise Config.RecoveryDeadline.",
+		Remedy: "See whether NAKs reach the publisher (unicast, from this host to it: a firewall?) and what loses the repairs; whether packets of the publisher's size pass (MTUs that differ: fanfare doctor -peer says the largest that does); or raise Config.RecoveryDeadline.",
 		Gap:    events.CauseDeadline, lost: sum(nil, func(g *stats.Group) uint64 { return g.LostDeadline }, nil),
 	},
 	{
-		Label: events.CauseReleased.Label(), Help: "Given up because this bus held the publisher up for longer than its StallLimit.",
+		Label: events.CauseReleased.Label(), Help: "Given up because this bus held the publisher up for longer than that waits.",
 		Remedy: "Make the reader that the log names faster, or raise Config.StallLimit of the publisher.",
 		Gap:    events.CauseReleased, lost: sum(nil, func(g *stats.Group) uint64 { return g.LostReleased }, nil),
 	},
 	{
 		Label: events.CausePublisherLost.Label(), Help: "Given up because the publisher fell silent, or restarted, before it repaired it.",
-		Remedy: "Find out why that publisher died, or what disconnected it.",
+		Remedy: "See why that publisher died, or what cut it off.",
 		Gap:    events.CausePublisherLost, lost: sum(nil, func(g *stats.Group) uint64 { return g.LostEnd }, nil),
 	},
 	{
@@ -198,8 +198,8 @@ var causes = []CauseInfo{
 		Gap:    events.CauseMisnumbered,
 	},
 	{
-		Label: events.CauseUnnamed.Label(), Help: "The name of their topic did not come in time; they may match a subscribed pattern.",
-		Remedy: "Check that statuses reach the publisher (unicast from this host), and what loses its announces; receive_names_refused counts wrong or surplus names.",
+		Label: events.CauseUnnamed.Label(), Help: "The name of their topic did not come in time: they may be of a pattern that is subscribed to.",
+		Remedy: "See whether statuses reach the publisher (unicast, from this host to it), and what loses its announces; receive_names_refused counts names that are wrong or too many.",
 		Gap:    events.CauseUnnamed,
 	},
 	{
@@ -209,7 +209,7 @@ var causes = []CauseInfo{
 		lost: sum(nil, func(g *stats.Group) uint64 { return g.LostUnreadable }, nil),
 	},
 	{
-		Label: events.CauseTooManyTopics.Label(), Help: "Their group has more topics than the 131,072 that patterns can know; they may match a subscribed pattern.",
+		Label: events.CauseTooManyTopics.Label(), Help: "Their group has more topics than the 131,072 that patterns can know: they may be of a pattern that is subscribed to.",
 		Remedy: "Spread the topics over more groups (groups= in the URL of all buses), or subscribe to them by their names.",
 		Gap:    events.CauseTooManyTopics,
 	},
