@@ -28,7 +28,7 @@ type Reply struct {
 // Answered); otherwise the context's error and its cause.
 type NoReplyError struct {
 	Topic       string
-	Subscribers int // of the topic, when the request was published; and others that have replied. 0: there were none, or it was not published
+	Subscribers int // that are known to have wanted the topic since the request was published, and others that have replied. 0: there were none, or it was not published
 	Heard       int // of them, those that are known to have the request
 	Answered    int // of them, those whose reply came
 	Gone        int // of them, those that went without a reply
@@ -57,10 +57,10 @@ func (e *NoReplyError) Unwrap() error { return e.Err }
 //
 // Request waits as long as ctx allows: give it a deadline. It returns a *NoReplyError when
 // that has passed; at once, matching ErrNoResponders, where nobody subscribes to the topic; and
-// when all who did are gone. Who subscribes to a pattern counts as a subscriber of each topic of
-// its groups, for a publisher cannot know. Where this bus has published nothing in the topic's group
-// before, it waits for a first subscriber for half a second. In a handler of the bus it is
-// ErrInHandler.
+// when all who did are gone. A subscriber of a pattern is asked whether it wants the topic, and
+// counts only if it does; until it has answered its reply is waited for. Where this bus has
+// published nothing in the topic's group before, it waits for a first subscriber for half a
+// second. In a handler of the bus it is ErrInHandler.
 func (b *Bus) Request(ctx context.Context, topic string, msg []byte) (Reply, error) {
 	for r, err := range b.RequestMany(ctx, topic, msg, 1) {
 		return r, err
@@ -120,6 +120,8 @@ func requestError(topic string, st reliable.RequestState, err error) error {
 		err = ErrNoResponders
 	case !errors.Is(err, ErrNoResponders) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return failed("request on", topic, err)
+	case st.Sent && st.Subscribers == 0: // those that may subscribe have not said so
+		err = fmt.Errorf("%w: %w", ErrNoResponders, err)
 	}
 	return &NoReplyError{Topic: topic, Subscribers: st.Subscribers, Heard: st.Heard, Answered: st.Answered, Gone: st.Gone, Err: publicError(err)}
 }

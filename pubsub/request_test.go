@@ -195,6 +195,36 @@ func TestRequestErrors(t *testing.T) {
 	}
 }
 
+// A subscriber of a pattern that does not match is no subscriber of a request's topic, and not gone.
+func TestRequestBesideUnrelatedPattern(t *testing.T) {
+	ctx := testContext(t)
+	url := memURL(t) + "?groups=1"
+	requester, other := openBus(t, Config{}, url), openBus(t, Config{}, url)
+	echo(t, openBus(t, Config{}, url), "calc.add")
+	wait(t, ctx, publisher(t, requester, "calc.add"), 1)
+	subscribe(t, other, "md.>")
+	wait(t, ctx, publisher(t, requester, "md.x"), 1) // other is a member, and was not asked for calc.add
+	for _, c := range []struct {
+		topic   string
+		n       int
+		replies int
+		few     bool
+	}{{"calc.add", 0, 1, false}, {"calc.add", 2, 1, true}, {"calc.none", 0, 0, true}} {
+		replies := 0
+		var few *NoReplyError
+		for _, err := range requester.RequestMany(ctx, c.topic, []byte("a"), c.n) {
+			if err == nil {
+				replies++
+			} else if !errors.As(err, &few) || !errors.Is(err, ErrNoResponders) || few.Subscribers != replies || few.Gone != 0 {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		if replies != c.replies || (few != nil) != c.few {
+			t.Errorf("%+v: %d replies, %v", c, replies, few)
+		}
+	}
+}
+
 // A request of a bus that closes ends; what answers it learns that its requester is gone.
 func TestRequesterCloses(t *testing.T) {
 	ctx := testContext(t)

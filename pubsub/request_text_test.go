@@ -2,7 +2,11 @@ package pubsub
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
+
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // What to do is said where it helps, and what is not known is not counted.
@@ -20,5 +24,9 @@ func TestNoReplyErrorText(t *testing.T) {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
+	}
+	err := requestError("q", reliable.RequestState{Sent: true, Owe: 1}, context.DeadlineExceeded)
+	if strings.Contains(err.Error(), "not published") || !errors.Is(err, ErrNoResponders) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("published, and no subscriber is known: %v", err)
 	}
 }

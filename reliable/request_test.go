@@ -306,6 +306,38 @@ func TestResponderLeaves(t *testing.T) {
 	}
 }
 
+// A member that answers that it does not want the topic of a request is no subscriber, and not gone. It is waited for
+// until then, and one that ends what it has subscribed to is gone. docs/protocol.md §7.10, §24.5.
+func TestRequestBesideUnrelatedPattern(t *testing.T) {
+	a := newAsker(t, "a.b")
+	x := a.receive("a.b", "c.d")
+	a.receive("md.>")
+	a.run(300 * time.Millisecond)
+	topic := a.s.topics.byID[wire.TopicID("a.b")]
+	if known, open := a.s.Ask(a.now, topic.ID); known != 1 || !open {
+		t.Fatalf("%d receivers are known, others may be: %v", known, open)
+	}
+	r := &Request{Ready: func() {}}
+	a.s.Grant(a.w)
+	if !a.w.AppendRequest(topic, []byte("?"), r) {
+		t.Fatal("no room for a request")
+	}
+	a.s.Assign(a.now, a.w, true)
+	if st := r.State(a.s); st.Subscribers != 1 || st.Owe != 2 {
+		t.Errorf("before the answer: %+v", st)
+	}
+	a.run(300 * time.Millisecond)
+	if st := r.State(a.s); st.Over() || st.Subscribers != 1 || st.Heard != 1 || st.Gone != 0 || st.Owe != 1 {
+		t.Errorf("behind the answer: %+v", st)
+	}
+	x.r.Unwant("a.b")
+	x.r.TopicsChanged(a.now)
+	a.run(300 * time.Millisecond)
+	if st := r.State(a.s); !st.Over() || st.Subscribers != 1 || st.Gone != 1 {
+		t.Errorf("without its subscriber: %+v", st)
+	}
+}
+
 // What is kept of replies is bounded, in bytes and in time. docs/protocol.md §24.5, §24.6.
 func TestKeptReplies(t *testing.T) {
 	a := newAsking(t, 1, nil)

@@ -45,6 +45,7 @@ type Reply struct {
 type responder struct {
 	id       uint64
 	state    responderState
+	wants    bool   // it was known to want the topic: it counts as a subscriber
 	data     []byte // of its reply, so far without a hole
 	total    int    // bytes of the whole reply; -1: nothing of it came
 	due      Instant
@@ -61,7 +62,7 @@ type responderState uint8
 const (
 	responderOwes responderState = iota
 	responderAnswered
-	responderGone
+	responderGone // or never a subscriber
 )
 
 // requests are the requests of a stream, and when replies are asked for again.
@@ -137,6 +138,7 @@ func (q *requests) assigned(s *Sender, now Instant, w *Writer, number, seq uint6
 	for _, m := range s.members.list {
 		if m.mayWant(&s.members.questions, r.topic.ID) {
 			r.from = append(r.from, responder{id: m.ID, total: -1, due: now.Add(q.retry())})
+			r.from[len(r.from)-1].subscribes(s, m, r.topic.ID)
 		}
 	}
 	if q.open == nil {
@@ -200,19 +202,26 @@ func (r *Request) Take(s *Sender) (x Reply, ok bool) {
 // RequestState says who has heard a request.
 type RequestState struct {
 	Sent        bool // it has its sequence
-	Subscribers int  // of its topic, that were known then, and others that have replied
+	Subscribers int  // members then that are known to want its topic, or were, and others that have replied
 	Heard       int  // of them, those that say that they have it
 	Answered    int  // of them, those whose reply came
 	Gone        int  // of them, those that went without a reply
+	Owe         int  // the others of them, and members that have not said whether they want the topic
 }
 
-// Over reports whether nobody is left who could reply.
-func (x *RequestState) Over() bool { return x.Sent && x.Answered+x.Gone == x.Subscribers }
+// Over reports whether none is left that could reply.
+func (x *RequestState) Over() bool { return x.Sent && x.Owe == 0 }
 
 // Waits reports whether the reply of a receiver is waited for, and asked for until it comes.
 func (r *Request) Waits(receiver uint64) bool {
 	i := slices.IndexFunc(r.from, func(f responder) bool { return f.id == receiver })
 	return i >= 0 && r.from[i].state == responderOwes && !(r.from[i].stranger && r.from[i].total < 0)
+}
+
+// subscribes reports whether the receiver, which is m if it is a member, was ever known to want the topic since the request.
+func (f *responder) subscribes(s *Sender, m *Member, topic uint64) bool {
+	f.wants = f.wants || m != nil && m.knownToWant(&s.members.questions, topic)
+	return f.wants
 }
 
 // State says who has heard the request.
@@ -223,8 +232,14 @@ func (r *Request) State(s *Sender) RequestState {
 		if f.stranger && f.refused && f.state != responderAnswered {
 			continue // it may be nobody
 		}
-		x.Subscribers++
+		if f.state == responderOwes {
+			x.Owe++
+		}
 		m := s.members.byID[f.id]
+		if !f.subscribes(s, m, r.topic.ID) {
+			continue
+		}
+		x.Subscribers++
 		if f.state == responderAnswered || m != nil && m.Next > r.seq {
 			x.Heard++
 		}
@@ -299,7 +314,7 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 		return
 	}
 	q.bytes -= len(f.data) - len(reply.Data)
-	f.state = responderAnswered
+	f.state, f.wants = responderAnswered, true
 	r.answered++
 	f.data = nil
 	if m := s.members.byID[f.id]; m != nil {
@@ -322,7 +337,7 @@ func (r *Request) responder(s *Sender, id uint64) *responder {
 	if len(r.from) >= s.cfg.MaxReceivers {
 		return nil
 	}
-	r.from = append(r.from, responder{id: id, total: -1, due: Never, stranger: true})
+	r.from = append(r.from, responder{id: id, wants: true, total: -1, due: Never, stranger: true})
 	return &r.from[len(r.from)-1]
 }
 
@@ -345,8 +360,9 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 			if f.doubted && f.state == responderOwes && f.due <= now {
 				q.again(now, f)
 			}
-			packet := c.count
-			switch m := s.members.byID[f.id]; {
+			packet, m := c.count, s.members.byID[f.id]
+			f.subscribes(s, m, r.topic.ID)
+			switch {
 			case f.state != responderOwes:
 				continue
 			case !f.stranger && (m == nil || !m.mayWant(&s.members.questions, r.topic.ID)):

@@ -54,6 +54,20 @@ func TestRequestAndReply(t *testing.T) {
 	two.end(t, 0)
 }
 
+// A subscriber of a pattern that does not match, in the same group, is not one that owes a reply.
+func TestRequestBesideUnrelatedPattern(t *testing.T) {
+	url := memURL(t) + "?groups=1"
+	start(t, nil, "reply", "-t", url, "-name", "calc", "calc.add", "3")
+	start(t, nil, "sub", "-t", url, "-name", "other", "md.>")
+	for range 2 {
+		r := start(t, nil, "request", "-t", url, "-replies", "0", "-wait", "1", "-timeout", "1h", "calc.add", "1 2")
+		r.end(t, exitOK)
+		if s := r.stdout.String(); s != "3\n" {
+			t.Errorf("got %q, and %s", s, r.stderr.String())
+		}
+	}
+}
+
 // A command that is still at work does not keep reply from ending when it is interrupted.
 func TestReplyEndsBeforeItsCommand(t *testing.T) {
 	testenv.Slow(t)
