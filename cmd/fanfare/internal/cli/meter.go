@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -42,6 +43,29 @@ func every(d time.Duration, f func(now time.Time)) (stop func()) {
 		}
 	})
 	return func() { close(done); calls.Wait() }
+}
+
+// ranFor is for how much of d the process ran, where it meant to wait for meterEvery at most. If it was stopped that is
+// as good as none: what came meanwhile lies unread.
+func ranFor(d time.Duration) time.Duration {
+	if d >= 2*meterEvery {
+		return 0
+	}
+	return d
+}
+
+// whileRunning calls read until it returns anything else than the cause, with which its context ends when the process has
+// run for limit. It returns for how long it ran.
+func whileRunning(ctx context.Context, limit time.Duration, cause error, read func(context.Context) error) (ran time.Duration, err error) {
+	for {
+		begun := time.Now()
+		step, cancel := context.WithTimeoutCause(ctx, min(meterEvery, limit-ran), cause)
+		err = read(step)
+		cancel()
+		if ran += ranFor(time.Since(begun)); ran >= limit || !errors.Is(err, cause) {
+			return ran, err
+		}
+	}
 }
 
 // flow turns two readings of a counter into a rate.

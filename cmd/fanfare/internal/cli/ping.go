@@ -147,8 +147,7 @@ func (p *ping) measure(ctx context.Context) error {
 }
 
 func (p *ping) knock(ctx context.Context) error {
-	deadline := time.Now().Add(p.timeout)
-	for time.Now().Before(deadline) {
+	for left := p.timeout; left > 0; left -= knockEvery {
 		if err := p.send(ctx, 0); err != nil {
 			return err
 		}
@@ -203,10 +202,13 @@ func (p *ping) pings(ctx context.Context) error {
 var errTimeout = errors.New("no answer in time")
 
 func (p *ping) await(ctx context.Context, seq uint64, limit time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
-	defer cancel()
 	for {
-		m, err := p.in.Next(ctx)
+		var m pubsub.Message
+		ran, err := whileRunning(ctx, limit, errTimeout, func(ctx context.Context) (err error) {
+			m, err = p.in.Next(ctx)
+			return err
+		})
+		limit -= ran
 		switch {
 		case errors.Is(err, errTimeout):
 			return false, nil

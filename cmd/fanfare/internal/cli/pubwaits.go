@@ -38,7 +38,7 @@ func (p *pub) whileItMoves(ctx context.Context, progress func() int, cause func(
 	}
 	had, stood, last := progress(), time.Duration(0), time.Now()
 	stop := every(meterEvery, func(now time.Time) {
-		stood += min(now.Sub(last), 2*meterEvery)
+		stood += ranFor(now.Sub(last))
 		last = now
 		if has := progress(); has != had {
 			had, stood = has, 0

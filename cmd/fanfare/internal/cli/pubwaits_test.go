@@ -126,6 +126,39 @@ func TestPubWaitsForWhatItStandsStillIn(t *testing.T) {
 	})
 }
 
+// A stop is no part of a wait for what others send, also where nothing of the limit is left: what they have sent meanwhile is read.
+func TestWaitsWhileRunning(t *testing.T) {
+	const limit, still = 2 * time.Second, 7 * time.Second
+	for stopped := range int(limit / meterEvery) {
+		synctest.Test(t, func(t *testing.T) {
+			begun, looked := time.Now(), 0
+			ran, err := whileRunning(t.Context(), limit, errIdle, func(ctx context.Context) error {
+				<-ctx.Done()
+				if looked++; looked == stopped+1 {
+					time.Sleep(still)
+				}
+				return context.Cause(ctx)
+			})
+			if took := time.Since(begun); ran < limit || took < limit+still || took > limit+still+meterEvery || err != errIdle {
+				t.Errorf("stopped in step %d: %v after %v, of which it ran for %v", stopped, err, took, ran)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		ran, err := whileRunning(t.Context(), limit, errIdle, func(ctx context.Context) error {
+			if time.Since(begun) < time.Second {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return nil
+		})
+		if ran != time.Second || err != nil {
+			t.Errorf("%v after %v", err, ran)
+		}
+	})
+}
+
 // The wait for the first subscribers has a bound, too, and its end names those that have come.
 func TestPubWaitForFirstIsBounded(t *testing.T) {
 	testenv.Slow(t)

@@ -113,6 +113,34 @@ func TestStoppedSub(t *testing.T) {
 	}
 }
 
+// A sub that was stopped for longer than its -idle reads what came meanwhile.
+func TestIdleSubThatIsStopped(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel() // it waits most of the time
+	programOnly(t)
+	url := loopbackURL(t)
+	s := spawn(t, "sub", "-t", url, "-idle", "1s", "-n", "2", "x")
+	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")
+	if _, err := p.stdin.Write([]byte("1\n")); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the message", func() bool { return s.stdout.String() != "" })
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.stdin.Write([]byte("2\n")); err != nil {
+		t.Fatal(err)
+	}
+	awaitText(t, "pub", p, " has vanished, silent for ")
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.end(t, exitOK)
+	if got := s.stdout.String(); got != "1\n2\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A sub that was stopped beyond its -until does not say that all is well, though it had
 // everything that it knew of: nobody has told it what it missed. pub says how long it was
 // silent and how far behind.

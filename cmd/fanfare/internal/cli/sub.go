@@ -38,6 +38,7 @@ type sub struct {
 	stalls   stallQueue // for events
 	events   *jsonLines // where gaps and events go with -json
 	tally    tally
+	idled    time.Duration               // waited for messages since the last one
 	finished end                         // empty while there is more to come
 	unheard  *events.ConfigMismatchError // the latest that was apart while no publisher of ours was heard
 	ends     time.Time                   // by -until

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 )
@@ -24,7 +23,7 @@ func (s *sub) receive(ctx context.Context) error {
 	now, cancel := context.WithCancelCause(context.Background())
 	cancel(errNothing)
 	const lookEvery = 256 // messages
-	began, unlooked := time.Now(), 0
+	unlooked := 0
 	for msgs := make([]pubsub.Message, lookEvery); s.finished == ""; {
 		n, err := s.s.NextBatch(now, msgs) // takes what is there, and does not wait
 		if errors.Is(err, errNothing) {
@@ -37,14 +36,12 @@ func (s *sub) receive(ctx context.Context) error {
 			if err := cmp.Or(s.writeStalls(), s.sink.flush()); err != nil { // nothing more comes at once
 				return err
 			}
-			last := s.tally.news
-			if last.IsZero() {
-				last = began
-			}
-			n, err = s.next(ctx, last, msgs)
+			n, err = s.next(ctx, msgs)
 		}
 		if err != nil {
 			n, err = 0, s.other(err)
+		} else {
+			s.idled = 0
 		}
 		for i := 0; i < n && err == nil && s.finished == ""; i++ {
 			err = s.message(&msgs[i])
@@ -70,13 +67,16 @@ func (s *sub) receive(ctx context.Context) error {
 }
 
 // next waits for messages, but no longer than the idle time since the last one.
-func (s *sub) next(ctx context.Context, last time.Time, msgs []pubsub.Message) (int, error) {
+func (s *sub) next(ctx context.Context, msgs []pubsub.Message) (n int, err error) {
 	if s.idle == 0 {
 		return s.s.NextBatch(ctx, msgs)
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, last.Add(s.idle), errIdle)
-	defer cancel()
-	return s.s.NextBatch(ctx, msgs)
+	ran, err := whileRunning(ctx, s.idle-s.idled, errIdle, func(ctx context.Context) (err error) {
+		n, err = s.s.NextBatch(ctx, msgs)
+		return err
+	})
+	s.idled += ran
+	return n, err
 }
 
 // sink takes messages.

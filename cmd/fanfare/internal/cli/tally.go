@@ -109,8 +109,8 @@ func (t *tally) came() uint64 { return t.messages + t.records }
 // mark looks at the clock and shows the counters, not for each message.
 func (t *tally) mark() {
 	if now := [2]uint64{t.messages, t.records}; now != t.marked {
-		if t.news = time.Now(); now[0] != t.marked[0] {
-			t.last = t.news
+		if now[0] != t.marked[0] {
+			t.last = time.Now()
 		}
 		t.marked = now
 	}
