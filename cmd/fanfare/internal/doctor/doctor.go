@@ -4,13 +4,16 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/fanfaremq/fanfare/internal/sys"
 	"github.com/fanfaremq/fanfare/rdma"
@@ -73,31 +76,58 @@ type Link struct {
 
 func Check(f *Facts) []Finding {
 	c := &check{Facts: f}
-	c.rdma()
-	c.rocePort()
-	c.memlock()
-	c.libraries()
-	c.network()
-	c.environment()
-	c.buffers()
-	c.shared()
-	c.security()
+	c.each(c.rdma, c.rocePort, c.memlock, c.libraries, c.network, c.environment, c.buffers, c.shared, c.security)
 	return c.findings
 }
 
 type check struct {
 	*Facts
 	findings []Finding
+	unseen   []string // paths that could not be looked at
+	blind    bool     // one of them was needed for what is looked at
+}
+
+// each calls looks. One that needs a path that cannot be looked at adds no findings from there on: the path is one.
+func (c *check) each(looks ...func()) {
+	for _, look := range looks {
+		c.blind = false
+		look()
+	}
 }
 
 func (c *check) add(area string, level Level, fix, text string, args ...any) {
-	c.findings = append(c.findings, Finding{Area: area, Level: level, Text: fmt.Sprintf(text, args...), Fix: fix})
+	if !c.blind {
+		c.findings = append(c.findings, Finding{Area: area, Level: level, Text: fmt.Sprintf(text, args...), Fix: fix})
+	}
+}
+
+// saw takes in how a look at path ended. An error by which neither is known that it is there nor that it is not, such as
+// that this process may not open it, or has no file descriptor left, is a finding. What the kernel says to a read is known.
+func (c *check) saw(path string, err error) (there bool) {
+	var p *fs.PathError
+	isPath := errors.As(err, &p)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || isPath && p.Op == "read" {
+		return err == nil
+	}
+	if isPath {
+		err = p.Err
+	}
+	fix := ""
+	if errors.Is(err, fs.ErrPermission) {
+		fix = "sudo fanfare doctor"
+	}
+	if c.blind = false; !slices.Contains(c.unseen, path) {
+		c.unseen = append(c.unseen, path)
+		c.add("host", Info, fix, "/%s cannot be looked at: %v", path, err)
+	}
+	c.blind = true
+	return false
 }
 
 // read returns a file's text without the newline; false if it cannot be read.
 func (c *check) read(path string) (string, bool) {
 	b, err := fs.ReadFile(c.Root, path)
-	return strings.TrimRight(string(b), "\n"), err == nil
+	return strings.TrimRight(string(b), "\n"), c.saw(path, err)
 }
 
 func (c *check) number(path string) (int64, bool) {
@@ -111,11 +141,12 @@ func (c *check) number(path string) (int64, bool) {
 
 func (c *check) exists(path string) bool {
 	_, err := fs.Stat(c.Root, path)
-	return err == nil
+	return c.saw(path, err)
 }
 
 func (c *check) list(dir string) (names []string) {
-	entries, _ := fs.ReadDir(c.Root, dir)
+	entries, err := fs.ReadDir(c.Root, dir)
+	c.saw(dir, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}

@@ -3,10 +3,14 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
+	"path"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -254,6 +258,56 @@ func TestIGMPAndFilters(t *testing.T) {
 		f.Filters = func() ([]string, error) { return c.tables, c.err }
 		if got := text(Check(f)); !strings.Contains(got, c.want) {
 			t.Errorf("no %q in\n%s", c.want, got)
+		}
+	}
+}
+
+// denied is a file system in which one path, or with "" each, cannot be opened.
+type denied struct {
+	fs.FS
+	path string
+	err  error
+}
+
+func (d denied) Open(name string) (fs.File, error) {
+	if d.path == "" || name == d.path {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: d.err}
+	}
+	return d.FS.Open(name)
+}
+
+// What cannot be looked at is said to be not known: nothing is concluded from it that is not found where all can be seen.
+func TestUnknown(t *testing.T) {
+	check := func(f *Facts, root fs.FS) []Finding {
+		f.Root = root
+		return Check(f)
+	}
+	for _, file := range []string{"rxe.txt", "mlx5-roce.txt", "infiniband.txt"} {
+		f := host(t, file).set(map[string]string{".dockerenv": "x", "sys/class/net/eth0/device/vendor": "x", "proc/net/igmp": "Idx", "proc/net/udp": "x", "proc/net/udp6": "x", "proc/1/cgroup": "x"})
+		root := f.Root.(fstest.MapFS)
+		fit := check(f, root)
+		paths := map[string]bool{"": true}
+		for p := range root {
+			for ; p != "."; p = path.Dir(p) {
+				paths[p] = true
+			}
+		}
+		said := make(map[string]bool)
+		for p := range paths {
+			for _, err := range []error{syscall.EMFILE, syscall.EACCES} {
+				for _, x := range check(f, denied{root, p, err}) {
+					if strings.HasPrefix(x.Text, "/"+p) && strings.HasSuffix(x.Text, " cannot be looked at: "+err.Error()) && x.Level == Info {
+						said[p] = true
+					} else if !slices.Contains(fit, x) {
+						t.Errorf("%s, %v: %q: %s", file, err, p, text([]Finding{x}))
+					}
+				}
+			}
+		}
+		for _, p := range []string{"", classRDMA, "dev/infiniband/rdma_cm", "proc/net/udp", "proc/sys/net", "sys/class/net"} {
+			if !said[p] {
+				t.Errorf("%s: nothing is said of %q", file, p)
+			}
 		}
 	}
 }

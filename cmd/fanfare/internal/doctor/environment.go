@@ -5,9 +5,10 @@ import "strings"
 // Environment says in few words what hinders multicast between hosts here, such as a cloud; empty: nothing known.
 func (f *Facts) Environment() string {
 	c := &check{Facts: f}
-	kind, own := c.container()
 	cloud := c.cloud().name
-	if kind == "" || !own {
+	c.blind = false
+	kind, own := c.container()
+	if kind == "" || !own || c.blind {
 		return cloud
 	}
 	if cloud != "" {
@@ -39,6 +40,7 @@ func (c *check) environment() {
 	default:
 		c.add("network", Info, "", "this is a %s container with the network of its host: what holds for the host holds here", kind)
 	}
+	c.blind = false
 	if cloud := c.cloud(); cloud.name != "" {
 		c.add("network", Warn, overlay, "this is a machine in %s, whose network carries no multicast from host to host: use %s", cloud.name, cloud.instead())
 	}

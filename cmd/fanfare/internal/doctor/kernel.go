@@ -2,7 +2,7 @@ package doctor
 
 import (
 	"fmt"
-	"io/fs"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,8 +29,10 @@ func (c *check) rocePort() {
 	default:
 		c.add("roce", OK, "", "UDP port 4791 is free for roce://")
 	}
+	c.blind = false
 	for _, dev := range c.list(classRDMA) {
 		for _, port := range c.list(classRDMA + "/" + dev + "/ports") {
+			c.blind = false
 			layer, _ := c.read(classRDMA + "/" + dev + "/ports/" + port + "/link_layer")
 			if link := c.netdev(dev, port); layer == "Ethernet" && link != "" && !strings.HasPrefix(dev, "rxe") && !strings.HasPrefix(dev, "siw") {
 				c.add("roce", Info, "", "%s speaks RoCE in hardware, so that roce://%s would hear nothing: use rdma://%s", dev, link, dev)
@@ -86,9 +88,8 @@ func (c *check) libraries() {
 }
 
 func (c *check) hasLibrary(name string) bool {
-	return slices.ContainsFunc([]string{"usr/lib/*/", "usr/lib64/", "usr/lib/", "lib/*/", "lib64/", "usr/local/lib/"}, func(dir string) bool {
-		found, _ := fs.Glob(c.Root, dir+name)
-		return len(found) > 0
+	return slices.ContainsFunc([]string{"usr/lib64", "usr/lib", "lib64", "lib", "usr/local/lib"}, func(dir string) bool {
+		return slices.ContainsFunc(append(c.list(dir), ""), func(sub string) bool { return c.exists(path.Join(dir, sub, name)) })
 	})
 }
 
@@ -103,6 +104,7 @@ func (c *check) buffers() {
 		{"rmem_max", "receive", c.ReceiveBytes},
 		{"wmem_max", "send", c.SendBytes},
 	} {
+		c.blind = false
 		limit, ok := c.number("proc/sys/net/core/" + b.name)
 		switch {
 		case !ok || b.asked == 0:

@@ -24,11 +24,11 @@ func (c *check) rdma() {
 	}
 	for _, dev := range devices {
 		for _, port := range c.list(classRDMA + "/" + dev + "/ports") {
-			c.port(dev, port)
+			c.each(func() { c.port(dev, port) })
 		}
-		c.multicast(dev)
+		c.each(func() { c.multicast(dev) })
 	}
-	if !c.exists("dev/infiniband/rdma_cm") {
+	if c.blind = false; !c.exists("dev/infiniband/rdma_cm") {
 		c.add("rdma", Fail, "modprobe rdma_ucm", "/dev/infiniband/rdma_cm is missing: without the connection manager no group can be joined")
 	}
 }

@@ -57,14 +57,14 @@ func (c *check) room(m *SharedMemory) {
 const dockerShared = 64 << 20 // what it has in a container unless it was told otherwise (docker run --shm-size)
 
 func (c *check) why64(m *SharedMemory) string {
-	if kind, _ := c.container(); kind != "" && m.Dir == shm.DefaultDir && m.Bytes == dockerShared {
+	if kind, _ := (&check{Facts: c.Facts}).container(); kind != "" && m.Dir == shm.DefaultDir && m.Bytes == dockerShared {
 		return "; 64 MB is what containers get by default"
 	}
 	return ""
 }
 
 func (c *check) moreShared(m *SharedMemory) string {
-	kind, _ := c.container()
+	kind, _ := (&check{Facts: c.Facts}).container()
 	if m.Dir != shm.DefaultDir { // which whoever runs the container has mounted
 		kind = ""
 	}
