@@ -153,6 +153,49 @@ func TestDictFromFiles(t *testing.T) {
 	}
 }
 
+// pub publishes the messages that a compressed file holds, and nothing of one that is cut off. A file that is one message
+// goes as it is.
+func TestPubOfCompressedFiles(t *testing.T) {
+	plain := strings.Repeat("a line\nand another\n", 500)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write([]byte(plain))
+	z.Close()
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gz := packed.String()
+	for name, c := range map[string]struct{ bytes, args, want, says string }{
+		"lines.gz":   {gz, "", plain, ""},
+		"lines.zst":  {string(enc.EncodeAll([]byte(plain), nil)), "", plain, ""},
+		"twice.gz":   {gz, "-repeat 2", plain + plain, ""},
+		"message.gz": {gz, "-framing whole", gz + "\n", ""},
+		"cut.gz":     {gz[:len(gz)-9], "", "", "cut.gz cannot be decompressed behind its first "},
+		"header.gz":  {gz[:7], "", "", "header.gz cannot be decompressed behind its first 0 messages, at byte 0 of what it holds: unexpected EOF"},
+		"check.gz":   {gz[:len(gz)-8] + "wrong" + gz[len(gz)-3:], "", "", "check.gz cannot be decompressed behind its first 1000 messages, at byte 9500 of what it holds: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, path := memURL(t), filepath.Join(t.TempDir(), name)
+			if err := os.WriteFile(path, []byte(c.bytes), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.says != "" {
+				if r := runWith(testContext(t), "", "pub", "-t", url, "-file", path, "x"); r.code != exitUsage || !strings.Contains(r.stderr, c.says) {
+					t.Errorf("%+v, want %q", r, c.says)
+				}
+				return
+			}
+			sub := start(t, nil, "sub", "-t", url, "-q", "-until", "end", "x")
+			start(t, nil, append(strings.Fields("pub -wait 1 -t "+url+" -file "+path+" "+c.args), "x")...).end(t, exitOK)
+			sub.end(t, exitOK)
+			if got := sub.stdout.String(); got != c.want {
+				t.Errorf("%d bytes came, want %d", len(got), len(c.want))
+			}
+		})
+	}
+}
+
 // packedPackets are data packets of one message a line of the file, compressed with a dictionary in
 // tens.
 func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {

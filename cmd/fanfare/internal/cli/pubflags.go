@@ -30,7 +30,7 @@ back. A fault in standard input makes it 2, after what came before it was publis
 
 func (p *pub) register(fs *flagSet) {
 	p.registerURL(fs)
-	stringVar(fs, &p.file, "file", "", "read `FILE` instead of standard input")
+	stringVar(fs, &p.file, "file", "", "read `FILE` instead of standard input; of gzip or Zstandard, unless it is one message, what it holds")
 	choiceVar(fs, &p.framing, "framing", "how messages lie in the input",
 		word{string(framingLines), "each line, without its newline, is a message"},
 		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},

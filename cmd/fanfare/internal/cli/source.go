@@ -18,13 +18,14 @@ type source struct {
 	name    string // for errors
 	file    *os.File
 	frames  *frameReader
-	repeat  int   // passes still to come, this one included
-	perPass int64 // messages; 0: none, or not known
-	total   int64 // messages of all passes; 0: none, or not known
+	end     func() // ends a pass's decompression
+	repeat  int    // passes still to come, this one included
+	perPass int64  // messages; 0: none, or not known
+	total   int64  // messages of all passes; 0: none, or not known
 }
 
-// fileSource opens a file and reads all of it, to be sure that it can be read
-// and cut into messages. instead is what to do where it can be read only once.
+// fileSource opens a file, compressed or not, and reads all of it, to be sure that it can
+// be read and cut into messages. instead is what to do where it can be read only once.
 func fileSource(name string, f framing, repeat int, instead string) (*source, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -40,7 +41,11 @@ func fileSource(name string, f framing, repeat int, instead string) (*source, er
 	if err != nil {
 		return nil, pathError(err)
 	}
-	s := &source{name: name, file: file, frames: newFrameReader(file, f), repeat: repeat}
+	s := &source{name: name, file: file, frames: newFrameReader(nil, f), repeat: repeat, end: func() {}}
+	if err := s.rewind(); err != nil {
+		s.close()
+		return nil, err
+	}
 	for {
 		msgs, err := s.frames.batch()
 		s.perPass += int64(len(msgs))
@@ -48,13 +53,13 @@ func fileSource(name string, f framing, repeat int, instead string) (*source, er
 			break
 		}
 		if err != nil {
-			file.Close()
+			s.close()
 			return nil, s.error(err)
 		}
 	}
 	s.total = s.perPass * int64(repeat)
 	if err := s.rewind(); err != nil {
-		file.Close()
+		s.close()
 		return nil, err
 	}
 	return s, nil
@@ -69,13 +74,25 @@ func pathError(err error) error {
 	return err
 }
 
-func (s *source) error(err error) error { return fmt.Errorf("%s: %w", s.name, pathError(err)) }
+func (s *source) error(err error) error {
+	if s.file != nil && s.frames.framing != framingWhole && !errors.As(err, new(*os.PathError)) && !errors.As(err, new(*frameError)) {
+		return fmt.Errorf("%s cannot be decompressed behind its first %s, at byte %d of what it holds: %w",
+			s.name, count(s.frames.number, "message"), s.frames.offset+int64(s.frames.end-s.frames.start), err)
+	}
+	return fmt.Errorf("%s: %w", s.name, pathError(err))
+}
 
 func (s *source) rewind() error {
+	s.end()
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return s.error(err)
 	}
-	s.frames.reset(s.file)
+	plain, end, err := decompressed(s.file, s.frames.framing)
+	if err != nil {
+		return s.error(err)
+	}
+	s.end = end
+	s.frames.reset(plain)
 	return nil
 }
 
@@ -100,6 +117,7 @@ func (s *source) batch() ([][]byte, error) {
 
 func (s *source) close() {
 	if s.file != nil {
+		s.end()
 		s.file.Close()
 	}
 }
