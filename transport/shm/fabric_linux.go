@@ -41,10 +41,10 @@ func enterFabric(cfg Config, settle func(*fabric) error) (*fabric, error) {
 		if err == nil {
 			return h, nil
 		}
-		again, now := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked), time.Now()
-		if !again || p.over(now, h.busy) {
+		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked)
+		if !again || p.over(time.Now(), h.busy) {
 			if errors.Is(err, errLocked) {
-				err = p.locked(now, h.path, lockHolder(h.roll))
+				err = p.locked(h.path, lockHolder(h.roll))
 			}
 			err = advised(err, cfg.Dir)
 			h.withdraw()

@@ -105,14 +105,35 @@ func TestLocked(t *testing.T) {
 		{28 * time.Second, maxRollWait, 7, false, ""},
 		{28 * time.Second, maxRollWait + time.Millisecond, 7, true, "endpoints kept joining and leaving for 30s, and process 7 has it now: try again, or let it go on"},
 	} {
-		p := newLockWait(began)
-		p.over(began.Add(c.moved), [8]byte{1})
-		now := began.Add(c.now)
-		if got := p.over(now, [8]byte{1}); got != c.over {
-			t.Errorf("%+v: %v", c, got)
+		p, over := newLockWait(began), false
+		for at := time.Duration(0); at <= c.now; {
+			var roll [8]byte
+			if at >= c.moved {
+				roll[0] = 1
+			}
+			over = p.over(began.Add(at), roll)
+			if at == c.now {
+				break
+			}
+			at = min(at+mostLook, c.now)
 		}
-		if err := p.locked(now, "/x", c.holder); !strings.Contains(err.Error(), c.says) || !errors.Is(err, errLocked) {
+		if over != c.over {
+			t.Errorf("%+v: %v", c, over)
+		}
+		if err := p.locked("/x", c.holder); !strings.Contains(err.Error(), c.says) || !errors.Is(err, errLocked) {
 			t.Errorf("%v, want %q", err, c.says)
+		}
+	}
+}
+
+// The time in which the process that waits did not run does not count: the holder was stopped together with it.
+// docs/protocol.md §28.2.
+func TestLockedWhileStopped(t *testing.T) {
+	now := time.Now()
+	p := newLockWait(now)
+	for range 20 {
+		if now = now.Add(time.Hour); p.over(now, [8]byte{1}) {
+			t.Fatal("given up after it was stopped")
 		}
 	}
 }

@@ -18,36 +18,42 @@ const (
 	rollWait = 5 * time.Second
 	// maxRollWait is how long it is waited for in all, however many come and go.
 	maxRollWait = 30 * time.Second
+	// mostLook is how long a process that runs takes to look again. Longer does not count: it was stopped, perhaps together
+	// with the holder of the lock.
+	mostLook = 100 * time.Millisecond
 )
 
 var errLocked = errors.New("another process has the lock of the fabric")
 
 // lockWait is a wait for the lock of a roll.
 type lockWait struct {
-	first, moved time.Time // when it began, and when an endpoint joined or left last
-	roll         [8]byte   // what the roll was then
+	looked     time.Time     // last
+	all, since time.Duration // for how long it has lasted, in all, and since an endpoint joined or left last
+	roll       [8]byte       // what the roll was then
 }
 
-func newLockWait(now time.Time) lockWait { return lockWait{first: now, moved: now} }
+func newLockWait(now time.Time) lockWait { return lockWait{looked: now} }
 
 // over reports whether to give up, given the current roll.
 func (p *lockWait) over(now time.Time, roll [8]byte) bool {
+	d := min(now.Sub(p.looked), mostLook)
+	p.looked, p.all, p.since = now, p.all+d, p.since+d
 	if roll != p.roll {
-		p.moved, p.roll = now, roll
+		p.since, p.roll = 0, roll
 	}
-	return now.Sub(p.moved) > rollWait || now.Sub(p.first) > maxRollWait
+	return p.since > rollWait || p.all > maxRollWait
 }
 
 // locked is the error of having given up. The holder of the lock is 0 where it is not known.
-func (p *lockWait) locked(now time.Time, dir string, holder int) error {
+func (p *lockWait) locked(dir string, holder int) error {
 	name, do := "another process", "fuser -v "+filepath.Join(dir, rollName)+" names it"
 	if holder > 0 {
 		name, do = fmt.Sprint("process ", holder), fmt.Sprintf("let it go on (kill -CONT %d), or end it", holder)
 	}
-	if now.Sub(p.moved) > rollWait {
-		return fmt.Errorf("%s: %w: %s has held it for %v: is it stopped? %s", dir, errLocked, name, now.Sub(p.moved).Round(time.Second), do)
+	if p.since > rollWait {
+		return fmt.Errorf("%s: %w: %s has held it for %v: is it stopped? %s", dir, errLocked, name, p.since.Round(time.Second), do)
 	}
-	return fmt.Errorf("%s: %w: endpoints kept joining and leaving for %v, and %s has it now: try again, or %s", dir, errLocked, now.Sub(p.first).Round(time.Second), name, do)
+	return fmt.Errorf("%s: %w: endpoints kept joining and leaving for %v, and %s has it now: try again, or %s", dir, errLocked, p.all.Round(time.Second), name, do)
 }
 
 // lockHolder is the process that has locked a file, 0 where that cannot be said.

@@ -123,11 +123,12 @@ func replace(file, target string, old fs.FileInfo, text []byte) error {
 // rename puts a file in the place of another. Windows refuses that while a bus is reading the old one, which takes
 // a moment: there it is tried for two seconds.
 func rename(from, to string) error {
-	for end := time.Now().Add(2 * time.Second); ; time.Sleep(lockPoll) {
+	for waited := time.Duration(0); ; waited += lockPoll {
 		err := os.Rename(from, to)
-		if err == nil || runtime.GOOS != "windows" || !time.Now().Before(end) {
+		if err == nil || runtime.GOOS != "windows" || waited >= 2*time.Second {
 			return err
 		}
+		time.Sleep(lockPoll)
 	}
 }
 

@@ -36,12 +36,12 @@ func lockName(target string) string {
 // acquire locks a keyring, which is no symbolic link. It waits while another process has the lock:
 // after lockWait it returns an ErrBusy that names the holder, and when ctx ends, the context's error.
 func acquire(ctx context.Context, target string) (*lock, error) {
-	for end := time.Now().Add(lockWait); ; {
+	for waited := time.Duration(0); ; waited += lockPoll { // as often as it looks: a process that is stopped does not wait
 		l, by, err := tryLock(target)
 		switch {
 		case err != nil || l != nil:
 			return l, err
-		case !time.Now().Before(end):
+		case waited >= lockWait:
 			return nil, fmt.Errorf("%w by %s, which has not finished within %v: try again when it has, or end it first", ErrBusy, by, lockWait)
 		}
 		select {

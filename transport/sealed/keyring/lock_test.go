@@ -126,6 +126,35 @@ func TestUpdateWaits(t *testing.T) {
 	})
 }
 
+// stopped is a context of a process that is stopped for an hour when it asks it first.
+type stopped struct {
+	context.Context
+	once sync.Once
+}
+
+func (s *stopped) Done() <-chan struct{} {
+	s.once.Do(func() { time.Sleep(time.Hour) })
+	return s.Context.Done()
+}
+
+// The time in which the process that waits did not run does not count: the holder was stopped together with it.
+func TestUpdateWaitsWhileStopped(t *testing.T) {
+	file := newFile(t, "1 "+hex1+"\n")
+	synctest.Test(t, func(t *testing.T) {
+		letGo := hold(t, file)
+		waited := make(chan error)
+		go func() {
+			_, err := Update(&stopped{Context: t.Context()}, file, rotated)
+			waited <- err
+		}()
+		time.Sleep(time.Hour + lockWait/2)
+		letGo()
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The lock of a killed process delays no other process.
 func TestLockLeftBehind(t *testing.T) {
 	file := newFile(t, "1 "+hex1+"\n")
