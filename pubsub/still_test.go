@@ -67,3 +67,61 @@ func TestStandingStillIsNobodysSilence(t *testing.T) {
 		}
 	})
 }
+
+// Packets that lay unread while a bus stood still, in a handler here, for longer than they may be under way are taken: those to
+// its groups, signed too, and replies to it. No clock is said to differ. docs/protocol.md §27.6, §29.6.
+func TestStandingStillIsNobodysClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		key := signingKey(t)
+		url := withKeys(memURL(t), keyFile(t, newKey(t)))
+		for name, trusted := range map[string]TrustProvider{"sealed": nil, "signed, too": trust(t, trustLine("x", key))} {
+			patient := Config{Wait: WaitPark, Silence: time.Hour, StallLimit: -1, OnEvent: func(e events.Event) {
+				if e.Kind == events.PacketsUnreadable {
+					t.Errorf("%s: %v", name, e.Err)
+				}
+			}}
+			with := patient
+			with.Trust = trusted
+			b := openBus(t, with, url)
+			with = patient
+			with.Sign = key
+			a := openBus(t, with, url)
+			const messages = 100
+			var got atomic.Int64
+			if _, err := b.Handle("x", func(_ Message, err error) {
+				switch {
+				case err != nil:
+					t.Errorf("%s: %v", name, err)
+				case got.Add(1) == 1:
+					time.Sleep(6 * time.Minute)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+			subscribe(t, a, "y")
+			there := publisher(t, b, "y")
+			wait(t, ctx, there, 1)
+			pub := publisher(t, a, "x")
+			wait(t, ctx, pub, 1)
+			for range messages {
+				if err := pub.Publish(ctx, make([]byte, 100)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(7 * time.Minute)
+			if n := got.Load(); n != messages {
+				t.Errorf("%s: %d messages have come, want %d", name, n, messages)
+			}
+			for who, bus := range map[string]*Bus{"the one that stood still": b, "the other": a} {
+				if s := bus.Stats(); s.Seal.Stale+s.Sign.Stale > 0 {
+					t.Errorf("%s: %s: refused for their time: %d sealed, %d signed", name, who, s.Seal.Stale, s.Sign.Stale)
+				}
+			}
+			a.Close()
+			b.Close()
+		}
+	})
+}

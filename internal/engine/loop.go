@@ -208,6 +208,7 @@ func (l *Loop) run() {
 // poll fetches what has come, at now or later.
 func (l *Loop) poll(now reliable.Instant) error {
 	l.inbox.at = batchIndex{}
+	l.inbox.lain.Polls(time.Duration(now), l.inbox.batch.More)
 	if !l.inbox.batch.More {
 		l.inbox.began = now
 	}

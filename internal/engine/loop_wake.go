@@ -57,12 +57,11 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	if !l.announce(deadline, rest) {
 		return
 	}
-	wait := time.Duration(-1)
-	if deadline != reliable.Never {
-		if wait = deadline.Sub(l.now()); wait <= 0 {
-			runtime.Gosched() // the goroutine it waits for may need the processor
-			return
-		}
+	begun := l.now()
+	wait := min(deadline.Sub(begun), longestSleep)
+	if wait <= 0 {
+		runtime.Gosched() // the goroutine it waits for may need the processor
+		return
 	}
 	if rest {
 		l.rest(wait)
@@ -71,7 +70,12 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
 		l.say(&logline.WaitFailed, "err", err)
 	}
+	l.inbox.lain.Waited(l.now().Sub(begun), wait)
 }
+
+// longestSleep is how long the loop sleeps at a time, so that it finds out that its process was stopped meanwhile
+// (transport.Unread).
+const longestSleep = time.Minute
 
 // wakes are whom the loop wakes. Loop only.
 type wakes struct {

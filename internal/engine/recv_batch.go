@@ -17,6 +17,7 @@ type inbox struct {
 	at     batchIndex
 	legs   legs             // by which it came
 	proofs proofs           // that publishers sent it
+	lain   transport.Unread // for how long what is handled may have lain there
 	began  reliable.Instant // when the transport began to read what it is reading (transport.Batch.More)
 	read   reliable.Instant // all that came before has been handled
 	// repliesLost is how many Polls have said that replies were dropped.
@@ -76,7 +77,7 @@ func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 // trains handles what is unread of the batch. It reports false when handlers took
 // so long that other things come first.
 func (l *Loop) trains(now reliable.Instant) bool {
-	l.inbox.proofs.begin()
+	l.inbox.proofs.begin(l.inbox.lain.For(time.Duration(now)))
 	for l.inbox.unread() {
 		if !l.train(now, &l.inbox.batch.Trains[l.inbox.at.train]) {
 			return false

@@ -37,12 +37,12 @@ func (x *proofs) init(trust signed.Provider, t transport.Transport) {
 // wanted reports whether publishers have to prove anything.
 func (x *proofs) wanted() bool { return x.v != nil }
 
-// begin is called before a batch.
-func (x *proofs) begin() {
+// begin is called before a batch that may have lain unread for that long.
+func (x *proofs) begin(unread time.Duration) {
 	if x.v == nil {
 		return
 	}
-	if x.v.Begin(time.Now()) {
+	if x.v.Begin(time.Now(), unread) {
 		x.notes.forget()
 	}
 	x.streams.Store(uint64(x.v.Streams()))

@@ -169,7 +169,7 @@ func (n *proofNode) sign(packets [][]byte) [][]byte {
 // check is the packet inside of one that a subscriber has got, and nil where it does not verify.
 func (x *proofs) check(node int, n *keyNode, tr *transport.Train) []byte {
 	v, b := x.nodes[node].v, tr.Packet(0)
-	v.Begin(n.wire.time())
+	v.Begin(n.wire.time(), 0)
 	key, verdict := v.Check(b, tr.Leg)
 	if verdict != signed.Taken {
 		verdict.Count(&x.refused, 1)

@@ -87,7 +87,7 @@ func TestReceiverClockIsSet(t *testing.T) {
 		}
 		p := make([]byte, 1+Overhead)
 		s.seal(p, []byte{1})
-		o.begin(set, base.Add(time.Duration(at)*time.Second))
+		o.begin(set, base.Add(time.Duration(at)*time.Second), 0)
 		if v := o.open(p, 0, 0); v != want {
 			t.Errorf("at %d: verdict %d, want %d", at, v, want)
 		}
@@ -100,7 +100,7 @@ func TestReceiverClockIsSet(t *testing.T) {
 		want verdict
 	}{{4699, expiredKey}, {4700, taken}} {
 		p := one(t, timedSet(t, base, [2]int{1, 2}, [2]int{}), base.Add(4700*time.Second)) // a clock that is ahead
-		o.begin(set, base.Add(time.Duration(c.at)*time.Second))
+		o.begin(set, base.Add(time.Duration(c.at)*time.Second), 0)
 		if v := o.open(p, 0, 0); v != c.want {
 			t.Errorf("key 2 at %d: verdict %d, want %d", c.at, v, c.want)
 		}
@@ -118,7 +118,7 @@ func TestKeyThatEndsBeforeItBegins(t *testing.T) {
 			t.Errorf("at %d: sends with %v", at, id)
 		}
 		o := testOpener(t, bad)
-		o.begin(bad, now)
+		o.begin(bad, now, 0)
 		if v := o.open(bytes.Clone(p), 0, 0); v != expiredKey {
 			t.Errorf("at %d: verdict %d", at, v)
 		}
@@ -139,7 +139,7 @@ func TestHeldBack(t *testing.T) {
 	}
 	open := func(what string, p []byte, leg uint8, now int, want verdict) {
 		t.Helper()
-		o.begin(set, base.Add(time.Duration(now)*time.Second))
+		o.begin(set, base.Add(time.Duration(now)*time.Second), 0)
 		if v := o.open(bytes.Clone(p), 0, leg); v != want {
 			t.Errorf("%s: verdict %d, want %d", what, v, want)
 		}
@@ -162,7 +162,7 @@ func TestSenderClockIsSetBack(t *testing.T) {
 	o.began = now
 	for i, at := range []int{0, 1, 1, -60, -59, -59, -60, 200, 299, -299, 301, -301, 3600, 0} {
 		now = now.Add(time.Second)
-		o.begin(set, now)
+		o.begin(set, now, 0)
 		if err := s.begin(set, now.Add(time.Duration(at)*time.Second), 1); err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 				wall = time.Duration(random.Int64N(3600)-1800) * time.Second
 			}
 			now := steady.Add(wall)
-			o.begin(set, now)
+			o.begin(set, now, 0)
 			o.elapsed = int64(steady.Sub(base) / time.Second) // by the monotonic clock
 			for range 3 {
 				p := one(t, set, now.Add(time.Duration(random.Int64N(700)-350)*time.Second))
@@ -254,7 +254,7 @@ func TestClocksAreSetRight(t *testing.T) {
 				steps := func(n int) {
 					now = now.Add(time.Duration(n) * time.Second)
 					o.began = base.Add(clock) // by the monotonic clock
-					o.begin(set, now.Add(clock))
+					o.begin(set, now.Add(clock), 0)
 					o.senders.room(1, owner{}, o.elapsed)
 				}
 				var live [70]*sealer
@@ -343,7 +343,7 @@ func TestClocksToAndFro(t *testing.T) {
 		heard := 0
 		for range 30 {
 			now, heard = now.Add(30*time.Second), 0
-			o.begin(set, now.Add(off))
+			o.begin(set, now.Add(off), 0)
 			for at = range live {
 				if err := live[at].begin(set, now.Add(off), 1); err != nil {
 					t.Fatal(err)
@@ -368,7 +368,7 @@ func TestFewSenders(t *testing.T) {
 		set, o := testSet(t, 1), newOpener(&cfg)
 		for i := range 200 {
 			now := base.Add(time.Duration(i) * 700 * time.Second)
-			o.begin(set, now)
+			o.begin(set, now, 0)
 			if v := o.open(one(t, set, now), 0, 0); v != taken {
 				t.Fatalf("place for %d: sender %d: verdict %d", most, i, v)
 			}
@@ -385,7 +385,7 @@ func TestYear2106(t *testing.T) {
 	var first []byte
 	for at := -400; at < 800; at += 10 {
 		now := turn.Add(time.Duration(at) * time.Second)
-		o.begin(set, now)
+		o.begin(set, now, 0)
 		if err := live.begin(set, now, 1); err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func TestOnePacketSilencesForAWhile(t *testing.T) {
 					o.began = now
 					next := func() []byte {
 						now = now.Add(time.Second)
-						o.begin(set, now)
+						o.begin(set, now, 0)
 						if err := s.begin(set, now.Add(-behind*time.Second), 1); err != nil {
 							t.Fatal(err)
 						}
@@ -90,7 +90,7 @@ func TestHostHasAShare(t *testing.T) {
 	o, now, set := newOpener(&cfg), time.Now(), testSet(t, 1, 2)
 	from := ""
 	o.from = func() string { return from }
-	o.begin(set, now)
+	o.begin(set, now, 0)
 	for _, id := range []KeyID{1, 2} {
 		fill := func(address func(i int) string) (n int) {
 			for i := range 500 {
@@ -118,7 +118,7 @@ func TestHostHasAShare(t *testing.T) {
 	}
 	later := now.Add(time.Hour)
 	o.began = now
-	o.begin(set, later)
+	o.begin(set, later, 0)
 	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all)+len(o.senders.share) != 0 {
 		t.Errorf("%d senders and %d shares are left after an hour", len(o.senders.all), len(o.senders.share))
 	}
@@ -131,7 +131,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	cfg := Config{Proven: true, MaxSenders: 200}.withDefaults()
 	o, s := newOpener(&cfg), newSealer(0, rand.Reader)
-	o.begin(set, now)
+	o.begin(set, now, 0)
 	next := func() []byte {
 		s.begin(set, now, 1)
 		p := make([]byte, 1+Overhead)
@@ -159,7 +159,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 		}
 	}
 	// Each signer has a share, and none is forgotten that proves itself.
-	o.begin(set, now.Add(time.Minute))
+	o.begin(set, now.Add(time.Minute), 0)
 	for _, c := range []struct {
 		signer     uint32
 		sent, want int
@@ -178,7 +178,7 @@ func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	}
 	for range 20 {
 		now = now.Add(provenFor / 2 * time.Second)
-		o.begin(set, now)
+		o.begin(set, now, 0)
 		p := next()
 		if v := o.open(p, 0, 0); v != taken {
 			t.Fatal(v)

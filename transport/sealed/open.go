@@ -41,6 +41,7 @@ type opener struct {
 	set     *Keyset
 	steady  period // when no key begins or ends to be taken
 	now     int64  // of the packets that are being opened, in seconds since 1970
+	unread  int64  // for how many seconds they may have lain unread
 	began   time.Time
 	elapsed int64 // seconds since began, by the monotonic clock
 	senders senders
@@ -60,9 +61,9 @@ func newOpener(cfg *Config) *opener {
 	return &opener{skew: skew, proves: cfg.Proven, candidates: newLately[*known](maxCandidates), senders: newSenders(cfg.MaxSenders, skew, cfg.Proven)}
 }
 
-// begin is called before packets are opened at now.
-func (o *opener) begin(set *Keyset, now time.Time) {
-	o.now = now.Unix()
+// begin is called before packets are opened at now that may have lain unread for that long.
+func (o *opener) begin(set *Keyset, now time.Time, unread time.Duration) {
+	o.now, o.unread = now.Unix(), now.Unix()-now.Add(-unread).Unix()
 	if o.began.IsZero() {
 		o.began = now
 	}
@@ -131,14 +132,21 @@ func (o *opener) arrived(h header) arrival {
 	return arrival{counter: uint64(h.counter()), stated: o.stated(h), at: o.elapsed}
 }
 
-// off is by how many seconds the time in a packet is too far from now: ahead of it, or behind if it is negative.
+// off is by how many seconds the time in a packet is too far from when it may have come: ahead, or, if it is negative,
+// behind.
 func (o *opener) off(h header) int64 {
-	stated := o.stated(h)
-	if d := stated - o.now; d < -o.skew || d > o.skew {
-		return d
+	d := o.stated(h) - o.now
+	if d < 0 {
+		d = min(0, d+o.unread)
 	}
-	return 0
+	if -o.skew <= d && d <= o.skew {
+		return 0
+	}
+	return d
 }
+
+// old is opener.elapsed when the packets that are being opened may have come.
+func (o *opener) old() int64 { return o.elapsed - o.unread }
 
 // offOf is by how much the clock of a packet's sender is ahead, where that is why it was not taken.
 func (o *opener) offOf(v verdict, p []byte) time.Duration {
@@ -198,7 +206,7 @@ func (o *opener) openNew(use *key, p []byte, index uint32, leg uint8) verdict {
 		return taken
 	}
 	x := owner{host: o.host()}
-	if !o.senders.room(use.ID, x, o.elapsed) {
+	if !o.senders.room(use.ID, x, o.old()) {
 		return deferred
 	}
 	o.candidates.drop(k.name)

@@ -190,7 +190,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	o := newOpener(&cfg)
 	now, hosts := time.Now(), 0
 	o.from = func() string { hosts++; return fmt.Sprintf("10.0.0.%d:7", hosts) }
-	o.begin(set, now)
+	o.begin(set, now, 0)
 	one := func(at time.Time) []byte {
 		s := newSealer(0, rand.Reader)
 		s.begin(set, at, 1)
@@ -211,7 +211,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	}
 	// During a key rotation, senders with the new key have room beside those with the old one.
 	both := testSet(t, 1, 2)
-	o.begin(both, now)
+	o.begin(both, now, 0)
 	set, both = testSet(t, 2), set
 	for range 100 {
 		if v := o.open(one(now), 0, 0); v != taken {
@@ -223,7 +223,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 	}
 	set = both
 	for at := now; at.Before(now.Add(11 * time.Minute)); at = at.Add(10 * time.Second) {
-		o.begin(set, at)
+		o.begin(set, at, 0)
 		for _, p := range first {
 			if v := o.open(bytes.Clone(p), 0, 0); v != replayed && v != stale {
 				t.Fatalf("played back after %v: verdict %d", at.Sub(now), v)
@@ -240,7 +240,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 func TestFloodOfRecordedMarks(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
-	o.begin(set, now)
+	o.begin(set, now, 0)
 	one := func() []byte {
 		s := newSealer(0, rand.Reader)
 		s.begin(set, now, 1)
@@ -276,7 +276,7 @@ func TestFloodOfRecordedMarks(t *testing.T) {
 func TestTrials(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)
-	o.begin(set, now)
+	o.begin(set, now, 0)
 	p := make([]byte, 1+Overhead)
 	got := make(map[verdict]int)
 	for range trialsAtOnce + 1000 {
@@ -292,7 +292,7 @@ func TestTrials(t *testing.T) {
 	if n := len(o.candidates.all); n != maxCandidates || o.candidates.order.Len() != n {
 		t.Errorf("%d candidates, %d in order", n, o.candidates.order.Len())
 	}
-	o.begin(set, now.Add(time.Second))
+	o.begin(set, now.Add(time.Second), 0)
 	p[len(p)-1] ^= 2
 	if v := o.open(p, 0, 0); v != forged {
 		t.Errorf("later: %d", v)
@@ -347,7 +347,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(good[:Overhead], uint8(1))
 	f.Add([]byte("Ff"), uint8(9))
 	o := testOpener(f, set)
-	o.begin(set, at)
+	o.begin(set, at, 0)
 	f.Fuzz(func(t *testing.T, p []byte, leg uint8) {
 		same := bytes.Equal(p, good)
 		if v := o.open(bytes.Clone(p), 0, leg); v == taken && !same {
@@ -371,12 +371,12 @@ func TestReplayAfterKeyCameBack(t *testing.T) {
 	}
 	for _, other := range []*Keyset{testSet(t, 2), testSet(t), nil} {
 		if other != nil {
-			o.begin(other, now)
+			o.begin(other, now, 0)
 			if v := o.open(bytes.Clone(second), 0, 0); v != unknownKey {
 				t.Errorf("with other keys: verdict %d", v)
 			}
 		}
-		o.begin(set, now)
+		o.begin(set, now, 0)
 		if v := o.open(bytes.Clone(first), 0, 0); v != replayed {
 			t.Errorf("played back after the key came back: verdict %d", v)
 		}
@@ -407,11 +407,11 @@ func TestClockOfReceiverIsSet(t *testing.T) {
 		t.Errorf("%d of %d senders are known after the clock was set forward", len(o.senders.all), len(all))
 	}
 	later := now.Add(time.Duration(2*o.skew+sweepEvery) * time.Second)
-	o.begin(set, later)
+	o.begin(set, later, 0)
 	if o.senders.room(1, owner{}, o.elapsed); len(o.senders.all) != 0 {
 		t.Fatalf("%d senders are known after %v", len(o.senders.all), later.Sub(now))
 	}
-	o.begin(set, now.Add(time.Minute)) // set back
+	o.begin(set, now.Add(time.Minute), 0) // set back
 	for _, p := range all {
 		if v := o.open(p, 0, 0); v != replayed {
 			t.Fatalf("played back after the clock was set back: verdict %d", v)

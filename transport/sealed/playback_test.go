@@ -44,7 +44,7 @@ func (r *recording) send() []byte {
 }
 
 func (r *recording) open(p []byte) bool {
-	r.o.begin(r.set, r.now)
+	r.o.begin(r.set, r.now, 0)
 	return r.o.open(p, 0, 0) == taken
 }
 
@@ -144,7 +144,7 @@ func TestRepliesToMany(t *testing.T) {
 	s := newSealer(unicastIndex, rand.Reader)
 	for _, many := range []int{1, 511, 600, 3 * windowPackets} {
 		o := testOpener(t, set)
-		o.begin(set, base)
+		o.begin(set, base, 0)
 		if err := s.begin(set, base, 1); err != nil {
 			t.Fatal(err)
 		}

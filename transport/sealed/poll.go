@@ -74,6 +74,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	}
 	room := t.lent.Room(min(cap(b.Trains), len(t.trains)))
 	if !t.at.more(len(t.batch.Trains)) {
+		t.unread.Polls(t.cfg.Now().Sub(t.began), t.batch.More)
 		t.batch.Trains, t.batch.Events = t.trains[:0:room], b.Events
 		err := t.inner.Poll(&t.batch)
 		t.at = splitting{}
@@ -97,7 +98,7 @@ func (t *Transport) openAll(b *transport.Batch, room int) {
 	if set != t.opener.set {
 		t.notices.forget()
 	}
-	t.opener.begin(set, now)
+	t.opener.begin(set, now, t.unread.For(now.Sub(t.began)))
 	t.beginReplies()
 	packets, bytes := 0, 0
 	for t.at.more(len(t.batch.Trains)) && len(b.Trains) < room {
@@ -176,7 +177,8 @@ func (t *Transport) polledFrom() string {
 func (t *Transport) beginReplies() {
 	t.replies.Lock()
 	defer t.replies.Unlock()
-	t.replies.begin(t.cfg.Keys.Keys(), t.cfg.Now())
+	now := t.cfg.Now()
+	t.replies.begin(t.cfg.Keys.Keys(), now, t.unread.For(now.Sub(t.began)))
 	t.notices.tick(t.replies.elapsed / 60)
 }
 

@@ -24,7 +24,7 @@ func (o *opener) proven(h header, signer uint32) {
 	k := o.senders.find(h[atSender:atTrain])
 	if k == nil {
 		x := owner{signer: signer}
-		if k, _ = o.candidates.get(h.sender()); k == nil || !o.senders.room(k.key.ID, x, o.elapsed) {
+		if k, _ = o.candidates.get(h.sender()); k == nil || !o.senders.room(k.key.ID, x, o.old()) {
 			return
 		}
 		o.candidates.drop(k.name)

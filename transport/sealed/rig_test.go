@@ -30,7 +30,7 @@ func testOpener(t testing.TB, set *Keyset) *opener {
 	t.Helper()
 	cfg := Config{}.withDefaults()
 	o := newOpener(&cfg)
-	o.begin(set, time.Now())
+	o.begin(set, time.Now(), 0)
 	return o
 }
 

@@ -87,6 +87,8 @@ type Transport struct {
 	trains []transport.Train
 	at     splitting // in batch
 	leases leases
+	unread transport.Unread // of inner, by the time since began; any goroutine asks it
+	began  time.Time
 	copies bool // what inner lends must not be written to
 	lent   lend.Limit
 	reply  *sealer
@@ -127,7 +129,7 @@ func New(inner transport.Transport, cfg Config) (transport.Transport, error) {
 	t := &Transport{
 		inner: inner, cfg: cfg, copies: caps.ReadOnly, opener: newOpener(&cfg), reply: newSealer(unicastIndex, cfg.Random),
 		trains: make([]transport.Train, max(1, caps.Batch)), out: make([]byte, caps.MaxPacket),
-		senders: make(map[*Sender]struct{}),
+		senders: make(map[*Sender]struct{}), began: cfg.Now(),
 	}
 	t.opener.from, cfg.Proven = t.polledFrom, false
 	t.replies.opener = newOpener(&cfg)
@@ -201,7 +203,10 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	if !t.closing.Load() && (t.at.more(len(t.batch.Trains)) && !t.lent.Full() || t.notices.pending()) {
 		return nil
 	}
-	return t.inner.Wait(timeout)
+	begun := t.cfg.Now()
+	err := t.inner.Wait(timeout)
+	t.unread.Waited(t.cfg.Now().Sub(begun), timeout)
+	return err
 }
 
 // Close implements transport.Transport.

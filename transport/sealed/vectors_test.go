@@ -263,7 +263,7 @@ func makeWays(t *testing.T, set *Keyset, random io.Reader) (ways []vectorWay) {
 			s.next = c.counter
 			p := make([]byte, 4+Overhead)
 			s.seal(p, []byte("data"))
-			o.begin(set, time.Unix(vectorTime+int64(c.now), 0))
+			o.begin(set, time.Unix(vectorTime+int64(c.now), 0), 0)
 			w.Steps = append(w.Steps, vectorStep{vectorTime + c.now, hex.EncodeToString(p), verdictNames[o.open(bytes.Clone(p), 5, 0)]})
 		}
 		ways = append(ways, w)
@@ -274,7 +274,7 @@ func makeWays(t *testing.T, set *Keyset, random io.Reader) (ways []vectorWay) {
 func vectorOpener(t *testing.T, set *Keyset, now uint32) *opener {
 	cfg := Config{}.withDefaults()
 	o := newOpener(&cfg)
-	o.begin(set, time.Unix(int64(now), 0))
+	o.begin(set, time.Unix(int64(now), 0), 0)
 	return o
 }
 
@@ -330,7 +330,7 @@ func TestVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.begin(set, time.Unix(int64(step.Now), 0))
+			o.begin(set, time.Unix(int64(step.Now), 0), 0)
 			if got := verdictNames[o.open(p, x.Index, 0)]; got != step.Fails {
 				t.Errorf("%s, packet %d: fails by %q, want %q", x.Name, i, got, step.Fails)
 			}

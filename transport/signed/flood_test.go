@@ -13,7 +13,7 @@ import (
 func TestFlood(t *testing.T) {
 	r := newRig(t)
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
-	v.Begin(r.now)
+	v.Begin(r.now, 0)
 	is(t, "the stream", v, r.train(t, 1)[0], Taken)
 	next := r.train(t, 1)[0]
 	flood := func(b []byte) (forged int) {
@@ -48,7 +48,7 @@ func TestFlood(t *testing.T) {
 	}
 	is(t, "of a stream that is known", v, two.send(t, stranger)[0], Taken)
 	r.add(time.Millisecond)
-	v.Begin(r.now)
+	v.Begin(r.now, 0)
 	is(t, "a millisecond later", v, next, Taken)
 }
 
@@ -86,7 +86,7 @@ func TestFloodInSeveralNames(t *testing.T) {
 	is(t, "the first that fails", v, x, Forged)
 	is(t, "is then one of the flood", v, stream(2), Deferred)
 	r.add(cleanAfter)
-	v.Begin(r.now)
+	v.Begin(r.now, 0)
 	for epoch := range uint64(10) {
 		is(t, "when it is over", v, stream(epoch), Taken)
 	}
@@ -106,7 +106,7 @@ func TestShares(t *testing.T) {
 	first := PublisherID(testKey(2), 0)
 	begin := func() {
 		r.add(time.Second)
-		v.Begin(r.now)
+		v.Begin(r.now, 0)
 	}
 	takes := func(tx *rig, id uint64) (n int) {
 		for epoch := uint64(1); ; epoch++ {
@@ -146,7 +146,7 @@ func TestTrustChanges(t *testing.T) {
 	v := NewVerifier(trust)
 	check := func(what string, changed bool, want Verdict) {
 		t.Helper()
-		if got := v.Begin(r.now); got != changed {
+		if got := v.Begin(r.now, 0); got != changed {
 			t.Errorf("%s: changed %v", what, got)
 		}
 		for _, b := range r.train(t, 3) {
@@ -177,11 +177,11 @@ func TestManyStreams(t *testing.T) {
 	}
 	is(t, "too many", v, stream(3), Deferred)
 	r.add(9 * time.Minute)
-	v.Begin(r.now)
+	v.Begin(r.now, 0)
 	is(t, "still heard", v, stream(2), Taken)
 	is(t, "too many", v, stream(3), Deferred)
 	r.add(90 * time.Second)
-	v.Begin(r.now)
+	v.Begin(r.now, 0)
 	is(t, "when two were forgotten", v, stream(3), Taken)
 	if v.Streams() != 2 {
 		t.Errorf("%d streams", v.Streams())

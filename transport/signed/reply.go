@@ -96,7 +96,7 @@ func (v *ReplyVerifier) Check(topic string, to *ReplyTo, data, proof []byte, fir
 func (v *ReplyVerifier) affords() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.failed.fill(v.now(), strangerFails)
+	v.failed.fill(v.now(), strangerFails, atOnce)
 	return v.failed.some()
 }
 

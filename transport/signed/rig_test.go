@@ -171,7 +171,7 @@ func (r *rig) send(t testing.TB, packets ...[]byte) [][]byte {
 // verifier verifies as of the rig's clock, and trusts key 1.
 func (r *rig) verifier(t testing.TB) *Verifier {
 	v := NewVerifier(Static{testTrust(t, 1)})
-	v.Begin(r.now)
+	v.Begin(r.now, 0)
 	return v
 }
 

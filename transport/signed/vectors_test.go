@@ -259,7 +259,7 @@ func TestVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		x := NewVerifier(Static{testTrust(t, 1)})
-		x.Begin(time.Unix(int64(now), 0))
+		x.Begin(time.Unix(int64(now), 0), 0)
 		if first, err := hex.DecodeString(after); err != nil || after != "" {
 			if _, verdict := x.Check(first, 0); err != nil || verdict != Taken {
 				t.Fatalf("the packet before is refused: %d, %v", verdict, err)

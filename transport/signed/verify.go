@@ -57,7 +57,9 @@ type Verifier struct {
 	trust   Provider
 	set     *Trust
 	now     time.Time
-	at      int64 // now, in seconds since 1970
+	at      int64         // now, in seconds since 1970
+	since   int64         // when packets may have come at the earliest, likewise
+	saved   time.Duration // what budgets of what verifies save up: as much as came while nothing was read
 	streams streams
 	fails   budget // that do not verify, of all streams that are known
 	first   budget // likewise, of those that are not
@@ -71,12 +73,14 @@ func NewVerifier(trust Provider) *Verifier {
 	return &Verifier{trust: trust, streams: newStreams(maxStreams), hasher: newHasher()}
 }
 
-// Begin is called before packets are verified at now. It reports whether others are trusted than before.
-func (v *Verifier) Begin(now time.Time) (changed bool) {
+// Begin is called before packets are verified at now that may have lain unread for that long. It reports whether others
+// are trusted than before.
+func (v *Verifier) Begin(now time.Time, unread time.Duration) (changed bool) {
 	v.now, v.at = now, now.Unix()
-	v.fails.fill(now, failsPerSecond)
-	v.first.fill(now, strangerFails)
-	v.work.fill(now, workPerSecond)
+	v.since, v.saved = now.Add(-unread).Unix(), max(atOnce, unread)
+	v.fails.fill(now, failsPerSecond, atOnce)
+	v.first.fill(now, strangerFails, atOnce)
+	v.work.fill(now, workPerSecond, v.saved)
 	set := v.trust.Trust()
 	if changed = set != v.set; changed {
 		v.set = set
@@ -106,7 +110,7 @@ func (v *Verifier) Check(b []byte, leg uint8) (key KeyID, verdict Verdict) {
 		return key, Untrusted
 	}
 	// Modulo 2^32, which 2106 passes.
-	if off := int64(int32(s.Time - uint32(v.at))); off > skewSeconds || off < -skewSeconds {
+	if int64(int32(s.Time-uint32(v.at))) > skewSeconds || int64(int32(s.Time-uint32(v.since))) < -skewSeconds {
 		return key, Stale
 	}
 	if st != nil {
@@ -145,8 +149,8 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 // none of it has.
 func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed, leg uint8) Verdict {
 	key := v.streams.account(IDOfPublisher(name.publisher))
-	key.work.fill(v.now, keyWorkPerSecond)
-	if !v.affords(st) || !key.work.some() && !v.work.some() || st == nil && !v.streams.room(key, v.at) {
+	key.work.fill(v.now, keyWorkPerSecond, v.saved)
+	if !v.affords(st) || !key.work.some() && !v.work.some() || st == nil && !v.streams.room(key, v.since) {
 		return Deferred
 	}
 	leaf := v.leaf(s.Salt, s.Node, s.Packet)
@@ -175,7 +179,7 @@ func (v *Verifier) affords(st *stream) bool {
 	if st == nil {
 		return v.first.some()
 	}
-	st.fails.fill(v.now, streamFails)
+	st.fails.fill(v.now, streamFails, atOnce)
 	return st.fails.some() && (v.fails.some() || v.now.Sub(st.failed) >= cleanAfter)
 }
 
@@ -232,12 +236,12 @@ const (
 	// workPerSecond how many more of all keys together. A Fanfare publisher sends 10,000 at most.
 	keyWorkPerSecond = 3000
 	workPerSecond    = 9000
-	// atOnce is for how long it may be saved up.
+	// atOnce is for how long it may be saved up by a receiver that reads.
 	atOnce = 50 * time.Millisecond
 )
 
-func (b *budget) fill(now time.Time, perSecond float64) {
-	limit := perSecond * atOnce.Seconds()
+func (b *budget) fill(now time.Time, perSecond float64, saved time.Duration) {
+	limit := perSecond * saved.Seconds()
 	if b.at.IsZero() {
 		b.left = limit
 	} else if d := now.Sub(b.at); d > 0 {

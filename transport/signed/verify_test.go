@@ -174,7 +174,7 @@ func TestKeyOfAnotherStream(t *testing.T) {
 	}
 	insider := &rig{c, f, f.sender(t, s), 0}
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
-	v.Begin(c.now)
+	v.Begin(c.now, 0)
 	is(t, "in its own stream", v, insider.send(t, content(PublisherID(testKey(2), 9), 5, 10))[0], Taken)
 	is(t, "in another's", v, insider.send(t, content(PublisherID(testKey(1), 9), 5, 10))[0], Forged)
 }
@@ -235,7 +235,7 @@ func FuzzCheck(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v := NewVerifier(Static{testTrust(t, 1)})
-		v.Begin(r.now)
+		v.Begin(r.now, 0)
 		if _, got := v.Check(good[0], 0); got != Taken {
 			t.Fatal("the good one")
 		}
@@ -250,4 +250,25 @@ func FuzzCheck(f *testing.F) {
 		}
 		t.Errorf("taken: %x", b)
 	})
+}
+
+// Packets that may have lain unread for long are judged by when they may have come at the earliest: those that were fresh then
+// are taken, once, and those that were too old are not. docs/protocol.md §29.6.
+func TestUnread(t *testing.T) {
+	r := newRig(t)
+	v := r.verifier(t)
+	v.streams.limit = 2
+	old := r.train(t, 1)
+	r.add(6 * time.Minute)
+	v.Begin(r.now, 0)
+	train := r.train(t, 2)
+	is(t, "at once", v, train[0], Taken)
+	r.add(20 * time.Minute)
+	v.Begin(r.now, 20*time.Minute)
+	is(t, "too old before", v, old[0], Stale)
+	is(t, "of a stream for which there is no room", v, r.send(t, content(r.id, 6, 10))[0], Deferred)
+	is(t, "unread", v, train[1], Taken)
+	is(t, "taken before", v, train[0], Replayed)
+	v.Begin(r.now, 0)
+	is(t, "when all has been read", v, train[1], Stale)
 }
