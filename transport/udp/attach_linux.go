@@ -168,16 +168,16 @@ func (t *Transport) attach(l *link) error {
 	if at.gone || *l != at.link {
 		t.setLocal(*l, local)
 	}
-	for group, s := range t.groups {
+	for _, s := range t.groups {
 		switch {
 		case s == nil:
 		case moved || s.fd < 0:
 			t.exit(s)
-			t.enter(group, l)
+			t.entered(s, t.enter(s.group, l))
 		case at.gone || l.running && !at.running:
-			if err := s.renew(groupAddr(t.cfg.Range.Addr(), group), l); err != nil {
+			if err := groupLimit(s.renew(groupAddr(t.cfg.Range.Addr(), s.group), l)); err != nil {
 				t.exit(s)
-				t.joinFailed(group, groupLimit(err))
+				t.entered(s, err)
 			}
 		}
 	}
@@ -187,11 +187,29 @@ func (t *Transport) attach(l *link) error {
 	t.lost = false
 	t.events.SendersJoined()
 	for group, s := range t.groups {
-		if s != nil {
+		if s != nil && s.fd >= 0 {
 			t.joined(group)
 		}
 	}
 	return nil
+}
+
+// entered takes in how it ended to join a group again, of which was is the socket of before. What is lacking now, such as a
+// descriptor, says nothing of later: the group is lost meanwhile.
+func (t *Transport) entered(was *socket, err error) {
+	switch {
+	case err == nil && !t.lost && was.lost:
+		t.joined(was.group)
+	case errors.Is(err, transport.ErrGroupLimit):
+		t.checkAt = time.Now().Add(checkAgain)
+		t.groups[was.group] = &socket{fd: -1, group: was.group, lost: true}
+		if !was.lost {
+			t.received.Lost.Add(1)
+			t.events.Post(t.notJoined(was.group, transport.Lost, err))
+		}
+	case err != nil:
+		t.joinFailed(was.group, err)
+	}
 }
 
 // moveUnicast makes the unicast socket send from and get replies at l. Senders

@@ -3,6 +3,7 @@ package udp_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -36,7 +37,7 @@ func testLinkChanges(t *testing.T) {
 				{"DownAndUp", downAndUp}, {"Deleted", deleted}, {"Unseen", unseen}, {"Carrier", carrier}, {"OtherAddress", otherAddress},
 				{"AddressTaken", addressTaken}, {"Neighbour", neighbour}, {"EndWhileAway", endWhileAway},
 				{"SameIndex", sameIndex}, {"AddressChecked", addressChecked},
-				{"AddressUnknown", addressUnknown}, {"LinkUnknown", linkUnknown},
+				{"AddressUnknown", addressUnknown}, {"LinkUnknown", linkUnknown}, {"FewDescriptors", fewDescriptors},
 			} {
 				t.Run(test.name, func(t *testing.T) {
 					f := &comeAndGo{t: t, addr: c.addr}
@@ -372,5 +373,36 @@ func linkUnknown(f *comeAndGo) {
 		f.await(f.tx, "sender 0 joined")
 		f.await(f.rx, "receiver 0 joined")
 		f.flows("after what could not be seen")
+	}
+}
+
+// A group that cannot be joined again for want of a descriptor is lost, and the others are not. It is joined as soon as there is
+// one.
+func fewDescriptors(f *comeAndGo) {
+	testenv.LinkDown(f.t, coming)
+	f.away(unix.ENETDOWN)
+	for group := 1; group <= 2; group++ {
+		if err := f.rx.Join(group); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.again()
+	testenv.AwaitAddrs(f.t, coming)
+	f.await(f.tx, "sender 0 joined")
+	restore := testenv.FewFiles(f.t, 1) // to look at the interface, and then for the first group
+	errs := f.await(f.rx, "receiver 2 lost", "receiver 0 joined", "receiver 1 joined")
+	if !errors.Is(errs[0], unix.EMFILE) || !strings.Contains(errs[0].Error(), "ulimit -n") {
+		f.t.Errorf("lost because of %v", errs[0])
+	}
+	for start := time.Now(); time.Since(start) < unlooked; {
+		if f.poll(f.rx) != 0 {
+			f.t.Fatal("it is reported again")
+		}
+	}
+	f.flows("without a descriptor")
+	restore()
+	f.await(f.rx, "receiver 2 joined")
+	if st := f.rx.Stats(); st.JoinsFailed != 0 {
+		f.t.Errorf("counters %+v", st)
 	}
 }

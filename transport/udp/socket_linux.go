@@ -20,6 +20,7 @@ type socket struct {
 	group int // or transport.Unicast
 	gro   bool
 	ready bool // is in Transport.ready
+	lost  bool // the group could not be joined again, which was reported
 	share share
 	drops sys.Drops
 }

@@ -124,27 +124,26 @@ func (t *Transport) Join(group int) error {
 		t.groups[group] = &socket{fd: -1, group: group}
 		return nil
 	}
-	if t.enter(group, &at.link) && !t.lost {
+	if err := t.enter(group, &at.link); err != nil {
+		t.joinFailed(group, err)
+	} else if !t.lost {
 		t.joined(group)
 	}
 	return nil
 }
 
-// enter creates and watches the socket of a group. It reports whether that succeeded; a failure becomes
-// an event.
-func (t *Transport) enter(group int, l *link) bool {
+// enter creates and watches the socket of a group.
+func (t *Transport) enter(group int, l *link) error {
 	s, err := openGroup(&t.cfg, l, group)
-	if err == nil {
-		if err = t.watchSocket(s); err != nil {
-			s.close()
-		}
-	}
 	if err != nil {
-		t.joinFailed(group, groupLimit(err))
-		return false
+		return groupLimit(err)
+	}
+	if err = t.watchSocket(s); err != nil {
+		s.close()
+		return groupLimit(err)
 	}
 	t.groups[group] = s
-	return true
+	return nil
 }
 
 // Leave implements transport.Transport. Packets in the socket's buffer go with

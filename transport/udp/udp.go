@@ -92,10 +92,13 @@ func (t *Transport) joined(group int) {
 // joinFailed reports a group that the system refused.
 func (t *Transport) joinFailed(group int, err error) {
 	t.received.JoinsFailed.Add(1)
-	t.events.Post(transport.Event{
-		Group: group, Role: transport.RoleReceiver, State: transport.Failed,
-		Err: fmt.Errorf("udp: join %v on %s: %w", t.groupAddr(group), t.link().name, err),
-	})
+	t.events.Post(t.notJoined(group, transport.Failed, err))
+}
+
+// notJoined is the event of a group that could not be joined.
+func (t *Transport) notJoined(group int, state transport.Membership, err error) transport.Event {
+	err = fmt.Errorf("udp: join %v on %s: %w", t.groupAddr(group), t.link().name, err)
+	return transport.Event{Group: group, Role: transport.RoleReceiver, State: state, Err: err}
 }
 
 // Alloc implements transport.Transport.
