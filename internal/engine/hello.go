@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,7 @@ type hellos struct {
 	// mem holds one hello, which must not change until the transport has released it.
 	mem     []byte
 	taken   uint64           // packets that tx has taken
-	retryAt reliable.Instant // when to try again to become a sender
+	retryAt reliable.Instant // when to try again to become a sender, or to say that nothing can be sent
 	from    string           // where the hello came from that is being handled; empty: see SourceAddress
 	joined  bool             // group 0 was joined for a search
 	closed  bool
@@ -250,8 +251,12 @@ func (h *hellos) send(now reliable.Instant, b []byte) {
 	n := copy(h.mem, b)
 	sent, err := h.tx.Send(&transport.Outbound{Data: h.mem[:n], Stride: n, Count: 1, Lens: []uint16{uint16(n)}})
 	h.taken += uint64(sent)
-	if err != nil {
-		h.g.Unsent(now) // it is busy, or not joined yet
+	if err == nil {
+		return
+	}
+	h.g.Unsent(now)
+	if now >= h.retryAt && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) && !errors.Is(err, net.ErrClosed) {
+		h.failed(now, err)
 	}
 }
 
@@ -278,7 +283,7 @@ func (h *hellos) open(now reliable.Instant) (err error) {
 	return err
 }
 
-// failed notes that it cannot be a sender. Nobody misses anything but a hello.
+// failed notes that it cannot be a sender, or cannot send. Nobody misses anything but a hello.
 func (h *hellos) failed(now reliable.Instant, err error) {
 	h.retryAt = now.Add(senderRetry)
 	logline.HelloFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", err)

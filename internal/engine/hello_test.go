@@ -3,12 +3,16 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/discovery"
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -267,5 +271,26 @@ func TestNoHelloCanBeSent(t *testing.T) {
 	case e := <-ch:
 		t.Errorf("told %v", e.Kind)
 	default:
+	}
+}
+
+// A hello that cannot be sent is said once a minute, as long as it lasts, unless the transport is busy or its group is not joined:
+// then it comes soon.
+func TestHelloCannotBeSent(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want int64
+	}{{fmt.Errorf("udp: sendmsg: %w", syscall.EPERM), 3}, {transport.ErrBusy, 0}, {transport.ErrNotReady, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			var all, with atomic.Int64
+			_, l := newLoopOver(t, Config{Wait: WaitPark, Logger: slog.New(lines{&all, &with, logline.HelloFailed.Text})}, func(tr transport.Transport) transport.Transport {
+				return &refusing{Transport: tr, err: c.err}
+			})
+			publication(t, l, "x")
+			time.Sleep(150 * time.Second)
+			if n := with.Load(); n != c.want {
+				t.Errorf("%v: said %d times, want %d", c.err, n, c.want)
+			}
+		})
 	}
 }
