@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -310,5 +311,62 @@ func TestEndWaitsForSenders(t *testing.T) {
 	section.Exit()
 	if err := tr.Poll(b); !errors.Is(err, net.ErrClosed) {
 		t.Fatalf("Poll: %v", err)
+	}
+}
+
+// A signal ends a Wait before epoll has named any socket. Of the packets that have come when the next round begins some are unread
+// then, after a Poll that takes fewer.
+func TestInterruptedWait(t *testing.T) {
+	cfg := Config{Interface: "127.0.0.1", Range: netip.MustParsePrefix("239.21.255.0/28"), Port: testenv.Port(t), Groups: 1}
+	tr, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		tr.Close()
+		for b := transport.NewBatch(1); tr.Poll(b) == nil; {
+			tr.Wait(-1)
+		}
+	})
+	tx, err := tr.NewSender(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := transport.NewBatch(1)
+	if err := errors.Join(tr.Join(0), tr.Poll(b)); err != nil || len(b.Events) != 2 || b.Events[1].Err != nil {
+		t.Fatalf("%v, %v", err, b.Events)
+	}
+	tr.Wait(0) // the Wake of the Join
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	waited, ended := make(chan struct{}), make(chan struct{})
+	go func(thread int) {
+		defer close(ended)
+		for {
+			select {
+			case <-waited:
+				return
+			default:
+				unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // which Go itself sends, and does nothing
+			}
+		}
+	}(unix.Gettid())
+	tr.Wait(-1)
+	close(waited)
+	<-ended
+	const packets = 10
+	for i := range packets { // of lengths that make no train
+		if _, err := tx.Send(&transport.Outbound{Data: make([]byte, 100+i), Stride: 100 + i, Count: 1, Lens: []uint16{uint16(100 + i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 0; n < packets; n++ {
+		if err := tr.Poll(b); err != nil || len(b.Trains) == 0 {
+			t.Fatalf("Poll %d: %d trains, %v", n, len(b.Trains), err)
+		}
+		tr.Release(&b.Trains[0])
+		if !b.More && n < packets-1 {
+			t.Fatalf("Poll %d, of %d packets, says that no more are unread", n, packets)
+		}
 	}
 }

@@ -40,6 +40,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 		t.mark(t.warm)
 	case len(t.ready) == 0 || t.polls%16 == 0:
 		t.harvest(t.waiter.Ready())
+		t.round.asked = true
 	}
 	if t.toLook() {
 		t.followLink()
@@ -70,7 +71,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 // spinning is how many Polls without a Wait show that the caller waits by polling.
 const spinning = 4096
 
-// harvest notes the sockets that epoll named.
+// harvest notes the sockets that epoll named: none in a wait that a signal has ended.
 func (t *Transport) harvest(evs []unix.EpollEvent) {
 	for i := range evs {
 		var s *socket
@@ -89,7 +90,7 @@ func (t *Transport) harvest(evs []unix.EpollEvent) {
 			t.mark(s)
 		}
 	}
-	t.round.asked = true
+	t.round.asked = len(evs) > 0
 }
 
 // mark notes that a socket is to be tried.
