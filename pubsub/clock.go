@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -19,26 +21,29 @@ import (
 const noClock = "none"
 
 // clock is the clock of Config.Clock. docs/protocol.md §5.11.
-func (c *Config) clock() reliable.Clock {
+func (c *Config) clock() (reliable.Clock, error) {
 	if c.Clock == noClock {
-		return reliable.Clock{}
+		return reliable.Clock{}, nil
 	}
-	text := hostClock()
-	if c.Clock != "" {
-		text = "clock " + c.Clock
+	text, err := "clock "+c.Clock, error(nil)
+	if c.Clock == "" {
+		text, err = hostClockText()
 	}
 	sum := sha256.Sum256([]byte(text))
-	return reliable.Clock{ID: max(1, binary.LittleEndian.Uint64(sum[:])), Now: func() uint64 { return uint64(time.Now().UnixNano()) }}
+	return reliable.Clock{ID: max(1, binary.LittleEndian.Uint64(sum[:])), Now: func() uint64 { return uint64(time.Now().UnixNano()) }}, err
 }
 
-// hostClock is the text that names the clock of this host, since it was started; where the
+// hostClockText is the text that names the clock of this host, since it was started; where the
 // system has no name for that, of this process.
-var hostClock = sync.OnceValue(func() string {
-	if b, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		return "host " + strings.TrimSuffix(string(b), "\n")
+func hostClockText() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return "host " + hostClock(), nil
 	}
-	return "host " + rand.Text()
-})
+	return "host " + strings.TrimSuffix(string(b), "\n"), err
+}
+
+var hostClock = sync.OnceValue(rand.Text)
 
 func isClock(name string) bool {
 	return len(name) <= wire.MaxName && wire.CleanName([]byte(name)) == name

@@ -71,7 +71,14 @@ func TestClockOfURL(t *testing.T) {
 		t.Errorf("both: %v", err)
 	}
 	b := openBus(t, Config{}, memURL(t)+"?clock=ptp")
-	if b.cfg.clock().ID != (&Config{Clock: "ptp"}).clock().ID || b.cfg.clock().ID == (&Config{}).clock().ID {
+	of := func(c *Config) uint64 {
+		clock, err := c.clock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return clock.ID
+	}
+	if id := of(&b.cfg); id != of(&Config{Clock: "ptp"}) || id == of(&Config{}) {
 		t.Error("clock=ptp in the URL is not Config.Clock")
 	}
 }

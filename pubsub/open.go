@@ -181,7 +181,9 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
 	dc.Sender.Pad = c.pad(files)
 	dc.Receiver.Pad = dc.Sender.Pad
-	dc.Clock = c.clock()
+	if dc.Clock, err = c.clock(); err != nil {
+		return nil, fmt.Errorf("read the name of this host's clock: %w", err)
+	}
 	dc.Name, dc.Epoch, dc.Receiver.Loopback = c.Name, c.epoch, c.Loopback
 	if c.Name != "" {
 		dc.Publisher = wire.TopicID("publisher:"+c.Name) | 1
