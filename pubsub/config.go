@@ -163,8 +163,8 @@ type Config struct {
 	OnEvent func(events.Event)
 	// Trace has functions that are called for each packet, for tracing. Default: none, which costs nothing.
 	Trace *Trace
-	// Logger gets what an operator should know; docs/operate/logs.md has all lines. Default:
-	// slog.Default().
+	// Logger gets what an operator should know; docs/operate/logs.md has all lines. Its handler may
+	// publish; what waits for the bus may return ErrInHandler. Default: slog.Default().
 	Logger *slog.Logger
 
 	epoch uint64 // of tests; 0: made at Open

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
@@ -223,28 +224,23 @@ func TestKeyProviderPanics(t *testing.T) {
 	usable(t, ctx, pubBus, pub, sub)
 }
 
-// panickyLog is a slog.Handler that panics on the caller's goroutine.
-type panickyLog struct {
-	slog.Handler
-	armed atomic.Bool
-}
+// logFunc is a slog.Handler that calls a function with each line's text.
+type logFunc func(text string)
 
-func (l *panickyLog) Handle(context.Context, slog.Record) error {
-	if onCaller() && l.armed.CompareAndSwap(true, false) {
-		panic(userPanic)
-	}
-	return nil
-}
+func (logFunc) Enabled(context.Context, slog.Level) bool        { return true }
+func (f logFunc) WithAttrs([]slog.Attr) slog.Handler            { return f }
+func (f logFunc) WithGroup(string) slog.Handler                 { return f }
+func (f logFunc) Handle(_ context.Context, r slog.Record) error { f(r.Message); return nil }
 
-// refusing is a transport whose senders have an error of their own once, when a publisher sends.
+// refusing is a transport whose senders have an error of their own when they are armed, and poll one when it is.
 type refusing struct {
 	transport.Transport
-	armed *atomic.Bool
+	send, poll *atomic.Bool
 }
 
 func (r refusing) NewSender(group int) (transport.Sender, error) {
 	s, err := r.Transport.NewSender(group)
-	return refusingSender{s, r.armed}, err
+	return refusingSender{s, r.send}, err
 }
 
 type refusingSender struct {
@@ -253,18 +249,24 @@ type refusingSender struct {
 }
 
 func (s refusingSender) Send(t *transport.Outbound) (int, error) {
-	if onCaller() && s.armed.CompareAndSwap(true, false) {
+	if s.armed.CompareAndSwap(true, false) {
 		return 0, errors.New("refused")
 	}
 	return s.Sender.Send(t)
 }
 
-// A panic of a Logger that a publisher calls, because what it sends is refused, reaches it.
-func TestLoggerPanics(t *testing.T) {
+func (r refusing) Wait(d time.Duration) error {
+	if r.poll.CompareAndSwap(true, false) {
+		return errors.New("refused")
+	}
+	return r.Transport.Wait(d)
+}
+
+// A Logger may use the bus whose line it gets: it publishes, also where that was what failed, and what would wait for the bus
+// is refused.
+func TestLoggerUsesTheBus(t *testing.T) {
 	ctx := testContext(t)
 	network := mem.NewNetwork()
-	log := &panickyLog{Handler: slog.NewTextHandler(io.Discard, nil)}
-	var refuse atomic.Bool
 	open := func(c Config, wrap func(transport.Transport) transport.Transport) *Bus {
 		m, err := mem.Open(mem.Config{Network: network})
 		if err != nil {
@@ -277,14 +279,51 @@ func TestLoggerPanics(t *testing.T) {
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
-	pubBus := open(Config{Logger: slog.New(log)}, func(tr transport.Transport) transport.Transport { return refusing{tr, &refuse} })
+	var pubBus *Bus
+	var pub *Publisher
+	used := make(chan string, 16)
+	var send, poll atomic.Bool
+	log := logFunc(func(text string) {
+		if text != logline.SendFailed.Text && text != logline.WaitFailed.Text {
+			return
+		}
+		if err := pub.TryPublish([]byte(text)); err != nil {
+			t.Errorf("%s: TryPublish: %v", text, err)
+		}
+		if err := pub.Publish(ctx, []byte(text)); err != nil {
+			t.Errorf("%s: Publish: %v", text, err)
+		}
+		for what, call := range map[string]func() error{
+			"Close":     pubBus.Close,
+			"Subscribe": func() error { _, err := pubBus.Subscribe("x"); return err },
+			"Drain":     func() error { return pub.Drain(ctx) },
+		} {
+			if err := call(); !errors.Is(err, ErrInHandler) {
+				t.Errorf("%s: %s: %v", text, what, err)
+			}
+		}
+		pubBus.Stats()
+		used <- text
+	})
+	pubBus = open(Config{Logger: slog.New(log), Wait: WaitPark}, func(tr transport.Transport) transport.Transport { return refusing{tr, &send, &poll} })
 	subBus := open(Config{Logger: quiet}, func(tr transport.Transport) transport.Transport { return tr })
-	sub, pub := subscribe(t, subBus, "x"), publisher(t, pubBus, "x")
+	sub := subscribe(t, subBus, "x")
+	pub = publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
-	refuse.Store(true)
-	log.armed.Store(true)
-	for log.armed.Load() && ctx.Err() == nil {
-		panics(t, "Publish", func() error { return pub.Publish(ctx, []byte("x")) })
+	for line, arm := range map[string]*atomic.Bool{logline.SendFailed.Text: &send, logline.WaitFailed.Text: &poll} {
+		arm.Store(true)
+		returns(t, ctx, "Publish", func() error { return pub.Publish(ctx, []byte("x")) })
+		returns(t, ctx, "what the Logger calls", func() error {
+			select {
+			case text := <-used:
+				if text != line {
+					return fmt.Errorf("%q is logged, want %q", text, line)
+				}
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
 	}
 	usable(t, ctx, pubBus, pub, sub)
 }

@@ -24,7 +24,7 @@ import (
 //	    └────────────────────────────── there was none ───────────────┘
 type callWatch struct {
 	clock clock
-	slow  func(d time.Duration) // a call has lasted for d, and does still
+	slow  func(d time.Duration) // a call has lasted for d, and continues. Under mu, as fast
 	fast  func(d time.Duration) // a reported call has returned, after d
 
 	calls    atomic.Uint32 // odd: in a call. Written by the goroutine that calls
@@ -122,10 +122,13 @@ func (w *callWatch) look() {
 // watchState watches the function that makes a topic's state: late joiners wait for it, also for the state of other
 // topics of the group, and report only that none arrived.
 func (l *Loop) watchState(topic string) *callWatch {
+	say := func(line *logline.Line, attr string, d time.Duration) {
+		_ = l.post(func() { line.Log(l.log, "topic", topic, attr, d) }) // it fails where the loop has ended
+	}
 	return &callWatch{
 		clock: l.clock,
-		slow:  func(d time.Duration) { logline.StateSlow.Log(l.log, "topic", topic, "so_far", d) },
-		fast:  func(d time.Duration) { logline.StateReturned.Log(l.log, "topic", topic, "after", d) },
+		slow:  func(d time.Duration) { say(&logline.StateSlow, "so_far", d) },
+		fast:  func(d time.Duration) { say(&logline.StateReturned, "after", d) },
 	}
 }
 

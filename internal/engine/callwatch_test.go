@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -25,8 +26,8 @@ func TestSlowState(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			l := &Loop{clock: newClock()}
-			l.log = slog.New(slog.NewTextHandler(&out, nil))
 			w := l.watchState("x")
+			l.log = slog.New(unlocked{t, w, slog.NewTextHandler(&out, nil)})
 			w.begin()
 			time.Sleep(c.takes)
 			synctest.Wait()
@@ -34,6 +35,7 @@ func TestSlowState(t *testing.T) {
 			w.stop()
 			time.Sleep(time.Minute)
 			synctest.Wait()
+			l.commands.run()
 			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 			if out.Len() == 0 {
 				lines = nil
@@ -48,6 +50,22 @@ func TestSlowState(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unlocked is a handler of the log that no line reaches under the lock of w.
+type unlocked struct {
+	t *testing.T
+	w *callWatch
+	slog.Handler
+}
+
+func (u unlocked) Handle(ctx context.Context, r slog.Record) error {
+	if !u.w.mu.TryLock() {
+		u.t.Errorf("%q is logged under the lock", r.Message)
+	} else {
+		u.w.mu.Unlock()
+	}
+	return u.Handler.Handle(ctx, r)
 }
 
 // Of calls one after the other those are told of that take long: for as long as they have been seen to last, which is watchEvery less than

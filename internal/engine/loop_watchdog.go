@@ -255,17 +255,12 @@ func handlerText(topic string) string {
 // which waits for the handler.
 var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus waits for it: call it from another goroutine")
 
-// onLoop reports whether the caller is the loop's goroutine, which runs a handler or OnEvent.
-func (l *Loop) onLoop() bool {
-	return l.watchdog.within() && gid.Self() == l.watchdog.goroutine.Load()
-}
+// onLoop reports whether the caller is the loop's goroutine.
+func (l *Loop) onLoop() bool { return gid.Self() == l.watchdog.goroutine.Load() }
 
-// within reports whether the caller is in a handler of this loop, or in OnEvent.
+// within reports whether the caller is in a handler of this loop, in OnEvent, or in a Logger that the loop or its
+// transport calls.
 func (w *watchdog) within() bool {
-	teller := w.teller.Load()
-	if teller == 0 && (w.since.Load() == 0 || w.called.Load() == 0) {
-		return false
-	}
 	id := gid.Self()
-	return id == w.goroutine.Load() || id == teller
+	return id == w.goroutine.Load() || id == w.teller.Load()
 }

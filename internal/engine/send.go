@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -192,9 +191,7 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 		if n == 0 {
 			p.out.stuck.refused(p.s.Ran(end), err, p.out.train.Lens[0])
 		}
-		if p.out.refused(now, err) {
-			logline.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", err, "times", p.out.errors)
-		}
+		p.out.refused(now, err)
 		return
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/reliable"
@@ -17,10 +18,17 @@ type outlet struct {
 	onReply func([]byte)          // made once, so that it is not allocated for each look
 	address func() string         // where the reply came from that onReply takes
 	train   transport.Outbound
-	busy    bool             // the transport took less than it was given
-	retryAt reliable.Instant // when to try again after that
-	errors  uint64           // sends that failed
+	busy    bool                    // the transport took less than it was given
+	retryAt reliable.Instant        // when to try again after that
+	errors  uint64                  // sends that failed
+	failed  atomic.Pointer[failure] // that the loop is to log, without the lock
 	stuck   stuck
+}
+
+// failure is the latest of so many sends that failed.
+type failure struct {
+	err   error
+	times uint64
 }
 
 const (
@@ -48,18 +56,18 @@ func (o *outlet) use(tx transport.Sender) {
 // replyAddress is where the reply came from that is being read.
 func (o *outlet) replyAddress() string { return o.replies.ReplyAddress() }
 
-// refused notes at now that the transport has not taken all of a train, because of err. It
-// reports whether the log is to be told: of the 1st, 2nd, 4th, 8th … failure.
-func (o *outlet) refused(now reliable.Instant, err error) (tell bool) {
+// refused notes at now that the transport has not taken all of a train, because of err. The log is told of the 1st, 2nd,
+// 4th, 8th … failure.
+func (o *outlet) refused(now reliable.Instant, err error) {
 	o.busy, o.retryAt = true, now.Add(busyRetry)
 	switch {
 	case errors.Is(err, transport.ErrNotReady):
 		o.retryAt = now.Add(readyRetry)
 	case !errors.Is(err, transport.ErrBusy):
-		o.errors++
-		return doubled(o.errors-1, o.errors)
+		if o.errors++; doubled(o.errors-1, o.errors) {
+			o.failed.Store(&failure{err, o.errors})
+		}
 	}
-	return false
 }
 
 // deadline is when to try again, if the transport is busy.

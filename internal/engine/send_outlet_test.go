@@ -29,14 +29,16 @@ func TestOutletTriesAgain(t *testing.T) {
 		if o.deadline() != reliable.Never {
 			t.Fatal("an idle outlet has a deadline")
 		}
-		if tell := o.refused(now, c.err); tell != c.tell || !o.busy || o.deadline() != now.Add(c.after) {
+		o.refused(now, c.err)
+		if tell := o.failed.Load() != nil; tell != c.tell || !o.busy || o.deadline() != now.Add(c.after) {
 			t.Errorf("%v: told %v, again after %v", c.err, tell, o.deadline().Sub(now))
 		}
 	}
 	var o outlet
 	var told []int
 	for i := range 20 {
-		if o.refused(now, syscall.EPERM) {
+		o.refused(now, syscall.EPERM)
+		if f := o.failed.Swap(nil); f != nil {
 			told = append(told, i+1)
 		}
 	}

@@ -512,3 +512,31 @@ func (c *Client) follow(ctx context.Context, f func(*Event) bool) error {
 		}
 	}
 }
+
+// A Logger that learns that there is no socket may open a bus itself.
+func TestLoggerOpensABus(t *testing.T) {
+	t.Setenv(Variable, Off)
+	var r registry
+	lines := 0
+	h := lineFunc(func() {
+		lines++
+		if !r.mu.TryLock() {
+			t.Error("a line is logged under the registry's lock")
+			return
+		}
+		r.mu.Unlock()
+		t.Cleanup(r.add(&source{}, slog.New(slog.DiscardHandler)))
+	})
+	t.Cleanup(r.add(&source{}, slog.New(h)))
+	if n := len(r.list()); lines != 1 || n != 2 {
+		t.Errorf("%d lines, %d buses", lines, n)
+	}
+}
+
+// lineFunc is a slog.Handler that calls a function for each line.
+type lineFunc func()
+
+func (lineFunc) Enabled(context.Context, slog.Level) bool    { return true }
+func (f lineFunc) WithAttrs([]slog.Attr) slog.Handler        { return f }
+func (f lineFunc) WithGroup(string) slog.Handler             { return f }
+func (f lineFunc) Handle(context.Context, slog.Record) error { f(); return nil }

@@ -28,20 +28,20 @@ func Register(s Source, log *slog.Logger) (remove func()) { return process.add(s
 
 func (r *registry) add(s Source, log *slog.Logger) (remove func()) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	var err error
 	if r.server == nil {
-		var err error
 		r.server, err = openServer(r.list)
-		var foreign *ForeignError
-		switch {
-		case errors.As(err, &foreign):
-			logline.InspectDirForeign.Log(log, "err", err)
-		case err != nil:
-			logline.NoInspectSocket.Log(log, "err", err)
-		}
 	}
 	list := append(slices.Clone(r.list()), s)
 	r.sources.Store(&list)
+	r.mu.Unlock()
+	var foreign *ForeignError
+	switch {
+	case errors.As(err, &foreign):
+		logline.InspectDirForeign.Log(log, "err", err)
+	case err != nil:
+		logline.NoInspectSocket.Log(log, "err", err)
+	}
 	return sync.OnceFunc(func() { r.remove(s) })
 }
 

@@ -1,6 +1,8 @@
 package ud
 
 import (
+	"sync"
+
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -14,4 +16,15 @@ func (t *Transport) BreakQP() error {
 func (t *Transport) Header(from transport.Source) []byte {
 	_, i := t.rq.lent(uint64(from))
 	return t.rq.sges[i].Buf[:rdma.GRHBytes]
+}
+
+// Locked reports whether the receive or the send queue is locked.
+func (t *Transport) Locked() bool {
+	for _, mu := range []*sync.Mutex{&t.rq.mu, &t.sq.mu} {
+		if !mu.TryLock() {
+			return true
+		}
+		mu.Unlock()
+	}
+	return false
 }

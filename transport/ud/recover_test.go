@@ -2,6 +2,7 @@ package ud_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -19,7 +20,9 @@ func TestReceiverRecovers(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		var log bytes.Buffer
 		r := newRig(t, fabric.Config{Flavor: flavor})
-		to := r.node(ud.Config{ReceiveQueue: 16, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		lines := &unlocked{Handler: slog.NewTextHandler(&log, nil), t: t}
+		to := r.node(ud.Config{ReceiveQueue: 16, Logger: slog.New(lines)})
+		lines.of = to.Transport
 		from := r.node(ud.Config{})
 		r.join(to, 0)
 		s := r.sender(from, 0)
@@ -51,6 +54,20 @@ func TestReceiverRecovers(t *testing.T) {
 			t.Errorf("%d warnings, want one for failures that follow each other:\n%s", n, log.String())
 		}
 	})
+}
+
+// unlocked is a handler of the log that no line reaches under a lock of the transport.
+type unlocked struct {
+	slog.Handler
+	t  *testing.T
+	of *ud.Transport
+}
+
+func (u *unlocked) Handle(ctx context.Context, r slog.Record) error {
+	if u.of.Locked() {
+		u.t.Errorf("%q is logged under a lock", r.Message)
+	}
+	return u.Handler.Handle(ctx, r)
 }
 
 // A sender whose queue pair is in error releases pending sends, returns ErrBusy until it works, and

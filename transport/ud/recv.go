@@ -1,6 +1,7 @@
 package ud
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -101,16 +102,21 @@ func (t *Transport) receive(b *transport.Batch) {
 	}
 	queued := q.depth
 	q.mu.Lock()
-	if t.complete(room, t.spin.limit(b)) {
+	all, fault := t.complete(room, t.spin.limit(b))
+	if all {
 		queued = 0
 	}
 	n, bytes := min(room, q.to-q.from), 0
 	for i := range q.wcs[q.from : q.from+n] {
-		bytes += t.lend(b, &q.wcs[q.from+i])
+		size, err := t.lend(b, &q.wcs[q.from+i])
+		bytes, fault = bytes+size, cmp.Or(fault, err)
 	}
 	q.from += n
 	missing := q.depth - q.posted
 	q.mu.Unlock()
+	if fault != nil {
+		t.queueFailed(fault) // without mu: it logs, which is the user's code
+	}
 	b.More = q.round.Took(n, queued)
 	if packets := len(b.Trains); packets > 0 {
 		t.lent.Lent(packets)
@@ -125,13 +131,12 @@ func (t *Transport) receive(b *transport.Batch) {
 
 // complete takes up to room completions, if none is left; it polls for up to spin. It reports whether
 // these were all. The caller holds rq.mu.
-func (t *Transport) complete(room int, spin time.Duration) (all bool) {
+func (t *Transport) complete(room int, spin time.Duration) (all bool, err error) {
 	q := &t.rq
 	if q.from < q.to {
-		return false
+		return false, nil
 	}
 	var n int
-	var err error
 	if spin > 0 {
 		n, err = t.spin.cq.PollFor(q.wcs[:room], spin)
 	} else {
@@ -140,9 +145,9 @@ func (t *Transport) complete(room int, spin time.Duration) (all bool) {
 	q.from, q.to = 0, n
 	t.usedUp(n, n < room)
 	if err != nil {
-		t.fail(fmt.Errorf("poll completions: %w", err))
+		err = fmt.Errorf("poll completions: %w", err)
 	}
-	return n < room
+	return n < room, err
 }
 
 // usedUp handles n completions that waited, and whether they were all. As many consecutive ones as the queue
@@ -165,9 +170,13 @@ func (t *Transport) usedUp(n int, all bool) {
 func (t *Transport) pollReceives() bool {
 	q := &t.rq
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	t.complete(batch, 0)
-	return q.from < q.to
+	_, err := t.complete(batch, 0)
+	unread := q.from < q.to
+	q.mu.Unlock()
+	if err != nil {
+		t.fail(err)
+	}
+	return unread
 }
 
 // repost posts free slots; it fails if the queue pair has.
@@ -187,15 +196,14 @@ var errFlushed = errors.New("the queue pair is in error")
 
 // lend puts the packet of a completion into b, and returns its bytes. The slots of other packets are
 // freed at once. The caller holds rq.mu.
-func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
+func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) (bytes int, err error) {
 	q := &t.rq
 	i := uint32(wc.WRID)
 	q.posted--
 	if wc.Status != rdma.WCSuccess {
 		q.free = append(q.free, i)
 		t.counts.received.Errors.Add(1)
-		t.queueFailed(fmt.Errorf("receive: %v: %w", wc.Status, errFlushed))
-		return 0
+		return 0, fmt.Errorf("receive: %v: %w", wc.Status, errFlushed)
 	}
 	mem := q.sges[i].Buf
 	n := int(wc.ByteLen) - rdma.GRHBytes
@@ -205,11 +213,11 @@ func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
 	case !ok || n < 1 || n > len(mem)-rdma.GRHBytes:
 		t.counts.received.Errors.Add(1)
 		q.free = append(q.free, i)
-		return 0
+		return 0, nil
 	case h.Dst.IsMulticast():
 		if group, ok = t.groupOf(&h.Dst); !ok {
 			q.free = append(q.free, i)
-			return 0
+			return 0, nil
 		}
 	}
 	s := &q.slots[i]
@@ -220,7 +228,7 @@ func (t *Transport) lend(b *transport.Batch, wc *rdma.WorkCompletion) int {
 		Data: mem[rdma.GRHBytes : rdma.GRHBytes+n : rdma.GRHBytes+n], SegmentSize: n,
 		Group: group, From: transport.Source(lease), Lease: lease,
 	})
-	return n
+	return n, nil
 }
 
 // lent finds the slot of a lease; nil if it is not lent any more.
