@@ -3,7 +3,11 @@ package pubsub
 import (
 	"flag"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +99,52 @@ func sameForEach(t *testing.T, n int, what string, f func(i int) error) {
 	}
 	if first, last := times[0], times[3]; n > 5000 && max(first, last) > 4*min(first, last)+100*time.Millisecond {
 		t.Errorf("%d of %s: their quarters took %v of processor time", n, what, times)
+	}
+}
+
+// No statement is run more than some five times as often for four times as many subscriptions and patterns: what is
+// quadratic takes sixteen times as much, and some hundred times as much as is allowed here.
+func TestManyAreLinear(t *testing.T) {
+	const few, lot = 250, 1000
+	dir := t.TempDir()
+	worker := filepath.Join(dir, "many.exe")
+	const module = "github.com/fanfaremq/fanfare/"
+	counted := module + strings.Join([]string{"pubsub", "pubsub/testdata/many", "internal/engine", "internal/pattern", "internal/topics", "internal/ring", "internal/groupmap", "reliable"}, ","+module)
+	goTool(t, "build", "-cover", "-covermode=atomic", "-coverpkg="+counted, "-o", worker, "./testdata/many")
+	if out, err := exec.Command(worker, dir, strconv.Itoa(few), strconv.Itoa(lot)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var all [2]map[string]int // how often each statement was run, by its place
+	for i, n := range []int{few, lot} {
+		all[i] = make(map[string]int)
+		text := filepath.Join(dir, fmt.Sprint(n, ".txt"))
+		goTool(t, "tool", "covdata", "textfmt", "-i="+filepath.Join(dir, strconv.Itoa(n)), "-o="+text)
+		b, err := os.ReadFile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			var at string
+			var statements, times int
+			if _, err := fmt.Sscan(line, &at, &statements, &times); err == nil {
+				all[i][strings.TrimPrefix(at, module)] += times
+			}
+		}
+	}
+	if len(all[1]) < 1000 {
+		t.Fatalf("%d places", len(all[1]))
+	}
+	for at, times := range all[1] {
+		if was := all[0][at]; times > 5*was+8*lot {
+			t.Errorf("%s is run %d times with %d subscriptions of each kind, and %d times with %d", at, was, few, times, lot)
+		}
+	}
+}
+
+func goTool(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(testContext(t), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", args[0], err, out)
 	}
 }
 
