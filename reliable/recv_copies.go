@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
@@ -152,10 +153,15 @@ func (st *Stream) overdue(now Instant) {
 // learnt. docs/protocol.md §23.5.
 func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool) (copy bool) {
 	x := st.path.legs
+	l := &x.of[st.r.leg]
 	copy = !fresh && hb.SentAt == st.clock.newest
+	if l.old++; hb.SentAt > l.newest { // a copy is newer than those that came by the same leg, also where it is late
+		l.old = 0
+	}
 	if !fresh && !copy {
 		return false // an old one
 	}
+	l.newest = hb.SentAt // no other is believed: it may be forged
 	if st.life.down {
 		x.restart(st.r.up(now))
 	}
@@ -169,6 +175,9 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 		x.silences(st.r.up(now), st.r.leg, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat, func(leg int) {
 			st.r.legs[leg].Falls++
 			st.r.sink.Leg(st, LegEvent{Leg: leg, Silent: true, For: st.r.up(now).sub(x.of[leg].heard)})
+			if x.of[leg].old >= oldHeartbeats {
+				st.fault(events.FaultClock)
+			}
 		})
 		return false
 	}

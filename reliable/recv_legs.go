@@ -46,7 +46,9 @@ type streamLeg struct {
 	probe  probe
 
 	heard  upTime // last
-	missed int    // new heartbeats that others have brought since
+	newest uint64 // SentAt of the newest heartbeat that it brought
+	old    int    // heartbeats since then that were not newer
+	missed int    // new heartbeats that others have brought since heard
 	silent bool
 	absent bool // the publisher is not on it
 
@@ -188,6 +190,14 @@ func (x *streamLegs) silences(now upTime, leg int, limit time.Duration, fell fun
 			fell(i)
 		}
 	}
+}
+
+// old is how many heartbeats a leg has brought at most since one that was newer.
+func (x *streamLegs) old() (most int) {
+	for i := range x.n {
+		most = max(most, x.of[i].old)
+	}
+	return most
 }
 
 // restart notes that the publisher was not heard by any leg, and is again: what a leg has missed

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
 func TestSeqSet(t *testing.T) {
@@ -269,7 +270,7 @@ func TestSilentLeg(t *testing.T) { silentLeg(t, both, 2) }
 // One on which the publisher is not is none. docs/protocol.md §23.7.
 func TestAbsentLegIsNotSilent(t *testing.T) { silentLeg(t, wire.Legs{}, 0) }
 
-func silentLeg(t *testing.T, legs wire.Legs, events int) {
+func silentLeg(t *testing.T, legs wire.Legs, told int) {
 	x := newTwoLegs(t)
 	seq := uint64(0)
 	run := func(d time.Duration) (longest time.Duration) {
@@ -291,20 +292,69 @@ func silentLeg(t *testing.T, legs wire.Legs, events int) {
 	if d := run(2 * time.Second); d > 2*time.Millisecond {
 		t.Errorf("a dead leg holds the other up by %v", d)
 	}
-	if len(x.l.legs) != events/2 || events > 0 && (x.l.legs[0].Leg != 1 || !x.l.legs[0].Silent || x.l.legs[0].For < 400*time.Millisecond || x.l.legs[0].For > time.Second) {
+	if len(x.l.legs) != told/2 || told > 0 && (x.l.legs[0].Leg != 1 || !x.l.legs[0].Silent || x.l.legs[0].For < 400*time.Millisecond || x.l.legs[0].For > time.Second) {
 		t.Fatalf("told %+v", x.l.legs)
 	}
 	x.loss = [2]float64{}
 	run(100 * time.Millisecond)
-	if len(x.l.legs) != events || events > 0 && (x.l.legs[1].Leg != 1 || x.l.legs[1].Silent || x.l.legs[1].For < 2*time.Second) {
+	if len(x.l.legs) != told || told > 0 && (x.l.legs[1].Leg != 1 || x.l.legs[1].Silent || x.l.legs[1].For < 2*time.Second) {
 		t.Errorf("told %+v", x.l.legs)
 	}
-	if s := x.r.LegStats()[1]; s.Falls != uint64(events/2) || s.Silent != 0 {
+	if s := x.r.LegStats()[1]; s.Falls != uint64(told/2) || s.Silent != 0 {
 		t.Errorf("%+v", s)
 	}
 	for _, st := range x.r.Streams() {
 		if st.next < seq-2 {
 			t.Errorf("%d of %d are delivered", st.next, seq)
+		}
+	}
+}
+
+// A leg by which heartbeats come whose times do not grow falls silent, and so does the stream where that is so of both: either is
+// said to be because of their times. That a leg is slow, or dead, is not. docs/protocol.md §5.9, §23.7.
+func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
+	const every = Instant(100 * time.Millisecond)
+	own := func(at Instant) Instant { return at }
+	stands := func(at Instant) Instant { return min(at, 10*every) }
+	slow := func(at Instant) Instant { return at - 7*every/2 }
+	dead := func(at Instant) Instant { return at * min(1, max(0, 10*every-at)) }
+	for _, c := range []struct {
+		name   string
+		sent   [2]func(at Instant) Instant // when the heartbeat was sent that comes by that leg at a time
+		told   int                         // of legs that fall silent, and are heard again
+		faults uint64
+		down   int
+	}{
+		{"both are well", [2]func(Instant) Instant{own, own}, 0, 0, 0},
+		{"one stands", [2]func(Instant) Instant{own, stands}, 1, 1, 0},
+		{"the first stands", [2]func(Instant) Instant{stands, own}, 1, 1, 0},
+		{"both stand", [2]func(Instant) Instant{stands, stands}, 0, 1, 1},
+		{"one is dead", [2]func(Instant) Instant{own, dead}, 1, 0, 0},
+		{"both are dead", [2]func(Instant) Instant{dead, dead}, 0, 0, 1},
+		{"one is slow, and the other dead", [2]func(Instant) Instant{dead, slow}, 3, 0, 0},
+		{"one is slow, and the other stands", [2]func(Instant) Instant{stands, slow}, 3, 1, 0},
+	} {
+		x := newTwoLegs(t)
+		x.send(data(1, 0, 0), 0, true)
+		x.step(time.Millisecond)
+		for at := Instant(5) * every; at < 40*every; at += every {
+			x.now = at
+			for leg, sent := range c.sent {
+				if s := sent(at); s > 0 {
+					hb := wire.Heartbeat{Lead: 1, SentAt: uint64(s), Interval: time.Duration(every), StatusInterval: time.Second, Legs: both}
+					x.way = append(x.way, underway{at, leg, heartbeatOf(1, 0, hb)})
+				}
+			}
+			x.step(0)
+		}
+		var faults uint64
+		for _, f := range x.l.faults {
+			if f.Fault == events.FaultClock {
+				faults = f.Count
+			}
+		}
+		if len(x.l.legs) != c.told || faults != c.faults || len(x.l.faults) != int(c.faults) || len(x.l.down) != c.down {
+			t.Errorf("%s: legs %+v, faults %+v, down %v", c.name, x.l.legs, x.l.faults, x.l.down)
 		}
 	}
 }

@@ -251,7 +251,11 @@ func (st *Stream) lose(now Instant) {
 		return
 	}
 	cause := st.r.instances.silence(st)
-	if st.life.old >= oldHeartbeats && st.path.legs == nil { // legs bring copies
+	old := st.life.old
+	if x := st.path.legs; x != nil {
+		old = x.old() // legs bring copies
+	}
+	if old >= oldHeartbeats {
 		st.fault(events.FaultClock)
 	}
 	st.topics.names.all = ^uint64(0) // no publisher is left to send names
@@ -273,7 +277,8 @@ func (st *Stream) lose(now Instant) {
 	st.r.sink.StreamDown(st, cause)
 }
 
-// oldHeartbeats is from how many on that are not new, and none that is, a lost publisher is said to send them: fewer may be copies.
+// oldHeartbeats is from how many on that are not new, and none that is, a lost publisher or a silent leg is said to bring them: fewer
+// may be copies.
 const oldHeartbeats = 4
 
 // LostFor is for how long the publisher has been given up as lost; 0: it has not been, or is heard again.

@@ -62,8 +62,8 @@ const (
 	// FaultUnsupported: a packet is valid, but its codec, kind of run or packet size is not supported by this
 	// version. Its messages are lost, with gaps of CauseUnreadable.
 	FaultUnsupported
-	// FaultClock: the publisher was lost although heartbeats arrived, because their times did not grow: its
-	// clock stands still or goes back, or old heartbeats are replayed.
+	// FaultClock: the publisher was lost, or a leg of it fell silent, although heartbeats arrived, because their times did
+	// not grow: its clock stands still or goes back, or old heartbeats are replayed.
 	FaultClock
 
 	NumFaults // the number of faults
@@ -84,7 +84,7 @@ func (f Fault) String() string {
 	case FaultTopic:
 		return "its key is not trusted for the topic"
 	case FaultClock:
-		return "the times of its heartbeats do not grow, by which it is lost"
+		return "the times of its heartbeats do not grow, by which it, or a leg of it, is lost"
 	case FaultUnsupported:
 		return "packets have a codec, kind of run or packet size that is not supported here"
 	}
