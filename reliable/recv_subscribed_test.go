@@ -82,7 +82,8 @@ func TestNamesMatching(t *testing.T) {
 		name := fmt.Sprintf("a%d.b", i)
 		st.learn(wire.TopicID(name), []byte(name), false)
 	}
-	for text, want := range map[string]int{"a7.*": 1, "a7.>": 1, "*.b": 101, ">": 101, "b.*": 0} {
+	st.learn(wire.TopicID("a7.b.c"), []byte("a7.b.c"), false)
+	for text, want := range map[string]int{"a7.*": 1, "a7.>": 2, "*.b": 101, ">": 102, "b.*": 0, "a8.*.c": 0, "*.b.*": 1} {
 		p, err := pattern.Parse(text)
 		if err != nil {
 			t.Fatal(err)
