@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/logline"
@@ -14,6 +15,7 @@ import (
 type standstill struct {
 	runs  reliable.Running // the loop: its receivers judge by it, and each publication has one that follows it
 	stood time.Duration    // that is to be told
+	lost  atomic.Int64     // nanoseconds of all time in which the loop did not run, for others than the loop
 }
 
 // standstillAfter is for how long the loop must not have run. Publishers release a subscriber that says
@@ -22,7 +24,11 @@ const standstillAfter = 2 * time.Second
 
 // ran takes in that the loop runs at now, and whether it has called a handler since it said so last.
 func (x *standstill) ran(now reliable.Instant, handled bool) {
-	if d := x.runs.Runs(now); !handled && d >= standstillAfter {
+	d := x.runs.Runs(now)
+	if d > 0 {
+		x.lost.Add(int64(d))
+	}
+	if !handled && d >= standstillAfter {
 		x.stood = d
 	}
 }

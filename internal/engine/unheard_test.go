@@ -141,6 +141,47 @@ func TestUnheardIsOver(t *testing.T) {
 	})
 }
 
+// Time in which the loop did not run is no part of what is said of the others, whenever that was.
+func TestUnheardAcrossAStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pub, _ := on(t, "a", "eth0")
+		other, _ := on(t, "a", "")
+		blocks := quiet
+		blocks.run = func(o *reliable.Origin, x *topics.Track, number uint64, body []byte, step, size int) ([]byte, uint64) {
+			time.Sleep(20 * time.Second)
+			return quiet.run(o, x, number, body, step, size)
+		}
+		blocks.message = func(*reliable.Origin, *topics.Track, uint64, []byte) { time.Sleep(20 * time.Second) }
+		if _, err := pub.Subscribe([]TopicName{named(t, "y")}, policyAuto, From{}, false, blocks); err != nil {
+			t.Fatal(err)
+		}
+		stand := func() {
+			p, topic := publication(t, other, "y")
+			if err := p.WaitReceivers(t.Context(), topic.ID, 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Publish(t.Context(), topic, []byte("m"), true); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(21 * time.Second)
+		}
+		stand()
+		p, topic := publication(t, pub, "x")
+		if err := p.Publish(t.Context(), topic, []byte("m"), true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * unheardAfter)
+		before, _ := pub.Unheard()
+		if before < unheardAfter || before > 2*unheardAfter {
+			t.Errorf("behind a standstill: no subscriber is heard for %v", before)
+		}
+		stand()
+		if d, _ := pub.Unheard(); d < before || d > before+unheardAfter {
+			t.Errorf("across a standstill: no subscriber is heard for %v", d)
+		}
+	})
+}
+
 func named(t *testing.T, name string) TopicName {
 	t.Helper()
 	p, err := pattern.Parse(name)
