@@ -218,7 +218,7 @@ func (r *Request) Waits(receiver uint64) bool {
 	return i >= 0 && r.from[i].state == responderOwes && !(r.from[i].stranger && r.from[i].total < 0)
 }
 
-// subscribes reports whether the receiver, which is m if it is a member, was ever known to want the topic since the request.
+// subscribes reports whether the receiver, which is m if it is a member, was known to want the topic.
 func (f *responder) subscribes(s *Sender, m *Member, topic uint64) bool {
 	f.wants = f.wants || m != nil && m.knownToWant(&s.members.questions, topic)
 	return f.wants

@@ -32,7 +32,7 @@ type unheard struct {
 
 // lonely is one side of a bus. The lock is its owner's.
 type lonely struct {
-	since time.Time // when it was seen first that there is somebody to be heard, without time before in which the loop did not run; zero: there is not
+	since time.Time // when it was seen first that there is somebody to be heard, in time that the loop ran; zero: there is not
 	told  bool
 }
 
@@ -173,8 +173,8 @@ func (l *Loop) subscribed() (names []string) {
 }
 
 // Unheard is for how long nobody was heard who would have been: a subscriber by what the bus
-// publishes, a publisher by its subscriptions. Zero: somebody was, or nobody is wanted. Time in which the loop did not run
-// is no part of it.
+// publishes, a publisher by its subscriptions. Zero: somebody was, or nobody is wanted. Time in
+// which the loop did not run is no part of it.
 func (l *Loop) Unheard() (subscriber, publisher time.Duration) {
 	u := &l.unheard
 	of := func(side *lonely, heard func() bool) time.Duration {

@@ -45,8 +45,8 @@ func every(d time.Duration, f func(now time.Time)) (stop func()) {
 	return func() { close(done); calls.Wait() }
 }
 
-// ranFor is for how much of d the process ran, where it meant to wait for meterEvery at most. If it was stopped that is
-// as good as none: what came meanwhile lies unread.
+// ranFor is for how much of d the process ran, where it meant to wait for meterEvery at most. If
+// it was stopped that counts as none: packets of that time are unread.
 func ranFor(d time.Duration) time.Duration {
 	if d >= 2*meterEvery {
 		return 0
@@ -54,9 +54,10 @@ func ranFor(d time.Duration) time.Duration {
 	return d
 }
 
-// whileRunning calls read until it returns anything else than the cause, with which its context ends when the process has
-// run for limit. It returns for how long it ran.
-func whileRunning(ctx context.Context, limit time.Duration, cause error, read func(context.Context) error) (ran time.Duration, err error) {
+// whileRunning calls read, with contexts that end with cause, until its error is another one or
+// the process ran for limit.
+func whileRunning(ctx context.Context, limit time.Duration, cause error, read func(context.Context) error,
+) (ran time.Duration, err error) {
 	for {
 		begun := time.Now()
 		step, cancel := context.WithTimeoutCause(ctx, min(meterEvery, limit-ran), cause)

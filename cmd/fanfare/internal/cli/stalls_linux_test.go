@@ -113,7 +113,7 @@ func TestStoppedSub(t *testing.T) {
 	}
 }
 
-// A sub that was stopped for longer than its -idle reads what came meanwhile.
+// A sub that was stopped for longer than its -idle reads the messages of that time.
 func TestIdleSubThatIsStopped(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

@@ -101,8 +101,9 @@ func (c *check) add(area string, level Level, fix, text string, args ...any) {
 	}
 }
 
-// saw takes in how a look at path ended. An error by which neither is known that it is there nor that it is not, such as
-// that this process may not open it, or has no file descriptor left, is a finding. What the kernel says to a read is known.
+// saw takes in how a look at path ended. An error by which it is not known whether the path is
+// there, such as a missing permission or no free file descriptor, is a finding. An error of a
+// read is the kernel's answer.
 func (c *check) saw(path string, err error) (there bool) {
 	var p *fs.PathError
 	isPath := errors.As(err, &p)
