@@ -66,7 +66,8 @@ func ofOurs(key string, when func(*Settings) bool, tweak func(*Settings, *worker
 }
 
 // baselineVariants are those of baselines, by name: they stand behind it in results. Raw on one topic says what the
-// machine keeps on many without any protocol; Fanfare over UDP has Ethernet's packets beside those of shared memory's size.
+// machine keeps on many without any protocol; Fanfare over UDP has Ethernet's packets beside those of shared
+// memory's size.
 var baselineVariants = map[string]contestant{
 	contenders.Raw: {key: keyRawOne, of: contenders.Raw, by: keyRawOne, note: "raw", when: func(s *Settings) bool { return s.Topics > 1 },
 		tweak: func(_ *Settings, w *worker.Spec) { w.Topics = 1 }},

@@ -24,10 +24,10 @@ type Host struct {
 	// Load is how many processes wanted to run during the last minute before
 	// (proc_loadavg(5)): what else uses the machine.
 	Load float64 `json:"load_1m"`
-	// Handover is how many ns a line of the cache takes from one processor to another and back, measured before
-	// each run, and before and after the scenario. What two processes hand each other takes at least that long. It is several times as
-	// much where the processors share no cache: the kernel, or a hypervisor, may run the threads there. Zero where
-	// it is not known, as with one processor, and before Bench.Run.
+	// Handover is how many ns a line of the cache takes from one processor to another and back, measured before each
+	// run, and before and after the scenario. What two processes hand each other takes at least that long. It is
+	// several times as much where the processors share no cache: the kernel, or a hypervisor, may run the threads
+	// there. Zero where it is not known, as with one processor, and before Bench.Run.
 	Handover Spread `json:"handover_ns"`
 	// Steal is the share of all processors' time that the hypervisor took during
 	// the scenario.

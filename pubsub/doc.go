@@ -95,11 +95,10 @@
 //
 // Messages have up to 16 MiB. A bus hears nothing of what it publishes itself.
 //
-// Memory is bounded, and grows as it is used. Publishing takes up to Config.WindowBytes
-// (8 MiB) a group, and Config.PublishMemoryBytes (24 MiB) for all groups. The receive
-// windows of a group take up to Config.ReceiveMemoryBytes (64 MiB), however many publishers there are, up to Config.MaxPublishers. While a message
-// of several packets comes in, each subscription (and all handlers together)
-// keeps what has come of it: up to Config.MaxMessage (16 MiB) a publisher, which
-// bounds what 64 publishers of the largest messages can take; set MaxMessage to
-// what you expect. A transport has buffers of its own.
+// Memory is bounded, and grows as it is used. Publishing takes up to Config.WindowBytes (8 MiB) a group, and
+// Config.PublishMemoryBytes (24 MiB) for all groups. The receive windows of a group take up to
+// Config.ReceiveMemoryBytes (64 MiB), however many publishers there are, up to Config.MaxPublishers. While a
+// message of several packets comes in, each subscription (and all handlers together) keeps what has come of it: up
+// to Config.MaxMessage (16 MiB) a publisher, which bounds what 64 publishers of the largest messages can take; set
+// MaxMessage to what you expect. A transport has buffers of its own.
 package pubsub

@@ -79,11 +79,11 @@ func taggedStrategy(of FlowControl, tag string) reliable.FlowControl {
 	return reliable.TaggedFlow{Tag: tag, Of: s}
 }
 
-// Delivered is how many of the topic's messages, of this bus and from the first on, have
-// come to every subscriber that is present, or to as many as the bus's flow control waits
-// for; with FlowNone to all, with FlowTagged to those with the tag. Subscribers that were released do not count, and without any
-// it is how many were sent. Message.Number of the last one delivered is one less. Come
-// means to the subscriber's bus, in order: it may not have read them yet.
+// Delivered is how many of the topic's messages, of this bus and from the first on, have come to every subscriber
+// that is present, or to as many as the bus's flow control waits for; with FlowNone to all, with FlowTagged to
+// those with the tag. Subscribers that were released do not count, and without any it is how many were sent.
+// Message.Number of the last one delivered is one less. Come means to the subscriber's bus, in order: it may not
+// have read them yet.
 //
 // It is made for being asked now and then: it looks through the packets that subscribers
 // still miss.

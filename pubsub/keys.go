@@ -36,8 +36,8 @@ func StaticKeys(keys *KeySet) KeyProvider { return sealed.Static{Keyset: keys} }
 // cannot be opened, and what to do.
 type UnreadableError = transport.UnreadableError
 
-// isOpen reports whether the groups are open: not sealed, and the fabric is not closed to others. If so it says that, in
-// the first line that a bus logs: what the fabric has to say comes behind.
+// isOpen reports whether the groups are open: not sealed, and the fabric is not closed to others. If so it says
+// that, in the first line that a bus logs: what the fabric has to say comes behind.
 func (c *Config) isOpen(file string, closed bool) bool {
 	open := file == "" && c.Keys == nil && !closed
 	if open {

@@ -56,15 +56,15 @@ type position struct {
 	gone gone
 }
 
-// gone is what was delivered of a publisher that has not been heard since. Its positions stay: it may be heard again, for an end
-// can be forged (docs/protocol.md §11.6).
+// gone is what was delivered of a publisher that has not been heard since. Its positions stay: it may be heard
+// again, for an end can be forged (docs/protocol.md §11.6).
 type gone struct {
 	lost  bool // it is lost, or not heard
 	ended bool // it has ended, and all of it was delivered
 }
 
-// Add takes in what a subscription has delivered, as a Handler, Messages and Next have it, in that order. Of several messages
-// of a topic, publisher and epoch the last is enough.
+// Add takes in what a subscription has delivered, as a Handler, Messages and Next have it, in that order. Of
+// several messages of a topic, publisher and epoch the last is enough.
 func (p *Positions) Add(m Message, err error) {
 	switch {
 	case err != nil:
@@ -166,7 +166,8 @@ func (p *Positions) len() (n int) {
 // String is how many there are.
 func (p *Positions) String() string { return fmt.Sprintf("positions (%d)", p.len()) }
 
-// from implements Start. Without events nothing would say that a publisher was heard again: that it was lost does not count then.
+// from implements Start. Without events nothing would say that a publisher was heard again: that it was lost does
+// not count then.
 func (p *Positions) from(b *Bus, events bool) beginning {
 	to := engine.NewPositions()
 	for of, topics := range p.of {

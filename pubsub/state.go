@@ -46,13 +46,15 @@ var ErrStateKept = engine.ErrStateKept
 //		return w.Write(book.Bytes())
 //	})
 //
-// Keep the state small: a subscriber whose receive window has no room for it, together with the state of other topics of
-// the group and the messages published meanwhile, begins without it, however often it asks (StateOverrun, From).
+// Keep the state small: a subscriber whose receive window has no room for it, together with the state of other
+// topics of the group and the messages published meanwhile, begins without it, however often it asks (StateOverrun,
+// From).
 //
 // Return soon: the functions of several topics of one group are called one after the other, and a subscriber that has
 // waited for Config.RecoveryDeadline begins without state.
 //
-// The state is sent in the order of the stream, beside the messages, and takes Config.StateShare of the rate. An error makes subscribers begin without state, with a
+// The state is sent in the order of the stream, beside the messages, and takes Config.StateShare of the rate. An
+// error makes subscribers begin without state, with a
 // *StateError, and is logged. A topic has one State or Retain on a bus, until its publisher is
 // closed; a second one is ErrStateKept.
 func (p *Publisher) State(write func(*StateWriter) error) error {

@@ -132,20 +132,19 @@ func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription
 // read-only, for others get the same bytes: Clone what must be kept or changed.
 type Handler func(msg Message, err error)
 
-// Handle subscribes with a handler, which the bus calls from its own goroutine
-// as soon as a message is in order, without a copy: the lowest latency. A
-// handler must not block, for it holds up everything on the bus: one that takes more
-// than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
+// Handle subscribes with a handler, which the bus calls from its own goroutine as soon as a message is in order,
+// without a copy: the lowest latency. A handler must not block, for it holds up everything on the bus: one that
+// takes more than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
 // ErrInHandler there. It publishes on its own bus: another one of the same fabric may wait until this one has
-// received, which waits for the handler. It must return: one that ends its goroutine by runtime.Goexit, as FailNow, Fatal
-// and Skip of a test do, and require of testify, ends the bus, whose calls and subscriptions then return an error that
-// says so. A panic crashes the program, as anywhere else.
+// received, which waits for the handler. It must return: one that ends its goroutine by runtime.Goexit, as FailNow,
+// Fatal and Skip of a test do, and require of testify, ends the bus, whose calls and subscriptions then return an
+// error that says so. A panic crashes the program, as anywhere else.
 //
-// With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead,
-// which reads the stream's window as Next does. It may take its time and use the bus;
-// only what waits for handlers to return, Close and Shutdown, is ErrInHandler there. One that takes seconds is named, too. The
-// last call has the error with which the subscription ended, if it was not closed. One that ends its
-// goroutine ends its subscription only, without such a call: Err says why.
+// With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead, which reads the
+// stream's window as Next does. It may take its time and use the bus; only what waits for handlers to return, Close
+// and Shutdown, is ErrInHandler there. One that takes seconds is named, too. The last call has the error with which
+// the subscription ended, if it was not closed. One that ends its goroutine ends its subscription only, without
+// such a call: Err says why.
 func (b *Bus) Handle(topic string, handler Handler, options ...SubscribeOption) (*Subscription, error) {
 	if handler == nil {
 		return nil, errors.New("pubsub: Handle needs a handler")
@@ -257,10 +256,10 @@ func message(from *reliable.Origin, t *topics.Track, number uint64, data []byte)
 // Next, and read-only.
 //
 // An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused,
-// or is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of
-// the context's, which matches its cause too, says that nothing arrived in time: read on
-// with another context if you like. With a context that has already ended, Next returns a message if one is there
-// and does not wait; now and then it returns the context's error although messages are there. Any other error is final, such as one that matches
+// or is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of the context's, which
+// matches its cause too, says that nothing arrived in time: read on with another context if you like. With a
+// context that has already ended, Next returns a message if one is there and does not wait; now and then it returns
+// the context's error although messages are there. Any other error is final, such as one that matches
 // net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (m Message, err error) {
 	if s.one != nil {
@@ -380,9 +379,9 @@ func (s *Subscription) Err() error { return s.failed("subscription of", s.err())
 // Done is closed when the subscription has ended.
 func (s *Subscription) Done() <-chan struct{} { return s.s.Ended() }
 
-// Close ends the subscription. It is idempotent. It waits for the goroutine that runs
-// its handler, and for replies that were given as Bus.Close does, for a second at most: from within a handler of the bus it returns ErrInHandler and changes
-// nothing.
+// Close ends the subscription. It is idempotent. It waits for the goroutine that runs its handler, and for replies
+// that were given as Bus.Close does, for a second at most: from within a handler of the bus it returns ErrInHandler
+// and changes nothing.
 func (s *Subscription) Close() error {
 	err := s.close()
 	if !errors.Is(err, ErrInHandler) && !errors.Is(err, errNotMade) {

@@ -49,8 +49,8 @@ func (r *Receiver) dueAt(now, due Instant) Instant {
 const (
 	// busyPeriod is how long streams with new data are counted before they have more than others: all may begin at once.
 	busyPeriod = 10 * time.Millisecond
-	// dataPart of a buffer is for new data. The rest is for what flow control does not hold back: where publishers go through
-	// many groups a heartbeat follows nearly every packet of each, and repairs come on top.
+	// dataPart of a buffer is for new data. The rest is for what flow control does not hold back: where publishers go
+	// through many groups a heartbeat follows nearly every packet of each, and repairs come on top.
 	dataPart = 2
 	// quietPart of that is left to those that are not busy.
 	quietPart = 2
@@ -85,7 +85,8 @@ type bufferShare struct {
 
 func periodAt(now Instant) int64 { return int64(now) / int64(busyPeriod) }
 
-// counted is whether a Receiver is one of those that share its buffer: from when something is wanted of it until it is left.
+// counted is whether a Receiver is one of those that share its buffer: from when something is wanted of it until it
+// is left.
 type counted bool
 
 func (c *counted) set(cfg *ReceiverConfig, to counted) {

@@ -93,8 +93,8 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	st.r.due = min(st.r.due, st.report.at)
 }
 
-// ending takes in what a heartbeat that is new says of the end. A single one may be forged: the end counts after a second one,
-// or silence. docs/protocol.md §11.5, §11.6.
+// ending takes in what a heartbeat that is new says of the end. A single one may be forged: the end counts after a
+// second one, or silence. docs/protocol.md §11.5, §11.6.
 func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	x := &st.life
 	if flags&wire.FlagEnd == 0 || st.high > x.endAt {
@@ -277,8 +277,8 @@ func (st *Stream) lose(now Instant) {
 	st.r.sink.StreamDown(st, cause)
 }
 
-// oldHeartbeats is from how many on that are not new, and none that is, a lost publisher or a silent leg is said to bring them: fewer
-// may be copies.
+// oldHeartbeats is from how many on that are not new, and none that is, a lost publisher or a silent leg is said to
+// bring them: fewer may be copies.
 const oldHeartbeats = 4
 
 // LostFor is for how long the publisher has been given up as lost; 0: it has not been, or is heard again.

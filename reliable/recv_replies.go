@@ -65,8 +65,8 @@ func CheckReply(data []byte) error {
 	return nil
 }
 
-// Respond replies with data, which it keeps, to the request that is the message number of a
-// topic of a publisher. signed says that its proof stands at its end (wire.ReplyProofLen). docs/protocol.md §24.2, §24.7.
+// Respond replies with data, which it keeps, to the request that is the message number of a topic of a publisher.
+// signed says that its proof stands at its end (wire.ReplyProofLen). docs/protocol.md §24.2, §24.7.
 func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, data []byte, signed bool) error {
 	if err := CheckReply(data); err != nil {
 		return err

@@ -16,8 +16,8 @@ func (st *Stream) nameRound(now Instant) {
 	}
 }
 
-// roundNamed reports whether the names are known of the topics that the publisher had when the round began, and of those
-// with state in it. They are waited for as before a packet.
+// roundNamed reports whether the names are known of the topics that the publisher had when the round began, and of
+// those with state in it. They are waited for as before a packet.
 func (st *Stream) roundNamed(now Instant) bool {
 	n, j := &st.topics.names, &st.win.state
 	if st.r.names.to == nil || j.known {
@@ -50,8 +50,8 @@ func (st *Stream) namelessState(id uint64) bool {
 	return st.topics.names.has.Get(id) == nil && !st.shares(id) && st.topics.names.refused[id] == nil
 }
 
-// deliverNameless delivers, for each topic with state in a packet and without a name, that it has none. It reports false
-// if the output has no room.
+// deliverNameless delivers, for each topic with state in a packet and without a name, that it has none. It reports
+// false if the output has no room.
 func (st *Stream) deliverNameless(runs []byte) bool {
 	if st.r.names.to == nil {
 		return true

@@ -211,9 +211,9 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 	}
 }
 
-// publisherLost closes an open question: no publisher is left to answer it, or to send the packets that an answer waits
-// for. Totals as of the end of all that is known still hold there. Packets that have arrived are delivered first, if the
-// output has no room for it now.
+// publisherLost closes an open question: no publisher is left to answer it, or to send the packets that an answer
+// waits for. Totals as of the end of all that is known still hold there. Packets that have arrived are delivered
+// first, if the output has no room for it now.
 func (t *totalsState) publisherLost(st *Stream) {
 	t.close()
 	if !t.complete() || t.asOf != st.high || t.pending[len(t.pending)-1].asOf != st.high {

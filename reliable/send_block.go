@@ -1,9 +1,8 @@
 package reliable
 
-// block is a contiguous piece of packet memory for the packets of one train: in slots of
-// PacketSize, or back to back where trains of equal packets are cheap. A Writer fills it, Assign numbers its packets, and
-// when all are assigned it is retired; it is used again when none of its packets
-// is in the window any more.
+// block is a contiguous piece of packet memory for the packets of one train: in slots of PacketSize, or back to
+// back where trains of equal packets are cheap. A Writer fills it, Assign numbers its packets, and when all are
+// assigned it is retired; it is used again when none of its packets is in the window any more.
 type block struct {
 	mem  []byte
 	id   uint32

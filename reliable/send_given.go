@@ -27,8 +27,8 @@ func (s *Sender) takes(r *Request, f *responder, x *Reply) bool {
 	})
 }
 
-// refuse has a receiver owe its reply still: what came in its name is not its own. One that was not asked owes none. It is asked
-// again as seldom as one that does not answer.
+// refuse has a receiver owe its reply still: what came in its name is not its own. One that was not asked owes
+// none. It is asked again as seldom as one that does not answer.
 func (q *requests) refuse(now Instant, f *responder) {
 	q.bytes -= len(f.data)
 	f.data, f.total, f.refused, f.doubted = nil, -1, true, false

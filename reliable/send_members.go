@@ -93,11 +93,12 @@ func (m *members) asks(now upTime, id uint64) *Member {
 	return x
 }
 
-// full reports whether there is no room for another: then a receiver that is not a member may be a subscriber all the same.
+// full reports whether there is no room for another: then a receiver that is not a member may be a subscriber all
+// the same.
 func (m *members) full() bool { return len(m.list) >= m.max }
 
-// counts reports whether flow control waits for it, if it does for any. A member that fetches history does so as fast as
-// others leave room, and holds up no publisher. docs/protocol.md §8.10.
+// counts reports whether flow control waits for it, if it does for any. A member that fetches history does so as
+// fast as others leave room, and holds up no publisher. docs/protocol.md §8.10.
 func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 
 // alive notes a sign of life, unless it is long since it said anything new.
@@ -352,12 +353,12 @@ func (x *Member) unanswered(now upTime) time.Duration {
 	return now.sub(x.asked.since)
 }
 
-// RepliesRead records that all replies that arrived before that time have been handled; later ones may be unread. Without
-// any call replies are taken as read when they arrive. docs/protocol.md §6.15.
+// RepliesRead records that all replies that arrived before that time have been handled; later ones may be unread.
+// Without any call replies are taken as read when they arrive. docs/protocol.md §6.15.
 func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
 
-// RepliesLost says that replies were dropped on this host, or questions not sent: that a member was not heard says nothing until
-// it has been asked as often again. docs/protocol.md §8.4.
+// RepliesLost says that replies were dropped on this host, or questions not sent: that a member was not heard says
+// nothing until it has been asked as often again. docs/protocol.md §8.4.
 func (s *Sender) RepliesLost() {
 	for _, x := range s.members.list {
 		x.asked.times = 0

@@ -6,11 +6,11 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// naming is the state of a topic's name in a stream: receivers learn it from a topic run, which comes before the topic's
-// first message (docs/protocol.md §10.8).
+// naming is the state of a topic's name in a stream: receivers learn it from a topic run, which comes before the
+// topic's first message (docs/protocol.md §10.8).
 //
-// Writers fill their packets apart from each other, and which packet gets the lower sequence is known only then. So each
-// of them puts the name before its own first message, until one that holds it has its sequence.
+// Writers fill their packets apart from each other, and which packet gets the lower sequence is known only then. So
+// each of them puts the name before its own first message, until one that holds it has its sequence.
 type naming struct{ by atomic.Pointer[Writer] }
 
 // namedBefore says of a topic that a packet with its name has a sequence.

@@ -36,7 +36,8 @@ const (
 	maxQuestions = 64
 	// questionsKept bounds the changes of what is asked that statuses may still answer.
 	questionsKept = 16
-	// askTurns is for how many round trips a question is asked before the next one has its turn, and leastAskTurn for how long.
+	// askTurns is for how many round trips a question is asked before the next one has its turn, and leastAskTurn for
+	// how long.
 	askTurns, leastAskTurn = 2, 20 * time.Millisecond
 	// askAgain is how old answers may be, and askFor for how long it is asked for those that want to know once.
 	askAgain, askFor = time.Second, 10 * time.Second
@@ -63,7 +64,8 @@ func (m *Member) owes(q *topicQuestions, topic uint64) bool {
 	return !m.listsAll() && !m.lists(topic) && m.answered&q.bit(topic) == 0
 }
 
-// wantsOurs reports whether m has said that it wants a topic of the stream, and whether it may: it has not said no to all.
+// wantsOurs reports whether m has said that it wants a topic of the stream, and whether it may: it has not said no
+// to all.
 func (s *Sender) wantsOurs(m *Member) (known, may bool) {
 	q := &s.members.questions
 	known = slices.ContainsFunc(m.Topics, func(id uint64) bool { return s.topics.byID[id] != nil }) || m.MoreTopics && m.wanting != 0
@@ -189,8 +191,8 @@ func (s *Sender) open(now Instant, i int) bool {
 	return false
 }
 
-// question is the topic that a heartbeat asks for at now, the one before until another one is to be asked; zero: none. It
-// reports whether members are late with their answer.
+// question is the topic that a heartbeat asks for at now, the one before until another one is to be asked; zero:
+// none. It reports whether members are late with their answer.
 func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	q := &s.members.questions
 	if len(q.list) == 0 {
@@ -245,8 +247,8 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 	}
 }
 
-// asks takes in what a heartbeat asks for. Where statuses name all topics, they answer that already, unless those were lost. A
-// pattern may want a topic whose name is still to come. docs/protocol.md §7.10.
+// asks takes in what a heartbeat asks for. Where statuses name all topics, they answer that already, unless those
+// were lost. A pattern may want a topic whose name is still to come. docs/protocol.md §7.10.
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	if hb.Asked == 0 {
 		return

@@ -14,9 +14,9 @@ type SlowLimit struct {
 // lagging follows how long a member has been behind by more than the limit.
 type lagging struct{ since upTime } // 0: it is not
 
-// note takes in how far behind the member is at now, and for how long it has held the publisher up, and reports whether
-// it has been too far behind for too long, and for how long. A member that holds the publisher up is as far behind as it
-// can be, however few packets that are.
+// note takes in how far behind the member is at now, and for how long it has held the publisher up, and reports
+// whether it has been too far behind for too long, and for how long. A member that holds the publisher up is as far
+// behind as it can be, however few packets that are.
 func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit SlowLimit) (d time.Duration, tooLong bool) {
 	switch {
 	case limit.Behind == 0 || behind <= limit.Behind:

@@ -104,8 +104,8 @@ func (s *Sender) Larger() bool {
 	return s.Blocks() < s.cfg.Blocks()-stageBlocks+s.blocks.further()
 }
 
-// GiveBack returns the memory of the oldest block of the window, if it is no longer needed, for another stream to use. It
-// returns nil when there is none, or no more than a stream needs.
+// GiveBack returns the memory of the oldest block of the window, if it is no longer needed, for another stream to
+// use. It returns nil when there is none, or no more than a stream needs.
 func (s *Sender) GiveBack() []byte {
 	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+s.blocks.further() || len(s.blocks.free) == 0 && !s.recycle() {
 		return nil

@@ -332,8 +332,8 @@ type Capabilities struct {
 	// ReceiveCapacity is how many packets of PacketSize bytes, each arriving on its own, wait for a
 	// Poll without loss: the real capacity of the kernel's buffer or the receive queue.
 	ReceiveCapacity int
-	// GroupsTogether says that this is what waits of all groups together, and not of each. SendersApart says that it is what
-	// waits of each endpoint that sends then.
+	// GroupsTogether says that this is what waits of all groups together, and not of each. SendersApart says that it
+	// is what waits of each endpoint that sends then.
 	GroupsTogether, SendersApart bool
 	// EqualTrains says that trains of equal packets are cheap (GSO), so that
 	// padding a nearly full packet pays. Where it is false padding is waste.

@@ -29,7 +29,8 @@ func (fanfare) Topical() {}
 // with heavy loss the last repairs take their time.
 const lingerTime = 20 * time.Second
 
-// openBus opens a bus of a side. Metrics of the first one are served where the specification says so, until the process ends.
+// openBus opens a bus of a side. Metrics of the first one are served where the specification says so, until the
+// process ends.
 func openBus(ctx context.Context, r *worker.Run, wait worker.Wait, faults string) (*pubsub.Bus, error) {
 	cfg := pubsub.Config{
 		Faults: faults, Wait: pubsub.Wait(wait), Linger: lingerTime, Inspect: pubsub.InspectOff,

@@ -2,10 +2,10 @@ package contenders
 
 import "encoding/binary"
 
-// rawTopic is what a side keeps of a topic. Where there are many topics, each message of raw has its topic's id and its own number
-// on the topic before it, and the subscriber finds the topic's record by the id: that is
-// the least that lets one packet have messages of many topics. So the rate of raw beside
-// Fanfare's for one topic says what share of it many topics can reach on the machine.
+// rawTopic is what a side keeps of a topic. Where there are many topics, each message of raw has its topic's id and
+// its own number on the topic before it, and the subscriber finds the topic's record by the id: that is the least
+// that lets one packet have messages of many topics. So the rate of raw beside Fanfare's for one topic says what
+// share of it many topics can reach on the machine.
 type rawTopic struct {
 	id   uint64
 	name string

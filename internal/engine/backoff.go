@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// backoffReporter decides when to report a persisting condition: after firstReport, again at twice as long each time, and
-// its end if it was reported.
+// backoffReporter decides when to report a persisting condition: after firstReport, again at twice as long each
+// time, and its end if it was reported.
 type backoffReporter struct{ next time.Duration }
 
 // firstReport is the duration of a condition at its first report. Shorter ones are normal with flow control and on busy
@@ -33,8 +33,8 @@ func (x *backoffReporter) over() (reported bool) {
 	return reported
 }
 
-// watchedTime is for how long a timer that looks each watchEvery has seen something last. Time between two looks that are further
-// apart is left out: the process may have been stopped in it.
+// watchedTime is for how long a timer that looks each watchEvery has seen something last. Time between two looks
+// that are further apart is left out: the process may have been stopped in it.
 type watchedTime struct {
 	ran time.Duration
 	at  reliable.Instant // up to then

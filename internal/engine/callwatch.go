@@ -13,9 +13,8 @@ import (
 // their own goroutine, the key function of Conflate, the state of a topic. It reports a call that takes long, and its
 // return. The watchdog watches the calls of the loop itself.
 //
-// A call costs two atomic additions. A timer checks each watchEvery whether the call is still the one of its last check:
-// the reported time is a lower bound.
-// have lasted has lasted that long at least.
+// A call costs two atomic additions. A timer checks each watchEvery whether the call is still the one of its last
+// check: the reported time is a lower bound. have lasted has lasted that long at least.
 //
 //	           begin             no call since the look before
 //	no timer ─────────► looks ──────────────────────────────────► a last look, for a begin
@@ -132,8 +131,8 @@ func (l *Loop) watchState(topic string) *callWatch {
 	}
 }
 
-// watchBeside looks after what is called beside the loop for subscription s. The log has line while that takes long, and calls it
-// what, "of topic", and the subscription's topics as they are then.
+// watchBeside looks after what is called beside the loop for subscription s. The log has line while that takes
+// long, and calls it what, "of topic", and the subscription's topics as they are then.
 func (s *Subscription) watchBeside(line *logline.Line, what string) *callWatch {
 	l := s.l
 	emit := func(line *logline.Line, kind events.Kind, attr string, d time.Duration) {

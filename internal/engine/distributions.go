@@ -58,7 +58,8 @@ func (g *group) Loss(st *reliable.Stream, e reliable.LossEvent) {
 	}
 }
 
-// senderSink gets the events of a publication's stream: it implements reliable.SenderSink. Under the publication's lock.
+// senderSink gets the events of a publication's stream: it implements reliable.SenderSink. Under the publication's
+// lock.
 type senderSink struct {
 	l     *Loop
 	group int

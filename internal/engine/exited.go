@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/logline"
 )
 
-// A function of the user's that ends the goroutine that calls it, by runtime.Goexit, ends the bus or a part of it. Without
-// a report everything would just stop. A panic is different: it crashes the program as anywhere else.
+// A function of the user's that ends the goroutine that calls it, by runtime.Goexit, ends the bus or a part of it.
+// Without a report everything would just stop. A panic is different: it crashes the program as anywhere else.
 
 // exitedError reports that the user's code has ended a goroutine of the bus, and what ended with it.
 type exitedError struct {

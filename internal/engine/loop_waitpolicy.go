@@ -110,9 +110,9 @@ func (w *waitPolicy) yields(now reliable.Instant) bool {
 	return true
 }
 
-// vain notes that looks in vain have come to now, and returns after how many more the clock is to be read again: one where a
-// look is a system call, and where latency is all several at memory. In a flood these would take the line of the cache
-// from who writes it.
+// vain notes that looks in vain have come to now, and returns after how many more the clock is to be read again:
+// one where a look is a system call, and where latency is all several at memory. In a flood these would take the
+// line of the cache from who writes it.
 func (w *waitPolicy) vain(now reliable.Instant) int {
 	each := now.Sub(w.looked) / time.Duration(max(w.looks, 1))
 	w.looked, w.looks = now, 1

@@ -81,14 +81,15 @@ const longestSleep = time.Minute
 type wakes struct {
 	woken   []*Subscription // that are to be woken when the turn ends
 	readied bool            // goroutines were that may not have had a processor yet
-	// processors is how many Go uses, when the loop was made: with one he who gives way comes behind all others, each of whom may
-	// take 10 ms.
+	// processors is how many Go uses, when the loop was made: with one he who gives way comes behind all others, each
+	// of whom may take 10 ms.
 	processors int
 }
 
-// giveWay lets those run whom the loop has woken, before it sleeps. They are to run next on the processor (P) of Go's scheduler that
-// the loop has, and a thread that blocks in the transport keeps that until the scheduler's monitor takes it away, 20 µs later
-// or many more; the loop goes on by another one, if there is one. It reports whether it did: more may have come meanwhile. Loop only.
+// giveWay lets those run whom the loop has woken, before it sleeps. They are to run next on the processor (P) of
+// Go's scheduler that the loop has, and a thread that blocks in the transport keeps that until the scheduler's
+// monitor takes it away, 20 µs later or many more; the loop goes on by another one, if there is one. It reports
+// whether it did: more may have come meanwhile. Loop only.
 func (l *Loop) giveWay() bool {
 	if !l.readied {
 		return false

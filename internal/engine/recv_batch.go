@@ -38,8 +38,8 @@ func (x *inbox) unread() bool { return x.at.train < len(x.batch.Trains) }
 // usualPacket is what a packet of Ethernet holds, in bytes.
 const usualPacket = 1472
 
-// arrived records the packets of a poll at now, and returns how many. A large one counts as several of the usual size, as
-// it shows as much of how busy publishers are.
+// arrived records the packets of a poll at now, and returns how many. A large one counts as several of the usual
+// size, as it shows as much of how busy publishers are.
 func (x *inbox) arrived(now reliable.Instant) (packets int) {
 	if x.drainedAt = min(x.drainedAt, now); len(x.batch.Trains) == 0 {
 		x.drainedAt = now

@@ -42,8 +42,8 @@ func (l *Loop) beside(f, exited func()) *Beside {
 	return b
 }
 
-// Beside starts to call f with each delivery of the subscription, and at last with the error with which it ends, if it was
-// not closed. The subscription has no other reader.
+// Beside starts to call f with each delivery of the subscription, and at last with the error with which it ends, if
+// it was not closed. The subscription has no other reader.
 func (s *Subscription) Beside(f func(*Delivery)) *Beside {
 	return s.l.beside(func() { s.call(s.Next, f) }, s.handlerExited)
 }

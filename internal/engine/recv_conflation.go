@@ -20,9 +20,9 @@ import (
 // ConflationKey appends the key of a message to buf and returns that.
 type ConflationKey func(buf []byte, from *reliable.Origin, t *topics.Track, number uint64, data []byte) []byte
 
-// Conflation reads a subscription in its own goroutine and keeps the newest message of each topic and key for a slower
-// reader. When there is no room for more it stops reading, and the stream's window fills: then the subscription's policy
-// decides, which slow.Auto makes depend on whether there was room.
+// Conflation reads a subscription in its own goroutine and keeps the newest message of each topic and key for a
+// slower reader. When there is no room for more it stops reading, and the stream's window fills: then the
+// subscription's policy decides, which slow.Auto makes depend on whether there was room.
 type Conflation struct {
 	s     *Subscription
 	key   ConflationKey

@@ -11,9 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// cursorLog keeps a stream's events for the cursors that read them, and knows which packets are for which. Cursors that
-// want none of the next packets are parked (ring.Cursor.Park): so a message costs no more with ten thousand subscriptions
-// to other topics. Loop only.
+// cursorLog keeps a stream's events for the cursors that read them, and knows which packets are for which. Cursors
+// that want none of the next packets are parked (ring.Cursor.Park): so a message costs no more with ten thousand
+// subscriptions to other topics. Loop only.
 type cursorLog struct {
 	log    *ring.Log
 	topics ring.Map[route]

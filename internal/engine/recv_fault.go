@@ -9,8 +9,8 @@ import (
 
 // Publishers that do not keep the rules of the protocol (events.Fault).
 
-// faultNotes decides which faults of a group's publishers are logged and emitted: several subscriptions find the same ones.
-// Loop only.
+// faultNotes decides which faults of a group's publishers are logged and emitted: several subscriptions find the
+// same ones. Loop only.
 type faultNotes struct {
 	reported map[faultKey]uint64 // Count of the latest
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Subscriptions that begin with what publishers still hold, or with the state that they
-// keep. Each has a receiver of its own in its groups, which fetches that: so neither the order of its messages nor the waiting
-// for them is any other subscription's.
+// Subscriptions that begin with what publishers still hold, or with the state that they keep. Each has a receiver
+// of its own in its groups, which fetches that: so neither the order of its messages nor the waiting for them is
+// any other subscription's.
 
 // From says where a subscription begins. The zero value is what is published from now on.
 type From struct {

@@ -48,8 +48,8 @@ func (f *feed) evict(now reliable.Instant) {
 	s.l.evicted = append(s.l.evicted, s)
 }
 
-// endEvicted returns the memory of evicted subscriptions as soon as no reader uses it. The message that a reader has stays
-// valid, as after Close. Loop only.
+// endEvicted returns the memory of evicted subscriptions as soon as no reader uses it. The message that a reader
+// has stays valid, as after Close. Loop only.
 func (l *Loop) endEvicted() {
 	l.evicted = slices.DeleteFunc(l.evicted, func(s *Subscription) bool {
 		if s.closed.Load() {

@@ -18,8 +18,8 @@ const leaveAfter = 5 * time.Second
 // unusedGroup decides when a group is left. Loop only.
 type unusedGroup struct{ leaveAt reliable.Instant } // Never: it is in use
 
-// due reports whether to leave at now; used says whether the group is still needed, and keep for how long an unused group
-// is kept.
+// due reports whether to leave at now; used says whether the group is still needed, and keep for how long an unused
+// group is kept.
 func (u *unusedGroup) due(now reliable.Instant, used bool, keep time.Duration) bool {
 	switch {
 	case used:
@@ -30,9 +30,9 @@ func (u *unusedGroup) due(now reliable.Instant, used bool, keep time.Duration) b
 	return now >= u.leaveAt
 }
 
-// used reports whether the group has a subscription, or a reader of earlier packets. A message that the reader of a closed
-// subscription holds stays valid without the group, because the memory of windows is not used again; if the next
-// subscription continues in it, it is kept.
+// used reports whether the group has a subscription, or a reader of earlier packets. A message that the reader of a
+// closed subscription holds stays valid without the group, because the memory of windows is not used again; if the
+// next subscription continues in it, it is kept.
 func (g *group) used() bool {
 	return g.wanting() || g.patterns.ahead != nil || g.subs.Len() > 0 || len(g.leaving) > 0 || len(g.logs) > 0 && g.owner == nil || g.r.Detached()
 }

@@ -2,12 +2,13 @@ package engine
 
 import "github.com/fanfaremq/fanfare/internal/sys"
 
-// receiveMemory holds receive windows. Subscriptions lend messages out of them, and a user may still read one when the bus
-// is closed by another goroutine: off the heap that would be a fault, here the slice keeps its memory alive. The collector
-// does not scan it, because it holds no pointers.
+// receiveMemory holds receive windows. Subscriptions lend messages out of them, and a user may still read one when
+// the bus is closed by another goroutine: off the heap that would be a fault, here the slice keeps its memory
+// alive. The collector does not scan it, because it holds no pointers.
 //
-// So large a piece makes the collector run, which stops all goroutines twice for a moment: a piece is made at a subscribe
-// call, not when the first packets arrive, and the windows of the bus are cut from it as needed. Loop only.
+// So large a piece makes the collector run, which stops all goroutines twice for a moment: a piece is made at a
+// subscribe call, not when the first packets arrive, and the windows of the bus are cut from it as needed. Loop
+// only.
 type receiveMemory struct{ spare []byte }
 
 // prepare has a piece of n bytes ready, or what is left of one.

@@ -7,9 +7,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Names that are known before a pattern begins. Packets wait for the names of their topics while there is a pattern, and
-// with them all subscriptions of the group: the first pattern begins when the names of the topics that publishers have by
-// then are known. Only the new subscription waits for that. docs/decisions/36-names-in-the-stream.md.
+// Names that are known before a pattern begins. Packets wait for the names of their topics while there is a
+// pattern, and with them all subscriptions of the group: the first pattern begins when the names of the topics that
+// publishers have by then are known. Only the new subscription waits for that.
+// docs/decisions/36-names-in-the-stream.md.
 
 // namesAhead is a group that learns names for patterns that are about to begin. Loop only,
 // but for ready.
@@ -22,9 +23,9 @@ type namesAhead struct {
 	known  int
 }
 
-// aheadDeadlines is for how many recovery deadlines names may arrive, with pauses shorter than one. Then a pattern begins
-// nevertheless, and packets wait for the rest of them: a publisher that announces topics without end must not block
-// subscriptions.
+// aheadDeadlines is for how many recovery deadlines names may arrive, with pauses shorter than one. Then a pattern
+// begins nevertheless, and packets wait for the rest of them: a publisher that announces topics without end must
+// not block subscriptions.
 const aheadDeadlines = 5
 
 // until is when patterns begin at the latest.

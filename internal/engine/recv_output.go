@@ -76,8 +76,8 @@ func (o *output) Abandon() bool {
 	return o.log.log.Abandon()
 }
 
-// note logs and emits what concerns all readers of the stream, and passes a fault to all that want faults, at once: it has
-// no place among the packets.
+// note logs and emits what concerns all readers of the stream, and passes a fault to all that want faults, at once:
+// it has no place among the packets.
 func (o *output) note(e *reliable.Event) {
 	g := o.g
 	if g.suppressed {
@@ -154,8 +154,8 @@ func (o *output) full() bool {
 	return o.st.Stalled() || o.log.log.Backlog()+o.log.log.Held() >= o.st.Span()
 }
 
-// tendLogs frees what cursors have read soon, so that the next packets find memory that is still in the processor's cache,
-// and what closed cursors have held for too long.
+// tendLogs frees what cursors have read soon, so that the next packets find memory that is still in the processor's
+// cache, and what closed cursors have held for too long.
 func (g *group) tendLogs(now reliable.Instant) {
 	for i := len(g.logs) - 1; i >= 0; i-- {
 		o := g.logs[i]

@@ -16,9 +16,9 @@ const (
 	mostOwed = time.Second
 )
 
-// lingerReplies waits until no requester may ask again for replies that were given, to requests on topics that wanted
-// reports true for, or until ctx ends: requesters fetch long replies piece by piece, and ask again for lost ones. Replies
-// are not acknowledged: only silence shows that none is needed.
+// lingerReplies waits until no requester may ask again for replies that were given, to requests on topics that
+// wanted reports true for, or until ctx ends: requesters fetch long replies piece by piece, and ask again for lost
+// ones. Replies are not acknowledged: only silence shows that none is needed.
 func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool) {
 	for {
 		left := make(chan time.Duration, 1) // a handler may keep the loop from answering for long

@@ -48,8 +48,8 @@ func (s *Subscription) Following() (from *reliable.Origin, t *topics.Track, numb
 	return from, t, number, data
 }
 
-// contextEvery is after how many messages Next looks whether its context has ended: to look for each would cost more than the
-// message.
+// contextEvery is after how many messages Next looks whether its context has ended: to look for each would cost
+// more than the message.
 const contextEvery = 16
 
 // NextBatch is Next that, when it got a message, calls more with those that
@@ -211,7 +211,8 @@ type deliveries struct {
 func (x *deliveries) len() int        { return len(x.list) - x.head }
 func (x *deliveries) push(d Delivery) { x.list = append(x.list, d) }
 
-// pop takes the next one. Those behind it move only when they are no more than those taken since: in all, no more moves than deliveries.
+// pop takes the next one. Those behind it move only when they are no more than those taken since: in all, no more
+// moves than deliveries.
 func (x *deliveries) pop() Delivery {
 	d := x.list[x.head]
 	x.list[x.head] = Delivery{}

@@ -35,8 +35,8 @@ type Delivery struct {
 	Err   error            // a *events.TopicCollisionError, *RefusedError or *UnheardError; otherwise nil
 }
 
-// setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was written in, for
-// which the processor waits.
+// setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was
+// written in, for which the processor waits.
 func (d *Delivery) setMessage(from *reliable.Origin, t *topics.Track, number uint64, data []byte) {
 	d.Topic, d.Number, d.Data = t, number, data
 	d.Lost, d.Unknown, d.Cause, d.Request, d.State = 0, false, events.CauseNone, false, reliable.StateOfNone
@@ -199,7 +199,8 @@ func (s *Subscription) wakeReader() bool {
 	return true
 }
 
-// notify delivers an event or a fault of a publisher out of the order of its messages: before the next one that is read.
+// notify delivers an event or a fault of a publisher out of the order of its messages: before the next one that is
+// read.
 func (s *Subscription) notify(e events.Event) {
 	if !s.events {
 		return

@@ -231,7 +231,8 @@ func (s *Subscription) tellReader(c topicChange) {
 	s.upSet.Store(true)
 }
 
-// follows makes the readers want the topics of the subscription: its own reader, or one that has borrowed them; under mu.
+// follows makes the readers want the topics of the subscription: its own reader, or one that has borrowed them;
+// under mu.
 func (s *Subscription) follows() {
 	for _, c := range s.changes {
 		for _, x := range c.from {

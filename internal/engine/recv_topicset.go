@@ -60,7 +60,8 @@ func (w *topicSet) Remove(t TopicName) bool {
 	return true
 }
 
-// names are theirs, each once and in order, though a pattern is there once for each of its groups. They are not to be changed.
+// names are theirs, each once and in order, though a pattern is there once for each of its groups. They are not to
+// be changed.
 func (w *topicSet) names() []string {
 	if w.named == nil {
 		w.named = make([]string, 0, w.Len())

@@ -5,9 +5,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// unwanted counts messages that a group has delivered in order and no subscription of this bus wants: runs of topics that
-// are not subscribed to. Handlers, if there are any, see each run and count; else the log does, and without both all is
-// unwanted. Loop only.
+// unwanted counts messages that a group has delivered in order and no subscription of this bus wants: runs of
+// topics that are not subscribed to. Handlers, if there are any, see each run and count; else the log does, and
+// without both all is unwanted. Loop only.
 type unwanted struct {
 	runs  uint64
 	bytes uint64 // of them, with their headers

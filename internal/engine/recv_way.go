@@ -8,12 +8,12 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// wayLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is counted,
-// and before its packet is repaired or given up: a packet that is settled without a drop was lost on the way. A drop is
-// counted before its packet is found missing, by the next packet or by a heartbeat. Drops of packets that are never
-// missing explain nothing: they are forgotten when no packet is missing and they are old enough, a second at most, that a
-// later packet would have shown the gap. An adapter that does not count drops reports only that its queue was used up:
-// that explains the packets that are missing then. Loop only, but for fabric and queue.
+// wayLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is
+// counted, and before its packet is repaired or given up: a packet that is settled without a drop was lost on the
+// way. A drop is counted before its packet is found missing, by the next packet or by a heartbeat. Drops of packets
+// that are never missing explain nothing: they are forgotten when no packet is missing and they are old enough, a
+// second at most, that a later packet would have shown the gap. An adapter that does not count drops reports only
+// that its queue was used up: that explains the packets that are missing then. Loop only, but for fabric and queue.
 type wayLosses struct {
 	dropped uint64           // by this host, as noted last
 	settled uint64           // packets that were missing, as noted last

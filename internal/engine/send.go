@@ -14,8 +14,8 @@ import (
 
 // look decides whether what was appended leaves at once (departure), or waits in an open train.
 //
-// In a tight loop even reading the clock is dear, so it is done at the first, fourth, sixteenth … message of a train only,
-// and about when the train is due (open.pace, open.give). Under mu.
+// In a tight loop even reading the clock is dear, so it is done at the first, fourth, sixteenth … message of a
+// train only, and about when the train is due (open.pace, open.give). Under mu.
 func (p *Publication) look() {
 	now, d := p.l.now(), p.l.departure
 	d.came(now)

@@ -16,12 +16,12 @@ import (
 //	│      │ ◄──────────────────────────────────────────────── │      │
 //	└──────┘  a few pauses, or trains that hold little         └──────┘
 //
-// While a bus is idle each message leaves at once, sent by the goroutine that publishes it. While it is busy messages wait
-// in open trains. A train leaves when it is full, on Flush, or when its first message has waited for linger: the next
-// publisher of its group sends it, or the loop.
+// While a bus is idle each message leaves at once, sent by the goroutine that publishes it. While it is busy
+// messages wait in open trains. A train leaves when it is full, on Flush, or when its first message has waited for
+// linger: the next publisher of its group sends it, or the loop.
 //
-// A message is close behind if no publisher of the process has paused since the last one of the bus, for longer than half
-// the time of a send: a goroutine that publishes by several buses in turn is idle at none of them.
+// A message is close behind if no publisher of the process has paused since the last one of the bus, for longer
+// than half the time of a send: a goroutine that publishes by several buses in turn is idle at none of them.
 //
 // The publishers of a bus that sends again and again do what is due by themselves, and the loop looks every loopPark.
 //
@@ -42,8 +42,8 @@ type departure struct {
 	_      [40]byte         // so that those of several buses share no cache line (TestBusesShareNoLine)
 }
 
-// process is what all buses of the process share: when a publisher was last at work, in nanoseconds since epoch, and how long
-// in all none was. Where one writes what another has just read a pause is lost.
+// process is what all buses of the process share: when a publisher was last at work, in nanoseconds since epoch,
+// and how long in all none was. Where one writes what another has just read a pause is lost.
 var process struct {
 	_              [64]byte
 	active, paused atomic.Int64
@@ -56,16 +56,16 @@ var epoch = time.Now()
 const (
 	// minSendCost is what a send counts as at least: the decision takes some 100 ns as well.
 	minSendCost = time.Microsecond
-	// busyAfter is how many messages in a row come close behind before messages wait. A pause takes a quarter of it back, a
-	// train that held little a half: so a goroutine in a tight loop that loses its processor for a moment goes on filling
-	// trains. With all of it taken back by one pause trains of 64 byte messages held 620, not 860 (of 920).
+	// busyAfter is how many messages in a row come close behind before messages wait. A pause takes a quarter of it
+	// back, a train that held little a half: so a goroutine in a tight loop that loses its processor for a moment goes
+	// on filling trains. With all of it taken back by one pause trains of 64 byte messages held 620, not 860 (of 920).
 	busyAfter = 16
 	// signedApart is how far apart a publisher that signs sends, from the beginning of one send to that of the next: each
 	// costs each receiver some 50 µs to verify (docs/protocol.md §29.7).
 	signedApart = 100 * time.Microsecond
-	// rowSends is how many sends in a row, each within rowPause of the one before, it takes until the loop leaves a bus to
-	// its publishers. Data is followed by a heartbeat after 100 µs: at 5,000 messages/s the loop would be woken for each, and
-	// often hold the lock when the next one is published (p50 88 µs for 58).
+	// rowSends is how many sends in a row, each within rowPause of the one before, it takes until the loop leaves a
+	// bus to its publishers. Data is followed by a heartbeat after 100 µs: at 5,000 messages/s the loop would be woken
+	// for each, and often hold the lock when the next one is published (p50 88 µs for 58).
 	rowSends = 128
 	rowPause = 250 * time.Microsecond
 	// loopPark is how long the loop leaves such a bus alone. Where it woke for each train one goroutine over four buses
@@ -131,8 +131,8 @@ func (d *departure) full() {
 	d.steps = 2 * busyAfter
 }
 
-// overdue notes that a train of so many messages leaves because it has waited for linger. If they did not come close, as
-// far as it tells, the bus is less busy.
+// overdue notes that a train of so many messages leaves because it has waited for linger. If they did not come
+// close, as far as it tells, the bus is less busy.
 func (d *departure) overdue(messages uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,8 +179,8 @@ func (d *departure) several() bool {
 	return d.open > 1
 }
 
-// linger is how long the first message of a train waits for others: FlushAfter, or longer where several trains are open that
-// hold much, or where they are signed.
+// linger is how long the first message of a train waits for others: FlushAfter, or longer where several trains are
+// open that hold much, or where they are signed.
 func (d *departure) linger() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,8 +194,8 @@ func (d *departure) lingerLocked() time.Duration {
 	return max(d.flushAfter, d.apart-d.cost)
 }
 
-// loopDue is when the loop sends a train that was opened then, if no publisher has: where the loop leaves them alone they do
-// that on their way.
+// loopDue is when the loop sends a train that was opened then, if no publisher has: where the loop leaves them
+// alone they do that on their way.
 func (d *departure) loopDue(opened reliable.Instant) reliable.Instant {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,8 +32,8 @@ func (g *gate) open(n uint64) { g.state.Store(n << 1) }
 // shut waits until no goroutine is inside, and lets no more enter. It returns how many still could. Under mu.
 //
 // A goroutine that is inside leaves when it has copied a message, unless the kernel or the scheduler has taken its
-// processor away. Then to look on, or to let other goroutines run, which soon want this gate as well, would keep from it what it
-// needs: so the caller sleeps.
+// processor away. Then to look on, or to let other goroutines run, which soon want this gate as well, would keep
+// from it what it needs: so the caller sleeps.
 func (g *gate) shut() uint64 {
 	for looks := 1; ; looks++ {
 		// While it is taken nothing is written to its line, which the goroutine inside needs.

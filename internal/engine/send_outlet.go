@@ -56,8 +56,8 @@ func (o *outlet) use(tx transport.Sender) {
 // replyAddress is where the reply came from that is being read.
 func (o *outlet) replyAddress() string { return o.replies.ReplyAddress() }
 
-// refused notes at now that the transport has not taken all of a train, because of err. The log is told of the 1st, 2nd,
-// 4th, 8th … failure.
+// refused notes at now that the transport has not taken all of a train, because of err. The log is told of the 1st,
+// 2nd, 4th, 8th … failure.
 func (o *outlet) refused(now reliable.Instant, err error) {
 	o.busy, o.retryAt = true, now.Add(busyRetry)
 	switch {

@@ -184,8 +184,9 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	return t, err
 }
 
-// Append is Publish of a message that needs no more than to be copied into the open packet, as nearly all. It reports
-// false, and has done nothing, where Publish has more to do. It takes no context, which would have to be saved across the copy.
+// Append is Publish of a message that needs no more than to be copied into the open packet, as nearly all. It
+// reports false, and has done nothing, where Publish has more to do. It takes no context, which would have to be
+// saved across the copy.
 func (p *Publication) Append(t *reliable.Topic, msg []byte) bool {
 	left := p.open.gate.enter()
 	if left == 0 {

@@ -104,7 +104,8 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 	}
 }
 
-// emitStalls logs failed sends, and delivers the events that watchMembers has collected. Loop only, without mu: handlers may publish.
+// emitStalls logs failed sends, and delivers the events that watchMembers has collected. Loop only, without mu:
+// handlers may publish.
 func (p *Publication) emitStalls() {
 	if f := p.out.failed.Load(); f != nil && p.out.failed.CompareAndSwap(f, nil) {
 		logline.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", f.err, "times", f.times)

@@ -13,9 +13,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// stuck follows that the transport takes nothing: the interface is down, there is no route, or no key is valid. Publishers
-// then wait as soon as there is no more room, with every kind of flow control, so it has to be reported. Under the
-// publication's lock.
+// stuck follows that the transport takes nothing: the interface is down, there is no route, or no key is valid.
+// Publishers then wait as soon as there is no more room, with every kind of flow control, so it has to be reported.
+// Under the publication's lock.
 type stuck struct {
 	since    reliable.Instant // 0: it takes what it is given
 	err      error            // why, as it said last; nil: it did not
@@ -39,7 +39,8 @@ func (x *stuck) refused(now reliable.Instant, err error, size uint16) {
 	}
 }
 
-// shows reports whether it is over where packets of these sizes were taken: heartbeats go through where data is too long.
+// shows reports whether it is over where packets of these sizes were taken: heartbeats go through where data is too
+// long.
 func (x *stuck) shows(sizes []uint16) bool { return slices.Max(sizes) >= x.size }
 
 // took notes at now that it took something.

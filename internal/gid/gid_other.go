@@ -16,8 +16,8 @@ func Self() uint64 {
 	return number(buf[:runtime.Stack(buf[:], false)])
 }
 
-// number is the goroutine of a trace, which begins "goroutine 42 [running]:". The runtime counts with 64 bits, on 32-bit
-// processors too.
+// number is the goroutine of a trace, which begins "goroutine 42 [running]:". The runtime counts with 64 bits, on
+// 32-bit processors too.
 func number(trace []byte) uint64 {
 	text := bytes.TrimPrefix(trace, []byte("goroutine "))
 	digits, _, _ := bytes.Cut(text, []byte(" "))

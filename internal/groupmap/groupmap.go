@@ -48,8 +48,8 @@ func Parse(text string) (Strategy, error) {
 	return Strategy{}, fmt.Errorf("map=%s is none of hash, prefix:K and table:FILE", text)
 }
 
-// Over returns the map of topics to so many groups, at least one. For a table it reads the file: each line has a pattern
-// (package pattern) and a group, or a range of groups over which its topics are hashed:
+// Over returns the map of topics to so many groups, at least one. For a table it reads the file: each line has a
+// pattern (package pattern) and a group, or a range of groups over which its topics are hashed:
 //
 //	# exchange           groups
 //	md.xnas.>            0-31

@@ -35,8 +35,8 @@ const (
 	maxWays    = 64 // of a minute
 )
 
-// Check reports what is wrong in a snapshot: more of something than its bound, or an impossible figure. Snapshots of other
-// processes are checked where they are read, and nowhere else.
+// Check reports what is wrong in a snapshot: more of something than its bound, or an impossible figure. Snapshots
+// of other processes are checked where they are read, and nowhere else.
 func (s *Snapshot) Check() error {
 	for i := range s.Buses {
 		if err := s.Buses[i].checkLengths(); err != nil {

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// List returns the paths of sockets: those in the directories where, or of sockets, or those in Dirs if there are none, by
-// process number. A socket in a directory without a process that answers is removed. A directory that does not exist, or
-// is another user's, is an error only if it is named.
+// List returns the paths of sockets: those in the directories where, or of sockets, or those in Dirs if there are
+// none, by process number. A socket in a directory without a process that answers is removed. A directory that does
+// not exist, or is another user's, is an error only if it is named.
 func List(where ...string) (sockets []string, err error) {
 	sockets, _, err = list(where)
 	return sockets, err

@@ -1,5 +1,5 @@
-// Package inspect lets other processes on this host see the buses of a process: its identity, the topics it publishes and
-// subscribes to, losses and their causes, slow readers.
+// Package inspect lets other processes on this host see the buses of a process: its identity, the topics it
+// publishes and subscribes to, losses and their causes, slow readers.
 //
 // A process with a bus has one socket, however many buses it has:
 //

@@ -21,9 +21,9 @@ type registry struct {
 // process is this process's registry.
 var process registry
 
-// Register shows a bus to others on this host until remove is called, which may be called
-// more than once. Where no socket can be made a line at debug level says why, or a warning
-// where that is because of another user, and the next bus tries again. The last remove returns when the socket and all goroutines are gone.
+// Register shows a bus to others on this host until remove is called, which may be called more than once. Where no
+// socket can be made a line at debug level says why, or a warning where that is because of another user, and the
+// next bus tries again. The last remove returns when the socket and all goroutines are gone.
 func Register(s Source, log *slog.Logger) (remove func()) { return process.add(s, log) }
 
 func (r *registry) add(s Source, log *slog.Logger) (remove func()) {

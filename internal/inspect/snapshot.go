@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Version is that of a Snapshot and of the protocol of sockets. Within one version fields are added, and none is removed
-// or changes its meaning: readers of a snapshot ignore fields that they do not know.
+// Version is that of a Snapshot and of the protocol of sockets. Within one version fields are added, and none is
+// removed or changes its meaning: readers of a snapshot ignore fields that they do not know.
 const Version = 1
 
 // Bounds on a snapshot: what is beyond is left out, and its number is given.
@@ -19,8 +19,8 @@ const (
 	MaxEvents        = 256 // of a bus, the newest
 )
 
-// Snapshot describes the buses of one process at one time. Counters begin when a bus is opened and never fall; rates come
-// from two snapshots. Sizes are in bytes.
+// Snapshot describes the buses of one process at one time. Counters begin when a bus is opened and never fall;
+// rates come from two snapshots. Sizes are in bytes.
 type Snapshot struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`

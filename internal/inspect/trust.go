@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Trust in sockets. An answer is shown as that of the process in the socket's name, so the socket must belong to the user
-// that asks, or to root. Root sees all users: each at that user's own places. Any user may make a directory in /tmp, under
-// any name.
+// Trust in sockets. An answer is shown as that of the process in the socket's name, so the socket must belong to
+// the user that asks, or to root. Root sees all users: each at that user's own places. Any user may make a
+// directory in /tmp, under any name.
 
 // ForeignError reports that a directory or a socket belongs to the wrong user. Nothing of it
 // is read, and no socket is made there.

@@ -10,8 +10,8 @@ package prefetch
 //go:noescape
 func ToWrite(p *byte, n int)
 
-// ToRead has the lines of the cache that hold the n bytes from p on fetched to be read. They may lie beyond what p belongs to.
-// (PREFETCHlevel, AMD64 Architecture Programmer's Manual, volume 3.)
+// ToRead has the lines of the cache that hold the n bytes from p on fetched to be read. They may lie beyond what p
+// belongs to. (PREFETCHlevel, AMD64 Architecture Programmer's Manual, volume 3.)
 //
 //go:noescape
 func ToRead(p *byte, n int)

@@ -54,8 +54,8 @@ func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
 	return t, r.body, r.step, t.next
 }
 
-// Following takes the next message of the packet, if nothing else is to be reported before it. The topic is nil where Next has
-// more to look at.
+// Following takes the next message of the packet, if nothing else is to be reported before it. The topic is nil
+// where Next has more to look at.
 func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
 	if t = r.track; t != nil && !r.asks {
 		if msg, rest, ok := NextMessage(r.body, r.step, r.max); ok {

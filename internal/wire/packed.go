@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A data packet with a codec in its header holds its runs compressed, and says by which codec and dictionary, and how long
-// they are. docs/protocol.md §26:
+// A data packet with a codec in its header holds its runs compressed, and says by which codec and dictionary, and
+// how long they are. docs/protocol.md §26:
 //
 //	+---------------------------------------------------------------+
 //	|                           sequence                            |  32

@@ -2,8 +2,8 @@ package wire
 
 import "fmt"
 
-// Settings are the settings that two buses must share to receive each other, as far as every heartbeat and hello has them.
-// Packet sizes are apart: each stream has its own.
+// Settings are the settings that two buses must share to receive each other, as far as every heartbeat and hello
+// has them. Packet sizes are apart: each stream has its own.
 type Settings struct {
 	// Groups is the number of groups that topics map to.
 	Groups   uint32

@@ -9,10 +9,10 @@ var packages = []struct {
 	imports string
 }{
 	// Leaves, which any package may import.
-	{"pubsub/events", 927, ""},
+	{"pubsub/events", 908, ""},
 	{"pubsub/stats", 603, ""},
 	{"internal/crc", 158, ""},
-	{"internal/gid", 41, ""},
+	{"internal/gid", 42, ""},
 	{"internal/histogram", 135, ""},
 	{"internal/logline", 240, ""},
 	{"internal/lossrecord", 297, ""},
@@ -23,7 +23,7 @@ var packages = []struct {
 	{"internal/ring", 928, ""},
 	{"internal/slow", 383, ""},
 	{"internal/sys", 1582, ""},
-	{"internal/testenv", 697, ""},
+	{"internal/testenv", 704, ""},
 	{"internal/uplot", 23, ""},
 
 	// RDMA: verbs, and their providers.
@@ -44,12 +44,12 @@ var packages = []struct {
 	{"internal/pattern", 423, "internal/wire"},
 
 	// Transports.
-	{"transport", 528, ""},
+	{"transport", 547, ""},
 	{"transport/internal/grace", 53, ""},
 	{"transport/internal/lend", 52, ""},
 	{"transport/internal/round", 16, ""},
 	{"transport/internal/urlopt", 125, ""},
-	{"transport/faulty", 921, "transport transport/internal/..."},
+	{"transport/faulty", 908, "transport transport/internal/..."},
 	{"transport/internal/arena", 58, ""},
 	{"transport/internal/events", 102, "transport"},
 	{"transport/internal/inbox", 234, ""},
@@ -59,30 +59,30 @@ var packages = []struct {
 	{"transport/internal/tally", 86, "transport"},
 	{"transport/internal/train", 112, "transport"},
 	{"transport/transporttest", 2113, "transport"},
-	{"transport/legs", 1131, "transport transport/internal/..."},
+	{"transport/legs", 1116, "transport transport/internal/..."},
 	{"transport/mem", 731, "transport transport/internal/..."},
 	{"transport/sealed", 2073, "transport transport/internal/..."},
 	{"transport/shm", 3491, "transport transport/internal/..."},
 	{"transport/ud", 3524, "rdma transport transport/internal/..."},
-	{"transport/udp", 3062, "transport transport/internal/..."},
+	{"transport/udp", 3066, "transport transport/internal/..."},
 	{"transport/rocenet", 314, "rdma/roce transport transport/internal/... transport/ud"},
 	{"transport/sealed/hostile", 170, "transport transport/mem transport/sealed"},
 	{"transport/sealed/keyring", 874, "transport/sealed"},
-	{"transport/signed", 1495, "internal/pattern internal/wire transport transport/internal/..."},
+	{"transport/signed", 1499, "internal/pattern internal/wire transport transport/internal/..."},
 	{"transport/simnet", 410, "rdma rdma/fabric transport transport/internal/... transport/ud"},
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 11663, "internal/pattern internal/wire transport"},
+	{"reliable", 11667, "internal/pattern internal/wire transport"},
 	{"internal/topics", 1546, "internal/pattern internal/wire reliable"},
-	{"internal/discovery", 769, "internal/wire reliable"},
+	{"internal/discovery", 770, "internal/wire reliable"},
 
 	// The engine.
 	{"internal/inspect", 1505, ""},
 	{"internal/engine", 11755, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
 	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire"},
-	{"test/sim", 6652, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
+	{"test/sim", 6654, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
 	{"pubsub", 4107, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/topics internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
@@ -91,8 +91,8 @@ var packages = []struct {
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 1657, ""},
-	{"bench/contenders", 1465, "bench/worker pubsub pubsub/events pubsub/metrics"},
+	{"bench/worker", 1619, ""},
+	{"bench/contenders", 1371, "bench/worker pubsub pubsub/events pubsub/metrics"},
 	{"bench", 2516, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/compression", 200, "bench internal/compress internal/wire reliable transport"},
 	{"bench/report", 300, "bench"},
@@ -100,13 +100,13 @@ var packages = []struct {
 	// The command.
 	{"cmd/fanfare/internal/faults", 4, ""},
 	{"cmd/fanfare/internal/shellword", 15, ""},
-	{"cmd/fanfare/internal/doctor", 1050, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
-	{"cmd/fanfare/internal/doctor/peer", 1706, "cmd/fanfare/internal/doctor"},
-	{"cmd/fanfare/internal/tap", 2178, "internal/compress internal/dissect internal/wire rdma/roce transport"},
-	{"cmd/fanfare/internal/losses", 1565, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
-	{"cmd/fanfare/internal/top", 2128, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/web", 981, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 10186, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
+	{"cmd/fanfare/internal/doctor", 1028, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
+	{"cmd/fanfare/internal/doctor/peer", 1647, "cmd/fanfare/internal/doctor"},
+	{"cmd/fanfare/internal/tap", 2097, "internal/compress internal/dissect internal/wire rdma/roce transport"},
+	{"cmd/fanfare/internal/losses", 1493, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub transport transport/shm"},
+	{"cmd/fanfare/internal/top", 2038, "cmd/fanfare/internal/losses internal/inspect"},
+	{"cmd/fanfare/internal/web", 938, "cmd/fanfare/internal/losses internal/inspect"},
+	{"cmd/fanfare/internal/cli", 9769, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma rdma/fabric rdma/roce transport transport/faulty transport/mem transport/sealed transport/sealed/keyring transport/shm transport/signed transport/simnet transport/udp"},
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.

@@ -10,9 +10,9 @@ import (
 // attackerAddress is the source of its packets; no node has it.
 const attackerAddress = 1 << 20
 
-// attacker receives the group and sends packets that no publisher or subscriber of the run has sent. It cannot break
-// authenticity, of which there is none without Sealing: so it forges nothing that a publisher could have sent within the
-// window. With Sealing it receives unicast, too, and sends anything.
+// attacker receives the group and sends packets that no publisher or subscriber of the run has sent. It cannot
+// break authenticity, of which there is none without Sealing: so it forges nothing that a publisher could have sent
+// within the window. With Sealing it receives unicast, too, and sends anything.
 type attacker struct {
 	sim   *sim
 	heard [][]byte

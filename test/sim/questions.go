@@ -8,9 +8,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that ask for the subscribers of their topics. The invariants, checked from outside of both: a member that
-// is counted for a topic wants it; an answer that is complete leaves out no member that has always wanted it; and in the end
-// those are counted that are there, and no others. docs/protocol.md §7.10.
+// Publishers that ask for the subscribers of their topics. The invariants, checked from outside of both: a member
+// that is counted for a topic wants it; an answer that is complete leaves out no member that has always wanted it;
+// and in the end those are counted that are there, and no others. docs/protocol.md §7.10.
 
 // questions lets some publishers ask.
 func (d drawer) questions(o *Options) {
@@ -91,8 +91,9 @@ func (p *publisher) unanswered() int {
 	return topic
 }
 
-// hears reports whether the subscriber has the publisher's stream, and so is a member. It has not where it is of the same process
-// or has no room for the stream; where a forged packet has begun it, its statuses are beyond all that was sent, and are refused.
+// hears reports whether the subscriber has the publisher's stream, and so is a member. It has not where it is of
+// the same process or has no room for the stream; where a forged packet has begun it, its statuses are beyond all
+// that was sent, and are refused.
 func (s *subscriber) hears(p *publisher) bool {
 	return slices.ContainsFunc(s.r.Streams(), func(st *reliable.Stream) bool {
 		return outputOf(st).t == p.t && !st.Down() && !st.Ended()

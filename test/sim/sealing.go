@@ -19,8 +19,8 @@ type Sealing interface {
 	Seal(now time.Duration, node int, unicast bool, packets [][]byte) [][]byte
 	// Open returns the packet inside of what has come by a leg, and nil if the node does not take it.
 	Open(now time.Duration, node int, unicast bool, leg int, packet []byte) []byte
-	// Prove returns what a node replies to a request of the publisher with that id and epoch, with the proof that stands behind it,
-	// if Options.Trust is set. Proves reports whether a publisher's node takes that of a receiver.
+	// Prove returns what a node replies to a request of the publisher with that id and epoch, with the proof that
+	// stands behind it, if Options.Trust is set. Proves reports whether a publisher's node takes that of a receiver.
 	Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte
 	Proves(node int, publisher, epoch uint64, x *reliable.GivenReply) bool
 	// Stranger returns a packet that another sender has sealed: with these keys in another group, with other keys,

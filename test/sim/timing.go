@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Times of deliveries, by a clock that all share: each that a receiver reports is the time from when the publisher handed
-// the packet out first to its delivery, as seen from here.
+// Times of deliveries, by a clock that all share: each that a receiver reports is the time from when the publisher
+// handed the packet out first to its delivery, as seen from here.
 
 // clock is a wall clock, the same for all though each process has a time of its own.
 func (s *sim) clock() reliable.Clock {

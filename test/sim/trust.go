@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that prove their identity, by Sealing, and an insider, which has all keys but theirs. Packets that it sends
-// under its own identity verify: nothing of them may be delivered, since it is trusted for other topics.
+// Publishers that prove their identity, by Sealing, and an insider, which has all keys but theirs. Packets that it
+// sends under its own identity verify: nothing of them may be delivered, since it is trusted for other topics.
 
 // trust is what a subscriber takes of publishers; nil: all.
 func (s *subscriber) trust() func() reliable.TopicTrust {

@@ -9,8 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Packets that no subscriber can read: they name a codec that none knows. The invariants: these are lost as unreadable, and no
-// others are; their subscriber learns of it; and it requests none that has arrived. docs/protocol.md §13.6.
+// Packets that no subscriber can read: they name a codec that none knows. The invariants: these are lost as
+// unreadable, and no others are; their subscriber learns of it; and it requests none that has arrived.
+// docs/protocol.md §13.6.
 
 // unreadable lets some publishers send such.
 func (d drawer) unreadable(o *Options) {
@@ -47,8 +48,9 @@ func (p *publisher) outbound(packets [][]byte) [][]byte {
 	return packets
 }
 
-// checkReadable checks that delivered packets can be read, and that those that are lost as unreadable cannot, as was
-// reported. An attacker may send malformed repairs, which are given up as well (§13.7); without the dictionary others are.
+// checkReadable checks that delivered packets can be read, and that those that are lost as unreadable cannot, as
+// was reported. An attacker may send malformed repairs, which are given up as well (§13.7); without the dictionary
+// others are.
 func (o *output) checkReadable(e *reliable.Event) {
 	switch {
 	case o.t == nil || o.s.o.NoDictionary || o.s.sim.o.forged():
@@ -79,8 +81,8 @@ func (o *output) fault(err *events.FaultError) {
 	o.s.sim.report.Unsupported++
 }
 
-// receive hands a packet to the receiver, and notes one that it has taken in and cannot read. One that is too far ahead it drops
-// instead, and may ask for.
+// receive hands a packet to the receiver, and notes one that it has taken in and cannot read. One that is too far
+// ahead it drops instead, and may ask for.
 func (s *subscriber) receive(now reliable.Instant, from uint64, b []byte) {
 	if len(b) < wire.DataHeaderLen || !isData(b) || wire.CodecOf(b) <= wire.LastCodec {
 		s.r.Handle(now, from, b)

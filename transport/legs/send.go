@@ -40,7 +40,8 @@ type outlet struct {
 // a queue takes to be sent.
 const stuckAfter = 20 * time.Millisecond
 
-// busyStep is how much of the time between two trains that it did not take counts, at most: its sender may have been stopped.
+// busyStep is how much of the time between two trains that it did not take counts, at most: its sender may have
+// been stopped.
 const busyStep = stuckAfter / 4
 
 // readingSender is a Sender with legs that all read replies.

@@ -12,7 +12,8 @@ const Unicast uint32 = unicastIndex
 // ErrForged says that a packet does not verify with the key that it names.
 var ErrForged = errors.New("does not verify with the key that it names: it is damaged or made up, or the key's secret is another one here")
 
-// ErrVersion says that a packet is sealed in a way that is not known here, and ErrShort that there is nothing in it: it is cut off.
+// ErrVersion says that a packet is sealed in a way that is not known here, and ErrShort that there is nothing in
+// it: it is cut off.
 var (
 	ErrVersion = errors.New("is sealed as by another version, which is not known here")
 	ErrShort   = errors.New("is cut off: a sealed packet is longer")
@@ -43,8 +44,9 @@ const (
 	maxGroups   = 1 << 16
 )
 
-// Open returns the packet in p, a sealed one, until the next call. index is of the group that it was
-// sent to, or Unicast; a negative one is not known, and is found. The error is a *LackingError, ErrForged, ErrVersion or ErrShort.
+// Open returns the packet in p, a sealed one, until the next call. index is of the group that it was sent to, or
+// Unicast; a negative one is not known, and is found. The error is a *LackingError, ErrForged, ErrVersion or
+// ErrShort.
 func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
 	if len(p) <= Overhead || p[0] != magic0 || p[1] != magic1 {
 		return nil, ErrShort

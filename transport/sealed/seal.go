@@ -73,7 +73,8 @@ func (s *sealer) begin(set *Keyset, now time.Time, n int) error {
 	return nil
 }
 
-// renew chooses the key, and takes a new salt where that is another one, the counter is used up, or the clock was set back.
+// renew chooses the key, and takes a new salt where that is another one, the counter is used up, or the clock was
+// set back.
 func (s *sealer) renew(set *Keyset, at int64) error {
 	use := set.sending(at)
 	same := use != nil && s.key != nil && use.ID == s.key.ID && use.Secret == s.key.Secret

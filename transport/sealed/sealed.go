@@ -38,9 +38,9 @@ type Config struct {
 	// Skew is how far apart the clocks of two hosts may be, and how long packets may be
 	// under way: packets that state another time than this host's by more are refused. Default DefaultSkew.
 	Skew time.Duration
-	// MaxSenders bounds the senders that are known at a time, each one publisher in one
-	// group, and again as many of replies: some 3 KiB each, and 2 KiB more for each leg but the first. It counts for each key by
-	// itself, so that there is room for all when keys are rotated, and each host has a share. Default 16384.
+	// MaxSenders bounds the senders that are known at a time, each one publisher in one group, and again as many of
+	// replies: some 3 KiB each, and 2 KiB more for each leg but the first. It counts for each key by itself, so that
+	// there is room for all when keys are rotated, and each host has a share. Default 16384.
 	MaxSenders int
 	// Proven means that the user of the transport itself identifies the publisher of each packet to a
 	// group, recognizes repeats, and calls transport.Prover.Proven. Then counters of groups mean
@@ -166,8 +166,8 @@ func (t *Transport) Inner() transport.Transport { return t.inner }
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.inner.Capabilities()
 	c.Name = "sealed " + c.Name
-	// Full packets of a train. A single packet may have all of its bytes, so that these alone do not bound them: one or two more
-	// would be sent apart.
+	// Full packets of a train. A single packet may have all of its bytes, so that these alone do not bound them: one
+	// or two more would be sent apart.
 	full := max(1, c.MaxTrainBytes/c.PacketSize)
 	c.MaxTrainBytes = max(c.MaxTrainBytes-full*Overhead, c.MaxPacket-Overhead)
 	c.MaxPacket -= Overhead

@@ -36,8 +36,8 @@ type senders struct {
 	limit  int           // of one key: holders of an old key cannot use up the room of the new one
 	skew   int64
 	sweep  int64 // when to look for some to forget, in seconds of opener.elapsed
-	// forgotten has the latest time that each of those stated that are not known any more: what states a later one is new, however this
-	// host's clock was set since.
+	// forgotten has the latest time that each of those stated that are not known any more: what states a later one is
+	// new, however this host's clock was set since.
 	forgotten lately[int64]
 }
 
@@ -104,8 +104,8 @@ const (
 	sweepFrom  = 64
 	sweepEvery = 10 // seconds
 	provenFor  = 60 // seconds, of a sender with proven packets
-	// maxForgotten bounds those of which the name is remembered: some 200 bytes each. What older ones sent can be played back where this host's clock is set
-	// back to when they sent it.
+	// maxForgotten bounds those of which the name is remembered: some 200 bytes each. What older ones sent can be
+	// played back where this host's clock is set back to when they sent it.
 	maxForgotten = 65_536
 )
 

@@ -57,7 +57,7 @@ func TestUnread(t *testing.T) {
 	poll := func(what string, taken int, want uint64) {
 		t.Helper()
 		now = now.Add(time.Millisecond)
-		before, n := rx.(*Transport).SealStats(), 0
+		before, n := rx.Stats().Seal, 0
 		for more := true; more; more = b.More {
 			if err := rx.Poll(b); err != nil {
 				t.Fatal(err)
@@ -67,12 +67,12 @@ func TestUnread(t *testing.T) {
 				rx.Release(&b.Trains[i])
 			}
 			for _, e := range b.Events {
-				if e.State == transport.Unreadable && want == 0 {
+				if e.Kind == transport.Unreadable && want == 0 {
 					t.Errorf("%s: %v", what, e.Err)
 				}
 			}
 		}
-		s := rx.(*Transport).SealStats()
+		s := rx.Stats().Seal
 		if n != taken || s.Stale-before.Stale != want {
 			t.Errorf("%s: %d are taken and %d refused for their time, want %d and %d", what, n, s.Stale-before.Stale, taken, want)
 		}

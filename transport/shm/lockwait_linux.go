@@ -18,8 +18,8 @@ const (
 	rollWait = 5 * time.Second
 	// maxRollWait is how long it is waited for in all, however many come and go.
 	maxRollWait = 30 * time.Second
-	// mostLook is how long a process that runs takes to look again. Longer does not count: it was stopped, perhaps together
-	// with the holder of the lock.
+	// mostLook is how long a process that runs takes to look again. Longer does not count: it was stopped, perhaps
+	// together with the holder of the lock.
 	mostLook = 100 * time.Millisecond
 )
 

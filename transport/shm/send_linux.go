@@ -134,8 +134,8 @@ func (t *Transport) take(group int, run train.Run) (chunk uint32, ok bool) {
 // errAllRead says that no chunk is free: readers have all.
 var errAllRead = errors.New("shm: readers have all chunks")
 
-// takeChunk returns a chunk with memory behind its first bytes. Its error is errAllRead, or that of memory that is not to
-// be had. Under mu.
+// takeChunk returns a chunk with memory behind its first bytes. Its error is errAllRead, or that of memory that is
+// not to be had. Under mu.
 func (t *Transport) takeChunk(bytes int) (chunk uint32, err error) {
 	chunk, ok := t.pool.take()
 	if !ok {

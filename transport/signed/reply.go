@@ -66,8 +66,8 @@ func NewReplyVerifier(trust Provider, now func() time.Time) *ReplyVerifier {
 	return &ReplyVerifier{trust: trust, now: now}
 }
 
-// Check judges a whole reply to a request on a topic, with the proof behind it, which is empty where there is none. first says
-// that it is of a receiver that was asked, and the first of it: it is looked at whatever others send.
+// Check judges a whole reply to a request on a topic, with the proof behind it, which is empty where there is none.
+// first says that it is of a receiver that was asked, and the first of it: it is looked at whatever others send.
 func (v *ReplyVerifier) Check(topic string, to *ReplyTo, data, proof []byte, first bool) (KeyID, Verdict) {
 	if len(proof) == 0 {
 		return 0, Unsigned

@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A round of Polls ends when all is read that had arrived when it began, not before, and also while more is sent than is
-// read (transport.Batch.More).
+// A round of Polls ends when all is read that had arrived when it began, not before, and also while more is sent
+// than is read (transport.Batch.More).
 func testRounds(t *testing.T, f *fabric) {
 	if f.open.Delays {
 		return

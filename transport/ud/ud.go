@@ -241,9 +241,9 @@ func (t *Transport) fail(err error) {
 	t.Close()
 }
 
-// Stats implements transport.Transport. ReceiveOverflow is the provider's count
-// of packets that found no receive posted (rdma.DropCounter); where it has
-// none it is 0, and ReceiveQueueFull counts how often the queue was used up. Violations and Unclaimed are the port's (rdma.PortAttr).
+// Stats implements transport.Transport. ReceiveOverflow is the provider's count of packets that found no receive
+// posted (rdma.DropCounter); where it has none it is 0, and ReceiveQueueFull counts how often the queue was used
+// up. Violations and Unclaimed are the port's (rdma.PortAttr).
 func (t *Transport) Stats() transport.Stats {
 	var s transport.Stats
 	t.counts.received.AddTo(&s.Transport)

@@ -28,7 +28,8 @@ import (
 //
 // All of it happens in Poll.
 
-// checkAgain is when the interface is looked at anew after a look that failed, or after a change that could not be followed.
+// checkAgain is when the interface is looked at anew after a look that failed, or after a change that could not be
+// followed.
 const checkAgain = 250 * time.Millisecond
 
 // toLook reports whether followLink has something to do.
@@ -194,8 +195,8 @@ func (t *Transport) attach(l *link) error {
 	return nil
 }
 
-// entered takes in how it ended to join a group again, of which was is the socket of before. What is lacking now, such as a
-// descriptor, says nothing of later: the group is lost meanwhile.
+// entered takes in how it ended to join a group again, of which was is the socket of before. What is lacking now,
+// such as a descriptor, says nothing of later: the group is lost meanwhile.
 func (t *Transport) entered(was *socket, err error) {
 	switch {
 	case err == nil && !t.lost && was.lost:

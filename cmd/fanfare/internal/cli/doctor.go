@@ -249,7 +249,8 @@ func lookAtShared(facts *doctor.Facts) {
 	}
 }
 
-// sharedDirs are the directories for shared memory: that of shm:// without dir=, and those that buses have, which use them.
+// sharedDirs are the directories for shared memory: that of shm:// without dir=, and those that buses have, which
+// use them.
 func sharedDirs(buses []doctor.Bus) (dirs []string, used map[string]bool) {
 	dirs, used = []string{shm.DefaultDir}, make(map[string]bool)
 	for i := range buses {

@@ -290,7 +290,8 @@ func (s *mckeySide) member() rdma.JoinFlags {
 	return rdma.JoinFullMember
 }
 
-// join opens the side and joins the group. It returns that of the other side, which the subnet manager may have made up.
+// join opens the side and joins the group. It returns that of the other side, which the subnet manager may have
+// made up.
 func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.m.timeout, fmt.Errorf("no answer within %v", s.m.timeout))
 	defer cancel()

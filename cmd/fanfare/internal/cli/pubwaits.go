@@ -16,8 +16,8 @@ import (
 
 // How long pub waits, before the first message and at the end, and for which subscribers.
 
-// bounded ends ctx when pub has waited long enough at the end: after linger, or, where that is negative, when no subscriber
-// has come any further for the stall limit.
+// bounded ends ctx when pub has waited long enough at the end: after linger, or, where that is negative, when no
+// subscriber has come any further for the stall limit.
 func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Context, func()) {
 	if linger >= 0 {
 		ctx, cancel := context.WithTimeoutCause(ctx, linger, fmt.Errorf("%w: gave up waiting after %v; -linger says how long", errLinger, linger))
@@ -29,8 +29,8 @@ func (p *pub) bounded(ctx context.Context, linger time.Duration) (context.Contex
 	})
 }
 
-// whileItMoves ends ctx with cause when what progress returns has not changed for the stall limit, of which time in which
-// the process did not run is no part.
+// whileItMoves ends ctx with cause when what progress returns has not changed for the stall limit, of which time in
+// which the process did not run is no part.
 func (p *pub) whileItMoves(ctx context.Context, progress func() int, cause func() error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if p.stall == 0 { // to wait for ever was asked for
@@ -98,9 +98,10 @@ func (e *endProgress) of(all []stats.Subscriber) int {
 // mostWaitedFor is how many subscribers are named.
 const mostWaitedFor = 3
 
-// waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first those that
-// miss most. missing says that one of the topic misses something: then only those that do are named. Else those of the topic
-// have everything, and those named have not confirmed the end, or miss packets of other topics.
+// waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first
+// those that miss most. missing says that one of the topic misses something: then only those that do are named.
+// Else those of the topic have everything, and those named have not confirmed the end, or miss packets of other
+// topics.
 func (p *pub) waitedFor() (text string, missing bool) {
 	all := slices.DeleteFunc(p.sender().Subscribers, func(r stats.Subscriber) bool { return r.Released || r.Joining })
 	slices.SortFunc(all, func(a, b stats.Subscriber) int {
@@ -131,8 +132,9 @@ func (p *pub) waitedFor() (text string, missing bool) {
 	return strings.Join(parts, "; "), missing
 }
 
-// late is what the end of the wait means: an error that names the subscribers that miss something. Where none of the topic
-// misses anything it is none, unless messages were never sent: those that were waited for are named. cause is why the wait ended.
+// late is what the end of the wait means: an error that names the subscribers that miss something. Where none of
+// the topic misses anything it is none, unless messages were never sent: those that were waited for are named.
+// cause is why the wait ended.
 func (p *pub) late(err, cause error) error {
 	var unsent *events.UnsentError
 	if !errors.Is(err, errLinger) || errors.As(err, &unsent) {

@@ -125,8 +125,8 @@ func (s *source) close() {
 // maxZstdWindow bounds the memory that a file can claim, in bytes.
 const maxZstdWindow = 128 << 20
 
-// gzipMagic are the first bytes of a file of gzip, with the only method there is. Without the method they are the length of
-// a message, too, in the framing itch.
+// gzipMagic are the first bytes of a file of gzip, with the only method there is. Without the method they are the
+// length of a message, too, in the framing itch.
 var gzipMagic = []byte{0x1f, 0x8b, 8}
 
 // decompressed is what r holds, without gzip (RFC 1952, section 2.3.1) or Zstandard (RFC 8878,

@@ -93,7 +93,8 @@ func (c *check) place(p *shm.Place) {
 	}
 }
 
-// remove is the command that removes a place. There is none for a fabric in a place: until it is given, who has the place could put a link there to what it would remove.
+// remove is the command that removes a place. There is none for a fabric in a place: until it is given, who has the
+// place could put a link there to what it would remove.
 func remove(p *shm.Place) string {
 	if p.Fabric {
 		return ""

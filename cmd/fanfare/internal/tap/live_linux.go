@@ -81,8 +81,8 @@ const (
 	lookEvery  = 100 * time.Millisecond // for an interruption
 )
 
-// whatIsRead takes what udpUnder follows: IP packets with UDP, fragments of them, and all in which these may be, in a VLAN or
-// a tunnel. On loopback each packet goes by twice, once out and once in: the first is left out.
+// whatIsRead takes what udpUnder follows: IP packets with UDP, fragments of them, and all in which these may be, in
+// a VLAN or a tunnel. On loopback each packet goes by twice, once out and once in: the first is left out.
 func whatIsRead(loopback bool) []bpf.Instruction {
 	const outgoing = 4 // PACKET_OUTGOING
 	list := []bpf.Instruction{bpf.RetConstant{Val: 0}, bpf.RetConstant{Val: maxFrame}}

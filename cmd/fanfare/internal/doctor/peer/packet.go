@@ -45,7 +45,8 @@ const (
 
 const magic = "FFDP\x01" // with the version
 
-// packet is one of any kind. What a kind has no use for is zero. It is a header, its body, and padding. In a run of rowReply "sent" is the port of the asker that replies go to; in its answer "size" is that of the listener.
+// packet is one of any kind. What a kind has no use for is zero. It is a header, its body, and padding. In a run of
+// rowReply "sent" is the port of the asker that replies go to; in its answer "size" is that of the listener.
 //
 // Numbers are big-endian; times are nanoseconds since 1970 of the sender's clock.
 type packet struct {

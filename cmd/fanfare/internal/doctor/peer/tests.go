@@ -153,8 +153,8 @@ func (k *asker) rows(ctx context.Context, r *Result) error {
 	return k.rowsOfReplies(ctx, r)
 }
 
-// rowsOfReplies sends probes both ways as subscribers send statuses and NAKs. A stateful packet filter knows nothing of them,
-// though it lets pass what answers unicast.
+// rowsOfReplies sends probes both ways as subscribers send statuses and NAKs. A stateful packet filter knows
+// nothing of them, though it lets pass what answers unicast.
 func (k *asker) rowsOfReplies(ctx context.Context, r *Result) error {
 	probes := run{Row: rowReply, Count: replies, Size: probeSize}
 	k.conn.publish((&packet{Kind: kindProbe, Row: rowReply, Session: k.session}).append(nil, probeSize))
