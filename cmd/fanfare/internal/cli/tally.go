@@ -20,7 +20,6 @@ type tally struct {
 	stateless       map[topicOf]struct{} // topics of a publisher that began without their state
 
 	first, last time.Time // of the messages, as mark saw them
-	news        time.Time // the same of messages and records
 	marked      [2]uint64 // messages and records at the last mark
 	publishers  map[pubsub.PublisherID]*publisher
 	latest      *publisher // that was looked up
