@@ -148,7 +148,7 @@ func TestUnfindable(t *testing.T) {
 						t.Fatalf("endpoint %d has reported %v", i, reports)
 					}
 					for _, e := range reports {
-						if text := e.Err.Error(); e.Group != transport.Unicast || !strings.HasPrefix(text, "shm: "+c.names(a)+" was removed") || !strings.Contains(text, "restart it") {
+						if text := e.Err.Error(); !strings.HasPrefix(text, "shm: "+c.names(a)+" was removed") || !strings.Contains(text, "restart it") {
 							t.Errorf("reported %+v", e)
 						}
 					}
