@@ -41,10 +41,10 @@ func (o *open) pace(now reliable.Instant, linger time.Duration) {
 }
 
 // give lets messages be appended without mu, if there is nothing else to heed: until there are four times as many, or
-// what is open is due.
+// what is open is due. A train that is not timed, as after a send that panicked, needs a look at the next message.
 func (o *open) give(shut bool) {
 	o.granted = 0
-	if o.count > 0 && !shut && !o.large {
+	if o.count > 0 && o.opened != 0 && !shut && !o.large {
 		o.granted = min(3*o.count-1, o.most)
 	}
 	o.gate.open(o.granted)

@@ -69,3 +69,13 @@ func TestOpenThatWaitsLonger(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenThatIsNotTimed: after a send that panicked (a Trace of the user) the train has no time at which it is due,
+// and the count of the messages sent. No message may pass the gate: none would be sent until the gate is used up.
+func TestOpenThatIsNotTimed(t *testing.T) {
+	o := open{count: 1, most: 1000}
+	o.give(false)
+	if left := o.gate.left(); left != 0 {
+		t.Errorf("%d messages may be appended to a train that nothing sends", left)
+	}
+}
