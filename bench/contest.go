@@ -19,8 +19,8 @@ type contestant struct {
 	contender string
 	when      func(*Settings) bool // it takes part; nil: always
 	tweak     func(*Settings, *worker.Spec)
-	// of and by are whose rates are divided for its ratio, and note what is said of that: empty
-	// where it is ours by it.
+	// of and by are the keys of the contestants whose rates are divided for its ratio, and note describes the
+	// ratio: empty for ours by this one.
 	of, by, note string
 }
 
@@ -47,8 +47,10 @@ var variants = []contestant{
 	{key: keyOne, when: func(s *Settings) bool { return s.Many() }, tweak: func(_ *Settings, w *worker.Spec) {
 		w.Topics, w.Goroutines, w.Buses, w.Split, w.Extra = 1, 1, 1, false, min(w.Extra, fewExtra)
 	}},
-	ofOurs(keyBatches, func(s *Settings) bool { return s.Batch > 0 }, func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }),
-	{key: keyLossless, when: func(s *Settings) bool { return s.Loss > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Loss = 0 }},
+	ofOurs(keyBatches, func(s *Settings) bool { return s.Batch > 0 },
+		func(s *Settings, w *worker.Spec) { w.Batch = s.Batch }),
+	{key: keyLossless, when: func(s *Settings) bool { return s.Loss > 0 },
+		tweak: func(_ *Settings, w *worker.Spec) { w.Loss = 0 }},
 	ofOurs("wildcard", func(s *Settings) bool { return s.Wildcard }, func(_ *Settings, w *worker.Spec) { w.Wildcard = true }),
 	ofOurs(keySealed, func(s *Settings) bool { return s.Sealed }, func(_ *Settings, w *worker.Spec) { w.Sealed = true }),
 	{key: keySealedLossless, of: keySealed, by: keySealedLossless, note: "sealed", when: func(s *Settings) bool { return s.Sealed && s.Loss > 0 },
@@ -56,8 +58,10 @@ var variants = []contestant{
 	ofOurs("signed", func(s *Settings) bool { return s.Signed }, func(_ *Settings, w *worker.Spec) { w.Signed = true }),
 	ofOurs("metrics", func(s *Settings) bool { return s.Metrics != "" }, func(s *Settings, w *worker.Spec) { w.Metrics = s.Metrics }),
 	ofOurs("top", func(s *Settings) bool { return s.Top }, func(s *Settings, w *worker.Spec) { w.Metrics, w.LookedAt = s.Metrics, true }),
-	{key: keyAlone, when: func(s *Settings) bool { return s.Alone }, tweak: func(_ *Settings, w *worker.Spec) { w.Subs = 1 }},
-	{key: keyOneLeg, when: func(s *Settings) bool { return len(s.Legs) > 0 }, tweak: func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
+	{key: keyAlone, when: func(s *Settings) bool { return s.Alone },
+		tweak: func(_ *Settings, w *worker.Spec) { w.Subs = 1 }},
+	{key: keyOneLeg, when: func(s *Settings) bool { return len(s.Legs) > 0 },
+		tweak: func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
 }
 
 // ofOurs is a variant whose rate is divided by ours.
@@ -75,7 +79,7 @@ var baselineVariants = map[string]contestant{
 		tweak: func(s *Settings, w *worker.Spec) { s.overUDP(w, s.socketMTU()) }},
 }
 
-// ratioOf says whose rates are divided for the ratio of a contestant, and what is said of that.
+// ratioOf returns, for the ratio of a contestant, which rates are divided, and its description.
 func ratioOf(key string) contestant {
 	for _, c := range append(slices.Clone(variants), baselineVariants[contenders.Raw]) {
 		if c.key == key && c.of != "" {
@@ -91,7 +95,8 @@ func rank(key string) int {
 	if i := slices.IndexFunc(variants, func(c contestant) bool { return c.key == key }); i >= 0 {
 		return i
 	}
-	i := slices.IndexFunc(contenders.Baselines, func(b contenders.Baseline) bool { return b.Name == key || baselineVariants[b.Name].key == key })
+	i := slices.IndexFunc(contenders.Baselines,
+		func(b contenders.Baseline) bool { return b.Name == key || baselineVariants[b.Name].key == key })
 	if i < 0 {
 		i = len(contenders.Baselines)
 	}
@@ -164,7 +169,8 @@ func (b *Bench) contest(ctx context.Context, r *Result, what string, k kind) err
 // point sums up runs by contestant.
 func (b *Bench) point(all []metric, runs map[string][]*outcome) Point {
 	p := Point{Settings: b.Settings, Details: make(map[string]Detail)}
-	for _, key := range slices.SortedFunc(maps.Keys(runs), func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(runs),
+		func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) }) {
 		p.Rows = append(p.Rows, rows(key, all, runs[key])...)
 		var d Detail
 		var late []*hdrhistogram.Histogram

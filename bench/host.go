@@ -37,7 +37,8 @@ type Host struct {
 // thisHost describes the host.
 func thisHost() Host {
 	h := Host{
-		Date: time.Now().UTC().Format(time.RFC3339), CPU: cpuModel(), Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Date: time.Now().UTC().Format(time.RFC3339), CPU: cpuModel(),
+		Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: firstLine("/proc/sys/kernel/osrelease"), Go: runtime.Version(), Fanfare: "(devel)",
 	}
 	first, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")

@@ -260,8 +260,8 @@ func (o *outcome) allDue() (n float64) {
 
 func micros(ns int64) float64 { return math.Round(float64(ns)/10) / 100 }
 
-// curveOf samples all histograms together ever closer to 100 %, as far as there are
-// messages to tell.
+// curveOf samples all histograms together ever closer to 100 %, as far as the number of
+// messages allows.
 func curveOf(all []*hdrhistogram.Histogram) (curve []CurvePoint) {
 	h := worker.NewHistogram()
 	for _, one := range all {

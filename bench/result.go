@@ -37,7 +37,7 @@ type Row struct {
 	Metric string // the figure's key in JSON
 	Value  float64
 	Spread           // of the runs
-	Runs   []float64 // of the runs, in their order, that tell it
+	Runs   []float64 // of the runs that have the figure, in their order
 
 	form form
 }
@@ -142,7 +142,7 @@ func (r *Result) Contest() *Point {
 	return &r.Points[0]
 }
 
-// Lost is how many messages Fanfare's subscribers have lost for good in all of the result.
+// Lost is how many messages Fanfare's subscribers have lost permanently in all of the result.
 func (r *Result) Lost() (n uint64) {
 	for _, part := range r.Results() {
 		for i := range part.Points {

@@ -22,7 +22,7 @@ type Bench struct {
 	// Contenders.
 	Exe        string
 	Contenders worker.Contenders
-	// Progress is told what is measured now; nil: nobody is.
+	// Progress gets a line for each measurement that begins; may be nil.
 	Progress func(what string)
 
 	handovers []float64 // in ns, before each run: they change from one second to the next
@@ -35,7 +35,7 @@ const runGrace = 60 * time.Second
 // requestGrace is what a request may take on average.
 const requestGrace = 10 * time.Millisecond
 
-// spec is what all contestants are told.
+// spec is the part of the specification that all contestants share.
 func (b *Bench) spec(c contestant, load worker.Load) (worker.Spec, error) {
 	port, err := freePort()
 	if err != nil {
@@ -181,7 +181,8 @@ func (b *Bench) say(format string, args ...any) {
 
 // rounds lets the contestants take turns, Runs times each. With an error it returns the
 // runs before.
-func (b *Bench) rounds(ctx context.Context, what string, load worker.Load, all []contestant) (map[string][]*outcome, error) {
+func (b *Bench) rounds(ctx context.Context, what string, load worker.Load,
+	all []contestant) (map[string][]*outcome, error) {
 	got := make(map[string][]*outcome)
 	for i := range b.Runs {
 		for _, c := range all {

@@ -47,8 +47,8 @@ type Settings struct {
 	// Metrics is where to serve metrics, in a contest with "ours", which then
 	// does not; empty: nowhere. They are read each second.
 	Metrics string `json:"metrics,omitempty"`
-	// Top measures once more with processes that are looked at each second, as fanfare top
-	// does, and whose metrics are read if Metrics is set. "ours" has no sockets for that.
+	// Top measures once more while fanfare top would read the processes each second, and a scrape their metrics
+	// if Metrics is set. "ours" has no sockets for that.
 	Top bool `json:"top,omitempty"`
 }
 
@@ -67,7 +67,8 @@ func Defaults(transport string) Settings {
 		Transport: transport, Seed: 1, Runs: 5,
 		Sockets: worker.Sockets{Interface: sys.LoopbackName(), MTU: mtu, RecvBuf: 8 << 20, SendBuf: 2 << 20},
 		Traffic: worker.Traffic{
-			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle, Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
+			Size: 64, Subs: 1, Seconds: 2, Receive: worker.ReceiveHandle,
+			Wait: worker.WaitAdaptive, PublisherWait: worker.WaitSpin,
 			Rate: 50000, Requests: 10_000,
 		},
 		Shape: worker.Shape{Topics: 1, Order: worker.OrderRound, Goroutines: 1, Buses: 1},

@@ -42,7 +42,8 @@ func (x *dropNotes) note(all []engine.Dropped, c *CauseInfo, dropped uint64) []e
 		x.reported = make(map[string]uint64)
 	}
 	x.reported[c.Label] = dropped
-	return append(all, engine.Dropped{Cause: c.Label, Packets: dropped, Do: c.Remedy, Quiet: c.reported == reportedQuietly})
+	return append(all, engine.Dropped{Cause: c.Label, Packets: dropped, Do: c.Remedy,
+		Quiet: c.reported == reportedQuietly})
 }
 
 // Dropped is how many packets were dropped here, or lost on their way, for this cause,
@@ -104,8 +105,9 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "bad_checksum", Help: "Dropped because its checksum is missing or wrong.",
-		Remedy:  "The log names where such packets come from: a cable, a card or its driver damages them, or an attacker forges them.",
-		dropped: sum(func(s *stats.Bus) uint64 { return s.Transport.Damaged }, func(g *stats.Group) uint64 { return g.Damaged }, nil),
+		Remedy: "The log names where such packets come from: a cable, a card or its driver damages them, or an attacker forges them.",
+		dropped: sum(func(s *stats.Bus) uint64 { return s.Transport.Damaged },
+			func(g *stats.Group) uint64 { return g.Damaged }, nil),
 	},
 	{
 		Label: "not_opened", Help: "Dropped by a bus with keys because it is not sealed, or does not open; or by a bus without keys because it is sealed.",
@@ -125,13 +127,15 @@ var causes = []CauseInfo{
 	},
 	{
 		Label: "malformed", reported: reportedAsWarning, Help: "Dropped because it does not parse, in whole or in part.",
-		Remedy:  "The log names the publisher: its program is at fault, or an attacker forges its packets.",
-		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Malformed }, func(p *stats.Publication) uint64 { return p.Malformed }),
+		Remedy: "The log names the publisher: its program is at fault, or an attacker forges its packets.",
+		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Malformed },
+			func(p *stats.Publication) uint64 { return p.Malformed }),
 	},
 	{
 		Label: "forged", reported: reportedAsWarning, Help: "Dropped because no publisher can have sent it: a sequence that cannot be, or that no second packet bears out; a NAK for packets never sent.",
-		Remedy:  "A few are usual after a long outage, and if a publisher without flow control has run far ahead. Else capture them (fanfare tap, tcpdump) and find the host that sends them.",
-		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Implausible }, func(p *stats.Publication) uint64 { return p.NAKInvalid }),
+		Remedy: "A few are usual after a long outage, and if a publisher without flow control has run far ahead. Else capture them (fanfare tap, tcpdump) and find the host that sends them.",
+		dropped: sum(nil, func(g *stats.Group) uint64 { return g.Implausible },
+			func(p *stats.Publication) uint64 { return p.NAKInvalid }),
 	},
 	{
 		Label: "version", reported: reportedAsWarning, Help: "Dropped because it is of another version of the protocol, or needs a feature that is not here.",
@@ -216,7 +220,8 @@ var causes = []CauseInfo{
 }
 
 // sum adds what the bus, its groups and its publications count; any may be nil.
-func sum(bus func(*stats.Bus) uint64, group func(*stats.Group) uint64, publication func(*stats.Publication) uint64) func(*stats.Bus) uint64 {
+func sum(bus func(*stats.Bus) uint64, group func(*stats.Group) uint64,
+	publication func(*stats.Publication) uint64) func(*stats.Bus) uint64 {
 	return func(s *stats.Bus) (n uint64) {
 		if bus != nil {
 			n = bus(s)

@@ -30,7 +30,8 @@ func (c *Config) clock() (reliable.Clock, error) {
 		text, err = hostClockText()
 	}
 	sum := sha256.Sum256([]byte(text))
-	return reliable.Clock{ID: max(1, binary.LittleEndian.Uint64(sum[:])), Now: func() uint64 { return uint64(time.Now().UnixNano()) }}, err
+	return reliable.Clock{ID: max(1, binary.LittleEndian.Uint64(sum[:])),
+		Now: func() uint64 { return uint64(time.Now().UnixNano()) }}, err
 }
 
 // hostClockText is the text that names the clock of this host, since it was started; where the

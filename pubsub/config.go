@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"cmp"
+	"context"
 	"crypto/ed25519"
 	"log/slog"
 	"time"
@@ -164,7 +165,8 @@ type Config struct {
 	// Trace has functions that are called for each packet, for tracing. Default: none, which costs nothing.
 	Trace *Trace
 	// Logger gets what an operator should know; docs/operate/logs.md has all lines. Its handler may
-	// publish; what waits for the bus may return ErrInHandler. Default: slog.Default().
+	// publish; what waits for the bus may return ErrInHandler. Default: warnings and errors to slog.Default();
+	// give slog.Default() here for all lines.
 	Logger *slog.Logger
 
 	epoch uint64 // of tests; 0: made at Open
@@ -200,7 +202,15 @@ const (
 	WaitSpin Wait = "spin"
 )
 
-var waits = map[Wait]engine.Wait{WaitAdaptive: engine.WaitAdaptive, WaitPark: engine.WaitPark, WaitSpin: engine.WaitSpin}
+var waits = map[Wait]engine.Wait{WaitAdaptive: engine.WaitAdaptive, WaitPark: engine.WaitPark,
+	WaitSpin: engine.WaitSpin}
+
+// warnings is a handler that drops lines below WARN.
+type warnings struct{ slog.Handler }
+
+func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
 
 func (c *Config) setDefaults() error {
 	c.FlowControl = cmp.Or(c.FlowControl, FlowMin)
@@ -218,7 +228,9 @@ func (c *Config) setDefaults() error {
 	c.ReceiveMemoryBytes = cmp.Or(c.ReceiveMemoryBytes, max(64<<20, c.ReceiveWindowBytes))
 	c.MaxPublishers = cmp.Or(c.MaxPublishers, 64)
 	c.MaxMessage = cmp.Or(c.MaxMessage, 16<<20)
-	c.Logger = cmp.Or(c.Logger, slog.Default())
+	if c.Logger == nil {
+		c.Logger = slog.New(warnings{slog.Default().Handler()})
+	}
 	c.Wait = cmp.Or(c.Wait, WaitAdaptive)
 	c.Inspect = cmp.Or(c.Inspect, InspectAuto)
 	return c.check()

@@ -55,7 +55,7 @@ func ExampleSubscription_Messages() {
 			fmt.Println("the publisher has ended")
 			return
 		case errors.Is(err, pubsub.ErrGap):
-			fmt.Println("lost for good:", err) // and the sequence goes on
+			fmt.Println("lost permanently:", err) // and the sequence goes on
 		}
 	}
 	// Output:

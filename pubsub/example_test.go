@@ -181,11 +181,11 @@ func ExampleBus_Stats() {
 		fmt.Println("messages sent:", p.MessagesSent)
 	}
 	for _, g := range stats.Groups {
-		fmt.Println("packets lost for good:", g.Lost)
+		fmt.Println("packets lost permanently:", g.Lost)
 	}
 	// Output:
 	// messages sent: 1
-	// packets lost for good: 0
+	// packets lost permanently: 0
 }
 
 // Shutdown ends a bus as Close does, and gives subscribers as long as the context

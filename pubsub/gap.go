@@ -52,7 +52,8 @@ func (e *GapError) Is(target error) bool { return target == ErrGap }
 
 // gapError is the error in place of the messages that d says are lost.
 func gapError(d *engine.Delivery) *GapError {
-	e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.From.Publisher), PublisherName: d.From.Name, Epoch: d.From.Epoch}
+	e := &GapError{First: d.Number, Count: d.Lost, Cause: d.Cause, Publisher: PublisherID(d.From.Publisher),
+		PublisherName: d.From.Name, Epoch: d.From.Epoch}
 	if d.Topic != nil {
 		e.Topic = d.Topic.Name
 	}
@@ -61,5 +62,6 @@ func gapError(d *engine.Delivery) *GapError {
 
 // unheardGap is the gap of a position whose publisher is absent.
 func unheardGap(err *engine.UnheardError) *GapError {
-	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost, Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
+	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost,
+		Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
 }

@@ -53,7 +53,8 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		x.Publications = append(x.Publications, shownPublication(&st.Publications[i]))
 	}
 	for _, t := range look.Topics {
-		x.Topics = append(x.Topics, inspect.Topic{Name: t.Name, Group: t.Group, Messages: t.Messages, Subscribers: t.Subscribers})
+		x.Topics = append(x.Topics,
+			inspect.Topic{Name: t.Name, Group: t.Group, Messages: t.Messages, Subscribers: t.Subscribers})
 	}
 	for i := range look.Subscriptions {
 		subs[i].newest.Count(&look.Subscriptions[i].Subscription)
@@ -61,7 +62,8 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 	}
 	for i := range st.Legs {
 		l := &st.Legs[i]
-		leg := inspect.Leg{URL: l.URL, Up: l.Up, Silent: l.Silent, Skew: microseconds(l.Skew), Counters: inspect.CountersOf(l)}
+		leg := inspect.Leg{URL: l.URL, Up: l.Up, Silent: l.Silent, Skew: microseconds(l.Skew),
+			Counters: inspect.CountersOf(l)}
 		leg.Counters.Add("transport_", &l.Transport)
 		x.Legs = append(x.Legs, leg)
 	}
@@ -75,7 +77,8 @@ func (v view) Events(after uint64) []inspect.Event {
 	for _, r := range v.b.loop.RecentEvents(after) {
 		e := publicEvent(r.Event)
 		x := inspect.Event{
-			Sequence: r.Sequence, Time: r.Time, Bus: id, Kind: e.Kind.Label(), Text: e.String(), Group: e.Group, Name: e.Name, Address: e.Address,
+			Sequence: r.Sequence, Time: r.Time, Bus: id, Kind: e.Kind.Label(),
+			Text: e.String(), Group: e.Group, Name: e.Name, Address: e.Address,
 			Topics: e.Topics, Leg: e.Leg, For: e.For.Seconds(), Behind: e.Behind, Error: errorText(e.Err),
 		}
 		if e.Publisher != 0 {
@@ -88,12 +91,14 @@ func (v view) Events(after uint64) []inspect.Event {
 
 func (b *Bus) identity() inspect.Identity {
 	_, epoch := b.loop.Publisher()
-	return inspect.Identity{ID: b.ID().String(), Epoch: epoch, Name: b.cfg.Name, Tag: b.cfg.Tag, ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
+	return inspect.Identity{ID: b.ID().String(), Epoch: epoch, Name: b.cfg.Name, Tag: b.cfg.Tag,
+		ShownAs: shownName(b.cfg.Name), URLs: b.fabric.urls, Since: b.fabric.since}
 }
 
 func (b *Bus) shownFabric() inspect.Fabric {
 	c := b.Capabilities()
-	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO, GRO: c.GRO, Open: b.fabric.open, Buffers: b.fabric.buffers, Interfaces: b.fabric.interfaces}
+	return inspect.Fabric{Transport: c.Name, Groups: c.Groups, PacketSize: c.PacketSize, GSO: c.GSO,
+		GRO: c.GRO, Open: b.fabric.open, Buffers: b.fabric.buffers, Interfaces: b.fabric.interfaces}
 }
 
 // shownSubscriptions are the bus's, in the order in which they were made.
@@ -110,9 +115,11 @@ func (b *Bus) shownSubscriptions() []*Subscription {
 
 func (s *Subscription) shown(l *engine.SubscriptionLook) inspect.Subscription {
 	x := inspect.Subscription{
-		Number: s.number, Topics: l.Names, TopicsLeftOut: max(0, l.Topics-len(l.Names)), Handler: s.beside != nil || s.s.Handled(),
+		Number: s.number, Topics: l.Names, TopicsLeftOut: max(0, l.Topics-len(l.Names)), Handler: s.beside != nil ||
+			s.s.Handled(),
 		Policy: s.policy, From: s.from.String(), Messages: l.Messages, Pending: l.Pending,
-		Replaced: l.Replaced, Waiting: l.Waiting, WaitingBytes: l.WaitingBytes, Lost: shownLosses(l.Lost), Ended: errorText(s.s.Err()),
+		Replaced: l.Replaced, Waiting: l.Waiting, WaitingBytes: l.WaitingBytes,
+		Lost: shownLosses(l.Lost), Ended: errorText(s.s.Err()),
 	}
 	if x.Topics == nil {
 		x.Topics = []string{s.topic} // the bus's goroutine, which knows all, has not answered
@@ -121,18 +128,21 @@ func (s *Subscription) shown(l *engine.SubscriptionLook) inspect.Subscription {
 	for _, p := range l.Publishers[:min(len(l.Publishers), inspect.MaxFeeds)] {
 		x.Publishers = append(x.Publishers, inspect.SubscriptionFeed{
 			Publisher: p.Publisher.String(), Name: p.Name, Epoch: p.Epoch, Group: p.Group,
-			Lag: p.Lag, Window: p.Window, Relevant: p.Relevant, Blocking: p.Blocking, Unread: p.Unread.Seconds(), LostFor: p.LostFor.Seconds(),
+			Lag: p.Lag, Window: p.Window, Relevant: p.Relevant, Blocking: p.Blocking,
+			Unread: p.Unread.Seconds(), LostFor: p.LostFor.Seconds(),
 		})
 	}
 	return x
 }
 
 func shownGroup(g *stats.Group) inspect.Group {
-	x := inspect.Group{Address: g.Address, Joined: g.Joined, Topics: g.Topics, WindowBytes: g.Windows, Counters: inspect.CountersOf(&g.Receiver)}
+	x := inspect.Group{Address: g.Address, Joined: g.Joined, Topics: g.Topics, WindowBytes: g.Windows,
+		Counters: inspect.CountersOf(&g.Receiver)}
 	x.Counters.Add("", g)
 	for _, p := range g.Publishers {
 		x.Streams = append(x.Streams, inspect.Stream{
-			Publisher: p.ID.String(), Name: p.Name, Epoch: p.Epoch, Packets: p.Packets, Repaired: p.Repaired, Lost: p.Lost, Missing: p.Missing, Address: p.Address, LostFor: p.LostFor.Seconds(),
+			Publisher: p.ID.String(), Name: p.Name, Epoch: p.Epoch, Packets: p.Packets, Repaired: p.Repaired,
+			Lost: p.Lost, Missing: p.Missing, Address: p.Address, LostFor: p.LostFor.Seconds(),
 		})
 	}
 	return x
@@ -150,7 +160,8 @@ func shownPublication(p *stats.Publication) inspect.Publication {
 	for _, m := range p.Subscribers {
 		x.Subscribers = append(x.Subscribers, inspect.Subscriber{
 			ID: strconv.FormatUint(m.ID, 16), Name: m.Name, Address: m.Address, Tag: m.Tag, Behind: m.Behind, Room: m.Room,
-			Heard: m.LastHeard.Seconds(), Unanswered: m.Unanswered.Seconds(), Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(),
+			Heard: m.LastHeard.Seconds(), Unanswered: m.Unanswered.Seconds(),
+			Holds: m.Holds, Released: m.Released, HeldFor: m.HeldFor.Seconds(),
 		})
 	}
 	return x
@@ -187,7 +198,8 @@ func shownLosses(lost []stats.Loss) (all []inspect.Cause) {
 func shownLatency(of *stats.Distribution) inspect.Latency {
 	l := of.Latency()
 	return inspect.Latency{
-		Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90), P99: microseconds(l.P99), Max: microseconds(l.Max), Buckets: of.All(),
+		Count: l.Count, P50: microseconds(l.P50), P90: microseconds(l.P90),
+		P99: microseconds(l.P99), Max: microseconds(l.Max), Buckets: of.All(),
 	}
 }
 

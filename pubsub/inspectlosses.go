@@ -24,9 +24,11 @@ func (b *Bus) shownLossRecord() *inspect.LossRecord {
 
 func shownLoss(l *stats.LossEntry) inspect.Loss {
 	x := inspect.Loss{
-		First: l.First, Last: l.Last, Cause: l.Cause, Event: l.Event, Topic: l.Topic, Subscription: l.Subscription, Group: l.Group, Leg: l.Leg,
+		First: l.First, Last: l.Last, Cause: l.Cause, Event: l.Event,
+		Topic: l.Topic, Subscription: l.Subscription, Group: l.Group, Leg: l.Leg,
 		Epoch: l.Epoch, Address: l.Address,
-		Times: l.Times, Number: l.Number, Messages: l.Messages, Unknown: l.Unknown, For: l.For.Seconds(), Behind: l.Behind, Error: l.Err,
+		Times: l.Times, Number: l.Number, Messages: l.Messages,
+		Unknown: l.Unknown, For: l.For.Seconds(), Behind: l.Behind, Error: l.Err,
 	}
 	if l.Publisher != 0 {
 		x.Publisher = l.Publisher.String()
@@ -40,12 +42,14 @@ func shownLoss(l *stats.LossEntry) inspect.Loss {
 }
 
 func shownLossMinute(m *stats.LossMinute) inspect.LossMinute {
-	x := inspect.LossMinute{Start: m.Start, Missing: m.Missing, Repaired: m.Repaired, Late: m.Late, OtherRepaired: m.OtherRepaired, OtherLost: m.OtherLost}
+	x := inspect.LossMinute{Start: m.Start, Missing: m.Missing, Repaired: m.Repaired, Late: m.Late,
+		OtherRepaired: m.OtherRepaired, OtherLost: m.OtherLost}
 	for _, c := range m.Causes {
 		x.Causes = append(x.Causes, inspect.Cause(c))
 	}
 	for _, w := range m.Ways {
-		x.Ways = append(x.Ways, inspect.LossWay{Publisher: w.Publisher.String(), Name: w.Name, Address: w.Address, Group: w.Group, Repaired: w.Repaired, Lost: w.Lost})
+		x.Ways = append(x.Ways, inspect.LossWay{Publisher: w.Publisher.String(), Name: w.Name,
+			Address: w.Address, Group: w.Group, Repaired: w.Repaired, Lost: w.Lost})
 	}
 	return x
 }

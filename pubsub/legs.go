@@ -83,7 +83,8 @@ type openedFabric struct {
 
 // openFabrics opens the transport of a bus: of several URLs one over all, its legs. Faults
 // befall each leg by itself.
-func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport, openedFabric, error) {
+func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport,
+	openedFabric, error) {
 	var all []transport.Transport
 	opened := openedFabric{local: true}
 	fail := func(err error) (transport.Transport, openedFabric, error) {

@@ -409,15 +409,7 @@ func TestNoGoroutineLeft(t *testing.T) {
 			b.Close()
 			b.Close()
 		}
-		for range 60_000 { // goroutines that have ended may take a moment to go
-			if runtime.NumGoroutine() <= before {
-				return
-			}
-			runtime.Gosched()
-			time.Sleep(time.Millisecond)
-		}
-		buf := make([]byte, 1<<16)
-		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])
+		testenv.AwaitGoroutines(t, before)
 	})
 }
 

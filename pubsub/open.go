@@ -165,19 +165,22 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 	fabric.since = time.Now()
 	b := &Bus{cfg: c, groups: groups, fabric: fabric}
 	dc := engine.Config{
-		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, StateShare: c.StateShare, Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
+		Sender: reliable.SenderConfig{Rate: c.Rate, RepairShare: c.RepairShare, StateShare: c.StateShare,
+			Silence: c.Silence, StallLimit: max(c.StallLimit, 0)},
 		Receiver: reliable.ReceiverConfig{
 			WindowBytes: c.ReceiveWindowBytes, MemoryBytes: c.ReceiveMemoryBytes,
 			Name: shownName(c.Name), Tag: c.Tag,
 			MaxStreams: c.MaxPublishers, MaxMessage: c.MaxMessage, Deadline: c.RecoveryDeadline,
 		},
-		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes, FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
+		WindowBytes: c.WindowBytes, WindowsBytes: c.PublishMemoryBytes,
+		FlushAfter: c.FlushAfter, Wait: waits[c.Wait], Logger: c.Logger,
 	}
 	dc.Mapping = groups.Wire()
 	if dc.Sender.Packer, dc.Receiver.Unpacker, err = c.packs.open(); err != nil {
 		return nil, err
 	}
-	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
+	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind),
+		For: c.SlowFor}
 	dc.Sender.Pad = c.pad(files)
 	dc.Receiver.Pad = dc.Sender.Pad
 	if dc.Clock, err = c.clock(); err != nil {

@@ -84,7 +84,8 @@ func (p *Positions) failed(err error) {
 	switch {
 	case errors.As(err, &gap):
 		if gap.Topic != "" {
-			p.set(place{publisherRun{gap.Publisher, gap.Epoch}, gap.Topic}, position{gap.First + gap.Count, gone{lost: gap.Open && gap.events}})
+			p.set(place{publisherRun{gap.Publisher, gap.Epoch}, gap.Topic},
+				position{gap.First + gap.Count, gone{lost: gap.Open && gap.events}})
 		}
 	case errors.As(err, &event):
 		p.event(event)
@@ -194,7 +195,8 @@ func (p Positions) MarshalJSON() ([]byte, error) {
 	list := make([]jsonPosition, 0, p.len())
 	for of, topics := range p.of {
 		for topic, x := range topics {
-			list = append(list, jsonPosition{of.publisher.String(), strconv.FormatUint(of.epoch, 10), topic, x.next, x.gone.lost, x.gone.ended})
+			list = append(list, jsonPosition{of.publisher.String(), strconv.FormatUint(of.epoch, 10),
+				topic, x.next, x.gone.lost, x.gone.ended})
 		}
 	}
 	slices.SortFunc(list, func(a, b jsonPosition) int {

@@ -24,13 +24,13 @@ type Reply struct {
 }
 
 // NoReplyError is why a request ended with fewer replies than were wanted. It matches
-// ErrNoResponders where nobody subscribed to the topic, or all who did and have not replied are gone (see
+// ErrNoResponders where the topic had no subscriber, or all that have not replied are gone (see
 // Answered); otherwise the context's error and its cause.
 type NoReplyError struct {
 	Topic       string
 	Subscribers int // that are known to have wanted the topic since the request was published, and others that have replied. 0: there were none, or it was not published
 	Heard       int // of them, those that are known to have the request
-	Answered    int // of them, those whose reply came
+	Answered    int // of them, those that have replied
 	Gone        int // of them, those that went without a reply
 	Err         error
 }
@@ -56,8 +56,8 @@ func (e *NoReplyError) Unwrap() error { return e.Err }
 // again, and its subscriber sends it again from memory: no handler is called a second time.
 //
 // Request waits as long as ctx allows: give it a deadline. It returns a *NoReplyError when
-// that has passed; at once, matching ErrNoResponders, where nobody subscribes to the topic; and
-// when all who did are gone. A subscriber of a pattern is asked whether it wants the topic, and
+// that has passed; at once, matching ErrNoResponders, where the topic has no subscriber; and
+// when all that it had are gone. A subscriber of a pattern is asked whether it wants the topic, and
 // counts only if it does; until it has answered its reply is waited for. Where this bus has
 // published nothing in the topic's group before, it waits for a first subscriber for half a
 // second. In a handler of the bus it is ErrInHandler.
@@ -86,14 +86,15 @@ func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) 
 		defer q.Close()
 		for i := 0; n == 0 || i < n; i++ {
 			r, err := q.Next(ctx)
-			if errors.Is(err, engine.ErrNobodyLeft) && n == 0 && i > 0 && q.State().Gone == 0 {
+			if errors.Is(err, engine.ErrNoneLeft) && n == 0 && i > 0 && q.State().Gone == 0 {
 				return
 			}
 			if err != nil {
 				yield(Reply{}, requestError(topic, q.State(), err))
 				return
 			}
-			if !yield(Reply{Data: r.Data, Responder: r.Receiver, Name: r.Name, Address: r.Address, Tag: r.Tag, After: r.After}, nil) {
+			if !yield(Reply{Data: r.Data, Responder: r.Receiver, Name: r.Name, Address: r.Address, Tag: r.Tag, After: r.After},
+				nil) {
 				return
 			}
 		}
@@ -116,14 +117,16 @@ func (b *Bus) inquire(ctx context.Context, topic string, msg []byte) (*engine.In
 // requestError is why a request on topic ended early.
 func requestError(topic string, st reliable.RequestState, err error) error {
 	switch {
-	case errors.Is(err, engine.ErrNobodyLeft):
+	case errors.Is(err, engine.ErrNoneLeft):
 		err = ErrNoResponders
-	case !errors.Is(err, ErrNoResponders) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+	case !errors.Is(err, ErrNoResponders) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded):
 		return failed("request on", topic, err)
 	case st.Sent && st.Subscribers == 0: // those that may subscribe have not said so
 		err = fmt.Errorf("%w: %w", ErrNoResponders, err)
 	}
-	return &NoReplyError{Topic: topic, Subscribers: st.Subscribers, Heard: st.Heard, Answered: st.Answered, Gone: st.Gone, Err: publicError(err)}
+	return &NoReplyError{Topic: topic, Subscribers: st.Subscribers, Heard: st.Heard, Answered: st.Answered,
+		Gone: st.Gone, Err: publicError(err)}
 }
 
 // IsRequest reports whether the publisher of the message waits for replies: Respond sends one.

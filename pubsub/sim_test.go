@@ -317,7 +317,7 @@ func (c adversity) run(t *testing.T) {
 	}
 	wg.Wait()
 	if n := gone.Load(); n > 0 && !c.gaps {
-		t.Errorf("%d messages were lost for good, where all could be repaired", n)
+		t.Errorf("%d messages were lost permanently, where all could be repaired", n)
 	}
 	for _, bus := range append(subs, pubBus) {
 		want, most := 0, 0

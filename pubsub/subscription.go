@@ -161,7 +161,8 @@ func (h inPlace) Message(from *reliable.Origin, t *topics.Track, number uint64, 
 }
 
 // Run implements engine.Handler.
-func (h inPlace) Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
+func (h inPlace) Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step,
+	most int) ([]byte, uint64) {
 	m := message(from, t, number, nil)
 	for {
 		data, rest, ok := topics.NextMessage(body, step, most)

@@ -17,9 +17,9 @@ import (
 type TopicList struct {
 	// Topics are those that were received, in the order of their names.
 	Topics []TopicInfo
-	// Publishers is the number of buses that publish anything in the groups. Untold is how many of
+	// Publishers is the number of buses that publish anything in the groups. Incomplete is how many of
 	// them have not sent all names of their topics yet, so that some may be missing here.
-	Publishers, Untold int
+	Publishers, Incomplete int
 	// Unnamed is how many topics had messages, but no valid name arrived.
 	Unnamed int
 	// Groups is the number of groups surveyed, Joined how many of them are joined, and Failed how many cannot be
@@ -145,7 +145,8 @@ func (b *Bus) Topics(ctx context.Context, patterns ...string) (*TopicList, error
 
 // topicList sorts what was heard by topics.
 func topicList(h *engine.Surveyed) *TopicList {
-	list := &TopicList{Groups: h.Groups, Joined: h.Joined, Failed: h.Failed, Err: publicError(h.Err), Refused: h.Counts.Topics + h.Counts.Streams, For: h.For}
+	list := &TopicList{Groups: h.Groups, Joined: h.Joined, Failed: h.Failed, Err: publicError(h.Err),
+		Refused: h.Counts.Topics + h.Counts.Streams, For: h.For}
 	type bus struct{ id, epoch uint64 }
 	complete := make(map[bus]bool)
 	type place struct {
@@ -157,7 +158,7 @@ func topicList(h *engine.Surveyed) *TopicList {
 		x := &h.Streams[i]
 		of := bus{x.Publisher, x.Epoch}
 		was, known := complete[of]
-		complete[of] = x.Told && (was || !known)
+		complete[of] = x.Complete && (was || !known)
 		list.Unnamed += x.Unnamed
 		for j := range x.Topics {
 			t := &x.Topics[j]
@@ -178,10 +179,11 @@ func topicList(h *engine.Surveyed) *TopicList {
 	list.Publishers = len(complete)
 	for _, all := range complete {
 		if !all {
-			list.Untold++
+			list.Incomplete++
 		}
 	}
-	slices.SortFunc(list.Topics, func(a, b TopicInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group)) })
+	slices.SortFunc(list.Topics,
+		func(a, b TopicInfo) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group)) })
 	for i := range list.Topics {
 		slices.SortFunc(list.Topics[i].Publishers, func(a, b TopicPublisher) int {
 			return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Epoch, b.Epoch))

@@ -30,7 +30,7 @@ func listed(t *testing.T, ctx context.Context, s *Survey, want ...string) *Topic
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.Equal(list.summary(), want) && list.Untold == 0 && list.Joined == list.Groups {
+		if slices.Equal(list.summary(), want) && list.Incomplete == 0 && list.Joined == list.Groups {
 			return list
 		}
 		if ctx.Err() != nil {

@@ -77,7 +77,8 @@ func (t *Trace) call(x *engine.Trace) {
 		return
 	}
 	of := [...]func(TraceLoss){
-		engine.TraceMissing: t.Missing, engine.TraceNAKSent: t.NAKSent, engine.TraceRepaired: t.Repaired, engine.TraceDelivered: t.Delivered, engine.TraceLost: t.Lost,
+		engine.TraceMissing: t.Missing, engine.TraceNAKSent: t.NAKSent,
+		engine.TraceRepaired: t.Repaired, engine.TraceDelivered: t.Delivered, engine.TraceLost: t.Lost,
 	}
 	if f := of[x.Kind]; f != nil {
 		f(TraceLoss{x.Group, PublisherID(x.Publisher), x.Name, x.Epoch, x.First, x.Packets, x.Took, x.Cause})

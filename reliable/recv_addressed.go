@@ -24,12 +24,14 @@ const (
 // Check returns the header of a packet, and whether it is for a stream of a receiver with this configuration and
 // undamaged. What it says about the configuration of its publisher's bus goes to Discovery. tagOf is the tag of a
 // stream that is known. docs/protocol.md §13.1.
-func (c *ReceiverConfig) Check(now Instant, from uint64, b []byte, tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (h wire.Header, ok bool) {
+func (c *ReceiverConfig) Check(now Instant, from uint64, b []byte,
+	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (h wire.Header, ok bool) {
 	h, v := c.judge(now, from, b, tagOf)
 	return h, v == accepted
 }
 
-func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte, tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (wire.Header, verdict) {
+func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte,
+	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (wire.Header, verdict) {
 	h, err := wire.ParseHeader(b)
 	switch {
 	case err == nil:
@@ -45,7 +47,8 @@ func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte, tagOf func(pu
 	default:
 		return h, foreignPacket
 	}
-	if !c.ours(h.GroupTag) && !c.byOtherTag(&h, b, tagOf) || h.Type == wire.TypeNAK || h.Type == wire.TypeStatus || h.Type == wire.TypeReply {
+	if !c.ours(h.GroupTag) && !c.byOtherTag(&h, b, tagOf) || h.Type == wire.TypeNAK ||
+		h.Type == wire.TypeStatus || h.Type == wire.TypeReply {
 		return h, foreignPacket
 	}
 	if h.Type == wire.TypeHello {
@@ -119,7 +122,8 @@ func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTag
 
 // byOtherTag reports whether a packet with a tag other than the group's is of a publisher that has legs and shares one
 // of them with this receiver: its heartbeats say so. docs/protocol.md §23.8.
-func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte, tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
+func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
+	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
 	if tag, ok := tagOf(h.Publisher, h.Epoch); ok && tag == h.GroupTag {
 		return true
 	}

@@ -142,7 +142,8 @@ func (st *Stream) reportDuplicate() {
 		}
 		st.r.sink.DuplicateName(st, o)
 	}
-	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.beside.own && st.lives() && st.life.heard.sub(st.life.upAt) >= overlapTime {
+	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.beside.own && st.lives() &&
+		st.life.heard.sub(st.life.upAt) >= overlapTime {
 		st.beside.own = true
 		st.r.sink.DuplicateName(st, nil)
 	}

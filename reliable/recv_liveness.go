@@ -42,7 +42,8 @@ func (x *liveness) gone() bool {
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
 	fresh := st.clock.fresh(now, hb.SentAt)
 	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
-		hb.Lead > st.high && hb.Lead-st.high > st.reach() && !st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
+		hb.Lead > st.high && hb.Lead-st.high > st.reach() &&
+			!st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
 		st.r.stats.Implausible++
 		if fresh && st.path.legs != nil {
 			st.heardBy(now) // true or not, the leg is not silent

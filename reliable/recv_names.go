@@ -31,8 +31,9 @@ type names struct {
 	known  ring.Map[topicName]
 	byName pattern.Topics[uint64] // ids of known, by their names
 	found  []uint64               // by NamesMatching
-	held   map[uint32]int         // of known and refused, those that publishers with each key have named; nil where nothing proves the key
-	trust  TopicTrust             // what names were judged by
+	// of known and refused, those that publishers with each key have named; nil where nothing proves the key
+	held  map[uint32]int
+	trust TopicTrust // what names were judged by
 }
 
 type topicName struct {

@@ -50,7 +50,8 @@ func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
 
 // lacks reports whether packet seq may be one to be kept or delivered.
 func (st *Stream) lacks(seq uint64) bool {
-	return !st.life.finished && seq >= st.next && seq-st.next < max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) &&
+	return !st.life.finished && seq >= st.next &&
+		seq-st.next < max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) &&
 		(seq >= st.tracked || st.win.entries.at(seq).state == entryMissing)
 }
 
@@ -165,6 +166,7 @@ func (st *Stream) reportUnreadable(b []byte) {
 	}
 	(*reported)[p.Dict] = struct{}{}
 	e := st.r.event(EventUnreadable, st.next)
-	e.Unreadable = &events.DictionaryError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch, Codec: p.Codec.String(), Dictionary: dictionaryName(p.Dict)}
+	e.Unreadable = &events.DictionaryError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch,
+		Codec: p.Codec.String(), Dictionary: dictionaryName(p.Dict)}
 	st.out.Deliver(e)
 }

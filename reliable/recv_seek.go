@@ -57,7 +57,7 @@ func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 // settle ends the search where all topics are settled.
 func (s *seek) settle(st *Stream, now Instant) {
 	h := &st.win.history
-	begin, ok := s.told(st)
+	begin, ok := s.announced(st)
 	if !ok && st.r.names.to == nil {
 		begin, ok = s.named(st)
 	}
@@ -68,9 +68,9 @@ func (s *seek) settle(st *Stream, now Instant) {
 	h.from(st, now, begin)
 }
 
-// told is where the stream begins as far as the publisher has told all its topics as of the end
+// announced is where the stream begins, if the publisher has announced all its topics as of the end
 // of the history or later.
-func (s *seek) told(st *Stream) (begin uint64, ok bool) {
+func (s *seek) announced(st *Stream) (begin uint64, ok bool) {
 	h, t := &st.win.history, &st.totals
 	if !t.complete() || t.asOf < h.end || len(t.pending) == maxPendingTotals {
 		return 0, false

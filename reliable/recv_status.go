@@ -86,7 +86,8 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 			h.Flags |= wire.FlagMoreTopics
 		}
 	}
-	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest, Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag}
+	s := wire.Status{Receiver: st.r.cfg.ID, Next: st.next, Limit: st.limit(now), Echo: st.clock.newest,
+		Lost: p.lost, Unread: uint32(st.unread()), Name: name, Tag: tag}
 	if st.clock.newest != 0 {
 		s.EchoDelay = now.Sub(st.clock.at)
 	}

@@ -168,7 +168,8 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 // farewell reports whether an announcement as of asOf may be the publisher's last one about packets that are missing
 // here: it says where the stream ends, or no longer waits for this receiver. Later there may be no publisher to ask.
 func (st *Stream) farewell(asOf uint64) bool {
-	return (st.life.endSaid || st.holding.released) && st.next < st.high && asOf >= st.high && !(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
+	return (st.life.endSaid || st.holding.released) && st.next < st.high && asOf >= st.high &&
+		!(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
 
 // announcedAs takes in by what name the publisher has topic id, which is wanted as name.

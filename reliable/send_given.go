@@ -27,7 +27,7 @@ func (s *Sender) takes(r *Request, f *responder, x *Reply) bool {
 	})
 }
 
-// refuse has a receiver owe its reply still: what came in its name is not its own. One that was not asked owes
+// refuse has a receiver owe its reply still: the one that came in its name is forged. One that was not asked owes
 // none. It is asked again as seldom as one that does not answer.
 func (q *requests) refuse(now Instant, f *responder) {
 	q.bytes -= len(f.data)

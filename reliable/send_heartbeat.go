@@ -67,7 +67,8 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	// that is. If data is about to be sent, a heartbeat waits, but not while a caller waits for subscribers (§5.7), or
 	// for them to have everything.
 	ready := s.ready() || now < h.expected && s.end.hurry == unhurried && !s.end.begun && s.await.waiters == 0
-	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) && s.blocked != events.ReasonFlow && !s.flow.held {
+	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) &&
+		s.blocked != events.ReasonFlow && !s.flow.held {
 		// It has the lead as well: look again when it may have stopped.
 		if now.Sub(h.last) < activeHeartbeat && !s.repairs.unsaid && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
@@ -86,8 +87,10 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 
 // slowest is the top of the ladder now. docs/protocol.md §5.8.
 func (s *Sender) slowest() time.Duration {
-	if s.blocked != events.ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 && s.win.sent == s.win.next &&
-		s.members.complete(s.win.next) && !s.members.questions.open && !s.members.silent(s.up(s.heartbeat.last), s.statusEvery()) {
+	if s.blocked != events.ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 &&
+		s.win.sent == s.win.next &&
+		s.members.complete(s.win.next) && !s.members.questions.open &&
+		!s.members.silent(s.up(s.heartbeat.last), s.statusEvery()) {
 		return quietHeartbeat
 	}
 	return slowHeartbeat
@@ -118,7 +121,8 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		s.end.hurry = hurried
 	}
 	asked, late := s.question(now)
-	if late || s.blocked == events.ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried || s.members.silent(s.up(now), every) {
+	if late || s.blocked == events.ReasonFlow || s.flow.held || s.end.begun || s.end.hurry != unhurried ||
+		s.members.silent(s.up(now), every) {
 		hd.Flags |= wire.FlagSolicit
 		s.members.solicited(s.up(now))
 	}
@@ -126,7 +130,8 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 		Lead: s.win.sent, Trail: min(s.win.trail, s.win.sent), SentAt: uint64(now),
 		Backoff: s.repairs.backoff, Receivers: uint32(len(s.members.list)),
 		StatusInterval: every, Interval: max(slowHeartbeat, h.interval),
-		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name, Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
+		PacketSize: s.cfg.PacketSize, RTT: s.rtt.known(), Name: s.cfg.Name,
+		Settings: s.cfg.settings(), Legs: wire.LegsOf(s.cfg.LegTags),
 		Timing: s.timer.timing(now, s.win.sent, h.rate.value), Asked: asked,
 	}
 	if m := s.stall.toName(s.members.toBeNamed()); m != nil {

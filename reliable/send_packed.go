@@ -115,7 +115,8 @@ func (x *packing) futility(bytes, packetSize int) *futility {
 }
 
 func newPacking(p Packer) *packing {
-	x := &packing{packer: p, plain: make([]byte, 0, wire.MaxRuns), packed: make([]byte, 0, wire.DataHeaderLen+PackedRoom), looked: noSeq}
+	x := &packing{packer: p, plain: make([]byte, 0, wire.MaxRuns), packed: make([]byte, 0, wire.DataHeaderLen+PackedRoom),
+		looked: noSeq}
 	x.kind.Codec, x.kind.Dict = p.Kind()
 	return x
 }

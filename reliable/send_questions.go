@@ -14,13 +14,13 @@ type topicQuestions struct {
 	list []question
 	now  int          // the one that heartbeats ask
 	open bool         // some member has yet to answer that, as of the last heartbeat
-	told []askedTopic // when that changed, the newest last
+	sent []askedTopic // when that changed, the newest last
 }
 
 // question is whether a topic is wanted. It has a bit in Member.answered and Member.wanting: its index.
 type question struct {
 	topic uint64
-	at    Instant // somebody wanted to know, last
+	at    Instant // when the answer was last wanted
 	begun Instant // heartbeats ask it since
 	done  Instant // all had answered
 }
@@ -68,7 +68,8 @@ func (m *Member) owes(q *topicQuestions, topic uint64) bool {
 // to all.
 func (s *Sender) wantsOurs(m *Member) (known, may bool) {
 	q := &s.members.questions
-	known = slices.ContainsFunc(m.Topics, func(id uint64) bool { return s.topics.byID[id] != nil }) || m.MoreTopics && m.wanting != 0
+	known = slices.ContainsFunc(m.Topics, func(id uint64) bool { return s.topics.byID[id] != nil }) ||
+		m.MoreTopics && m.wanting != 0
 	return known, known || !m.listsAll() && (len(s.topics.list) > len(q.list) || m.said != 1<<len(q.list)-1)
 }
 
@@ -104,7 +105,8 @@ func (s *Sender) Receivers(topic uint64) int {
 // Ask returns how many subscribers are known to want a topic, and reports whether others may:
 // then they are asked, and the answer is known after a round trip.
 func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
-	if topic == 0 || !slices.ContainsFunc(s.members.list, func(m *Member) bool { return !m.listsAll() && !m.lists(topic) }) {
+	if topic == 0 || !slices.ContainsFunc(s.members.list,
+		func(m *Member) bool { return !m.listsAll() && !m.lists(topic) }) {
 		return s.Receivers(topic), false
 	}
 	q := &s.members.questions
@@ -143,9 +145,9 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 // askTurn is how long an answer may take.
 func (s *Sender) askTurn() time.Duration { return max(leastAskTurn, askTurns*s.rtt.value()) }
 
-// last reports whether it is the topic that was asked last: of that every status tells.
+// last reports whether it is the topic that was asked last: every status answers that.
 func (q *topicQuestions) last(topic uint64) bool {
-	return len(q.told) > 0 && q.told[len(q.told)-1].topic == topic
+	return len(q.sent) > 0 && q.sent[len(q.sent)-1].topic == topic
 }
 
 // newQuestion finds room for one. It returns -1 where there is none: those that are asked and not answered yet stay.
@@ -175,7 +177,7 @@ func (s *Sender) newQuestion(now Instant, topic uint64) int {
 // expired reports whether it is not asked any more: it was not asked for again.
 func (x *question) expired(now Instant) bool { return now.Sub(x.at) > askFor }
 
-// open reports whether some member has yet to say whether it wants the topic of question i, and somebody asks.
+// open reports whether some member has yet to say whether it wants the topic of question i, and the answer is wanted.
 func (s *Sender) open(now Instant, i int) bool {
 	q := &s.members.questions
 	x := &q.list[i]
@@ -216,10 +218,10 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	x := &q.list[q.now]
 	if !q.last(x.topic) {
 		x.begun = now
-		if len(q.told) == questionsKept {
-			q.told = slices.Delete(q.told, 0, 1)
+		if len(q.sent) == questionsKept {
+			q.sent = slices.Delete(q.sent, 0, 1)
 		}
-		q.told = append(q.told, askedTopic{uint64(now), x.topic})
+		q.sent = append(q.sent, askedTopic{uint64(now), x.topic})
 	}
 	return x.topic, late
 }
@@ -227,8 +229,8 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 // answers takes in what a member's status with topics, which is not an old one, says of the question that it has
 // heard last. One that asks for topics may learn yet that it wants this one.
 func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
-	for i := len(q.told) - 1; i >= 0; i-- {
-		x := q.told[i]
+	for i := len(q.sent) - 1; i >= 0; i-- {
+		x := q.sent[i]
 		if x.sent > echo {
 			continue
 		}
@@ -247,8 +249,8 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 	}
 }
 
-// asks takes in what a heartbeat asks for. Where statuses name all topics, they answer that already, unless those
-// were lost. A pattern may want a topic whose name is still to come. docs/protocol.md §7.10.
+// asks handles the question of a heartbeat. Where statuses name all topics, they answer it already, unless they
+// were lost. A pattern may want a topic with a name that is still to come. docs/protocol.md §7.10.
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	if hb.Asked == 0 {
 		return

@@ -160,7 +160,7 @@ func (q *requests) retry() time.Duration {
 	return min(maxRecall, max(minRecall, q.rtt.smoothed+4*q.rtt.variance))
 }
 
-// Close ends that replies are waited for. What comes later is dropped.
+// Close ends the wait for replies. Later ones are dropped.
 func (r *Request) Close(s *Sender) {
 	if r.closed {
 		return
@@ -199,12 +199,12 @@ func (r *Request) Take(s *Sender) (x Reply, ok bool) {
 	return x, true
 }
 
-// RequestState says who has heard a request.
+// RequestState says which members have a request, and which have replied.
 type RequestState struct {
 	Sent        bool // it has its sequence
 	Subscribers int  // members then that are known to want its topic, or were, and others that have replied
 	Heard       int  // of them, those that say that they have it
-	Answered    int  // of them, those whose reply came
+	Answered    int  // of them, those that have replied
 	Gone        int  // of them, those that went without a reply
 	Owe         int  // the others of them, and members that have not said whether they want the topic
 }
@@ -224,13 +224,13 @@ func (f *responder) subscribes(s *Sender, m *Member, topic uint64) bool {
 	return f.wants
 }
 
-// State says who has heard the request.
+// State says which members have the request, and which have replied.
 func (r *Request) State(s *Sender) RequestState {
 	x := RequestState{Sent: r.open, Answered: r.answered}
 	for i := range r.from {
 		f := &r.from[i]
 		if f.stranger && f.refused && f.state != responderAnswered {
-			continue // it may be nobody
+			continue // it may not exist
 		}
 		if f.state == responderOwes {
 			x.Owe++
@@ -368,7 +368,8 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 			case !f.stranger && (m == nil || !m.mayWant(&s.members.questions, r.topic.ID)):
 				f.state, changed = responderGone, true
 				continue
-			case f.due <= now && b.add(&wire.Recalled{Receiver: f.id, Topic: r.key.topic, Number: r.key.number, Offset: len(f.data)}):
+			case f.due <= now && b.add(&wire.Recalled{Receiver: f.id, Topic: r.key.topic, Number: r.key.number,
+				Offset: len(f.data)}):
 				s.stats.Recalled++
 				f.due = now.Add(min(maxRecall, q.retry()<<min(f.tries, 8)))
 				f.tries, f.recalled = min(f.tries+1, 200), true

@@ -110,7 +110,8 @@ func (x *stall) toName(list []*Member) *Member {
 }
 
 func (m *Member) hold(d time.Duration, lead uint64) events.Hold {
-	return events.Hold{Receiver: m.ID, Name: m.Name, Address: m.Address, For: d, Behind: m.behind(lead), Slow: m.membership.slow}
+	return events.Hold{Receiver: m.ID, Name: m.Name, Address: m.Address, For: d, Behind: m.behind(lead),
+		Slow: m.membership.slow}
 }
 
 // behind is how many packets m misses or has not read.
@@ -182,7 +183,8 @@ func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
 		all = append(all, stats.Subscriber{
 			ID: m.ID, Name: m.Name, Address: m.Address, Tag: m.Tag,
 			Behind: m.behind(s.win.next), Room: m.Limit - min(m.Limit, s.win.next),
-			LastHeard: up.sub(m.heard), Unanswered: m.unanswered(up), Holds: m.isHolding(), Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining,
+			LastHeard: up.sub(m.heard), Unanswered: m.unanswered(up), Holds: m.isHolding(),
+			Released: m.away(), HeldFor: m.heldFor(up), Joining: m.joining,
 		})
 	}
 	return all

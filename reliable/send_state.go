@@ -113,7 +113,8 @@ func (x *StateSender) Wanted(topic uint64) bool {
 // if first says so. number is that of the topic's first message which is not in it. It
 // returns what is still left, and reports whether that is nothing. failed says that there is
 // no state.
-func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, first, failed bool) (rest []byte, began, done bool) {
+func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, first,
+	failed bool) (rest []byte, began, done bool) {
 	for {
 		room := x.room(now)
 		if room < 0 {

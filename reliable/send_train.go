@@ -158,7 +158,8 @@ func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	}
 	s.timer.leaves(s.win.sent, n)
 	b := s.blocks.all[first.block]
-	*t = transport.Outbound{Data: b.mem[first.off : off-uint32(stride)+uint32(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
+	*t = transport.Outbound{Data: b.mem[first.off : off-uint32(stride)+uint32(s.out.lens[n-1])],
+		Stride: stride, Count: n, Lens: s.out.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainData, n, b
 	return true
 }
@@ -188,7 +189,8 @@ func (s *Sender) repairTrain(now Instant, t *transport.Outbound) bool {
 	if n == 0 {
 		return false
 	}
-	*t = transport.Outbound{Data: st.block.mem[:(n-1)*stride+int(s.out.lens[n-1])], Stride: stride, Count: n, Lens: s.out.lens[:n]}
+	*t = transport.Outbound{Data: st.block.mem[:(n-1)*stride+int(s.out.lens[n-1])], Stride: stride,
+		Count: n, Lens: s.out.lens[:n]}
 	s.out.kind, s.out.count, s.out.block = trainRepair, n, st.block
 	return true
 }
@@ -240,7 +242,8 @@ func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
 		return false
 	}
 	stride := s.cfg.PacketSize
-	*t = transport.Outbound{Data: st.block.mem[:(c.count-1)*stride+int(s.out.lens[c.count-1])], Stride: stride, Count: c.count, Lens: s.out.lens[:c.count]}
+	*t = transport.Outbound{Data: st.block.mem[:(c.count-1)*stride+int(s.out.lens[c.count-1])],
+		Stride: stride, Count: c.count, Lens: s.out.lens[:c.count]}
 	s.out.kind, s.out.count, s.out.block = trainControl, c.count, st.block
 	return true
 }

@@ -251,7 +251,8 @@ func (w *Writer) close() {
 		w.natural, w.alike = int32(n), 0
 	}
 	w.alike++
-	if size := w.s.cfg.PacketSize; w.s.cfg.equal() && n >= size/2 && (w.alike <= alikeBeforeEqual || nearlyFull(n, size) || w.s.cfg.Renew != nil) {
+	if size := w.s.cfg.PacketSize; w.s.cfg.equal() && n >= size/2 &&
+		(w.alike <= alikeBeforeEqual || nearlyFull(n, size) || w.s.cfg.Renew != nil) {
 		clear(w.packet[n:size])
 		n = size
 	}

@@ -159,7 +159,8 @@ func (p *publishing) flush(ctx context.Context) error {
 func publishLoad(ctx context.Context, r *worker.Run, all []*publishing) error {
 	if r.Spec.Load != worker.LoadFull { // and there is one bus
 		p := all[0]
-		return r.Pump(ctx, func(topic int, msg []byte) error { return p.topics[topic].Publish(ctx, msg) }, func() error { return p.flush(ctx) })
+		return r.Pump(ctx, func(topic int, msg []byte) error { return p.topics[topic].Publish(ctx, msg) },
+			func() error { return p.flush(ctx) })
 	}
 	perBus := max(r.Spec.Goroutines, 1)
 	sources := make([]*worker.Source, r.Spec.Sources())

@@ -29,7 +29,8 @@ func (naive) Publish(ctx context.Context, r *worker.Run) error {
 	}
 	defer c.Close()
 	p := ipv4.NewPacketConn(c)
-	if err := cmp.Or(p.SetMulticastInterface(g.iface), p.SetMulticastLoopback(true), c.SetWriteBuffer(r.Spec.SendBuf)); err != nil {
+	if err := cmp.Or(p.SetMulticastInterface(g.iface), p.SetMulticastLoopback(true),
+		c.SetWriteBuffer(r.Spec.SendBuf)); err != nil {
 		return fmt.Errorf("naive: %w", err)
 	}
 	r.Ready("")

@@ -95,7 +95,8 @@ func publishTrains(ctx context.Context, r *worker.Run, fd int, g group, w *rawWr
 	seg = rawHeader + (seg-rawHeader)/each*each // none is left empty behind the messages
 	nseg := min(max(rawTrain/seg, 1), rawSegments)
 	slots := max(rawRing/seg, nseg)
-	ring, err := unix.Mmap(-1, 0, slots*seg, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
+	ring, err := unix.Mmap(-1, 0, slots*seg, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_POPULATE)
 	if err != nil {
 		return fmt.Errorf("raw: packet memory: %w", err)
 	}
@@ -132,7 +133,8 @@ type rawSender struct {
 }
 
 func newRawSender(fd int, g group, seg int) *rawSender {
-	s := &rawSender{fd, seg, unix.SockaddrInet4{Port: int(g.addr.Port()), Addr: g.addr.Addr().As4()}, sys.ControlBuffer(unix.CmsgSpace(2))}
+	s := &rawSender{fd, seg, unix.SockaddrInet4{Port: int(g.addr.Port()), Addr: g.addr.Addr().As4()},
+		sys.ControlBuffer(unix.CmsgSpace(2))}
 	h := (*unix.Cmsghdr)(unsafe.Pointer(&s.oob[0]))
 	h.Level, h.Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
 	h.SetLen(unix.CmsgLen(2))

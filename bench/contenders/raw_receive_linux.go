@@ -110,7 +110,8 @@ func (b *rawBatchReceiver) receive(flags int) (int, error) {
 		b.hdr[i].SetControllen(len(b.oob[i]))
 	}
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&b.hdr[0])), rawBatch, uintptr(flags), 0, 0)
+		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(b.fd), uintptr(unsafe.Pointer(&b.hdr[0])),
+			rawBatch, uintptr(flags), 0, 0)
 		switch errno {
 		case 0:
 			b.calls++

@@ -155,7 +155,8 @@ func (p *peers) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench.Bench{Settings: p.Settings, Exe: exe, Contenders: all(), Progress: func(what string) { fmt.Fprintln(os.Stderr, what) }}
+	b := &bench.Bench{Settings: p.Settings, Exe: exe, Contenders: all(),
+		Progress: func(what string) { fmt.Fprintln(os.Stderr, what) }}
 	if err := b.Check(p.scenario, b.Contenders); err != nil {
 		return usageError{err}
 	}

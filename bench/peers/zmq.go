@@ -27,7 +27,7 @@ type zmqPeer struct{}
 //go:embed zmq/zmq.c
 var zmqSource string
 
-// zmqProgram is the environment variable that tells workers where the program
+// zmqProgram is the environment variable that says to workers where the program
 // is.
 const zmqProgram = "FANFARE_BENCH_ZMQ"
 
@@ -69,7 +69,8 @@ func runZMQ(ctx context.Context, r *worker.Run, role string) error {
 	}
 	// OpenPGM knows the loopback interface by its address alone.
 	cmd := exec.CommandContext(ctx, os.Getenv(zmqProgram), role, fmt.Sprintf("epgm://%s;%s", local, r.Spec.Address),
-		strconv.Itoa(r.Spec.Size), fmt.Sprint(r.Spec.Seconds), fmt.Sprint(rate), strconv.Itoa(r.Spec.SendBuf), strconv.Itoa(r.Spec.RecvBuf))
+		strconv.Itoa(r.Spec.Size), fmt.Sprint(r.Spec.Seconds), fmt.Sprint(rate),
+		strconv.Itoa(r.Spec.SendBuf), strconv.Itoa(r.Spec.RecvBuf))
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()

@@ -78,7 +78,8 @@ func (c *chart) add(name string, colour, dash int, x, y float64) {
 	i := slices.IndexFunc(c.Lines, func(l line) bool { return l.Name == name })
 	if i < 0 {
 		i = len(c.Lines)
-		c.Lines = append(c.Lines, line{Name: name, Colour: colour % colours, Dashes: dash % dashes, X: []float64{}, Y: []float64{}})
+		c.Lines = append(c.Lines,
+			line{Name: name, Colour: colour % colours, Dashes: dash % dashes, X: []float64{}, Y: []float64{}})
 	}
 	if c.OneIn && (x <= 0 || y <= 0) {
 		return

@@ -75,7 +75,8 @@ var titles = map[string]string{
 }
 
 func sectionOf(r *bench.Result) section {
-	s := section{Title: titles[r.Scenario], Lead: r.Lead(), Doubts: r.Doubts(), Verdicts: r.Verdicts(), Table: r.Table(true)}
+	s := section{Title: titles[r.Scenario], Lead: r.Lead(), Doubts: r.Doubts(), Verdicts: r.Verdicts(),
+		Table: r.Table(true)}
 	p := r.Contest()
 	switch r.Scenario {
 	case "throughput":

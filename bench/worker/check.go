@@ -28,7 +28,7 @@ type Check struct {
 	lossy   bool                    // what is missing is no fault, but counted
 	first   func()                  // called with the first message
 
-	lasts   int // sources whose last message has come
+	lasts   int // sources that are complete
 	sources int
 	skipped []uint64       // by topic: missing before a message that came
 	lost    []uint64       // by topic: reported as lost; of a lossy subscriber none

@@ -1,9 +1,9 @@
 // Package worker runs one side of a measurement: a publisher or a subscriber,
 // as a rule in a process of its own.
 //
-// The measuring program executes itself again with a hidden sub-command, whose
-// whole work is Main. What to do comes as one line of JSON (Spec) on standard
-// input; what came out goes as lines of JSON to standard output. A worker ends
+// The measuring program executes itself again with a hidden sub-command, which
+// calls Main. It reads one line of JSON (Spec) from standard
+// input, and writes its results as lines of JSON to standard output. A worker ends
 // when its standard input does, so none outlives the program that started it.
 //
 // What is measured is a Contender: Fanfare, or what it is compared with. All

@@ -22,7 +22,7 @@ type Contenders map[string]func() Contender
 // Names are the names of all contenders, sorted.
 func (c Contenders) Names() []string { return slices.Sorted(maps.Keys(c)) }
 
-// message is one line from a worker to who started it.
+// message is one line from a worker to the program that started it.
 type message struct {
 	Ready   bool      `json:"ready,omitempty"`
 	Address string    `json:"address,omitempty"`

@@ -7,7 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 // TestMain makes the test's program a worker, as bench does with its own.
@@ -78,7 +79,7 @@ func TestProcess(t *testing.T) {
 	p.Kill()
 	p.Kill() // again
 	p.Stop() // nobody hears it
-	awaitGoroutines(t, before)
+	testenv.AwaitGoroutines(t, before)
 }
 
 // A worker that nobody wants any more ends, and so do the goroutines for it.
@@ -96,7 +97,7 @@ func TestProcessAbandoned(t *testing.T) {
 	if !p.cmd.ProcessState.Exited() {
 		t.Errorf("the worker %v: it should have ended by itself", p.cmd.ProcessState)
 	}
-	awaitGoroutines(t, before)
+	testenv.AwaitGoroutines(t, before)
 }
 
 func TestProcessErrors(t *testing.T) {
@@ -126,18 +127,6 @@ func TestProcessErrors(t *testing.T) {
 	if _, err := p.Reports(ctx); !errors.Is(err, ErrTimeout) {
 		t.Errorf("a context that ended: %v", err)
 	}
-}
-
-func awaitGoroutines(t *testing.T, before int) {
-	t.Helper()
-	for range 6000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	buf := make([]byte, 1<<16)
-	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
 }
 
 func TestMainWithoutSpec(t *testing.T) {

@@ -132,8 +132,8 @@ func (s *Source) number(i, n uint64) {
 }
 
 // Fill writes as many of the next messages to p as it has room for, each behind its
-// length in 4 bytes, and returns how many bytes that took. It is for who writes
-// messages where they are sent from.
+// length in 4 bytes, and returns how many bytes that took. It is for contenders that write
+// messages directly into the memory that is sent.
 func (s *Source) Fill(p []byte) int {
 	const prefix = 4
 	n, number, end := s.size, s.next, s.tail

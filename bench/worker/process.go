@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Process is a worker, seen by who started it.
+// Process is a worker, as seen by the program that started it.
 type Process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -117,8 +117,8 @@ func (p *Process) next(ctx context.Context) (message, error) {
 	}
 }
 
-// Stop tells the worker that the publisher has ended. One that has ended too
-// need not be told.
+// Stop says to the worker that the publisher has ended. A worker that has ended
+// too does not need it.
 func (p *Process) Stop() { io.WriteString(p.stdin, stopLine) }
 
 // Kill ends the worker, if it has not ended, and waits until it is gone. It is

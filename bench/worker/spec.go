@@ -33,7 +33,7 @@ const (
 	LoadIdle    Load = "idle" // none, for Seconds
 )
 
-// Wait is how a side waits for what comes next.
+// Wait is how a side waits for messages, or for the time of the next one.
 type Wait string
 
 // Ways to wait.
@@ -53,7 +53,7 @@ const (
 	ReceiveBatch    Receive = "batch"    // Subscription.NextBatch, in a goroutine
 )
 
-// Spec is all that a worker is told.
+// Spec is all that a worker gets to know.
 type Spec struct {
 	Role      Role     `json:"role"`
 	Contender string   `json:"contender"`
@@ -104,7 +104,7 @@ type Traffic struct {
 	CheckAll      bool    `json:"check_all"`      // every byte of every message is checked
 }
 
-// Shape is how many publish, on how many topics, and who takes them.
+// Shape is the number of publishers, topics and subscribers, and which subscriber takes which topics.
 type Shape struct {
 	Topics     int   `json:"topics"`
 	Order      Order `json:"order"`               // of the messages through the topics
@@ -191,8 +191,8 @@ type Report struct {
 	Usage   Usage                  `json:"usage"`             // between Start and End, or a little more
 	Latency *hdrhistogram.Snapshot `json:"latency,omitempty"` // in nanoseconds
 	Figures map[string]float64     `json:"figures,omitempty"` // the contender's own
-	// Topics are Messages by topic, and TopicsLost those that a subscriber was told
-	// of as lost; nil where there is one series of messages, or nothing was lost.
+	// Topics are Messages by topic, and TopicsLost those reported to a subscriber as
+	// lost; nil where there is one series of messages, or nothing was lost.
 	Topics     []uint64 `json:"topics,omitempty"`
 	TopicsLost []uint64 `json:"topics_lost,omitempty"`
 }

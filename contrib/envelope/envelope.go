@@ -36,7 +36,7 @@ const (
 )
 
 var (
-	// ErrNoEnvelope: the message does not begin with Magic. Whoever published it did so
+	// ErrNoEnvelope: the message does not begin with Magic. Its publisher sent it
 	// without an envelope.
 	ErrNoEnvelope = errors.New("the message has no envelope")
 	// ErrMalformed: the message begins with Magic, and what follows is none of an envelope.

@@ -20,14 +20,14 @@
 // which is closed with the last of it. See URLOpener for others.
 //
 //	fanfare://orders.new                   a topic, or a subscription to it
-//	fanfare://orders.new?subscribers=1     a topic that does not begin before somebody listens
+//	fanfare://orders.new?subscribers=1     a topic whose first message waits for a subscriber
 //	fanfare://orders.>?from=window         a subscription to a pattern
 //
 // # At most once
 //
 // Every subscription gets every message of its topic, those of one publisher in order,
 // each once. What is lost on the way is repaired; what cannot be is logged and passed to
-// SubscriptionOptions.OnError. Nobody keeps messages for those who are not there: a process
+// SubscriptionOptions.OnError. No messages are stored for absent subscribers: a process
 // that ends has lost what it had received and not handled.
 //
 // So acks mean nothing. Ack does nothing, but call it: the Go CDK complains of messages
@@ -41,8 +41,8 @@
 // Shutdown of a topic waits until subscribers have what was sent. The Go CDK sends messages
 // of several goroutines in no order; where order matters, Send from one.
 //
-// The Go CDK receives ahead, by up to some seconds of messages. What it has received holds
-// nobody up; a subscription that is not read at all holds publishers up soon after, until
+// The Go CDK receives ahead, by up to some seconds of messages. What it has received delays no
+// publisher; a subscription that is not read at all blocks publishers soon after, until
 // a limit (pubsub.Config.StallLimit) or as SubscriptionOptions.Options say.
 //
 // # On the wire

@@ -24,13 +24,13 @@ type SubscriptionOptions struct {
 	// Options are Fanfare's: where the subscription begins (pubsub.From), what happens
 	// when it reads too slowly (pubsub.SlowConsumer), and others.
 	Options []fanfare.SubscribeOption
-	// Raw takes what comes for bodies, for what was published without an envelope.
+	// Raw takes each message as a body: for messages published without an envelope.
 	Raw bool
-	// OnError is told what stands in the stream in place of a message, such as a
-	// *pubsub.GapError where messages were lost for good, and of messages that are no
-	// envelope, with a *MessageError. It is called by a goroutine of the Go CDK, one call at a
-	// time. The subscription fails with the error that it returns, and goes on with nil.
-	// Default: it is logged, and the subscription goes on.
+	// OnError gets what stands in the stream in place of a message, such as a
+	// *pubsub.GapError where messages were lost permanently, and a *MessageError for a message that is no
+	// envelope. It is called by a goroutine of the Go CDK, one call at a
+	// time. The subscription fails with the error that it returns, and continues with nil.
+	// Default: the error is logged, and the subscription continues.
 	OnError func(err error) error
 	// Logger is where the default of OnError writes to. Default: slog.Default().
 	Logger *slog.Logger
@@ -76,9 +76,9 @@ type subscription struct {
 	options SubscriptionOptions
 	closed  func() // when the subscription is
 
-	reading chan struct{}     // holds one: whoever takes it reads
-	batch   []fanfare.Message // by whom reads
-	failed  error             // by whom reads: OnError has said so, behind messages that went first
+	reading chan struct{}     // holds one: the goroutine that takes it reads
+	batch   []fanfare.Message // of the goroutine that reads
+	failed  error             // of the goroutine that reads: OnError has returned it, behind messages that went first
 }
 
 var _ driver.Subscription = (*subscription)(nil)

@@ -20,8 +20,8 @@ import (
 // TopicOptions hold what may be configured of a topic. The zero value is good.
 type TopicOptions struct {
 	// Subscribers is how many buses must subscribe to the topic before the first message
-	// is sent: Send waits for them, as long as its context allows. Default 0: who comes
-	// later has missed what was sent before.
+	// is sent: Send waits for them, as long as its context allows. Default 0: a subscriber that
+	// comes later has missed what was sent before.
 	Subscribers int
 	// DrainTimeout is how long Shutdown waits for subscribers to have everything, after what
 	// its context allows for calls of Send. Default 5 s; negative: not at all.
@@ -157,7 +157,7 @@ func (*topic) ErrorAs(err error, i any) bool { return errorAs(err, i) }
 // ErrorCode sorts an error.
 func (*topic) ErrorCode(err error) gcerrors.ErrorCode { return errorCode(err) }
 
-// Close waits for subscribers to have everything. Its error says who has not.
+// Close waits for subscribers to have everything. Its error names those that have not.
 func (t *topic) Close() error {
 	if t == nil {
 		return nil

@@ -42,7 +42,7 @@ type URLOpener struct {
 	TopicOptions        TopicOptions
 	SubscriptionOptions SubscriptionOptions
 
-	// open returns the bus where Bus is nil, and what gives it back.
+	// open returns the bus where Bus is nil, and the function that releases it.
 	open func(context.Context) (*fanfare.Bus, func(), error)
 }
 
@@ -110,19 +110,19 @@ func (o *URLOpener) OpenSubscriptionURL(ctx context.Context, u *url.URL) (*pubsu
 
 func (o *URLOpener) bus(ctx context.Context) (*fanfare.Bus, func(), error) {
 	if o.Bus != nil || o.open == nil {
-		return o.Bus, func() {}, nil // without one, whoever opens on it says so
+		return o.Bus, func() {}, nil // without one, the topic or subscription opened on it returns the error
 	}
 	return o.open(ctx)
 }
 
-// sharedBus is the bus of FANFARE_URL, open while somebody uses it.
+// sharedBus is the bus of FANFARE_URL, open while it has users.
 type sharedBus struct {
 	mu    sync.Mutex
 	users int          // by mu
 	bus   *fanfare.Bus // by mu, nil without users
 }
 
-// take opens the bus if it is not, and returns what gives it back.
+// take opens the bus if it is not open, and returns the function that releases it.
 func (s *sharedBus) take(ctx context.Context) (*fanfare.Bus, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package otel shows what becomes of packets as spans of OpenTelemetry: an example of
+// Package otel shows the steps of packets as spans of OpenTelemetry: an example of
 // pubsub.Trace, in a module of its own, so that Fanfare does not depend on OpenTelemetry.
 //
 //	bus, err := pubsub.Config{Trace: otel.Trace(provider)}.Open(ctx, url)
@@ -47,7 +47,7 @@ func Trace(provider trace.TracerProvider) *pubsub.Trace {
 		},
 		Lost: func(x pubsub.TraceLoss) {
 			_, span := t.Start(context.Background(), "fanfare loss", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(append(attributes(&x), Cause.String(x.Cause.Label()))...))
-			span.SetStatus(codes.Error, fmt.Sprintf("%d packets lost for good: %v", x.Packets, x.Cause))
+			span.SetStatus(codes.Error, fmt.Sprintf("%d packets lost permanently: %v", x.Packets, x.Cause))
 			span.End()
 		},
 	}

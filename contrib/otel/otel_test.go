@@ -64,7 +64,7 @@ func TestRepairs(t *testing.T) {
 	}
 }
 
-// What is lost for good is an error, with its cause.
+// What is lost permanently is an error, with its cause.
 func TestLoss(t *testing.T) {
 	var spans tracetest.SpanRecorder
 	otel.Trace(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(&spans))).Lost(pubsub.TraceLoss{Group: "g", First: 7, Packets: 3, Cause: events.CauseDeadline})

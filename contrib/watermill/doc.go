@@ -17,14 +17,14 @@
 // # What holds, and what does not
 //
 // Every subscription gets every message of its topic: there are no consumer groups, and
-// nobody keeps messages for those who are not there. A publisher's messages on one topic
+// no messages are stored for absent subscribers. A publisher's messages on one topic
 // come in order, each once. What is lost on the way is repaired; what cannot be repaired
 // is logged, counted and passed to OnError, never left out in silence.
 //
 // Acks are local. The next message is given out when the one before was acked, and Nack
 // gives the same message out again, from memory. Nothing of that is sent: a publisher
 // knows what has come to its subscribers' buses, not what they made of it. A process
-// that ends, or a subscription whose context does, has lost what it had not acked: to
+// that ends, or a subscription when its context does, has lost what it had not acked: to
 // its handlers delivery is at most once across restarts, and at least once without.
 //
 // A subscriber that acks slowly holds publishers up, as any subscription that is read
@@ -34,10 +34,10 @@
 // A subscription begins with what is published from then on. With pubsub.From(pubsub.Window)
 // among the options it begins with what publishers still hold for repairs, which is
 // memory, 8 MiB a group unless configured, and gone with the process. A publisher that
-// shall not begin before somebody listens sets PublisherConfig.Subscribers.
+// should wait for subscribers before it begins sets PublisherConfig.Subscribers.
 //
-// Subscribe takes patterns, too, such as "orders.>". MessageFromCtx says which topic a
-// message came on, from whom, and its number.
+// Subscribe takes patterns, too, such as "orders.>". MessageFromCtx says on which topic and
+// from which publisher a message came, and its number.
 //
 // # On the wire
 //

@@ -39,7 +39,7 @@ func (f *feed) run(ctx context.Context) {
 			f.config.OnError(f.topic, err)
 			return
 		}
-		if err != nil && f.tell(err) != nil {
+		if err != nil && f.report(err) != nil {
 			return
 		}
 	}
@@ -53,8 +53,8 @@ func final(err error) bool {
 		!errors.Is(err, events.ErrTopicCollision) && !errors.Is(err, events.ErrPublisherRefused) && !errors.As(err, &event)
 }
 
-// tell logs what stands in place of a message, and asks OnError whether to go on.
-func (f *feed) tell(err error) error {
+// report logs what stands in place of a message, and asks OnError whether to continue.
+func (f *feed) report(err error) error {
 	var event *pubsub.PublisherEvent
 	if errors.As(err, &event) {
 		f.logger.Info(err.Error(), nil)
@@ -120,8 +120,8 @@ func (f *feed) give(ctx context.Context, msg *message.Message) (done bool) {
 // origin is the key of a message's context under which its pubsub.Message is.
 type origin struct{}
 
-// MessageFromCtx returns what came of a message, without its data, from the context of a
-// message that a Subscriber gave out: topic, publisher, epoch and number. It can be
+// MessageFromCtx returns the pubsub.Message, without its data, of a
+// message that a Subscriber gave out, from its context: topic, publisher, epoch and number. It can be
 // responded to (pubsub.Message.Respond).
 func MessageFromCtx(ctx context.Context) (in pubsub.Message, ok bool) {
 	in, ok = ctx.Value(origin{}).(pubsub.Message)

@@ -19,7 +19,7 @@ type PublisherConfig struct {
 	Marshaler Marshaler
 	// Subscribers is how many buses must subscribe to a topic before its first message is
 	// published: Publish waits for them, as long as the message's context allows. Default 0:
-	// who comes later has missed what was published before.
+	// a subscriber that comes later has missed what was published before.
 	Subscribers int
 	// DrainTimeout is how long Close waits for subscribers to have everything. Default 5 s;
 	// negative: not at all, though the bus waits when it is closed itself (pubsub.Config.Linger).
@@ -153,8 +153,8 @@ func (p *Publisher) begin(name string) (*topic, error) {
 
 // Close waits for calls of Publish in progress and for subscribers to have everything, for
 // PublisherConfig.DrainTimeout at most, and ends the publisher; calls that are still held
-// up return an error that matches net.ErrClosed. Its own error says which topic
-// subscribers do not have all of, and who holds it up: the bus goes on sending until it
+// up return an error that matches net.ErrClosed. Its own error names the topic of which
+// subscribers do not have all, and the subscriber that is behind: the bus continues to send until it
 // is closed itself. It is idempotent.
 func (p *Publisher) Close() error { return p.close() }
 

@@ -16,7 +16,7 @@ import (
 
 // SubscriberConfig holds what may be configured of a Subscriber. The zero value is good.
 type SubscriberConfig struct {
-	// Unmarshaler makes messages of what comes. Default Envelope.
+	// Unmarshaler makes Watermill's messages from those received. Default Envelope.
 	Unmarshaler Unmarshaler
 	// Options are those of every subscription: where it begins (pubsub.From), what happens
 	// when it reads too slowly (pubsub.SlowConsumer), and others.
@@ -24,12 +24,12 @@ type SubscriberConfig struct {
 	// NackDelay is how long a message that was nacked waits before it is given out again.
 	// Default 0: it is given out at once. Watermill's middleware Retry waits by itself.
 	NackDelay time.Duration
-	// OnError is told what stands in the stream in place of messages, such as a
-	// *pubsub.GapError where messages were lost for good, and of messages that do not
-	// unmarshal, with an *UnmarshalError. It is called by the subscription's goroutine, and
-	// an error that it returns ends the subscription, whose channel is closed. It is told,
-	// too, why the fabric ended one, and what it returns then means nothing. Default: the
-	// subscription goes on. All of it is logged either way.
+	// OnError gets what stands in the stream in place of messages, such as a
+	// *pubsub.GapError where messages were lost permanently, and an *UnmarshalError for messages that do not
+	// unmarshal. It is called by the subscription's goroutine, and
+	// an error that it returns ends the subscription and closes its channel. It also gets the error with which the
+	// fabric ended a subscription, and what it returns then means nothing. Default: the
+	// subscription continues. All of it is logged either way.
 	OnError func(topic string, err error) error
 	// Logger gets what an operator should know. Default: watermill.NopLogger.
 	Logger watermill.LoggerAdapter

@@ -14,7 +14,7 @@ const (
 // subscriberX is where the line of subscriber i, from 0 on, stands.
 func subscriberX(i int) float64 { return firstX + columnGap*float64(i) }
 
-// What becomes of a packet at a subscriber.
+// The fate of a packet at a subscriber.
 type fate int
 
 const (
@@ -44,12 +44,12 @@ func drawWire(c *colours) []byte {
 	v.multicast(228, "3", c.data, delivered, waits, delivered)
 	v.note(300, "B asks at once, by unicast:", "one NAK for all that it lacks.")
 	v.unicast(286, 1, "NAK 2", c.request, "")
-	v.note(370, "One repair for all who lack it.", "B delivers 2, then 3.")
+	v.note(370, "One repair for all that lack it.", "B delivers 2, then 3.")
 	v.multicast(370, "2", c.repair, unused, delivered, unused)
 	v.after(370, 1, "3", c.data)
-	v.note(446, "A heartbeat tells the last number:", "so a lost last packet is found, too.")
+	v.note(446, "A heartbeat has the last number:", "so a lost last packet is found, too.")
 	v.multicast(446, "heartbeat", c.control, unused, unused, unused)
-	v.note(520, "Statuses tell what each has, and", "how much more it has room for.")
+	v.note(520, "Statuses say what each has, and", "how much more it has room for.")
 	for i := range names {
 		v.unicast(500+22*float64(i), i, "", c.control, "3 4")
 	}

@@ -45,7 +45,7 @@ func main() {
 	check(err)
 	fmt.Println("Waiting for greetings. In a second terminal: ./hello good morning")
 	for msg, err := range sub.Messages(ctx) { // until Ctrl-C
-		check(err) // a *pubsub.GapError if messages were lost for good
+		check(err) // a *pubsub.GapError if messages were lost permanently
 		fmt.Printf("%s\n", msg.Data)
 	}
 }

@@ -73,7 +73,7 @@ func (r *receiver) take(msg pubsub.Message, err error, now time.Time) (over bool
 	return err != nil || len(r.ended) == r.groups, err
 }
 
-// event takes in what came in place of a message. It returns errors that end
+// event handles what stands in place of a message. It returns errors that end
 // the subscription.
 func (r *receiver) event(err error) error {
 	var gap *pubsub.GapError

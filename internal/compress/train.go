@@ -69,7 +69,8 @@ func format(samples [][]byte, content []byte) (b []byte, err error) {
 	for bytes := 0; n < len(samples) && bytes < mostSamples; n++ {
 		bytes += len(samples[n])
 	}
-	return zstd.BuildDict(zstd.BuildDictOptions{ID: formatID, Contents: samples[:n], History: content, Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedBetterCompression})
+	return zstd.BuildDict(zstd.BuildDictOptions{ID: formatID, Contents: samples[:n], History: content,
+		Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedBetterCompression})
 }
 
 // formatID is the number that the format of Zstandard wants: what names a dictionary is its

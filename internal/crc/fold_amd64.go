@@ -8,7 +8,8 @@ const minFold = 256
 // hasFold says that the processor has carry-less multiplication of 512 bits, and
 // can put bytes where they belong in a register: of Intel's from Ice Lake on, of
 // AMD's from Zen 4.
-var hasFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasAVX512VBMI2 && cpu.X86.HasPCLMULQDQ
+var hasFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VPCLMULQDQ &&
+	cpu.X86.HasAVX512VBMI2 && cpu.X86.HasPCLMULQDQ
 
 // fold is the CRC register after b, before it crc, without the inversions that
 // crc32.Update makes. b is minFold bytes at least, of which the first block has

@@ -141,7 +141,8 @@ func (g *Greeter) Next(now reliable.Instant, buf []byte) (peer uint32, packet []
 	if leg, ok := g.hello.next(now, g.cfg.Rand); ok {
 		if topics, filter := g.bus.Published(); topics > 0 {
 			g.stats.Sent++
-			return 0, g.appendHello(buf, g.cfg.LegTags[leg], &wire.Hello{Topics: uint32(topics), Filter: filter, Waits: g.bus.Waits()}), true
+			return 0, g.appendHello(buf, g.cfg.LegTags[leg],
+				&wire.Hello{Topics: uint32(topics), Filter: filter, Waits: g.bus.Waits()}), true
 		}
 	}
 	g.due = min(g.hello.due, g.search.due, g.answers.deadline())
@@ -254,7 +255,8 @@ func (g *Greeter) take(from uint64, now reliable.Instant, b []byte, unicast bool
 	if noChecksum && x.Checksum != wire.ChecksumNone || wire.Verify(b, false) != nil {
 		return false // damaged
 	}
-	g.heard(now, from, &h, &x, theirs{version: wire.Version, settings: x.Settings, packetSize: x.PacketSize, noChecksum: noChecksum})
+	g.heard(now, from, &h, &x,
+		theirs{version: wire.Version, settings: x.Settings, packetSize: x.PacketSize, noChecksum: noChecksum})
 	return true
 }
 
@@ -283,7 +285,8 @@ func (g *Greeter) heard(now reliable.Instant, from uint64, h *wire.Header, x *wi
 
 // report reports a bus that is configured differently, if x has not yet. filter is of the topics
 // that it publishes, or subscribes to if it answers; nil if unknown.
-func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *reports, t theirs, name []byte, filter *wire.TopicFilter, answer bool) {
+func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *reports, t theirs,
+	name []byte, filter *wire.TopicFilter, answer bool) {
 	if x.done(h.Publisher, h.Epoch, t) {
 		return
 	}
@@ -296,7 +299,8 @@ func (g *Greeter) report(now reliable.Instant, from uint64, h *wire.Header, x *r
 }
 
 func mismatch(h *wire.Header, name []byte, list []events.ConfigDifference) *events.ConfigMismatchError {
-	return &events.ConfigMismatchError{Publisher: events.PublisherID(h.Publisher), Epoch: h.Epoch, Name: wire.CleanName(name), Differences: list}
+	return &events.ConfigMismatchError{Publisher: events.PublisherID(h.Publisher), Epoch: h.Epoch,
+		Name: wire.CleanName(name), Differences: list}
 }
 
 // Close forgets all peers.

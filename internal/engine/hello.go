@@ -17,7 +17,7 @@ import (
 
 // hellos is where a bus's greeter meets clock, transport and the other goroutines.
 // It says hello through a sender of its own for group 0, and listens there as a
-// receiver while the greeter searches and nobody else has joined the group.
+// receiver while the greeter searches, unless the bus has joined the group anyway.
 type hellos struct {
 	l  *Loop
 	g  *discovery.Greeter // loop only, as all down to news
@@ -38,12 +38,12 @@ type hellos struct {
 	waiting atomic.Int64 // goroutines that wait for subscribers
 
 	mu        sync.Mutex
-	hurry     bool             // under mu, as all below: somebody begins to wait
+	hurry     bool             // under mu, as all below: a goroutine begins to wait
 	published []uint64         // ids of all topics published
 	filter    wire.TopicFilter // of them
 	answers   []keptHello      // read by publishers on their way
 	apart     [16]apartBus     // the latest that cannot hear us
-	told      uint64           // of them, ever
+	cannot    uint64           // how many such reports have come in all
 }
 
 // keptHello is a hello until the loop gets to it.
@@ -82,8 +82,6 @@ func newHellos(l *Loop) *hellos {
 	return h
 }
 
-// What other goroutines tell.
-
 // publishes notes a topic that is published.
 func (h *hellos) publishes(topic uint64) {
 	h.mu.Lock()
@@ -97,7 +95,7 @@ func (h *hellos) publishes(topic uint64) {
 	}
 }
 
-// await notes that somebody waits for subscribers, until done is called.
+// await records that a goroutine waits for subscribers, until done is called.
 func (h *hellos) await() (done func()) {
 	h.waiting.Add(1)
 	h.mu.Lock()
@@ -113,7 +111,7 @@ func (h *hellos) await() (done func()) {
 func (h *hellos) apartSince(n, topic uint64) *events.ConfigMismatchError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := max(n, h.told-min(h.told, uint64(len(h.apart)))); i < h.told; i++ {
+	for i := max(n, h.cannot-min(h.cannot, uint64(len(h.apart)))); i < h.cannot; i++ {
 		if b := &h.apart[i%uint64(len(h.apart))]; b.filter.May(topic) {
 			return b.err
 		}
@@ -121,11 +119,11 @@ func (h *hellos) apartSince(n, topic uint64) *events.ConfigMismatchError {
 	return nil
 }
 
-// toldSoFar is for apartSince.
-func (h *hellos) toldSoFar() uint64 {
+// apartSoFar is for apartSince.
+func (h *hellos) apartSoFar() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.told
+	return h.cannot
 }
 
 // keep keeps an answer that a publisher has read for the loop. It reports whether b
@@ -255,7 +253,8 @@ func (h *hellos) send(now reliable.Instant, b []byte) {
 		return
 	}
 	h.g.Unsent(now)
-	if now >= h.retryAt && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) && !errors.Is(err, net.ErrClosed) {
+	if now >= h.retryAt && !errors.Is(err, transport.ErrBusy) && !errors.Is(err, transport.ErrNotReady) &&
+		!errors.Is(err, net.ErrClosed) {
 		h.failed(now, err)
 	}
 }
@@ -283,7 +282,7 @@ func (h *hellos) open(now reliable.Instant) (err error) {
 	return err
 }
 
-// failed notes that it cannot be a sender, or cannot send. Nobody misses anything but a hello.
+// failed logs that the bus cannot become a sender of hellos, or cannot send one. Data is not affected.
 func (h *hellos) failed(now reliable.Instant, err error) {
 	h.retryAt = now.Add(senderRetry)
 	logline.HelloFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", err)
@@ -306,11 +305,11 @@ func (h *hellos) listen() {
 	}
 }
 
-// takeOver hands group 0 over to one who subscribes there.
+// takeOver hands group 0 over to a subscription there.
 func (h *hellos) takeOver() { h.joined = false }
 
-// membership takes in what became of a join or a sender that only hellos want. It
-// reports whether it is one of these.
+// membership handles the result of a join, or of a sender, that only hellos want. It
+// reports whether e is one.
 func (h *hellos) membership(e *transport.Event) bool {
 	if e.Group != 0 {
 		return false

@@ -93,34 +93,35 @@ func (h *hellos) Mismatch(err *events.ConfigMismatchError, from uint64, relevant
 		err.Address = h.l.t.SourceAddress(transport.Source(from))
 	}
 	e := events.Event{
-		Kind: events.ConfigMismatch, Publisher: err.Publisher, Name: err.Name, Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
+		Kind: events.ConfigMismatch, Publisher: err.Publisher, Name: err.Name,
+		Address: err.Address, Epoch: err.Epoch, Relevant: relevant, Err: err,
 	}
 	if err.Harmless() {
 		e.Kind = events.ConfigDiffers
 	}
-	l.tellMismatch(err, e)
-	told := make(map[*Subscription]bool)
+	l.reportMismatch(err, e)
+	notified := make(map[*Subscription]bool)
 	for _, g := range l.receiving {
 		if g.suppressed {
 			continue
 		}
 		for s := range g.handlers() {
-			if s.events && !told[s] {
-				told[s] = true
+			if s.events && !notified[s] {
+				notified[s] = true
 				s.other(&Delivery{Event: &e})
 			}
 		}
 		for _, s := range g.subs.List() {
-			if !told[s] {
-				told[s] = true
+			if !notified[s] {
+				notified[s] = true
 				s.notify(e)
 			}
 		}
 	}
 }
 
-// tellMismatch tells the log and the bus.
-func (l *Loop) tellMismatch(err *events.ConfigMismatchError, e events.Event) {
+// reportMismatch logs it and emits the event.
+func (l *Loop) reportMismatch(err *events.ConfigMismatchError, e events.Event) {
 	args := []any{"name", err.Name, "publisher", err.Publisher.String(), "address", err.Address}
 	for _, d := range err.Differences {
 		args = append(args, strings.ReplaceAll(string(d.Field), " ", "_"), d.Theirs+" there, "+d.Ours+" here")
@@ -134,13 +135,13 @@ func (l *Loop) tellMismatch(err *events.ConfigMismatchError, e events.Event) {
 	l.event(e)
 }
 
-// Unheard implements discovery.Bus: those who wait for subscribers may have
+// Unheard implements discovery.Bus: goroutines that wait for subscribers may have
 // waited for this one.
 func (h *hellos) Unheard(err *events.ConfigMismatchError, filter *wire.TopicFilter) {
 	err.Address = h.from
 	h.mu.Lock()
-	h.apart[h.told%uint64(len(h.apart))] = apartBus{err, *filter}
-	h.told++
+	h.apart[h.cannot%uint64(len(h.apart))] = apartBus{err, *filter}
+	h.cannot++
 	h.mu.Unlock()
 	if h.waiting.Load() == 0 {
 		return

@@ -51,20 +51,20 @@ type Config struct {
 	FlushAfter time.Duration
 	// Wait is how the loop and the readers of subscriptions wait.
 	Wait Wait
-	// Events is told what happens, by the loop: it must not block. May be nil.
+	// Events gets each event. The loop calls it: it must not block. May be nil.
 	Events func(events.Event)
 	// RecentEvents is how many events are remembered for Loop.RecentEvents.
 	RecentEvents int
-	// Trace is told what becomes of packets, by the loop and, with the publication's lock held,
-	// by those who publish: it must not block, nor use the loop. May be nil.
+	// Trace gets the steps of packets. The loop calls it, and publishers do with the publication's lock held:
+	// it must not block, nor use the loop. May be nil.
 	Trace  func(*Trace)
 	Logger *slog.Logger
 	// Clock times deliveries; the zero value times none.
 	Clock reliable.Clock
 	// Interface names the network interfaces that the transports are on, for people; empty: none is known.
 	Interface string
-	// Signer signs what is published, as Publisher says; nil: nobody does. Trust says whose
-	// packets are taken, and for which topics; nil: all are.
+	// Signer signs what is published, as Publisher; nil: packets are not signed. Trust says from which
+	// publishers packets are taken, and for which topics; nil: from all.
 	Signer *signed.Signer
 	Trust  signed.Provider
 	// Stopped is called when the loop has ended. May be nil.
@@ -89,7 +89,7 @@ type Loop struct {
 	caps transport.Capabilities
 	clock
 	journal // what the log says
-	sleeper // how it sleeps, and who wakes it
+	sleeper // how it sleeps, and how others wake it
 
 	mu       sync.Mutex // of outgoing and shutdown
 	outgoing            // its publications
@@ -170,7 +170,7 @@ func (l *Loop) Capabilities() transport.Capabilities {
 func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Epoch }
 
 // run is the loop's goroutine. It ends when Close has closed the transport, or
-// the transport has failed for good, or a handler has ended the goroutine.
+// the transport has failed permanently, or a handler has ended the goroutine.
 func (l *Loop) run() {
 	defer close(l.shutdown.done)
 	defer l.timer.Stop()
@@ -253,7 +253,7 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	l.noteLosses(now)
 	l.sample(now)
 	l.emitDrops()
-	l.watchdog.tellStandstill()
+	l.watchdog.reportStandstill()
 	l.wakeSubscriptions()
 	if len(l.evicted) > 0 {
 		l.endEvicted()
@@ -265,8 +265,8 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	return deadline, end, busy
 }
 
-// noteStall tells groups if what has come for a while still waits to be read, so
-// that nobody may be blamed for silence.
+// noteStall reports to groups that packets have waited for a while to be read, so
+// that no peer is blamed for silence.
 func (l *Loop) noteStall(now reliable.Instant) {
 	if !l.inbox.stalled(now) {
 		return
@@ -309,7 +309,7 @@ type membership struct {
 	role  transport.Role
 }
 
-// joined passes on what became of a join.
+// joined passes on the result of a join.
 func (l *Loop) joined(e *transport.Event) {
 	switch e.Kind {
 	case transport.LegLost, transport.LegJoined:

@@ -23,10 +23,9 @@ type shutdown struct {
 func (l *Loop) refuses() bool { return l.watchdog.within() || l.besides.within() }
 
 // Close ends publications and subscriptions and stops the loop. Publications
-// linger until their subscribers have everything, and replies until nobody asks for them any more, or
-// ctx ends. It returns what
-// kept it from ending in order: the end of ctx, too, if a handler does not return
-// for lastWait longer. Then the loop ends when it does.
+// linger until their subscribers have everything, and replies until no requester asks for them any more, or
+// ctx ends. It returns what kept it from ending in order: also the end of ctx, if a handler does not return
+// for lastWait longer. Then the loop ends when the handler returns.
 func (l *Loop) Close(ctx context.Context) error {
 	if l.refuses() {
 		return ErrInHandler
@@ -71,7 +70,7 @@ func (l *Loop) Close(ctx context.Context) error {
 var ErrStuck = errors.New("a handler does not return, and the bus ends when it does")
 
 // lastWait is how long a loop may take to end that need not wait for anything any
-// more: long for a busy host, short for who waits.
+// more: long for a busy host, short for the caller of Close.
 const lastWait = time.Second
 
 // Ended reports whether the loop has ended.
@@ -104,8 +103,8 @@ func (l *Loop) end() {
 	l.wakeBy(0)
 }
 
-// suppress ends all delivery: publishers that we leave run on, and what we then lack
-// is no gap that anybody should hear of.
+// suppress ends all delivery: publishers that the bus leaves continue, and their later messages
+// are no gap.
 func (l *Loop) suppress() {
 	l.hellos.close()
 	l.sampleAgain()
@@ -117,11 +116,11 @@ func (l *Loop) suppress() {
 	}
 }
 
-// farewells is how often a bus says that it goes, a millisecond apart: nobody
-// answers, and a publisher that misses it waits until it finds us silent.
+// farewells is how often a bus says that it leaves, a millisecond apart: it gets no
+// answer, and a publisher that misses all of them waits until the bus counts as silent.
 const farewells = 5
 
-// farewell tells all publishers that we go. It reports whether there are any.
+// farewell says to all publishers that the bus leaves. It reports whether there are any.
 func (l *Loop) farewell() (any bool) {
 	now := l.now()
 	for _, g := range l.receiving {

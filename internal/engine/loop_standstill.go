@@ -10,11 +10,10 @@ import (
 )
 
 // standstill finds out that the loop did not run when it should have: the process was
-// stopped, or its host gave it no processor time. Handlers that take long are not told of here,
-// the watchdog tells of them. Loop only.
+// stopped, or its host gave it no processor time. Slow handlers are the watchdog's. Loop only.
 type standstill struct {
 	runs  reliable.Running // the loop: its receivers judge by it, and each publication has one that follows it
-	stood time.Duration    // that is to be told
+	stood time.Duration    // to be reported
 	lost  atomic.Int64     // nanoseconds of all time in which the loop did not run, for others than the loop
 }
 
@@ -36,8 +35,8 @@ func (x *standstill) ran(now reliable.Instant, handled bool) {
 // ran is now without the time in which the loop did not run. Loop only.
 func (l *Loop) ran(now reliable.Instant) reliable.Instant { return l.watchdog.stand.runs.Ran(now) }
 
-// tellStandstill tells that the loop did not run. Loop only, outside of handlers.
-func (w *watchdog) tellStandstill() {
+// reportStandstill reports that the loop did not run. Loop only, outside of handlers.
+func (w *watchdog) reportStandstill() {
 	d := w.stand.stood
 	if d == 0 {
 		return

@@ -14,10 +14,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// watchdog tells why the loop has had no control for seconds. Of handlers it tells while they
-// run: the loop cannot, for it is the loop that runs them. So it is a timer, that is armed
+// watchdog reports why the loop has had no control for seconds. It reports slow handlers while they
+// run: the loop, which runs them, cannot. So it is a timer that is armed
 // while there is something for handlers, and looks whether the loop has had control since.
-// Of a process that did not run it tells when that runs again (standstill).
+// It reports a process that did not run when that runs again (standstill).
 type watchdog struct {
 	l *Loop
 	// since is when the loop has had control last, in the turn that it is in; 0: it is
@@ -27,8 +27,8 @@ type watchdog struct {
 	// topic. Written by the loop.
 	called    atomic.Uint32
 	armed     atomic.Bool
-	told      atomic.Int64  // since, of what was told to last
-	teller    atomic.Uint64 // the goroutine that tells
+	reported  atomic.Int64  // since, of the handler reported last; 0: it has returned
+	reporter  atomic.Uint64 // the goroutine that reports
 	goroutine atomic.Uint64 // the loop's
 	emitting  sync.Mutex    // held while Config.Events is called
 	stand     standstill    // loop only
@@ -40,7 +40,7 @@ type watchdog struct {
 	last  int64                     // under mu: since, as of the last look
 	time  watchedTime               // under mu: since then
 	names map[uint32][]handledTopic // under mu: by mark
-	topic string                    // under mu: of what was told last
+	topic string                    // under mu: of the handler reported last
 	said  time.Duration             // under mu: for how long that had lasted
 }
 
@@ -128,15 +128,15 @@ func (w *watchdog) start() {
 	w.time.at = w.l.now()
 }
 
-// control notes that the loop has control at now. If a handler was told of, it has
+// control records that the loop has control at now. A handler that was reported has
 // returned.
 func (w *watchdog) control(now reliable.Instant) {
 	w.stand.ran(now, w.called.Load() != 0)
 	w.since.Store(int64(now))
-	if w.told.Load() == 0 {
+	if w.reported.Load() == 0 {
 		return
 	}
-	began := w.told.Swap(0)
+	began := w.reported.Swap(0)
 	w.mu.Lock()
 	topic, d := w.topic, w.said
 	if w.last == began { // nothing else has been looked at since
@@ -190,8 +190,8 @@ func (w *watchdog) look() {
 		w.when.over()
 	}
 	d := w.time.look(w.l.now())
-	tell := called != 0 && w.when.due(d) // else the loop itself was kept from running
-	if tell {
+	due := called != 0 && w.when.due(d) // else the loop itself was kept from running
+	if due {
 		w.topic, w.said = "", d
 		if names := w.names[called]; len(names) > 0 {
 			w.topic = names[0].name
@@ -201,9 +201,9 @@ func (w *watchdog) look() {
 	next := max(w.when.next, firstReport) - d
 	w.timer.Reset(min(watchEvery, max(next, time.Millisecond)))
 	w.mu.Unlock()
-	if tell && w.since.Load() == since {
-		w.told.Store(since)
-		w.tell(events.Event{Kind: events.HandlerSlow, For: d, Topics: topicsOf(topic)}, topic)
+	if due && w.since.Load() == since {
+		w.reported.Store(since)
+		w.report(events.Event{Kind: events.HandlerSlow, For: d, Topics: topicsOf(topic)}, topic)
 	}
 }
 
@@ -221,8 +221,8 @@ func (s *Subscription) other(d *Delivery) {
 	s.handler.Other(d)
 }
 
-// tell tells of a handler that runs. If that is OnEvent, it is not called a second time.
-func (w *watchdog) tell(e events.Event, topic string) {
+// report reports a handler that runs. If that is OnEvent, it is not called a second time.
+func (w *watchdog) report(e events.Event, topic string) {
 	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	w.l.counters.events[e.Kind].Add(1)
 	w.l.recent.add(e, w.l.cfg.RecentEvents)
@@ -230,8 +230,8 @@ func (w *watchdog) tell(e events.Event, topic string) {
 		return
 	}
 	defer w.emitting.Unlock()
-	w.teller.Store(gid.Self())
-	defer w.teller.Store(0)
+	w.reporter.Store(gid.Self())
+	defer w.reporter.Store(0)
 	if w.l.cfg.Events != nil {
 		w.l.cfg.Events(e)
 	}
@@ -262,5 +262,5 @@ func (l *Loop) onLoop() bool { return gid.Self() == l.watchdog.goroutine.Load() 
 // transport calls.
 func (w *watchdog) within() bool {
 	id := gid.Self()
-	return id == w.goroutine.Load() || id == w.teller.Load()
+	return id == w.goroutine.Load() || id == w.reporter.Load()
 }

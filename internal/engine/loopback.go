@@ -11,11 +11,11 @@ import (
 // bus is to hear itself.
 type echoWatch struct {
 	since reliable.Instant // when the bus was first seen to publish and be joined; 0: not yet
-	done  bool             // it has heard itself, or was told of
+	done  bool             // it has heard itself, or was reported
 }
 
-// echoSilence is how long a bus may not hear its own heartbeats, which go ten times a
-// second as long as nobody answers.
+// echoSilence is how long a bus may not hear its own heartbeats, which it sends ten times a
+// second while no subscriber answers.
 const echoSilence = 5 * time.Second
 
 // missing reports, once, that a bus which publishes to a group that it has joined has not

@@ -130,7 +130,8 @@ func (s *Subscription) recordLoss(it *topics.Item, g *group, from *reliable.Orig
 		return
 	}
 	e := stats.LossEntry{
-		Cause: s.l.cfg.CauseLabel(it.Cause), Group: g.address, Publisher: events.PublisherID(from.Publisher), Epoch: from.Epoch,
+		Cause: s.l.cfg.CauseLabel(it.Cause), Group: g.address,
+		Publisher: events.PublisherID(from.Publisher), Epoch: from.Epoch,
 		Name: from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
 	}
 	if it.Topic != nil {
@@ -190,7 +191,8 @@ func (l *Loop) recordEvent(e *events.Event) {
 	}
 	x := stats.LossEntry{
 		Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Event: true, Subscription: shownTopics(e.Topics),
-		Group: e.Group, Leg: e.Leg, Publisher: e.Publisher, Epoch: e.Epoch, Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
+		Group: e.Group, Leg: e.Leg, Publisher: e.Publisher, Epoch: e.Epoch,
+		Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
 	}
 	if lossEvents[e.Kind].subscriber {
 		x.Publisher, x.Epoch, x.Subscriber = 0, 0, e.Subscriber

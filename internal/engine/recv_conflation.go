@@ -128,7 +128,8 @@ func (c *Conflation) fetch() error {
 
 // message reports whether d is one, or a record of a topic's state, which is one by its key.
 func (d *Delivery) message() bool {
-	return d.Event == nil && d.Err == nil && !d.Gap() && (d.State == reliable.StateOfNone || d.State == reliable.StateRecord)
+	return d.Event == nil && d.Err == nil && !d.Gap() &&
+		(d.State == reliable.StateOfNone || d.State == reliable.StateRecord)
 }
 
 // keep puts what was fetched into the store. It reports false when the subscription has

@@ -13,5 +13,6 @@ func (g *group) watchDamage() {
 		return
 	}
 	g.l.say(&logline.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
-	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.PublisherID(d.Publisher), Address: d.Address, Behind: g.damaged})
+	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.PublisherID(d.Publisher),
+		Address: d.Address, Behind: g.damaged})
 }

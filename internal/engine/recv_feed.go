@@ -70,7 +70,8 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		s.fail(fmt.Errorf("publisher %s: %w", id(st.Publisher), errNoMemory))
 		return true
 	}
-	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.Receiver.MaxMessage)}, seq: st.Next(), blocking: block,
+	f := &feed{g: g, s: s, st: st, o: o, c: c, reading: reading{rd: topics.NewReader(start, s.l.cfg.Receiver.MaxMessage)},
+		seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)
 	s.l.trust(st, f.rd)
@@ -228,7 +229,8 @@ func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 }
 
 func (f *feed) event(kind events.Kind) *events.Event {
-	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.PublisherID(f.st.Publisher), Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
+	return &events.Event{Kind: kind, Group: f.g.address, Publisher: events.PublisherID(f.st.Publisher),
+		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
 }
 
 // release gives the leased item back and wakes the loop when a stream waits for that.

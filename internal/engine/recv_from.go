@@ -39,7 +39,8 @@ type groupList struct {
 }
 
 func newGroupList(groups int) groupList {
-	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups), former: make(map[int]stats.Group)}
+	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups),
+		former: make(map[int]stats.Group)}
 }
 
 // counted yields the groups with counters that continue: those that are received, and those that
@@ -110,7 +111,8 @@ func (g *group) begin(st *reliable.Stream, rd *topics.Reader, t *groupTopic) {
 
 // numbered reports whether topics of the stream begin with certain messages.
 func (g *group) numbered(st *reliable.Stream) bool {
-	return g.from.Positions != nil && !st.Continued() && (st.Begun() || g.from.Positions.of[Instance{st.Publisher, st.Epoch}] != nil)
+	return g.from.Positions != nil && !st.Continued() &&
+		(st.Begun() || g.from.Positions.of[Instance{st.Publisher, st.Epoch}] != nil)
 }
 
 // beginLive makes topics that are added to a group begin with what is published from now on.

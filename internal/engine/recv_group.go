@@ -90,7 +90,8 @@ func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, erro
 	if g := l.left[index]; g != nil && owner == nil {
 		return g, nil
 	}
-	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic), ownership: ownership{owner: owner, from: from}}
+	g := &group{l: l, index: index, address: l.t.GroupAddress(index), topics: make(map[uint64]*groupTopic),
+		ownership: ownership{owner: owner, from: from}}
 	r, err := reliable.NewReceiver(g.config(), g, peers{l.t})
 	if err != nil {
 		return nil, err
@@ -338,7 +339,8 @@ func (g *group) handlers() func(func(*Subscription) bool) {
 
 func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 	from := st.Origin()
-	return events.Event{Kind: kind, Group: g.address, Publisher: events.PublisherID(st.Publisher), Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
+	return events.Event{Kind: kind, Group: g.address, Publisher: events.PublisherID(st.Publisher),
+		Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
 // down is the event that a publisher has ended or was lost, as subscriptions get it.

@@ -35,7 +35,8 @@ func (f *feed) evict(now reliable.Instant) {
 		return
 	}
 	err := &events.EvictedError{
-		Publisher: events.PublisherID(f.st.Publisher), Epoch: f.st.Epoch, PublisherName: f.st.Origin().Name, Group: f.g.address,
+		Publisher: events.PublisherID(f.st.Publisher), Epoch: f.st.Epoch,
+		PublisherName: f.st.Origin().Name, Group: f.g.address,
 		Behind: uint64(lag), Allowed: uint64(f.bound), For: d,
 	}
 	logline.SubscriptionEvicted.Log(s.l.log,

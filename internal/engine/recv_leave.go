@@ -34,7 +34,8 @@ func (u *unusedGroup) due(now reliable.Instant, used bool, keep time.Duration) b
 // closed subscription holds stays valid without the group, because the memory of windows is not used again; if the
 // next subscription continues in it, it is kept.
 func (g *group) used() bool {
-	return g.wanting() || g.patterns.ahead != nil || g.subs.Len() > 0 || len(g.leaving) > 0 || len(g.logs) > 0 && g.owner == nil || g.r.Detached()
+	return g.wanting() || g.patterns.ahead != nil || g.subs.Len() > 0 || len(g.leaving) > 0 ||
+		len(g.logs) > 0 && g.owner == nil || g.r.Detached()
 }
 
 // leave ends the membership. What is counted stays, and goes on when the group is joined

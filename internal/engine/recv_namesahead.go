@@ -86,7 +86,8 @@ func (g *group) learnAhead() bool {
 		return false
 	}
 	if p.ahead == nil {
-		if !slices.ContainsFunc(g.r.Streams(), func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }) {
+		if !slices.ContainsFunc(g.r.Streams(),
+			func(st *reliable.Stream) bool { return !st.Ended() && !st.Down() && st.Next() > 0 }) {
 			return false
 		}
 		now := g.l.now()

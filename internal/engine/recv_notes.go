@@ -27,8 +27,10 @@ type refusedKey struct {
 const maxStrange = 64
 
 var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
-	signed.Unsigned: transport.UnreadableUnsigned, signed.Malformed: transport.UnreadableSignature, signed.Forged: transport.UnreadableSignature,
-	signed.Untrusted: transport.UnreadableUntrusted, signed.Stale: transport.UnreadableSignedAt, signed.Deferred: transport.UnreadableFlood,
+	signed.Unsigned:  transport.UnreadableUnsigned,
+	signed.Malformed: transport.UnreadableSignature, signed.Forged: transport.UnreadableSignature,
+	signed.Untrusted: transport.UnreadableUntrusted,
+	signed.Stale:     transport.UnreadableSignedAt, signed.Deferred: transport.UnreadableFlood,
 }
 
 // due records a packet, and returns the reason to report for it: 0 for none.

@@ -64,5 +64,6 @@ func (s *Subscription) lingerReplies() {
 
 // mayHave reports whether the topic may be one of the subscription's. Loop only.
 func (s *Subscription) mayHave(topic uint64) bool {
-	return slices.ContainsFunc(s.topics.List(), func(t TopicName) bool { return t.Pattern.Wild() || wire.TopicID(t.Name) == topic })
+	return slices.ContainsFunc(s.topics.List(),
+		func(t TopicName) bool { return t.Pattern.Wild() || wire.TopicID(t.Name) == topic })
 }

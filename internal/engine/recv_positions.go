@@ -102,7 +102,8 @@ func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	for _, of := range slices.SortedFunc(maps.Keys(x.unheard), func(a, b Instance) int {
 		return cmp.Or(cmp.Compare(a.Publisher, b.Publisher), cmp.Compare(a.Epoch, b.Epoch))
 	}) {
-		topics := slices.SortedFunc(maps.Values(g.from.Positions.of[of]), func(a, b Position) int { return cmp.Compare(a.Topic, b.Topic) })
+		topics := slices.SortedFunc(maps.Values(g.from.Positions.of[of]),
+			func(a, b Position) int { return cmp.Compare(a.Topic, b.Topic) })
 		for _, p := range topics {
 			if p.Group == g.index && !p.Gone && g.isWanted(p.Topic) {
 				g.owner.unheard(g, &UnheardError{of, p, g.owner.events})
@@ -121,7 +122,8 @@ func (g *group) isWanted(topic string) bool {
 // unheard reports an absent instance to the subscription. Loop only.
 func (s *Subscription) unheard(g *group, err *UnheardError) {
 	t := &topics.Track{ID: wire.TopicID(err.Topic), Name: err.Topic}
-	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost}, g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
+	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost},
+		g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
 	if s.handler != nil {
 		s.other(&Delivery{Err: err})
 		return

@@ -37,7 +37,8 @@ func (s *Subscription) Following() (from *reliable.Origin, t *topics.Track, numb
 	if !s.readers.Take() {
 		return nil, nil, 0, nil // Next says why, or waits
 	}
-	if f := s.current; f != nil && (s.calls+1)%contextEvery != 0 && !s.upSet.Load() && !s.closed.Load() && !s.suppressed.Load() {
+	if f := s.current; f != nil && (s.calls+1)%contextEvery != 0 && !s.upSet.Load() && !s.closed.Load() &&
+		!s.suppressed.Load() {
 		if t, number, data = f.rd.Following(); t != nil {
 			from = f.st.Origin()
 			s.calls++

@@ -78,10 +78,12 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why event
 	if !ok {
 		return // with another packet of it, later
 	}
-	err := &events.PublisherRefusedError{Publisher: events.PublisherID(publisher), Epoch: epoch, Group: g.address, Reason: why}
+	err := &events.PublisherRefusedError{Publisher: events.PublisherID(publisher), Epoch: epoch,
+		Group: g.address, Reason: why}
 	g.refused.remember(now, err)
 	logline.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
-	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(publisher), Epoch: epoch, Err: err})
+	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(publisher),
+		Epoch: epoch, Err: err})
 	for _, s := range g.subs.List() {
 		s.refused(err)
 	}

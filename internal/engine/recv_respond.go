@@ -51,7 +51,8 @@ func (a *Asked) Respond(data []byte) error {
 		if err := reliable.CheckReply(data); err != nil {
 			return err
 		}
-		data = signer.Reply(&signed.ReplyTo{Publisher: a.publisher, Epoch: a.epoch, Topic: a.topic, Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
+		data = signer.Reply(&signed.ReplyTo{Publisher: a.publisher, Epoch: a.epoch, Topic: a.topic,
+			Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
 	}
 	respond := func() error {
 		return a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data, signer != nil)

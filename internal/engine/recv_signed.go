@@ -84,7 +84,8 @@ func (s *senderSink) Replied(x *reliable.GivenReply) bool {
 	if p.replies == nil {
 		return true
 	}
-	to := signed.ReplyTo{Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
+	to := signed.ReplyTo{Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Topic: x.Topic.ID,
+		Number: x.Number, Receiver: x.Receiver}
 	key, v := p.replies.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
 	if v == signed.Taken {
 		return true
@@ -155,7 +156,8 @@ func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages
 	if !first {
 		return
 	}
-	e := g.faulted(st, &events.FaultError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch, Topic: topic, Fault: events.FaultTopic, Count: 1})
+	e := g.faulted(st, &events.FaultError{Publisher: events.PublisherID(st.Publisher), Epoch: st.Epoch,
+		Topic: topic, Fault: events.FaultTopic, Count: 1})
 	for _, s := range by.List() {
 		if s.handler == nil {
 			s.notify(e)

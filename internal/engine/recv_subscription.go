@@ -115,7 +115,8 @@ type Handler interface {
 
 // Subscribe starts a subscription. With a handler the loop calls it; without,
 // use Next.
-func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool, handler Handler) (*Subscription, error) {
+func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool,
+	handler Handler) (*Subscription, error) {
 	s := &Subscription{
 		l: l, terms: terms{policy: policy, from: from}, events: events, handler: handler,
 		rouse: rouse{wake: make(chan struct{}, 1)}, ended: make(chan struct{}),

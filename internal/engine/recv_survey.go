@@ -48,8 +48,8 @@ type SurveyedStream struct {
 	reliable.Origin
 	Group        int
 	GroupAddress string
-	For          time.Duration // since it was heard first
-	Told         bool          // it has announced all of its topics
+	For          time.Duration // since its first packet
+	Complete     bool          // it has announced all of its topics
 	Topics       []topics.ListedTopic
 	Unnamed      int // topics of which the name is not known
 }
@@ -160,7 +160,8 @@ func (s *Survey) heard(patterns []pattern.Pattern) Surveyed {
 		}
 		h.Counts.Add(g.lister.Stats())
 		for _, x := range g.lister.Streams() {
-			v := SurveyedStream{Origin: x.Origin, Group: index, GroupAddress: g.address, For: now.Sub(x.Since), Told: x.Complete()}
+			v := SurveyedStream{Origin: x.Origin, Group: index, GroupAddress: g.address, For: now.Sub(x.Since),
+				Complete: x.Complete()}
 			x.Topics(func(t *topics.ListedTopic) {
 				switch {
 				case t.Name == "":

@@ -17,7 +17,8 @@ func (l *Loop) unreadable(err error) {
 func (l *Loop) noticeSealed(from transport.Source, p []byte) {
 	if !l.sealedTold && wire.IsSealed(p) {
 		l.sealedTold = true
-		l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: wire.ParseSealed(p).Key, From: peers{l.t}.Address(uint64(from))})
+		l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: wire.ParseSealed(p).Key,
+			From: peers{l.t}.Address(uint64(from))})
 	}
 }
 

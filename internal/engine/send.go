@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// When a packet leaves, and by whose hand: a publisher's own goroutine, or the
-// loop.
+// When a packet leaves, and which goroutine sends it: a publisher's own, or the loop.
 
 // look decides whether what was appended leaves at once (departure), or waits in an open train.
 //
@@ -208,8 +207,8 @@ func (p *Publication) deadline() reliable.Instant {
 	return min(d, p.out.deadline(), p.states.due())
 }
 
-// steers reports whether its publishers can do what is due by themselves. They cannot while somebody waits for what
-// subscribers say: he may publish nothing until then. Under mu.
+// steers reports whether its publishers can do what is due by themselves. They cannot while a goroutine waits for
+// the statuses of subscribers: it may publish nothing until then. Under mu.
 func (p *Publication) steers() bool {
 	return !p.held() && !p.out.busy && p.waiters.answers == 0 && len(p.inquiries) == 0
 }

@@ -131,8 +131,8 @@ func (d *departure) full() {
 	d.steps = 2 * busyAfter
 }
 
-// overdue notes that a train of so many messages leaves because it has waited for linger. If they did not come
-// close, as far as it tells, the bus is less busy.
+// overdue records that a train of so many messages leaves because it has waited for linger. If they did not come
+// close, as far as that shows, the bus is less busy.
 func (d *departure) overdue(messages uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

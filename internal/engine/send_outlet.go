@@ -56,8 +56,8 @@ func (o *outlet) use(tx transport.Sender) {
 // replyAddress is where the reply came from that is being read.
 func (o *outlet) replyAddress() string { return o.replies.ReplyAddress() }
 
-// refused notes at now that the transport has not taken all of a train, because of err. The log is told of the 1st,
-// 2nd, 4th, 8th … failure.
+// refused records at now that the transport has not taken all of a train, because of err. The 1st, 2nd, 4th, 8th …
+// failure is logged.
 func (o *outlet) refused(now reliable.Instant, err error) {
 	o.busy, o.retryAt = true, now.Add(busyRetry)
 	switch {
@@ -78,8 +78,8 @@ func (o *outlet) deadline() reliable.Instant {
 	return o.retryAt
 }
 
-// sendTrain hands the train to the transport, and the sender is told what became of it: nothing, where the transport
-// panics for a KeyProvider of the user's. Under mu.
+// sendTrain hands the train to the transport, and reports to the sender how many packets it took: none, where a
+// KeyProvider of the user panics. Under mu.
 func (p *Publication) sendTrain() (n int, end reliable.Instant, err error) {
 	defer func() {
 		end = p.l.now() // to sign takes longer than a heartbeat waits

@@ -299,7 +299,8 @@ func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte,
 
 // appendLarge writes msg as fragments, in as many blocks as it takes. Other
 // publishers wait until it is through: fragments are consecutive. It is the request r, if that is not nil.
-func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool, r *reliable.Request) error {
+func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool,
+	r *reliable.Request) error {
 	if len(msg) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(msg), wire.MaxMessage)
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	// ErrNoResponders says that nobody subscribes to the topic of a request.
-	ErrNoResponders = errors.New("nobody subscribes to the topic")
-	// ErrNobodyLeft says that all who could have replied have, or are gone.
-	ErrNobodyLeft = errors.New("nobody is left to reply")
+	// ErrNoResponders: the topic of a request has no subscriber.
+	ErrNoResponders = errors.New("the topic has no subscriber")
+	// ErrNoneLeft: all subscribers of a request have replied, or have gone.
+	ErrNoneLeft = errors.New("all subscribers have replied, or have gone")
 )
 
 // requestGrace is how long a request waits for a first subscriber of its topic where its
@@ -21,7 +21,7 @@ var (
 // first heartbeat that they hear.
 const requestGrace = 500 * time.Millisecond
 
-// Inquiry is a request whose replies are waited for.
+// Inquiry is a request that waits for replies.
 type Inquiry struct {
 	p     *Publication
 	r     reliable.Request
@@ -152,19 +152,19 @@ func (q *Inquiry) take() (x reliable.Reply, ok bool, err error) {
 	case p.life.ending:
 		return x, false, net.ErrClosed
 	case st.Over():
-		return x, false, ErrNobodyLeft
+		return x, false, ErrNoneLeft
 	}
 	return x, false, nil
 }
 
-// State says who has heard the request.
+// State says which subscribers have confirmed the request.
 func (q *Inquiry) State() reliable.RequestState {
 	q.p.mu.Lock()
 	defer q.p.mu.Unlock()
 	return q.r.State(q.p.s)
 }
 
-// Close ends that replies are waited for.
+// Close ends the wait for replies.
 func (q *Inquiry) Close() {
 	p := q.p
 	p.mu.Lock()

@@ -204,7 +204,7 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 	h := p.l.hellos
 	defer h.await()()
 	defer p.await(topic, n)()
-	before := h.toldSoFar()
+	before := h.apartSoFar()
 	var apart *events.ConfigMismatchError
 	err := p.untilAnswered(ctx, func() bool {
 		there, _ := p.s.Ask(p.l.now(), topic)

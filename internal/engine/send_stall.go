@@ -70,7 +70,8 @@ func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.
 }
 
 func heldEvent(kind events.Kind, h events.Hold) events.Event {
-	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address, For: h.For, Behind: h.Behind, Relevant: h.Wants}
+	return events.Event{Kind: kind, Subscriber: h.Receiver, Name: h.Name, Address: h.Address,
+		For: h.For, Behind: h.Behind, Relevant: h.Wants}
 }
 
 // watchMembers collects events of subscribers, to be emitted after mu is released. Loop only, under mu.
@@ -204,7 +205,8 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 func (p *Publication) missed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.s.Unsent() || slices.ContainsFunc(p.s.Members(p.l.now(), 0), func(m stats.Subscriber) bool { return m.Behind > 0 && !m.Released })
+	return p.s.Unsent() || slices.ContainsFunc(p.s.Members(p.l.now(), 0),
+		func(m stats.Subscriber) bool { return m.Behind > 0 && !m.Released })
 }
 
 // backPressure is the result of a call that does not wait. Under mu.

@@ -62,7 +62,8 @@ func (l *Loop) sharedStats() stats.Bus {
 		p.mu.Lock()
 		st.Publications = append(st.Publications, stats.Publication{
 			Address: l.t.GroupAddress(p.group), Receivers: p.s.Receivers(0), RTT: p.s.RTT(), Lead: p.s.Lead(),
-			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(p.s.Ran(l.now())), SendCost: sendCost, MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), Sender: p.s.Stats(),
+			Blocked: p.s.Blocked(), Stuck: p.out.stuck.lasts(p.s.Ran(l.now())), SendCost: sendCost,
+			MemoryBytes: p.memory.bytes(), Subscribers: p.s.Members(l.now(), 0), Sender: p.s.Stats(),
 		})
 		p.mu.Unlock()
 	}

@@ -11,16 +11,15 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Whether anybody was ever heard. A bus on the wrong interface has no fault of its own: it
-// sends, and nobody answers. That somebody publishes without subscribers, or subscribes before
-// there is a publisher, is the same to it, and no fault at all. So it is told once as a hint,
-// with the interface, by buses that have one.
+// Whether the bus has detected any peer. On the wrong interface a bus sends, and gets no answer. To publish without
+// subscribers, or to subscribe before there is a publisher, looks the same and is no fault. So a bus with a network
+// interface reports it once, as a hint that names the interface.
 
 const (
-	// unheardAfter is how long nobody must have been heard: heartbeats, statuses and searches
-	// come once a second or more often.
+	// unheardAfter is how long no peer must have been detected: peers send heartbeats, statuses and searches
+	// once a second or more often.
 	unheardAfter = 5 * time.Second
-	unheardEvery = time.Second // that the loop looks
+	unheardEvery = time.Second // how often the loop looks
 )
 
 // unheard is what the loop knows of it.
@@ -32,25 +31,27 @@ type unheard struct {
 
 // lonely is one side of a bus. The lock is its owner's.
 type lonely struct {
-	since time.Time // when it was seen first that there is somebody to be heard, in time that the loop ran; zero: there is not
-	told  bool
+	// when the bus first had topics for which there may be a peer, in time that the loop ran; zero: it has none
+	since    time.Time
+	reported bool
 }
 
-// note takes in that there is somebody to be heard. It reports whether to tell that nobody was.
-func (x *lonely) note(now time.Time) (d time.Duration, tell bool) {
+// note records that there are such topics. It reports whether to report now that no peer was detected.
+func (x *lonely) note(now time.Time) (d time.Duration, due bool) {
 	if x.since.IsZero() {
 		x.since = now
 	}
 	d = now.Sub(x.since)
-	tell = !x.told && d >= unheardAfter
-	x.told = x.told || tell
-	return d, tell
+	due = !x.reported && d >= unheardAfter
+	x.reported = x.reported || due
+	return d, due
 }
 
-// The events that say that a publisher was heard, or already why neither is.
+// The events that show that a peer was detected, or already say why none is.
 var (
 	whyNoSubscriber = []events.Kind{events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
-	heardPublisher  = []events.Kind{events.PublisherUp, events.PublisherRefused, events.PublisherFault, events.TopicCollision, events.BadPackets, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
+	heardPublisher  = []events.Kind{events.PublisherUp, events.PublisherRefused, events.PublisherFault,
+		events.TopicCollision, events.BadPackets, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
 )
 
 // happened reports whether an event of one of these kinds was emitted.
@@ -58,13 +59,15 @@ func (l *Loop) happened(kinds []events.Kind) bool {
 	return slices.ContainsFunc(kinds, func(k events.Kind) bool { return l.counters.events[k].Load() > 0 })
 }
 
-// heardSubscriber reports whether a subscriber was heard that wants what the bus publishes, or may, or why none is.
+// heardSubscriber reports whether a subscriber was detected that wants what the bus publishes, or may want it, or
+// whether an event says why none is.
 func (l *Loop) heardSubscriber() bool {
-	return l.unheard.met.Load() || l.happened(whyNoSubscriber) || slices.ContainsFunc(l.publications(), func(p *Publication) bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.s.Wanted()
-	})
+	return l.unheard.met.Load() || l.happened(whyNoSubscriber) ||
+		slices.ContainsFunc(l.publications(), func(p *Publication) bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.s.Wanted()
+		})
 }
 
 func (l *Loop) heardPublisher() bool { return l.happened(heardPublisher) }
@@ -72,10 +75,10 @@ func (l *Loop) heardPublisher() bool { return l.happened(heardPublisher) }
 // unheardTimer is when a loop looks. Loop only.
 type unheardTimer struct {
 	at      reliable.Instant
-	waiting bool // for the time to tell
+	waiting bool // for the time to report
 }
 
-// noteUnheard looks whether it is to be told that nobody is heard, and says when to look again.
+// noteUnheard reports, when it is time, that no peer was detected, and returns when to look again.
 func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 	x := &l.hellos.unheard
 	if l.cfg.Interface == "" {
@@ -91,15 +94,15 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 	return reliable.Never
 }
 
-// lookUnheard reports whether there is still something that may have to be told. ran is the time
+// lookUnheard returns whether there may still be something to report. ran is the time
 // without that in which the loop did not run.
 func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 	u := &l.unheard
 	side := func(x *lonely, heard func() bool, topics func() []string, line *logline.Line, kind events.Kind) {
 		u.mu.Lock()
-		told := x.told
+		reported := x.reported
 		u.mu.Unlock()
-		if told || heard() {
+		if reported || heard() {
 			return
 		}
 		names := topics()
@@ -107,9 +110,9 @@ func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 			return
 		}
 		u.mu.Lock()
-		d, tell := x.note(ran)
+		d, due := x.note(ran)
 		u.mu.Unlock()
-		if !tell {
+		if !due {
 			waiting = true
 			return
 		}
@@ -172,16 +175,15 @@ func (l *Loop) subscribed() (names []string) {
 	return names
 }
 
-// Unheard is for how long nobody was heard who would have been: a subscriber by what the bus
-// publishes, a publisher by its subscriptions. Zero: somebody was, or nobody is wanted. Time in
-// which the loop did not run is no part of it.
+// Unheard is for how long no peer was detected: no subscriber of what the bus publishes, no publisher for its
+// subscriptions. Zero: one was, or the bus needs none. Time in which the loop did not run is no part of it.
 func (l *Loop) Unheard() (subscriber, publisher time.Duration) {
 	u := &l.unheard
 	of := func(side *lonely, heard func() bool) time.Duration {
 		u.mu.Lock()
-		told, since := side.told, side.since
+		reported, since := side.reported, side.since
 		u.mu.Unlock()
-		if !told || heard() {
+		if !reported || heard() {
 			return 0
 		}
 		return time.Since(since) - time.Duration(l.watchdog.stand.lost.Load())

@@ -68,7 +68,8 @@ var schemes = map[string]scheme{
 
 // opener parses a URL and opens the transport that it describes. setLogger is nil
 // for transports that log nothing.
-func opener[C any, T transport.Transport](parse func(*url.URL) (C, error), setLogger func(*C, *slog.Logger), open func(C) (T, error)) func(*url.URL, *slog.Logger) (transport.Transport, error) {
+func opener[C any, T transport.Transport](parse func(*url.URL) (C, error), setLogger func(*C, *slog.Logger),
+	open func(C) (T, error)) func(*url.URL, *slog.Logger) (transport.Transport, error) {
 	return func(u *url.URL, l *slog.Logger) (transport.Transport, error) {
 		c, err := parse(u)
 		if err != nil {

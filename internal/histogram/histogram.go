@@ -88,7 +88,8 @@ func (s *Scale) bucket(v int64) int {
 // Snapshot reads the histogram. Concurrent records may be included or not, but Count is the sum of the
 // buckets.
 func (h *Histogram) Snapshot() stats.Distribution {
-	x := stats.Distribution{ZeroUpper: bound(h.scale.first - 1), Sum: float64(h.sum.Load()) / h.scale.unit, Max: float64(h.max.Load()) / h.scale.unit}
+	x := stats.Distribution{ZeroUpper: bound(h.scale.first - 1), Sum: float64(h.sum.Load()) / h.scale.unit,
+		Max: float64(h.max.Load()) / h.scale.unit}
 	x.Zero = h.counts[0].Load()
 	x.Count = x.Zero
 	for i := range h.scale.bounds {

@@ -39,11 +39,12 @@ const Variable = "FANFARE_INSPECT"
 const Off = "off"
 
 const (
-	maxClients   = 16
-	maxRequest   = 256                    // bytes of a line
-	maxAnswer    = 64 << 20               // bytes of a line, to a client
-	shareFor     = 100 * time.Millisecond // that a snapshot is given to others, too
-	answerWithin = 300 * time.Millisecond // without an answer by then, a snapshot lacks what only the bus's goroutine knows
+	maxClients = 16
+	maxRequest = 256                    // bytes of a line
+	maxAnswer  = 64 << 20               // bytes of a line, to a client
+	shareFor   = 100 * time.Millisecond // that a snapshot is given to others, too
+	// without an answer by then, a snapshot lacks what only the bus's goroutine knows
+	answerWithin = 300 * time.Millisecond
 	writeWithin  = 5 * time.Second
 	askWithin    = time.Minute
 	pollEvents   = 200 * time.Millisecond

@@ -81,17 +81,6 @@ func names(s *Snapshot) (names []string) {
 	return names
 }
 
-// wantGone fails if goroutines stay.
-func wantGone(t *testing.T, before int) {
-	t.Helper()
-	for limit := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) {
-			buf := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-		}
-	}
-}
-
 // One socket for all buses, which the last one removes, with all goroutines.
 func TestRegistry(t *testing.T) {
 	dir := inDir(t)
@@ -131,7 +120,7 @@ func TestRegistry(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	wantGone(t, before)
+	testenv.AwaitGoroutines(t, before)
 	removeC := r.add(&source{name: "c"}, log) // and again
 	defer removeC()
 	if all, err := ReadAll(t.Context(), dir); err != nil || len(all) != 1 || all[0].Err != nil || fmt.Sprint(names(all[0].Snapshot)) != "[c]" {
@@ -231,7 +220,7 @@ func TestDirectoryTakenByAnother(t *testing.T) {
 			var out bytes.Buffer
 			var r registry
 			r.add(&source{}, slog.New(slog.NewTextHandler(&out, nil)))()
-			if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "not this user's own") || !strings.Contains(out.String(), c.says) {
+			if !strings.Contains(out.String(), "level=WARN") || !strings.Contains(out.String(), "belongs to another user") || !strings.Contains(out.String(), c.says) {
 				t.Errorf("the log says %q, want %q", out.String(), c.says)
 			}
 		})
@@ -360,7 +349,7 @@ func TestClients(t *testing.T) {
 	for _, c := range deaf {
 		c.Close()
 	}
-	wantGone(t, before)
+	testenv.AwaitGoroutines(t, before)
 }
 
 // A bus that does not answer is told of, with the others, and does not hold the end up.
@@ -435,7 +424,7 @@ func TestFollow(t *testing.T) {
 	if err := <-ended; !errors.Is(err, io.EOF) {
 		t.Errorf("follow of a process that closes its last bus: %v", err)
 	}
-	wantGone(t, before)
+	testenv.AwaitGoroutines(t, before)
 }
 
 // Snapshots of another version, and what is none, are refused.

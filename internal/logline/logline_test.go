@@ -87,7 +87,7 @@ func TestLinesAreComplete(t *testing.T) {
 			} else {
 				texts[key] = true
 			}
-			if l.Repeats == "" || strings.ContainsAny(l.Text+l.Do, "|\n") || l.Level >= slog.LevelWarn && l.Do == "" && !strings.Contains(l.Text, "goes on") && !strings.Contains(l.Text, "returned") && !strings.Contains(l.Text, "begins anew") && !strings.Contains(l.Text, "works the same") {
+			if l.Repeats == "" || strings.ContainsAny(l.Text+l.Do, "|\n") || l.Level >= slog.LevelWarn && l.Do == "" && !strings.Contains(l.Text, "no longer blocked") && !strings.Contains(l.Text, "returned") && !strings.Contains(l.Text, "is reset") && !strings.Contains(l.Text, "works the same") {
 				t.Errorf("%q does not say how often it comes, or what to do", l.Text)
 			}
 			for _, a := range strings.Fields(l.Attrs) {

@@ -83,7 +83,8 @@ func (r *Record) Add(now time.Time, e stats.LossEntry) {
 // samePlace reports whether two losses are of one place: those that follow each other within a minute are one entry.
 func samePlace(a, b *stats.LossEntry) bool {
 	return a.Cause == b.Cause && a.Event == b.Event && a.Topic == b.Topic && a.Subscription == b.Subscription &&
-		a.Group == b.Group && a.Leg == b.Leg && a.Publisher == b.Publisher && a.Epoch == b.Epoch && a.Subscriber == b.Subscriber
+		a.Group == b.Group && a.Leg == b.Leg && a.Publisher == b.Publisher && a.Epoch == b.Epoch &&
+		a.Subscriber == b.Subscriber
 }
 
 // merge adds to e a later loss of the same place.

@@ -6,8 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -47,21 +47,7 @@ func TestServe(t *testing.T) {
 		t.Error("a closed server answers")
 	}
 	client.CloseIdleConnections()
-	awaitGoroutines(t, before)
-}
-
-// awaitGoroutines waits until there are no more goroutines than before: those
-// of net/http end a moment after what they were for.
-func awaitGoroutines(t *testing.T, before int) {
-	t.Helper()
-	for range 6000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	buf := make([]byte, 1<<16)
-	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+	testenv.AwaitGoroutines(t, before)
 }
 
 func TestServeErrors(t *testing.T) {

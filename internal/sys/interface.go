@@ -87,7 +87,8 @@ func FindInterface(name string) (*net.Interface, error) {
 		if err != nil && !errors.Is(err, ErrNoInterface) {
 			return nil, err
 		}
-		if slices.Contains(addrs, addr.Unmap()) || all[i].Flags&net.FlagLoopback != 0 && addr.Unmap().IsLoopback() && addr.Unmap().Is4() {
+		if slices.Contains(addrs, addr.Unmap()) || all[i].Flags&net.FlagLoopback != 0 &&
+			addr.Unmap().IsLoopback() && addr.Unmap().Is4() {
 			return &all[i], nil
 		}
 	}

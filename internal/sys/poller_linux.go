@@ -54,7 +54,8 @@ func (p *Poller) Remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd
 // Ready fills evs with the ready descriptors and returns that part of it. The id is the field Fd.
 func (p *Poller) Ready(evs []unix.EpollEvent) []unix.EpollEvent {
 	// It cannot block, so the scheduler need not know.
-	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])), uintptr(len(evs)), 0, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])),
+		uintptr(len(evs)), 0, 0, 0)
 	if errno != 0 {
 		return nil
 	}
@@ -70,7 +71,8 @@ func (p *Poller) Block(evs []unix.EpollEvent, timeout time.Duration) []unix.Epol
 	if timeout > 0 {
 		timeout = min(timeout+time.Millisecond-1, time.Hour)
 	}
-	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])), uintptr(len(evs)), uintptr(timeout.Milliseconds()), 0, 0)
+	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&evs[0])),
+		uintptr(len(evs)), uintptr(timeout.Milliseconds()), 0, 0)
 	if errno != 0 {
 		return nil
 	}

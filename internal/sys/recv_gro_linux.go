@@ -61,7 +61,8 @@ func (r *RecvBatch) RecvLimited(fd, n, control int) (int, syscall.Errno) {
 		h.Flags = 0
 	}
 	// It cannot block, so the scheduler need not know.
-	got, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(hdr))), uintptr(n),
+	got, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(hdr))),
+		uintptr(n),
 		unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC, 0, 0)
 	if errno != 0 {
 		return 0, errno

@@ -56,7 +56,8 @@ func (b *SendBatch) SendTrain(fd, n, segment int) syscall.Errno {
 	b.ctl.attach(&b.all, segment)
 	for {
 		// It cannot block, so the scheduler need not know.
-		_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.all)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.all)),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		if errno != unix.EINTR {
 			return errno
 		}
@@ -67,7 +68,8 @@ func (b *SendBatch) SendTrain(fd, n, segment int) syscall.Errno {
 // sent none.
 func (b *SendBatch) SendEach(fd, n int) (int, syscall.Errno) {
 	for {
-		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.each)), uintptr(n), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.each)),
+			uintptr(n), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 		switch errno {
 		case 0:
 			return int(sent), 0
@@ -81,7 +83,8 @@ func (b *SendBatch) SendEach(fd, n int) (int, syscall.Errno) {
 // SendTo sends one packet.
 func SendTo(fd int, p []byte, to *Sockaddr) syscall.Errno {
 	for {
-		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)),
 			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&to.raw)), uintptr(to.len))
 		if errno != unix.EINTR {
 			return errno

@@ -69,7 +69,8 @@ const (
 
 func (m *memoryInfo) ask(fd int) bool {
 	size := uint32(unsafe.Sizeof(*m))
-	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&size)), 0)
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(m)), uintptr(unsafe.Pointer(&size)), 0)
 	return errno == 0 && size == uint32(unsafe.Sizeof(*m))
 }
 
@@ -192,7 +193,8 @@ func Bind(fd int, addr netip.AddrPort, ifindex int) error {
 // LocalAddr is the address that a socket is bound to, without the interface.
 func LocalAddr(fd int) (netip.AddrPort, error) {
 	sa := Sockaddr{len: unix.SizeofSockaddrInet6}
-	_, _, errno := unix.Syscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)), uintptr(unsafe.Pointer(&sa.len)))
+	_, _, errno := unix.Syscall(unix.SYS_GETSOCKNAME, uintptr(fd), uintptr(unsafe.Pointer(&sa.raw)),
+		uintptr(unsafe.Pointer(&sa.len)))
 	if errno != 0 {
 		return netip.AddrPort{}, os.NewSyscallError("getsockname", errno)
 	}

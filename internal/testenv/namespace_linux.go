@@ -31,7 +31,8 @@ func Namespace(t *testing.T) bool {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Start()
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSPC) ||
+		errors.Is(err, unix.EINVAL) {
 		Skip(t, "this system lets user %d make no network namespace: %v", os.Getuid(), err)
 	}
 	if err == nil {

@@ -321,7 +321,8 @@ func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
 	x.asking = false
 	x.asked++
 	l.stats.Asked++
-	h := wire.Header{GroupTag: x.tag, Publisher: x.Publisher, Epoch: x.Epoch, Flags: wire.FlagLeaving | wire.FlagWantTopics}
+	h := wire.Header{GroupTag: x.tag, Publisher: x.Publisher, Epoch: x.Epoch,
+		Flags: wire.FlagLeaving | wire.FlagWantTopics}
 	packet = wire.AppendStatus(buf, h, &wire.Status{Receiver: l.cfg.ID}, nil)
 	if l.cfg.Checksum || x.checksum {
 		wire.SetChecksum(packet)

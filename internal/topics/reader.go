@@ -281,12 +281,14 @@ func (r *Reader) message(it *Item) bool {
 
 // Through reports whether the packet has nothing more to say, so that Next need not be asked.
 func (r *Reader) Through() bool {
-	return (len(r.runs) == 0 || wire.RunKind(r.runs[0]) == wire.RunPadding) && (r.track == nil || len(r.body) == 0) && !r.after()
+	return (len(r.runs) == 0 || wire.RunKind(r.runs[0]) == wire.RunPadding) &&
+		(r.track == nil || len(r.body) == 0) && !r.after()
 }
 
 // after reports whether there is something to report behind a packet's runs, or to tidy up.
 func (r *Reader) after() bool {
-	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != events.CauseNone || r.ended || cap(r.partial) > keptPartial
+	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != events.CauseNone ||
+		r.ended || cap(r.partial) > keptPartial
 }
 
 // follows returns the topic if message number is the one that follows those delivered, with

@@ -82,8 +82,10 @@ func PutDataHeader(b []byte, h Header, packetSize int) {
 func Begins(b []byte, head *[HeaderLen]byte) bool {
 	const w = HeaderLen / 4
 	_ = b[HeaderLen-1]
-	return binary.LittleEndian.Uint64(b) == binary.LittleEndian.Uint64(head[:]) && binary.LittleEndian.Uint64(b[w:]) == binary.LittleEndian.Uint64(head[w:]) &&
-		binary.LittleEndian.Uint64(b[2*w:]) == binary.LittleEndian.Uint64(head[2*w:]) && binary.LittleEndian.Uint64(b[3*w:]) == binary.LittleEndian.Uint64(head[3*w:])
+	return binary.LittleEndian.Uint64(b) == binary.LittleEndian.Uint64(head[:]) &&
+		binary.LittleEndian.Uint64(b[w:]) == binary.LittleEndian.Uint64(head[w:]) &&
+		binary.LittleEndian.Uint64(b[2*w:]) == binary.LittleEndian.Uint64(head[2*w:]) &&
+		binary.LittleEndian.Uint64(b[3*w:]) == binary.LittleEndian.Uint64(head[3*w:])
 }
 
 // SetSeq writes the sequence of the data packet b.

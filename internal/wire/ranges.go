@@ -57,7 +57,8 @@ type RangesBuilder struct {
 }
 
 // Begin starts a packet of type t in b, of at most limit bytes.
-func (w *RangesBuilder) Begin(b []byte, h Header, t Type, receiver, base uint64, reason Reason, wait time.Duration, limit int) {
+func (w *RangesBuilder) Begin(b []byte, h Header, t Type, receiver, base uint64, reason Reason,
+	wait time.Duration, limit int) {
 	h.Type = t
 	w.start = len(b)
 	b, p := extend(b, RangesHeaderLen)

@@ -29,6 +29,7 @@ func (h SealedHeader) At() time.Time { return time.Unix(int64(h.Time), 0).UTC() 
 // ParseSealed reads the header of a sealed packet (IsSealed).
 func ParseSealed(b []byte) SealedHeader {
 	return SealedHeader{
-		Key: binary.LittleEndian.Uint32(b[8:]), Counter: binary.LittleEndian.Uint32(b[4:]), Time: binary.LittleEndian.Uint32(b[12:]), Salt: [12]byte(b[16:]),
+		Key: binary.LittleEndian.Uint32(b[8:]), Counter: binary.LittleEndian.Uint32(b[4:]),
+		Time: binary.LittleEndian.Uint32(b[12:]), Salt: [12]byte(b[16:]),
 	}
 }

@@ -85,8 +85,9 @@ func ParseSigned(b []byte) (s Signed, err error) {
 		return s, ErrMalformed
 	}
 	return Signed{
-		Node: b[3], Time: binary.LittleEndian.Uint32(b[atSignedTime:]), Counter: binary.LittleEndian.Uint64(b[atSignedCounter:]),
-		Salt: b[atSignedSalt:atSignature:atSignature], Signature: b[atSignature:SignedLen:SignedLen],
+		Node: b[3], Time: binary.LittleEndian.Uint32(b[atSignedTime:]),
+		Counter: binary.LittleEndian.Uint64(b[atSignedCounter:]),
+		Salt:    b[atSignedSalt:atSignature:atSignature], Signature: b[atSignature:SignedLen:SignedLen],
 		Path: b[SignedLen:head:head], Packet: b[head:len(b):len(b)],
 	}, nil
 }

@@ -42,5 +42,6 @@ func (t *Timing) put(p []byte) {
 }
 
 func timing(p []byte) Timing {
-	return Timing{binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:]), binary.LittleEndian.Uint64(p[16:]), binary.LittleEndian.Uint64(p[24:])}
+	return Timing{binary.LittleEndian.Uint64(p), binary.LittleEndian.Uint64(p[8:]),
+		binary.LittleEndian.Uint64(p[16:]), binary.LittleEndian.Uint64(p[24:])}
 }

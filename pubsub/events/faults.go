@@ -23,7 +23,7 @@ type FaultError struct {
 func (e *FaultError) Error() string {
 	switch e.Fault {
 	case FaultTopic:
-		return fmt.Sprintf("messages of publisher %s on topic %q are refused: its key, 0x%08x, is not trusted for that: add a line for it to the file of trust=, or find who runs it", e.Publisher, e.Topic, uint64(e.Publisher)>>32)
+		return fmt.Sprintf("messages of publisher %s on topic %q are refused: its key, 0x%08x, is not trusted for that: add a line for it to the file of trust=, or find out where it runs", e.Publisher, e.Topic, uint64(e.Publisher)>>32)
 	case FaultUnsupported:
 		return fmt.Sprintf("packets of publisher %s cannot be read, %d so far: their codec, kind of run or packet size is not supported here: they are lost; run the same version of Fanfare on both sides", e.Publisher, e.Count)
 	}
@@ -31,7 +31,7 @@ func (e *FaultError) Error() string {
 	if e.Topic != "" {
 		topic = fmt.Sprintf(" of topic %q", e.Topic)
 	}
-	return fmt.Sprintf("publisher %s breaks the protocol: %s%s, %d so far: its program is at fault, or somebody forges its packets", e.Publisher, e.Fault, topic, e.Count)
+	return fmt.Sprintf("publisher %s breaks the protocol: %s%s, %d so far: its program is at fault, or its packets are forged", e.Publisher, e.Fault, topic, e.Count)
 }
 
 // Is makes errors.Is(err, ErrPublisherFault) true.
@@ -140,7 +140,7 @@ func (e *TopicCollisionError) Error() string {
 func (e *TopicCollisionError) Is(target error) bool { return target == ErrTopicCollision }
 
 // ErrPublisherRefused: a publisher is not received. *PublisherRefusedError says which.
-var ErrPublisherRefused = errors.New("a publisher is not heard")
+var ErrPublisherRefused = errors.New("packets of a publisher are refused, because a limit of this bus is reached")
 
 // PublisherRefusedError reports that nothing of a publisher is delivered. It stands in the
 // stream of each subscription in the publisher's group, once a publisher, also where the publisher

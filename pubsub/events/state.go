@@ -40,7 +40,7 @@ func (c StateCause) String() string {
 	case StateOverrun:
 		return "the receive window has no room for it and what is published while it comes"
 	case StateIncomplete:
-		return "packets of it were lost for good, several times"
+		return "packets of it were lost permanently, several times"
 	case StatePublisherGone:
 		return "its publisher has gone"
 	case StateUnread:

@@ -5,10 +5,10 @@
 // Names begin with fanfare_; counters end with _total, and units are in the
 // names (bytes, packets, messages, seconds). Metrics of one group, received or
 // published, have its address as label group. Labels are bounded: see MaxNames. Histograms are
-// native ones, and classic ones for those who do not know these. Of a bus with several legs those of one have
+// native ones, and classic ones for scrapers that do not support these. Of a bus with several legs those of one have
 // its number as label leg: 1 is that of the first URL.
 //
-// What was lost for good is in fanfare_gaps_total and fanfare_gap_messages_total, and what
+// What was lost permanently is in fanfare_gaps_total and fanfare_gap_messages_total, and what
 // was dropped, repaired afterwards or not, in fanfare_dropped_packets_total, by the label
 // cause (pubsub.Causes says what each means and what to do). Alert on fanfare_gaps_total: a
 // gap whose size cannot be known has no messages. docs/operate has all metrics, rules for

@@ -57,8 +57,8 @@ var histograms = []histogram{
 	{sizes("publish_train_packets", "Packets of each train that was published: of one send call."), nil, classicSizes, func(d *stats.Distributions) *stats.Distribution { return &d.TrainPackets }},
 }
 
-// collect shows the histogram as a native one, and with classic buckets for those who do not
-// know these.
+// collect shows the histogram as a native one, and with classic buckets for scrapers that do not
+// support it.
 func (h *histogram) collect(out chan<- prometheus.Metric, from *stats.Distributions) {
 	d := h.value(from)
 	native := make(map[int]int64)
@@ -67,7 +67,8 @@ func (h *histogram) collect(out chan<- prometheus.Metric, from *stats.Distributi
 		native[ceilDiv(b.Index, perNative)] += int64(b.Count)
 		count += b.Count
 	}
-	m := prometheus.MustNewConstNativeHistogram(h.desc, count, d.Sum, native, nil, d.Zero, nativeSchema, d.ZeroUpper, time.Time{}, h.labels...)
+	m := prometheus.MustNewConstNativeHistogram(h.desc, count, d.Sum, native, nil, d.Zero, nativeSchema,
+		d.ZeroUpper, time.Time{}, h.labels...)
 	out <- &both{m, d, h.classic}
 }
 

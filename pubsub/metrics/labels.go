@@ -12,13 +12,13 @@ import (
 
 // MaxNames is how many publishers, how many subscribers, and how many groups that are
 // received or published, have metrics under their own names: the others of a bus are one,
-// called Other. Whoever has a name of its own keeps it for as long as it is there.
+// called Other. One that has a name of its own keeps it for as long as it is there.
 const MaxNames = 64
 
 // Other is the label of all publishers, subscribers or groups beyond MaxNames.
 const Other = "other"
 
-// labels decides who has metrics under its own name.
+// labels decides which of them have metrics under their own names.
 type labels struct{ own map[string]bool }
 
 // assign gives each of those present its label: its name, or Other. Those that had theirs

@@ -45,7 +45,7 @@ var busMetrics = []metric[stats.Bus]{
 	counter("seal_open_packets", "Packets refused because they are not sealed.", func(s *stats.Bus) float64 { return float64(s.Seal.Open) }),
 	counter("seal_unknown_key_packets", "Packets refused because their key is not in the keyring, or not valid.", func(s *stats.Bus) float64 { return float64(s.Seal.UnknownKey) }),
 	counter("seal_forged_packets", "Packets refused because they do not verify.", func(s *stats.Bus) float64 { return float64(s.Seal.Forged) }),
-	counter("seal_replayed_packets", "Packets refused because they came before, or too late to tell.", func(s *stats.Bus) float64 { return float64(s.Seal.Replayed) }),
+	counter("seal_replayed_packets", "Packets refused because they came before, or too late to know.", func(s *stats.Bus) float64 { return float64(s.Seal.Replayed) }),
 	counter("seal_stale_packets", "Packets refused because the time that they state is too far from this host's.", func(s *stats.Bus) float64 { return float64(s.Seal.Stale) }),
 	counter("seal_deferred_packets", "Packets of unknown senders refused because too many such came at once.", func(s *stats.Bus) float64 { return float64(s.Seal.Deferred) }),
 	counter("seal_foreign_packets", "Packets refused by a sealed bus that are none of Fanfare's.", func(s *stats.Bus) float64 { return float64(s.Seal.Foreign) }),

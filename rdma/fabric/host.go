@@ -82,7 +82,8 @@ func (h *Host) addDevice(index int) {
 	var states []soft.PortState
 	f.mu.Lock()
 	for num := range attr.PhysPorts {
-		p := &Port{f: f, hca: c, num: uint8(num + 1), ipoib: true, igmp: map[rdma.GID]struct{}{}, sw: f.switches[h.cfg.Switch%len(f.switches)]}
+		p := &Port{f: f, hca: c, num: uint8(num + 1), ipoib: true, igmp: map[rdma.GID]struct{}{},
+			sw: f.switches[h.cfg.Switch%len(f.switches)]}
 		f.ports = append(f.ports, p)
 		p.serial = len(f.ports)
 		p.sw.ports = append(p.sw.ports, p)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -28,12 +29,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			t.Error("a live fabric steps")
 		}
 	}
-	for i := 0; runtime.NumGoroutine() > before; i++ {
-		if i == 60_000 {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.AwaitGoroutines(t, before)
 }
 
 // Waiting ends when its object is closed or its context is done.

@@ -37,7 +37,8 @@ func (sa *subnetAdmin) init(f *Fabric) {
 	sa.groups = map[rdma.GID]*saGroup{}
 	sa.mlids = map[rdma.LID]bool{}
 	pkey := f.cfg.PKey
-	mgid := rdma.GID{0: 0xff, 1: 0x10 | f.cfg.Scope&0x0f, 2: 0x40, 3: 0x1b, 4: byte(pkey >> 8), 5: byte(pkey), 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
+	mgid := rdma.GID{0: 0xff, 1: 0x10 | f.cfg.Scope&0x0f, 2: 0x40, 3: 0x1b, 4: byte(pkey >> 8),
+		5: byte(pkey), 12: 0xff, 13: 0xff, 14: 0xff, 15: 0xff}
 	mlid, _ := sa.takeMLID()
 	sa.broadcast = &saGroup{rec: soft.MCMember{
 		MGID: mgid, QKey: broadcastQKey, MLID: mlid, PKey: pkey, Scope: f.cfg.Scope,

@@ -7,7 +7,8 @@ import (
 )
 
 // The addresses that are none to the connection manager.
-var noAddrs = []rdma.Addr{{}, {Family: rdma.FamilyUnix}, {Family: 99}, {Family: rdma.FamilyIPv4}, {Family: rdma.FamilyIPv6, IP: group(0, 1).IP}}
+var noAddrs = []rdma.Addr{{}, {Family: rdma.FamilyUnix}, {Family: 99}, {Family: rdma.FamilyIPv4},
+	{Family: rdma.FamilyIPv6, IP: group(0, 1).IP}}
 
 var argumentStatements = []Statement{
 	{1, "JoinMulticastEx with mask 0 is EINVAL", both, 0, "librdmacm cma.c rdma_join_multicast_ex", joinEx(0, 0, syscall.EINVAL)},
@@ -57,7 +58,8 @@ var argumentStatements = []Statement{
 		a.joined = append(a.joined, group(0, 9))
 		ea, eb := a.event(), b.join(group(0, 9))
 		a.ack()
-		if ea.Type != rdma.EventMulticastJoin || ea.UD.AHAttr.GRH.DGID != eb.UD.AHAttr.GRH.DGID || ea.UD.QKey != eb.UD.QKey || ea.UD.AHAttr.DLID != eb.UD.AHAttr.DLID {
+		if ea.Type != rdma.EventMulticastJoin || ea.UD.AHAttr.GRH.DGID != eb.UD.AHAttr.GRH.DGID ||
+			ea.UD.QKey != eb.UD.QKey || ea.UD.AHAttr.DLID != eb.UD.AHAttr.DLID {
 			t.Fatalf("events differ: %+v and %+v", ea, eb)
 		}
 		t.quiet()

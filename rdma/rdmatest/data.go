@@ -34,7 +34,8 @@ var dataStatements = []Statement{
 		m, ev, from := oneMessage(t, group(94, 1), nil)
 		gids, err := from.dev.GIDs(from.id.Port())
 		t.must("GIDs", err)
-		if m.area[0]>>4 != 6 || m.area[6] != 0x1B || !bytes.Equal(m.area[8:24], gids[0].GID[:]) || !bytes.Equal(m.area[24:40], ev.UD.AHAttr.GRH.DGID[:]) {
+		if m.area[0]>>4 != 6 || m.area[6] != 0x1B || !bytes.Equal(m.area[8:24], gids[0].GID[:]) ||
+			!bytes.Equal(m.area[24:40], ev.UD.AHAttr.GRH.DGID[:]) {
 			t.Errorf("area % x", m.area)
 		}
 		if length := binary.BigEndian.Uint16(m.area[4:]); length != 12+8+8+4 { // BTH, DETH, "hello" and pad, ICRC
@@ -43,7 +44,8 @@ var dataStatements = []Statement{
 	}},
 	{95, "completion has the sender's QPN and the GRH flag", both, 0, "rxe rxe_resp.c", func(t *T) {
 		m, _, from := oneMessage(t, group(95, 1), nil)
-		if m.wc.SrcQPN != from.qp.QPN() || m.wc.Flags != rdma.WCGRH || m.wc.Opcode != rdma.WCRecv || m.wc.QPN == from.qp.QPN() && from.host == 0 {
+		if m.wc.SrcQPN != from.qp.QPN() || m.wc.Flags != rdma.WCGRH || m.wc.Opcode != rdma.WCRecv ||
+			m.wc.QPN == from.qp.QPN() && from.host == 0 {
 			t.Errorf("completion %+v", m.wc)
 		}
 	}},

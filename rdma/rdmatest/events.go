@@ -15,7 +15,8 @@ var eventStatements = []Statement{
 		context := new(int)
 		n.begin(group(3, 39), rdma.JoinFullMember, context)
 		ev := n.wantType(rdma.EventMulticastJoin)
-		if ev.Type != 12 || ev.Status != 0 || ev.Context != context || ev.UD.PrivateDataLen != 0 || ev.ID != n.id || ev.Err() != nil {
+		if ev.Type != 12 || ev.Status != 0 || ev.Context != context || ev.UD.PrivateDataLen != 0 ||
+			ev.ID != n.id || ev.Err() != nil {
 			t.Errorf("event %+v", ev)
 		}
 	}},

@@ -166,7 +166,8 @@ func (n *node) resources() {
 }
 
 func (n *node) initAttr() rdma.QPInitAttr {
-	return rdma.QPInitAttr{SendCQ: n.cq, RecvCQ: n.cq, Cap: rdma.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 2, MaxRecvSGE: 2}}
+	return rdma.QPInitAttr{SendCQ: n.cq, RecvCQ: n.cq,
+		Cap: rdma.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 2, MaxRecvSGE: 2}}
 }
 
 // addQP makes the id's queue pair and posts receives.
@@ -257,7 +258,8 @@ func (n *node) ack() {
 // begin begins a join, which must be accepted.
 func (n *node) begin(a rdma.Addr, flags rdma.JoinFlags, context any) {
 	n.t.Helper()
-	err := n.id.JoinMulticastEx(rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: flags, Addr: a}, context)
+	err := n.id.JoinMulticastEx(rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: flags, Addr: a},
+		context)
 	n.t.must("JoinMulticastEx", err)
 	n.joined = append(n.joined, a)
 }

@@ -88,7 +88,8 @@ var queueStatements = []Statement{
 		n := t.node(0)
 		got, err := n.qp.Query()
 		t.must("Query", err)
-		if got.State != rdma.QPRTS || got.QKey != 0x01234567 || got.SQPSN != 0 || got.Port != n.id.Port() || n.id.QP() != n.qp {
+		if got.State != rdma.QPRTS || got.QKey != 0x01234567 || got.SQPSN != 0 || got.Port != n.id.Port() ||
+			n.id.QP() != n.qp {
 			t.Errorf("queue pair is %+v", got)
 		}
 	}},

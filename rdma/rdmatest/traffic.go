@@ -79,7 +79,8 @@ func (n *node) completed(wc rdma.WorkCompletion) {
 		n.sends++
 	default:
 		slot := n.mem[wc.WRID*slotSize:]
-		n.msgs = append(n.msgs, message{wc, append([]byte(nil), slot[:rdma.GRHBytes]...), string(slot[rdma.GRHBytes:wc.ByteLen])})
+		n.msgs = append(n.msgs, message{wc, append([]byte(nil), slot[:rdma.GRHBytes]...),
+			string(slot[rdma.GRHBytes:wc.ByteLen])})
 	}
 }
 

@@ -159,8 +159,9 @@ func (in *input) datagram(b []byte, id uint16, exact bool) uint16 {
 
 	h, g := &in.head, &in.gram
 	size := uint16(8 + len(b))
-	if in.n == runMax || in.n > 0 && (g.SrcQPN != h.SrcQPN || g.DestQPN != h.DestQPN || g.QKey != h.QKey || g.PKey != h.PKey ||
-		g.Net.PayloadLength != size) {
+	if in.n == runMax || in.n > 0 &&
+		(g.SrcQPN != h.SrcQPN || g.DestQPN != h.DestQPN || g.QKey != h.QKey || g.PKey != h.PKey ||
+			g.Net.PayloadLength != size) {
 		in.deliver()
 	}
 	if in.n == 0 {
@@ -221,7 +222,8 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	// or, with DF, that stay the same (kernel net/ipv4/af_inet.c,
 	// inet_gro_receive).
 	step := uint16(1)
-	if len(b) > segment && !in.sound(b[segment:min(2*segment, len(b))], id+1) && in.sound(b[segment:min(2*segment, len(b))], id) {
+	if len(b) > segment && !in.sound(b[segment:min(2*segment, len(b))], id+1) &&
+		in.sound(b[segment:min(2*segment, len(b))], id) {
 		step = 0
 	}
 	for len(b) > 0 {

@@ -168,13 +168,7 @@ func TestCompletionChannel(t *testing.T) {
 		}
 	}
 	must(t, "close", p.Close())
-	for range 60_000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%d goroutines are left of %d before", runtime.NumGoroutine(), before)
+	testenv.AwaitGoroutines(t, before)
 }
 
 // A waiter is woken by a datagram, by Wake, by the end of its timeout, by an event

@@ -42,7 +42,8 @@ func sourcePort(qpn rdma.QPN) uint16 {
 const portTries = 64
 
 func newOutlet(d *device, qpn rdma.QPN, src rdma.GID) (*outlet, error) {
-	o := &outlet{d: d, single: -1, train: -1, path: rocev2.Path{Src: src, DstPort: rocev2.Port, DontFragment: src.IsV4Mapped()}}
+	o := &outlet{d: d, single: -1, train: -1,
+		path: rocev2.Path{Src: src, DstPort: rocev2.Port, DontFragment: src.IsV4Mapped()}}
 	var err error
 	for i := range rdma.QPN(portTries) {
 		o.path.SrcPort = sourcePort(qpn + i)

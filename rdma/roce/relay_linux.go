@@ -85,7 +85,8 @@ func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 	r.address(qpn)
 	r.iov[1].Base = &b[0]
 	r.iov[1].SetLen(len(b))
-	_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(d.relayFD), uintptr(unsafe.Pointer(&r.hdr)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(d.relayFD), uintptr(unsafe.Pointer(&r.hdr)),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	switch errno {
 	case 0:
 		d.count.relayed.Add(1)

@@ -63,8 +63,11 @@ func (c *counters) load() Stats {
 	return Stats{
 		Sent: c.sent.Load(), SentBytes: c.sentBytes.Load(), SendCalls: c.sendCalls.Load(), SendErrors: c.sendErrors.Load(),
 		GSORefused: c.gsoRefused.Load(),
-		Received:   c.received.Load(), ReceivedBytes: c.receivedBytes.Load(), ReceiveCalls: c.receiveCalls.Load(), Recovered: c.recovered.Load(),
-		Malformed: c.malformed.Load(), ICRCErrors: c.icrcErrors.Load(), Foreign: c.foreign.Load(), NoQP: c.noQP.Load(), Overflow: c.overflow.Load(),
-		Relayed: c.relayed.Load(), RelayFailed: c.relayFailed.Load(), FromRelay: c.fromRelay.Load(), RelayRefused: c.relayRefused.Load(),
+		Received:   c.received.Load(), ReceivedBytes: c.receivedBytes.Load(),
+		ReceiveCalls: c.receiveCalls.Load(), Recovered: c.recovered.Load(),
+		Malformed: c.malformed.Load(), ICRCErrors: c.icrcErrors.Load(),
+		Foreign: c.foreign.Load(), NoQP: c.noQP.Load(), Overflow: c.overflow.Load(),
+		Relayed: c.relayed.Load(), RelayFailed: c.relayFailed.Load(),
+		FromRelay: c.fromRelay.Load(), RelayRefused: c.relayRefused.Load(),
 	}
 }

@@ -72,8 +72,10 @@ func (p *pd) makeAH(attr rdma.AHAttr) (rdma.AH, error) {
 
 func goAHAttr(a cverbs.AHAttr) rdma.AHAttr {
 	return rdma.AHAttr{
-		GRH:  rdma.GRH{DGID: a.DGID, FlowLabel: a.FlowLabel, SGIDIndex: int(a.SGIDIndex), HopLimit: a.HopLimit, TrafficClass: a.TrafficClass},
-		DLID: rdma.LID(a.DLID), SL: a.SL, SrcPathBits: a.SrcPathBits, StaticRate: a.StaticRate, IsGlobal: a.IsGlobal, Port: a.Port,
+		GRH: rdma.GRH{DGID: a.DGID, FlowLabel: a.FlowLabel, SGIDIndex: int(a.SGIDIndex), HopLimit: a.HopLimit,
+			TrafficClass: a.TrafficClass},
+		DLID: rdma.LID(a.DLID), SL: a.SL, SrcPathBits: a.SrcPathBits,
+		StaticRate: a.StaticRate, IsGlobal: a.IsGlobal, Port: a.Port,
 	}
 }
 

@@ -116,7 +116,8 @@ func (ch *eventChannel) event(e *cverbs.Event) *rdma.Event {
 	}
 	ev.Context = m.context
 	if typ == rdma.EventMulticastJoin || e.Status == -1 {
-		ev.UD = rdma.UDParam{AHAttr: goAHAttr(e.AH), QPN: rdma.QPN(e.QPN), QKey: rdma.QKey(e.QKey), PrivateDataLen: e.PrivateDataLen}
+		ev.UD = rdma.UDParam{AHAttr: goAHAttr(e.AH), QPN: rdma.QPN(e.QPN), QKey: rdma.QKey(e.QKey),
+			PrivateDataLen: e.PrivateDataLen}
 	}
 	if typ == rdma.EventMulticastError && e.Status == -1 {
 		ev.Errno = e.AttachErr

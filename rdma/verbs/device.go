@@ -99,7 +99,8 @@ func (d *device) Attr() (rdma.DeviceAttr, error) {
 	d.inlineOnce.Do(d.probeInline)
 	return rdma.DeviceAttr{
 		Name: d.name, NodeGUID: a.NodeGUID, VendorID: a.VendorID, PhysPorts: a.Ports,
-		MaxQP: a.MaxQP, MaxQPWR: a.MaxQPWR, MaxSGE: a.MaxSGE, MaxCQ: a.MaxCQ, MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxAH: a.MaxAH,
+		MaxQP: a.MaxQP, MaxQPWR: a.MaxQPWR, MaxSGE: a.MaxSGE, MaxCQ: a.MaxCQ,
+		MaxCQE: a.MaxCQE, MaxMR: a.MaxMR, MaxPD: a.MaxPD, MaxAH: a.MaxAH,
 		MaxMcastGrp: a.MaxMcastGrp, MaxMcastQPAttach: a.MaxMcastQPAttach, MaxTotalMcastQPAttach: a.MaxTotalMcastQPAttach,
 		MaxInlineData: d.inline,
 	}, nil

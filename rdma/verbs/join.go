@@ -25,7 +25,8 @@ type membership struct {
 
 // JoinMulticast begins joining a group as full member.
 func (o *id) JoinMulticast(group rdma.Addr, context any) error {
-	return o.JoinMulticastEx(rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: rdma.JoinFullMember, Addr: group}, context)
+	return o.JoinMulticastEx(rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags,
+		Flags: rdma.JoinFullMember, Addr: group}, context)
 }
 
 // JoinMulticastEx begins joining a group. librdmacm checks everything, but that on

@@ -129,7 +129,8 @@ func (d *device) queryGIDs(num uint8) ([]rdma.GIDEntry, error) {
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, rdma.GIDEntry{GID: e.GID, Index: e.Index, Port: e.Port, Type: rdma.GIDType(e.Type), NetDev: name})
+			list = append(list, rdma.GIDEntry{GID: e.GID, Index: e.Index, Port: e.Port, Type: rdma.GIDType(e.Type),
+				NetDev: name})
 		}
 	}
 	return list, nil

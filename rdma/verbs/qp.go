@@ -48,7 +48,8 @@ func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, erro
 		return nil, none, rdma.Errorf(op, syscall.EINVAL, "it needs two completion queues of the device")
 	}
 	c := attr.Cap
-	if min(c.MaxSendWR, c.MaxRecvWR, c.MaxSendSGE, c.MaxRecvSGE, c.MaxInlineData) < 0 || max(c.MaxSendWR, c.MaxRecvWR, c.MaxSendSGE, c.MaxRecvSGE, c.MaxInlineData) > 1<<30 {
+	if min(c.MaxSendWR, c.MaxRecvWR, c.MaxSendSGE, c.MaxRecvSGE, c.MaxInlineData) < 0 ||
+		max(c.MaxSendWR, c.MaxRecvWR, c.MaxSendSGE, c.MaxRecvSGE, c.MaxInlineData) > 1<<30 {
 		return nil, none, rdma.Errorf(op, syscall.EINVAL, "capabilities %+v", c)
 	}
 	q := &qp{pd: p, typ: attr.Type, sendCQ: send, recvCQ: recv}
@@ -57,7 +58,8 @@ func (p *pd) prepare(op string, attr *rdma.QPInitAttr) (*qp, cverbs.QPInit, erro
 	}
 	q.handle = allQPs.add(q)
 	return q, cverbs.QPInit{
-		Context: q.handle, SendCQ: send.c, RecvCQ: recv.c, Type: int(attr.Type), SignalAll: attr.SignalAll, Flags: uint32(attr.Flags),
+		Context: q.handle, SendCQ: send.c, RecvCQ: recv.c, Type: int(attr.Type),
+		SignalAll: attr.SignalAll, Flags: uint32(attr.Flags),
 		Cap: cverbs.QPCap{SendWR: uint32(c.MaxSendWR), RecvWR: uint32(c.MaxRecvWR), SendSGE: uint32(max(c.MaxSendSGE, 1)),
 			RecvSGE: uint32(max(c.MaxRecvSGE, 1)), Inline: uint32(c.MaxInlineData)},
 	}, nil
@@ -93,7 +95,8 @@ func (q *qp) discard() {
 // finish takes over what C made.
 func (q *qp) finish(c cverbs.QP, got cverbs.QPCap) error {
 	q.c, q.qpn = c, rdma.QPN(c.QPN())
-	q.cap = rdma.QPCap{MaxSendWR: int(got.SendWR), MaxRecvWR: int(got.RecvWR), MaxSendSGE: int(got.SendSGE), MaxRecvSGE: int(got.RecvSGE), MaxInlineData: int(got.Inline)}
+	q.cap = rdma.QPCap{MaxSendWR: int(got.SendWR), MaxRecvWR: int(got.RecvWR), MaxSendSGE: int(got.SendSGE),
+		MaxRecvSGE: int(got.RecvSGE), MaxInlineData: int(got.Inline)}
 	if !q.sq.init(q.cap) || !q.rq.init(q.cap) {
 		return syscall.ENOMEM
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// gap takes in that messages were lost for good: they must be the next ones.
+// gap takes in that messages were lost permanently: they must be the next ones.
 func (c *checker) gap(topic string, first, count uint64) {
 	c.t.Helper()
 	if first != c.got[topic] || count == 0 || first+count > uint64(len(c.want[topic])) {
@@ -35,9 +35,9 @@ func TestGapsGoToPython(t *testing.T) {
 		c.line(l)
 	})
 	if check.lost == 0 {
-		t.Error("no message was lost for good")
+		t.Error("no message was lost permanently")
 	}
-	t.Logf("%d of 1000 messages were lost for good", check.lost)
+	t.Logf("%d of 1000 messages were lost permanently", check.lost)
 }
 
 func TestGapsPythonToGo(t *testing.T) {
@@ -62,7 +62,7 @@ func TestGapsPythonToGo(t *testing.T) {
 	}
 	check.complete(pub.until(ofType("summary"), nil))
 	if check.lost == 0 {
-		t.Error("no message was lost for good")
+		t.Error("no message was lost permanently")
 	}
-	t.Logf("%d of %d messages were lost for good", check.lost, len(msgs))
+	t.Logf("%d of %d messages were lost permanently", check.lost, len(msgs))
 }

@@ -27,7 +27,7 @@ func TestSurveyOfPython(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(list.Topics) == len(topics) && list.Untold == 0 {
+		if len(list.Topics) == len(topics) && list.Incomplete == 0 {
 			for _, x := range list.Topics {
 				if len(x.Publishers) != 1 || x.Publishers[0].Name != "python" {
 					t.Errorf("%+v", x)

@@ -168,7 +168,7 @@ func TestVerbsQueuePairInError(t *testing.T) {
 		Timeout: 4 * time.Minute,
 	}.Do(t).OK(t)
 	whole := wantHonest(t, dir, "got", r.Out[2], exitStatus(t, r.Out[2]))
-	if !strings.Contains(r.Out[2], "RDMA queue pair is in error and begins anew") {
+	if !strings.Contains(r.Out[2], "RDMA queue pair is in error and is reset") {
 		t.Errorf("the queue pair was never in error:\n%s", r.Out[2])
 	}
 	if n := largest(MulticastOnly(Datagrams(r.Packets(t, 2), Addr(3), ""))); n != 3500 {

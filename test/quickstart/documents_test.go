@@ -69,7 +69,7 @@ var documents = map[string]map[string]how{
 		"fanfare ls":                          {given: aBus, as: "{ fanfare ls -for 100ms || true; }", says: "md.looked"},
 	},
 	"docs/operate/loss.md": {
-		"fanfare loss": {given: aBus, says: "Nothing was lost for good"},
+		"fanfare loss": {given: aBus, says: "Nothing was lost permanently"},
 	},
 	"docs/operate/metrics.md": {
 		"fanfare sub -t 'udp://?iface=lo' -metrics localhost:9464 md.metrics": {beside: true},

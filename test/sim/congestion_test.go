@@ -89,7 +89,7 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 				}
 			}
 			if c.flow == FlowMin && r.Receiver.Lost > 0 {
-				t.Errorf("%d packets lost for good", r.Receiver.Lost)
+				t.Errorf("%d packets lost permanently", r.Receiver.Lost)
 			}
 		})
 	}

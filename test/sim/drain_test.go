@@ -33,7 +33,7 @@ func TestWhatLiesUnreadIsNotAskedFor(t *testing.T) {
 				t.Error("want at most 1.05 repairs a lost packet")
 			}
 			if r.Receiver.Lost+r.Net.Overflowed > 0 || r.Messages != 400_000 {
-				t.Errorf("%d packets lost for good, %d came to a full buffer, %d messages delivered", r.Receiver.Lost, r.Net.Overflowed, r.Messages)
+				t.Errorf("%d packets lost permanently, %d came to a full buffer, %d messages delivered", r.Receiver.Lost, r.Net.Overflowed, r.Messages)
 			}
 		})
 	}
@@ -53,6 +53,6 @@ func TestReceiveBufferHasRoomForRepairs(t *testing.T) {
 	r := mustRun(t, o)
 	t.Logf("%d came to a full buffer, %.2f repairs a lost packet", r.Net.Overflowed, r.RepairsPerLoss())
 	if r.Net.Overflowed > 0 || r.Receiver.Lost > 0 {
-		t.Errorf("%d packets came to a full buffer, %d were lost for good", r.Net.Overflowed, r.Receiver.Lost)
+		t.Errorf("%d packets came to a full buffer, %d were lost permanently", r.Net.Overflowed, r.Receiver.Lost)
 	}
 }

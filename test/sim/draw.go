@@ -178,7 +178,8 @@ func (d drawer) flow(p *Publisher) {
 		p.Flow, p.Quorum = FlowQuorum, d.between(1, 4)
 	}
 	if d.chance(20) {
-		p.Slow = reliable.SlowLimit{Behind: uint64(d.between(1, p.Window)), For: d.time(100*time.Microsecond, 100*time.Millisecond)}
+		p.Slow = reliable.SlowLimit{Behind: uint64(d.between(1, p.Window)),
+			For: d.time(100*time.Microsecond, 100*time.Millisecond)}
 	}
 }
 
@@ -192,7 +193,8 @@ func (d drawer) stalls(o *Options) {
 	for i := range o.Subscribers {
 		for j := range o.Subscribers[i].Readers {
 			if d.chance(20) {
-				o.Subscribers[i].Readers[j].Stops = []Pause{{At: d.time(100*time.Microsecond, o.Faults), For: d.time(time.Millisecond, 3*time.Second)}}
+				o.Subscribers[i].Readers[j].Stops = []Pause{{At: d.time(100*time.Microsecond, o.Faults),
+					For: d.time(time.Millisecond, 3*time.Second)}}
 			}
 		}
 	}
@@ -240,7 +242,8 @@ func (d drawer) net() Net {
 
 func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 	p := Publisher{
-		PacketSize: packetSize, Trains: Trains{MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50)}, Window: pick(d, 16, 16, 64, 64, 256),
+		PacketSize: packetSize, Trains: Trains{MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50)}, Window: pick(d,
+			16, 16, 64, 64, 256),
 		Topics: pick(d, 1, 1, 2, 5, MaxTopics), Writers: pick(d, 1, 1, 1, 2, 3), Burst: pick(d, 1, 5, 20, 60),
 		Gap: d.time(5*time.Microsecond, 3*time.Millisecond),
 	}
@@ -332,7 +335,8 @@ func (d drawer) subscriber(o *Options) Subscriber {
 	stay.Stop = StopNever
 	s.Stays = append(s.Stays, stay)
 	for d.chance(15) {
-		s.Pauses = append(s.Pauses, Pause{At: d.time(100*time.Microsecond, o.Faults), For: d.time(100*time.Microsecond, time.Second)})
+		s.Pauses = append(s.Pauses,
+			Pause{At: d.time(100*time.Microsecond, o.Faults), For: d.time(100*time.Microsecond, time.Second)})
 	}
 	return s
 }

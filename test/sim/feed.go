@@ -190,7 +190,8 @@ func (f *feed) check(it *topics.Item) {
 		tf.next = max(tf.next, it.Number)
 	}
 	sent := f.t.topics[i].sent
-	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) && sent[it.Number].last >= tf.from {
+	if it.Gap() && it.Number+1 == tf.next && tf.got == 0 && it.Number < uint64(len(sent)) &&
+		sent[it.Number].last >= tf.from {
 		tf.next-- // it began before the stream did for us: it may be counted as ours or not
 	}
 	switch {
@@ -219,7 +220,8 @@ func (f *feed) check(it *topics.Item) {
 		tf.got++
 		f.keep(i, it.Number)
 		f.request(it, &sent[it.Number])
-		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data), !f.sub.o.FromWindow && !f.sub.o.FromState)
+		f.sub.sim.report.delivered(f.sub.sim.now.Sub(sent[it.Number].at), len(it.Data), !f.sub.o.FromWindow &&
+			!f.sub.o.FromState)
 	}
 }
 
@@ -286,11 +288,13 @@ func (f *feed) finish() {
 func (f *feed) lossless() {
 	s := f.sub.sim
 	m := f.t.members[f.sub.id]
-	if f.t.o.Flow != FlowMin || f.t.killed || m == nil || !f.t.counts(m) || m.silent || m.wasReleased || s.o.excuses(f.sub.o, f.sub.number) {
+	if f.t.o.Flow != FlowMin || f.t.killed || m == nil || !f.t.counts(m) || m.silent || m.wasReleased ||
+		s.o.excuses(f.sub.o, f.sub.number) {
 		return
 	}
 	for _, h := range f.holes {
-		if h.cause != events.CauseSlowConsumer && (h.cause != events.CauseUnreadable || f.t.o.Unreadable == 0 && !f.sub.o.NoDictionary) && h.end > m.since {
+		if h.cause != events.CauseSlowConsumer &&
+			(h.cause != events.CauseUnreadable || f.t.o.Unreadable == 0 && !f.sub.o.NoDictionary) && h.end > m.since {
 			f.fail("packets %d to %d are lost under min flow control: %v (known from %d on)", h.first, h.end-1, h.cause, m.since)
 		}
 	}

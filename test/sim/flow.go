@@ -72,7 +72,8 @@ func (p *publisher) checkLimit(b []byte) {
 // overhear records the content of a status, for the check of flow control.
 func (p *publisher) overhear(b []byte) {
 	h, err := wire.ParseHeader(b)
-	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch || wire.Verify(b, p.sim.o.Checksum) != nil {
+	if err != nil || h.Type != wire.TypeStatus || h.Publisher != p.id || h.Epoch != p.t.epoch ||
+		wire.Verify(b, p.sim.o.Checksum) != nil {
 		return
 	}
 	st, err := wire.ParseStatus(b)

@@ -274,7 +274,8 @@ func (b *helloBus) differs(to *helloBus) bool {
 }
 
 func (b *helloBus) apart(to *helloBus) bool {
-	return b.tag == to.tag && (b.other != to.other || b.fabric.Groups != to.fabric.Groups || b.fabric.Mapping != to.fabric.Mapping)
+	return b.tag == to.tag &&
+		(b.other != to.other || b.fabric.Groups != to.fabric.Groups || b.fabric.Mapping != to.fabric.Mapping)
 }
 
 // judge checks at the end whether each bus has learned what it should have, and

@@ -24,7 +24,8 @@ func (s *subscriber) beginList(own, ownEpoch uint64) {
 		return
 	}
 	cfg := reliable.ReceiverConfig{
-		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		ID: s.id ^ 2, GroupTag: s.legTags()[0], LegTags: s.legTags(),
+		Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
 		MaxStreams: usualStreams, Unpacker: s.unpacker(),
 	}
 	s.lister = topics.NewLister(cfg, s, topics.NewListBudget())
@@ -51,7 +52,8 @@ func (s *subscriber) endList() {
 		return
 	}
 	for _, p := range s.sim.publishers {
-		if p.alive() && slices.ContainsFunc(p.s.Members(p.now(), 0), func(m stats.Subscriber) bool { return m.ID == s.id^2 }) {
+		if p.alive() && slices.ContainsFunc(p.s.Members(p.now(), 0),
+			func(m stats.Subscriber) bool { return m.ID == s.id^2 }) {
 			s.sim.fail("publisher %d takes the list of subscriber %d for a subscriber", p.index, s.number)
 		}
 	}

@@ -118,7 +118,8 @@ func (n *network) multicast(now, leaves reliable.Instant, publisher int, b []byt
 	for s := range n.subs {
 		l := &n.routes[publisher*n.subs+s]
 		n.count.Copies++
-		if gone || l.cutDown > 0 || l.cutData > 0 && isData(b) || n.drop != nil && n.drop(s, b) || faulty && n.lose(&n.own[s], n.o.Loss, n.o.Run) {
+		if gone || l.cutDown > 0 || l.cutData > 0 && isData(b) || n.drop != nil && n.drop(s, b) ||
+			faulty && n.lose(&n.own[s], n.o.Loss, n.o.Run) {
 			n.count.Dropped++
 			lost |= 1 << s
 			continue

@@ -111,7 +111,8 @@ func (f *feed) readable(b []byte) []byte {
 // checkUnreadable checks that a dictionary is missing which is.
 func (o *output) checkUnreadable(err *events.DictionaryError) {
 	o.s.sim.trace("subscriber %d: %v", o.s.number, err)
-	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Name()) && !o.s.sim.o.forged() {
+	if o.t != nil && (!o.s.o.NoDictionary || err.Dictionary != o.s.sim.o.Content.dictionary().Name()) &&
+		!o.s.sim.o.forged() {
 		o.s.sim.fail("subscriber %d: %v", o.s.number, err)
 	}
 }

@@ -202,7 +202,8 @@ func (f *feed) unnamedReported() {
 		return
 	}
 	s := f.sub.sim
-	if m := f.t.members[f.sub.id]; m != nil && f.t.counts(m) && !m.silent && !m.wasReleased && !s.o.forged() && !s.o.excuses(f.sub.o, f.sub.number) {
+	if m := f.t.members[f.sub.id]; m != nil && f.t.counts(m) && !m.silent && !m.wasReleased &&
+		!s.o.forged() && !s.o.excuses(f.sub.o, f.sub.number) {
 		f.fail("a name did not come in time")
 	}
 }

@@ -80,7 +80,8 @@ func (p *publisher) config() reliable.SenderConfig {
 	o := p.o
 	c := reliable.SenderConfig{
 		Publisher: p.id, Epoch: p.epoch(p.life), GroupTag: groupTag, LegTags: p.sim.legTags(), PacketSize: o.PacketSize,
-		MaxTrain: o.MaxTrain, MaxTrainBytes: cmp.Or(o.Full, o.MaxTrain) * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
+		MaxTrain: o.MaxTrain, MaxTrainBytes: cmp.Or(o.Full,
+			o.MaxTrain) * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
 		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: usualShare, Sink: replySink{p},
 	}

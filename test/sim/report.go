@@ -14,17 +14,17 @@ import (
 type Report struct {
 	Counts
 	Opened
-	Runs      int
-	Virtual   time.Duration
-	Sending   time.Duration            // of one run: from the first data packet until the last one has left
-	Drained   time.Duration            // after the end of all faults
-	HeldTold  time.Duration            // the longest time that a subscriber reported to hold a publisher up
-	Gaps      [events.NumCauses]uint64 // packets lost permanently, by cause
-	Downs     [events.NumCauses]uint64 // streams that went down, by cause
-	Stateless [16]uint64               // of topics that were to begin with state and did not, by cause
-	Net       NetStats
-	Sender    stats.Sender
-	Receiver  stats.Receiver
+	Runs         int
+	Virtual      time.Duration
+	Sending      time.Duration            // of one run: from the first data packet until the last one has left
+	Drained      time.Duration            // after the end of all faults
+	HeldReported time.Duration            // the longest time that a subscriber reported to hold a publisher up
+	Gaps         [events.NumCauses]uint64 // packets lost permanently, by cause
+	Downs        [events.NumCauses]uint64 // streams that went down, by cause
+	Stateless    [16]uint64               // of topics that were to begin with state and did not, by cause
+	Net          NetStats
+	Sender       stats.Sender
+	Receiver     stats.Receiver
 
 	repairs   []time.Duration     // from finding the loss to the repair
 	latencies []time.Duration     // from the first transmission to the reader
@@ -47,30 +47,30 @@ type Opened struct {
 
 // Counts are what is counted in a run beside what the protocol counts by itself.
 type Counts struct {
-	Events       uint64
-	Messages     uint64 // delivered
-	Bytes        uint64
-	GapMessages  uint64 // reported as lost, with their numbers
-	Silent       uint64 // subscribers that were given up as silent
-	Released     uint64 // subscribers that were released
-	ReleasedTold uint64 // times that a subscriber learned that it was released
-	Jumps        uint64 // of readers that went to the newest packet
-	Evicted      uint64 // readers that were ended because they were slow
-	Replaced     uint64 // messages that newer ones of their keys have replaced
-	Named        uint64 // names of topics that subscribers with patterns have learned
-	Ahead        uint64 // times that names were learned before a pattern began
-	Listed       uint64 // publishers that lists have all topics of
-	Unnamed      uint64 // times that a reader learned that a name did not arrive
-	Abandoned    uint64
-	Replies      uint64 // that publishers have taken
-	Attacks      uint64
-	Answered     uint64 // topics of which all subscribers were known in the end
-	Unsupported  uint64 // times that subscribers learned of packets that they cannot read
-	LostPackets  uint64 // new data packets that at least one receiver lost
-	LostCopies   uint64 // the same, counted at each receiver
-	Kept         uint64 // packets that waited where they had arrived
-	States       uint64 // of topics, that readers began with
-	Timed        uint64 // deliveries with a time that a receiver has reported
+	Events           uint64
+	Messages         uint64 // delivered
+	Bytes            uint64
+	GapMessages      uint64 // reported as lost, with their numbers
+	Silent           uint64 // subscribers that were given up as silent
+	Released         uint64 // subscribers that were released
+	ReleasedReported uint64 // times that a subscriber learned that it was released
+	Jumps            uint64 // of readers that went to the newest packet
+	Evicted          uint64 // readers that were ended because they were slow
+	Replaced         uint64 // messages that newer ones of their keys have replaced
+	Named            uint64 // names of topics that subscribers with patterns have learned
+	Ahead            uint64 // times that names were learned before a pattern began
+	Listed           uint64 // publishers that lists have all topics of
+	Unnamed          uint64 // times that a reader learned that a name did not arrive
+	Abandoned        uint64
+	Replies          uint64 // that publishers have taken
+	Attacks          uint64
+	Answered         uint64 // topics of which all subscribers were known in the end
+	Unsupported      uint64 // times that subscribers learned of packets that they cannot read
+	LostPackets      uint64 // new data packets that at least one receiver lost
+	LostCopies       uint64 // the same, counted at each receiver
+	Kept             uint64 // packets that waited where they had arrived
+	States           uint64 // of topics, that readers began with
+	Timed            uint64 // deliveries with a time that a receiver has reported
 	LegCounts
 }
 
@@ -127,7 +127,7 @@ func (r *Report) Add(x *Report) {
 	addFields(&r.Opened, &x.Opened)
 	r.Virtual += x.Virtual
 	r.Drained = max(r.Drained, x.Drained)
-	r.HeldTold = max(r.HeldTold, x.HeldTold)
+	r.HeldReported = max(r.HeldReported, x.HeldReported)
 	for i := range r.Gaps {
 		r.Gaps[i] += x.Gaps[i]
 		r.Downs[i] += x.Downs[i]
@@ -142,5 +142,6 @@ func (r *Report) receiver(s stats.Receiver) { addFields(&r.Receiver, &s) }
 
 func (r *Report) String() string {
 	return fmt.Sprintf("%d runs, %d events, %v of virtual time, %d messages, %d packets, %d repairs, %d NAKs for %d lost packets, gaps %v, downs %v, %d names learned, %d not, %d fell silent, %d released, %d attacks, longest drain %v",
-		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs, r.LostPackets, r.Gaps, r.Downs, r.Named, r.Unnamed, r.Silent, r.Released, r.Attacks, r.Drained)
+		max(1, r.Runs), r.Events, r.Virtual, r.Messages, r.Sender.PacketsSent, r.Sender.RepairsSent, r.Receiver.NAKs,
+		r.LostPackets, r.Gaps, r.Downs, r.Named, r.Unnamed, r.Silent, r.Released, r.Attacks, r.Drained)
 }

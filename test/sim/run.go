@@ -87,7 +87,8 @@ func Run(o Options) (*Report, error) {
 
 func newSim(o *Options) *sim {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x5eed))
-	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wants), unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
+	s := &sim{o: o, topicIDs: allTopicIDs, report: &Report{}, stays: make(map[uint64]*wants),
+		unpacker: o.Content.unpacker(), now: 1, firstData: reliable.Never}
 	p, n := len(o.Publishers), len(o.Subscribers)
 	s.net = network{
 		o: &o.Net, rng: rng, q: &s.q, pool: &s.pool, soundAt: reliable.Instant(o.Faults), subs: n, drop: o.Drop,
@@ -107,7 +108,8 @@ func newSim(o *Options) *sim {
 		s.publishers = append(s.publishers, &publisher{node: s.newNode(i, 0), o: &o.Publishers[i], id: id})
 	}
 	for i := range o.Subscribers {
-		s.subscribers = append(s.subscribers, &subscriber{node: s.newNode(p+i, o.Subscribers[i].Late), number: i, o: &o.Subscribers[i]})
+		s.subscribers = append(s.subscribers,
+			&subscriber{node: s.newNode(p+i, o.Subscribers[i].Late), number: i, o: &o.Subscribers[i]})
 	}
 	return s
 }

@@ -107,7 +107,7 @@ func TestRepairTrafficFarAway(t *testing.T) {
 				t.Errorf("want at most 2.5 NAKs and 1.5 repairs a lost packet")
 			}
 			if r.Receiver.Lost > 0 {
-				t.Errorf("%d packets lost for good", r.Receiver.Lost)
+				t.Errorf("%d packets lost permanently", r.Receiver.Lost)
 			}
 		})
 	}

@@ -67,7 +67,8 @@ func (f *feed) checkJump(it *ring.Item) {
 	}
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		for _, m := range f.t.topics[i].sent {
-			if f.topics[i].wanted && m.first >= f.topics[i].from && m.first > it.Seq && m.first < f.st.Next() && !f.out.neverCame(m.first) {
+			if f.topics[i].wanted && m.first >= f.topics[i].from && m.first > it.Seq && m.first < f.st.Next() &&
+				!f.out.neverCame(m.first) {
 				f.fail("jumped to packet %d, but a message of topic %d begins in %d, the stream is at %d", it.Seq, i, m.first, f.st.Next())
 				return
 			}
@@ -85,14 +86,16 @@ func (o *output) neverCame(seq uint64) bool {
 // wanted topic must not follow it, because that fills the window, too, nor the beginning of a
 // message that is never completed, nor state for others.
 func (f *feed) checkNewest() {
-	if f.o.Slow.Kind != slow.Latest || f.unknown || len(f.sub.o.Patterns) > 0 || !f.sub.final || len(f.topics) < len(f.t.topics) || f.t.killed || f.sub.sim.abandons() || f.sub.sim.roundsOf(f.t) {
+	if f.o.Slow.Kind != slow.Latest || f.unknown || len(f.sub.o.Patterns) > 0 || !f.sub.final ||
+		len(f.topics) < len(f.t.topics) || f.t.killed || f.sub.sim.abandons() || f.sub.sim.roundsOf(f.t) {
 		return
 	}
 	topic, last := -1, message{}
 	number := uint64(0)
 	for i := range min(len(f.topics), len(f.t.topics)) {
 		for n, m := range f.t.topics[i].sent {
-			if m.last < f.consumed && (topic < 0 || m.first > last.first || m.first == last.first && m.last >= last.last) { // a long one begins behind others of its packet
+			// a long one begins behind others of its packet
+			if m.last < f.consumed && (topic < 0 || m.first > last.first || m.first == last.first && m.last >= last.last) {
 				topic, number, last = i, uint64(n), m
 			}
 		}
@@ -169,7 +172,8 @@ func (f *feed) keep(topic int, number uint64) {
 		return
 	}
 	if f.kept == nil {
-		f.kept = &kept{store: slow.NewConflation[keptMessage](slow.Limits{Keys: f.o.Conflate * MaxTopics, Bytes: 1 << 20}), seen: make(map[keptKey]uint64)}
+		f.kept = &kept{store: slow.NewConflation[keptMessage](slow.Limits{Keys: f.o.Conflate * MaxTopics, Bytes: 1 << 20}),
+			seen: make(map[keptKey]uint64)}
 	}
 	m := keptMessage{keptKey{topic, number % uint64(f.o.Conflate)}, number}
 	key := binary.LittleEndian.AppendUint64(nil, m.key<<8|uint64(topic))

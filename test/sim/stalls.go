@@ -89,9 +89,9 @@ func (s *subscriber) listen() {
 	for _, st := range s.r.TakeHolding() {
 		held, released := st.Holding()
 		if released {
-			s.sim.report.ReleasedTold++
+			s.sim.report.ReleasedReported++
 			continue
 		}
-		s.sim.report.HeldTold = max(s.sim.report.HeldTold, held)
+		s.sim.report.HeldReported = max(s.sim.report.HeldReported, held)
 	}
 }

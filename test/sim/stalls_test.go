@@ -52,11 +52,11 @@ func TestReaderThatStops(t *testing.T) {
 						t.Errorf("%d packets lost: %v", n, events.Cause(cause))
 					}
 				}
-				if lost := r.Gaps[events.CauseReleased]; (lost > 0) != (c.released > 0) || (r.ReleasedTold > 0) != (c.released > 0) {
-					t.Errorf("%d packets lost, told %d times that it was released", lost, r.ReleasedTold)
+				if lost := r.Gaps[events.CauseReleased]; (lost > 0) != (c.released > 0) || (r.ReleasedReported > 0) != (c.released > 0) {
+					t.Errorf("%d packets lost, told %d times that it was released", lost, r.ReleasedReported)
 				}
-				if r.HeldTold < 500*time.Millisecond || r.HeldTold > time.Second {
-					t.Errorf("told that it holds the publisher up for %v at most", r.HeldTold)
+				if r.HeldReported < 500*time.Millisecond || r.HeldReported > time.Second {
+					t.Errorf("told that it holds the publisher up for %v at most", r.HeldReported)
 				}
 			})
 		}
@@ -85,8 +85,8 @@ func TestTwoReleasedAtOnce(t *testing.T) {
 				x.Readers = []Reader{{Block: true, Stops: stops}}
 			}
 			r := mustRun(t, o)
-			if r.Released != 2 || r.ReleasedTold != 2 {
-				t.Errorf("%d released, told %d times", r.Released, r.ReleasedTold)
+			if r.Released != 2 || r.ReleasedReported != 2 {
+				t.Errorf("%d released, told %d times", r.Released, r.ReleasedReported)
 			}
 		})
 	}

@@ -69,10 +69,13 @@ func (s *subscriber) begin() {
 	s.inbox = inbox{buffer: reliable.NewReceiveBuffer(s.o.Buffer, false, false)}
 	s.running = reliable.Running{}
 	r, err := reliable.NewReceiver(reliable.ReceiverConfig{
-		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(), Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
-		History: reliable.History{FromWindow: s.o.FromWindow, Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
+		ID: s.id, Tag: s.o.tag(), GroupTag: s.legTags()[0], LegTags: s.legTags(),
+		Own: own, OwnEpoch: ownEpoch, Checksum: s.sim.o.Checksum,
+		History: reliable.History{FromWindow: s.o.FromWindow,
+			Wanted: s.wanted()}, FromState: s.o.FromState, WindowBytes: s.o.Window, MemoryBytes: s.o.Memory, Buffer: s.buffer,
 		MaxStreams: cmp.Or(s.o.Streams, usualStreams), MaxMessage: wire.MaxMessage,
-		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline, usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
+		Trust: s.trust(), Deadline: cmp.Or(s.o.Deadline,
+			usualDeadline), Memory: s, Loans: &s.loans, Unpacker: s.unpacker(), Rand: rand.New(s.rng),
 	}, s, s)
 	if err != nil {
 		s.sim.fail("subscriber %d: %v", s.number, err)
@@ -284,7 +287,8 @@ func (s *subscriber) send(peer uint32, b []byte) {
 func (s *subscriber) read(f *feed, now reliable.Instant) {
 	if f.read() {
 		f.reading = true
-		s.sim.q.push(event{at: s.sim.now.Add(f.o.Delay), kind: read, node: s.index, arg: uint32(s.stay)<<16 | uint32(f.index)})
+		s.sim.q.push(event{at: s.sim.now.Add(f.o.Delay), kind: read, node: s.index,
+			arg: uint32(s.stay)<<16 | uint32(f.index)})
 	}
 	if f.over && f.c != nil {
 		f.out.detach(f)

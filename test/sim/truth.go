@@ -101,8 +101,10 @@ func matches(b []byte, key uint64) bool {
 
 func (s *sim) newTruth(publisher, epoch uint64, o *Publisher) *truth {
 	t := &truth{
-		publisher: publisher, epoch: epoch, o: o, content: s.o.Content, unpacker: s.unpacker, topics: make([]topicTruth, o.Topics),
-		written: make([][]message, o.Writers), pops: make([]int, o.Writers), members: make(map[uint64]*present), made: make(map[uint64]map[uint64]*made),
+		publisher: publisher, epoch: epoch, o: o, content: s.o.Content, unpacker: s.unpacker, topics: make([]topicTruth,
+			o.Topics),
+		written: make([][]message, o.Writers), pops: make([]int,
+			o.Writers), members: make(map[uint64]*present), made: make(map[uint64]map[uint64]*made),
 	}
 	for i, id := range s.topicIDs[:o.Topics] {
 		t.topics[i].id = id

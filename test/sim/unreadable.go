@@ -92,7 +92,8 @@ func (s *subscriber) receive(now reliable.Instant, from uint64, b []byte) {
 	seq, before := wire.DataSeq(b), s.r.Stats() // the memory is not ours any more after that
 	s.r.Handle(now, from, b)
 	after := s.r.Stats()
-	if o := s.outputOf(h); o != nil && after.Unreadable > before.Unreadable && after.Overrun+after.Implausible == before.Overrun+before.Implausible {
+	if o := s.outputOf(h); o != nil && after.Unreadable > before.Unreadable &&
+		after.Overrun+after.Implausible == before.Overrun+before.Implausible {
 		o.unread[seq] = true
 	}
 }

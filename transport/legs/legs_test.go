@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/legs"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -478,11 +479,7 @@ func TestHelpersEnd(t *testing.T) {
 	for b := transport.NewBatch(1); r.b.Poll(b) == nil; {
 		r.b.Wait(-1)
 	}
-	for limit := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Now().After(limit) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-	}
+	testenv.AwaitGoroutines(t, before)
 }
 
 // Legs that do not fit together are refused.

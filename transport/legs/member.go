@@ -118,7 +118,8 @@ func (t *Transport) joined(at int, e *transport.Event) {
 	}
 	key := member{e.Group, e.Role}
 	m := t.member(key)
-	to := map[transport.Membership]standing{transport.Joined: inside, transport.Left: outside, transport.Lost: lost, transport.Failed: failed}[e.State]
+	to := map[transport.Membership]standing{transport.Joined: inside, transport.Left: outside,
+		transport.Lost: lost, transport.Failed: failed}[e.State]
 	if to == outside && m.of[at] == entering {
 		return // it was joined again meanwhile
 	}

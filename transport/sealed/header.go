@@ -87,6 +87,7 @@ func Parse(p []byte) (Info, bool) {
 	h := header(p)
 	return Info{
 		Key: h.key(), Counter: h.counter(), Time: h.time(), Salt: [saltLen]byte(p[atSender:]),
-		Mark: binary.LittleEndian.Uint32(p[atMark:]), Train: binary.LittleEndian.Uint64(p[atTrain:]), Bytes: len(p) - Overhead,
+		Mark:  binary.LittleEndian.Uint32(p[atMark:]),
+		Train: binary.LittleEndian.Uint64(p[atTrain:]), Bytes: len(p) - Overhead,
 	}, true
 }

@@ -58,7 +58,8 @@ type opener struct {
 
 func newOpener(cfg *Config) *opener {
 	skew := int64(cfg.Skew / time.Second)
-	return &opener{skew: skew, proves: cfg.Proven, candidates: newLately[*known](maxCandidates), senders: newSenders(cfg.MaxSenders, skew, cfg.Proven)}
+	return &opener{skew: skew, proves: cfg.Proven, candidates: newLately[*known](maxCandidates),
+		senders: newSenders(cfg.MaxSenders, skew, cfg.Proven)}
 }
 
 // begin is called before packets are opened at now that may have lain unread for that long.

@@ -47,7 +47,8 @@ type share struct {
 }
 
 func newSenders(limit int, skew int64, proves bool) senders {
-	return senders{proves: proves, forgotten: newLately[int64](maxForgotten), all: make(map[sender]*known), of: make(map[KeyID]int), share: make(map[share]int), limit: limit, skew: skew}
+	return senders{proves: proves, forgotten: newLately[int64](maxForgotten), all: make(map[sender]*known),
+		of: make(map[KeyID]int), share: make(map[share]int), limit: limit, skew: skew}
 }
 
 // find returns the sender of that name, or nil.

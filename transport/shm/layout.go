@@ -116,7 +116,8 @@ var errEntry = errors.New("shm: a descriptor makes no sense")
 
 // parseEntry parses an entry, which may be forged.
 func parseEntry(a, b uint64) (entry, error) {
-	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint16(a)) + 1, size: int(uint16(b >> 32)), group: int(int32(uint32(b))), dropped: uint16(a >> 16)}
+	e := entry{chunk: uint32(a >> 48), off: int(uint16(a >> 32)), bytes: int(uint16(a)) + 1,
+		size: int(uint16(b >> 32)), group: int(int32(uint32(b))), dropped: uint16(a >> 16)}
 	if e.chunk == void {
 		return e, nil
 	}

@@ -27,7 +27,8 @@ func (d *dir) takePipe(name string, mode uint32) (fd int, err error) {
 		return -1, err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFIFO || int(st.Uid) != os.Geteuid() || st.Nlink != 1) {
+	if err = unix.Fstat(fd, &st); err == nil &&
+		(st.Mode&unix.S_IFMT != unix.S_IFIFO || int(st.Uid) != os.Geteuid() || st.Nlink != 1) {
 		err = errReplaced
 	}
 	if err == nil {

@@ -320,7 +320,8 @@ func (t *Transport) reply(to transport.Peer, packet []byte) error {
 		return nil
 	}
 	copy(t.own.chunk(chunk, len(packet)), packet)
-	t.push(p, entry{chunk: chunk, bytes: len(packet), size: len(packet), group: transport.Unicast}, 1, len(*t.known.Load()))
+	t.push(p, entry{chunk: chunk, bytes: len(packet), size: len(packet), group: transport.Unicast},
+		1, len(*t.known.Load()))
 	t.pool.drop(chunk)
 	return nil
 }

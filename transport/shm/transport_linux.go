@@ -111,7 +111,8 @@ func open(cfg Config) (*Transport, error) {
 		caps: transport.Capabilities{
 			Name: "shm", Groups: cfg.Groups, MaxPacket: maxPacket, PacketSize: cfg.PacketSize,
 			MaxTrain: maxTrain, MaxTrainBytes: chunkBytes, Batch: batch, LendMax: cfg.LendMax,
-			ReceiveCapacity: cfg.QueueTrains, GroupsTogether: true, SendersApart: true, EqualTrains: true, Checked: true, ReadOnly: true,
+			ReceiveCapacity: cfg.QueueTrains, GroupsTogether: true,
+			SendersApart: true, EqualTrains: true, Checked: true, ReadOnly: true,
 		},
 		receiver: receiver{peers: peers.New[uint64, *peer](cfg.Peers)},
 		sending:  sending{senders: make(map[*Sender]struct{}), banned: make(map[uint64]struct{})},

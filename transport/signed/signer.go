@@ -37,7 +37,8 @@ func NewSigner(key ed25519.PrivateKey, random io.Reader, now func() time.Time) (
 	if now == nil {
 		now = time.Now
 	}
-	return &Signer{key: key, random: random, now: now, counters: make(map[int]*atomic.Uint64), memory: make(map[*Sender][]byte)}, nil
+	return &Signer{key: key, random: random, now: now, counters: make(map[int]*atomic.Uint64),
+		memory: make(map[*Sender][]byte)}, nil
 }
 
 // treeBytes is how much is signed at once where packets are large, in bytes: there is enough of it then to

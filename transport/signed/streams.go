@@ -193,7 +193,8 @@ func (t *signedTrain) leaf(number, leg uint8) (at *uint64, bit uint64) {
 
 // begins reports whether a packet says the same of its train.
 func (t *signedTrain) begins(s *wire.Signed) bool {
-	return s.Time == t.time && s.Depth() == t.depth && [saltLen]byte(s.Salt) == t.salt && [signatureLen]byte(s.Signature) == t.signature
+	return s.Time == t.time && s.Depth() == t.depth && [saltLen]byte(s.Salt) == t.salt &&
+		[signatureLen]byte(s.Signature) == t.signature
 }
 
 // knownTree is the known part of one train's tree.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/rdma/fabric"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/simnet"
@@ -81,12 +82,7 @@ func TestNames(t *testing.T) {
 		end(other)
 		end(other)
 	}
-	for i := 0; runtime.NumGoroutine() > before; i++ {
-		if i == 60_000 {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.AwaitGoroutines(t, before)
 }
 
 // The first endpoint makes the subnet; one with other options gets an error.

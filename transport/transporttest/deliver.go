@@ -128,10 +128,12 @@ func testBadTrains(t *testing.T, f *fabric) {
 			t.Errorf("Send of %d bytes, %d more than MaxPacket: %d, %v", len(big), 1, n, err)
 		}
 	}
-	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 1, Lens: []uint16{0}}); n != 0 || err == nil {
+	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 1, Lens: []uint16{0}}); n != 0 ||
+		err == nil {
 		t.Errorf("Send of an empty packet: %d, %v", n, err)
 	}
-	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 2, Lens: []uint16{10, 10}}); n != 0 || err == nil {
+	if n, err := s.Send(&transport.Outbound{Data: make([]byte, 10), Stride: 10, Count: 2,
+		Lens: []uint16{10, 10}}); n != 0 || err == nil {
 		t.Errorf("Send of a train that reaches past its data: %d, %v", n, err)
 	}
 	if n, err := s.Send(&transport.Outbound{}); n != 0 || err != nil {
@@ -205,7 +207,8 @@ func testManySenders(t *testing.T, f *fabric) {
 		from := transports[id%len(transports)]
 		s := from.sender(1)
 		wg.Go(func() {
-			if err := sendByTokens(s, id, perTrain, each, tokens, failed); err != nil && (!stop.Load() || !errors.Is(err, net.ErrClosed)) {
+			if err := sendByTokens(s, id, perTrain, each, tokens, failed); err != nil &&
+				(!stop.Load() || !errors.Is(err, net.ErrClosed)) {
 				t.Errorf("sender %d: %v", id, err)
 			}
 		})
@@ -369,7 +372,8 @@ func testStats(t *testing.T, f *fabric) {
 	if sa := a.Stats(); sa.PacketsSent != 5 || sa.BytesSent != 850 || sa.SendCalls == 0 || sa.SendErrors != 0 {
 		t.Errorf("sender's counters after 5 packets, 850 bytes: %+v", sa)
 	}
-	if sb := b.Stats(); sb.PacketsReceived != 5 || sb.BytesReceived != 850 || sb.ReceiveCalls == 0 || sb.ReceiveOverflow != 0 || sb.Joins != 1 {
+	if sb := b.Stats(); sb.PacketsReceived != 5 || sb.BytesReceived != 850 || sb.ReceiveCalls == 0 ||
+		sb.ReceiveOverflow != 0 || sb.Joins != 1 {
 		t.Errorf("receiver's counters after 5 packets, 850 bytes: %+v", sb)
 	}
 	s.Close()

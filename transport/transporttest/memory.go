@@ -363,7 +363,8 @@ func testNoAllocations(t *testing.T, f *fabric) {
 	var rest transport.Outbound
 	round := func() {
 		for sent := 0; sent < out.Count; {
-			rest = transport.Outbound{Data: out.Data[sent*out.Stride:], Stride: out.Stride, Count: out.Count - sent, Lens: out.Lens[sent:]}
+			rest = transport.Outbound{Data: out.Data[sent*out.Stride:], Stride: out.Stride, Count: out.Count - sent,
+				Lens: out.Lens[sent:]}
 			n, _ := s.Send(&rest)
 			sent += n
 		}

@@ -146,7 +146,8 @@ func (t *Transport) restart() error {
 	for _, step := range []struct {
 		to   rdma.QPState
 		mask rdma.QPAttrMask
-	}{{rdma.QPInit, rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey}, {rdma.QPRTR, 0}, {rdma.QPRTS, rdma.QPMaskSQPSN}} {
+	}{{rdma.QPInit, rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey}, {rdma.QPRTR,
+		0}, {rdma.QPRTS, rdma.QPMaskSQPSN}} {
 		attr := t.recovery.attr
 		attr.State = step.to
 		if err := v.qp.Modify(attr, step.mask|rdma.QPMaskState); err != nil {

@@ -154,7 +154,8 @@ func defaultLink(group netip.AddrPort, is4 bool) (l link, to string, err error) 
 // linkOf describes an interface that has these addresses; ok is false when none is of the
 // family. A global IPv6 address is preferred to a link-local one.
 func linkOf(ifc *net.Interface, addrs []netip.Addr, is4 bool) (l link, ok bool) {
-	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0, running: ifc.Flags&net.FlagRunning != 0}
+	l = link{index: ifc.Index, name: ifc.Name, mtu: ifc.MTU, loopback: ifc.Flags&net.FlagLoopback != 0,
+		running: ifc.Flags&net.FlagRunning != 0}
 	for _, a := range addrs {
 		if a.Is4() == is4 && (!ok || l.addr.IsLinkLocalUnicast() && !a.IsLinkLocalUnicast()) {
 			l.addr, ok = a, true

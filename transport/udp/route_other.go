@@ -16,7 +16,8 @@ import (
 func routed(group netip.AddrPort) (*net.Interface, error) {
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(group))
 	var errno syscall.Errno
-	if errors.As(err, &errno) && errno != syscall.EMFILE && errno != syscall.ENFILE && errno != syscall.ENOMEM && errno != syscall.ENOBUFS {
+	if errors.As(err, &errno) && errno != syscall.EMFILE && errno != syscall.ENFILE &&
+		errno != syscall.ENOMEM && errno != syscall.ENOBUFS {
 		return nil, sys.ErrNoInterface
 	}
 	if err != nil {

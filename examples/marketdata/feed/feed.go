@@ -138,7 +138,7 @@ func (g *Generator) Read(p []byte) (int, error) {
 
 // listing is what the directory has of each stock beside its symbol (ITCH,
 // section 4.2.1): common stock (C) of the Nasdaq Global Select Market (Q) in
-// lots of 100, for tests (T): nobody should trade on this.
+// lots of 100, for tests (T): not to be traded on.
 var listing = [20]byte([]byte("QN\x00\x00\x00\x64NCZ TNN1N\x00\x00\x00\x00N"))
 
 // event makes a system event, which concerns no single symbol.

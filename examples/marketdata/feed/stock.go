@@ -33,7 +33,7 @@ const (
 	maxMid = 2_000_00
 )
 
-// names are symbols that everybody knows; there are more symbols than these,
+// names are well-known symbols; there are more symbols than these,
 // see symbolName.
 var names = [...]string{
 	"AAPL", "MSFT", "AMZN", "NVDA", "TSLA", "GOOGL", "META", "AMD", "INTC", "CSCO",

@@ -56,7 +56,7 @@ type Reader struct {
 	err    error // sticky
 }
 
-// NewReader reads from r: plain, gzip or zstd, told apart by their first bytes
+// NewReader reads from r: plain, gzip or zstd, recognized by the first bytes
 // and not by a name. That is unambiguous: as lengths of a first message those
 // bytes would be 8075, 10421 or about 20000, beyond any message.
 func NewReader(r io.Reader) (*Reader, error) {

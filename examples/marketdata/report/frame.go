@@ -37,7 +37,7 @@ type Frame struct {
 	Subscribers []Subscriber // they are numbered from 1
 }
 
-// maxLatency is the longest latency that is told apart; longer ones count as
+// maxLatency is the longest latency that is counted as itself; longer ones count as
 // this much.
 const maxLatency = time.Minute
 

@@ -87,7 +87,8 @@ func (cq *CQ) Context() any { return cq.context }
 func (cq *CQ) Poll(batch []rdma.WorkCompletion) (int, error) {
 	n, err := cq.take(batch)
 	dev := cq.on.dev
-	if n == 0 && err == nil && len(batch) > 0 && (cq.receives.Load() > 0 || dev.stalled.Load() > 0) && dev.backend.Progress() {
+	if n == 0 && err == nil && len(batch) > 0 && (cq.receives.Load() > 0 || dev.stalled.Load() > 0) &&
+		dev.backend.Progress() {
 		return cq.take(batch)
 	}
 	return n, err

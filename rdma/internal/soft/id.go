@@ -185,7 +185,8 @@ func (id *ID) toRTS(qp *QP) error {
 		return rdma.Errorf(op, syscall.EINVAL, "port has no P_Key %v", id.pkey())
 	}
 	const init = rdma.QPMaskState | rdma.QPMaskPKeyIndex | rdma.QPMaskPort | rdma.QPMaskQKey
-	if err := qp.Modify(rdma.QPAttr{State: rdma.QPInit, PKeyIndex: uint16(index), Port: id.port.num, QKey: qkey}, init); err != nil {
+	if err := qp.Modify(rdma.QPAttr{State: rdma.QPInit, PKeyIndex: uint16(index), Port: id.port.num, QKey: qkey},
+		init); err != nil {
 		return err
 	}
 	if err := qp.Modify(rdma.QPAttr{State: rdma.QPRTR}, rdma.QPMaskState); err != nil {

@@ -119,7 +119,8 @@ func (m *membership) answered(errno syscall.Errno, rec MCMember) {
 		if index >= 0 && qkey == rec.QKey {
 			ev.typ = rdma.EventMulticastJoin
 			ev.ud = rdma.UDParam{QPN: rdma.MulticastQPN, QKey: qkey, AHAttr: rdma.AHAttr{
-				GRH:  rdma.GRH{DGID: rec.MGID, FlowLabel: rec.Flow, SGIDIndex: index, HopLimit: rec.HopLimit, TrafficClass: rec.TClass},
+				GRH: rdma.GRH{DGID: rec.MGID, FlowLabel: rec.Flow, SGIDIndex: index, HopLimit: rec.HopLimit,
+					TrafficClass: rec.TClass},
 				DLID: rec.MLID, SL: rec.SL, StaticRate: rec.Rate, IsGlobal: true, Port: m.id.port.num,
 			}}
 		} else if qkey != rec.QKey {

@@ -134,7 +134,8 @@ func Sealed(key sealed.Key, n, size int, at time.Time) ([][]byte, error) {
 	}
 	for range n {
 		p := append([]byte("Ff\x01\x01"), make([]byte, max(size-sealed.Overhead-4, 1))...)
-		if _, err := tx.Send(&transport.Outbound{Data: p, Stride: len(p), Count: 1, Lens: []uint16{uint16(len(p))}}); err != nil {
+		if _, err := tx.Send(&transport.Outbound{Data: p, Stride: len(p), Count: 1,
+			Lens: []uint16{uint16(len(p))}}); err != nil {
 			return nil, err
 		}
 	}

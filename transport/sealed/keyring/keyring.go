@@ -160,7 +160,8 @@ func seconds(t time.Time) time.Time {
 
 // Rotate returns keys with a new one, which begins at notBefore and ends at notAfter (zero: not
 // at all). Those before it are refused from overlap later on. Keys that are over now are left out.
-func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.Duration) ([]sealed.Key, sealed.Key, error) {
+func Rotate(keys []sealed.Key, now, notBefore, notAfter time.Time, overlap time.Duration) ([]sealed.Key,
+	sealed.Key, error) {
 	fresh, err := NewKey(keys, notBefore, notAfter)
 	if err != nil {
 		return nil, fresh, err

@@ -21,7 +21,8 @@ import (
 // Concurrent updates of a file run one after the other, including Replace and other processes. Waiting
 // for more than 10 s, or until ctx ends, is an error and changes nothing. Errors are an *Error that
 // wraps ErrBusy after such a wait, the context's error, or the error of change.
-func Update(ctx context.Context, file string, change func(keys []sealed.Key) ([]sealed.Key, error)) ([]sealed.Key, error) {
+func Update(ctx context.Context, file string, change func(keys []sealed.Key) ([]sealed.Key, error)) ([]sealed.Key,
+	error) {
 	if _, err := Read(file); err != nil { // then there is nothing to lock
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func (b *benchmark) run(ctx context.Context, e *env) error {
 		err = errors.Join(err, b.writeHTML(page, result))
 	}
 	if n := result.Lost(); n > 0 {
-		err = errors.Join(err, fmt.Errorf("messages lost for good, which the subscribers were told: %d", n))
+		err = errors.Join(err, fmt.Errorf("messages lost permanently, which subscribers got as gaps: %d", n))
 	}
 	return errors.Join(err, result.Failed())
 }
@@ -154,9 +154,10 @@ func benchCommand() command {
 		operands: scenarios,
 		about: `Publisher and subscribers are processes of their own (mem and sim: goroutines of
 one). Contenders take turns. Rates are those of the slowest subscriber, of payload;
-ratios are medians over neighbouring runs. Each run checks order and content. What
-is interrupted or fails tells what it has measured, and why that is not all (with
--json as "incomplete"). A flag that would change nothing in the scenario is refused.`,
+ratios are medians over neighbouring runs. Each run checks order and content. A bench
+that is interrupted or fails prints what it has measured, and why that is not all
+(with -json as "incomplete"). A flag that would change nothing in the scenario is
+refused.`,
 		examples: `fanfare bench throughput
 fanfare bench throughput -topics 1000 -target 0.7
 fanfare bench throughput -topics 1000 -order zipf
@@ -238,7 +239,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		"like only udp knows, and of -topics, in throughput, raw: beside it, as raw-one, raw on one topic")
 	numberVar(fs, &b.Target, "target", 0, "say PASS or MISSED: whether throughput reaches `SHARE`, such as 0.6, of each baseline's, or of "+
 		"\"one\" (-topics), by the median ratio of neighbouring runs. MISSED is exit code 1")
-	choiceVar(fs, &b.Receive, "receive", "who takes the messages",
+	choiceVar(fs, &b.Receive, "receive", "how a subscriber takes messages",
 		word{string(worker.ReceiveHandle), "a handler, which the bus calls"},
 		word{string(worker.ReceiveMessages), "a goroutine, which ranges over Messages"},
 		word{string(worker.ReceiveBatch), "a goroutine, many at a time"})
@@ -252,7 +253,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 		word{string(checkAll), "every byte"})
 	stringVar(fs, &b.Metrics, "metrics", "", "measure once more with metrics served at `ADDR`, at ports of their own: localhost:0. They are read "+
 		"each second")
-	boolVar(fs, &b.Top, "top", "measure once more with processes that are looked at as fanfare top does, and whose metrics are read with -metrics, each second")
+	boolVar(fs, &b.Top, "top", "measure once more while the processes are read each second as by fanfare top, and their metrics with -metrics")
 	intVar(fs, &b.Batch, "batch", 0, "measure once more with `N` messages a call (PublishBatch), a power of two: the ratio says what that gains. Of throughput alone")
 	boolVar(fs, &b.Wildcard, "wildcard", "measure once more with subscribers that take all topics by the pattern >")
 	boolVar(fs, &b.Sealed, "keys", "measure once more with every packet sealed, by a key that is made for it: the ratio says what that costs. With losses once more without them. Of throughput, latency and loss")
@@ -303,7 +304,7 @@ func contradiction(flag, val, option, of string) error {
 	return usagef("-%s %s contradicts %s=%s of -t: give one of them", flag, val, option, of)
 }
 
-// meaningless are the flags that would change nothing in a scenario: who gives one means something else.
+// meaningless are the flags that would change nothing in a scenario: they were given for something else.
 var meaningless = map[string][]string{
 	"throughput": {"rate", "publisher-wait"},
 	"latency":    {"target", "goroutines", "pubs"},

@@ -185,7 +185,7 @@ func TestBenchProcesses(t *testing.T) {
 		t.Errorf("standard output %q", text)
 	}
 
-	// What is lost for good is told, and no success. With more loss the publisher itself may be
+	// What is lost permanently is told, and no success. With more loss the publisher itself may be
 	// found lost, for want of a heartbeat in a second, and there is no result.
 	p = spawn(t, strings.Fields("bench throughput -transport mem -runs 1 -seconds 0.2 -loss 0.3 -baseline none -json")...)
 	<-p.waited
@@ -193,7 +193,7 @@ func TestBenchProcesses(t *testing.T) {
 		t.Fatalf("%v in %s; standard error %s", err, p.stdout.String(), p.stderr.String())
 	}
 	lost := got["lost"].(float64)
-	if code := p.cmd.ProcessState.ExitCode(); (code == exitIncomplete) != (lost > 0) || strings.Contains(p.stderr.String(), "lost for good") != (lost > 0) {
+	if code := p.cmd.ProcessState.ExitCode(); (code == exitIncomplete) != (lost > 0) || strings.Contains(p.stderr.String(), "lost permanently") != (lost > 0) {
 		t.Errorf("%v messages are lost: exit code %d, standard error %q", lost, code, p.stderr.String())
 	}
 }

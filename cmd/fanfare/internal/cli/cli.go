@@ -75,7 +75,8 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		pubCommand(), subCommand(), lsCommand(), lossCommand(), topCommand(), webCommand(), requestCommand(), replyCommand(), pingCommand(), benchCommand(), dictCommand(), tapCommand(), doctorCommand(), mckeyCommand(), demoCommand(),
+		pubCommand(), subCommand(), lsCommand(), lossCommand(), topCommand(), webCommand(), requestCommand(), replyCommand(),
+		pingCommand(), benchCommand(), dictCommand(), tapCommand(), doctorCommand(), mckeyCommand(), demoCommand(),
 		keyCommand(), completionCommand(), helpCommand(), versionCommand(),
 	}
 }
@@ -137,7 +138,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case err == nil:
 		return exitOK
 	case errors.As(err, &sig):
-		return sig.code() // no need to tell who sent it
+		return sig.code() // the sender of the signal knows
 	case !errors.Is(err, errReported):
 		e.console.line("%s", plain(err))
 	}
@@ -150,7 +151,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitIncomplete
 }
 
-// plain is an error's text for those who use commands and no packages.
+// plain is an error's text for users of commands, without names of packages.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "pubsub: ") }
 
 func dispatch(ctx context.Context, e *env, args []string) error {
@@ -243,7 +244,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 
 // echo is for how long after the first signal others are taken for the same one: timeout(1)
 // sends its signal to the command and then to all of the command's process group, and a
-// terminal's Ctrl-C comes from the terminal and from who passes it on.
+// terminal's Ctrl-C comes from the terminal and from a program that passes it on.
 const echo = 250 * time.Millisecond
 
 // heed ends what cancel ends at the first signal, and the process at the next one that is no echo of it.

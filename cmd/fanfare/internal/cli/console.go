@@ -195,7 +195,7 @@ func (h *logHandler) release(show, quiet bool, own ownWords) {
 func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h *logHandler) WithGroup(string) slog.Handler      { return h }
 
-// outWriter writes to what somebody else reads, or does not: a pipe. A write waits for the
+// outWriter writes to a pipe that another program reads, or does not. A write waits for the
 // reader as long as end lasts, and outGrace longer. Then it gives up, and so do all that
 // follow.
 //
@@ -215,7 +215,7 @@ type written struct {
 
 const outGrace = time.Second // how long a reader is given to take what is left when a command is to end
 
-var errUnread = errors.New("nobody reads the output: the last of it is not written")
+var errUnread = errors.New("the output is not read: the last of it is not written")
 
 func newOutWriter(end context.Context, w io.Writer) *outWriter {
 	o := &outWriter{end: end, todo: make(chan []byte), done: make(chan written, 1)}

@@ -125,7 +125,7 @@ func (d *demo) publish(ctx context.Context, bus *pubsub.Bus) error {
 
 type demoCount struct {
 	inOrder uint64 // messages, each the next one
-	gaps    uint64 // messages that gaps told of
+	gaps    uint64 // messages in gaps
 	fault   string // what was wrong, if anything
 }
 
@@ -159,8 +159,8 @@ func demoCommand() command {
 		summary: "show pub/sub over a simulated RDMA subnet that loses datagrams",
 		usage:   "fanfare demo [flags]",
 		about: `One publisher and some subscribers run in this process over a simulated subnet:
-who is a member of the multicast group and how, what was sent, lost and repaired,
-and whether everybody got everything.`,
+the members of the multicast group and their kind, what was sent, lost and repaired,
+and whether every subscriber got everything.`,
 		notes: `The subnet lives in this process. So does that of -t sim://NAME in other commands:
 two processes cannot meet there, for that take udp://.`,
 		examples: `fanfare demo
@@ -224,7 +224,7 @@ type demoSubscriber struct {
 	Repaired  uint64 `json:"repaired"`
 	NAKs      uint64 `json:"naks"`
 	Messages  uint64 `json:"messages"` // in order
-	Gaps      uint64 `json:"gaps"`     // messages told to be lost
+	Gaps      uint64 `json:"gaps"`     // messages lost, as gaps say
 	Fault     string `json:"fault,omitempty"`
 }
 
@@ -240,7 +240,8 @@ func (r *demoReport) end(d *demo, subnet *simnet.Subnet, pub *pubsub.Bus, subs [
 	r.members(d, subnet)
 	r.Complete = true
 	for i, bus := range subs {
-		s := demoSubscriber{Host: subnet.Host(i + 1).HostName(), Messages: counts[i].inOrder, Gaps: counts[i].gaps, Fault: counts[i].fault}
+		s := demoSubscriber{Host: subnet.Host(i + 1).HostName(), Messages: counts[i].inOrder,
+			Gaps: counts[i].gaps, Fault: counts[i].fault}
 		bst := bus.Stats()
 		s.Datagrams = bst.Transport.PacketsReceived
 		for _, g := range bst.Groups {
@@ -362,11 +363,11 @@ func (r *demoReport) print(d *demo, w io.Writer) {
 	case r.Error != "":
 		fmt.Fprintf(w, "Publishing failed after %.2f s: %s\n", r.Seconds, r.Error)
 	case r.Complete:
-		who := "All " + count(d.subscribers, "subscriber")
+		receivers := "All " + count(d.subscribers, "subscriber")
 		if d.subscribers == 1 {
-			who = "The subscriber"
+			receivers = "The subscriber"
 		}
-		fmt.Fprintf(w, "%s received %s in order, exactly once (%.2f s).\n", who, count(r.Messages, "message"), r.Seconds)
+		fmt.Fprintf(w, "%s received %s in order, exactly once (%.2f s).\n", receivers, count(r.Messages, "message"), r.Seconds)
 	default:
 		fmt.Fprintf(w, "Not every subscriber received all messages.\n")
 	}

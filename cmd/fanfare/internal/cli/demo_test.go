@@ -7,7 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 func demoResult(t *testing.T, args ...string) demoReport {
@@ -56,12 +57,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("demo %s: MGID %q, MLID %q", c.args, got.MGID, got.MLID)
 		}
 	}
-	for i := 0; runtime.NumGoroutine() > before; i++ {
-		if i == 60_000 {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.AwaitGoroutines(t, before)
 }
 
 func TestDemoText(t *testing.T) {

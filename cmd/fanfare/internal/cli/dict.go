@@ -372,7 +372,7 @@ What is compressed already is read with -dict, and what is sealed with keys=FILE
 the URL of -t: a capture of sealed packets says nothing.
 
 A dictionary is known by its name, of eight hexadecimal digits, which is a hash of it:
-who lacks the one that is needed is told which.`,
+a subscriber without the one it needs reports that name.`,
 		notes: `WIRE is the share of bytes that is left on the wire, of full packets. RATE is how many
 times as many messages a link of 1 Gb/s carries. PACK and UNPACK are times of one
 processor for a message. Without -o nothing is written.
@@ -419,7 +419,7 @@ func (d *dict) check(fs *flagSet, operands []string) error {
 		return usagef("-force goes with -o DICT")
 	}
 	if _, err := os.Lstat(d.out); d.out != "" && err == nil && !d.force {
-		return usagef("-o: %s exists: name another file, or write over it with -force; who has the one of before cannot read what is compressed with the new one", d.out)
+		return usagef("-o: %s exists: name another file, or write over it with -force; holders of the old one cannot read what is compressed with the new one", d.out)
 	}
 	d.from = operands
 	if d.live {

@@ -74,7 +74,7 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	facts.Buses, facts.Silent = runningBuses(ctx)
 	lookAtShared(facts)
 	for _, f := range doctor.Check(facts) {
-		if err := d.tell(f); err != nil {
+		if err := d.report(f); err != nil {
 			return err
 		}
 	}
@@ -83,7 +83,7 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			if err := d.tell(test(ctx)); err != nil {
+			if err := d.report(test(ctx)); err != nil {
 				return err
 			}
 		}
@@ -91,7 +91,7 @@ func (d *doctorRun) run(ctx context.Context, e *env) error {
 	return d.verdict()
 }
 
-// bufferSizes is what transport/udp asks for, told by one that is opened on loopback; zero where there is none.
+// bufferSizes is what transport/udp asks for, as found by one that is opened on loopback; zero where there is none.
 func bufferSizes() udp.SocketLimits {
 	t, err := udp.Open(udp.Config{Interface: sys.LoopbackName(), Groups: 1})
 	if err != nil {
@@ -101,7 +101,7 @@ func bufferSizes() udp.SocketLimits {
 	return t.SocketLimits()
 }
 
-func (d *doctorRun) tell(f doctor.Finding) error {
+func (d *doctorRun) report(f doctor.Finding) error {
 	d.sum.Level = max(d.sum.Level, f.Level)
 	*[]*int{&d.sum.OK, &d.sum.Info, &d.sum.Warn, &d.sum.Fail}[f.Level]++
 	switch {
@@ -167,7 +167,7 @@ With -listen on one host and -peer on another it tests the network between them:
 whether multicast passes, each way, and goes on; loss, copies, reordering, the
 largest packet, GSO and GRO, IGMP queriers, round trip and clocks.`,
 		notes: `Both sides of -listen and -peer send some thousand packets of up to the MTU to each
-other and to the group, 2 MiB/s at most. -listen answers whoever asks. To hear IGMP
+other and to the group, 2 MiB/s at most. -listen answers any host. To hear IGMP
 queries takes root (CAP_NET_RAW); all else takes no privilege. Linux, and IPv4, only.
 
 With -json and -peer what was measured is an object {"type":"network",...} before
@@ -242,7 +242,7 @@ func lookAtShared(facts *doctor.Facts) {
 	for _, dir := range dirs {
 		m := doctor.SharedMemory{Dir: printable(dir), Used: used[dir]}
 		m.Memory, m.Err = shm.LookAt(dir)
-		for i := range m.Places { // whose names others may have chosen
+		for i := range m.Places { // others may have chosen their names
 			m.Places[i].Path = printable(m.Places[i].Path)
 		}
 		facts.Shared = append(facts.Shared, m)
@@ -279,7 +279,7 @@ type doctorPeer struct {
 	meet    netip.AddrPort // of group
 }
 
-// defaultMeeting is the group and port where both sides of doctor meet. It is none that udp:// uses unless told to.
+// defaultMeeting is the group and port where both sides of doctor meet. It is none of the defaults of udp://.
 const defaultMeeting = "239.20.255.3:7401"
 
 // longestWatch bounds -for: the numbers of probes end there.
@@ -320,7 +320,8 @@ func (p *doctorPeer) check(fs *flagSet) error {
 		return usagef("-for goes with -peer: -listen ends when it is interrupted")
 	}
 	var err error
-	if p.meet, err = netip.ParseAddrPort(p.group); err != nil || !p.meet.Addr().Is4() || !p.meet.Addr().IsMulticast() || p.meet.Port() == 0 {
+	if p.meet, err = netip.ParseAddrPort(p.group); err != nil || !p.meet.Addr().Is4() ||
+		!p.meet.Addr().IsMulticast() || p.meet.Port() == 0 {
 		return usagef("-group %q must be an IPv4 multicast group and a UDP port, such as %s", p.group, defaultMeeting)
 	}
 	if p.ask == "" {
@@ -380,7 +381,7 @@ func (p *doctorPeer) config(iface string) (cfg peer.Config, err error) {
 	return cfg, errors.Join(fmt.Errorf("interface %s has no IPv4 address", ifc.Name), err)
 }
 
-// What is written with a second host: where a listener is, who asks it, and all that a test has measured.
+// What is written with a second host: where a listener is, which host asks it, and all that a test has measured.
 type (
 	doctorListening struct {
 		Type      string `json:"type"`
@@ -441,10 +442,10 @@ func (d *doctorRun) test(ctx context.Context) error {
 	d.e.console.clear()
 	switch {
 	case errors.Is(err, peer.ErrNoAnswer):
-		err = d.tell(finding("peer", doctor.Fail, "fanfare doctor -listen   # on that host; a packet filter has to let UDP port "+fmt.Sprint(at.Port())+" in",
-			"nobody answers at %v, asked from %v on %s: %s", at, cfg.Addr, cfg.Interface.Name, strings.TrimPrefix(err.Error(), peer.ErrNoAnswer.Error()+": ")))
+		err = d.report(finding("peer", doctor.Fail, "fanfare doctor -listen   # on that host; a packet filter has to let UDP port "+fmt.Sprint(at.Port())+" in",
+			"no answer from %v, asked from %v on %s: %s", at, cfg.Addr, cfg.Interface.Name, strings.TrimPrefix(err.Error(), peer.ErrNoAnswer.Error()+": ")))
 	case errors.Is(err, peer.ErrBusy):
-		err = d.tell(finding("peer", doctor.Fail, "", "the listener at %v is busy with others: try again later", at))
+		err = d.report(finding("peer", doctor.Fail, "", "the listener at %v is busy with others: try again later", at))
 	case err != nil:
 		return err
 	default:
@@ -471,7 +472,7 @@ func (d *doctorRun) results(r *peer.Result) error {
 		findings = append(findings, facts.Surroundings()...)
 	}
 	for _, f := range findings {
-		if err := d.tell(f); err != nil {
+		if err := d.report(f); err != nil {
 			return err
 		}
 	}

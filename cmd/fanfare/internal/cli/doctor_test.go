@@ -16,6 +16,7 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/doctor"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 	"github.com/fanfaremq/fanfare/internal/sys"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
@@ -59,7 +60,7 @@ func TestDoctor(t *testing.T) {
 	if sum["type"] != "summary" || r.code != code {
 		t.Errorf("exit code %d with summary %v", r.code, sum)
 	}
-	await(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+	testenv.AwaitGoroutines(t, before)
 }
 
 // Doctor names the buses of this host whose groups are open, and no sealed one.
@@ -86,7 +87,7 @@ func TestDoctorNamesOpenBuses(t *testing.T) {
 		}
 		out := runWith(t.Context(), "", "doctor", "-notest").stdout
 		named := strings.Contains(out, "("+c.name+") on "+strings.Split(c.url, "?")[0])
-		if named != c.open || named && !strings.Contains(out, "its groups are open: who reaches the network can read, forge and change all messages") {
+		if named != c.open || named && !strings.Contains(out, "its groups are open: any host on the network can read, forge and change all messages") {
 			t.Errorf("%s:\n%s", c.name, out)
 		}
 		b.Close()
@@ -111,7 +112,7 @@ func TestDoctorExitCodes(t *testing.T) {
 	for level, want := range map[doctor.Level]int{doctor.OK: 0, doctor.Info: 0, doctor.Warn: exitWarnings, doctor.Fail: exitIncomplete} {
 		var out strings.Builder
 		d := &doctorRun{e: &env{stdout: &out}}
-		if err := d.tell(doctor.Finding{Area: "test", Level: level, Text: "something", Fix: "do this"}); err != nil {
+		if err := d.report(doctor.Finding{Area: "test", Level: level, Text: "something", Fix: "do this"}); err != nil {
 			t.Fatal(err)
 		}
 		err := d.verdict()

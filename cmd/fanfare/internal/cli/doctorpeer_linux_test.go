@@ -53,7 +53,7 @@ func TestDoctorPeerNoAnswer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	r := runWith(t.Context(), "", "doctor", "-peer", "127.0.0.1", "-group", fmt.Sprintf("239.20.255.3:%d", testenv.Port(t)))
-	if r.code != exitIncomplete || !strings.Contains(r.stdout, "nobody answers at 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not fit") {
+	if r.code != exitIncomplete || !strings.Contains(r.stdout, "no answer from 127.0.0.1:") || !strings.Contains(r.stdout, "try: fanfare doctor -listen") || !strings.Contains(r.stdout, "not fit") {
 		t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }

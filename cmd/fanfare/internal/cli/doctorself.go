@@ -145,7 +145,7 @@ func (d *doctorRun) busTest(ctx context.Context, area, rawURL string) doctor.Fin
 	return finding(area, doctor.OK, "", "%s: %d of %d messages came in a self-test", area, n, selfMessages)
 }
 
-// selfConfig is that of a bus that keeps its log to itself: the finding tells.
+// selfConfig is that of a bus that does not log: the finding says it.
 func selfConfig() pubsub.Config { return pubsub.Config{Logger: slog.New(slog.DiscardHandler)} }
 
 func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got int, err error) {

@@ -8,7 +8,7 @@ import (
 // Who has dropped what is said as it is, over each kind of fabric.
 func TestDroppedBy(t *testing.T) {
 	for _, c := range []struct{ urls, want string }{
-		{"udp://", "7 datagrams dropped by this host, whose receive queue was full"},
+		{"udp://", "7 datagrams dropped by this host: its receive queue was full"},
 		{"shm://desk", "7 datagrams dropped by publishers, since their queue to this process was full (queue= in the URL)"},
 		{"shm://desk shm://two?dir=/x", "7 datagrams dropped by publishers, since"},
 		{"shm://desk udp://", "7 datagrams dropped, since the receive queue was full"},
@@ -19,7 +19,7 @@ func TestDroppedBy(t *testing.T) {
 		}
 	}
 	p := new(pub)
-	if got := p.line(&pubSummary{NoMemory: 1}); !strings.HasSuffix(got, "1 packet lost for want of shared memory (fanfare doctor looks at it)") {
+	if got := p.line(&pubSummary{NoMemory: 1}); !strings.HasSuffix(got, "1 packet lost because shared memory was full (fanfare doctor looks at it)") {
 		t.Errorf("%q", got)
 	}
 	if got := p.line(&pubSummary{}); strings.Contains(got, "memory") {

@@ -58,7 +58,7 @@ func (c *common) sayLegs(e *env, legs []jsonLeg) {
 }
 
 // fabricEvent says that a leg or a group is down, or back, that nothing can be sent, that packets cannot
-// be opened, and that who comes does not find this bus any more. It remembers who is configured differently.
+// be opened, and that new processes cannot discover this bus. It remembers buses that are configured differently.
 func (c *common) fabricEvent(e *env, ev events.Event) {
 	c.unreadable.event(e, ev)
 	if m := apart(ev); m != nil && ev.Relevant {
@@ -83,7 +83,7 @@ func (c *common) fabricEvent(e *env, ev events.Event) {
 // memberships follows the groups that a bus has lost: the first is said, for an interface takes all with it.
 type memberships struct {
 	mu    sync.Mutex
-	away  map[string]int // times that a group is: for who publishes in it, and for who subscribes
+	away  map[string]int // times that a group is: once for its publisher, once for its subscriptions
 	since time.Time      // the first was lost
 	most  int            // groups
 }
@@ -152,7 +152,7 @@ func (u *unreadable) lost(publisher pubsub.PublisherID) string {
 	case transport.UnreadableKey, transport.UnreadableExpired:
 		return fmt.Sprintf("it may be sealing with key %v now, which is not here, or not valid", pubsub.KeyID(err.Key))
 	}
-	return "it was killed or cut off, or is one of those whose packets cannot be opened"
+	return "it was killed or cut off, or its packets cannot be opened"
 }
 
 // instead is the error of a command that has heard nothing else, nil if that is not why.
@@ -167,7 +167,7 @@ func (u *unreadable) instead(heard string) error {
 
 const exitMismatch = 3
 
-var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or, where it is whose packets are waited for, other keys); " +
+var mismatchExit = word{"3", "what was waited for cannot come: the other side is configured differently (such as another groups= in its -t, or other keys); " +
 	"the line says how"}
 
 type jsonMismatch struct {
@@ -219,15 +219,19 @@ type ownWords map[string]bool
 // What commands say in their own words: all that have a bus, by fabricEvent, and some beside.
 var (
 	fabricWords = owned(nil,
-		&logline.PacketsUnreadable, &logline.LegDown, &logline.LegSilent, &logline.Unfindable, &logline.GroupLost, &logline.CannotSend,
+		&logline.PacketsUnreadable, &logline.LegDown, &logline.LegSilent,
+		&logline.Unfindable, &logline.GroupLost, &logline.CannotSend,
 		&logline.HandlerSlow, &logline.HandlerReturned) // of events: it waits for the output, which takes no more
 	mismatchWords = owned(fabricWords, &logline.Mismatch) // ping, request, ls
 	pubWords      = owned(mismatchWords, &logline.StoodStill,
-		&logline.SubscriberSilent, &logline.SubscriberReleased, &logline.SlowSubscriber, &logline.PublisherStalled, &logline.PublisherResumed)
+		&logline.SubscriberSilent, &logline.SubscriberReleased,
+		&logline.SlowSubscriber, &logline.PublisherStalled, &logline.PublisherResumed)
 	subWords = owned(mismatchWords, &logline.StoodStill,
-		&logline.PublisherLost, &logline.PublisherRefused, &logline.PublisherFault, &logline.DuplicateName, &logline.TopicRefused, &logline.PacketsLost,
+		&logline.PublisherLost, &logline.PublisherRefused, &logline.PublisherFault,
+		&logline.DuplicateName, &logline.TopicRefused, &logline.PacketsLost,
 		&logline.SubscriptionNotRead, &logline.SubscriptionEvicted,
-		&logline.HoldsByReading, &logline.HoldsByHandling, &logline.HoldsByLoss, &logline.ReleasedForReading, &logline.ReleasedForHandling, &logline.ReleasedForLoss)
+		&logline.HoldsByReading, &logline.HoldsByHandling, &logline.HoldsByLoss,
+		&logline.ReleasedForReading, &logline.ReleasedForHandling, &logline.ReleasedForLoss)
 	replyWords = owned(fabricWords, &logline.PublisherRefused, &logline.PacketsLost) // it complains of them, as of gaps
 	dictWords  = owned(fabricWords, &logline.PacketsLost)                            // it takes samples
 )
@@ -270,7 +274,7 @@ func fabricOf(rawURL string) (scheme string, f fabricInside) {
 }
 
 // watchAlone says once that the command's bus is on a fabric within the process and that
-// nobody else came to it: who starts publisher and subscriber as two commands would wait
+// no other bus came to it: publisher and subscriber started as two commands would wait
 // for ever. It does so after sayWaiting, or when the returned function ends the watch.
 func (c *common) watchAlone(e *env) (end func()) {
 	scheme, f := fabricOf(c.urls[0])
@@ -280,7 +284,7 @@ func (c *common) watchAlone(e *env) (end func()) {
 	joined := f.Joined()
 	say := sync.OnceFunc(func() {
 		if f.Joined() == joined {
-			e.console.line("%s:// is within this process, and nobody else is on it here: fanfare demo has both sides", scheme)
+			e.console.line("%s:// is within this process, and this is its only bus: fanfare demo has both sides", scheme)
 		}
 	})
 	timer := time.AfterFunc(sayWaiting, say)

@@ -106,7 +106,7 @@ func (c *common) registerRest(fs *flagSet) {
 		"With reorder=P a share P of the packets is overtaken by up to 16 others, with burst=N losses come in runs of N on average")
 	stringVar(fs, &c.metrics, "metrics", "", "serve Prometheus metrics over HTTP at `ADDR`, such as localhost:9464")
 	boolVar(fs, &c.json, "json", "results as JSON on standard output")
-	boolVar(fs, &c.quiet, "q", "no progress, warnings of the log or summary on standard error; what is lost, and who is waited for, is said all the same")
+	boolVar(fs, &c.quiet, "q", "no progress, warnings of the log or summary on standard error; losses, and subscribers waited for, are shown all the same")
 	boolVar(fs, &c.verbose, "v", "log what the bus does on standard error")
 }
 
@@ -125,7 +125,8 @@ var flagOf = map[string]struct{ name, must string }{
 }
 
 // open opens a bus, and serves its metrics until closeBus. Nothing is sent by that: whatever fails is a usage error.
-func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubsub.Bus, log *logHandler, closeBus func(), err error) {
+func (c *common) open(ctx context.Context, e *env, cfg pubsub.Config) (bus *pubsub.Bus,
+	log *logHandler, closeBus func(), err error) {
 	h := &logHandler{console: e.console, level: slog.LevelWarn, held: true}
 	if c.verbose {
 		h.level = slog.LevelDebug
@@ -316,7 +317,7 @@ func rateVar(fs *flagSet, val *float64, name, usage string) {
 }
 
 // word is one of those that a flag or an operand can be. Help and completion say what it means. Capitals at its end
-// stand for all that may be in their place, which who takes it looks at.
+// stand for all that may be in their place, which the command checks.
 type word struct {
 	text  string
 	means string // may be empty

@@ -89,21 +89,21 @@ type pubSummary struct {
 	Silent          uint64    `json:"silent"`      // subscribers that vanished and have not come back
 	Released        int       `json:"released"`    // subscribers that were released and have not caught up
 	LeftBehind      uint64    `json:"left_behind"` // subscribers that left before they had everything sent by then
-	GivenUp         uint64    `json:"given_up"`    // packets that subscribers say are lost for good
+	GivenUp         uint64    `json:"given_up"`    // packets that subscribers say are lost permanently
 	Packets         uint64    `json:"packets"`
 	WireBytes       uint64    `json:"wire_bytes"`                   // of data packets
 	Uncompressed    uint64    `json:"uncompressed_bytes,omitempty"` // what they would be without -compress
 	NAKs            uint64    `json:"naks"`
 	NAKPackets      uint64    `json:"nak_packets"`
 	Repairs         uint64    `json:"repairs"`
-	NoMemory        uint64    `json:"no_memory,omitempty"` // packets lost for want of memory over shm://, for a subscriber each
+	NoMemory        uint64    `json:"no_memory,omitempty"` // packets lost over shm:// because memory was full, for a subscriber each
 	FlowBlocked     uint64    `json:"flow_blocked"`
 	RTTMicroseconds float64   `json:"rtt_us"`
 	Unsent          uint64    `json:"unsent,omitempty"`     // messages that were published and never sent
 	Unfinished      bool      `json:"unfinished,omitempty"` // it was stopped, and ended before subscribers had everything
-	Delivered       bool      `json:"delivered"`            // every subscriber there ever was has everything, and none was told of that cannot
+	Delivered       bool      `json:"delivered"`            // every subscriber there ever was has everything, and no bus reported that it cannot subscribe
 	Legs            []jsonLeg `json:"legs,omitempty"`
-	// Mismatch is who is configured differently, if that ended it.
+	// Mismatch is the bus that is configured differently, if that ended it.
 	Mismatch *jsonMismatch `json:"mismatch,omitempty"`
 	Error    string        `json:"error,omitempty"`
 }
@@ -139,7 +139,7 @@ type jsonFaults struct {
 	Refused     int       `json:"publishers_refused"`
 	NoState     int       `json:"no_state"`         // topics of a publisher that began without their state, and not with message 0
 	Untrusted   uint64    `json:"messages_refused"` // on topics for which their publishers are not trusted
-	Faults      uint64    `json:"publisher_faults"` // how often publishers broke the protocol, as last told
+	Faults      uint64    `json:"publisher_faults"` // how often publishers broke the protocol, as of the last event
 }
 
 type jsonReceived struct {

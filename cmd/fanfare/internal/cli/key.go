@@ -39,11 +39,11 @@ func keyCommand() command {
 		operand:  "ACTION",
 		operands: keyActions,
 		about: `Buses that are opened with the same keyring (-t 'udp://?keys=FILE') seal every packet:
-who has no key reads nothing, and nothing that he sends is taken.
+a host without the key reads nothing, and its packets are refused.
 
 A publisher with a signing key (-t 'udp://?sign=FILE') proves that it is the
-one who sends. A subscriber with a file of trust (-t 'udp://?trust=FILE') hears
-those publishers only that the file names, each on the topics of its lines:
+sender. A subscriber with a file of trust (-t 'udp://?trust=FILE') takes messages
+only of the publishers that the file names, each on the topics of its lines:
     md.xnas.>   ed25519:pYyIxPq2...=`,
 		notes: `Give the file to every host by a way that is safe, readable by its owner only. A
 bus looks at its file four times a second. Rotate on one host, and copy the file to
@@ -119,14 +119,14 @@ func (k *keys) warn(c *console, list []sealed.Key, now time.Time) {
 		}
 	}
 	if k.overlap < sealed.DefaultSkew {
-		c.line("warning: the keys of before are refused %v after the new one begins: a host whose clock is behind by more is not heard until it has caught up; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
+		c.line("warning: the keys of before are refused %v after the new one begins: packets of a host with a clock further behind are refused until it has caught up; -overlap %v or more avoids that", k.overlap, sealed.DefaultSkew)
 	}
 }
 
 func (k *keys) change(ctx context.Context) ([]sealed.Key, error) {
 	switch k.action {
 	case "new":
-		key, err := keyring.NewKey(nil, time.Time{}, k.end(time.Now())) // no host whose clock is behind has to wait
+		key, err := keyring.NewKey(nil, time.Time{}, k.end(time.Now())) // no host with a clock that is behind has to wait
 		if err != nil {
 			return nil, err
 		}

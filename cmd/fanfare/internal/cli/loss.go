@@ -97,7 +97,7 @@ type lossSummary struct {
 	From      time.Time        `json:"from"`
 	To        time.Time        `json:"to"`
 	Gaps      uint64           `json:"gaps"`
-	Messages  uint64           `json:"messages"` // lost for good, as far as known
+	Messages  uint64           `json:"messages"` // lost permanently, as far as known
 	Unknown   uint64           `json:"gaps_unknown"`
 	Missing   uint64           `json:"packets_missing"`
 	Repaired  uint64           `json:"packets_repaired"`
@@ -128,14 +128,14 @@ func (l *loss) goOn(ctx context.Context, e *env, seen []inspect.Seen) error {
 			findings = slices.DeleteFunc(findings, func(f losses.Finding) bool { return f.Kind != losses.Lost })
 		}
 		for i := range findings {
-			if err := l.tell(e, &findings[i]); err != nil {
+			if err := l.print(e, &findings[i]); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (l *loss) tell(e *env, f *losses.Finding) error {
+func (l *loss) print(e *env, f *losses.Finding) error {
 	if l.json {
 		return newJSONLines(e.stdout).write(f)
 	}
@@ -152,7 +152,7 @@ func lossCommand() command {
 		usage:   "fanfare loss [flags] [PLACE...]",
 		about: `It asks the processes of this host that use Fanfare what they have lost in the
 last hour: each loss with its time, topic, publisher, subscription and cause, and
-what mends it. What was dropped on the way and repaired is told too. Each process
+how to fix it, and packets that were dropped on the way and repaired. Each process
 keeps that by itself, so nothing need run beforehand.
 
 ` + placeHelp,
@@ -166,8 +166,8 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 fanfare loss -since 5m
 fanfare loss -follow
 fanfare loss -json | jq -r 'select(.type == "lost") | .do'`,
-		exits: []word{{"3", "messages were lost for good, or packets, of which no subscription was told yet"}},
-		exitNotes: `It is 0 when nothing was lost for good, and 1 when no process could be looked at,
+		exits: []word{{"3", "messages were lost permanently, or packets for which no subscription has got a gap yet"}},
+		exitNotes: `It is 0 when nothing was lost permanently, and 1 when no process could be looked at,
 or not all of them.`,
 		flags: flagsOf(func() *loss { return new(loss) }),
 	}
@@ -175,9 +175,9 @@ or not all of them.`,
 
 func (l *loss) register(fs *flagSet) {
 	within(durationVar(fs, &l.since, "since", lossrecord.Kept, "only what was lost in the last D (such as 30s, 5m), an hour at most"), time.Second, lossrecord.Kept)
-	boolVar(fs, &l.follow, "follow", "go on, and tell what is lost as it happens, until interrupted")
+	boolVar(fs, &l.follow, "follow", "continue, and print losses as they happen, until interrupted")
 	boolVar(fs, &l.json, "json", "findings as JSON objects on standard output, the last a summary")
-	boolVar(fs, &l.quiet, "q", "only what was lost for good on standard output")
+	boolVar(fs, &l.quiet, "q", "only what was lost permanently on standard output")
 }
 
 func (l *loss) check(_ *flagSet, operands []string) error {

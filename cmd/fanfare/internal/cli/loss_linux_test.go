@@ -75,7 +75,7 @@ func TestLossOfALossyLink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := awaitLoss(t, dir, "fabric: ", "from feed", "bus desk", "needs a querier", "Nothing was lost for good in the last hour, in 1 process;", "(2 buses)")
+	r := awaitLoss(t, dir, "fabric: ", "from feed", "bus desk", "needs a querier", "Nothing was lost permanently in the last hour, in 1 process;", "(2 buses)")
 	if r.code != exitOK || strings.Contains(r.stdout, "LOST FOR GOOD") {
 		t.Errorf("%+v", r)
 	}
@@ -167,7 +167,7 @@ func TestLossOfADeadPublisher(t *testing.T) {
 	}
 }
 
-// Who reads too slowly for its policy has lost messages for good, by its own fault: with an
+// Who reads too slowly for its policy has lost messages permanently, by its own fault: with an
 // exit code of its own.
 func TestLossOfASlowReader(t *testing.T) {
 	dir := shown(t)

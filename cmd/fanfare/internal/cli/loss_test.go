@@ -19,8 +19,8 @@ func TestLossVerdict(t *testing.T) {
 		code int
 	}{
 		{"nothing", losses.Report{Processes: []losses.Process{{}}, Repairs: losses.Repairs{Missing: 7, Repaired: 7}}, "", 0},
-		{"given up", losses.Report{Processes: []losses.Process{{}}, Repairs: losses.Repairs{Missing: 7, Lost: 7}}, "LOST for good: 7 packets", exitLost},
-		{"a gap", losses.Report{Processes: []losses.Process{{}}, Findings: []losses.Finding{{Kind: losses.Lost, Times: 1, Messages: 3}}}, "LOST for good: 3 messages in 1 gap", exitLost},
+		{"given up", losses.Report{Processes: []losses.Process{{}}, Repairs: losses.Repairs{Missing: 7, Lost: 7}}, "LOST permanently: 7 packets", exitLost},
+		{"a gap", losses.Report{Processes: []losses.Process{{}}, Findings: []losses.Finding{{Kind: losses.Lost, Times: 1, Messages: 3}}}, "LOST permanently: 3 messages in 1 gap", exitLost},
 	} {
 		var out bytes.Buffer
 		l := &loss{quiet: true}

@@ -144,8 +144,8 @@ func (l *ls) verdict(t *pubsub.TopicList) error {
 		return cannotCome(fmt.Errorf("no topic was %s: %w", heard, m))
 	case t.Unnamed > 0:
 		return fmt.Errorf("no name of a topic was %s: %s had messages; listen longer with -for", heard, count(t.Unnamed, "topic"))
-	case t.Untold > 0:
-		return fmt.Errorf("no topic was %s: %s did not tell its topics yet; listen longer with -for", heard, count(t.Untold, "publisher"))
+	case t.Incomplete > 0:
+		return fmt.Errorf("no topic was %s: %s did not announce its topics yet; listen longer with -for", heard, count(t.Incomplete, "publisher"))
 	case t.Publishers > 0:
 		return fmt.Errorf("none of the topics of %s matches %s", count(t.Publishers, "publisher"), strings.Join(l.patterns, ", "))
 	}
@@ -180,7 +180,7 @@ func lsNotes(t *pubsub.TopicList) (notes []string) {
 		}
 	}
 	note(t.Failed > 0, "%d of %s could not be joined: %v", t.Failed, count(t.Groups, "group"), t.Err)
-	note(t.Untold > 0, "%s did not tell all topics yet: listen longer with -for", count(t.Untold, "publisher"))
+	note(t.Incomplete > 0, "%s did not announce all topics yet: listen longer with -for", count(t.Incomplete, "publisher"))
 	note(t.Unnamed > 0, "%s had messages and no name: listen longer with -for", count(t.Unnamed, "topic"))
 	note(t.Refused > 0, "there was no room for all: %d times a topic or a publisher was left out; name a narrower pattern", t.Refused)
 	return notes
@@ -231,7 +231,7 @@ type lsSummary struct {
 	Type       string  `json:"type"` // "summary"
 	Topics     int     `json:"topics"`
 	Publishers int     `json:"publishers"`
-	Untold     int     `json:"publishers_untold"` // that have not told all of their topics
+	Incomplete int     `json:"publishers_incomplete"` // that have not announced all of their topics
 	Unnamed    int     `json:"topics_unnamed"`
 	Groups     int     `json:"groups"`
 	Joined     int     `json:"groups_joined"`
@@ -246,13 +246,14 @@ func (l *ls) showJSON(t *pubsub.TopicList, verdict error) error {
 		x := &t.Topics[i]
 		out := jsonTopic{Type: "topic", Topic: x.Name, Group: x.GroupAddress, GroupIndex: x.Group, Rate: x.Rate()}
 		for _, p := range x.Publishers {
-			out.Publishers = append(out.Publishers, jsonTopicPublisher{p.ID.String(), p.Name, p.Epoch, p.Address, p.Messages, p.Rate})
+			out.Publishers = append(out.Publishers,
+				jsonTopicPublisher{p.ID.String(), p.Name, p.Epoch, p.Address, p.Messages, p.Rate})
 		}
 		if err := lines.write(&out); err != nil {
 			return err
 		}
 	}
-	sum := lsSummary{"summary", len(t.Topics), t.Publishers, t.Untold, t.Unnamed, t.Groups, t.Joined, t.Refused, t.For.Seconds(), ""}
+	sum := lsSummary{"summary", len(t.Topics), t.Publishers, t.Incomplete, t.Unnamed, t.Groups, t.Joined, t.Refused, t.For.Seconds(), ""}
 	if err := cmp.Or(verdict, t.Err); err != nil {
 		sum.Error = plain(err)
 	}
@@ -262,7 +263,7 @@ func (l *ls) showJSON(t *pubsub.TopicList, verdict error) error {
 func lsCommand() command {
 	return command{
 		name:    "ls",
-		summary: "list who publishes and subscribes to what, here and on the wire",
+		summary: "list publishers, subscribers and topics, here and on the wire",
 		usage:   "fanfare ls [flags] [PATTERN...]",
 		about: `It asks the processes of this host that have a bus, at their sockets, what they
 publish and subscribe to. Then it listens to the fabric for some seconds, asks the
@@ -379,7 +380,8 @@ func (l *ls) process(x *inspect.Seen) jsonProcess {
 	p := jsonProcess{Type: "process", PID: s.Process.PID, Program: s.Process.Program, Host: s.Process.Host, Fanfare: s.Process.Fanfare, Socket: x.Socket}
 	for i := range s.Buses {
 		b := &s.Buses[i]
-		out := jsonBus{ID: b.ID, Name: b.Name, URLs: b.URLs, Publishes: []jsonPublished{}, Subscribes: []jsonSubscription{}, Incomplete: b.Incomplete, LeftOut: b.TopicsLeftOut + b.SubscriptionsLeftOut}
+		out := jsonBus{ID: b.ID, Name: b.Name, URLs: b.URLs, Publishes: []jsonPublished{},
+			Subscribes: []jsonSubscription{}, Incomplete: b.Incomplete, LeftOut: b.TopicsLeftOut + b.SubscriptionsLeftOut}
 		for _, t := range b.Topics {
 			if l.matches(t.Name) {
 				out.Publishes = append(out.Publishes, jsonPublished{t.Name, t.Group, t.Messages, t.Subscribers})

@@ -89,7 +89,7 @@ func TestLsOfNothing(t *testing.T) {
 		code         int
 		says         []string
 	}{
-		{"alone", "", url + "-alone", nil, exitIncomplete, []string{"no publisher was heard in", "16 groups", "nobody else is on it here"}},
+		{"alone", "", url + "-alone", nil, exitIncomplete, []string{"no publisher was heard in", "16 groups", "its only bus"}},
 		{"no match", url + "-match", url + "-match", []string{"sports.*", "x"}, exitIncomplete, []string{"none of the topics of 1 publisher matches sports.*, x"}},
 		{"configured differently", url + "-other?groups=8", url + "-other", []string{"sports"}, exitMismatch, []string{"8", "16"}},
 	} {
@@ -114,10 +114,10 @@ func TestLsOfNothing(t *testing.T) {
 func TestLsNotes(t *testing.T) {
 	list := &pubsub.TopicList{
 		Topics:  []pubsub.TopicInfo{{Name: "a", Publishers: []pubsub.TopicPublisher{{Name: "x\x1b[31m", Rate: 0.25, Address: "\x07"}}}},
-		Unnamed: 1, Untold: 2, Groups: 16, Failed: 3, Err: errors.New("no buffer space"), Refused: 4,
+		Unnamed: 1, Incomplete: 2, Groups: 16, Failed: 3, Err: errors.New("no buffer space"), Refused: 4,
 	}
 	notes := strings.Join(lsNotes(list), "\n")
-	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers did not tell", "1 topic had messages and no name", "4 times"} {
+	for _, want := range []string{"3 of 16 groups could not be joined: no buffer space", "2 publishers did not announce", "1 topic had messages and no name", "4 times"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q lacks %q", notes, want)
 		}

@@ -65,10 +65,10 @@ fanfare mckey -t URL -s [flags]     send
 fanfare mckey -t sim:// [flags]     both, on a simulated subnet`,
 		about: `It is the counterpart of rdma-core's mckey, which can be the other side. The
 receiver ends when it has as many messages as -C says. Start it first: UD multicast
-does not repeat what nobody heard.
+repeats nothing.
 `,
-		notes: `It tells of the join what RDMA CM's event says (MGID, MLID, Q_Key, QPN), and of the
-first 20 messages length, immediate, and QPN and GID they came from. A sender puts
+		notes: `It prints what RDMA CM's event says of the join (MGID, MLID, Q_Key, QPN), and of the
+first 20 messages length, immediate, and the sender's QPN and GID. A sender puts
 its QPN into the immediate, as the original does.
 `,
 		examples: `fanfare mckey -t sim://
@@ -77,11 +77,11 @@ fanfare mckey -t roce://eth0 -m 239.1.2.3
 fanfare mckey -t roce://eth0 -m 239.1.2.3 -s -o`,
 		exits: []word{
 			{"3", "the group was not joined, or its membership was lost"},
-			{"4", "messages came that have another length than -S says, or whose immediate is not the QPN they came from"},
+			{"4", "messages came with another length than -S says, or with an immediate that is not the sender's QPN"},
 			{"5", "no such device, or no RDMA on this host"},
 		},
 		exitNotes: `It is 0 for a receiver when all came, and 1 when some were missing at the end of
--timeout. A sender's 0 says that all were sent, not that anybody heard them.
+-timeout. A sender's 0 says that all were sent, not that any were received.
 `,
 		flags: flagsOf(func() *mckey { return new(mckey) }),
 	}
@@ -458,7 +458,7 @@ func (s *mckeySide) send(ctx context.Context) error {
 		n, err := due.take(ctx, int(min(left, mckeySendDepth)))
 		if err == nil {
 			wrs := slices.Repeat([]rdma.SendWR{wr}, n)
-			wrs[n-1].Flags = rdma.SendSignaled // its completion tells of all
+			wrs[n-1].Flags = rdma.SendSignaled // its completion means that all are complete
 			_, err = s.qp.PostSend(wrs)
 		}
 		if err == nil {

@@ -206,7 +206,7 @@ func TestMckeyReceiverEnds(t *testing.T) {
 			})
 		})
 	}
-	await(t, "all goroutines to end", func() bool { return runtime.NumGoroutine() <= before })
+	testenv.AwaitGoroutines(t, before)
 }
 
 // Two commands over sockets on loopback, by interface and by address.

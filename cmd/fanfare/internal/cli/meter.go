@@ -117,7 +117,7 @@ func si(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// list joins what is there with commas.
+// list joins the texts that are not empty with commas.
 func list(parts ...string) string {
 	var there []string
 	for _, p := range parts {

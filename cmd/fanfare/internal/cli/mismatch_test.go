@@ -103,7 +103,7 @@ func TestPingMismatch(t *testing.T) {
 	listen := start(t, nil, "ping", "-listen", "-t", url+"?groups=16")
 	ping := start(t, nil, "ping", "-t", url+"?groups=64", "-timeout", "30s")
 	ping.end(t, exitMismatch)
-	if s := ping.stderr.String(); !strings.Contains(s, "nobody answers pings to default") || !strings.Contains(s, "groups 16 there, 64 here") {
+	if s := ping.stderr.String(); !strings.Contains(s, "no answer to pings to default") || !strings.Contains(s, "groups 16 there, 64 here") {
 		t.Errorf("ping says %s", s)
 	}
 	await(t, "word of it", func() bool { return strings.Contains(listen.stderr.String(), "groups 64 there, 16 here") })

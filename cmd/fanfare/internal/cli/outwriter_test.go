@@ -103,7 +103,7 @@ func TestSubEndsThoughNobodyReads(t *testing.T) {
 			}
 			select {
 			case c := <-code:
-				if text := stderr.String(); c == 0 || !strings.Contains(text, "nobody reads the output") {
+				if text := stderr.String(); c == 0 || !strings.Contains(text, "the output is not read") {
 					t.Errorf("exit code %d:\n%s", c, text)
 				}
 			case <-time.After(testTimeout):

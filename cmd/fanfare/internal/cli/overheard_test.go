@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// Publishers that are heard and were not asked are shown, each with its topics, the most
+// Publishers that this bus receives and were not asked are shown, each with its topics, the most
 // messages first; those that have told of themselves are not shown twice.
 func TestOverheard(t *testing.T) {
 	from := func(id, messages uint64, name, address string) pubsub.TopicPublisher {

@@ -83,7 +83,7 @@ func (p *ping) run(ctx context.Context, e *env) error {
 	return p.measure(ctx)
 }
 
-// event is called by the bus. Who pings ends with a mismatch, unless somebody answers.
+// event is called by the bus. A mismatch ends ping, unless another bus answers.
 func (p *ping) event(e events.Event) {
 	p.fabricEvent(p.e, e)
 	if m := apart(e); m != nil && p.listen && !p.quiet {
@@ -155,10 +155,10 @@ func (p *ping) knock(ctx context.Context) error {
 			return err
 		}
 		if m := p.apart.Load(); m != nil {
-			return cannotCome(fmt.Errorf("nobody answers pings to %s: %w", p.name, m))
+			return cannotCome(fmt.Errorf("no answer to pings to %s: %w", p.name, m))
 		}
 	}
-	return fmt.Errorf("nobody answers pings to %s within %v: run 'fanfare ping -listen' with the same -t and name on the other side", p.name, p.timeout)
+	return fmt.Errorf("no answer to pings to %s within %v: run 'fanfare ping -listen' with the same -t and name on the other side", p.name, p.timeout)
 }
 
 func (p *ping) send(ctx context.Context, seq uint64) error {
@@ -179,7 +179,7 @@ func (p *ping) pings(ctx context.Context) error {
 		}
 		if err != nil {
 			if !answered && ctx.Err() != nil {
-				p.sum.Sent-- // nobody waited for its answer
+				p.sum.Sent-- // its answer was not waited for
 			}
 			return err
 		}

@@ -55,7 +55,7 @@ const (
 	silenceDefault = time.Second
 	stallDefault   = 30 * time.Second
 	slowDefault    = 5 * time.Second
-	// lingerStopped is how long a publisher that was told to stop waits.
+	// lingerStopped is how long a publisher waits after a signal to stop.
 	lingerStopped = 2 * time.Second
 	// readGrace is how long pub waits for its input when it is to stop: a read
 	// of standard input cannot be interrupted.
@@ -64,7 +64,8 @@ const (
 
 func (p *pub) run(ctx context.Context, e *env) error {
 	p.e = e
-	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, Silence: p.silence, StallLimit: p.stall, SlowBehind: p.slowBehind, SlowFor: p.slowFor, OnEvent: p.event}
+	cfg := pubsub.Config{FlowControl: p.flow, Name: p.name, Silence: p.silence, StallLimit: p.stall,
+		SlowBehind: p.slowBehind, SlowFor: p.slowFor, OnEvent: p.event}
 	if p.stall == 0 {
 		cfg.StallLimit = pubsub.NoStallLimit
 	}
@@ -113,7 +114,7 @@ func (p *pub) event(e events.Event) {
 		p.e.console.line("group %s cannot be used: %v", e.Group, e.Err)
 	case events.NoSubscriberHeard:
 		if p.waiting.Load() && !p.verbose { // else it is in the log
-			p.e.console.heard("nobody who subscribes to %s is heard on %s: see that both are on one network and interface (fanfare doctor -peer), and have a key in common, if packets are sealed (keys=)",
+			p.e.console.heard("no subscriber of %s detected on %s: see that both are on one network and interface (fanfare doctor -peer), and have a key in common, if packets are sealed (keys=)",
 				strings.Join(e.Topics, ", "), e.Interface)
 		}
 	}
@@ -140,7 +141,7 @@ func (p *pub) becomes(e events.Event, there int) {
 	}
 	for _, j := range []*jsonStall{asStall(stallWords[e.Kind], e), asStall(word, e)} {
 		if j != nil {
-			p.emit(j) // the summary's error will tell
+			p.emit(j) // the summary's error will say so
 		}
 	}
 }
@@ -155,7 +156,7 @@ func (p *pub) emit(v any) error {
 	return newJSONLines(p.e.stdout).write(v)
 }
 
-// mismatch reports a bus that is configured differently. Who waits in vain ends with
+// mismatch reports a bus that is configured differently. A pub that waits in vain ends with
 // it, which says the same.
 func (p *pub) mismatch(e events.Event) {
 	m := apart(e)
@@ -163,7 +164,7 @@ func (p *pub) mismatch(e events.Event) {
 		p.e.console.line("%v", m)
 	}
 	if errors.As(e.Err, &m) {
-		p.emit(mismatchAsJSON(m, e.Relevant)) // the summary's error will tell
+		p.emit(mismatchAsJSON(m, e.Relevant)) // the summary's error will say so
 	}
 }
 
@@ -221,7 +222,8 @@ func (p *pub) keepCounting() (stop func()) {
 	end := every(meterEvery, func(time.Time) {
 		if p.present.count() > 0 && p.audience.alone() { // one by a pattern is known after it has come
 			for _, r := range p.p.Receivers() {
-				p.becomes(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name, Address: r.Address, Relevant: true}, 1)
+				p.becomes(events.Event{Kind: events.SubscriberUp, Subscriber: r.ID, Name: r.Name,
+					Address: r.Address, Relevant: true}, 1)
 			}
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// audience is what becomes of the subscribers of pub's topic: the publisher knows those that are there.
+// audience follows the subscribers of pub's topic that have gone: the publisher knows those that are present.
 type audience struct {
 	mu     sync.Mutex
 	silent map[uint64]struct{} // under mu: given up as silent, and not heard again; they count by what they say they have
@@ -16,7 +16,7 @@ type audience struct {
 	over   bool                // under mu: nothing is published any more
 }
 
-// What becomes of an audience, beside what an event says by itself (stallWords).
+// Changes of an audience, beside what an event says by itself (stallWords).
 const (
 	audienceBack  = "back"  // a subscriber that had vanished
 	audienceAlone = "alone" // the last one has gone
@@ -56,7 +56,7 @@ func (a *audience) event(e events.Event, there int) (word, text string) {
 		return "", ""
 	}
 	a.left = true
-	return audienceAlone, "no subscriber is left, the last was " + subscriberText(e) + ": who comes later begins there (-wait, sub -from)"
+	return audienceAlone, "no subscriber is left, the last was " + subscriberText(e) + ": later subscribers begin there (-wait, sub -from)"
 }
 
 // alone reports whether there was a subscriber, and there was none when an event said so last.
@@ -66,7 +66,7 @@ func (a *audience) alone() bool {
 	return a.left
 }
 
-// end says that nothing is published any more: who goes then is not missed.
+// end says that nothing is published any more: a subscriber that goes then is not reported.
 func (a *audience) end() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

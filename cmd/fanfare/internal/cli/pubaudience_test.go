@@ -57,7 +57,7 @@ func TestNobodyIsHeard(t *testing.T) {
 		t.Errorf("who does not wait is told %q", out.String())
 	}
 	p.waiting.Store(true)
-	if p.event(e); !strings.Contains(out.String(), "nobody who subscribes to md.x is heard on eth0") || !strings.Contains(out.String(), "keys=") {
+	if p.event(e); !strings.Contains(out.String(), "no subscriber of md.x detected on eth0") || !strings.Contains(out.String(), "keys=") {
 		t.Errorf("who waits is told %q", out.String())
 	}
 }

@@ -41,7 +41,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 		err = fmt.Errorf("%s not waited for any more (-stall-limit, -slow-behind), without having everything", count(sum.Released, "subscriber"))
 	}
 	if err == nil && p.wait > 0 && sum.GivenUp > 0 {
-		err = fmt.Errorf("subscribers have given up %s as lost for good", count(sum.GivenUp, "packet"))
+		err = fmt.Errorf("subscribers have given up %s as lost permanently", count(sum.GivenUp, "packet"))
 	}
 	sum.Delivered = end == nil && p.apart.Load() == nil && silent == 0 && sum.Released == 0 && sum.GivenUp == 0 &&
 		sum.LeftBehind == 0 && sum.Subscribers >= max(p.wait, 1) && p.linger != 0
@@ -78,9 +78,9 @@ func (p *pub) end(ctx context.Context, err error) error {
 	defer said.Stop()
 	stopMeter := startMeter(p.e.console, !p.quiet, func(time.Duration) string {
 		p.present.count()
-		who, _ := p.waitedFor()
+		waited, _ := p.waitedFor()
 		return list(fmt.Sprintf("%s published, waiting until all of %s have everything",
-			count(p.messages.Load(), "message"), count(len(p.sender().Subscribers), "subscriber")), who)
+			count(p.messages.Load(), "message"), count(len(p.sender().Subscribers), "subscriber")), waited)
 	})
 	defer stopMeter()
 	err = p.bus.Shutdown(ctx)
@@ -126,8 +126,10 @@ func (p *pub) summary() pubSummary {
 	return pubSummary{
 		Type: "summary", Topic: p.topic, Publisher: p.bus.ID().String(),
 		jsonTraffic: trafficIn(p.took, p.messages.Load(), p.bytes.Load()),
-		Subscribers: int(p.present.most.Load()), Silent: p.audience.vanished(), Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
-		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked, NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
+		Subscribers: int(p.present.most.Load()), Silent: p.audience.vanished(),
+		Released: released, GivenUp: s.ReceiversLost, LeftBehind: s.ReceiversBehind,
+		Packets: s.PacketsSent, WireBytes: s.BytesSent, Uncompressed: s.BytesUnpacked,
+		NAKs: s.NAKs, NAKPackets: s.NAKPackets, Repairs: s.RepairsSent,
 		Legs:        legsOf(&st),
 		FlowBlocked: s.FlowBlocked, RTTMicroseconds: micro(s.RTT), NoMemory: st.Transport.SendNoMemory,
 	}
@@ -155,7 +157,7 @@ func someThat(n uint64, noun, words string) string {
 	return count(n, noun) + " " + words
 }
 
-// stoppedEarly says that who was stopped did not wait for all subscribers.
+// stoppedEarly says that a pub that was stopped did not wait for all subscribers.
 var stoppedEarly = map[bool]string{true: "stopped before subscribers had everything"}
 
 func (p *pub) line(s *pubSummary) string {
@@ -167,5 +169,5 @@ func (p *pub) line(s *pubSummary) string {
 		someThat(s.LeftBehind, "subscriber", "left early"),
 		someThat(s.Unsent, "message", "never sent"), stoppedEarly[s.Unfinished],
 		compressedTo(s.WireBytes, s.Uncompressed), count(s.NAKs, "NAK"), count(s.Repairs, "repair"),
-		someThat(s.NoMemory, "packet", "lost for want of shared memory (fanfare doctor looks at it)"))
+		someThat(s.NoMemory, "packet", "lost because shared memory was full (fanfare doctor looks at it)"))
 }

@@ -20,10 +20,11 @@ fanfare pub -compress zstd -dict md.dict -file day.itch -framing itch md.xnas
 fanfare pub -file page.html -framing whole pages.front`,
 		exits: []word{mismatchExit},
 		exitNotes: `With -wait it is 1 when a subscriber vanished, or was released, without having
-everything; one that takes its leave is not waited for. Who holds pub up is named
-on standard error as it happens, and with -json in objects of {"type":"stall"}, as
-are that nobody is left, that somebody is there again, and who had vanished and is
-back. A fault in standard input makes it 2, after what came before it was published.`,
+everything; one that takes its leave is not waited for. A subscriber that blocks pub
+is named on standard error as it happens, and with -json in objects of
+{"type":"stall"}; so are the last one that leaves, the next one that comes, and one
+that had vanished and is back. A fault in standard input makes it 2, after the input
+before it was published.`,
 		flags: flagsOf(func() *pub { return new(pub) }),
 	}
 }
@@ -46,22 +47,22 @@ func (p *pub) register(fs *flagSet) {
 		word{"tag:TAG", "never outrun the slowest of those with that tag (sub -tag), and wait for no others"},
 		word{"quorum:N,tag:TAG", "never outrun the N fastest of those with that tag"},
 		word{"max,tag:TAG", "never outrun the fastest of them"},
-		word{string(pubsub.FlowNone), "wait for nobody (set -rate too)"})
+		word{string(pubsub.FlowNone), "wait for no subscriber (set -rate too)"})
 	atLeast(durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
 		"everything; with -wait, as long as they come any further within -stall-limit"), 0)
 	above(durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that has said nothing for D, in which it was asked ten times at least: it has "+
 		"vanished, and holds pub up until then. Use a longer D where hosts stand still for longer, such as containers with a limit on processor time, "+
 		"and raise -stall-limit with it"), 0)
 	atLeast(durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
-		"released, told so, and has a gap. With -wait, give up when no subscriber comes for D before the first message; 0 waits for ever"), 0)
+		"released, which it reports, and has a gap. With -wait, give up when no subscriber comes for D before the first message; 0 waits for ever"), 0)
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
 		"at most half as far behind; 0 is no limit")
 	above(durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind"), 0)
 	compressVar(fs, &p.compress, "how to compress what is published; subscribers need no flag, but for -dict. What does not get shorter goes as it is")
 	dictVar(fs, &p.dicts, "It goes with -compress; subscribers need it, too (sub -dict)")
 	boolVar(fs, &p.retain, "retain", "keep the last message for subscribers that come later and ask for it (sub -from state)")
-	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Two at the same time are both heard, "+
-		"and told of after 5 s")
+	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Subscribers receive two at the same time both, "+
+		"and report them after 5 s")
 	p.registerRest(fs)
 }
 

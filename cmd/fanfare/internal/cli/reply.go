@@ -48,7 +48,7 @@ type replySummary struct {
 	Requests uint64 `json:"requests"`
 	Answered uint64 `json:"answered"`
 	Failed   uint64 `json:"failed"`
-	Late     uint64 `json:"late"`     // whose requester was gone by then
+	Late     uint64 `json:"late"`     // the requester was gone by then
 	Messages uint64 `json:"messages"` // that were no requests
 	Gaps     uint64 `json:"gaps"`
 	Error    string `json:"error,omitempty"`
@@ -72,7 +72,7 @@ Messages that are no requests are passed over.`,
 fanfare reply -exec date time.now
 fanfare reply -exec 'jq .a+.b' -name adder 'rpc.>'`,
 		exitNotes: `An interrupt is its normal end without -n: 0. It is 1 when a request had no reply,
-unless who had asked was gone by then.`,
+unless the requester was gone by then.`,
 		flags: flagsOf(func() *reply { return new(reply) }),
 	}
 }
@@ -145,7 +145,7 @@ func (r *reply) run(ctx context.Context, e *env) error {
 func (s *replySummary) line() string {
 	text := fmt.Sprintf("%s, %d answered", count(s.Requests, "request"), s.Answered)
 	if s.Late > 0 {
-		text += fmt.Sprintf(", %d too late: who had asked was gone", s.Late)
+		text += fmt.Sprintf(", %d too late: the requester was gone", s.Late)
 	}
 	return text
 }

@@ -62,8 +62,8 @@ last object is the summary.`,
 fanfare request -replies 0 -wait 3 weather oslo
 fanfare request -json -timeout 1s rpc.add < numbers.json`,
 		exits: []word{mismatchExit},
-		exitNotes: `It is 1 when fewer replies came than -replies says: nobody subscribes to the
-topic, those who did went away, or the time was over.`,
+		exitNotes: `It is 1 when fewer replies came than -replies says: the topic has no subscriber,
+those it had went away, or the time was over.`,
 		flags: flagsOf(func() *request { return new(request) }),
 	}
 }
@@ -135,7 +135,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 	if errors.As(err, &few) {
 		sum.Subscribers, sum.Heard, sum.Gone = few.Subscribers, few.Heard, few.Gone
 		if few.Subscribers == 0 && errors.Is(err, pubsub.ErrNoResponders) {
-			err = fmt.Errorf("nobody subscribes to %s: run 'fanfare reply' with the same -t on the other side, or wait for it with -wait 1", r.topic)
+			err = fmt.Errorf("%s has no subscriber: run 'fanfare reply' with the same -t on the other side, or wait for it with -wait 1", r.topic)
 		}
 	}
 	if r.json {

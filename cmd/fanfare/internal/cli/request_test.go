@@ -44,7 +44,7 @@ func TestRequestAndReply(t *testing.T) {
 	}
 	nobody := start(t, nil, "request", "-t", url, "-json", "other", "x")
 	nobody.end(t, 1)
-	if s := nobody.stderr.String(); !strings.Contains(s, "nobody subscribes to other") || !strings.Contains(nobody.stdout.String(), `"error":`) {
+	if s := nobody.stderr.String(); !strings.Contains(s, "other has no subscriber") || !strings.Contains(nobody.stdout.String(), `"error":`) {
 		t.Errorf("standard error %q", s)
 	}
 	two := start(t, nil, "reply", "-t", url, "-n", "2", "-q", "rpc.y", "yes")
@@ -90,7 +90,7 @@ func TestReplyEndsBeforeItsCommand(t *testing.T) {
 func TestReplySummaryLine(t *testing.T) {
 	for want, s := range map[string]replySummary{
 		"2 requests, 2 answered":                                    {Requests: 2, Answered: 2},
-		"1 request, 0 answered, 1 too late: who had asked was gone": {Requests: 1, Late: 1},
+		"1 request, 0 answered, 1 too late: the requester was gone": {Requests: 1, Late: 1},
 	} {
 		if got := s.line(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -75,7 +75,8 @@ func pathError(err error) error {
 }
 
 func (s *source) error(err error) error {
-	if s.file != nil && s.frames.framing != framingWhole && !errors.As(err, new(*os.PathError)) && !errors.As(err, new(*frameError)) {
+	if s.file != nil && s.frames.framing != framingWhole && !errors.As(err, new(*os.PathError)) &&
+		!errors.As(err, new(*frameError)) {
 		return fmt.Errorf("%s cannot be decompressed behind its first %s, at byte %d of what it holds: %w",
 			s.name, count(s.frames.number, "message"), s.frames.offset+int64(s.frames.end-s.frames.start), err)
 	}
@@ -130,7 +131,7 @@ const maxZstdWindow = 128 << 20
 var gzipMagic = []byte{0x1f, 0x8b, 8}
 
 // decompressed is what r holds, without gzip (RFC 1952, section 2.3.1) or Zstandard (RFC 8878,
-// section 3.1.1), told apart by their first bytes. A file that is one message is left as it is. It returns
+// section 3.1.1), recognized by their first bytes. A file that is one message is left as it is. It returns
 // io.ErrUnexpectedEOF where r ends within a header.
 func decompressed(r io.Reader, f framing) (plain io.Reader, end func(), err error) {
 	buf := bufio.NewReader(r)
@@ -270,7 +271,7 @@ func (f *frameReader) take(msg []byte, used int) {
 
 // fill reads once, making room before if there is none.
 func (f *frameReader) fill() error {
-	// A line may have a newline behind its last byte, and one byte too many tells that the rest is too long.
+	// A line may have a newline behind its last byte, and one byte too many shows that the rest is too long.
 	const most = maxMessage + 1
 	if f.start > 0 {
 		copy(f.buf, f.buf[f.start:f.end])

@@ -45,30 +45,30 @@ func asStall(word string, e events.Event) *jsonStall {
 
 // stallLine is the same for people, empty where it is another event.
 func stallLine(e events.Event) string {
-	who, d, packets := subscriberText(e), e.For.Round(10*time.Millisecond).String(), count(e.Behind, "packet")
+	name, d, packets := subscriberText(e), e.For.Round(10*time.Millisecond).String(), count(e.Behind, "packet")
 	topics := strings.Join(e.Topics, ", ")
 	switch e.Kind {
 	case events.SubscriberSilent:
-		return who + " has vanished, silent for " + d + " and " + packets + " behind: it answers no more and is not waited for (-silence)"
+		return name + " has vanished, silent for " + d + " and " + packets + " behind: it answers no more and is not waited for (-silence)"
 	case events.PublisherStalled:
-		return "held up for " + d + " by " + who + ", which does not read and is " + packets + " behind"
+		return "held up for " + d + " by " + name + ", which does not read and is " + packets + " behind"
 	case events.PublisherResumed:
 		return "going on after " + d
 	case events.SubscriberReleased:
-		return who + " was released after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
+		return name + " was released after " + d + ", " + packets + " behind: it is not waited for until it has caught up (-stall-limit)"
 	case events.SlowSubscriber:
-		return who + " has been too far behind for " + d + ", now by " + packets + ": it is not waited for until it has caught up (-slow-behind)"
+		return name + " has been too far behind for " + d + ", now by " + packets + ": it is not waited for until it has caught up (-slow-behind)"
 	case events.StoodStill:
 		return "this process did not run for " + d + ": it was stopped, or this host gave it no processor time"
 	case events.SubscriptionNotRead:
-		return "what comes on " + topics + " was not taken for " + d + ", and there is no room for more: publishers wait, unless they have released it"
+		return "messages on " + topics + " were not read for " + d + ", and there is no room for more: publishers wait, unless they have released it"
 	case events.HoldsPublishersUp:
 		if len(e.Topics) == 0 {
 			return publisherText(e) + " waits for you, for " + d + ": its packets do not arrive here"
 		}
 		return "you hold " + publisherText(e) + " up, for " + d + ": " + packets + " of " + topics + " are not read"
 	case events.ReleasedByPublisher:
-		return publisherText(e) + " does not wait for you any more, who held it up or stayed far behind for " + d + ": there may be a gap"
+		return publisherText(e) + " does not wait for this process any more, which held it up or stayed far behind for " + d + ": there may be a gap"
 	}
 	return ""
 }

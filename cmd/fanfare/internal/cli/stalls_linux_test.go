@@ -71,7 +71,7 @@ func TestSubThatNobodyReads(t *testing.T) {
 	neighbour := spawn(t, "sub", "-until", "end", "-t", url, "-o", out, "x")
 	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", "-file", in, "-json", "x")
 	awaitText(t, "pub", pub, "held up for ", "which does not read", "was released after", "going on after")
-	awaitText(t, "sub", stopped, "you hold publisher ", "what comes on x was not taken", "does not wait for you any more")
+	awaitText(t, "sub", stopped, "you hold publisher ", "messages on x were not read", "does not wait for this process any more")
 	pub.end(t, 1)
 	if text := pub.stdout.String(); !strings.Contains(text, `{"type":"stall","event":"stalled","subscriber":"`) ||
 		!strings.Contains(text, `"event":"released"`) || !strings.Contains(text, `"released":1,`) || !strings.Contains(text, `"delivered":false`) {

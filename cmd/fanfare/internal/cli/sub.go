@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// sub's life: subscribe, write what comes, say what is missing, take leave of the publishers.
+// sub's life: subscribe, write messages, report gaps, take leave of the publishers.
 type sub struct {
 	common
 	topics  []string
@@ -42,7 +42,7 @@ type sub struct {
 	finished end                         // empty while there is more to come
 	unheard  *events.ConfigMismatchError // the latest that was apart while no publisher of ours was heard
 	ends     time.Time                   // by -until
-	stood    atomic.Pointer[time.Time]   // when it was told last that the process had stood still
+	stood    atomic.Pointer[time.Time]   // when the bus last reported that the process had stood still
 }
 
 type end string
@@ -64,7 +64,8 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	bus, log, closeBus, err := s.open(ctx, e, pubsub.Config{Name: s.name, Tag: s.tag, Dictionaries: dicts, OnEvent: s.told})
+	bus, log, closeBus, err := s.open(ctx, e,
+		pubsub.Config{Name: s.name, Tag: s.tag, Dictionaries: dicts, OnEvent: s.busEvent})
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,8 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	}
 	log.release(!s.quiet, s.quiet, subWords)
 	defer s.watchAlone(e)()
-	s.s, err = bus.Subscribe(s.topics[0], append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
+	s.s, err = bus.Subscribe(s.topics[0],
+		append(s.slowOptions(), s.fromOption(), pubsub.Topics(s.topics[1:]...), pubsub.PublisherEvents())...)
 	if err == nil {
 		stopMeter, stopReport := startMeter(s.e.console, s.showMeter(s.e.stdout, s.out), s.status()), s.reportNoPublisher()
 		err = s.receive(last)
@@ -110,7 +112,7 @@ func (s *sub) run(ctx context.Context, e *env) error {
 	return s.finish(ctx, err)
 }
 
-// output makes the sink. Of several topics, lines on standard output tell theirs.
+// output makes the sink. Of several topics, lines on standard output name theirs.
 func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 	if s.json {
 		s.events = newJSONLines(stdout)
@@ -132,8 +134,8 @@ func (s *sub) output(stdout io.Writer, several bool) (*os.File, error) {
 	return nil, nil
 }
 
-// told says at once that this process holds publishers up: nobody may take what it writes.
-func (s *sub) told(e events.Event) {
+// busEvent says at once that this process holds publishers up: its output may not be read.
+func (s *sub) busEvent(e events.Event) {
 	s.fabricEvent(s.e, e)
 	if e.Kind == events.StoodStill {
 		now := time.Now()
@@ -217,7 +219,8 @@ func (s *sub) gap(g *pubsub.GapError) error {
 }
 
 func asJSON(g *pubsub.GapError) jsonGap {
-	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Open: g.Open, Cause: g.Cause.String(), Publisher: g.Publisher.String(), Name: g.PublisherName}
+	return jsonGap{Topic: g.Topic, First: g.First, Count: g.Count, Open: g.Open, Cause: g.Cause.String(),
+		Publisher: g.Publisher.String(), Name: g.PublisherName}
 }
 
 // notice reports a publisher of which what is written lacks messages, or has others than it means.
@@ -277,7 +280,7 @@ func (s *sub) ended() {
 	}
 }
 
-// mismatch reports a bus that is configured differently. Who waits for a number of
+// mismatch reports a bus that is configured differently. A sub that waits for a number of
 // messages, and has heard no publisher of theirs, waits for what cannot come.
 func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 	var m *events.ConfigMismatchError

@@ -104,7 +104,7 @@ func (s *sub) verdict(sum *subSummary) error {
 		return s.unreadable.instead("not all was read")
 	case t.GapCount > 0 || len(t.stateless) > 0 || t.Collisions > 0 || t.Refused > 0 || t.broken() > 0 || t.incomplete():
 		return errReported
-	case sum.Untrusted > 0: // which may not have been told before the end
+	case sum.Untrusted > 0: // which may not have been reported before the end
 		return fmt.Errorf("%s refused: their publishers are not trusted with them", count(sum.Untrusted, "message"))
 	case n == 0 && s.unreadable.first.Load() != nil:
 		return s.unreadable.instead("no message")
@@ -113,7 +113,7 @@ func (s *sub) verdict(sum *subSummary) error {
 	case s.finished == endUntil && s.unheard != nil && n == 0:
 		return cannotCome(fmt.Errorf("%v are over, and no message came: %w", s.until, s.unheard))
 	case s.finished == endUntil && s.stoodStill():
-		return fmt.Errorf("this process stood still until just now (was it stopped?), and -until is over: what came meanwhile may be missing behind the %s that came", count(n, "message"))
+		return fmt.Errorf("this process stood still until just now (was it stopped?), and -until is over: later messages may be missing behind the %s that came", count(n, "message"))
 	case s.finished == endUntil && s.most > 0:
 		return fmt.Errorf("%v are over: %d of %s came", s.until, n, count(s.most, "message"))
 	case s.finished == endIdle && s.most > 0:
@@ -147,7 +147,8 @@ func (s *sub) summary() subSummary {
 }
 
 func received(st *stats.Bus) jsonReceived {
-	r := jsonReceived{Overflow: st.Transport.ReceiveOverflow, Damaged: st.Transport.Damaged, RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99)}
+	r := jsonReceived{Overflow: st.Transport.ReceiveOverflow, Damaged: st.Transport.Damaged,
+		RepairP50: micro(st.Repair.P50), RepairP99: micro(st.Repair.P99)}
 	for _, g := range st.Groups {
 		r.Packets += g.Packets
 		r.Missing += g.Missing
@@ -176,7 +177,7 @@ func (s *sub) line(sum *subSummary) string {
 		someThat(sum.Untrusted, "message", "refused (publishers that are not trusted with them)"))
 }
 
-// dropper says who has dropped what the receive queue had no room for, and which queue that is.
+// dropper says which side has dropped packets for which a receive queue had no room, and which queue that is.
 func (s *sub) dropper() string {
 	shared := 0
 	for _, url := range s.urls {
@@ -186,7 +187,7 @@ func (s *sub) dropper() string {
 	}
 	switch shared {
 	case 0:
-		return "dropped by this host, whose receive queue was full"
+		return "dropped by this host: its receive queue was full"
 	case len(s.urls):
 		return "dropped by publishers, since their queue to this process was full (queue= in the URL)"
 	}

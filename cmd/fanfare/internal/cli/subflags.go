@@ -20,7 +20,7 @@ import (
 func subCommand() command {
 	return command{
 		name:    "sub",
-		summary: "subscribe to topics, also by patterns, and write what comes",
+		summary: "subscribe to topics, also by patterns, and write the messages",
 		usage:   "fanfare sub [flags] TOPIC|PATTERN...",
 		about: `A pattern is every topic that matches, also one that comes up later: in it the
 token * stands for any one token, and >, as the last, for one or more. Quote it
@@ -62,8 +62,9 @@ fanfare sub -from file:stopped.json -o rest.itch -framing itch md.xnas`,
 		exitNotes: `It is 0 when as many messages came as -n says, when with -until end the publishers
 ended and everything was delivered, when the time of -until ended it (with -n: after
 as many messages), or when -idle did after at least one message (with -n: after as
-many); records of state count as messages. It is 1 when messages were lost for good,
-each gap with a line of its own (beyond 1000 at once with one a second), when
+many); records of state count as messages. It is 1 when messages were lost
+permanently, each gap with a line of its own (beyond 1000 at once with one a
+second), when
 -from state could not begin with a topic's state nor with its first message, when a
 publisher was lost before its end, when one is not heard, when one has another
 topic with the same id or is not trusted with one, when -slow evict ended it, or

@@ -18,14 +18,14 @@ var (
 	errUntil   = errors.New("the time is over")
 )
 
-// receive writes what comes until there is a reason to end.
+// receive writes messages until there is a reason to end.
 func (s *sub) receive(ctx context.Context) error {
 	now, cancel := context.WithCancelCause(context.Background())
 	cancel(errNothing)
 	const lookEvery = 256 // messages
 	unlooked := 0
 	for msgs := make([]pubsub.Message, lookEvery); s.finished == ""; {
-		n, err := s.s.NextBatch(now, msgs) // takes what is there, and does not wait
+		n, err := s.s.NextBatch(now, msgs) // takes those that have come, and does not wait
 		if errors.Is(err, errNothing) {
 			// A context that has ended is noticed now and then also where messages are there: what is said twice is so.
 			n, err = s.s.NextBatch(now, msgs)

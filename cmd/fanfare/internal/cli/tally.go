@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// tally is sub's account of what came, and of who sends. A publisher is ours once a message or a gap of our topics
+// tally is sub's account of messages and publishers. A publisher is ours once a message or a gap of our topics
 // came from it: others may share the group.
 type tally struct {
 	jsonFaults      // those that are counted here
@@ -39,7 +39,7 @@ type publisher struct {
 	id       pubsub.PublisherID
 	ours     bool
 	messages uint64
-	faults   map[events.Fault]uint64 // how often it broke the protocol, as last told
+	faults   map[events.Fault]uint64 // how often it broke the protocol, as of the last event
 	up       map[stream]bool
 	lost     map[stream]bool // fell silent
 	gone     bool            // none is up any more
@@ -131,7 +131,7 @@ func (t *tally) gap(g *pubsub.GapError) {
 	}
 }
 
-// event takes in what became of a publisher. It reports whether the publisher is one of ours, and whether with that
+// event handles an event of a publisher. It reports whether the publisher is one of ours, and whether with that
 // all of ours are gone, and each of several topics and patterns had one.
 func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	p := t.publisher(e.Publisher)
@@ -171,7 +171,7 @@ func (t *tally) fault(e *pubsub.PublisherEvent, err *events.FaultError) (done bo
 	return p.ours && p.gone && t.allGone()
 }
 
-// broken is how often publishers of ours broke the protocol, as last told.
+// broken is how often publishers of ours broke the protocol, as of the last events.
 func (t *tally) broken() (n uint64) {
 	for _, p := range t.publishers {
 		if p.ours {

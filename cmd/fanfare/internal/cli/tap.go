@@ -350,7 +350,8 @@ func publisherID(id uint64) string { return pubsub.PublisherID(id).String() }
 func (r *tapRun) sum(src tap.Source) tapSummary {
 	sum := tapSummary{Type: "summary", Totals: r.obs.Totals, Written: r.written, LostHere: src.Lost(), Reasons: r.obs.Reasons, Lacking: r.obs.Lacking, Skipped: src.Skipped(), Streams: []tapStream{}}
 	for _, s := range r.obs.Streams() {
-		x := tapStream{Publisher: publisherID(s.Publisher), Name: s.Name, Epoch: s.Epoch, Seconds: s.Last.Sub(s.First).Seconds(), Receivers: s.Receivers, Ended: s.Ended, Counts: s.Counts}
+		x := tapStream{Publisher: publisherID(s.Publisher), Name: s.Name, Epoch: s.Epoch,
+			Seconds: s.Last.Sub(s.First).Seconds(), Receivers: s.Receivers, Ended: s.Ended, Counts: s.Counts}
 		x.PacketsPS, x.BytesPS = s.Rate()
 		if s.GroupKnown {
 			x.Group, x.Address = &s.Group.Index, s.Group.Address
@@ -395,7 +396,7 @@ func (r *tapRun) writeSummary(sum *tapSummary) error {
 	return r.out.write([]byte(b.String()))
 }
 
-// write writes a stream in lines: who, how much, what was missing, what receivers said.
+// write writes a stream in lines: publisher, totals, what was missing, what receivers said.
 func (s *tapStream) write(b *strings.Builder) {
 	name, group := s.Publisher, "unknown group"
 	if s.Name != "" {

@@ -21,14 +21,14 @@ func tapCommand() command {
 		about: `It joins the groups of a fabric as a receiver that answers nothing: publishers do
 not know of it, do not wait for it and repair nothing for it. With -r it reads a
 capture file, with -i it looks at a network interface. Those show NAKs and
-statuses, too, which go to publishers alone; a group that nobody on this host has
-joined may not reach its interface.
+statuses, too, which go to publishers alone; a group without a member on this host
+may not reach its interface.
 
 Each packet is a line: time, source > destination, and its fields under the names
 that docs/protocol.md has for them. Lines that begin with ** say what was found:
 streams, gaps and their repair, NAK storms, duplicates, traffic of others, packets
 that receivers refuse and why, packets of another group, dictionaries that are
-not given. Of each kind the first ten are told, then the 16th, the 32nd and so on.
+not given. Of each kind the first ten are shown, then the 16th, the 32nd and so on.
 The summary counts all.`,
 		notes: `With -json each packet is an object {"type":"packet","time":...,"from":...,
 "to":...,"group":...,"header":{...},"fields":{...}} with names and values as in

@@ -110,15 +110,15 @@ func columnsOf(w any) int {
 func topCommand() command {
 	return command{
 		name:    "top",
-		summary: "watch the buses of this host: rates, losses, who is slow",
+		summary: "watch the buses of this host: rates, losses, slow readers",
 		usage:   "fanfare top [flags] [PLACE...]",
 		about: `It asks every process of yours on this host that has a bus, at its socket, what it
-publishes and subscribes to, and shows rates, losses by their causes, repairs, who is
-slow and for how long, groups, socket buffers, legs and events. Without -t nothing is
-sent, and no process waits for it. As root it shows the processes of all users.
+publishes and subscribes to, and shows rates, losses by their causes, repairs, slow
+readers and for how long, groups, socket buffers, legs and events. Without -t nothing
+is sent, and no process waits for it. As root it shows the processes of all users.
 
 ` + placeHelp + `
-With -t it listens to a fabric, too, and shows who publishes there and was not asked.`,
+With -t it listens to a fabric, too, and shows publishers there that were not asked.`,
 		notes: `Keys: Tab and 1 to 8 change the view, the arrows choose a row and Enter says all
 about it, s sorts by the next column and r the other way round, / filters, p pauses,
 ? lists all keys, q quits. ! marks what is to be looked at. There is no colour where
@@ -179,7 +179,8 @@ func (l *looked) registerWire(fs *flagSet) {
 }
 
 // open begins to listen, and returns what reads all. The caller closes it.
-func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspect.Seen, error), closeIt func(), err error) {
+func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspect.Seen, error),
+	closeIt func(), err error) {
 	if err := placesExist(l.places); err != nil {
 		return nil, nil, err
 	}
@@ -187,8 +188,9 @@ func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspec
 	if len(l.urls) == 0 {
 		return ask, func() {}, nil
 	}
-	// It shows itself to nobody, and what it would log would be in the way of what is shown.
-	bus, err := pubsub.Config{Inspect: pubsub.InspectOff, Logger: slog.New(slog.DiscardHandler)}.Open(ctx, l.urls[0], l.urls[1:]...)
+	// It has no socket for other commands, and its log would be in the way of what is shown.
+	bus, err := pubsub.Config{Inspect: pubsub.InspectOff, Logger: slog.New(slog.DiscardHandler)}.Open(ctx,
+		l.urls[0], l.urls[1:]...)
 	if err != nil {
 		return nil, nil, &usageError{err}
 	}
@@ -249,8 +251,9 @@ func overheard(heard *pubsub.TopicList, seen []inspect.Seen, urls []string, bega
 			b := of[k]
 			if b == nil {
 				b = &inspect.Bus{
-					Identity: inspect.Identity{ID: k.id, Epoch: k.epoch, Name: p.Name, ShownAs: cmp.Or(p.Name, k.id), URLs: urls, Since: began},
-					Fabric:   inspect.Fabric{Interfaces: interfaces[t.GroupAddress]},
+					Identity: inspect.Identity{ID: k.id, Epoch: k.epoch, Name: p.Name, ShownAs: cmp.Or(p.Name, k.id),
+						URLs: urls, Since: began},
+					Fabric: inspect.Fabric{Interfaces: interfaces[t.GroupAddress]},
 				}
 				of[k], buses = b, append(buses, b)
 				all = append(all, inspect.Seen{Socket: cmp.Or(p.Address, k.id), Snapshot: &inspect.Snapshot{

@@ -53,13 +53,14 @@ func webCommand() command {
 		name:    "web",
 		summary: "show what goes on at the buses of this host on a web page, live",
 		usage:   "fanfare web [flags] [PLACE...]",
-		about: `It serves one page: rates, losses and the time to repair, who sends to whom, who is
-slow, what was lost and what to do about it, and events as they come. It reads the
-sockets of processes once a second, as fanfare loss does, and changes nothing.
+		about: `It serves one page: rates, losses and the time to repair, publishers and their
+subscribers, slow ones, what was lost and what to do about it, and events as they
+come. It reads the sockets of processes once a second, as fanfare loss does, and
+changes nothing.
 
 ` + placeHelp + `
-With -t it listens to a fabric, too, and shows who publishes there and was not asked.`,
-		notes: `The page asks nobody who he is. Whoever may connect to the address sees names,
+With -t it listens to a fabric, too, and shows publishers there that were not asked.`,
+		notes: `The page has no login. Any client that can connect to the address sees names,
 addresses and rates, and no messages. So it is served to this host only, unless
 -remote says that others may see it, too. To see it from another host without
 that: ssh -L 9465:localhost:9465 HOST, and http://localhost:9465 there.`,

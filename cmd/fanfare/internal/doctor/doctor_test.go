@@ -130,7 +130,7 @@ func TestFitHosts(t *testing.T) {
 				t.Errorf("%s: %+v", file, f)
 			}
 		}
-		for _, want := range append(wants, "info: security: groups are open but to buses with keys= in their URL: who reaches the network can read, forge and change all messages [fanfare key new FILE, and keys=FILE") {
+		for _, want := range append(wants, "info: security: groups are open but to buses with keys= in their URL: any host on the network can read, forge and change all messages [fanfare key new FILE, and keys=FILE") {
 			if !strings.Contains(text(findings), want) {
 				t.Errorf("%s: no %q in\n%s", file, want, text(findings))
 			}
@@ -160,7 +160,7 @@ func TestUnfitHosts(t *testing.T) {
 			f.set(map[string]string{mlx5 + "/state": "1: DOWN"})
 		}, Fail, "state DOWN: look at cable", "ibstat mlx5_0"},
 		{"no subnet manager yet", "infiniband.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/state": "2: INIT"}) }, Fail, "no subnet manager has set the port up", "opensm"},
-		{"no subnet manager", "infiniband.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/sm_lid": "0x0"}) }, Fail, "nobody answers joins", "opensm"},
+		{"no subnet manager", "infiniband.txt", func(f *Facts) { f.set(map[string]string{mlx5 + "/sm_lid": "0x0"}) }, Fail, "joins get no answer", "opensm"},
 		{"no IPoIB", "infiniband.txt", func(f *Facts) {
 			f.set(map[string]string{"sys/class/infiniband/mlx5_0/device": ""})
 		}, Fail, "EADDRNOTAVAIL", "modprobe ib_ipoib"},

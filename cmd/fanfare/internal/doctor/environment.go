@@ -27,7 +27,7 @@ func (f *Facts) Surroundings() []Finding {
 	return c.findings
 }
 
-// environment looks for containers and clouds, whose networks carry no multicast.
+// environment looks for containers and clouds: their networks carry no multicast.
 func (c *check) environment() {
 	switch kind, own := c.container(); {
 	case kind == "":
@@ -42,7 +42,7 @@ func (c *check) environment() {
 	}
 	c.blind = false
 	if cloud := c.cloud(); cloud.name != "" {
-		c.add("network", Warn, overlay, "this is a machine in %s, whose network carries no multicast from host to host: use %s", cloud.name, cloud.instead())
+		c.add("network", Warn, overlay, "this is a machine in %s: its network carries no multicast from host to host: use %s", cloud.name, cloud.instead())
 	}
 }
 
@@ -70,7 +70,7 @@ func (c *check) container() (kind string, own bool) {
 	return kind, own
 }
 
-// clouds are told by what the firmware says of the machine (kernel
+// clouds are recognized by what the firmware says of the machine (kernel
 // Documentation/ABI/testing/sysfs-firmware-dmi-tables).
 var clouds = []cloud{
 	{name: "Amazon EC2", file: "sys_vendor", says: "Amazon EC2", service: "a Transit Gateway with a multicast domain"},

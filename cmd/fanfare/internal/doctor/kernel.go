@@ -25,7 +25,7 @@ func (c *check) rocePort() {
 	case c.exists("sys/module/rdma_rxe") && taken:
 		c.add("roce", Info, "modprobe -r rdma_rxe", "Soft-RoCE (rdma_rxe) is loaded and has UDP port 4791: use rdma:// on this host, roce:// cannot receive beside it")
 	case taken:
-		c.add("roce", Info, "ss -ulpn sport = :4791", "UDP port 4791 is in use: roce:// shares it with other programs of Fanfare, and with nobody else")
+		c.add("roce", Info, "ss -ulpn sport = :4791", "UDP port 4791 is in use: roce:// shares it with other programs of Fanfare only")
 	default:
 		c.add("roce", OK, "", "UDP port 4791 is free for roce://")
 	}

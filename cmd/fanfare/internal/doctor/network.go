@@ -59,7 +59,7 @@ func (c *check) reversePath(link string) {
 	own, _ := c.number("proc/sys/net/ipv4/conf/" + link + "/rp_filter")
 	if max(all, own) == 1 {
 		c.add("network", Warn, "sysctl -w net.ipv4.conf."+link+".rp_filter=2",
-			"interface %s filters by reverse path strictly: multicast from a source whose route leads elsewhere is dropped without a word", link)
+			"interface %s filters by reverse path strictly: multicast from a source with a route by another interface is dropped silently", link)
 	}
 }
 
@@ -67,8 +67,8 @@ func (c *check) reversePath(link string) {
 // has heard (RFC 3376, section 7.2.1).
 func (c *check) igmpVersion(link string) {
 	forced := int64(0)
-	for _, who := range []string{link, "all"} { // the latter has precedence: kernel net/ipv4/igmp.c, IGMP_V1_SEEN
-		if v, ok := c.number("proc/sys/net/ipv4/conf/" + who + "/force_igmp_version"); ok && v != 0 {
+	for _, dir := range []string{link, "all"} { // the latter has precedence: kernel net/ipv4/igmp.c, IGMP_V1_SEEN
+		if v, ok := c.number("proc/sys/net/ipv4/conf/" + dir + "/force_igmp_version"); ok && v != 0 {
 			forced = v
 		}
 	}
@@ -144,8 +144,8 @@ func (c *check) firewall() {
 	}
 }
 
-// defaultLink tells where udp:// without iface= goes, as transport/udp chooses. usable is how many interfaces do
-// multicast, of IPv4 or IPv6. RDMA CM, too, wants a route to multicast groups unless it is told the address.
+// defaultLink says where udp:// without iface= goes, as transport/udp chooses. usable is how many interfaces do
+// multicast, of IPv4 or IPv6. RDMA CM, too, wants a route to multicast groups unless it is given the address.
 func (c *check) defaultLink(usable int) {
 	switch d := &c.Default; {
 	case usable == 0:

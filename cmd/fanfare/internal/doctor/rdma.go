@@ -103,7 +103,7 @@ func (c *check) netdev(dev, port string) string {
 // CM takes P_Key, Q_Key, rate and MTU from its broadcast group (kernel core/cma.c, cma_join_ib_multicast).
 func (c *check) infiniband(name, dir, link string) {
 	if lid, ok := c.number(dir + "/sm_lid"); ok && lid == 0 {
-		c.add("rdma", Fail, "systemctl start opensm", "%s knows no subnet manager: nobody answers joins", name)
+		c.add("rdma", Fail, "systemctl start opensm", "%s knows no subnet manager: joins get no answer", name)
 	}
 	if link == "" {
 		c.add("rdma", Fail, "modprobe ib_ipoib", "%s has no IPoIB interface: joins fail with EADDRNOTAVAIL", name)
@@ -145,7 +145,7 @@ func (c *check) roce(name, dir, link string) {
 		"%s has no RoCE v2 GID of an IPv4 address among its %d: RDMA CM joins IPv4 groups only on RoCE", name, total)
 }
 
-// multicast tells the limits of a device, for which rdma-core must be asked.
+// multicast reports the limits of a device, which rdma-core knows.
 func (c *check) multicast(dev string) {
 	if c.Verbs == nil {
 		c.add("rdma", Info, "ibv_devinfo -v -d "+dev+" | grep mcast", "%s: limits on multicast are not known: %v", dev, c.VerbsErr)
@@ -158,7 +158,7 @@ func (c *check) multicast(dev string) {
 	case attr.MaxMcastGrp == 0:
 		c.add("rdma", Fail, "", "%s has no multicast (max_mcast_grp is 0): use udp:// on its interface", dev)
 	case attr.MaxMcastGrp < 16:
-		c.add("rdma", Warn, "", "%s: queue pairs can be attached to %d groups only, fewer than the 16 that a bus has unless told otherwise: set groups=%d in the URL", dev, attr.MaxMcastGrp, attr.MaxMcastGrp)
+		c.add("rdma", Warn, "", "%s: queue pairs can be attached to %d groups only, fewer than the 16 that a bus has by default: set groups=%d in the URL", dev, attr.MaxMcastGrp, attr.MaxMcastGrp)
 	default:
 		c.add("rdma", OK, "", "%s: up to %d groups, %d queue pairs on one, %d attachments in all", dev, attr.MaxMcastGrp, attr.MaxMcastQPAttach, attr.MaxTotalMcastQPAttach)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 type Bus struct {
-	Process string   // who people know it as
+	Process string   // the name that people know
 	Name    string   // empty: it has none
 	URLs    []string // one a leg; empty: of a transport of the program's own
 	Open    bool     // its groups are not sealed, and on a network
@@ -16,11 +16,11 @@ type Bus struct {
 const openListed = 10
 
 const (
-	openMeans = "who reaches the network can read, forge and change all messages"
+	openMeans = "any host on the network can read, forge and change all messages"
 	openFix   = "fanfare key new FILE, and keys=FILE in the URL of every bus"
 )
 
-// security says whose groups are open: anybody's without keys, and of those that run, which.
+// security says which groups are open: all without keys, and of running processes, which.
 func (c *check) security() {
 	open, more := 0, 0
 	for i := range c.Buses {

@@ -18,7 +18,7 @@ func TestSecurity(t *testing.T) {
 	}{
 		{"nobody runs", nil, nil, []string{"info: security: groups are open but to buses with keys="}},
 		{"sealed ones", []Bus{closed, closed}, nil, []string{"ok: security: 2 buses on this host, and no groups are open"}},
-		{"an open one", []Bus{closed, open}, nil, []string{"info: security: feed[7] (prices) on udp://239.1.0.0/16, udp://239.2.0.0/16: its groups are open: who reaches"}},
+		{"an open one", []Bus{closed, open}, nil, []string{"info: security: feed[7] (prices) on udp://239.1.0.0/16, udp://239.2.0.0/16: its groups are open: any host on the network"}},
 		{"as many as are listed", slices.Repeat([]Bus{open}, openListed), nil, slices.Repeat([]string{"info: security: feed[7]"}, openListed)},
 		{"more", slices.Repeat([]Bus{open}, openListed+3), nil, append(slices.Repeat([]string{"info: security: feed[7]"}, openListed), "info: security: the groups of 3 buses more")},
 		{"one that does not answer", []Bus{closed}, []string{"/run/x.sock: no answer"}, []string{"info: security: whether the groups of a process are open is not known: /run/x.sock: no answer", "ok: security: 1 bus on"}},

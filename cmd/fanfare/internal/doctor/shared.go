@@ -17,7 +17,7 @@ func (c *check) shared() {
 	for i := range c.Shared {
 		m := &c.Shared[i]
 		if m.Err != nil {
-			c.add("shm", Warn, "mount | grep "+shellword.Of(m.Dir), "there can be no shared memory in %s: %v: shm:// cannot be used there; set dir= in its URL to a directory in memory (tmpfs), the same for all who are to meet", m.Dir, m.Err)
+			c.add("shm", Warn, "mount | grep "+shellword.Of(m.Dir), "there can be no shared memory in %s: %v: shm:// cannot be used there; set dir= in its URL to a directory in memory (tmpfs), the same for all processes", m.Dir, m.Err)
 			continue
 		}
 		c.room(m)
@@ -34,7 +34,7 @@ func (c *check) room(m *SharedMemory) {
 	const mb = 1e6
 	most := c.EndpointBytes
 	fix := c.moreShared(m)
-	little := Info // where nobody uses it
+	little := Info // where it is not used
 	if m.Used {
 		little = Warn
 	}
@@ -42,7 +42,7 @@ func (c *check) room(m *SharedMemory) {
 	case m.Bytes == 0:
 		c.add("shm", OK, "", "the file system of %s has no limit of its own: an endpoint of shm:// uses up to %.0f MB", m.Dir, float64(most)/mb)
 	case m.Free < leastShared:
-		c.add("shm", Warn, fix, "%s is full: %.1f MB of %.0f are free, so that shm:// cannot be used, and who uses it loses what it publishes", m.Dir, free, float64(m.Bytes)/mb)
+		c.add("shm", Warn, fix, "%s is full: %.1f MB of %.0f are free, so that shm:// cannot be used, and processes that use it lose what they publish", m.Dir, free, float64(m.Bytes)/mb)
 	case m.Bytes < most:
 		c.add("shm", little, fix, "%s has %.0f MB, of which %.0f are free, and an endpoint of shm:// may use %.0f, a quarter of it for what it publishes: where a reader falls behind, messages are lost sooner%s",
 			m.Dir, float64(m.Bytes)/mb, free, float64(most)/mb, c.why64(m))
@@ -54,7 +54,7 @@ func (c *check) room(m *SharedMemory) {
 	}
 }
 
-const dockerShared = 64 << 20 // what it has in a container unless it was told otherwise (docker run --shm-size)
+const dockerShared = 64 << 20 // what a container has by default (docker run --shm-size)
 
 func (c *check) why64(m *SharedMemory) string {
 	if kind, _ := (&check{Facts: c.Facts}).container(); kind != "" && m.Dir == shm.DefaultDir && m.Bytes == dockerShared {
@@ -65,7 +65,7 @@ func (c *check) why64(m *SharedMemory) string {
 
 func (c *check) moreShared(m *SharedMemory) string {
 	kind, _ := (&check{Facts: c.Facts}).container()
-	if m.Dir != shm.DefaultDir { // which whoever runs the container has mounted
+	if m.Dir != shm.DefaultDir { // which is mounted from outside
 		kind = ""
 	}
 	switch {
@@ -84,7 +84,7 @@ func (c *check) moreShared(m *SharedMemory) string {
 func (c *check) place(p *shm.Place) {
 	switch {
 	case p.Wrong == "" && p.Left && p.User != c.UID:
-		c.add("shm", Info, "", "nobody lives in %s of user %d any more, and it holds %.1f MB: that user's next endpoint removes it, and else root alone can", p.Path, p.User, float64(p.Bytes)/1e6)
+		c.add("shm", Info, "", "no process uses %s of user %d any more, and it holds %.1f MB: that user's next endpoint removes it, and else root alone can", p.Path, p.User, float64(p.Bytes)/1e6)
 	case p.Wrong == "":
 	case p.Mine:
 		c.add("shm", Fail, remove(p), "%s %s: shm:// is refused to you there; have it removed by user %d or root, or use another place (dir= in the URL)", p.Path, p.Wrong, p.User)
@@ -93,8 +93,8 @@ func (c *check) place(p *shm.Place) {
 	}
 }
 
-// remove is the command that removes a place. There is none for a fabric in a place: until it is given, who has the
-// place could put a link there to what it would remove.
+// remove is the command that removes a place. There is none for a fabric in a place: until it is given, the processes
+// that have the place could put a link there to what it would remove.
 func remove(p *shm.Place) string {
 	if p.Fabric {
 		return ""

@@ -50,7 +50,7 @@ func TestShared(t *testing.T) {
 		{"ours is refused", nil, with("/dev/shm/fanfare-1000", shm.Place{User: 1001, Mine: true, Wrong: "is wrong"}), Fail, "/dev/shm/fanfare-1000 is wrong: shm:// is refused to you there; have it removed by user 1001 or root", "rm -r /dev/shm/fanfare-1000"},
 		{"another's is refused", nil, with("/dev/shm/fanfare-g7", shm.Place{User: 1001, Wrong: "is wrong"}), Warn, "is wrong: shm:// is refused there; have it removed by user 1001 or root", "rm -r /dev/shm/fanfare-g7"},
 		{"a fabric is refused", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Wrong: "is wrong"}), Warn, "is wrong: shm:// is refused there", ""},
-		{"left by another", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Left: true, Bytes: 12e6}), Info, "nobody lives in /dev/shm/fanfare-1001/desk of user 1001 any more, and it holds 12.0 MB", ""},
+		{"left by another", nil, with("/dev/shm/fanfare-1001/desk", shm.Place{User: 1001, Fabric: true, Left: true, Bytes: 12e6}), Info, "no process uses /dev/shm/fanfare-1001/desk of user 1001 any more, and it holds 12.0 MB", ""},
 		{"left by us", nil, with("/dev/shm/fanfare-1000/desk", shm.Place{User: 1000, Mine: true, Fabric: true, Left: true}), OK, "", ""},
 		{"a bus with a strange dir=, not there", nil, SharedMemory{Dir: "/x;reboot", Err: errors.New("no such file")}, Warn, "in /x;reboot", "mount | grep '/x;reboot'"},
 		{"a bus with a strange dir=, little", nil, used(memory("/x;reboot", 128*mib, 100*mib)), Warn, "/x;reboot has 134 MB", "mount -o remount,size=1G '/x;reboot'"},

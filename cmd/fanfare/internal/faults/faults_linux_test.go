@@ -73,7 +73,7 @@ var faults = []struct {
 	}, map[string][]string{
 		"metrics": {`fanfare_events_total{event="publisher_stalled"}`, `fanfare_events_total{event="subscriber_released"}`},
 		"events":  {"publisher_stalled: publisher stalled: sleeper", "subscriber_released: subscriber released: sleeper"},
-		"log":     {`level=WARN msg="a subscriber holds the publisher up: it is there and does not read" subscriber=`, "name=sleeper", `msg="a subscriber has held the publisher up for longer than StallLimit and is released`},
+		"log":     {`level=WARN msg="a subscriber blocks the publisher: it is present and does not read" subscriber=`, "name=sleeper", `msg="a subscriber has blocked the publisher for longer than StallLimit and is released`},
 		"losses":  {"subscriber_released"},
 
 		"fanfare loss": {"event subscriber_released: See what keeps sleeper"},
@@ -135,7 +135,7 @@ var faults = []struct {
 	}, map[string][]string{
 		"metrics": {`fanfare_leg_up{leg="2"} 0`, `fanfare_leg_up{leg="1"} 1`, `fanfare_events_total{event="leg_down"}`},
 		"events":  {"leg_down: leg down: udp://"},
-		"log":     {`level=WARN msg="a leg is lost, the others go on: mend it before one more fails" leg=`, "near"},
+		"log":     {`level=WARN msg="a leg is lost, and the others carry all traffic: repair it before another fails" leg=`, "near"},
 		"losses":  {"leg_down"},
 
 		"fanfare loss": {"event leg_down: Mend udp://"},

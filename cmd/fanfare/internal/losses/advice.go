@@ -1,5 +1,5 @@
 // Package losses makes of the records of all processes what an operator wants to know:
-// what was lost, when, on whose way, why, and what to do about it.
+// what was lost, when, on which path, why, and what to do about it.
 package losses
 
 import (
@@ -20,7 +20,7 @@ import (
 
 // Evidence is what is known of a loss beside its cause. Texts may be empty and numbers zero: not known.
 type Evidence struct {
-	Publisher  string // whose messages they are: name, id, address
+	Publisher  string // of the messages: name, id, address
 	Address    string // of it
 	Subscriber string // of events that are about one: name and address
 	Reader     string // the topics of the subscription that lost them, or was let go
@@ -67,7 +67,7 @@ var table = map[string]advice{
 	"slow_consumer":  {do: say(`The reader of {{reader .}} is too slow: make it faster, or choose another policy for it (option SlowConsumer, sub -slow).`)},
 	"gone":           {do: say(`Raise Config.WindowBytes (8 MiB unless set) of {{or .Publisher "the publisher"}}, which says how far back it repairs; and see under DROPPED ON THE WAY what lost the packets first.`)},
 	"deadline":       {do: say(`See whether NAKs get from this host to {{or .Address .Publisher "the publisher"}} (unicast: a firewall?), what loses the repairs, and whether its full packets pass (MTUs that differ: fanfare doctor -peer); or raise Config.RecoveryDeadline (2 s unless set).`)},
-	"released":       {do: say(`{{if .Idle}}{{notArriving .}}{{else}}The reader of {{reader .}} held {{or .Publisher "the publisher"}} up until that went on: make it faster, give it a policy that holds nobody up (sub -slow latest), or raise Config.StallLimit of the publisher (pub -stall-limit).{{end}}`)},
+	"released":       {do: say(`{{if .Idle}}{{notArriving .}}{{else}}The reader of {{reader .}} blocked {{or .Publisher "the publisher"}} until it was released: make it faster, give it a policy that blocks no publisher (sub -slow latest), or raise Config.StallLimit of the publisher (pub -stall-limit).{{end}}`)},
 	"publisher_lost": {why: "The publisher fell silent before it had sent, or repaired, everything.", do: say(`See why {{or .Publisher "the publisher"}} died, or what cut it off: its log, its host, the network between.`)},
 	"restart":        {},
 	"too_large":      {},
@@ -78,13 +78,13 @@ var table = map[string]advice{
 	"publisher_refused":       {why: "A publisher is not heard: there are too many, or there is no memory for it.", do: say(`Raise Config.MaxPublishers or Config.ReceiveMemoryBytes of {{or .Process "this process"}}, as the error says: {{said .Err "see the log"}}.`)},
 	"publisher_fault":         {why: "A publisher breaks the rules of the protocol.", do: say(`Find the program of {{or .Publisher "that publisher"}}: {{said .Err "see the log"}}.`)},
 	"topic_collision":         {why: "Two names of topics have the same id, and a publisher uses the other one.", do: say(`Rename one of the two topics: {{said .Err "the log names them"}}.`)},
-	"released_by_a_publisher": {why: "A publisher does not wait for this bus any more, which held it up.", do: say(`{{if .Idle}}{{notArriving .}}{{else}}Make the reader of {{reader .}} faster, or give it a policy that holds nobody up (sub -slow latest).{{end}}`)},
-	"subscription_evicted":    {why: "A subscription was ended, because it read too slowly: what came after it never got.", do: say(`Make the reader of {{reader .}} faster, allow more (MaxBehind, sub -behind), or choose a policy other than evict; and subscribe again.`)},
-	"bad_packets":             {why: "Packets with a wrong or missing checksum came from there and were dropped.", do: say(`Look at cable, card and driver between {{or .Address "the host that the log names"}} and this host (ethtool -S), or find who forges packets there (fanfare tap).`)},
+	"released_by_a_publisher": {why: "A publisher does not wait for this bus any more, which blocked it.", do: say(`{{if .Idle}}{{notArriving .}}{{else}}Make the reader of {{reader .}} faster, or give it a policy that blocks no publisher (sub -slow latest).{{end}}`)},
+	"subscription_evicted":    {why: "A subscription was ended, because it read too slowly: it did not get later messages.", do: say(`Make the reader of {{reader .}} faster, allow more (MaxBehind, sub -behind), or choose a policy other than evict; and subscribe again.`)},
+	"bad_packets":             {why: "Packets with a wrong or missing checksum came from there and were dropped.", do: say(`Look at cable, card and driver between {{or .Address "the host that the log names"}} and this host (ethtool -S), or find out whether packets are forged there (fanfare tap).`)},
 	"packets_unreadable":      {why: "Packets that are not sealed or signed as this bus asks for were dropped; or it has no valid key itself, and sends nothing.", do: say("{{readable .}}")},
 	"dictionary_missing":      {why: "A publisher compresses with a dictionary that is not here: nothing of it can be read.", do: say(`Give {{or .Process "this process"}} the dictionary that {{or .Publisher "the publisher"}} has (Config.Dictionaries, sub -dict): {{said .Err "the log names it"}}.`)},
 	"config_mismatch":         {why: "Another bus on the same addresses is configured differently: what it publishes may not be heard.", do: say(`Give both the same configuration: {{said .Err "the log says in what they differ"}}.`)},
-	"group_lost":              {why: "The interface or the fabric lost a multicast group; the bus joins it again.", do: say(`See what became of the interface: {{said .Err "the log says why"}}. What was published meanwhile is repaired as far as publishers' windows reach.`)},
+	"group_lost":              {why: "The interface or the fabric lost a multicast group; the bus joins it again.", do: say(`Check the interface: {{said .Err "the log says why"}}. What was published meanwhile is repaired as far as publishers' windows reach.`)},
 	"group_failed":            {why: "A multicast group could not be joined: nothing of it is heard.", do: say(`fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): {{said .Err "the log says why"}}.`)},
 	"cannot_send":             {why: "Nothing of what was published could be sent for a while: publishers wait when there is no more room, and subscribers hear nothing.", do: say(`Mend what keeps {{or .Process "this process"}} from sending: {{said .Err "the log says what"}}.`)},
 	"cannot_reply":            {why: "NAKs and statuses to a publisher could not be sent: what was lost on the way from it was not repaired, and it did not wait for this bus.", do: say(`Let {{or .Process "this process"}} send to {{or .Address "that publisher"}}: {{said .Err "the log says what keeps it"}}.`)},
@@ -92,9 +92,9 @@ var table = map[string]advice{
 	"subscriber_released":     {why: "A subscriber held publishers up for too long and is not waited for: it will miss what it cannot catch up with.", do: say(`See what keeps {{or .Subscriber "that subscriber"}} from reading: fanfare loss on its host names the subscription.`)},
 	"leg_down":                {why: "A leg does not carry what another does: nothing is lost by that, and the next failure is not covered.", do: say(`Mend {{or .Leg "that leg"}} before one more fails: its interface, its network, and whether the publisher is open on it{{because .Err}}.`)},
 	"duplicate_name":          {why: "Two buses publish under one name: messages of both are delivered, numbered by each for itself.", do: say(`Give each bus a Config.Name of its own (pub -name): one is {{or .Publisher "in the log"}}{{because .Err}}.`)},
-	"stood_still":             {why: "This process did not run, so that nobody read what came, or repaired what others lacked.", do: say(`See what stopped {{or .Process "this process"}} (SIGSTOP, a debugger, a frozen container), or what else takes the processor.`)},
-	"unfindable":              {why: "Who comes does not meet this process any more, since its files in shared memory were removed: what is published on the one side is not heard on the other.", do: say(`Restart {{or .Process "this process"}}: {{said .Err "the log says what was removed, and how to have it kept"}}.`)},
-	"unmet":                   {why: "Others of its fabric are there whom this process cannot meet: what is published on the one side is not heard on the other.", do: say(`Give {{or .Process "this process"}} more descriptors (ulimit -n), or bring all to one version{{because .Err}}.`)},
+	"stood_still":             {why: "This process did not run: packets for it were not read, and losses of others not repaired.", do: say(`See what stopped {{or .Process "this process"}} (SIGSTOP, a debugger, a frozen container), or what else takes the processor.`)},
+	"unfindable":              {why: "New processes can no longer discover this one, since its files in shared memory were removed: messages do not pass between them.", do: say(`Restart {{or .Process "this process"}}: {{said .Err "the log says what was removed, and how to have it kept"}}.`)},
+	"unmet":                   {why: "This process cannot meet other processes of its fabric: messages do not pass between them.", do: say(`Give {{or .Process "this process"}} more descriptors (ulimit -n), or bring all to one version{{because .Err}}.`)},
 	"slow_subscriber":         {why: "A subscriber was too far behind for too long and is not waited for.", do: say(`Make {{or .Subscriber "that subscriber"}} faster, or raise Config.SlowBehind of this publisher (pub -slow-behind).`)},
 }
 
@@ -104,7 +104,7 @@ func onTheWay(e *Evidence) string {
 		return "See whether " + publisher + " counts no_memory (df -h " + sharedDirs(e, "") + "), and whether " + cmp.Or(e.Process, "this process") + " had descriptors and memory left (metric fanfare_transport_receive_errors_total)."
 	}
 	return "Look at the switch between " + publisher + " and this host: with IGMP snooping it needs a querier " +
-		"(fanfare doctor finds one), and its ports tell errors and discards. ethtool -S on both hosts tells what the cards dropped. Where the publisher is too fast for a port, lower its Config.Rate."
+		"(fanfare doctor finds one), and its ports count errors and discards. ethtool -S on both hosts shows what the cards dropped. Where the publisher is too fast for a port, lower its Config.Rate."
 }
 
 // notArriving is for a bus that has read all that arrived.
@@ -199,7 +199,7 @@ func moreShared(e *Evidence) string {
 	if slices.Contains(e.Shared, shm.DefaultDir) {
 		more += "; docker run --shm-size=1g"
 	}
-	return "See what takes the memory (df -h " + sharedDirs(e, "") + "; du -sh " + sharedDirs(e, "/*") + "). Give it more (" + more + "), or use another place (dir= in the URL of all who are to meet). A subscriber that has stopped keeps some, too."
+	return "See what takes the memory (df -h " + sharedDirs(e, "") + "; du -sh " + sharedDirs(e, "/*") + "). Give it more (" + more + "), or use another place (dir= in the URL, the same for all processes). A subscriber that has stopped keeps some, too."
 }
 
 // sharedDirs are the directories of the bus's shared memory as words of a shell, each with behind at its end.
@@ -215,7 +215,7 @@ func sharedDirs(e *Evidence, behind string) string {
 }
 
 // readable is how packets come to be opened again. A keyring is in vain where a signature is not trusted, and where a
-// bus's own keys have expired nobody else is to be looked for.
+// bus's own keys have expired no other sender is to be looked for.
 func readable(e *Evidence) string {
 	process, from := cmp.Or(e.Process, "this process"), cmp.Or(e.Address, "the address in the log")
 	reason := said(e.Err, "the log says why they do not open")
@@ -223,17 +223,17 @@ func readable(e *Evidence) string {
 	switch {
 	case e.Err == "":
 		return "Give all buses of these groups the same keyring (keys= in the URL), with a key that is valid now (fanfare key show), and " + process +
-			" a file of trust= with the lines of all publishers that sign; or find who sends from " + from + ": " + reason + "."
+			" a file of trust= with the lines of all publishers that sign; or find out what sends from " + from + ": " + reason + "."
 	case e.Err == expired:
 		return "Add a key that is valid now to the keyring of " + process + ", which sends nothing until then (fanfare key rotate -in 0s), and give that file to all buses of these groups: " + reason + "."
 	case says(" 5 minutes"):
-		return "Set the clocks of both hosts, or find who plays back old packets from " + from + ": " + reason + "."
+		return "Set the clocks of both hosts, or find out what plays back old packets from " + from + ": " + reason + "."
 	case says("another version of"):
-		return "Run the same version of Fanfare on both sides, or find who sends from " + from + ": " + reason + "."
+		return "Run the same version of Fanfare on both sides, or find out what sends from " + from + ": " + reason + "."
 	case says("not signed") || says("signing key"):
-		return "Give the file of trust= of " + process + " the line of that publisher (fanfare key sign-show), or that publisher a signing key that is in it (sign= in the URL), or find who sends from " + from + ": " + reason + "."
+		return "Give the file of trust= of " + process + " the line of that publisher (fanfare key sign-show), or that publisher a signing key that is in it (sign= in the URL), or find out what sends from " + from + ": " + reason + "."
 	}
-	return "Give all buses of these groups the same keyring (keys= in the URL), or find who sends from " + from + ": " + reason + "."
+	return "Give all buses of these groups the same keyring (keys= in the URL), or find out what sends from " + from + ": " + reason + "."
 }
 
 // expired is what a bus says that has no valid key.

@@ -73,7 +73,7 @@ func TestAdviceIsDefinite(t *testing.T) {
 		{"no_memory", Evidence{Shared: []string{"/a", "/b"}}, "(df -h /a /b; du -sh /a/* /b/*). Give it more (mount -o remount,size=1G for each), or"},
 		{"slow_consumer", e, "The reader of md.> in app[7] is too slow"},
 		{"overrun", e, "md.> in app[7]"},
-		{"released", e, "The reader of md.> in app[7] held feed at 10.0.0.7:7400 up"},
+		{"released", e, "The reader of md.> in app[7] blocked feed at 10.0.0.7:7400"},
 		{"released", Evidence{Publisher: "feed", Idle: true}, "All that arrived was read: see what kept packets of feed"},
 		{"released_by_a_publisher", Evidence{Publisher: "feed", Idle: true}, "All that arrived was read: see what kept packets of feed"},
 		{"publisher_lost", e, "why feed at 10.0.0.7:7400 died"},
@@ -137,7 +137,7 @@ func TestReport(t *testing.T) {
 		not   []string
 	}{
 		{"nothing", []inspect.Seen{seen(2, quiet)}, at(-60, 0), []string{
-			"Nothing was lost for good in the last hour, in 1 process.", "Looked at: app[2] (1 bus) only for 3 min.",
+			"Nothing was lost permanently in the last hour, in 1 process.", "Looked at: app[2] (1 bus) only for 3 min.",
 		}, []string{"LOST", "REPAIRED"}},
 		{"nobody", nil, at(-60, 0), []string{"Nothing can be said"}, []string{"Nothing was lost"}},
 		{"lossy", []inspect.Seen{seen(1, lossy), seen(2, quiet), {Socket: "/run/x.sock", Err: errRefused}}, at(-60, 0), []string{
@@ -145,17 +145,17 @@ func TestReport(t *testing.T) {
 			"The reader of md.> in app[1] is too slow", "11:57:00 to 11:57:01  deadline: messages of md.a, how many cannot be known",
 			"11:58:00  subscriber_silent", "who    desk:99", "whether desk:99 still runs",
 			"11:57 to 11:58  fabric: 9 packets", "between feed at 10.0.0.7:7400 and this host", "socket_overflow: 3 packets", "net.core.rmem_max=33554432",
-			"LOST for good: 7 messages in 3 gaps, in the last hour, in 2 processes; of 1 gap it cannot be known how many; 12 packets were missing on the way, 10 repaired, 1 late, 1 given up.",
+			"LOST permanently: 7 messages in 3 gaps, in the last hour, in 2 processes; of 1 gap it cannot be known how many; 12 packets were missing on the way, 10 repaired, 1 late, 1 given up.",
 			"Not looked at: /run/x.sock: refused.",
 		}, []string{"md.old", "1000", "filtered", "17 packets"}},
 		{"given up, and no reader has come to it", []inspect.Seen{seen(1, unread)}, at(-60, 0), []string{
-			"LOST for good: 7 packets, in the last hour, in 1 process, of which no subscription was told yet", "9 packets were missing on the way, 2 repaired, 0 late, 7 given up",
+			"LOST permanently: 7 packets, in the last hour, in 1 process, of which no subscription has got a gap yet", "9 packets were missing on the way, 2 repaired, 0 late, 7 given up",
 		}, []string{"Nothing was lost"}},
 		{"in shared memory", []inspect.Seen{seen(1, shared)}, at(-60, 0), []string{
 			"fabric: 12 packets", "See whether feed at shm://desk#7.9f3c counts no_memory",
 		}, []string{"switch", "querier"}},
 		{"in shared memory of another directory", []inspect.Seen{elsewhere}, at(-60, 0), []string{"counts no_memory (df -h '/mnt/my desk')"}, []string{"/dev/shm"}},
-		{"lossy, the last minute", []inspect.Seen{seen(1, lossy)}, at(-1, 0), []string{"Nothing was lost for good in the last 60 s, in 1 process."}, []string{"slow_consumer", "fabric"}},
+		{"lossy, the last minute", []inspect.Seen{seen(1, lossy)}, at(-1, 0), []string{"Nothing was lost permanently in the last 60 s, in 1 process."}, []string{"slow_consumer", "fabric"}},
 	} {
 		var b strings.Builder
 		if err := Make(c.seen, c.since, noon).WriteText(&b); err != nil {

@@ -11,14 +11,14 @@ import (
 // News finds what is new in what processes say now and then.
 type News struct {
 	buses map[BusKey]*known
-	hints map[hintKey]time.Time // that were told, and when they were there last
+	hints map[hintKey]time.Time // that were shown, and when they were last there
 }
 
-type hintKey struct{ process, bus, cause, who string }
+type hintKey struct{ process, bus, cause, peer string }
 
 const hintAgain = time.Minute // how long a hint must have been away to be news again
 
-// maxHints is how many hints are told, and twice as many remembered: a process may name new ones with each answer.
+// maxHints is how many hints are shown, and twice as many remembered: a process may name new ones with each answer.
 const maxHints = 4096
 
 type BusKey struct {
@@ -52,7 +52,8 @@ func NewNews(seen []inspect.Seen, now time.Time) *News {
 	return n
 }
 
-// Take returns what has been lost since the call before. Of a bus that was not there then it is all that it tells.
+// Take returns what has been lost since the call before. Of a bus that was not there then it is all that it has
+// recorded.
 func (n *News) Take(seen []inspect.Seen, now time.Time) []Finding {
 	var fresh []inspect.Seen
 	buses, deaf := make(map[BusKey]*known), make(map[string]bool)
@@ -124,7 +125,8 @@ func knownOf(r *inspect.LossRecord, socket string) *known {
 }
 
 func placeOf(x *inspect.Loss) placeKey {
-	return placeKey{x.First, x.Event, x.Cause, x.Topic, x.Subscription, fmt.Sprint(x.Publisher, x.Epoch, x.Group, x.Leg), x.Subscriber}
+	return placeKey{x.First, x.Event, x.Cause, x.Topic, x.Subscription, fmt.Sprint(x.Publisher, x.Epoch, x.Group, x.Leg),
+		x.Subscriber}
 }
 
 // news is what a record has more than is known.
@@ -141,7 +143,8 @@ func (k *known) news(r *inspect.LossRecord) *inspect.LossRecord {
 		if old.Times > 0 {
 			x.First = x.Last
 		}
-		x.Times, x.Messages, x.Unknown = x.Times-old.Times, x.Messages-min(x.Messages, old.Messages), x.Unknown-min(x.Unknown, old.Unknown)
+		x.Times, x.Messages, x.Unknown = x.Times-old.Times, x.Messages-min(x.Messages,
+			old.Messages), x.Unknown-min(x.Unknown, old.Unknown)
 		out.Losses = append(out.Losses, x)
 	}
 	for _, m := range r.Minutes {

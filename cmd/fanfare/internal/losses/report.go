@@ -19,12 +19,12 @@ import (
 type Kind string
 
 const (
-	// Lost: subscriptions of this host were told of gaps.
+	// Lost: subscriptions of this host had gaps.
 	Lost Kind = "lost"
 	// Happened: an event that goes with loss, perhaps elsewhere.
 	Happened Kind = "event"
-	// Hint: nothing is lost by it so far. Nobody is heard, which may be as it should be (Unheard),
-	// or somebody reads too slowly.
+	// Hint: nothing is lost by it so far. No peer is detected, which may be as it should be (Unheard),
+	// or a subscriber reads too slowly.
 	Hint Kind = "hint"
 	// Dropped: packets were lost on the way or dropped here. Where they were not repaired
 	// there is a finding Lost too.
@@ -50,7 +50,7 @@ type Finding struct {
 	OtherTopics  int      `json:"other_topics,omitempty"`
 	Group        string   `json:"group,omitempty"`
 	Leg          string   `json:"leg,omitempty"`
-	// For is how long an event lasted, and Behind how many packets who it is about was behind,
+	// For is how long an event lasted, and Behind how many packets its subscriber was behind,
 	// when it happened last; 0: not known.
 	For    float64 `json:"for_s,omitempty"`
 	Behind uint64  `json:"behind_packets,omitempty"`
@@ -139,7 +139,8 @@ func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped
 func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Kind == Lost {
-			gaps, messages, unknown = inspect.Plus(gaps, f.Times), inspect.Plus(messages, f.Messages), inspect.Plus(unknown, f.Unknown)
+			gaps, messages, unknown = inspect.Plus(gaps, f.Times), inspect.Plus(messages,
+				f.Messages), inspect.Plus(unknown, f.Unknown)
 		}
 	}
 	return gaps, messages, unknown
@@ -173,7 +174,8 @@ type host struct {
 
 func (h *host) evidence(f *Finding, address, err string) Evidence {
 	e := Evidence{
-		Publisher: f.Publisher, Address: address, Subscriber: f.Subscriber, Reader: f.Subscription, Process: f.Process, Leg: f.Leg, BufferMax: h.bufferMax, Err: err,
+		Publisher: f.Publisher, Address: address, Subscriber: f.Subscriber,
+		Reader: f.Subscription, Process: f.Process, Leg: f.Leg, BufferMax: h.bufferMax, Err: err,
 	}
 	for _, x := range h.Fabric.Buffers { // the smallest
 		if e.Granted == 0 || x.ReceiveGranted < e.Granted {
@@ -199,7 +201,7 @@ func (r *Report) bus(h *host) {
 		if x.Last.Before(h.from) {
 			continue
 		}
-		k := key{x.Event, x.Cause, who(x.PublisherName, x.Publisher, x.Address), x.Subscriber, x.Subscription, x.Leg}
+		k := key{x.Event, x.Cause, peerText(x.PublisherName, x.Publisher, x.Address), x.Subscriber, x.Subscription, x.Leg}
 		at, ok := found[k]
 		if !ok {
 			at = len(r.Findings)
@@ -242,7 +244,8 @@ func stoodStill(of []Finding) {
 const maxStops = 16
 
 func (h *host) begin(kind Kind, cause string, first, last time.Time) Finding {
-	return Finding{Kind: kind, Cause: cause, First: first, Last: last, Process: h.process, Bus: cmp.Or(h.Name, h.ID), Why: Why(cause)}
+	return Finding{Kind: kind, Cause: cause, First: first, Last: last, Process: h.process,
+		Bus: cmp.Or(h.Name, h.ID), Why: Why(cause)}
 }
 
 func (h *host) finding(x *inspect.Loss) Finding {
@@ -252,9 +255,9 @@ func (h *host) finding(x *inspect.Loss) Finding {
 		f.Kind = Happened
 	}
 	if x.Subscriber != "" {
-		f.Subscriber = who(x.SubscriberName, x.Subscriber, x.Address)
+		f.Subscriber = peerText(x.SubscriberName, x.Subscriber, x.Address)
 	} else {
-		f.Publisher = who(x.PublisherName, x.Publisher, x.Address)
+		f.Publisher = peerText(x.PublisherName, x.Publisher, x.Address)
 	}
 	e := h.evidence(&f, x.Address, x.Error)
 	e.Idle = h.idle(x)
@@ -308,7 +311,8 @@ func (h *host) older(o *stats.OlderLosses) Finding {
 	return f
 }
 
-// quietCauses drop what was for nobody here, or what is told as a gap anyway and was not lost on the way.
+// quietCauses drop packets for no subscription here, or packets that are shown as a gap anyway and were not lost on the
+// way.
 var quietCauses = []string{"filtered", "slow_consumer"}
 
 func (r *Report) dropped(h *host) {
@@ -343,7 +347,7 @@ func (r *Report) dropped(h *host) {
 			f.Packets += c.Dropped
 		}
 		for _, w := range m.Ways {
-			from := who(w.Name, w.Publisher, w.Address)
+			from := peerText(w.Name, w.Publisher, w.Address)
 			if ways[from] == 0 {
 				list = append(list, from)
 				addresses[from] = w.Address
@@ -366,8 +370,8 @@ func (r *Report) dropped(h *host) {
 	}
 }
 
-// who names a publisher or subscriber: name, id and address, as far as known.
-func who(name, id, address string) string {
+// peerText names a publisher or subscriber: name, id and address, as far as known.
+func peerText(name, id, address string) string {
 	if name == "" && id == "" {
 		return address
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// Who is slow, and who loses for good: decided here for top, web and loss alike.
+// Which subscribers are slow, and which lose messages permanently: decided here for top, web and loss alike.
 
 // States of subscribers and subscriptions. Empty: nothing is the matter.
 const (
@@ -29,11 +29,11 @@ const (
 	// second, answers at once, and is given up after one unless Config.Silence says otherwise.
 	unansweredAfter = 0.3
 	unreadAfter     = 1.0 // seconds
-	// Packets that who is behind has not read, and the part of its window that they are at
+	// Packets that a slow subscriber has not read, and the part of its window that they are at
 	// least: a reader that is steadily too slow is never still for long, but always there.
 	behindAtLeast        = 256
 	behindPart, behindOf = 3, 4
-	lostLately           = time.Minute // how long a loss for good is told as one of just now
+	lostLately           = time.Minute // how long a permanent loss counts as recent
 )
 
 // farBehind reports whether so many packets of a window that has room for so many are too many.
@@ -74,7 +74,7 @@ func SubscriptionState(s *inspect.Subscription) (state string, of *inspect.Subsc
 	return state, of
 }
 
-// LostLately are a bus's losses for good within the last minute by its host's clock, the most messages first.
+// LostLately are a bus's permanent losses within the last minute by its host's clock, the most messages first.
 func LostLately(b *inspect.Bus, now time.Time) (lost []inspect.Loss) {
 	if b.Losses == nil {
 		return nil
@@ -115,8 +115,8 @@ func notRead(state string, of *inspect.SubscriptionFeed) string {
 	return fmt.Sprintf("This subscription is %s: %s of a window of %d are not read, and its publisher waits, or passes it over.", state, packets, of.Window)
 }
 
-// slow adds hints about those who read too slowly: here, and elsewhere as publishers here see it.
-// What is lost by that, and who was let go, is in the records.
+// slow adds hints about subscribers that read too slowly: here, and elsewhere as publishers here see it.
+// Their losses, and those that were released, are in the records.
 func (r *Report) slow(seen []inspect.Seen) {
 	for p, b := range Buses(seen) {
 		hint := Finding{Kind: Hint, Cause: "slow_reader", First: r.To, Last: r.To, Process: p.Name(), Bus: cmp.Or(b.Name, b.ID)}
@@ -137,7 +137,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 				m := &b.Publications[j].Subscribers[k]
 				if state := SubscriberState(m); state == Holds || state == Behind {
 					f := hint
-					f.Subscriber, f.Group, f.Behind = who(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
+					f.Subscriber, f.Group, f.Behind = peerText(m.Name, m.ID, m.Address), b.Publications[j].Address, m.Behind
 					f.Why = fmt.Sprintf("This subscriber is %s behind and has room for %d more: publishers of the group wait for it.", plural(m.Behind, "packet", "packets"), m.Room)
 					f.Do = "See what keeps " + f.Subscriber + " from reading: fanfare loss and top on its host name the subscription."
 					r.Findings = append(r.Findings, f)
@@ -150,7 +150,7 @@ func (r *Report) slow(seen []inspect.Seen) {
 const goneShown = time.Minute
 
 // GoneSubscribers are the subscribers of a bus's publishers that it has given up lately, because they fell
-// silent, as its events tell; without those that are back. They are by group and name, the latest last.
+// silent, by its events; without those that are back. They are by group and name, the latest last.
 // Now is by the clock of its host (Clock).
 func GoneSubscribers(b *inspect.Bus, now time.Time) (gone []inspect.Event) {
 	type member struct{ group, name string }
@@ -184,7 +184,7 @@ func PublicationState(p *inspect.Publication) string {
 	return ""
 }
 
-// States of a subscription that does not hear all whom it should.
+// States of a subscription that does not receive from all its publishers.
 const (
 	PublisherLost = "publisher lost" // one that it has heard fell silent before its end
 	NoPublisher   = "no publisher"   // it hears none
@@ -192,11 +192,12 @@ const (
 
 type Hearing struct {
 	Peers int    // publishers that are there
-	State string // PublisherLost or NoPublisher; empty: it hears all whom it has heard
+	State string // PublisherLost or NoPublisher; empty: it receives from all that it has received from
 	// Of is the publisher that was lost last. It may come back, so that it stays until it does, or
 	// another instance of it is heard.
 	Of *inspect.SubscriptionFeed
-	// Why is what the bus has told of publishers that it cannot hear, last; empty: nothing, there may be none.
+	// Why is the latest event of the bus on publishers that it cannot receive from; empty: none, there may be no
+	// publisher.
 	Why string
 }
 
@@ -209,7 +210,8 @@ func HearingOf(b *inspect.Bus, s *inspect.Subscription) (h Hearing) {
 		}
 	}
 	for i := range s.Publishers {
-		if p := &s.Publishers[i]; p.Relevant && p.LostFor > 0 && !up[p.Publisher] && !Replaced(p.Name, p.LostFor, h.Peers > 0) && (h.Of == nil || p.LostFor < h.Of.LostFor) {
+		if p := &s.Publishers[i]; p.Relevant && p.LostFor > 0 && !up[p.Publisher] &&
+			!Replaced(p.Name, p.LostFor, h.Peers > 0) && (h.Of == nil || p.LostFor < h.Of.LostFor) {
 			h.Of = p
 		}
 	}
@@ -250,7 +252,7 @@ func (h *Hearing) Text(s *inspect.Subscription) string {
 	return ""
 }
 
-// unheardEvents are those that say why somebody who publishes is not heard.
+// unheardEvents are those that say why packets of a publisher are not received.
 var unheardEvents = []string{"packets_unreadable", "config_mismatch", "publisher_refused", "publisher_fault", "topic_collision", "bad_packets", "group_failed"}
 
 // whyUnheard is the text of the last such event, or its kind where the text is not remembered.

@@ -92,7 +92,7 @@ func TestSlowIsTold(t *testing.T) {
 	}
 }
 
-// Losses for good count as ones of just now for a minute; events, and older ones, do not.
+// Permanent losses count as ones of just now for a minute; events, and older ones, do not.
 func TestLostLately(t *testing.T) {
 	b := &inspect.Bus{Losses: &inspect.LossRecord{
 		Losses: []inspect.Loss{

@@ -49,14 +49,14 @@ func (r *Report) Verdict() string {
 	case len(r.Processes) == 0:
 		return "Nothing can be said: no process could be looked at."
 	case gaps == 0 && r.Repairs.Lost > 0:
-		s = fmt.Sprintf("LOST for good: %s, %s, of which no subscription was told yet: it is when it reads on, if it wants what they held",
+		s = fmt.Sprintf("LOST permanently: %s, %s, of which no subscription has got a gap yet: it gets one when it reads on, if it wants what they held",
 			plural(r.Repairs.Lost, "packet", "packets"), over)
 	case gaps == 0:
-		s = "Nothing was lost for good " + over
+		s = "Nothing was lost permanently " + over
 	case unknown == gaps:
-		s = fmt.Sprintf("LOST for good: %s, of how many messages cannot be known, %s", plural(gaps, "gap", "gaps"), over)
+		s = fmt.Sprintf("LOST permanently: %s, of how many messages cannot be known, %s", plural(gaps, "gap", "gaps"), over)
 	default:
-		s = fmt.Sprintf("LOST for good: %s in %s, %s", plural(messages, "message", "messages"), plural(gaps, "gap", "gaps"), over)
+		s = fmt.Sprintf("LOST permanently: %s in %s, %s", plural(messages, "message", "messages"), plural(gaps, "gap", "gaps"), over)
 		if unknown > 0 {
 			s += fmt.Sprintf("; of %s it cannot be known how many", plural(unknown, "gap", "gaps"))
 		}

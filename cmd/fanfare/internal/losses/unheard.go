@@ -126,7 +126,7 @@ func (l *looker) of(k sideKey) []pattern.Pattern {
 	return all
 }
 
-// Cause is the label of the event that told it.
+// Cause is the label of the event that reported it.
 func (u *Unheard) Cause() string {
 	if u.Publishes {
 		return "no_subscriber_heard"

@@ -52,7 +52,7 @@ func TestUnheard(t *testing.T) {
 		if len(hints) > 0 && !strings.HasPrefix(hints[0].Do, c.do) {
 			t.Errorf("%s: do %q, want %q", c.name, hints[0].Do, c.do)
 		}
-		if !strings.HasPrefix(r.Verdict(), "Nothing was lost for good") {
+		if !strings.HasPrefix(r.Verdict(), "Nothing was lost permanently") {
 			t.Errorf("%s: %s", c.name, r.Verdict())
 		}
 	}

@@ -27,7 +27,7 @@ func TestUnreadableAdvice(t *testing.T) {
 				t.Errorf("reason %d: %q, which is to be about %q", reason, advised, want)
 			}
 		}
-		if !strings.Contains(do, said) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find who ") {
+		if !strings.Contains(do, said) || (reason == transport.UnreadableNoKey) == strings.Contains(advised, "find out what ") {
 			t.Errorf("reason %d: %q", reason, do)
 		}
 	}

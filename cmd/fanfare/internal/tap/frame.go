@@ -326,7 +326,7 @@ func udpBehind(b []byte, at, header, depth int) (datagram, error) {
 	return udpUnder(binary.BigEndian.Uint16(b[at:]), b[header:], depth)
 }
 
-// udpInMPLS follows labels to the last (RFC 3032, section 2.1). What they lead to, a first nibble tells:
+// udpInMPLS follows labels to the last (RFC 3032, section 2.1). The first nibble behind them says what follows:
 // RFC 4385, section 3.
 func udpInMPLS(b []byte, depth int) (datagram, error) {
 	for last := false; !last; b = b[4:] {
@@ -455,7 +455,8 @@ func udpInGRE(b []byte, depth int) (datagram, error) {
 	if b[0]&0x40 != 0 || b[1]&7 != 0 {
 		return datagram{}, fmt.Errorf("GRE with routing, or of version %d, which is not read", b[1]&7)
 	}
-	if binary.BigEndian.Uint16(b[2:]) == protoERSPAN2 && b[0]&sequence == 0 && len(b) >= header { // of type I, without a header
+	// of type I, without a header
+	if binary.BigEndian.Uint16(b[2:]) == protoERSPAN2 && b[0]&sequence == 0 && len(b) >= header {
 		return udpUnder(protoEthernet, b[header:], depth)
 	}
 	return udpBehind(b, 2, header, depth)

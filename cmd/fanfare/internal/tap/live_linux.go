@@ -65,7 +65,8 @@ func (r *ring) next() (frame, error) {
 		if err == nil && info.Timestamp.Before(r.since) {
 			continue // the kernel fills the ring before a filter can be attached: it may be a copy
 		}
-		if err == nil || errors.Is(err, afpacket.ErrTimeout) { // the ring was empty: so it is, too, when the clock is set back
+		// the ring was empty: so it is, too, when the clock is set back
+		if err == nil || errors.Is(err, afpacket.ErrTimeout) {
 			r.since = time.Time{}
 		}
 		return frame{data: b, at: info.Timestamp, link: linkEthernet}, err

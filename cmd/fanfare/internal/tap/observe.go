@@ -45,7 +45,7 @@ type Finding struct {
 	Group        Group   // where GroupKnown
 	GroupKnown   bool
 	First, Count uint64 // packets, of gap, repaired, gone and duplicate
-	Nth          uint64 // how often this was found; those between are not told of
+	Nth          uint64 // how often this was found; those between are not reported
 	Text         string // for people, on one line
 }
 
@@ -74,7 +74,7 @@ type Observer struct {
 	order    []*Stream
 	latest   map[streamKey]uint64 // epoch of the newest instance; the key has none
 	topics   map[uint64]string
-	told     map[Kind]uint64
+	found    map[Kind]uint64
 	unpacker *compress.Unpacker
 	plain    []byte   // the packet that was unpacked last
 	Unsealer Unsealer // opens sealed packets; nil: they stay closed
@@ -122,7 +122,8 @@ func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{
 		Reasons: make(map[string]uint64), Lacking: make(map[string]uint64), groups: groups, emit: emit,
 		unpacker: compress.NewUnpacker(nil),
-		streams:  make(map[streamKey]*Stream), latest: make(map[streamKey]uint64), topics: make(map[uint64]string), told: make(map[Kind]uint64),
+		streams:  make(map[streamKey]*Stream), latest: make(map[streamKey]uint64),
+		topics: make(map[uint64]string), found: make(map[Kind]uint64),
 	}
 }
 
@@ -157,7 +158,7 @@ func (o *Observer) Observe(p *Packet) {
 	if x := p.Sealed; x != nil {
 		if o.Sealed++; x.Err != nil {
 			o.Unopened++
-			o.tell(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s, and cannot be read: %v",
+			o.report(p, nil, KindSealed, 0, 0, "%d bytes from %s to %s are sealed with key 0x%08x, by sender %x, its packet %d, sent at %s, and cannot be read: %v",
 				p.Bytes(), p.From, p.To, x.Key, x.Salt, x.Counter, x.At().Format(time.RFC3339), x.Err)
 			return
 		}
@@ -177,12 +178,12 @@ func (o *Observer) Observe(p *Packet) {
 	switch {
 	case !ok && p.Err == nil && (errors.Is(p.Read.Err, wire.ErrForeign) || len(p.Data) < 2):
 		o.Foreign++
-		o.tell(p, nil, KindForeign, 0, 0, "%d bytes from %s to %s are no packet of ours", len(p.Data), p.From, p.To)
+		o.report(p, nil, KindForeign, 0, 0, "%d bytes from %s to %s are no packet of ours", len(p.Data), p.From, p.To)
 		return
 	case p.Read.Err != nil:
 		o.Malformed++
 		o.Reasons[p.Read.Err.Error()]++
-		o.tell(p, nil, KindMalformed, 0, 0, "%d bytes from %s to %s: %v", len(p.Data), p.From, p.To, p.Read.Err)
+		o.report(p, nil, KindMalformed, 0, 0, "%d bytes from %s to %s: %v", len(p.Data), p.From, p.To, p.Read.Err)
 		return
 	}
 	h, _ = wire.ParseHeader(p.Data) // with its flags
@@ -192,7 +193,7 @@ func (o *Observer) Observe(p *Packet) {
 		if g, ok := o.groups.byTag[h.GroupTag]; ok {
 			of = g.String()
 		}
-		o.tell(p, nil, KindOtherTag, 0, 0, "a %v from %s to %s has group tag %08x, which is that of %s", h.Type, p.From, p.Address, h.GroupTag, of)
+		o.report(p, nil, KindOtherTag, 0, 0, "a %v from %s to %s has group tag %08x, which is that of %s", h.Type, p.From, p.Address, h.GroupTag, of)
 		return
 	}
 	if h.Type == wire.TypeHello {
@@ -202,7 +203,7 @@ func (o *Observer) Observe(p *Packet) {
 	s := o.stream(p, h)
 	if s == nil {
 		o.Unfollowed++
-		o.tell(p, nil, KindFull, 0, 0, "there are more than %d streams: others are not followed", maxStreams)
+		o.report(p, nil, KindFull, 0, 0, "there are more than %d streams: others are not followed", maxStreams)
 		return
 	}
 	s.burst.at(p.Time)
@@ -227,7 +228,8 @@ func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 	if len(o.streams) == maxStreams {
 		return nil
 	}
-	s := &Stream{Publisher: h.Publisher, Epoch: h.Epoch, Tag: h.GroupTag, Group: p.group, GroupKnown: p.known, told: make(map[Kind]uint64), members: make(map[uint64]bool)}
+	s := &Stream{Publisher: h.Publisher, Epoch: h.Epoch, Tag: h.GroupTag, Group: p.group,
+		GroupKnown: p.known, found: make(map[Kind]uint64), members: make(map[uint64]bool)}
 	o.streams[key] = s
 	o.order = append(o.order, s)
 	if h.Type == wire.TypeHeartbeat {
@@ -237,9 +239,9 @@ func (o *Observer) stream(p *Packet, h wire.Header) *Stream {
 	}
 	instance := streamKey{tag: h.GroupTag, publisher: h.Publisher}
 	if _, again := o.latest[instance]; again {
-		o.tell(p, s, KindRestart, 0, 0, "another instance of it is heard, of epoch %016x", h.Epoch)
+		o.report(p, s, KindRestart, 0, 0, "another instance of it is heard, of epoch %016x", h.Epoch)
 	} else {
-		o.tell(p, s, KindStream, 0, 0, "heard from %s, of epoch %016x", p.From, h.Epoch)
+		o.report(p, s, KindStream, 0, 0, "heard from %s, of epoch %016x", p.From, h.Epoch)
 	}
 	o.latest[instance] = h.Epoch
 	return s
@@ -251,16 +253,16 @@ func (s *Stream) name(b []byte) {
 	}
 }
 
-// tell tells of a finding: the first ten of a kind and stream, then the 16th, the 32nd …
-func (o *Observer) tell(p *Packet, s *Stream, kind Kind, first, count uint64, format string, args ...any) {
-	told := o.told
+// report reports a finding: the first ten of a kind and stream, then the 16th, the 32nd …
+func (o *Observer) report(p *Packet, s *Stream, kind Kind, first, count uint64, format string, args ...any) {
+	counts := o.found
 	f := Finding{Time: p.Time, Kind: kind, Stream: s, First: first, Count: count, Group: p.group, GroupKnown: p.known}
 	if s != nil {
-		told = s.told
+		counts = s.found
 		f.Group, f.GroupKnown = s.Group, s.GroupKnown
 	}
-	told[kind]++
-	if f.Nth = told[kind]; f.Nth > 10 && f.Nth&(f.Nth-1) != 0 {
+	counts[kind]++
+	if f.Nth = counts[kind]; f.Nth > 10 && f.Nth&(f.Nth-1) != 0 {
 		return
 	}
 	f.Text = fmt.Sprintf(format, args...)

@@ -94,7 +94,7 @@ func (o *Observer) Dictionaries(dicts []*compress.Dictionary) {
 
 // read takes a packet apart, and returns the runs of a data packet. Where they are compressed
 // and can be read they take the place of what is compressed; that lasts until the next call.
-// Where they cannot for want of a dictionary its hash is returned, 0 otherwise.
+// Where a dictionary is missing its hash is returned, 0 otherwise.
 func (o *Observer) read(b []byte) (p dissect.Packet, runs []byte, lacks uint32) {
 	p = dissect.Read(b)
 	if p.Type != wire.TypeData || p.Err != nil {
@@ -134,7 +134,7 @@ func (o *Observer) unread(s *Stream, p *Packet, repair bool) {
 	}
 	if s.lacks != p.lacks {
 		s.lacks = p.lacks
-		o.tell(p, s, KindDictionary, 0, 0, "packets are compressed with dictionary %s: give it with -dict FILE, or what is in them is not shown, and their messages not counted", name)
+		o.report(p, s, KindDictionary, 0, 0, "packets are compressed with dictionary %s: give it with -dict FILE, or what is in them is not shown, and their messages not counted", name)
 	}
 }
 

@@ -51,7 +51,7 @@ const (
 
 func newPcapng(r *bufio.Reader) (*pcapngReader, error) {
 	p := &pcapngReader{r: r, order: binary.LittleEndian, buf: make([]byte, maxBlock)}
-	_, body, err := p.block() // a section: by its type it was told
+	_, body, err := p.block() // a section: its type said so
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errCutHeader
 	}

@@ -53,7 +53,7 @@ type Stream struct {
 	Tag              uint32
 	First, Last      time.Time // packets of the publisher
 	Ended            bool
-	Receivers        int // that NAKs, statuses and heartbeats tell of
+	Receivers        int // seen in NAKs, statuses and heartbeats
 	Counts
 
 	started     bool
@@ -61,8 +61,8 @@ type Stream struct {
 	spans       []span // in order
 	members     map[uint64]bool
 	burst       burst
-	told        map[Kind]uint64
-	lacks       uint32 // the dictionary that was told of last
+	found       map[Kind]uint64
+	lacks       uint32 // the missing dictionary that was reported last
 }
 
 const leastRate = 100 * time.Millisecond // over how long a rate says something
@@ -124,7 +124,7 @@ func (s *Stream) bound() {
 	}
 }
 
-// give takes what is missing of [first, end) out for good, and returns how much it was.
+// give removes what is missing of [first, end), and returns how much it was.
 func (s *Stream) give(first, end uint64) (n uint64) {
 	for i := 0; i < len(s.spans); {
 		x := s.spans[i]
@@ -141,13 +141,13 @@ func (s *Stream) give(first, end uint64) (n uint64) {
 	return n
 }
 
-// burst counts what comes within a second, for storms.
+// burst counts packets within a second, for storms.
 type burst struct {
 	began               time.Time
 	naks, repairs, data uint64
 	asked               uint64
 	from                map[uint64]bool
-	nakStorm, repStorm  bool // told of in this second
+	nakStorm, repStorm  bool // reported in this second
 }
 
 func (b *burst) at(now time.Time) {
@@ -156,7 +156,7 @@ func (b *burst) at(now time.Time) {
 	}
 }
 
-// packet follows a stream by a packet that is sound: what is missing, what comes again.
+// packet follows a stream by a packet that is sound: what is missing, and what is repeated.
 func (o *Observer) packet(s *Stream, p *Packet, h wire.Header) {
 	switch h.Type {
 	case wire.TypeData:
@@ -197,7 +197,7 @@ func (o *Observer) data(s *Stream, p *Packet, h wire.Header) {
 		b := &s.burst
 		if b.repairs++; b.repairs >= storm && b.repairs > b.data && !b.repStorm {
 			b.repStorm = true
-			o.tell(p, s, KindRepairStorm, 0, b.repairs, "repair storm: %d repairs and %d new packets within %v", b.repairs, b.data, p.Time.Sub(b.began))
+			o.report(p, s, KindRepairStorm, 0, b.repairs, "repair storm: %d repairs and %d new packets within %v", b.repairs, b.data, p.Time.Sub(b.began))
 		}
 	default:
 		s.Data++
@@ -243,7 +243,7 @@ func (o *Observer) lead(s *Stream, p *Packet, seq uint64) bool {
 	case n == 0:
 		return true
 	case n > farJump:
-		o.tell(p, s, KindFar, seq, 1, "sequence %d is %d ahead of its stream", seq, n)
+		o.report(p, s, KindFar, seq, 1, "sequence %d is %d ahead of its stream", seq, n)
 		return false
 	}
 	g := &gap{first: s.high, count: n, left: n, since: p.Time}
@@ -252,7 +252,7 @@ func (o *Observer) lead(s *Stream, p *Packet, seq uint64) bool {
 	s.Missing += n
 	s.Open += n
 	s.high = seq
-	o.tell(p, s, KindGap, g.first, n, "%s %s missing", sequences(g.first, n), verb(n))
+	o.report(p, s, KindGap, g.first, n, "%s %s missing", sequences(g.first, n), verb(n))
 	return true
 }
 
@@ -265,7 +265,7 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 		return
 	case g == nil:
 		s.Duplicates++
-		o.tell(p, s, KindDuplicate, seq, 1, "packet %d came again, and not as a repair", seq)
+		o.report(p, s, KindDuplicate, seq, 1, "packet %d came again, and not as a repair", seq)
 		return
 	case repair:
 		s.Repaired++
@@ -284,12 +284,12 @@ func (o *Observer) again(s *Stream, p *Packet, seq uint64, repair bool) {
 	case g.late > 0:
 		how = "here, some late and some repaired,"
 	}
-	o.tell(p, s, KindRepaired, g.first, g.count, "%s %s %s after %v", sequences(g.first, g.count), verb(g.count), how, p.Time.Sub(g.since))
+	o.report(p, s, KindRepaired, g.first, g.count, "%s %s %s after %v", sequences(g.first, g.count), verb(g.count), how, p.Time.Sub(g.since))
 }
 
 func (o *Observer) gone(s *Stream, p *Packet, first, end uint64, why string) {
 	if n := s.give(first, end); n > 0 {
-		o.tell(p, s, KindGone, first, n, "%d of the packets that are missing will not come: %s", n, why)
+		o.report(p, s, KindGone, first, n, "%d of the packets that are missing will not come: %s", n, why)
 	}
 }
 
@@ -309,7 +309,7 @@ func (o *Observer) heartbeat(s *Stream, p *Packet, h wire.Header) {
 	}
 	if h.Flags&wire.FlagEnd != 0 && !s.Ended {
 		s.Ended = true
-		o.tell(p, s, KindEnd, 0, 0, "the stream ends before packet %d", x.Lead)
+		o.report(p, s, KindEnd, 0, 0, "the stream ends before packet %d", x.Lead)
 	}
 }
 
@@ -331,6 +331,6 @@ func (o *Observer) nak(s *Stream, p *Packet) {
 	}
 	if b.naks >= storm && !b.nakStorm {
 		b.nakStorm = true
-		o.tell(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v ask for %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
+		o.report(p, s, KindNAKStorm, 0, b.naks, "NAK storm: %d NAKs of %d receivers within %v ask for %d packets", b.naks, len(b.from), p.Time.Sub(b.began), b.asked)
 	}
 }

@@ -38,7 +38,7 @@ func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
 	if u == nil {
 		return nil
 	}
-	return [][2]string{line("nobody heard", "%s", u.Text()), line("what to do", "%s", u.Do())}
+	return [][2]string{line("no peer", "%s", u.Text()), line("what to do", "%s", u.Do())}
 }
 
 func (s *Subscriber) about() string {
@@ -277,7 +277,7 @@ func process(socket string) string {
 	return socket
 }
 
-// losing says who has lost most for good within the last minute; empty: nobody.
+// losing says which subscription has lost most permanently within the last minute; empty: nobody.
 func (f *Figures) losing() string {
 	var most inspect.Loss
 	var in string
@@ -297,7 +297,7 @@ func (f *Figures) losing() string {
 	if most.Subscription != "" {
 		what += " of " + most.Subscription
 	}
-	return printable(fmt.Sprintf("lost for good within a minute: %s at %s, cause %s; fanfare loss says more", what, in, most.Cause))
+	return printable(fmt.Sprintf("lost permanently within a minute: %s at %s, cause %s; fanfare loss says more", what, in, most.Cause))
 }
 
 func (f *Figures) whyStuck(of *Of) string {
@@ -316,13 +316,15 @@ func (s *Subscriber) slowText() string {
 	return fmt.Sprintf("slow: %s, subscriber of %s: %s", printable(s.Subscriber), printable(s.Process), printable(s.about()))
 }
 
-// suspicious says what may become bad, or already is for somebody: readers that are too slow,
+// suspicious says what may become bad, or already is for some: readers that are too slow,
 // buses that cannot hear each other, or have one name.
 func (f *Figures) suspicious() string {
-	if x := first(f.Subscribers, func(x *Subscriber) bool { return x.State == losses.Silent || x.State == losses.Gone }); x != nil {
+	if x := first(f.Subscribers,
+		func(x *Subscriber) bool { return x.State == losses.Silent || x.State == losses.Gone }); x != nil {
 		return fmt.Sprintf("%s: %s, subscriber of %s: %s", x.State, printable(x.Subscriber), printable(x.Process), printable(x.about()))
 	}
-	if x := first(f.Subscribers, func(x *Subscriber) bool { return x.State == losses.Behind || x.State == losses.Holds }); x != nil {
+	if x := first(f.Subscribers,
+		func(x *Subscriber) bool { return x.State == losses.Behind || x.State == losses.Holds }); x != nil {
 		return x.slowText()
 	}
 	if x := first(f.Subscriptions, func(x *Subscription) bool { return x.State == losses.Behind }); x != nil {

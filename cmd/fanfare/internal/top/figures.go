@@ -82,7 +82,7 @@ type Of struct {
 type Host struct {
 	Name             string `json:"name"`
 	ReceiveBufferMax int    `json:"receive_buffer_max"` // bytes, net.core.rmem_max; 0: not known
-	Sockets          int    `json:"sockets"`            // whose buffers are known
+	Sockets          int    `json:"sockets"`            // with buffers that are known
 	SmallSockets     int    `json:"small_sockets"`      // of them, those that got a smaller receive buffer than they asked for
 }
 
@@ -206,7 +206,7 @@ type Subscriber struct {
 	Heard   float64 `json:"heard_s"`
 }
 
-// Group is a group of a fabric, and who uses it on this host or is heard in it.
+// Group is a group of a fabric, and the processes that use it on this host or were received in it.
 type Group struct {
 	Group       string   `json:"group"`
 	Interface   string   `json:"interface,omitempty"` // or those of all legs; the same group on two is two networks'
@@ -263,7 +263,7 @@ func (s *Subscriber) slow() bool { return s.State != stateOK }
 
 const (
 	stateOK      = "ok"
-	stateUnheard = "unheard" // nobody was ever heard on its interface
+	stateUnheard = "unheard" // no peer was ever detected on its interface
 	stateLosing  = "losing"  // a subscription that lost messages within the last minute
 	stateLost    = "lost"    // and before
 	stateBusy    = "busy"

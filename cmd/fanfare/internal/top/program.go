@@ -53,7 +53,8 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	s := NewScreen(o.Where())
 	s.Colour = true // of which the terminal, and NO_COLOR, get as much as they want
 	s.Start(o.View, o.Filter)
-	p := tea.NewProgram(&program{ctx: ctx, o: o, s: s}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
+	p := tea.NewProgram(&program{ctx: ctx, o: o, s: s}, tea.WithContext(ctx), tea.WithInput(in),
+		tea.WithOutput(out), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	_, err := p.Run()
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

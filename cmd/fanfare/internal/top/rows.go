@@ -19,8 +19,10 @@ func Between(before, now Observation) *Figures {
 		f.Interval = now.Time.Sub(before.Time).Seconds()
 	}
 	for _, r := range []*Rate{
-		&f.Total.SentRate, &f.Total.SentBytesRate, &f.Total.ReceivedRate, &f.Total.ReceivedBytes, &f.Total.DeliveredRate, &f.Total.RepairRate, &f.Total.RepairsSent,
-		&f.Total.MissingRate, &f.Total.DropRate, &f.Total.RepairP50, &f.Total.RepairP99, &f.Total.DeliveryP50, &f.Total.DeliveryP99, &f.Total.SocketDropRate,
+		&f.Total.SentRate, &f.Total.SentBytesRate, &f.Total.ReceivedRate,
+		&f.Total.ReceivedBytes, &f.Total.DeliveredRate, &f.Total.RepairRate, &f.Total.RepairsSent,
+		&f.Total.MissingRate, &f.Total.DropRate, &f.Total.RepairP50, &f.Total.RepairP99,
+		&f.Total.DeliveryP50, &f.Total.DeliveryP99, &f.Total.SocketDropRate,
 	} {
 		*r = unknown
 	}
@@ -46,7 +48,8 @@ func Between(before, now Observation) *Figures {
 		}
 		for j := range s.Buses {
 			b := &s.Buses[j]
-			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(&s.Process, b)}, before: &inspect.Bus{}}
+			x := &pair{now: b, of: Of{s.Process.Name(), s.Process.PID, cmp.Or(b.Name, b.ID), b.ID, keyOf(&s.Process, b)},
+				before: &inspect.Bus{}}
 			if was, ok := earlier[x.of.key]; ok {
 				x.before, x.seconds = was, f.Interval // not by the clock of that process, which may be set
 			}
@@ -96,8 +99,10 @@ func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 
 func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	row := Bus{
-		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
-		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(), TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now,
+		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended,
+			x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
+		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(),
+		TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now,
 	}
 	if x.now.Repair.Count > 0 {
 		row.Repair = &x.now.Repair
@@ -148,8 +153,10 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 		sum *Rate
 		of  Rate
 	}{
-		{&t.SentRate, row.SentRate}, {&t.ReceivedRate, row.ReceivedRate}, {&t.DeliveredRate, row.DeliveredRate}, {&t.SocketDropRate, row.DropRate},
-		{&t.SentBytesRate, x.none()}, {&t.ReceivedBytes, x.none()}, {&t.RepairRate, x.none()}, {&t.RepairsSent, x.none()}, {&t.MissingRate, x.none()}, {&t.DropRate, x.none()},
+		{&t.SentRate, row.SentRate}, {&t.ReceivedRate, row.ReceivedRate}, {&t.DeliveredRate,
+			row.DeliveredRate}, {&t.SocketDropRate, row.DropRate},
+		{&t.SentBytesRate, x.none()}, {&t.ReceivedBytes, x.none()}, {&t.RepairRate, x.none()}, {&t.RepairsSent,
+			x.none()}, {&t.MissingRate, x.none()}, {&t.DropRate, x.none()},
 	} {
 		*y.sum = y.sum.add(y.of)
 	}
@@ -183,7 +190,8 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 		for _, m := range p.Subscribers {
 			s := Subscriber{
 				Of: x.of, Subscriber: cmp.Or(m.Name, m.ID), ID: m.ID, Address: m.Address, Tag: m.Tag, Group: p.Address,
-				Behind: m.Behind, Room: m.Room, State: cmp.Or(losses.SubscriberState(&m), stateOK), HeldFor: m.HeldFor, Heard: m.Heard,
+				Behind: m.Behind, Room: m.Room, State: cmp.Or(losses.SubscriberState(&m),
+					stateOK), HeldFor: m.HeldFor, Heard: m.Heard,
 			}
 			behind[p.Address] = max(behind[p.Address], m.Behind)
 			if s.slow() {
@@ -201,7 +209,8 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 	}
 	for _, t := range x.now.Topics {
 		f.Topics = append(f.Topics, Topic{
-			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was[key{t.Name, t.Group}]), Messages: t.Messages, Subscribers: t.Subscribers, Slow: slow[t.Group], Gone: gone[t.Group], Stuck: stuck[t.Group], Behind: behind[t.Group],
+			Of: x.of, Topic: t.Name, Group: t.Group, Rate: x.rate(t.Messages, was[key{t.Name, t.Group}]), Messages: t.Messages,
+			Subscribers: t.Subscribers, Slow: slow[t.Group], Gone: gone[t.Group], Stuck: stuck[t.Group], Behind: behind[t.Group],
 		})
 	}
 }
@@ -212,7 +221,8 @@ func (f *Figures) addGone(x *pair) map[string]int {
 	for _, e := range losses.GoneSubscribers(x.now, f.Time) {
 		gone[e.Group]++
 		f.Subscribers = append(f.Subscribers, Subscriber{
-			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), Address: e.Address, Group: e.Group, Behind: e.Behind, State: losses.Gone, Heard: max(0, f.Time.Sub(e.Time).Seconds()) + e.For,
+			Of: x.of, Subscriber: cmp.Or(e.Name, e.Address), Address: e.Address, Group: e.Group,
+			Behind: e.Behind, State: losses.Gone, Heard: max(0, f.Time.Sub(e.Time).Seconds()) + e.For,
 		})
 	}
 	return gone
@@ -223,7 +233,8 @@ type groupKey struct{ address, iface string }
 func (x *pair) groupAt(groups map[groupKey]*Group, address string) *Group {
 	k := groupKey{address, strings.Join(x.now.Fabric.Interfaces, ", ")}
 	if groups[k] == nil {
-		groups[k] = &Group{Group: address, Interface: k.iface, SentRate: unknown, Received: unknown, RepairRate: unknown, NAKRate: unknown}
+		groups[k] = &Group{Group: address, Interface: k.iface, SentRate: unknown, Received: unknown,
+			RepairRate: unknown, NAKRate: unknown}
 	}
 	return groups[k]
 }
@@ -246,7 +257,7 @@ func lagsOf(b *inspect.Bus) map[streamKey]int {
 	return all
 }
 
-// unheardOf is what is known of a bus that publishes, or subscribes, and hears nobody.
+// unheardOf is what is known of a bus that publishes, or subscribes, and detects no peer.
 func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
 	return f.unheardAt[unheardKey{of.key.BusKey, publishes}]
 }
@@ -299,9 +310,11 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 	}
 	for i := range x.now.Subscriptions {
 		s := &x.now.Subscriptions[i]
-		was := cmp.Or(first(x.before.Subscriptions, func(y *inspect.Subscription) bool { return y.Number == s.Number }), new(inspect.Subscription))
+		was := cmp.Or(first(x.before.Subscriptions, func(y *inspect.Subscription) bool { return y.Number == s.Number }),
+			new(inspect.Subscription))
 		r := Subscription{
-			Of: x.of, Number: s.Number, Topics: s.Topics, Policy: s.Policy, Handler: s.Handler, Rate: x.rate(s.Messages, was.Messages), Messages: s.Messages,
+			Of: x.of, Number: s.Number, Topics: s.Topics, Policy: s.Policy, Handler: s.Handler, Rate: x.rate(s.Messages,
+				was.Messages), Messages: s.Messages,
 			Pending: s.Pending, Causes: s.Lost, Ended: s.Ended, seen: s,
 		}
 		for _, c := range s.Lost {
@@ -341,7 +354,8 @@ func subscriptionState(s *inspect.Subscription, r *Subscription, losing map[stri
 func (f *Figures) addLosses(x *pair, row *Bus) {
 	for _, c := range x.now.Causes {
 		was := cmp.Or(first(x.before.Causes, func(y *inspect.Cause) bool { return y.Cause == c.Cause }), new(inspect.Cause))
-		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped), Do: losses.DoAt(c.Cause, x.now, x.of.Process, f.Host.ReceiveBufferMax)}
+		l := Loss{Of: x.of, Cause: c, Rate: x.rate(c.Dropped, was.Dropped),
+			Do: losses.DoAt(c.Cause, x.now, x.of.Process, f.Host.ReceiveBufferMax)}
 		if c.Cause == "socket_overflow" {
 			row.SocketDrops, row.DropRate = c.Dropped, l.Rate
 		}

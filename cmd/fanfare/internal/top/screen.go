@@ -33,7 +33,8 @@ type Screen struct {
 }
 
 func NewScreen(where string) *Screen {
-	return &Screen{Width: 80, Height: 24, where: where, sort: make(map[int]int), reverse: make(map[int]bool), selected: make(map[int]string)}
+	return &Screen{Width: 80, Height: 24, where: where, sort: make(map[int]int), reverse: make(map[int]bool),
+		selected: make(map[int]string)}
 }
 
 func (s *Screen) Show(f *Figures) {
@@ -95,7 +96,7 @@ func (s *Screen) Text() string {
 	return w.text(s.Height)
 }
 
-// header is three lines: who, how much, and what is wrong.
+// header is three lines: processes, rates, and what is wrong.
 func (s *Screen) header(w *writer) {
 	f := s.figures
 	t := &f.Total
@@ -111,7 +112,8 @@ func (s *Screen) header(w *writer) {
 		return ", p99 " + microText(float64(r))
 	}
 	w.line(plain, fmt.Sprintf("out %s msg/s %s/s · in %s msg/s %s/s%s · lost %s msg · dropped %s/s · repaired %s/s%s",
-		si(float64(t.SentRate)), bytesText(float64(t.SentBytesRate)), si(float64(t.DeliveredRate)), bytesText(float64(t.ReceivedBytes)), p99(t.DeliveryP99),
+		si(float64(t.SentRate)), bytesText(float64(t.SentBytesRate)),
+		si(float64(t.DeliveredRate)), bytesText(float64(t.ReceivedBytes)), p99(t.DeliveryP99),
 		lostText(t), si(float64(t.DropRate)), si(float64(t.RepairRate)), p99(t.RepairP99)))
 	level, what := f.worst()
 	w.line([]style{plain, yellow, red}[level], what)

@@ -66,7 +66,8 @@ func (f *Figures) table(view int) *table {
 		f.made = make([]*table, len(viewNames))
 	}
 	if f.made[view] == nil {
-		t := []func() table{f.topicTable, f.streamTable, f.subscriberTable, f.groupTable, f.lossTable, f.busTable, f.legTable, f.eventTable}[view]()
+		t := []func() table{f.topicTable, f.streamTable, f.subscriberTable, f.groupTable, f.lossTable,
+			f.busTable, f.legTable, f.eventTable}[view]()
 		f.made[view] = &t
 	}
 	return f.made[view]
@@ -77,7 +78,8 @@ func (f *Figures) counts() (rows []int, others int) {
 	for i := range f.Buses {
 		others += f.Buses[i].TopicsLeftOut + f.Buses[i].SubscriptionsLeftOut
 	}
-	return []int{len(f.Topics) + len(f.Subscriptions), len(f.Streams), len(f.Subscribers), len(f.Groups), len(f.Losses), len(f.Buses), len(f.Legs), len(f.Events)}, others
+	return []int{len(f.Topics) + len(f.Subscriptions), len(f.Streams), len(f.Subscribers), len(f.Groups),
+		len(f.Losses), len(f.Buses), len(f.Legs), len(f.Events)}, others
 }
 
 // Names of views, in the order of Figures.table.
@@ -182,7 +184,8 @@ func (f *Figures) streamTable() table {
 		if x.Lost > 0 || x.Missing > 0 || x.LostFor > 0 {
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), whole(uint64(x.Missing)), whole(x.Lost), whole(uint64(x.Lag)), text(state), whole(x.Packets), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text(x.Publisher), text(x.Group), rate(x.Rate), rate(x.RepairRate), whole(uint64(x.Missing)),
+			whole(x.Lost), whole(uint64(x.Lag)), text(state), whole(x.Packets), text(x.Process), text(x.Bus)}
 	})
 	return t
 }
@@ -202,7 +205,8 @@ func (f *Figures) subscriberTable() table {
 		case losses.Silent, losses.Gone, losses.Behind:
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Subscriber), whole(x.Behind), since(x.HeldFor), text(x.State), text(x.Address), text(x.Group), whole(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text(x.Subscriber), whole(x.Behind), since(x.HeldFor), text(x.State),
+			text(x.Address), text(x.Group), whole(x.Room), since(x.Heard), text(x.Process), text(x.Bus)}
 	})
 	return t
 }
@@ -216,7 +220,8 @@ func (f *Figures) groupTable() table {
 		if x.Unjoined > 0 {
 			r.level = alarm
 		}
-		r.cells = []cell{text(x.Group), names(x.Publishers), names(x.Subscribers), rate(x.SentRate), rate(x.Received), rate(x.RepairRate), rate(x.NAKRate), text(x.Interface)}
+		r.cells = []cell{text(x.Group), names(x.Publishers), names(x.Subscribers), rate(x.SentRate),
+			rate(x.Received), rate(x.RepairRate), rate(x.NAKRate), text(x.Interface)}
 	})
 	return t
 }
@@ -233,7 +238,8 @@ func (f *Figures) lossTable() table {
 		case x.Rate > 0 && x.Cause.Cause != "filtered":
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Cause.Cause), rate(x.Rate), whole(x.Dropped), whole(x.Lost), whole(x.Gaps), whole(x.Messages), text(x.Process), text(x.Do)}
+		r.cells = []cell{text(x.Cause.Cause), rate(x.Rate), whole(x.Dropped), whole(x.Lost), whole(x.Gaps),
+			whole(x.Messages), text(x.Process), text(x.Do)}
 	})
 	return t
 }
@@ -272,7 +278,8 @@ func (f *Figures) legTable() table {
 		case x.Silent > 0:
 			state, r.level = fmt.Sprintf("%d silent", x.Silent), alarm
 		}
-		r.cells = []cell{text(x.URL), text(state), rate(x.Rate), whole(x.Lost), whole(x.Filled), micro(x.Skew), text(x.Process), text(x.Bus)}
+		r.cells = []cell{text(x.URL), text(state), rate(x.Rate), whole(x.Lost), whole(x.Filled),
+			micro(x.Skew), text(x.Process), text(x.Bus)}
 	})
 	return t
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// What loses messages for good, or will, is to be looked at first, whatever packets are dropped.
+// What loses messages permanently, or will, is to be looked at first, whatever packets are dropped.
 func TestWorstOfReaders(t *testing.T) {
 	app := func(change func(*inspect.Bus)) Observation {
 		b := inspect.Bus{Identity: inspect.Identity{ID: "b"}, Causes: []inspect.Cause{{Cause: "injected", Dropped: 1e6}}}
@@ -26,7 +26,7 @@ func TestWorstOfReaders(t *testing.T) {
 		level  level
 		want   string
 	}{
-		{"loses for good", lost(time.Second), alarm, "lost for good within a minute: 29930 messages of md.a at app[4], cause slow_consumer"},
+		{"loses permanently", lost(time.Second), alarm, "lost permanently within a minute: 29930 messages of md.a at app[4], cause slow_consumer"},
 		{"has lost", lost(time.Hour / 2), calm, ""},
 		{"a group that is not joined", func(b *inspect.Bus) { b.Groups = []inspect.Group{{Address: "g", Topics: 1}} }, alarm, "group g is subscribed to and not joined"},
 		{"a publisher that can send nothing", func(b *inspect.Bus) {

@@ -35,7 +35,7 @@
   const line = (label, column, k, form = short) => ({ label, column, k, form });
   const charts = [
     ["rates", short, [line("published", PUBLISHED, 0), line("delivered", DELIVERED, 2)]],
-    ["losses", short, [line("missing", MISSING, 1), line("repaired", REPAIRED, 0), line("lost for good", LOST, 3)]],
+    ["losses", short, [line("missing", MISSING, 1), line("repaired", REPAIRED, 0), line("lost permanently", LOST, 3)]],
     ["repair", micros, [line("p50", P50, 0, micros), line("p90", P90, 2, micros), line("p99", P99, 1, micros)]],
     ["delivery", micros, [line("p50", D50, 0, micros), line("p90", D90, 2, micros), line("p99", D99, 1, micros)]],
     ["causes", short, [line("on the way", FABRIC, 1), line("socket overflow", OVERFLOW, 3), line("slow reader", SLOW, 2), line("other", OTHER, 4)]],
@@ -124,7 +124,7 @@
       tile(missing > 0 ? Math.min(100, Math.round(100 * repaired / missing)) + " %" : "–", missing > 0 ? "of what was missing is repaired, last minute" : "nothing was missing in the last minute", missing > 0 && repaired >= missing * 0.99 ? "good" : ""),
       tile(micros(d99), d99 > 0 ? "longest p99 of time to delivery, last minute" : "of time to delivery: nothing came from a publisher with this clock"),
       tile(micros(p99), "longest p99 of time to repair, last minute"),
-      tile(short(f.lost), "gaps: messages lost for good, last hour", f.lost > 0 ? "bad" : "good"),
+      tile(short(f.lost), "gaps: messages lost permanently, last hour", f.lost > 0 ? "bad" : "good"),
     );
   };
   const states = { loses: "bad", released: "bad", silent: "bad", holds: "warn", unread: "warn", behind: "" };

@@ -98,7 +98,7 @@ const drawMap = (() => {
       p.setAttribute("d", `M${x} ${a.y}C${x + bend} ${a.y} ${b.x - bend} ${b.y} ${b.x} ${b.y}`);
       p.setAttribute("stroke-width", l.rate > 0 ? Math.min(7, 1.5 + Math.log10(1 + l.rate)) : 1.5);
       p.setAttribute("class", l.look);
-      p.firstChild.textContent = [`${short(l.rate)} packets/s`, l.state, l.missing ? `${l.missing} were missing` : "", l.lost ? `${l.lost} lost for good` : "", l.gone ? `${l.gone} messages lost for good` : ""].filter(Boolean).join("\n");
+      p.firstChild.textContent = [`${short(l.rate)} packets/s`, l.state, l.missing ? `${l.missing} were missing` : "", l.lost ? `${l.lost} lost permanently` : "", l.gone ? `${l.gone} messages lost permanently` : ""].filter(Boolean).join("\n");
     }
     for (const [key, e] of drawn) {
       if (e.used) continue;

@@ -1,5 +1,5 @@
 // Package web is the page that shows what goes on at the buses of a host, live: a server on localhost that reads the
-// sockets of processes (package inspect) and tells browsers by server-sent events.
+// sockets of processes (package inspect) and sends it to browsers by server-sent events.
 package web
 
 import (
@@ -24,7 +24,7 @@ const (
 	delivered
 	missing // packets
 	repaired
-	lost   // messages, or gaps of unknown size, for good
+	lost   // messages, or gaps of unknown size, permanently
 	fabric // packets, by cause, as those that follow
 	overflow
 	slowReader
@@ -85,7 +85,8 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 			if known {
 				names[s.Socket] = name
 			}
-			f.Processes = append(f.Processes, process{Name: cmp.Or(name, s.Socket), Error: losses.Unanswered(s.Err), Buses: []bus{}})
+			f.Processes = append(f.Processes,
+				process{Name: cmp.Or(name, s.Socket), Error: losses.Unanswered(s.Err), Buses: []bus{}})
 			continue
 		}
 		names[s.Socket] = s.Snapshot.Process.Name()
@@ -105,7 +106,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	f.Map = draw(seen, now)
 	m.flow(&f.Map, now, seconds)
 	m.buses, m.names, m.at, m.first = buses, names, now, false
-	rank := func(s slow) int { return slices.Index([]string{"loses", s.State}, s.State) } // who loses for good comes first
+	rank := func(s slow) int { return slices.Index([]string{"loses", s.State}, s.State) } // permanent losses come first
 	slices.SortStableFunc(f.Slow, func(a, b slow) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Behind, a.Behind))
 	})
@@ -143,7 +144,8 @@ func (m *model) keep(buses map[losses.BusKey]before, seen []inspect.Seen, err er
 }
 
 // bus takes in one bus, and adds to sum what it has counted since it was seen last.
-func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64, buses map[losses.BusKey]before, sum *totals) bus {
+func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, seconds float64,
+	buses map[losses.BusKey]before, sum *totals) bus {
 	s := of.Snapshot
 	k := losses.KeyOf(&s.Process, b)
 	old, had := m.buses[k]
@@ -239,10 +241,11 @@ func (t *totals) point(now time.Time, seconds float64) []float64 {
 		all = append(all, rate)
 	}
 	at := func(of []stats.Bucket, p float64) float64 { return stats.Quantile(of, p/100) * 1e6 }
-	return append(all, at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt, at(t.deliveries, 50), at(t.deliveries, 90), at(t.deliveries, 99))
+	return append(all, at(t.repairs, 50), at(t.repairs, 90), at(t.repairs, 99), t.rtt, at(t.deliveries, 50),
+		at(t.deliveries, 90), at(t.deliveries, 99))
 }
 
-// slowOf are the bus's subscribers and subscriptions that are slow, or lose for good because of that.
+// slowOf are the bus's subscribers and subscriptions that are slow, or lose permanently because of that.
 func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	for i := range b.Publications {
 		p := &b.Publications[i]
@@ -279,7 +282,7 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 	return all
 }
 
-// Frame is what browsers are told each second. What comes from the wire may be hostile: the page shows it as text.
+// Frame is what browsers get each second. Data from the wire may be hostile: the page shows it as text.
 type Frame struct {
 	Sequence  uint64    `json:"sequence"`
 	Point     []float64 `json:"point"` // milliseconds since 1970, the rates of counters, and times in microseconds (point)
@@ -324,7 +327,7 @@ type bus struct {
 type slow struct {
 	Who    string  `json:"who"`
 	What   string  `json:"what"`
-	State  string  `json:"state"` // losses.SubscriberState, SubscriptionState; or loses: for good, because of that
+	State  string  `json:"state"` // losses.SubscriberState, SubscriptionState; or loses: permanently, because of that
 	Behind uint64  `json:"behind"`
 	For    float64 `json:"for"` // seconds
 	Where  string  `json:"where"`
@@ -368,5 +371,6 @@ func (f *Frame) marshal() (*Frame, []byte) {
 
 // emptyFrame is one of which nothing is known yet. Its lists are there: the page goes through them.
 func emptyFrame(sequence uint64) *Frame {
-	return &Frame{Sequence: sequence, Findings: []finding{}, Slow: []slow{}, Processes: []process{}, Map: draw(nil, time.Time{})}
+	return &Frame{Sequence: sequence, Findings: []finding{}, Slow: []slow{}, Processes: []process{},
+		Map: draw(nil, time.Time{})}
 }

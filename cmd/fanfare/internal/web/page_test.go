@@ -74,7 +74,7 @@ func (l *load) read(ctx context.Context) ([]inspect.Seen, error) {
 	return seen, err
 }
 
-// lose has a subscription lose messages for good, as one that reads too slowly does.
+// lose has a subscription lose messages permanently, as one that reads too slowly does.
 func (l *load) lose(t *testing.T) {
 	t.Helper()
 	sub, err := l.bus.Subscribe("md.a", pubsub.SlowConsumer(pubsub.SlowLatest), pubsub.MaxBehind(1))

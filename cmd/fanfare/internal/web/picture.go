@@ -36,8 +36,8 @@ type link struct {
 	Total   uint64  `json:"-"`
 	Rate    float64 `json:"rate"` // packets a second
 	Missing uint64  `json:"missing"`
-	Lost    uint64  `json:"lost"` // for good
-	Gone    uint64  `json:"gone"` // messages that subscriptions lost for good within the last minute, and what of the hour is one with them
+	Lost    uint64  `json:"lost"` // permanently
+	Gone    uint64  `json:"gone"` // messages that subscriptions lost permanently within the last minute, and what of the hour is one with them
 	State   string  `json:"state,omitempty"`
 	// Look is how it is drawn: flows, idle, missing or lost.
 	Look string `json:"look"`
@@ -134,11 +134,12 @@ func draw(seen []inspect.Seen, now time.Time) picture {
 }
 
 func (s *sketch) bus(of *inspect.Process, b *inspect.Bus, now time.Time) {
-	gone := make(map[string]uint64) // messages that were lost lately, by group; of many losses only sums are known, without one
+	// messages that were lost lately, by group; of many losses only sums are known, without one
+	gone := make(map[string]uint64)
 	for _, x := range losses.LostLately(b, now) {
 		gone[x.Group] = inspect.Plus(gone[x.Group], x.Messages)
 	}
-	// What publishers call a bus that subscribes, as far as this host can tell.
+	// What publishers call a bus that subscribes, as far as this host knows.
 	name := cmp.Or(b.Name, fmt.Sprintf("%s/%d", of.Host, of.PID))
 	for i := range b.Publications {
 		p := &b.Publications[i]
@@ -232,7 +233,8 @@ func (s *sketch) picture() (p picture) {
 		}
 		return all
 	}
-	p.Publishers, p.Groups, p.Subscribers = most(s.publishers, &p.Beyond[0]), most(s.groups, &p.Beyond[1]), most(s.subscribers, &p.Beyond[2])
+	p.Publishers, p.Groups, p.Subscribers = most(s.publishers, &p.Beyond[0]), most(s.groups,
+		&p.Beyond[1]), most(s.subscribers, &p.Beyond[2])
 	p.Links = []link{}
 	for _, l := range s.links {
 		if kept[l.From] && kept[l.To] {

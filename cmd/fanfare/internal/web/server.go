@@ -27,7 +27,7 @@ var files embed.FS
 // Read reads what the processes say (inspect.ReadAll).
 type Read func(context.Context) ([]inspect.Seen, error)
 
-const Interval = time.Second // how often processes are read, and browsers told
+const Interval = time.Second // how often processes are read, and browsers updated
 
 const (
 	readWithin    = 700 * time.Millisecond // a process that is stopped does not answer
@@ -49,7 +49,7 @@ type Server struct {
 type LocalError struct{ Addr string }
 
 func (e *LocalError) Error() string {
-	return fmt.Sprintf("%s can be reached from other hosts, and the page shows names, addresses and rates to whoever asks", e.Addr)
+	return fmt.Sprintf("%s can be reached from other hosts, and the page shows names, addresses and rates to any of them", e.Addr)
 }
 
 // Serve listens at addr, a TCP address such as "localhost:9465", and serves the page of what read says. Unless
@@ -68,10 +68,12 @@ func Serve(addr string, remote bool, read Read) (*Server, error) {
 	rand.Read(id[:]) // never fails
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		addr: l.Addr().String(), hosts: hostsOf(addr, remote), hub: newHub(hex.EncodeToString(id[:])), read: read, cancel: cancel,
+		addr: l.Addr().String(), hosts: hostsOf(addr,
+			remote), hub: newHub(hex.EncodeToString(id[:])), read: read, cancel: cancel,
 		served: make(chan error, 1), polled: make(chan struct{}),
 	}
-	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10}
 	go func() { s.served <- s.http.Serve(l) }()
 	go s.poll(ctx)
 	return s, nil
@@ -94,7 +96,7 @@ func hostsOf(addr string, remote bool) []string {
 
 func (s *Server) Addr() string { return s.addr }
 
-// Close tells browsers that it ends, and returns when all goroutines are gone. Call it once.
+// Close says to browsers that the server ends, and returns when all goroutines are gone. Call it once.
 func (s *Server) Close() error {
 	s.cancel()
 	<-s.polled
@@ -123,7 +125,7 @@ func (s *Server) poll(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.hub.tell(m.take(time.Now(), seen, err).marshal())
+		s.hub.send(m.take(time.Now(), seen, err).marshal())
 		select {
 		case <-ctx.Done():
 			return
@@ -161,7 +163,7 @@ func (s *Server) handler() http.Handler {
 	return s.guard(mux)
 }
 
-// guard refuses what a page of somebody else's could make a browser ask for: names that are
+// guard refuses what a page of another site could make a browser ask for: names that are
 // not this host's (DNS rebinding), and requests from other sites.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -196,14 +198,14 @@ func (s *Server) mine(host string) bool {
 }
 
 // Bounds on what browsers cost: each has some frames that wait, which it shares with the others, and the buffer of
-// its socket. Who is further behind is hung up on, and its browser comes again.
+// its socket. The connection of one that is further behind is closed, and its browser connects again.
 const (
 	maxClients  = 16
 	maxWaiting  = 8
 	writeWithin = 5 * time.Second
 )
 
-// hub tells browsers, each by a goroutine of package http's.
+// hub sends to browsers, to each by a goroutine of package http's.
 type hub struct {
 	id string // of this start of the server
 
@@ -216,10 +218,11 @@ type hub struct {
 }
 
 func newHub(id string) *hub {
-	return &hub{id: id, clients: make(map[chan []byte]struct{}), points: [][]float64{}, events: []event{}, closed: make(chan struct{})}
+	return &hub{id: id, clients: make(map[chan []byte]struct{}), points: [][]float64{}, events: []event{},
+		closed: make(chan struct{})}
 }
 
-func (h *hub) tell(f *Frame, text []byte) {
+func (h *hub) send(f *Frame, text []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.points = append(h.points, f.Point)
@@ -237,7 +240,7 @@ func (h *hub) tell(f *Frame, text []byte) {
 	}
 }
 
-// close ends all. It says so first: who finds its channel closed asks whether that is why.
+// close ends all. It says so first: a goroutine that finds its channel closed asks whether that is why.
 func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -278,7 +281,7 @@ func (h *hub) leave(c chan []byte) {
 	delete(h.clients, c)
 }
 
-// serve tells one browser, until it goes, does not read, or the server is closed.
+// serve sends to one browser, until it goes, does not read, or the server is closed.
 func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 	c, first := h.enter()
 	if c == nil {

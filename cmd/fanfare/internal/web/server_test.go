@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/inspect"
+	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
 func readNothing(context.Context) ([]inspect.Seen, error) { return nil, nil }
@@ -125,14 +126,7 @@ func TestEvents(t *testing.T) {
 	}
 	io.Copy(io.Discard, resp.Body)
 	client.CloseIdleConnections()
-	for range 6000 {
-		if runtime.NumGoroutine() <= before {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	buf := make([]byte, 1<<16)
-	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+	testenv.AwaitGoroutines(t, before)
 }
 
 // A browser that does not read costs some frames, and is then hung up on; there are so many
@@ -152,7 +146,7 @@ func TestBrowsersAreBounded(t *testing.T) {
 	}
 	reads := all[0]
 	for i := range maxWaiting + 1 {
-		h.tell(&Frame{Point: []float64{float64(i)}}, []byte("frame"))
+		h.send(&Frame{Point: []float64{float64(i)}}, []byte("frame"))
 		<-reads
 	}
 	for i, c := range all[1:] {
@@ -168,7 +162,7 @@ func TestBrowsersAreBounded(t *testing.T) {
 		t.Errorf("%d browsers are left", len(h.clients))
 	}
 	for i := range 2 * maxPoints {
-		h.tell(&Frame{Point: []float64{float64(i)}, Events: make([]event, 3)}, []byte("frame"))
+		h.send(&Frame{Point: []float64{float64(i)}, Events: make([]event, 3)}, []byte("frame"))
 		<-reads
 	}
 	if len(h.points) != maxPoints || len(h.events) != maxEvents || h.points[maxPoints-1][0] != 2*maxPoints-1 {

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
-// A subscription that loses messages for good because it reads too slowly is in the list of those
+// A subscription that loses messages permanently because it reads too slowly is in the list of those
 // who are slow, and its line on the map is red, for a minute; though no packet was lost.
 func TestWhoLosesForGood(t *testing.T) {
 	seen := func(last time.Time) []inspect.Seen {

@@ -16,7 +16,8 @@ type Addr struct {
 }
 
 func (a Addr) c() C.struct_cv_addr {
-	return C.struct_cv_addr{family: C.uint16_t(a.Family), port: C.uint16_t(a.Port), flow: C.uint32_t(a.Flow), scope: C.uint32_t(a.Scope), ip: a.IP}
+	return C.struct_cv_addr{family: C.uint16_t(a.Family), port: C.uint16_t(a.Port), flow: C.uint32_t(a.Flow),
+		scope: C.uint32_t(a.Scope), ip: a.IP}
 }
 
 // EventChannel is struct rdma_event_channel.
@@ -52,7 +53,8 @@ func (ch EventChannel) Next() (Event, syscall.Errno) {
 		return Event{}, syscall.Errno(r.err)
 	}
 	return Event{
-		Type: int(r._type), Status: int(r.status), AttachErr: syscall.Errno(r.attach_err), ID: uint64(r.id), Join: uint64(r.join),
+		Type: int(r._type), Status: int(r.status),
+		AttachErr: syscall.Errno(r.attach_err), ID: uint64(r.id), Join: uint64(r.join),
 		AH: goAHAttr(&r.ah), QPN: uint32(r.qpn), QKey: uint32(r.qkey), PrivateDataLen: uint8(r.private_data_len),
 	}, 0
 }
@@ -82,7 +84,8 @@ type IDInfo struct {
 func (id ID) Info() IDInfo {
 	r := C.cv_id_info(id.p)
 	return IDInfo{Context: Context{r.verbs}, Port: uint8(r.port), SGID: r.sgid, Local: Addr{
-		Family: uint16(r.local.family), Port: uint16(r.local.port), Flow: uint32(r.local.flow), Scope: uint32(r.local.scope), IP: r.local.ip,
+		Family: uint16(r.local.family), Port: uint16(r.local.port),
+		Flow: uint32(r.local.flow), Scope: uint32(r.local.scope), IP: r.local.ip,
 	}}
 }
 

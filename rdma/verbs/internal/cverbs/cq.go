@@ -73,7 +73,8 @@ func (q CQ) Poll(batch []WC) int {
 
 // PollFor is Poll that repeats until something is there, or ns nanoseconds have passed.
 func (q CQ) PollFor(batch []WC, ns int64) int {
-	return int(C.cv_poll_for(q.p, (*C.struct_ibv_wc)(unsafe.Pointer(unsafe.SliceData(batch))), C.int(len(batch)), C.int64_t(ns)))
+	return int(C.cv_poll_for(q.p, (*C.struct_ibv_wc)(unsafe.Pointer(unsafe.SliceData(batch))),
+		C.int(len(batch)), C.int64_t(ns)))
 }
 
 // RequestNotify arms the queue.

@@ -73,7 +73,8 @@ func (c Context) Attr() (DeviceAttr, syscall.Errno) {
 		VendorID: uint32(a.vendor_id), Ports: int(a.phys_port_cnt),
 		MaxQP: int(a.max_qp), MaxQPWR: int(a.max_qp_wr), MaxSGE: int(a.max_sge), MaxCQ: int(a.max_cq), MaxCQE: int(a.max_cqe),
 		MaxMR: int(a.max_mr), MaxPD: int(a.max_pd), MaxAH: int(a.max_ah),
-		MaxMcastGrp: int(a.max_mcast_grp), MaxMcastQPAttach: int(a.max_mcast_qp_attach), MaxTotalMcastQPAttach: int(a.max_total_mcast_qp_attach),
+		MaxMcastGrp: int(a.max_mcast_grp), MaxMcastQPAttach: int(a.max_mcast_qp_attach),
+		MaxTotalMcastQPAttach: int(a.max_total_mcast_qp_attach),
 	}
 	for _, b := range guid {
 		d.NodeGUID = d.NodeGUID<<8 | uint64(b)
@@ -134,7 +135,8 @@ func (c Context) GID(port uint8, index int) (GIDEntry, syscall.Errno) {
 }
 
 func goGID(e C.struct_ibv_gid_entry) GIDEntry {
-	return GIDEntry{GID: e.gid, Index: int(e.gid_index), Port: uint8(e.port_num), Type: uint32(e.gid_type), IfIndex: int(e.ndev_ifindex)}
+	return GIDEntry{GID: e.gid, Index: int(e.gid_index), Port: uint8(e.port_num), Type: uint32(e.gid_type),
+		IfIndex: int(e.ndev_ifindex)}
 }
 
 // PKey returns an entry of a port's P_Key table.

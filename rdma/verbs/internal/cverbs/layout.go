@@ -29,7 +29,8 @@ const (
 	_ = -uint(unsafe.Offsetof(SendWR{}.Opcode) ^ unsafe.Offsetof(C.struct_ibv_send_wr{}.opcode))
 	_ = -uint(unsafe.Offsetof(SendWR{}.Flags) ^ unsafe.Offsetof(C.struct_ibv_send_wr{}.send_flags))
 	_ = -uint(unsafe.Offsetof(SendWR{}.Imm) ^ unsafe.Offsetof(C.struct_ibv_send_wr{}.anon0))
-	_ = -uint(unsafe.Offsetof(SendWR{}.ah) ^ unsafe.Offsetof(C.struct_ibv_send_wr{}.wr)) // wr.ud: ah, remote_qpn, remote_qkey
+	// wr.ud: ah, remote_qpn, remote_qkey
+	_ = -uint(unsafe.Offsetof(SendWR{}.ah) ^ unsafe.Offsetof(C.struct_ibv_send_wr{}.wr))
 
 	_ = -uint(unsafe.Sizeof(WC{}) ^ C.sizeof_struct_ibv_wc)
 	_ = -uint(unsafe.Offsetof(WC{}.WRID) ^ unsafe.Offsetof(C.struct_ibv_wc{}.wr_id))

@@ -51,8 +51,10 @@ type AHAttr struct {
 // CreateAH makes an address handle.
 func (p PD) CreateAH(a AHAttr) (AH, syscall.Errno) {
 	c := C.struct_cv_ah_attr{
-		dgid: a.DGID, flow_label: C.uint32_t(a.FlowLabel), sgid_index: C.uint8_t(a.SGIDIndex), hop_limit: C.uint8_t(a.HopLimit),
-		traffic_class: C.uint8_t(a.TrafficClass), dlid: C.uint16_t(a.DLID), sl: C.uint8_t(a.SL), src_path_bits: C.uint8_t(a.SrcPathBits),
+		dgid: a.DGID, flow_label: C.uint32_t(a.FlowLabel),
+		sgid_index: C.uint8_t(a.SGIDIndex), hop_limit: C.uint8_t(a.HopLimit),
+		traffic_class: C.uint8_t(a.TrafficClass), dlid: C.uint16_t(a.DLID),
+		sl: C.uint8_t(a.SL), src_path_bits: C.uint8_t(a.SrcPathBits),
 		static_rate: C.uint8_t(a.StaticRate), port: C.uint8_t(a.Port),
 	}
 	if a.IsGlobal {

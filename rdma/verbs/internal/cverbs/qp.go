@@ -27,10 +27,12 @@ type QPInit struct {
 
 func (i QPInit) c() C.struct_cv_qp_init {
 	r := C.struct_cv_qp_init{
-		context: C.uint64_t(i.Context), send_cq: i.SendCQ.p, recv_cq: i.RecvCQ.p, _type: C.int(i.Type), flags: C.uint32_t(i.Flags),
+		context: C.uint64_t(i.Context), send_cq: i.SendCQ.p,
+		recv_cq: i.RecvCQ.p, _type: C.int(i.Type), flags: C.uint32_t(i.Flags),
 		cap: C.struct_ibv_qp_cap{
 			max_send_wr: C.uint32_t(i.Cap.SendWR), max_recv_wr: C.uint32_t(i.Cap.RecvWR),
-			max_send_sge: C.uint32_t(i.Cap.SendSGE), max_recv_sge: C.uint32_t(i.Cap.RecvSGE), max_inline_data: C.uint32_t(i.Cap.Inline),
+			max_send_sge: C.uint32_t(i.Cap.SendSGE),
+			max_recv_sge: C.uint32_t(i.Cap.RecvSGE), max_inline_data: C.uint32_t(i.Cap.Inline),
 		},
 	}
 	if i.SignalAll {

@@ -2,7 +2,7 @@
 // multicast: fanfare doctor -listen answers, fanfare doctor -peer asks.
 //
 // The asker drives. It sends numbered probes, by multicast and by unicast, and asks the
-// listener what came of them; it has the listener send probes, and counts those that come.
+// listener how many arrived; it has the listener send probes, and counts those that come.
 // What unicast of the same direction does is the measure for multicast.
 //
 // # A stranger at the listener's socket
@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	// ErrNoAnswer: nobody answers at the peer's address and port.
+	// ErrNoAnswer: no answer comes from the peer's address and port.
 	ErrNoAnswer = errors.New("no answer")
 	// ErrBusy: the listener has as many askers as it takes.
 	ErrBusy = errors.New("the listener is busy with others")
@@ -63,9 +63,10 @@ type timed struct {
 }
 
 // Ask examines the network to the peer, watches it for the given time beyond that, and
-// returns what it has found. progress is told what is being done. Its error matches
+// returns what it has found. progress gets a line for each step. Its error matches
 // ErrNoAnswer, ErrBusy, or why the sockets cannot be opened; if ctx ends first it is that of ctx.
-func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Duration, progress func(string)) (*Result, error) {
+func Ask(ctx context.Context, cfg Config, peer netip.AddrPort, watch time.Duration,
+	progress func(string)) (*Result, error) {
 	c, err := openConn(cfg, 0)
 	if err != nil {
 		return nil, err
@@ -99,17 +100,18 @@ func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
 		p.Body = bytes.Clone(p.Body)
 		select {
 		case k.replies <- timed{p, time.Now()}:
-		default: // nobody waits for so many
+		default: // so many are not waited for
 		}
 	case p.Row < rows:
 		k.count(p, a)
 	}
 }
 
-// takeReply counts what comes from a port of the peer that is not known before.
+// takeReply counts packets from a port of the peer that was not known before.
 func (k *asker) takeReply(b []byte, a arrival, from netip.AddrPort) {
 	p, err := parse(b)
-	if err == nil && p.FromListener && p.Session == k.session && p.Kind == kindProbe && p.Row == rowReply && from.Addr() == k.peer.Addr() {
+	if err == nil && p.FromListener && p.Session == k.session && p.Kind == kindProbe && p.Row == rowReply &&
+		from.Addr() == k.peer.Addr() {
 		k.count(p, a)
 	}
 }

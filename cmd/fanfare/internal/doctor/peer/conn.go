@@ -49,7 +49,7 @@ func short(text string) string {
 	return text[:min(len(text), maxText)]
 }
 
-// clean bounds what came from the other side.
+// clean bounds a text from the other side.
 func (i Info) clean() Info {
 	for _, text := range []*string{&i.Host, &i.Interface, &i.Environment, &i.Group, &i.HearsNot, &i.Querier} {
 		*text = short(*text)
@@ -194,7 +194,7 @@ func hearIGMP(cfg Config) *igmp {
 	return i
 }
 
-func (i *igmp) tell(info *Info) {
+func (i *igmp) fill(info *Info) {
 	info.Hears, info.Listened = i.err == nil, time.Since(i.since).Round(time.Millisecond).Seconds()
 	if i.err != nil {
 		info.HearsNot = "no raw socket"

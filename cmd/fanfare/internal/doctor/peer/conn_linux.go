@@ -16,7 +16,7 @@ import (
 
 // conn is the sockets of one side: one for unicast, from which most is sent, one for the group, and two that are
 // used as publishers and subscribers use theirs: what publishes sends to the group alone, and gets statuses and NAKs
-// from what subscribes, whose port has sent nothing else.
+// from a subscriber, as its port has sent nothing else.
 type conn struct {
 	uni, multi            *net.UDPConn
 	publishes, subscribes *net.UDPConn
@@ -31,7 +31,8 @@ const receiveBytes = 4 << 20 // what the sockets ask for, so that rows of probes
 func openConn(cfg Config, port uint16) (*conn, error) {
 	c := &conn{group: cfg.Group}
 	var err error
-	if c.uni, err = listen(netip.AddrPortFrom(cfg.Addr, port), func(fd int) error { return c.setUnicast(fd, cfg) }); err != nil {
+	if c.uni, err = listen(netip.AddrPortFrom(cfg.Addr, port),
+		func(fd int) error { return c.setUnicast(fd, cfg) }); err != nil {
 		return nil, fmt.Errorf("UDP port %d of %v: %w", port, cfg.Addr, err)
 	}
 	if c.multi, err = listen(cfg.Group, func(fd int) error { return c.setMulticast(fd, cfg) }); err != nil {
@@ -39,7 +40,8 @@ func openConn(cfg Config, port uint16) (*conn, error) {
 		return nil, fmt.Errorf("group %v on %s: %w", cfg.Group, cfg.Interface.Name, err)
 	}
 	for _, s := range []**net.UDPConn{&c.publishes, &c.subscribes} {
-		if *s, err = listen(netip.AddrPortFrom(cfg.Addr, 0), func(fd int) error { return c.setUnicast(fd, cfg) }); err != nil {
+		if *s, err = listen(netip.AddrPortFrom(cfg.Addr, 0),
+			func(fd int) error { return c.setUnicast(fd, cfg) }); err != nil {
 			c.close()
 			return nil, fmt.Errorf("a UDP port of %v: %w", cfg.Addr, err)
 		}

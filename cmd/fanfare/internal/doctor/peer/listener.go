@@ -74,7 +74,8 @@ func (r *responder) handle(p packet, a arrival, from netip.AddrPort, now time.Ti
 		}
 		return &reply{packet: answer}
 	}
-	if p.FromListener || !hmac.Equal(binary.BigEndian.AppendUint64(nil, p.Cookie), binary.BigEndian.AppendUint64(nil, r.cookie(from, p.Session))) {
+	if p.FromListener || !hmac.Equal(binary.BigEndian.AppendUint64(nil, p.Cookie),
+		binary.BigEndian.AppendUint64(nil, r.cookie(from, p.Session))) {
 		return nil
 	}
 	r.expire(now)
@@ -138,7 +139,8 @@ func (r *responder) run(s *session, p, answer packet, now time.Time) *reply {
 		answer.Kind = kindBusy
 		return &reply{packet: answer}
 	}
-	return &reply{packet: answer, run: &run{Row: p.Row, Count: int(p.Count), Size: int(p.Size), First: uint32(p.Received), Port: uint16(p.Sent)}}
+	return &reply{packet: answer,
+		run: &run{Row: p.Row, Count: int(p.Count), Size: int(p.Size), First: uint32(p.Received), Port: uint16(p.Sent)}}
 }
 
 func (r *responder) ran(from netip.AddrPort, number, sent uint32) {
@@ -164,7 +166,8 @@ func (r *responder) heardReply(p packet, a arrival, from netip.AddrPort, now tim
 		return
 	}
 	for asker, s := range r.sessions {
-		if s.id == p.Session && asker.Addr() == from.Addr() && p.Cookie == r.cookie(asker, s.id) && now.Sub(s.last) <= sessionTime {
+		if s.id == p.Session && asker.Addr() == from.Addr() && p.Cookie == r.cookie(asker, s.id) &&
+			now.Sub(s.last) <= sessionTime {
 			s.tally[rowReply].add(p.Number, a)
 		}
 	}
@@ -189,14 +192,14 @@ func (r *responder) afford(bytes float64, now time.Time) bool {
 	return true
 }
 
-const unicastTTL = 64 // what unicast goes out with, from which the networks on the way are told
+const unicastTTL = 64 // of unicast that is sent: what arrives shows the number of networks on the path
 
 // Listener answers an asker. Open it with Listen.
 type Listener struct {
-	conn *conn
-	igmp *igmp
-	cfg  Config
-	told func(from netip.AddrPort)
+	conn  *conn
+	igmp  *igmp
+	cfg   Config
+	asked func(from netip.AddrPort)
 
 	mu sync.Mutex
 	r  responder // by mu
@@ -208,16 +211,18 @@ func Listen(cfg Config, asked func(from netip.AddrPort)) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{conn: c, igmp: hearIGMP(cfg), cfg: cfg, told: asked}
-	l.r = responder{sessions: make(map[netip.AddrPort]*session), bytes: bytesPerSecond, filled: time.Now(), info: func() Info { return info(cfg, c, l.igmp) }}
+	l := &Listener{conn: c, igmp: hearIGMP(cfg), cfg: cfg, asked: asked}
+	l.r = responder{sessions: make(map[netip.AddrPort]*session), bytes: bytesPerSecond, filled: time.Now(),
+		info: func() Info { return info(cfg, c, l.igmp) }}
 	rand.Read(l.r.secret[:]) // never fails
 	return l, nil
 }
 
 func info(cfg Config, c *conn, i *igmp) Info {
 	host, _ := os.Hostname() // for people only
-	in := Info{Host: host, Interface: cfg.Interface.Name, Group: cfg.Group.String(), MTU: cfg.Interface.MTU, GSO: c.gso, GRO: c.gro, Environment: cfg.Environment}
-	i.tell(&in)
+	in := Info{Host: host, Interface: cfg.Interface.Name, Group: cfg.Group.String(), MTU: cfg.Interface.MTU,
+		GSO: c.gso, GRO: c.gro, Environment: cfg.Environment}
+	i.fill(&in)
 	return in.clean()
 }
 
@@ -254,7 +259,7 @@ func (l *Listener) answer(p packet, a arrival, from netip.AddrPort) {
 	began := l.r.sessions[from] != before
 	l.mu.Unlock()
 	if began {
-		l.told(from)
+		l.asked(from)
 	}
 	if reply == nil {
 		return
@@ -262,7 +267,8 @@ func (l *Listener) answer(p packet, a arrival, from netip.AddrPort) {
 	if reply.run != nil { // the goroutine of the unicast socket sends: one run at a time
 		probe, to := packet{FromListener: true, Session: p.Session}, from
 		if reply.run.Row == rowReply {
-			l.conn.publish((&packet{Kind: kindProbe, Row: rowReply, FromListener: true, Session: p.Session}).append(nil, probeSize))
+			l.conn.publish((&packet{Kind: kindProbe, Row: rowReply, FromListener: true, Session: p.Session}).append(nil,
+				probeSize))
 			to = netip.AddrPortFrom(from.Addr(), reply.run.Port)
 		}
 		sent := uint32(l.conn.sendRow(probe, *reply.run, to))

@@ -77,7 +77,8 @@ type header struct {
 }
 
 func (p *packet) append(b []byte, size int) []byte {
-	h := header{[len(magic)]byte([]byte(magic)), p.Kind, p.Row, p.FromListener, p.Session, p.Cookie, p.Number, p.Count, p.Sent, p.Received, p.Size, uint64(len(p.Body))}
+	h := header{[len(magic)]byte([]byte(magic)), p.Kind, p.Row, p.FromListener, p.Session, p.Cookie,
+		p.Number, p.Count, p.Sent, p.Received, p.Size, uint64(len(p.Body))}
 	start := len(b)
 	b, _ = binary.Append(b, binary.BigEndian, &h) // it has only fixed sizes
 	b = append(b, p.Body...)
@@ -90,7 +91,8 @@ func parse(b []byte) (p packet, err error) {
 	if _, err := binary.Decode(b, binary.BigEndian, &h); err != nil || string(h.Magic[:]) != magic || b[7] > 1 {
 		return p, errNotOurs
 	}
-	if h.Kind < kindHello || h.Kind > kindProbe || h.Row >= rows && h.Row != rowInfo || h.Body > uint64(len(b)-headerSize) {
+	if h.Kind < kindHello || h.Kind > kindProbe || h.Row >= rows && h.Row != rowInfo ||
+		h.Body > uint64(len(b)-headerSize) {
 		return p, errNotOurs
 	}
 	p = packet{h.Kind, h.Row, h.FromListener, h.Session, h.Cookie, h.Number, h.Count, h.Sent, h.Received, h.Size, nil}

@@ -164,12 +164,13 @@ func (k *asker) rowsOfReplies(ctx context.Context, r *Result) error {
 	}
 	r.From.Reply.Sent = min(int(got.Count), replies)
 	if port := uint16(got.Size); port != 0 {
-		r.To.Reply.Sent = k.conn.sendRow(packet{Session: k.session, Cookie: k.cookie}, probes, netip.AddrPortFrom(k.peer.Addr(), port))
+		r.To.Reply.Sent = k.conn.sendRow(packet{Session: k.session, Cookie: k.cookie}, probes,
+			netip.AddrPortFrom(k.peer.Addr(), port))
 	}
 	return k.settle(ctx, rowReply, &r.To.Reply, &r.From.Reply)
 }
 
-// settle takes what came of a row, when all of it has, or nothing more comes: a host that is
+// settle takes the result of a row, when all of it has arrived, or nothing more comes: a host that is
 // busy hears its probes late, which is no loss.
 func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
 	for quiet, had := 0, 0; quiet < quietLooks; {
@@ -191,7 +192,7 @@ func (k *asker) settle(ctx context.Context, row row, to, from *Row) error {
 	return nil
 }
 
-// cookieFor is the cookie of probes: what goes to the group carries none, for everybody may read it.
+// cookieFor is the cookie of probes: packets to the group carry none, for any host may read them.
 func (k *asker) cookieFor(row row) uint64 {
 	if row == rowUnicast || row == rowSize || row == rowReply {
 		return k.cookie

@@ -13,7 +13,7 @@ const (
 	// queryInterval is how often a querier asks unless configured (RFC 3376 §8.2), with some room for it to be late.
 	queryInterval  = 125 * time.Second
 	queryRoom      = 10 * time.Second
-	membershipTime = 260 * time.Second // how long a switch keeps a member that nobody asks (RFC 3376 §8.4)
+	membershipTime = 260 * time.Second // how long a switch keeps a member without a querier (RFC 3376 §8.4)
 	fullPacket     = 1500              // the size that udp:// fills packets to, with headers: that of Ethernet
 )
 
@@ -59,7 +59,7 @@ func (v *verdict) clock(there string) {
 	}
 	text := "the peer's clock is %v %s this host's, give or take %v: latencies from one host to the other are wrong by that"
 	if offset <= c.Error {
-		v.add("clock", doctor.OK, "", "the clocks agree as far as can be told, to %v", c.Error.Round(time.Microsecond))
+		v.add("clock", doctor.OK, "", "the clocks agree as far as can be measured, to %v", c.Error.Round(time.Microsecond))
 	} else if offset < time.Second {
 		v.add("clock", doctor.Info, "", text, offset.Round(time.Microsecond), ahead, c.Error.Round(time.Microsecond))
 	} else {
@@ -75,7 +75,7 @@ func hops(d *Direction) int {
 	return max(unicastTTL-d.Unicast.TTL, 0)
 }
 
-func (v *verdict) direction(way string, d *Direction, receiver Info, who string) {
+func (v *verdict) direction(way string, d *Direction, receiver Info, name string) {
 	m, u := d.Multicast, d.Unicast
 	switch {
 	case m.Sent == 0:
@@ -85,7 +85,7 @@ func (v *verdict) direction(way string, d *Direction, receiver Info, who string)
 		v.add("multicast", doctor.Fail, "nft list ruleset; iptables -S", "nothing passes %s, neither multicast nor unicast, though it answers: a packet filter lets some packets pass", way)
 		return
 	case m.Received == 0:
-		v.blocked(way, d, receiver, who)
+		v.blocked(way, d, receiver, name)
 		return
 	}
 	if n := hops(d); n > 0 {
@@ -110,7 +110,7 @@ func (v *verdict) replies(way string, d *Direction, publisher string) {
 	}
 }
 
-func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
+func (v *verdict) blocked(way string, d *Direction, receiver Info, name string) {
 	text := fmt.Sprintf("multicast does not pass %s: none of %d probes to %s came, and %d of %d by unicast did", way, d.Multicast.Sent, v.Group, d.Unicast.Received, d.Unicast.Sent)
 	switch n := hops(d); {
 	case n > 0 && v.TTL <= n:
@@ -122,7 +122,7 @@ func (v *verdict) blocked(way string, d *Direction, receiver Info, who string) {
 	default:
 		host, _, _ := strings.Cut(v.Group, ":")
 		v.add("multicast", doctor.Fail, fmt.Sprintf("tcpdump -ni %s 'igmp or dst %s'   # on the receiving side; and there: nft list ruleset; iptables -S", receiver.Interface, host),
-			"%s. A switch that snoops IGMP and has lost %s as a member, one that blocks unknown multicast, a wireless access point or a packet filter does this", text, who)
+			"%s. A switch that snoops IGMP and has lost %s as a member, one that blocks unknown multicast, a wireless access point or a packet filter does this", text, name)
 	}
 }
 
@@ -190,7 +190,7 @@ func (v *verdict) packet(way string, packet int) {
 
 const makeQuerier = "ip link set BRIDGE type bridge mcast_querier 1   # of a Linux bridge; a switch has a setting 'IGMP snooping querier'"
 
-// querier says whether somebody asks for members, as a switch that snoops needs it.
+// querier says whether the network has a querier of members, as a switch that snoops needs it.
 func (v *verdict) querier() {
 	heard, side := v.Here, "this host"
 	if heard.Querier == "" && v.There.Querier != "" {
@@ -241,6 +241,6 @@ func (v *verdict) watched() {
 		v.add("multicast", doctor.Info, fmt.Sprintf("fanfare doctor -for %.0fs -peer ...", (membershipTime+queryRoom).Seconds()),
 			"multicast %s went on for the %d s of this test; a switch that snoops without a querier stops it %.0f s after the join at the latest, which takes longer to see", way, w.Seconds, membershipTime.Seconds())
 	default:
-		v.add("multicast", doctor.OK, "", "multicast %s went on for %d s, longer than switches that snoop keep a member that nobody asks", way, w.Seconds)
+		v.add("multicast", doctor.OK, "", "multicast %s went on for %d s, longer than switches that snoop keep a member without a querier", way, w.Seconds)
 	}
 }

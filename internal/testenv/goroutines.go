@@ -1,0 +1,20 @@
+package testenv
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+// AwaitGoroutines waits until no more goroutines run than before, or fails the test after a minute.
+func AwaitGoroutines(t *testing.T, before int) {
+	t.Helper()
+	for range 60_000 { // goroutines that have ended may take a moment to go
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	buf := make([]byte, 1<<16)
+	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+}
