@@ -6,69 +6,79 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// waitPolicy decides how the loop waits when it has done what there was to do. Loop only.
+// Wait says how the loop waits for packets, and readers for messages.
+type Wait uint8
+
+const (
+	// WaitAdaptive parks. It spins first where packets come so fast that to wake the loop for each train would
+	// cost the publisher more than spinning costs the loop.
+	WaitAdaptive Wait = iota
+	// WaitPark always gives the processor up.
+	WaitPark
+	// WaitSpin never does: a processor for the loop, and one for each reader.
+	WaitSpin
+)
+
+// waitPolicy decides how the loop waits when it has done everything that was due. Loop only.
 //
 //	                 ┌──────┐  packets, a call, the deadline
 //	  ┌────────────► │ turn │ ◄───────────────┬──────────────────┬──────────────────┐
 //	  │              └──────┘                 │                  │                  │
 //	  │ more may         │                    │                  │                  │
 //	  │ have come        ▼                    │                  │                  │
-//	┌──────┐         ┌──────┐ looked long  ┌──────┐ nothing   ┌──────┐           ┌──────┐
+//	┌──────┐         ┌──────┐ packets come ┌──────┐ nothing   ┌──────┐           ┌──────┐
 //	│ poll │ ◄────── │ done │ ───────────► │ spin │ ────────► │ park │    or     │ rest │
-//	└──────┘         └──────┘  packets     └──────┘ came      └──────┘           └──────┘
-//	                     │     come fast, and it pays             ▲                  ▲
+//	└──────┘         └──────┘ fast, and    └──────┘ came      └──────┘           └──────┘
+//	                     │    it pays                             ▲                  ▲
 //	                     └────────────────────────────────────────┴──────────────────┘
 //
-// Poll: the last one has most likely not taken all there is. Spin: look again and again for
-// a while, since to be woken would cost the publisher more than looking costs us. Park: in
-// Transport.Wait, which packets end. Rest: outside of the transport, for what nobody
-// subscribes with and whose publishers do by themselves what is due.
+// Poll: the last one has most likely not taken everything. Spin: poll again and again for a while. Park: in
+// Transport.Wait, which packets end. Rest: outside of the transport, where the bus has no subscription and its
+// publishers do by themselves what is due.
 //
-// How a transport waits in Transport.Wait is its own decision (transport/udp: flood, in
-// flood_linux.go; transport/ud: spin.go). It keeps no clock: now is an argument.
+// Spinning pays as long as its balance is not negative: a spin that found packets adds lookFor, and each spin takes
+// off its time. Where there are fewer processors than goroutines to run, a spinning loop takes its processor from the
+// publisher, or from another subscriber. While it does not pay, each spinCredit-th wait is a spin, to find out whether
+// it pays again.
+//
+// How a transport waits in Transport.Wait is its own decision (transport/udp: flood, in flood_linux.go; transport/ud:
+// spin.go). It keeps no clock: now is an argument.
 type waitPolicy struct {
 	mode    Wait
 	arrived reliable.Instant // when packets came last
 	gap     time.Duration    // from packet to packet, smoothed
 	apart   time.Duration    // from batch to batch, smoothed
 	yielded reliable.Instant // when spin gave other goroutines the processor last
-	looked  reliable.Instant // when spin has read the clock last
-	looks   int              // after how many looks in vain it did
-	account spinAccount      // in WaitAdaptive
+	balance time.Duration    // in WaitAdaptive: what spinning has saved, less its time
+	left    int              // waits in a row without a spin, because it does not pay
 }
 
 const (
-	// fastGap is how close packets come for WaitAdaptive to look again rather
-	// than to park: a flood of full trains, not a stream of single packets.
+	// fastGap is how close packets come for WaitAdaptive to spin: a flood of full trains, not a stream of single
+	// packets.
 	fastGap = 2 * time.Microsecond
-	// lookFor is how long it looks at least: about what being woken costs both
-	// sides. Where trains come further apart it looks for as long as two of them
-	// take, but not longer than mostLooking: the publisher, who pays for waking us,
-	// holds everybody up.
+	// lookFor is how long it spins at least: about what a wake-up costs both sides. Where trains come further apart
+	// it spins for as long as two of them take, but not longer than mostLooking: the publisher, which pays for the
+	// wake-up, holds up all subscribers.
 	lookFor     = 30 * time.Microsecond
 	mostLooking = 100 * time.Microsecond
-	// arrivalShare is the weight of the past in the smoothed times: 7 in 8. A gap
-	// counts as mostGap at most, so that one pause is forgotten soon.
-	arrivalShare = 8
-	mostGap      = time.Millisecond
-	// turnEvery is how often a loop that never parks looks at publications anyway: a
-	// transport that has released their memory says so to nobody.
-	turnEvery = 20 * time.Microsecond
-	// yieldApart is how long it looks in vain between two chances for other goroutines, and
-	// yieldApartSpin the same where latency is all: about one look at a socket, and four.
+	// spinCredit bounds the balance on both sides, to so many times lookFor, so that a change is noticed soon.
+	spinCredit = 16
+	// smoothing is the weight of the past in the smoothed times: 7 in 8. A gap counts as mostGap at most, so that one
+	// pause is forgotten soon.
+	smoothing = 8
+	mostGap   = time.Millisecond
+	// yieldApart is how long it spins in vain between two chances for other goroutines, and yieldApartSpin the same
+	// in WaitSpin: about one poll of a socket, and four.
 	yieldApart     = time.Microsecond
 	yieldApartSpin = 4 * time.Microsecond
-	// clockApart is how long looks in vain may take before the clock is read again, and mostLooks how many they may be. To
-	// read it takes as long as to look at memory, and what comes meanwhile waits.
-	clockApart = 200 * time.Nanosecond
-	mostLooks  = 8
 )
 
-// took notes that packets came at now.
+// took records that packets came at now.
 func (w *waitPolicy) took(now reliable.Instant, packets int) {
 	apart := min(now.Sub(w.arrived), mostGap)
-	w.gap += (apart/time.Duration(packets) - w.gap) / arrivalShare
-	w.apart += (apart - w.apart) / arrivalShare
+	w.gap += (apart/time.Duration(packets) - w.gap) / smoothing
+	w.apart += (apart - w.apart) / smoothing
 	w.arrived = now
 }
 
@@ -80,24 +90,44 @@ func (w *waitPolicy) fast() bool { return w.gap < fastGap }
 // good a way to see as another poll, and the only one if there is nothing.
 func (w *waitPolicy) drained(trains, most int) bool { return trains > 0 && trains < most && !w.fast() }
 
-// spinUntil is how long to spin, or not at all.
+// spinUntil is how long to spin, or not at all. In WaitSpin a turn ends each spin: publications are due then, too, of
+// which a transport released memory without an event.
 func (w *waitPolicy) spinUntil(now reliable.Instant) (until reliable.Instant, ok bool) {
 	switch {
 	case w.mode == WaitSpin:
-		return now.Add(turnEvery), true
-	case w.mode == WaitAdaptive && w.fast() && w.account.pays():
+		return now.Add(lookFor), true
+	case w.mode == WaitAdaptive && w.fast() && w.pays():
 		return w.arrived.Add(min(max(lookFor, 2*w.apart), mostLooking)), true
 	}
 	return 0, false
 }
 
-// parks reports whether to park when it was spun in vain.
+// pays reports whether to spin now. It counts the times that it does not.
+func (w *waitPolicy) pays() bool {
+	if w.balance < 0 {
+		w.left = (w.left + 1) % spinCredit
+		return w.left == 0
+	}
+	return true
+}
+
+// spun records how long a spin took, and whether packets came: then the loop need not be woken. What exceeds
+// mostLooking is no spinning: the goroutine, or its thread, had to wait for the processor.
+func (w *waitPolicy) spun(took time.Duration, came bool) {
+	w.balance -= min(took, mostLooking)
+	if came {
+		w.balance += lookFor
+	}
+	w.balance = min(max(w.balance, -spinCredit*lookFor), spinCredit*lookFor)
+}
+
+// parks reports whether to park after a spin in vain.
 func (w *waitPolicy) parks() bool { return w.mode != WaitSpin }
 
-// yields notes a look in vain at now, and reports whether other goroutines get the processor. To
-// give way costs as much as a look at a socket, wakes another thread to look for work,
-// and may move the loop there. In a flood that is welcome: looks at the socket hold up who fills
-// it. A look at memory costs so little that to give way at each would cost most of all.
+// yields records a poll in vain at now, and reports whether other goroutines get the processor. To
+// yield costs as much as a poll of a socket, wakes another thread to look for work,
+// and may move the loop there. In a flood that is welcome: polls of the socket hold up the thread that fills
+// it. A poll of memory costs so little that to yield at each would cost most of all.
 func (w *waitPolicy) yields(now reliable.Instant) bool {
 	apart := yieldApart
 	if !w.parks() {
@@ -108,18 +138,6 @@ func (w *waitPolicy) yields(now reliable.Instant) bool {
 	}
 	w.yielded = now
 	return true
-}
-
-// vain notes that looks in vain have come to now, and returns after how many more the clock is to be read again:
-// one where a look is a system call, and where latency is all several at memory. In a flood these would take the
-// line of the cache from who writes it.
-func (w *waitPolicy) vain(now reliable.Instant) int {
-	each := now.Sub(w.looked) / time.Duration(max(w.looks, 1))
-	w.looked, w.looks = now, 1
-	if each > 0 && !w.parks() {
-		w.looks = int(min(max(clockApart/each, 1), mostLooks))
-	}
-	return w.looks
 }
 
 // rests reports whether to rest rather than to park until the deadline: unneeded says that

@@ -32,7 +32,7 @@ func TestWaitPolicySpins(t *testing.T) {
 		{"trains further apart", WaitAdaptive, 440, 400 * time.Microsecond, time.Microsecond, mostLooking},
 		{"trains too far apart", WaitAdaptive, 44, 100 * time.Microsecond, 0, 0},
 		{"park", WaitPark, 44, 10 * time.Microsecond, 0, 0},
-		{"spin", WaitSpin, 1, time.Millisecond, 5 * time.Microsecond, 5*time.Microsecond + turnEvery},
+		{"spin", WaitSpin, 1, time.Millisecond, 5 * time.Microsecond, 5*time.Microsecond + lookFor},
 	} {
 		w := policyOf(c.mode, c.packets, c.apart)
 		until, ok := w.spinUntil(aMinute.Add(c.now))
@@ -106,23 +106,45 @@ func TestWaitPolicyYields(t *testing.T) {
 	}
 }
 
-// The clock is read after each look that is a system call, and where latency is all after several at memory, which take clockApart
-// together; where that is not known, after one.
-func TestWaitPolicyVain(t *testing.T) {
+// Figures of one and of four subscribers on two processors: spinning is left out where it takes more than it saves.
+func TestWaitPolicyPays(t *testing.T) {
+	const waits = 16_000
 	for _, c := range []struct {
-		each time.Duration
-		want int
-	}{{time.Microsecond, 1}, {clockApart, 1}, {clockApart / 2, 2}, {clockApart / 5, 5}, {time.Nanosecond, mostLooks}, {0, 1}} {
-		for mode, want := range map[Wait]int{WaitSpin: c.want, WaitAdaptive: 1} {
-			w, now := waitPolicy{mode: mode}, reliable.Instant(time.Hour)
-			looks := w.vain(now)
-			for range 10 {
-				now = now.Add(time.Duration(looks) * c.each)
-				looks = w.vain(now)
+		name      string
+		won, lost time.Duration // how long a spin takes
+		lostShare int           // one in so many
+		atLeast   int           // spins
+		atMost    int
+	}{
+		{"processors idle", 8 * time.Microsecond, 30 * time.Microsecond, 50, waits, waits},
+		{"packets just behind", lookFor, lookFor, waits, waits * 9 / 10, waits},
+		{"processors busy", 22 * time.Microsecond, 94 * time.Microsecond, 6, waits / spinCredit, waits / 3},
+		{"nothing ever comes", 0, 100 * time.Microsecond, 1, waits / spinCredit, waits/spinCredit + 6},
+		{"preempted now and then", 9 * time.Microsecond, time.Second, 100, waits * 9 / 10, waits},
+	} {
+		var w waitPolicy
+		spins := 0
+		for range waits {
+			if !w.pays() {
+				continue
 			}
-			if looks != want {
-				t.Errorf("mode %v, looks of %v: %d, want %d", mode, c.each, looks, want)
+			if spins++; spins%c.lostShare == 0 {
+				w.spun(c.lost, false)
+			} else {
+				w.spun(c.won, true)
 			}
+		}
+		if spins < c.atLeast || spins > c.atMost {
+			t.Errorf("%s: %d spins of %d, want %d to %d", c.name, spins, waits, c.atLeast, c.atMost)
+		}
+		n := 0
+		for ; n < 1000 && w.balance < spinCredit*lookFor; n++ {
+			if w.pays() {
+				w.spun(time.Microsecond, true)
+			}
+		}
+		if n == 1000 {
+			t.Errorf("%s: after %d good ones the balance is %v", c.name, n, w.balance)
 		}
 	}
 }

@@ -24,22 +24,20 @@ func (l *Loop) spin(now, deadline reliable.Instant) (polled bool, at reliable.In
 	}
 	begun := now
 	for {
-		for range l.waits.vain(now) {
-			if err := l.poll(now); err != nil {
-				return false, now, err
-			}
-			if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || l.kicked() {
-				now = l.now()
-				l.waits.account.spun(now.Sub(begun), true)
-				return true, now, nil
-			}
+		if err := l.poll(now); err != nil {
+			return false, now, err
+		}
+		if len(l.inbox.batch.Trains) > 0 || len(l.inbox.batch.Events) > 0 || l.kicked() {
+			now = l.now()
+			l.waits.spun(now.Sub(begun), true)
+			return true, now, nil
 		}
 		if now = l.now(); now >= deadline {
-			l.waits.account.spun(now.Sub(begun), false)
+			l.waits.spun(now.Sub(begun), false)
 			return true, now, nil
 		}
 		if now >= until {
-			l.waits.account.spun(now.Sub(begun), false)
+			l.waits.spun(now.Sub(begun), false)
 			return !l.waits.parks(), now, nil
 		}
 		if l.waits.yields(now) {

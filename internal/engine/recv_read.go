@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -273,4 +274,25 @@ func (s *Subscription) advance(feeds []*feed) bool {
 		return true
 	}
 	return false
+}
+
+// spin looks for something to deliver until ctx ends or the subscription does.
+// It reports whether d holds it.
+func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
+	for i := 1; ; i++ {
+		if s.poll(d) {
+			return true
+		}
+		if i%64 == 0 {
+			if liveContext(ctx) != nil {
+				return false
+			}
+			select {
+			case <-s.ended:
+				return false
+			default:
+			}
+		}
+		runtime.Gosched()
+	}
 }
