@@ -89,8 +89,7 @@ func ratioOf(key string) contestant {
 	return contestant{of: keyOurs, by: key}
 }
 
-// rank is where a contestant stands in results: a variant, or behind them a baseline; peers
-// are the last.
+// rank is where a contestant stands in results: a variant, or behind them a baseline; peers are the last.
 func rank(key string) int {
 	if i := slices.IndexFunc(variants, func(c contestant) bool { return c.key == key }); i >= 0 {
 		return i
@@ -195,8 +194,7 @@ func (p *Point) addRatio(name string, a, b Row) {
 	p.Rows = append(p.Rows, newRow("", "ratio_"+name, asRatio, ratios(a.Runs, b.Runs)))
 }
 
-// rateRatios divides messages a second: those of ours, and those of batches by the
-// baselines.
+// rateRatios divides messages a second: those of ours, and those of batches by the baselines.
 func (p *Point) rateRatios(baselines []string) {
 	rate := func(key string) Row { return p.Row(key, "msgs_per_s") }
 	for _, key := range p.Keys() {

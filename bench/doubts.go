@@ -2,8 +2,7 @@ package bench
 
 import "fmt"
 
-// muchLost is the share of messages that a baseline may lose without its rate
-// being in doubt.
+// muchLost is the share of messages that a baseline may lose without its rate being in doubt.
 const muchLost = 0.02
 
 // doubt says why the raw baseline's figures, and so the ratios to them, should not be

@@ -28,11 +28,10 @@ func (s *Settings) Try(ctx context.Context) error {
 	return bus.Close()
 }
 
-// fabric is the URL of Fanfare's fabric for one run: the one that was given, or that of
-// the transport, with what it leaves open. Over UDP it gets a port that nothing else uses,
-// for runs must not hear each other's farewells; over RoCE, which has one port, groups. It
-// gets the interface: nothing goes out at the one with the default route unless that is
-// asked for.
+// fabric is the URL of Fanfare's fabric for one run: the one that was given, or that of the transport, with what it
+// leaves open. Over UDP it gets a port that nothing else uses, for runs must not hear each other's farewells; over
+// RoCE, which has one port, groups. It gets the interface: nothing goes out at the one with the default route unless
+// that is asked for.
 func (s *Settings) fabric(port int) (string, error) {
 	raw := s.URL
 	if raw == "" {

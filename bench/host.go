@@ -29,8 +29,7 @@ type Host struct {
 	// several times as much where the processors share no cache: the kernel, or a hypervisor, may run the threads
 	// there. Zero where it is not known, as with one processor, and before Bench.Run.
 	Handover Spread `json:"handover_ns"`
-	// Steal is the share of all processors' time that the hypervisor took during
-	// the scenario.
+	// Steal is the share of all processors' time that the hypervisor took during the scenario.
 	Steal float64 `json:"steal_share"`
 }
 

@@ -43,22 +43,19 @@ var (
 	// fullMetrics are of full load.
 	fullMetrics = append([]metric{
 		runsMetric,
-		// The rate of the slowest subscriber, from the publisher's first call to the last
-		// message, and its payload; the publisher's own rate, which is more where messages
-		// are lost.
+		// The rate of the slowest subscriber, from the publisher's first call to the last message, and its payload; the
+		// publisher's own rate, which is more where messages are lost.
 		{"msgs_per_s", asSpread, (*outcome).msgsPerS, column{head: "msgs/s"}},
 		{key: "msgs_per_s", column: column{head: leastAndMost, format: leastAndMost}},
 		{"bytes_per_s", asSpread, func(o *outcome) float64 { return o.msgsPerS() * float64(o.spec.Size) },
 			column{head: "MB/s", format: "%.0f", scale: 1e-6}},
 		{"published_per_s", asSpread, func(o *outcome) float64 { return perSecond(float64(o.pub.Messages), o.pub) }, column{}},
-		// On average in a packet, and in what one system call sends: only of contestants
-		// that count them.
+		// On average in a packet, and in what one system call sends: only of contestants that count them.
 		{"msgs_per_packet", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["packets"]) },
 			column{head: "msgs/packet", format: "%.1f", scale: 1}},
 		{"msgs_per_train", asSpread, func(o *outcome) float64 { return by(float64(o.pub.Messages), o.pub.Figures["send_calls"]) },
 			column{head: "msgs/train", format: "%.1f", scale: 1}},
-		// CPU time of all processes, in seconds for a million messages delivered to each
-		// subscriber.
+		// CPU time of all processes, in seconds for a million messages delivered to each subscriber.
 		{"cpu_s_per_mmsg", asSpread, func(o *outcome) float64 { return (o.pubCPU() + o.subCPU()) / max(o.delivered(), 1) * 1e6 },
 			column{head: "CPU s/M", format: "%.3g", scale: 1}},
 		// The same of single sides, for a million messages published. Subscribers are all
@@ -90,8 +87,7 @@ var (
 			mebibytes("subscriber, MiB")},
 	}, lossMetrics...)
 
-	// lateMetrics are of the scenario latency: microseconds from when a message was due to its
-	// delivery.
+	// lateMetrics are of the scenario latency: microseconds from when a message was due to its delivery.
 	lateMetrics = slices.Concat([]metric{runsMetric}, timeMetrics(), []metric{
 		{"messages", asSum, func(o *outcome) float64 { return float64(o.late.TotalCount()) }, column{}}, // measured
 		{"msgs_per_s", asSpread, (*outcome).msgsPerS, column{head: "msgs/s"}},
@@ -109,9 +105,8 @@ var (
 	// cpuMetric is of one core, of all processes together.
 	cpuMetric = metric{"cpu_percent", asSpread, func(o *outcome) float64 { return perSecond(100*(o.pubCPU()+o.subCPU()), o.pub) }, whole("CPU %")}
 
-	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps
-	// are how often one of a process's threads went to sleep. Subscribers are the mean of
-	// them, and memory that of the largest.
+	// idleMetrics are of a bus without traffic. CPU time is in percent of one core; sleeps are how often one of a
+	// process's threads went to sleep. Subscribers are the mean of them, and memory that of the largest.
 	idleMetrics = []metric{
 		runsMetric,
 		{key: "publisher_cpu_percent", of: func(o *outcome) float64 { return perSecond(100*o.pubCPU(), o.pub) }},
@@ -260,8 +255,7 @@ func (o *outcome) allDue() (n float64) {
 
 func micros(ns int64) float64 { return math.Round(float64(ns)/10) / 100 }
 
-// curveOf samples all histograms together ever closer to 100 %, as far as the number of
-// messages allows.
+// curveOf samples all histograms together ever closer to 100 %, as far as the number of messages allows.
 func curveOf(all []*hdrhistogram.Histogram) (curve []CurvePoint) {
 	h := worker.NewHistogram()
 	for _, one := range all {

@@ -46,8 +46,7 @@ func (o *outcome) share(subscriber int) float64 {
 	return max(float64(o.due(subscriber)), 1) / max(float64(o.pub.Messages), 1)
 }
 
-// checkTopics says whether a subscriber has what was published on each topic, or knows
-// how much of it is lost.
+// checkTopics says whether a subscriber has what was published on each topic, or knows how much of it is lost.
 func (o *outcome) checkTopics(subscriber int, s *worker.Report) error {
 	if len(s.Topics) != len(o.pub.Topics) {
 		return fmt.Errorf("counts of %d topics, want %d", len(s.Topics), len(o.pub.Topics))
@@ -67,9 +66,8 @@ func (o *outcome) checkTopics(subscriber int, s *worker.Report) error {
 	return nil
 }
 
-// check says whether what was received is what was sent: in order, each once,
-// with its content; and whether Fanfare's subscribers know of all that they
-// lack.
+// check says whether what was received is what was sent: in order, each once, with its content; and whether Fanfare's
+// subscribers know of all that they lack.
 func (o *outcome) check() error {
 	if o.spec.Load == worker.LoadRequest {
 		return o.checkRequests()

@@ -18,8 +18,7 @@ import (
 // Bench runs measurements.
 type Bench struct {
 	Settings
-	// Exe is the program whose sub-command worker.Command is worker.Main with
-	// Contenders.
+	// Exe is the program whose sub-command worker.Command is worker.Main with Contenders.
 	Exe        string
 	Contenders worker.Contenders
 	// Progress gets a line for each measurement that begins; may be nil.
@@ -28,8 +27,7 @@ type Bench struct {
 	handovers []float64 // in ns, before each run: they change from one second to the next
 }
 
-// runGrace is what a run may take beyond its load: processes start, and
-// what was lost is repaired.
+// runGrace is what a run may take beyond its load: processes start, and what was lost is repaired.
 const runGrace = 60 * time.Second
 
 // requestGrace is what a request may take on average.
@@ -179,8 +177,7 @@ func (b *Bench) say(format string, args ...any) {
 	}
 }
 
-// rounds lets the contestants take turns, Runs times each. With an error it returns the
-// runs before.
+// rounds lets the contestants take turns, Runs times each. With an error it returns the runs before.
 func (b *Bench) rounds(ctx context.Context, what string, load worker.Load,
 	all []contestant) (map[string][]*outcome, error) {
 	got := make(map[string][]*outcome)
@@ -197,8 +194,7 @@ func (b *Bench) rounds(ctx context.Context, what string, load worker.Load,
 	return got, nil
 }
 
-// paired leaves as many runs of each contestant as all have that have any: a ratio is one
-// of neighbours.
+// paired leaves as many runs of each contestant as all have that have any: a ratio is one of neighbours.
 func paired(got map[string][]*outcome) map[string][]*outcome {
 	least := math.MaxInt
 	for _, runs := range got {

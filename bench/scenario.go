@@ -10,9 +10,8 @@ func Scenarios() []string {
 	return []string{"throughput", "latency", "loss", "idle", "request", "aims"}
 }
 
-// Run measures a scenario. When it fails or ctx ends, with its cause as the error, the
-// result is what was measured before, and says that it is incomplete; it is nil if there
-// is nothing.
+// Run measures a scenario. When it fails or ctx ends, with its cause as the error, the result is what was measured
+// before, and says that it is incomplete; it is nil if there is nothing.
 func (b *Bench) Run(ctx context.Context, scenario string) (*Result, error) {
 	before := readStolen()
 	b.handovers = handover()

@@ -15,8 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// Settings are what may be chosen of a measurement. They are part of each
-// result.
+// Settings are what may be chosen of a measurement. They are part of each result.
 type Settings struct {
 	Transport string   `json:"transport"`      // one of transports
 	URL       string   `json:"url"`            // of the fabric; empty: made from Transport, Interface and MTU
@@ -41,8 +40,7 @@ type Settings struct {
 	Signed bool `json:"signed,omitempty"`
 	// Alone measures once more with one subscriber.
 	Alone bool `json:"alone,omitempty"`
-	// Profile is a directory for CPU profiles of all workers; empty: none are
-	// made.
+	// Profile is a directory for CPU profiles of all workers; empty: none are made.
 	Profile string `json:"profile,omitempty"`
 	// Metrics is where to serve metrics, in a contest with "ours", which then
 	// does not; empty: nowhere. They are read each second.
@@ -75,8 +73,7 @@ func Defaults(transport string) Settings {
 	}
 }
 
-// Many reports whether there is more than one of anything, so that one of each is
-// measured beside it.
+// Many reports whether there is more than one of anything, so that one of each is measured beside it.
 func (s *Settings) Many() bool {
 	return s.Topics > 1 || s.Goroutines > 1 || s.Buses > 1 || s.Extra > 0
 }
@@ -191,8 +188,7 @@ func (s *Settings) checkFabric() error {
 	return nil
 }
 
-// DefaultBaselines are the baselines that say most about a scenario, as far as they suit
-// the settings.
+// DefaultBaselines are the baselines that say most about a scenario, as far as they suit the settings.
 func (s *Settings) DefaultBaselines(scenario string) []string {
 	best := []string{contenders.Raw}
 	switch {

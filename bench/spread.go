@@ -19,8 +19,7 @@ func spreadOf(values []float64) Spread {
 	return Spread{Min: v[0], Median: v[(len(v)-1)/2], Max: v[len(v)-1]}
 }
 
-// ratios divides value by value: run i of one by run i of the other, which was
-// measured next to it.
+// ratios divides value by value: run i of one by run i of the other, which was measured next to it.
 func ratios(a, b []float64) (all []float64) {
 	for i := range min(len(a), len(b)) {
 		if b[i] > 0 {

@@ -51,8 +51,7 @@ func (b *Bus) ID() PublisherID {
 // Groups is the number of multicast groups that topics map to.
 func (b *Bus) Groups() int { return b.groups.Len() }
 
-// Group is the index of the group that a topic maps to, by the option map of the
-// fabric's URL.
+// Group is the index of the group that a topic maps to, by the option map of the fabric's URL.
 func (b *Bus) Group(topic string) int { return b.groups.Group(topic) }
 
 // Close ends all publishers and subscriptions. Publishers linger until their subscribers have everything. Then
@@ -106,8 +105,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	return failed("close", "", err)
 }
 
-// endAll closes subscriptions, and waits for their handlers. It returns why it does not
-// wait for all of them.
+// endAll closes subscriptions, and waits for their handlers. It returns why it does not wait for all of them.
 func endAll(ctx context.Context, subs map[*Subscription]struct{}) (stuck error) {
 	for s := range subs {
 		s.s.Close()

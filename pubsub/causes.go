@@ -50,8 +50,7 @@ func (x *dropNotes) note(all []engine.Dropped, c *CauseInfo, dropped uint64) []e
 // whether they were repaired afterwards or not. It reports false if none ever are.
 func (c *CauseInfo) Dropped(s *stats.Bus) (n uint64, ok bool) { return read(c.dropped, s) }
 
-// Lost is how many packets were given up for this cause. It reports false if none
-// ever are.
+// Lost is how many packets were given up for this cause. It reports false if none ever are.
 func (c *CauseInfo) Lost(s *stats.Bus) (n uint64, ok bool) { return read(c.lost, s) }
 
 func read(count func(*stats.Bus) uint64, s *stats.Bus) (n uint64, ok bool) {
@@ -65,8 +64,7 @@ func read(count func(*stats.Bus) uint64, s *stats.Bus) (n uint64, ok bool) {
 // dropped, and then why it, or its messages, were given up.
 func Causes() []CauseInfo { return append([]CauseInfo(nil), causes...) }
 
-// causes is the owner of their names. The order is that of docs/operate/metrics.md, which
-// a test keeps equal to it.
+// causes is the owner of their names. The order is that of docs/operate/metrics.md, which a test keeps equal to it.
 var causes = []CauseInfo{
 	{
 		Label: "unsent", Help: "Never sent: the transport of this publisher refused it. Subscribers ask for it again.",

@@ -8,25 +8,22 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Errors of this package; match with errors.Is. Calls on something closed
-// return an error that matches net.ErrClosed. Calls that end by their context return
-// one that matches context.Canceled or context.DeadlineExceeded, and the cause of the
-// context's end (context.Cause).
+// Errors of this package; match with errors.Is. Calls on something closed return an error that matches net.ErrClosed.
+// Calls that end by their context return one that matches context.Canceled or context.DeadlineExceeded, and the cause
+// of the context's end (context.Cause).
 var (
 	// ErrMessageTooLarge: more than 16 MiB.
 	ErrMessageTooLarge = reliable.ErrMessageTooLarge
 	// ErrTopic: the name is no topic.
 	ErrTopic = errors.New("invalid topic")
-	// ErrWildcard: a pattern with * or > stands where a topic is needed, as for a
-	// publisher. It is an ErrTopic too.
+	// ErrWildcard: a pattern with * or > stands where a topic is needed, as for a publisher. It is an ErrTopic too.
 	ErrWildcard = errors.New("a pattern is no topic")
 	// ErrURL: the fabric's URL cannot be used.
 	ErrURL = errors.New("invalid URL")
 	// ErrGap: messages were lost permanently. *GapError says which.
 	ErrGap = errors.New("messages were lost")
-	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such
-	// as Subscribe, Close, or a Publish that has no room. Other goroutines may make it
-	// meanwhile.
+	// ErrInHandler: a handler, or OnEvent, made a call that waits for its own bus, such as Subscribe, Close, or a Publish
+	// that has no room. Other goroutines may make it meanwhile.
 	ErrInHandler = engine.ErrInHandler
 	// ErrNoResponders: no subscriber of the topic of a request exists, or none is left.
 	// *NoReplyError says how many there were.
@@ -41,8 +38,7 @@ var (
 	ErrConcurrentNext = engine.ErrConcurrentNext
 )
 
-// TopicError says what is wrong with a topic name. It matches ErrTopic, and
-// ErrWildcard where that is the reason.
+// TopicError says what is wrong with a topic name. It matches ErrTopic, and ErrWildcard where that is the reason.
 type TopicError struct {
 	Topic  string
 	Reason string

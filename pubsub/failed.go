@@ -47,8 +47,7 @@ func failed(call, topic string, err error) error {
 	return &callError{call, topic, publicError(err)}
 }
 
-// publicError returns err, with what the engine reports as closed or not heard as the errors that
-// are documented here.
+// publicError returns err, with what the engine reports as closed or not heard as the errors that are documented here.
 func publicError(err error) error {
 	var unheard *engine.UnheardError
 	var unsent *events.UnsentError

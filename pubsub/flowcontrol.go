@@ -9,10 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// FlowControl decides for which of its subscribers a publisher waits. Others have gaps
-// when they fall out of the publisher's window (Config.WindowBytes). Publisher.Delivered
-// and Drain use it as well. Which subscribers count, and how many of them, are two choices:
-// FlowQuorum(2).Tagged("book") waits for the two fastest of those with that tag.
+// FlowControl decides for which of its subscribers a publisher waits. Others have gaps when they fall out of the
+// publisher's window (Config.WindowBytes). Publisher.Delivered and Drain use it as well. Which subscribers count, and
+// how many of them, are two choices: FlowQuorum(2).Tagged("book") waits for the two fastest of those with that tag.
 type FlowControl string
 
 const (
@@ -79,12 +78,10 @@ func taggedStrategy(of FlowControl, tag string) reliable.FlowControl {
 	return reliable.TaggedFlow{Tag: tag, Of: s}
 }
 
-// Delivered is how many of the topic's messages, of this bus and from the first on, have come to every subscriber
-// that is present, or to as many as the bus's flow control waits for; with FlowNone to all, with FlowTagged to
-// those with the tag. Subscribers that were released do not count, and without any it is how many were sent.
-// Message.Number of the last one delivered is one less. Come means to the subscriber's bus, in order: it may not
-// have read them yet.
+// Delivered is how many of the topic's messages, of this bus and from the first on, have come to every subscriber that
+// is present, or to as many as the bus's flow control waits for; with FlowNone to all, with FlowTagged to those with
+// the tag. Subscribers that were released do not count, and without any it is how many were sent. Message.Number of the
+// last one delivered is one less. Come means to the subscriber's bus, in order: it may not have read them yet.
 //
-// It is made for being asked now and then: it looks through the packets that subscribers
-// still miss.
+// It is made for being asked now and then: it looks through the packets that subscribers still miss.
 func (p *Publisher) Delivered() uint64 { return p.p.Delivered(p.topic) }

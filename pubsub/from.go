@@ -48,11 +48,10 @@ func ParseStart(text string) (Start, error) {
 	return nil, fmt.Errorf("%q is none of live, window, and state", text)
 }
 
-// From says where the subscription begins; Live is the default. What was published before
-// comes first, in its order, and what is published from now on follows without a hole. The
-// first message waits until all of it is there. A large window is asked for in parts, which may take some seconds; a
-// part that does not come within Config.RecoveryDeadline is given up. State is, when it does not begin within
-// that time, or pauses for five times as long.
+// From says where the subscription begins; Live is the default. What was published before comes first, in its order,
+// and what is published from now on follows without a hole. The first message waits until all of it is there. A large
+// window is asked for in parts, which may take some seconds; a part that does not come within Config.RecoveryDeadline
+// is given up. State is, when it does not begin within that time, or pauses for five times as long.
 //
 // With State every publisher is asked for its state, also one that comes up later. The state of all topics that
 // subscribers ask for is sent in the order of the stream, beside the messages, and delivered when it is complete;

@@ -10,8 +10,7 @@ import (
 // GapError stands in a subscription's stream where messages were lost
 // permanently. The stream continues after it. It matches ErrGap.
 type GapError struct {
-	// Topic that lost messages; empty if the publisher was lost before it
-	// could report which.
+	// Topic that lost messages; empty if the publisher was lost before it could report which.
 	Topic string
 	// First is the number, within its topic and publisher, of the first
 	// message lost, and Count how many were. Count zero means that it cannot

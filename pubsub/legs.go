@@ -81,8 +81,7 @@ type openedFabric struct {
 	since      time.Time
 }
 
-// openFabrics opens the transport of a bus: of several URLs one over all, its legs. Faults
-// befall each leg by itself.
+// openFabrics opens the transport of a bus: of several URLs one over all, its legs. Faults befall each leg by itself.
 func (c *Config) openFabrics(list []*fabricurl.Fabric, faults faulty.Config) (transport.Transport,
 	openedFabric, error) {
 	var all []transport.Transport

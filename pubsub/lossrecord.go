@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Losses says what this bus lost in the last hour, and what it could repair. It may be
-// called after Close, too.
+// Losses says what this bus lost in the last hour, and what it could repair. It may be called after Close, too.
 func (b *Bus) Losses() stats.LossRecord {
 	b.loop.SampleNow()
 	now := time.Now()

@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// shownName is what a bus calls itself to its peers, for people to read: its configured
-// name, or host and process.
+// shownName is what a bus calls itself to its peers, for people to read: its configured name, or host and process.
 func shownName(name string) string {
 	if name != "" {
 		return name

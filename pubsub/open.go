@@ -66,13 +66,12 @@ import (
 // same map and the same keys. Buses on the same addresses that differ report each other: events.ConfigMismatch, or
 // ConfigDiffers if that is harmless. ctx bounds only the opening.
 //
-// Of several URLs each is a leg: a way of its own that carries the same, such as a second network interface, a
-// second range of groups, or RoCE beside UDP. What is published goes out on every leg, and of each packet the first
-// copy counts. What one leg loses another brings; only what all have lost is asked for again. A leg that fails is
-// an Event of kind events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust= and
-// pad= need stand in one URL only, and a packet is no larger than the smallest leg carries. Buses that share one
-// leg, whichever it is, hear each other by that; where not all are the same an event events.ConfigDiffers, which is
-// harmless, says so.
+// Of several URLs each is a leg: a way of its own that carries the same, such as a second network interface, a second
+// range of groups, or RoCE beside UDP. What is published goes out on every leg, and of each packet the first copy
+// counts. What one leg loses another brings; only what all have lost is asked for again. A leg that fails is an Event
+// of kind events.LegDown, and no gap. Legs have the same number of groups; map=, keys=, sign=, trust= and pad= need
+// stand in one URL only, and a packet is no larger than the smallest leg carries. Buses that share one leg, whichever
+// it is, hear each other by that; where not all are the same an event events.ConfigDiffers, which is harmless, says so.
 func Open(ctx context.Context, rawURL string, legs ...string) (*Bus, error) {
 	return Config{}.Open(ctx, rawURL, legs...)
 }
@@ -124,8 +123,7 @@ func (c Config) Open(ctx context.Context, rawURL string, legs ...string) (*Bus, 
 // configError is what is wrong with a Config, and not with a URL.
 type configError struct{ error }
 
-// openError is why a bus could not be opened on f, which is nil if it is its URL that
-// cannot be read.
+// openError is why a bus could not be opened on f, which is nil if it is its URL that cannot be read.
 func openError(f *fabricurl.Fabric, err error) error {
 	var of *fabricurl.Error
 	if errors.As(err, &of) {

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publisher publishes on one topic. It is safe for concurrent use. It need not be
-// closed: Bus.Close does that.
+// Publisher publishes on one topic. It is safe for concurrent use. It need not be closed: Bus.Close does that.
 type Publisher struct {
 	p     *engine.Publication
 	topic *reliable.Topic
@@ -27,8 +26,7 @@ type kept struct {
 	drop func() // under mu: ends it; nil: nothing is kept
 }
 
-// Publisher returns a publisher on topic, joining the topic's group as a
-// sender at first use.
+// Publisher returns a publisher on topic, joining the topic's group as a sender at first use.
 func (b *Bus) Publisher(topic string) (*Publisher, error) {
 	if err := b.opened(); err != nil {
 		return nil, failed("publisher of", topic, err)
@@ -48,9 +46,8 @@ func (b *Bus) Publisher(topic string) (*Publisher, error) {
 	return p, nil
 }
 
-// Publish sends msg, which it copies. It returns when the message is on its
-// way or in a packet that leaves within Config.FlushAfter. Where flow control
-// or the rate limit holds the publisher up it waits as long as ctx allows; an
+// Publish sends msg, which it copies. It returns when the message is on its way or in a packet that leaves within
+// Config.FlushAfter. Where flow control or the rate limit holds the publisher up it waits as long as ctx allows; an
 // error means that the message was not published.
 func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 	if p.append(msg) {
@@ -59,11 +56,9 @@ func (p *Publisher) Publish(ctx context.Context, msg []byte) error {
 	return p.publish(ctx, msg, true)
 }
 
-// TryPublish is Publish that does not wait: it returns a *BackPressureError
-// instead. A message of several packets is begun only if all of it has room; but
-// where nothing else is under way that it could wait for, one that is larger
-// than the window is sent as Publish would send it, and waits for its own room, as
-// any large one waits for the rate limit.
+// TryPublish is Publish that does not wait: it returns a *BackPressureError instead. A message of several packets is
+// begun only if all of it has room; but where nothing else is under way that it could wait for, one that is larger than
+// the window is sent as Publish would send it, and waits for its own room, as any large one waits for the rate limit.
 func (p *Publisher) TryPublish(msg []byte) error {
 	if p.append(msg) {
 		return nil
@@ -89,9 +84,8 @@ func (p *Publisher) publish(ctx context.Context, msg []byte, wait bool) error {
 	return nil
 }
 
-// PublishBatch publishes msgs in order, cheaper than one by one; what other goroutines publish may come
-// between them. It returns
-// how many were published; fewer than all come with an error.
+// PublishBatch publishes msgs in order, cheaper than one by one; what other goroutines publish may come between them.
+// It returns how many were published; fewer than all come with an error.
 func (p *Publisher) PublishBatch(ctx context.Context, msgs [][]byte) (int, error) {
 	if err := p.usable("publish on"); err != nil {
 		return 0, err
@@ -123,15 +117,13 @@ func (p *Publisher) Drain(ctx context.Context) error {
 	return p.failed("drain", p.p.Drain(ctx))
 }
 
-// Close flushes, as long as ctx allows, and ends the publisher: later calls return an
-// error that matches net.ErrClosed. Other publishers go on, those of the same topic
-// too. It is idempotent; where ctx ended first the messages are still sent, and a
-// further call waits for that anew. Where the bus was closed, and messages of the group were never
-// sent for that, it returns an *UnsentError.
+// Close flushes, as long as ctx allows, and ends the publisher: later calls return an error that matches net.ErrClosed.
+// Other publishers go on, those of the same topic too. It is idempotent; where ctx ended first the messages are still
+// sent, and a further call waits for that anew. Where the bus was closed, and messages of the group were never sent for
+// that, it returns an *UnsentError.
 //
-// It frees nothing but what the Publisher itself takes: packet memory, and the
-// group's membership, are all publishers' of the bus in the group, and are given back
-// when the bus is closed. Subscribers hear of no end before that.
+// It frees nothing but what the Publisher itself takes: packet memory, and the group's membership, are all publishers'
+// of the bus in the group, and are given back when the bus is closed. Subscribers hear of no end before that.
 func (p *Publisher) Close(ctx context.Context) error {
 	if p.topic == nil {
 		return p.usable("close publisher of")
@@ -155,19 +147,17 @@ func (p *Publisher) usable(call string) error {
 // Topic is the publisher's topic.
 func (p *Publisher) Topic() string { return p.topic.Name }
 
-// Subscribers is how many buses with a subscription of the topic are known to
-// be present. One with a pattern, or with very many topics, is known a round trip after the first
-// call, or WaitSubscribers, has had it asked.
+// Subscribers is how many buses with a subscription of the topic are known to be present. One with a pattern, or with
+// very many topics, is known a round trip after the first call, or WaitSubscribers, has had it asked.
 func (p *Publisher) Subscribers() int { return p.p.Receivers(p.topic.ID) }
 
 // WaitSubscribers waits until n buses with a subscription of the topic are
 // present: they get everything published from then on.
 //
-// It returns a *events.ConfigMismatchError where it would wait for what cannot come: if no
-// subscriber of the topic is present and, since the call, another bus on the same
-// addresses has said that it is configured such that it cannot hear this one, and that
-// it may subscribe to the topic. A subscriber that searches in vain says so within
-// some seconds of subscribing, and from time to time later, every half a minute.
+// It returns a *events.ConfigMismatchError where it would wait for what cannot come: if no subscriber of the topic is
+// present and, since the call, another bus on the same addresses has said that it is configured such that it cannot
+// hear this one, and that it may subscribe to the topic. A subscriber that searches in vain says so within some seconds
+// of subscribing, and from time to time later, every half a minute.
 func (p *Publisher) WaitSubscribers(ctx context.Context, n int) error {
 	if err := p.usable("wait for subscribers of"); err != nil {
 		return err

@@ -15,17 +15,15 @@ import (
 // Reply is one subscriber's reply to a request.
 type Reply struct {
 	Data []byte // the caller's own
-	// Responder is the random id of the bus that replied. Name is what it calls itself, or
-	// its host and process, Address where it sends from, as the fabric writes it, and Tag
-	// its Config.Tag, each as far as it is known.
+	// Responder is the random id of the bus that replied. Name is what it calls itself, or its host and process, Address
+	// where it sends from, as the fabric writes it, and Tag its Config.Tag, each as far as it is known.
 	Responder          uint64
 	Name, Address, Tag string
 	After              time.Duration // since the request was published
 }
 
-// NoReplyError is why a request ended with fewer replies than were wanted. It matches
-// ErrNoResponders where the topic had no subscriber, or all that have not replied are gone (see
-// Answered); otherwise the context's error and its cause.
+// NoReplyError is why a request ended with fewer replies than were wanted. It matches ErrNoResponders where the topic
+// had no subscriber, or all that have not replied are gone (see Answered); otherwise the context's error and its cause.
 type NoReplyError struct {
 	Topic       string
 	Subscribers int // that are known to have wanted the topic since the request was published, and others that have replied. 0: there were none, or it was not published
@@ -55,11 +53,10 @@ func (e *NoReplyError) Unwrap() error { return e.Err }
 // publishes on it, and may call Message.Respond. Replies come by unicast. One that is lost is asked for
 // again, and its subscriber sends it again from memory: no handler is called a second time.
 //
-// Request waits as long as ctx allows: give it a deadline. It returns a *NoReplyError when
-// that has passed; at once, matching ErrNoResponders, where the topic has no subscriber; and
-// when all that it had are gone. A subscriber of a pattern is asked whether it wants the topic, and
-// counts only if it does; until it has answered its reply is waited for. Where this bus has
-// published nothing in the topic's group before, it waits for a first subscriber for half a
+// Request waits as long as ctx allows: give it a deadline. It returns a *NoReplyError when that has passed; at once,
+// matching ErrNoResponders, where the topic has no subscriber; and when all that it had are gone. A subscriber of a
+// pattern is asked whether it wants the topic, and counts only if it does; until it has answered its reply is waited
+// for. Where this bus has published nothing in the topic's group before, it waits for a first subscriber for half a
 // second. In a handler of the bus it is ErrInHandler.
 func (b *Bus) Request(ctx context.Context, topic string, msg []byte) (Reply, error) {
 	for r, err := range b.RequestMany(ctx, topic, msg, 1) {
@@ -68,10 +65,9 @@ func (b *Bus) Request(ctx context.Context, topic string, msg []byte) (Reply, err
 	panic("pubsub: RequestMany yields a reply or an error")
 }
 
-// RequestMany is Request for several replies, which it yields as they come, each
-// subscriber's once: n replies, or, with n = 0, one of each subscriber that is known when
-// the request is published. Fewer end with an error, a *NoReplyError where a subscriber did not reply:
-// it is the last thing yielded.
+// RequestMany is Request for several replies, which it yields as they come, each subscriber's once: n replies, or, with
+// n = 0, one of each subscriber that is known when the request is published. Fewer end with an error, a *NoReplyError
+// where a subscriber did not reply: it is the last thing yielded.
 func (b *Bus) RequestMany(ctx context.Context, topic string, msg []byte, n int) iter.Seq2[Reply, error] {
 	return func(yield func(Reply, error) bool) {
 		if n < 0 {

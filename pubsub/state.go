@@ -16,10 +16,9 @@ type StateWriter struct {
 	topic string
 }
 
-// Begin says that the records are the state as of all that was published on the topic until
-// now, by any publisher of the bus; later messages follow them. It returns the number of the topic's next message. Only
-// the first call has an effect, and Write calls it. A function that may have nothing to write calls Begin before it
-// releases the lock.
+// Begin says that the records are the state as of all that was published on the topic until now, by any publisher of
+// the bus; later messages follow them. It returns the number of the topic's next message. Only the first call has an
+// effect, and Write calls it. A function that may have nothing to write calls Begin before it releases the lock.
 func (w *StateWriter) Begin() (next uint64, err error) {
 	next, err = w.w.Begin()
 	return next, failed("state of", w.topic, err)
@@ -46,17 +45,15 @@ var ErrStateKept = engine.ErrStateKept
 //		return w.Write(book.Bytes())
 //	})
 //
-// Keep the state small: a subscriber whose receive window has no room for it, together with the state of other
-// topics of the group and the messages published meanwhile, begins without it, however often it asks (StateOverrun,
-// From).
+// Keep the state small: a subscriber whose receive window has no room for it, together with the state of other topics
+// of the group and the messages published meanwhile, begins without it, however often it asks (StateOverrun, From).
 //
 // Return soon: the functions of several topics of one group are called one after the other, and a subscriber that has
 // waited for Config.RecoveryDeadline begins without state.
 //
-// The state is sent in the order of the stream, beside the messages, and takes Config.StateShare of the rate. An
-// error makes subscribers begin without state, with a
-// *StateError, and is logged. A topic has one State or Retain on a bus, until its publisher is
-// closed; a second one is ErrStateKept.
+// The state is sent in the order of the stream, beside the messages, and takes Config.StateShare of the rate. An error
+// makes subscribers begin without state, with a *StateError, and is logged. A topic has one State or Retain on a bus,
+// until its publisher is closed; a second one is ErrStateKept.
 func (p *Publisher) State(write func(*StateWriter) error) error {
 	if err := p.usable("keep the state of"); err != nil {
 		return err
@@ -75,10 +72,9 @@ func (p *Publisher) State(write func(*StateWriter) error) error {
 	return p.failed("keep the state of", err)
 }
 
-// Retain keeps the last message that this publisher publishes from now on, for subscribers that
-// begin with From(State): it is the topic's state, or nothing while there is none. Call it before the
-// first Publish, and publish on the topic with this publisher only. Publishing then takes a
-// lock and copies the message once more.
+// Retain keeps the last message that this publisher publishes from now on, for subscribers that begin with From(State):
+// it is the topic's state, or nothing while there is none. Call it before the first Publish, and publish on the topic
+// with this publisher only. Publishing then takes a lock and copies the message once more.
 func (p *Publisher) Retain() error {
 	last := new(retained)
 	err := p.State(func(w *StateWriter) error {
@@ -134,8 +130,7 @@ func (p *Publisher) dropState() {
 	}
 }
 
-// ErrNoState: a subscription that was to begin with state begins without. *StateError says
-// why.
+// ErrNoState: a subscription that was to begin with state begins without. *StateError says why.
 var ErrNoState = errors.New("there is no state")
 
 // StateError stands in front of the messages of a topic that a subscription with From(State)

@@ -15,10 +15,9 @@ import (
 // Message is a message as it is delivered.
 type Message struct {
 	Topic string
-	// Data is valid until the next message of the subscription is asked for, or the
-	// handler returns; where the subscription is closed meanwhile, for 10 s, or less
-	// if many are closed so. Clone what must be kept. It is read-only: all
-	// subscriptions of the bus get the same bytes.
+	// Data is valid until the next message of the subscription is asked for, or the handler returns; where the
+	// subscription is closed meanwhile, for 10 s, or less if many are closed so. Clone what must be kept. It is read-only:
+	// all subscriptions of the bus get the same bytes.
 	Data []byte
 	// Number counts the messages of this publisher on this topic from 0.
 	Number uint64
@@ -36,9 +35,8 @@ func (m Message) Publisher() PublisherID {
 	return PublisherID(m.from.Publisher)
 }
 
-// Epoch is the number of the run of that bus. Each start of a bus has another one, and
-// buses of one Config.Name that run side by side do: which is the greater means nothing.
-// Numbers and their order belong to one Publisher and Epoch.
+// Epoch is the number of the run of that bus. Each start of a bus has another one, and buses of one Config.Name that
+// run side by side do: which is the greater means nothing. Numbers and their order belong to one Publisher and Epoch.
 func (m Message) Epoch() uint64 {
 	if m.from == nil {
 		return 0
@@ -55,8 +53,7 @@ func (m Message) PublisherName() string {
 	return m.from.Name
 }
 
-// IsState reports whether it is no message, but a part of the topic's state as of all messages
-// before Number (From).
+// IsState reports whether it is no message, but a part of the topic's state as of all messages before Number (From).
 func (m Message) IsState() bool { return m.from != nil && m.from.State != reliable.StateOfNone }
 
 // IsStateEnd reports whether it says, without data, that the topic's state is whole: message
@@ -84,16 +81,14 @@ func Topics(names ...string) SubscribeOption {
 	return func(o *subscribeOptions) { o.topics = append(o.topics, names...) }
 }
 
-// PublisherEvents delivers, in the order of each publisher's messages, a
-// *PublisherEvent as an error when a publisher comes up, ends, gets lost or
-// restarts. Those that are up already come up at once.
+// PublisherEvents delivers, in the order of each publisher's messages, a *PublisherEvent as an error when a publisher
+// comes up, ends, gets lost or restarts. Those that are up already come up at once.
 func PublisherEvents() SubscribeOption {
 	return func(o *subscribeOptions) { o.events = true }
 }
 
-// Subscription delivers the messages of one or several topics, or of all that match
-// patterns. Read it with
-// Messages or Next, in one goroutine.
+// Subscription delivers the messages of one or several topics, or of all that match patterns. Read it with Messages or
+// Next, in one goroutine.
 type Subscription struct {
 	bus    *Bus
 	s      *engine.Subscription
@@ -107,18 +102,16 @@ type Subscription struct {
 	newest *engine.Conflation // keeps the newest message of each key; nil: all are delivered
 }
 
-// Subscribe subscribes to topic, and to those that Topics adds. Each may be a pattern, as
-// CheckPattern has it: then every topic that matches is delivered, also one that is new,
-// from its first message on. Message.Topic is the topic itself. A message comes once,
-// however many topics and patterns of the subscription match.
+// Subscribe subscribes to topic, and to those that Topics adds. Each may be a pattern, as CheckPattern has it: then
+// every topic that matches is delivered, also one that is new, from its first message on. Message.Topic is the topic
+// itself. A message comes once, however many topics and patterns of the subscription match.
 //
-// A pattern joins all groups in which topics that match can be: with map=hash, the
-// default, all of the fabric. What is received in them and not wanted is counted, see
-// stats.Group.UnwantedRuns; map=prefix:K and map=table:FILE of the URL keep topics that
-// belong together in few groups. Names of topics that exist are asked for, which takes a
-// round trip or a little more. Where the bus receives a group already Subscribe returns when they are
-// known, so that others need not wait, at the latest after some times Config.RecoveryDeadline;
-// otherwise messages wait for them. Where no name comes, a *GapError with CauseUnnamed says so.
+// A pattern joins all groups in which topics that match can be: with map=hash, the default, all of the fabric. What is
+// received in them and not wanted is counted, see stats.Group.UnwantedRuns; map=prefix:K and map=table:FILE of the URL
+// keep topics that belong together in few groups. Names of topics that exist are asked for, which takes a round trip or
+// a little more. Where the bus receives a group already Subscribe returns when they are known, so that others need not
+// wait, at the latest after some times Config.RecoveryDeadline; otherwise messages wait for them. Where no name comes,
+// a *GapError with CauseUnnamed says so.
 //
 // Patterns know 131,072 topics of each group, whether or not they match. What is published on others of the group is
 // a *GapError with CauseTooManyTopics, and the log says so once: with more topics use more groups (groups= in
@@ -127,9 +120,8 @@ func (b *Bus) Subscribe(topic string, options ...SubscribeOption) (*Subscription
 	return b.subscribe(topic, options, nil)
 }
 
-// Handler takes what a subscription delivers: a message, or an error as
-// Messages yields it. The message's data is valid until it returns, and is
-// read-only, for others get the same bytes: Clone what must be kept or changed.
+// Handler takes what a subscription delivers: a message, or an error as Messages yields it. The message's data is valid
+// until it returns, and is read-only, for others get the same bytes: Clone what must be kept or changed.
 type Handler func(msg Message, err error)
 
 // Handle subscribes with a handler, which the bus calls from its own goroutine as soon as a message is in order,
@@ -253,15 +245,13 @@ func message(from *reliable.Origin, t *topics.Track, number uint64, data []byte)
 	return Message{Topic: t.Name, Data: data, Number: number, from: from}
 }
 
-// Next waits for the next message. Its data is valid until the next call of
-// Next, and read-only.
+// Next waits for the next message. Its data is valid until the next call of Next, and read-only.
 //
-// An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused,
-// or is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of the context's, which
-// matches its cause too, says that nothing arrived in time: read on with another context if you like. With a
-// context that has already ended, Next returns a message if one is there and does not wait; now and then it returns
-// the context's error although messages are there. Any other error is final, such as one that matches
-// net.ErrClosed.
+// An error that matches ErrGap (a *GapError), ErrNoState (a *StateError), ErrTopicCollision or ErrPublisherRefused, or
+// is a *PublisherEvent, stands in the stream in place of a message: go on reading. One of the context's, which matches
+// its cause too, says that nothing arrived in time: read on with another context if you like. With a context that has
+// already ended, Next returns a message if one is there and does not wait; now and then it returns the context's error
+// although messages are there. Any other error is final, such as one that matches net.ErrClosed.
 func (s *Subscription) Next(ctx context.Context) (m Message, err error) {
 	if s.one != nil {
 		if from, t, number, data := s.one.Following(); t != nil {
@@ -289,9 +279,8 @@ func (s *Subscription) next(ctx context.Context) error {
 	return errNotMade
 }
 
-// NextBatch waits for the next message as Next does, and takes with it those that
-// came in the same packet, as many as msgs has room for: cheaper than one by
-// one. It returns how many messages it has written to msgs; their data is valid
+// NextBatch waits for the next message as Next does, and takes with it those that came in the same packet, as many as
+// msgs has room for: cheaper than one by one. It returns how many messages it has written to msgs; their data is valid
 // until the next call, and read-only. Errors are those of Next.
 func (s *Subscription) NextBatch(ctx context.Context, msgs []Message) (int, error) {
 	if len(msgs) == 0 {
@@ -339,15 +328,12 @@ func (s *Subscription) failed(call string, err error) error {
 	return failed(call, s.topic, err)
 }
 
-// Messages yields messages as they come, until ctx ends or the subscription
-// is closed. The data of a message is valid until the next one, and read-only:
-// Clone what must be kept or changed.
+// Messages yields messages as they come, until ctx ends or the subscription is closed. The data of a message is valid
+// until the next one, and read-only: Clone what must be kept or changed.
 //
-// An error is yielded in place of a message: a *GapError, a
-// *TopicCollisionError, a *PublisherRefusedError, or with PublisherEvents a
-// *PublisherEvent, and the stream goes on behind it. When
-// the subscription fails, its error is the last thing yielded; the end of ctx
-// and Close end the sequence without an error.
+// An error is yielded in place of a message: a *GapError, a *TopicCollisionError, a *PublisherRefusedError, or with
+// PublisherEvents a *PublisherEvent, and the stream goes on behind it. When the subscription fails, its error is the
+// last thing yielded; the end of ctx and Close end the sequence without an error.
 func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		for {
@@ -372,9 +358,8 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Err is why the subscription ended: nil while it runs, an error that matches
-// net.ErrClosed after Close, or the error of the fabric. A subscription with a handler has no
-// other way to report it.
+// Err is why the subscription ended: nil while it runs, an error that matches net.ErrClosed after Close, or the error
+// of the fabric. A subscription with a handler has no other way to report it.
 func (s *Subscription) Err() error { return s.failed("subscription of", s.err()) }
 
 // Done is closed when the subscription has ended.

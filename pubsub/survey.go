@@ -56,16 +56,14 @@ type TopicPublisher struct {
 	Name    string // its Config.Name; empty if it has none, or no heartbeat came yet
 	Epoch   uint64
 	Address string // where it was heard, as the fabric writes it; it may be empty
-	// Messages is how many it has published on the topic since it began: what is lost on
-	// the way counts, too.
+	// Messages is how many it has published on the topic since it began: what is lost on the way counts, too.
 	Messages uint64
 	// Rate is how many of them it published a second, on average since it was heard first.
 	Rate float64
 }
 
-// Survey listens to a fabric and notes which topics are published. It subscribes to
-// nothing: nothing is delivered, publishers do not count it among their subscribers, and
-// wait for it never. It is safe for concurrent use.
+// Survey listens to a fabric and notes which topics are published. It subscribes to nothing: nothing is delivered,
+// publishers do not count it among their subscribers, and wait for it never. It is safe for concurrent use.
 type Survey struct {
 	s        *engine.Survey
 	patterns []pattern.Pattern

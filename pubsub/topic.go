@@ -6,11 +6,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// CheckTopic says what is wrong with a topic name, with a *TopicError, before
-// anything is opened for it. A topic is valid UTF-8 of at most 255 bytes: tokens
-// separated by single dots, none of them empty, without white space, control or other
-// invisible characters, and without * and >, which are wildcards (CheckPattern).
-// docs/protocol.md §3.9.
+// CheckTopic says what is wrong with a topic name, with a *TopicError, before anything is opened for it. A topic is
+// valid UTF-8 of at most 255 bytes: tokens separated by single dots, none of them empty, without white space, control
+// or other invisible characters, and without * and >, which are wildcards (CheckPattern). docs/protocol.md §3.9.
 func CheckTopic(name string) error {
 	p, err := parsePattern(name)
 	if err == nil && p.Wild() {
@@ -19,9 +17,8 @@ func CheckTopic(name string) error {
 	return err
 }
 
-// CheckPattern says what is wrong with what shall be subscribed to, with a *TopicError: a
-// topic, or a pattern of topics. In a pattern the token * stands for any one token, and
-// the token >, which must be the last, for one or more:
+// CheckPattern says what is wrong with what shall be subscribed to, with a *TopicError: a topic, or a pattern of
+// topics. In a pattern the token * stands for any one token, and the token >, which must be the last, for one or more:
 //
 //	md.*.AAPL     md.xnas.AAPL, but not md.AAPL or md.xnas.AAPL.trades
 //	md.>          md.xnas and md.xnas.AAPL, but not md

@@ -8,11 +8,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Add adds topics and patterns to the subscription: what is published on them from now on
-// is delivered, in the order and with the gaps that Subscribe promises. What it has
-// already changes nothing. After an error, which names the topic, none was added. In a
-// handler it is ErrInHandler: the bus cannot wait for itself. A subscription that begins with
-// state or Positions takes no more patterns, which is an error that matches ErrWildcard.
+// Add adds topics and patterns to the subscription: what is published on them from now on is delivered, in the order
+// and with the gaps that Subscribe promises. What it has already changes nothing. After an error, which names the
+// topic, none was added. In a handler it is ErrInHandler: the bus cannot wait for itself. A subscription that begins
+// with state or Positions takes no more patterns, which is an error that matches ErrWildcard.
 func (s *Subscription) Add(topics ...string) error {
 	for _, name := range topics {
 		if p, err := parsePattern(name); err != nil || !p.Wild() {

@@ -21,8 +21,7 @@ type Trace struct {
 	NAKReceived func(TraceNAK)
 	// Missing: packets of a publisher were found missing.
 	Missing func(TraceLoss)
-	// NAKSent: one NAK requests Packets missing packets; First is the lowest. Some may have been
-	// requested before.
+	// NAKSent: one NAK requests Packets missing packets; First is the lowest. Some may have been requested before.
 	NAKSent func(TraceLoss)
 	// Repaired: a repair has arrived, Took after the packet was found missing.
 	Repaired func(TraceLoss)
@@ -32,8 +31,7 @@ type Trace struct {
 	Lost func(TraceLoss)
 }
 
-// TraceSent is a train of packets, with sequences that follow each other unless it is of
-// repairs.
+// TraceSent is a train of packets, with sequences that follow each other unless it is of repairs.
 type TraceSent struct {
 	Group   string // address
 	First   uint64 // sequence of the first packet

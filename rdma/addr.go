@@ -8,8 +8,7 @@ import (
 // Family is an address family, with Linux's numbers.
 type Family uint16
 
-// The families that occur. The connection manager takes IPv4, IPv6 and AF_IB
-// (librdmacm cma.c, ucma_addrlen).
+// The families that occur. The connection manager takes IPv4, IPv6 and AF_IB (librdmacm cma.c, ucma_addrlen).
 const (
 	FamilyNone Family = 0
 	FamilyUnix Family = 1
@@ -45,8 +44,7 @@ type Addr struct {
 	ScopeID  uint32
 }
 
-// IPAddr returns the address without a port. A v4-mapped IPv6 address becomes
-// the IPv4 address that is meant by it.
+// IPAddr returns the address without a port. A v4-mapped IPv6 address becomes the IPv4 address that is meant by it.
 func IPAddr(ip netip.Addr) Addr { return IPPortAddr(netip.AddrPortFrom(ip, 0)) }
 
 // IPPortAddr returns the address with a port.
@@ -87,9 +85,8 @@ func (a Addr) Size() int {
 	return 0
 }
 
-// Group returns the address without what does not name a group: port, flow and
-// scope. The C library compares whole sockaddrs, so that a leave with another
-// port than the join had finds nothing (librdmacm cma.c, rdma_leave_multicast);
+// Group returns the address without what does not name a group: port, flow and scope. The C library compares whole
+// sockaddrs, so that a leave with another port than the join had finds nothing (librdmacm cma.c, rdma_leave_multicast);
 // here joins and leaves compare Groups.
 func (a Addr) Group() Addr {
 	a.Port, a.FlowInfo, a.ScopeID = 0, 0, 0
@@ -113,15 +110,13 @@ func (a Addr) IsZeroNet() bool {
 	return a.IsWildcard()
 }
 
-// IsUnicast reports whether a is an IP address of one host. Of 0.0.0.0 the subnet
-// manager makes a group.
+// IsUnicast reports whether a is an IP address of one host. Of 0.0.0.0 the subnet manager makes a group.
 func (a Addr) IsUnicast() bool {
 	return a.Family != FamilyIB && a.IP.IsValid() && !a.IP.IsUnspecified() && !a.IP.Unmap().IsMulticast()
 }
 
-// IsAny reports whether the address names no device: zero or loopback (kernel core/cma.c,
-// cma_any_addr). An id bound to it is bound to no device, and as a group it means one that the SA
-// creates.
+// IsAny reports whether the address names no device: zero or loopback (kernel core/cma.c, cma_any_addr). An id bound to
+// it is bound to no device, and as a group it means one that the SA creates.
 func (a Addr) IsAny() bool {
 	return a.IsZeroNet() || a.IP.IsValid() && a.IP.IsLoopback()
 }

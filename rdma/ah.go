@@ -37,18 +37,14 @@ type Local struct {
 	SGIDIndex int
 }
 
-// ReplyAHAttr returns the attributes of an address handle to the sender of the
-// datagram that wc completed, for multicast as for unicast datagrams; the
-// queue pair to send to is wc.SrcQPN. area are the first GRHBytes bytes of the
-// receive buffer. The Q_Key is not in the datagram: the connection manager's
-// queue pairs have UDPQKey.
+// ReplyAHAttr returns the attributes of an address handle to the sender of the datagram that wc completed, for
+// multicast as for unicast datagrams; the queue pair to send to is wc.SrcQPN. area are the first GRHBytes bytes of the
+// receive buffer. The Q_Key is not in the datagram: the connection manager's queue pairs have UDPQKey.
 //
-// ibv_create_ah_from_wc(3) cannot do this: it fails with EINVAL for a datagram
-// that was sent to a group. EINVAL here: wc is not of a received datagram with
-// a header, or area is not one; or its source, which any host can write as it
-// likes, is none that a single port has: a group, the unspecified or the limited
-// broadcast address, on InfiniBand a multicast LID. A reply to such a one would
-// go to many. docs/protocol.md §17.5.
+// ibv_create_ah_from_wc(3) cannot do this: it fails with EINVAL for a datagram that was sent to a group. EINVAL here:
+// wc is not of a received datagram with a header, or area is not one; or its source, which any host can write as it
+// likes, is none that a single port has: a group, the unspecified or the limited broadcast address, on InfiniBand a
+// multicast LID. A reply to such a one would go to many. docs/protocol.md §17.5.
 func ReplyAHAttr(local Local, wc *WorkCompletion, area []byte) (AHAttr, error) {
 	h, err := receivedHeader("reply address", local.LinkLayer, wc, area)
 	if err != nil {
@@ -72,19 +68,17 @@ func ReplyAHAttr(local Local, wc *WorkCompletion, area []byte) (AHAttr, error) {
 	return attr, nil
 }
 
-// isOnePort reports whether a GID can be a port's (IBTA 4.1.1; RFC 1122 §3.2.1.3
-// and RFC 4291 §2.7 of source addresses). The broadcast addresses of subnets
-// look like others.
+// isOnePort reports whether a GID can be a port's (IBTA 4.1.1; RFC 1122 §3.2.1.3 and RFC 4291 §2.7 of source
+// addresses). The broadcast addresses of subnets look like others.
 func isOnePort(g GID) bool {
 	ip := g.IP()
 	return !g.IsMulticast() && !ip.IsUnspecified() && ip != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// AHAttrFromWC is ibv_init_ah_from_wc: as ReplyAHAttr, but the source GID is
-// searched in the port's table by the datagram's destination. For that it
-// fails with EINVAL for a multicast datagram (libibverbs verbs.c); ENODATA
-// (ENOENT on systems that have none) says that the port has no such GID. On
-// InfiniBand a datagram without a header gives a handle that is not global.
+// AHAttrFromWC is ibv_init_ah_from_wc: as ReplyAHAttr, but the source GID is searched in the port's table by the
+// datagram's destination. For that it fails with EINVAL for a multicast datagram (libibverbs verbs.c); ENODATA (ENOENT
+// on systems that have none) says that the port has no such GID. On InfiniBand a datagram without a header gives a
+// handle that is not global.
 func AHAttrFromWC(dev Device, port uint8, wc *WorkCompletion, area []byte) (AHAttr, error) {
 	const op = "address handle from completion"
 	if dev == nil || wc == nil {

@@ -8,15 +8,12 @@ import (
 // CQ is a completion queue; ibv_create_cq(3). Make it as large as all queues that report to it: if it
 // overflows it is in error, as are its queue pairs, and the device reports AsyncCQErr.
 type CQ interface {
-	// Poll moves completions, oldest first, to batch, and returns how many: 0 if there are none. It
-	// never waits and allocates nothing. An overflowed queue returns its completions, then EIO.
-	// ibv_poll_cq(3).
+	// Poll moves completions, oldest first, to batch, and returns how many: 0 if there are none. It never waits and
+	// allocates nothing. An overflowed queue returns its completions, then EIO. ibv_poll_cq(3).
 	Poll(batch []WorkCompletion) (int, error)
-	// RequestNotify arms the queue: the next completion makes CompChannel.Wait
-	// return, once. A completion that came before does not: poll once more
-	// after arming. With solicited only completions of receives that the
-	// sender asked for (SendSolicited) and errors count.
-	// ibv_req_notify_cq(3). EINVAL: the queue has no channel.
+	// RequestNotify arms the queue: the next completion makes CompChannel.Wait return, once. A completion that came before
+	// does not: poll once more after arming. With solicited only completions of receives that the sender asked for
+	// (SendSolicited) and errors count. ibv_req_notify_cq(3). EINVAL: the queue has no channel.
 	RequestNotify(solicited bool) error
 	// Context is the context given at creation.
 	Context() any
@@ -29,17 +26,14 @@ type CQ interface {
 // CompChannel waits for the notifications of armed completion queues;
 // ibv_create_comp_channel(3). A notification is acknowledged by retrieving it.
 type CompChannel interface {
-	// Wait returns the next queue that was armed and has a completion.
-	// ibv_get_cq_event(3).
+	// Wait returns the next queue that was armed and has a completion. ibv_get_cq_event(3).
 	Wait(ctx context.Context) (CQ, error)
 	// TryWait is Wait that returns ErrNoEvent instead of waiting.
 	TryWait() (CQ, error)
-	// Ready receives a value whenever TryWait may have something, at least
-	// once for each time it came to have: for use in a select with other
-	// sources.
+	// Ready receives a value whenever TryWait may have something, at least once for each time it came to have: for use in
+	// a select with other sources.
 	Ready() <-chan struct{}
-	// Close closes the channel and ends waiting with an error that matches
-	// net.ErrClosed. EBUSY: completion queues use it.
+	// Close closes the channel and ends waiting with an error that matches net.ErrClosed. EBUSY: completion queues use it.
 	Close() error
 }
 
@@ -99,8 +93,7 @@ const (
 	WCWithImm WCFlags = 2
 )
 
-// WorkCompletion is the end of a work request (struct ibv_wc). It contains no
-// pointers.
+// WorkCompletion is the end of a work request (struct ibv_wc). It contains no pointers.
 type WorkCompletion struct {
 	WRID      uint64
 	Status    WCStatus

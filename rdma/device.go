@@ -7,20 +7,16 @@ import (
 	"time"
 )
 
-// Provider is one way to RDMA devices: a host of the simulated subnet, the
-// network interfaces of this host, rdma-core.
+// Provider is one way to RDMA devices: a host of the simulated subnet, the network interfaces of this host, rdma-core.
 type Provider interface {
 	// Name of the provider ("fabric", "roce", "verbs").
 	Name() string
-	// Devices lists the names of the devices; ibv_get_device_list(3). Without
-	// any the list is empty and the error nil; ENOSYS says that this host has
-	// no RDMA at all.
+	// Devices lists the names of the devices; ibv_get_device_list(3). Without any the list is empty and the error nil;
+	// ENOSYS says that this host has no RDMA at all.
 	Devices() ([]string, error)
-	// OpenDevice opens a device by name; ibv_open_device(3). ENODEV: there is
-	// none of that name.
+	// OpenDevice opens a device by name; ibv_open_device(3). ENODEV: there is none of that name.
 	OpenDevice(name string) (Device, error)
-	// NewEventChannel opens a channel for the events of ids;
-	// rdma_create_event_channel(3). ENODEV: this host has no RDMA.
+	// NewEventChannel opens a channel for the events of ids; rdma_create_event_channel(3). ENODEV: this host has no RDMA.
 	NewEventChannel() (EventChannel, error)
 }
 
@@ -28,32 +24,25 @@ type Provider interface {
 type Device interface {
 	// Name of the device ("mlx5_0").
 	Name() string
-	// Attr are the device's limits, which do not change;
-	// ibv_query_device(3).
+	// Attr are the device's limits, which do not change; ibv_query_device(3).
 	Attr() (DeviceAttr, error)
-	// Port returns the state of a port. Ports are numbered from 1; ibv_query_port(3). EINVAL: there is no such
-	// port.
+	// Port returns the state of a port. Ports are numbered from 1; ibv_query_port(3). EINVAL: there is no such port.
 	Port(port uint8) (PortAttr, error)
-	// GIDs is the GID table of a port without its empty entries;
-	// ibv_query_gid_table(3).
+	// GIDs is the GID table of a port without its empty entries; ibv_query_gid_table(3).
 	GIDs(port uint8) ([]GIDEntry, error)
-	// PKeys is the P_Key table of a port, entry by index, 0 where empty;
-	// ibv_query_pkey(3).
+	// PKeys is the P_Key table of a port, entry by index, 0 where empty; ibv_query_pkey(3).
 	PKeys(port uint8) ([]PKey, error)
 
 	// AllocPD makes a protection domain; ibv_alloc_pd(3).
 	AllocPD() (PD, error)
-	// NewCompChannel opens a channel for the notifications of completion
-	// queues; ibv_create_comp_channel(3).
+	// NewCompChannel opens a channel for the notifications of completion queues; ibv_create_comp_channel(3).
 	NewCompChannel() (CompChannel, error)
-	// CreateCQ makes a completion queue for at least entries completions, with
-	// an optional channel; context is handed back by CompChannel.Wait.
-	// ibv_create_cq(3). EINVAL: entries is below 1 or above MaxCQE.
+	// CreateCQ makes a completion queue for at least entries completions, with an optional channel; context is handed back
+	// by CompChannel.Wait. ibv_create_cq(3). EINVAL: entries is below 1 or above MaxCQE.
 	CreateCQ(entries int, ch CompChannel, context any) (CQ, error)
 
-	// TryGetAsyncEvent returns the next event of the device itself, or
-	// ErrNoEvent; ibv_get_async_event(3). Events are acknowledged by
-	// retrieving them. The queue holds the latest 64.
+	// TryGetAsyncEvent returns the next event of the device itself, or ErrNoEvent; ibv_get_async_event(3). Events are
+	// acknowledged by retrieving them. The queue holds the latest 64.
 	TryGetAsyncEvent() (AsyncEvent, error)
 	// GetAsyncEvent waits for one.
 	GetAsyncEvent(ctx context.Context) (AsyncEvent, error)
@@ -62,8 +51,7 @@ type Device interface {
 	Close() error
 }
 
-// DeviceAttr are limits of a device (struct ibv_device_attr). Numbers are
-// counts of objects unless they say otherwise.
+// DeviceAttr are limits of a device (struct ibv_device_attr). Numbers are counts of objects unless they say otherwise.
 type DeviceAttr struct {
 	Name      string
 	NodeGUID  uint64
@@ -83,8 +71,7 @@ type DeviceAttr struct {
 	MaxMcastGrp int
 	// MaxMcastQPAttach is the number of queue pairs on one group.
 	MaxMcastQPAttach int
-	// MaxTotalMcastQPAttach is the number of attachments in all; at most
-	// MaxMcastGrp * MaxMcastQPAttach.
+	// MaxTotalMcastQPAttach is the number of attachments in all; at most MaxMcastGrp * MaxMcastQPAttach.
 	MaxTotalMcastQPAttach int
 	// MaxInlineData is the largest QPCap.MaxInlineData in bytes.
 	MaxInlineData int
@@ -135,8 +122,7 @@ type PortAttr struct {
 	LID, SMLID   LID
 	GIDTableLen  int
 	PKeyTableLen int
-	// BadPKeys counts datagrams with a P_Key that the port does not have (IBTA
-	// P_KeyViolations).
+	// BadPKeys counts datagrams with a P_Key that the port does not have (IBTA P_KeyViolations).
 	BadPKeys uint64
 	// QKeyViolations counts datagrams whose Q_Key was not the queue pair's.
 	QKeyViolations uint64
@@ -146,10 +132,9 @@ type PortAttr struct {
 	// Addrs are its addresses, by which ids are bound to the port.
 	NetDev string
 	Addrs  []netip.Addr
-	// Dropped counts datagrams that reached the port and no queue pair: no
-	// receive was posted, or it was too small, or none was attached. With verbs
-	// it is the first of these alone, of adapters that count it (mlx5). A
-	// provider without a counter leaves it 0.
+	// Dropped counts datagrams that reached the port and no queue pair: no receive was posted, or it was too small, or
+	// none was attached. With verbs it is the first of these alone, of adapters that count it (mlx5). A provider without a
+	// counter leaves it 0.
 	Dropped uint64
 }
 
@@ -225,8 +210,7 @@ type AsyncEvent struct {
 	CQ   CQ
 }
 
-// Pending is an operation that was begun and ends by itself (BeginLeave,
-// BeginDestroy).
+// Pending is an operation that was begun and ends by itself (BeginLeave, BeginDestroy).
 type Pending interface {
 	// Done reports, without waiting, whether the operation has ended.
 	Done() bool

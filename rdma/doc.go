@@ -1,19 +1,15 @@
-// Package rdma is the multicast part of the RDMA connection manager and of
-// verbs, in Go: join and leave multicast groups, Unreliable Datagram queue
-// pairs, attach and detach, completion queues, address handles.
+// Package rdma is the multicast part of the RDMA connection manager and of verbs, in Go: join and leave multicast
+// groups, Unreliable Datagram queue pairs, attach and detach, completion queues, address handles.
 //
-// The package has the types, constants, errors and pure functions, and the
-// interfaces that providers implement:
+// The package has the types, constants, errors and pure functions, and the interfaces that providers implement:
 //
 //   - rdma/fabric simulates an InfiniBand or RoCE subnet within the process;
 //   - rdma/roce speaks RoCEv2 over UDP sockets;
 //   - rdma/verbs is rdma-core.
 //
-// Names follow rdma-core where a name there is known (JoinMulticastEx,
-// AttachMcast), so that its manual pages serve here too; each comment says
-// which call, specification or kernel file a rule comes from. "kernel" is
-// Linux 6.1, drivers/infiniband; "IBTA" is the InfiniBand architecture
-// specification, volume 1.
+// Names follow rdma-core where a name there is known (JoinMulticastEx, AttachMcast), so that its manual pages serve
+// here too; each comment says which call, specification or kernel file a rule comes from. "kernel" is Linux 6.1,
+// drivers/infiniband; "IBTA" is the InfiniBand architecture specification, volume 1.
 //
 // # The way to a first message
 //
@@ -30,20 +26,17 @@
 //	ev.Ack()
 //	qp.PostRecv(...); qp.PostSend(...); cq.Poll(...)
 //
-// Teardown goes the other way, and the order matters: leave (its events
-// acknowledged), address handles, queue pair, completion queues, memory
-// regions, protection domain, id, event channel.
+// Teardown goes the other way, and the order matters: leave (its events acknowledged), address handles, queue pair,
+// completion queues, memory regions, protection domain, id, event channel.
 //
 // # Waiting
 //
-// Calls that wait take a context. What the C library does by blocking (leave
-// and destroy wait until events are acknowledged) also has a form that begins
-// and reports its end when polled (BeginLeave, BeginDestroy), for programs that
-// run everything from one loop.
+// Calls that wait take a context. What the C library does by blocking (leave and destroy wait until events are
+// acknowledged) also has a form that begins and reports its end when polled (BeginLeave, BeginDestroy), for programs
+// that run everything from one loop.
 //
 // # Concurrency
 //
-// As with verbs, all objects may be used from several goroutines at once. An
-// object must not be closed while another goroutine still uses it: later calls
-// report an error that matches net.ErrClosed.
+// As with verbs, all objects may be used from several goroutines at once. An object must not be closed while another
+// goroutine still uses it: later calls report an error that matches net.ErrClosed.
 package rdma

@@ -50,8 +50,7 @@ type UDParam struct {
 	AHAttr AHAttr
 	QPN    QPN // MulticastQPN
 	QKey   QKey
-	// PrivateDataLen is 0 in multicast events: private_data is the context of
-	// the join, no bytes.
+	// PrivateDataLen is 0 in multicast events: private_data is the context of the join, no bytes.
 	PrivateDataLen uint8
 }
 
@@ -59,17 +58,14 @@ type UDParam struct {
 // each that was retrieved: leaving a group and destroying an id wait for it.
 type Event struct {
 	Type EventType
-	// Status is 0, a negative errno, or -1 when attaching the queue pair
-	// failed while the event was retrieved; Errno then says why. It can be 0
-	// in a MULTICAST_ERROR: judge by Type, or by Err.
+	// Status is 0, a negative errno, or -1 when attaching the queue pair failed while the event was retrieved; Errno then
+	// says why. It can be 0 in a MULTICAST_ERROR: judge by Type, or by Err.
 	Status int
 	Errno  syscall.Errno
 	ID     ID
-	// Context is that of the join in a multicast event (private_data), and
-	// that of the id in others.
+	// Context is that of the join in a multicast event (private_data), and that of the id in others.
 	Context any
-	// UD is set in a MULTICAST_JOIN, and in a MULTICAST_ERROR with status -1; it is zero in errors from
-	// the fabric.
+	// UD is set in a MULTICAST_JOIN, and in a MULTICAST_ERROR with status -1; it is zero in errors from the fabric.
 	UD UDParam
 
 	ack   func() error
@@ -118,22 +114,17 @@ func (e *Event) Err() error {
 
 // EventChannel carries the events of its ids; rdma_create_event_channel(3).
 type EventChannel interface {
-	// CreateID makes an id whose events come on this channel;
-	// rdma_create_id(3). context is for the caller. EINVAL: no such port
-	// space.
+	// CreateID makes an id whose events come on this channel; rdma_create_id(3). context is for the caller. EINVAL: no
+	// such port space.
 	CreateID(ps PortSpace, context any) (ID, error)
-	// GetEvent waits for an event and retrieves it; rdma_get_cm_event(3). When
-	// it retrieves a MULTICAST_JOIN of a full member whose id has a queue
-	// pair, it attaches the queue pair to the group. An attachment that fails
-	// makes it a MULTICAST_ERROR with status -1, and the membership remains
-	// until left.
+	// GetEvent waits for an event and retrieves it; rdma_get_cm_event(3). When it retrieves a MULTICAST_JOIN of a full
+	// member whose id has a queue pair, it attaches the queue pair to the group. An attachment that fails makes it a
+	// MULTICAST_ERROR with status -1, and the membership remains until left.
 	GetEvent(ctx context.Context) (*Event, error)
 	// TryGetEvent is GetEvent that returns ErrNoEvent instead of waiting.
 	TryGetEvent() (*Event, error)
-	// Ready receives a value whenever TryGetEvent may have something, at least
-	// once for each time it came to have.
+	// Ready receives a value whenever TryGetEvent may have something, at least once for each time it came to have.
 	Ready() <-chan struct{}
-	// Close closes the channel and ends waiting with an error that matches
-	// net.ErrClosed. EBUSY: ids are left on it.
+	// Close closes the channel and ends waiting with an error that matches net.ErrClosed. EBUSY: ids are left on it.
 	Close() error
 }

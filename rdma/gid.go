@@ -6,9 +6,8 @@ import (
 	"net/netip"
 )
 
-// GID is a 128-bit global identifier in network byte order: of a port, or of a
-// multicast group, where it is called MGID (IBTA 4.1.1). On RoCEv2 it holds the
-// IP address, an IPv4 address as ::ffff:a.b.c.d.
+// GID is a 128-bit global identifier in network byte order: of a port, or of a multicast group, where it is called MGID
+// (IBTA 4.1.1). On RoCEv2 it holds the IP address, an IPv4 address as ::ffff:a.b.c.d.
 type GID [16]byte
 
 // GIDFromIP returns the RoCEv2 GID of an IP address; the zero GID for the
@@ -30,8 +29,7 @@ func ParseGID(s string) (GID, error) {
 	return ip.As16(), nil
 }
 
-// IP returns the GID as an IP address: an IPv4 address if it is v4-mapped
-// (kernel include/rdma/ib_addr.h, rdma_gid2ip).
+// IP returns the GID as an IP address: an IPv4 address if it is v4-mapped (kernel include/rdma/ib_addr.h, rdma_gid2ip).
 func (g GID) IP() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 // String is the text form of an IPv6 address ("ff12:4001:ffff::f01:203").
@@ -43,9 +41,8 @@ func (g GID) IsZero() bool { return g == GID{} }
 // IsV4Mapped reports whether the GID holds an IPv4 address.
 func (g GID) IsV4Mapped() bool { return netip.AddrFrom16(g).Is4In6() }
 
-// IsMulticast reports whether a queue pair can be attached to the GID: it
-// begins with 0xff, or it holds a class D IPv4 address (kernel
-// include/rdma/ib_addr.h, rdma_is_multicast_addr).
+// IsMulticast reports whether a queue pair can be attached to the GID: it begins with 0xff, or it holds a class D IPv4
+// address (kernel include/rdma/ib_addr.h, rdma_is_multicast_addr).
 func (g GID) IsMulticast() bool {
 	return g[0] == 0xff || g.IsV4Mapped() && g[12]&0xf0 == 0xe0
 }

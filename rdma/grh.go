@@ -18,11 +18,9 @@ type Header struct {
 	PayloadLength uint16 // bytes after the header, all of transport and payload
 }
 
-// PutGRH writes the 40 bytes that a receive buffer begins with. On InfiniBand
-// they are the GRH (IBTA 8.3). On RoCEv2 they are the IPv6 header, or 20 zero
-// bytes and the IPv4 header without options (IBTA annex A17.4.5.1; kernel
-// include/rdma/ib_verbs.h, union rdma_network_hdr), with DF set and
-// identification id. area must have GRHBytes bytes.
+// PutGRH writes the 40 bytes that a receive buffer begins with. On InfiniBand they are the GRH (IBTA 8.3). On RoCEv2
+// they are the IPv6 header, or 20 zero bytes and the IPv4 header without options (IBTA annex A17.4.5.1; kernel
+// include/rdma/ib_verbs.h, union rdma_network_hdr), with DF set and identification id. area must have GRHBytes bytes.
 func PutGRH(area []byte, layer LinkLayer, h *Header, id uint16) {
 	_ = area[GRHBytes-1]
 	if layer == LinkLayerEthernet && h.Src.IsV4Mapped() {

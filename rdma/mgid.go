@@ -5,8 +5,7 @@ package rdma
 type PortSpace uint16
 
 const (
-	// PortSpaceIPoIB shares the groups of IP over InfiniBand. UD. It does not
-	// exist on RoCE.
+	// PortSpaceIPoIB shares the groups of IP over InfiniBand. UD. It does not exist on RoCE.
 	PortSpaceIPoIB PortSpace = 0x0002
 	// PortSpaceTCP is reliable-connected; it cannot join groups.
 	PortSpaceTCP PortSpace = 0x0106
@@ -16,8 +15,7 @@ const (
 	PortSpaceIB PortSpace = 0x013F
 )
 
-// IsUD reports whether ids of the port space have UD queue pairs (librdmacm
-// cma.c, rdma_create_id).
+// IsUD reports whether ids of the port space have UD queue pairs (librdmacm cma.c, rdma_create_id).
 func (p PortSpace) IsUD() bool { return p == PortSpaceUDP || p == PortSpaceIPoIB }
 
 func (p PortSpace) String() string {
@@ -37,14 +35,12 @@ func (p PortSpace) String() string {
 // DefaultScope is the scope of IPoIB unless configured otherwise: link-local.
 const DefaultScope = 2
 
-// MGIDForIB returns the MGID that a join of a has on InfiniBand. scope and pkey
-// are those of the port's IPoIB interface: scope is the low nibble of byte 5 of
-// its broadcast address, and pkey has the membership bit as it stands there.
-// The zero MGID, for a zero or loopback address, asks the SA to make one up.
+// MGIDForIB returns the MGID that a join of a has on InfiniBand. scope and pkey are those of the port's IPoIB
+// interface: scope is the low nibble of byte 5 of its broadcast address, and pkey has the membership bit as it stands
+// there. The zero MGID, for a zero or loopback address, asks the SA to make one up.
 //
-// Only 28 bits of an IPv4 and 80 bits of an IPv6 address go into the MGID, so
-// that several addresses share one: the IPv6 scope in particular is lost
-// (kernel core/cma.c, cma_set_mgid; include/net/ip.h, ip_ib_mc_map;
+// Only 28 bits of an IPv4 and 80 bits of an IPv6 address go into the MGID, so that several addresses share one: the
+// IPv6 scope in particular is lost (kernel core/cma.c, cma_set_mgid; include/net/ip.h, ip_ib_mc_map;
 // include/net/if_inet6.h, ipv6_ib_mc_map). docs/protocol.md §17.2.
 func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 	if a.Size() == 0 || a.IsAny() {
@@ -91,11 +87,9 @@ func MGIDForRoCE(a Addr, typ GIDType) GID {
 	return GIDFromIP(a.IP)
 }
 
-// MulticastMAC returns the Ethernet address of a RoCEv2 multicast group:
-// 01:00:5e and the low 23 bits of an IPv4 group, so that 32 groups share an
-// address, or 33:33 and the low 32 bits (kernel core/verbs.c,
-// ib_resolve_eth_dmac; RFC 1112 section 6.4; RFC 2464 section 7). ok is false
-// if the GID is not multicast.
+// MulticastMAC returns the Ethernet address of a RoCEv2 multicast group: 01:00:5e and the low 23 bits of an IPv4 group,
+// so that 32 groups share an address, or 33:33 and the low 32 bits (kernel core/verbs.c, ib_resolve_eth_dmac; RFC 1112
+// section 6.4; RFC 2464 section 7). ok is false if the GID is not multicast.
 func (g GID) MulticastMAC() (mac [6]byte, ok bool) {
 	if !g.IsMulticast() {
 		return mac, false

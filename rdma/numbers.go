@@ -2,9 +2,8 @@ package rdma
 
 import "fmt"
 
-// LID is a local identifier: the address of a port, or of a multicast group
-// (MLID), within an InfiniBand subnet, in host byte order (IBTA 4.1.3). It is 0
-// on RoCE.
+// LID is a local identifier: the address of a port, or of a multicast group (MLID), within an InfiniBand subnet, in
+// host byte order (IBTA 4.1.3). It is 0 on RoCE.
 type LID uint16
 
 // MLIDs lie from MLIDMin to MLIDMax; 0xFFFF is the permissive LID and not one
@@ -32,14 +31,12 @@ func (q QPN) String() string { return fmt.Sprintf("0x%06x", uint32(q)) }
 // 10.2.5). One with bit 31 set needs privilege (kernel core/uverbs_cmd.c).
 type QKey uint32
 
-// UDPQKey is the Q_Key of all ids of PortSpaceUDP (RDMA_UDP_QKEY of
-// rdma_cma.h).
+// UDPQKey is the Q_Key of all ids of PortSpaceUDP (RDMA_UDP_QKEY of rdma_cma.h).
 const UDPQKey QKey = 0x01234567
 
 func (q QKey) String() string { return fmt.Sprintf("0x%08x", uint32(q)) }
 
-// PKey is a partition key: 15 bits that name the partition, and bit 15 that
-// says full member (IBTA 10.9.1).
+// PKey is a partition key: 15 bits that name the partition, and bit 15 that says full member (IBTA 10.9.1).
 type PKey uint16
 
 // DefaultPKey is the default partition, full member; the only P_Key of RoCE.
@@ -61,8 +58,7 @@ func (p PKey) String() string { return fmt.Sprintf("0x%04x", uint16(p)) }
 // 2048 or 4096 (IBTA 9.4; enum ibv_mtu counts them from 1).
 type MTU int
 
-// MTUFromCode turns the coding of MADs and of enum ibv_mtu, 1 to 5, into bytes;
-// 0 for any other code.
+// MTUFromCode turns the coding of MADs and of enum ibv_mtu, 1 to 5, into bytes; 0 for any other code.
 func MTUFromCode(code uint8) MTU {
 	if code < 1 || code > 5 {
 		return 0

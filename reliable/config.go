@@ -14,26 +14,21 @@ import (
 type SenderConfig struct {
 	Publisher uint64 // id of the publisher
 	Epoch     uint64 // of this instance of the publisher: no other has the same
-	// Name is what the publisher calls itself, for people to read: at most
-	// wire.MaxName bytes, or none.
+	// Name is what the publisher calls itself, for people to read: at most wire.MaxName bytes, or none.
 	Name     []byte
 	GroupTag uint32 // hash of the group's address
-	// LegTags are the same on each leg, where there are several, this one first: at most
-	// MaxLegs.
+	// LegTags are the same on each leg, where there are several, this one first: at most MaxLegs.
 	LegTags []uint32
-	// Groups is the number of groups that the bus's topics map to, for heartbeats.
-	// Default 1.
+	// Groups is the number of groups that the bus's topics map to, for heartbeats. Default 1.
 	Groups int
 	// Mapping is how they map, for heartbeats. Default: by hash.
 	Mapping wire.Mapping
 	// PacketSize is the size of a full packet in bytes.
 	PacketSize int
-	// MaxTrain bounds the packets of one train, MaxTrainBytes its bytes.
-	// Default 1, and PacketSize.
+	// MaxTrain bounds the packets of one train, MaxTrainBytes its bytes. Default 1, and PacketSize.
 	MaxTrain      int
 	MaxTrainBytes int
-	// EqualTrains says that a train of equal packets is cheap to send: nearly
-	// full packets are padded.
+	// EqualTrains says that a train of equal packets is cheap to send: nearly full packets are padded.
 	EqualTrains bool
 	// Pad: packets are padded to a multiple of Pad bytes, at most to a full packet, to hide message sizes from an
 	// observer of encrypted packets. 0: no padding. Compressed packets, and others beside them, are never padded.
@@ -58,13 +53,11 @@ type SenderConfig struct {
 	// MaxReceivers bounds the subscribers that are kept account of. Default
 	// 1024. Others are served all the same, but nothing waits for them.
 	MaxReceivers int
-	// Silence is how long a subscriber that flow control waits for may say
-	// nothing, while it is asked at least ten times, before it is given up.
-	// Never less than 30 round trips.
+	// Silence is how long a subscriber that flow control waits for may say nothing, while it is asked at least ten times,
+	// before it is given up. Never less than 30 round trips.
 	Silence time.Duration
-	// StallLimit is how long a subscriber that flow control waits for may let no
-	// packet through, before it is released: it is not waited for any more until it has
-	// caught up. 0: for ever.
+	// StallLimit is how long a subscriber that flow control waits for may let no packet through, before it is released: it
+	// is not waited for any more until it has caught up. 0: for ever.
 	StallLimit time.Duration
 	// Slow is how far a subscriber that flow control waits for may stay behind, and for
 	// how long. Default: as far as it likes.
@@ -174,9 +167,8 @@ func (c SenderConfig) BlockBytes() int {
 	return c.perBlock() * c.PacketSize
 }
 
-// Blocks is the number of blocks that a sender so configured has when its window has
-// grown to WindowPackets: with those for staged repairs and control packets, and for one
-// Writer. Each further Writer needs two more (Sender.AddMemory).
+// Blocks is the number of blocks that a sender so configured has when its window has grown to WindowPackets: with those
+// for staged repairs and control packets, and for one Writer. Each further Writer needs two more (Sender.AddMemory).
 func (c SenderConfig) Blocks() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
@@ -193,10 +185,9 @@ func (c SenderConfig) LeastBlocks() int {
 	return leastWindowBlocks + stageBlocks + firstWriterBlocks
 }
 
-// writerBlocks is how many blocks a Writer takes beside the window: the one that it
-// writes into, and the next one; the first has one more, for the window may begin and end
-// within a block. leastWindowBlocks is the least window: what is on its way, and what is
-// asked for.
+// writerBlocks is how many blocks a Writer takes beside the window: the one that it writes into, and the next one; the
+// first has one more, for the window may begin and end within a block. leastWindowBlocks is the least window: what is
+// on its way, and what is asked for.
 const (
 	writerBlocks      = 2
 	firstWriterBlocks = writerBlocks + 1
@@ -239,20 +230,17 @@ type ReceiverConfig struct {
 	Pad int
 	// WindowBytes is the memory of one stream's receive window.
 	WindowBytes int
-	// MemoryBytes bounds the memory of all windows of the group. Half of it is
-	// shared equally by MaxStreams streams, so that each can count on a window;
-	// of the other half the first streams get the most.
+	// MemoryBytes bounds the memory of all windows of the group. Half of it is shared equally by MaxStreams streams, so
+	// that each can count on a window; of the other half the first streams get the most.
 	MemoryBytes int
-	// MaxStreams bounds the streams of the group; packets of others are
-	// counted and dropped.
+	// MaxStreams bounds the streams of the group; packets of others are counted and dropped.
 	MaxStreams int
 	// MaxMessage bounds reassembled messages, in bytes.
 	MaxMessage int
 	// Buffer is the room in the fabric's receive buffer. Receivers that share one buffer have the same pointer.
 	Buffer *ReceiveBuffer
 	History
-	// FromState says that streams start with the state that their publishers keep of
-	// their topics.
+	// FromState says that streams start with the state that their publishers keep of their topics.
 	FromState bool
 	// Deadline is how long a missing packet is asked for before it is given up.
 	Deadline time.Duration
@@ -265,8 +253,7 @@ type ReceiverConfig struct {
 	// Trust returns which keys may publish on which topics now, if publishers have proved the keys that their ids
 	// name (docs/protocol.md §29.1); then each key has a share of every bound. Nil: everything is allowed.
 	Trust func() TopicTrust
-	// Discovery gets what packets say about the configuration of their publishers. May
-	// be nil.
+	// Discovery gets what packets say about the configuration of their publishers. May be nil.
 	Discovery Discovery
 	// Rand spreads NAKs and statuses.
 	Rand *rand.Rand

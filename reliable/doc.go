@@ -1,11 +1,9 @@
-// Package reliable is Fanfare's protocol: it turns lossy, reordering multicast
-// datagrams into streams of messages in order, without duplicates and without
-// silent loss. docs/protocol.md numbers its rules; comments here cite them.
+// Package reliable is Fanfare's protocol: it turns lossy, reordering multicast datagrams into streams of messages in
+// order, without duplicates and without silent loss. docs/protocol.md numbers its rules; comments here cite them.
 //
-// The package is pure. It opens no socket, starts no goroutine, reads no clock
-// and draws no randomness of its own: the time (now) and the random source
-// come in, packets to send and messages to deliver come out. internal/engine
-// runs it over a transport; test/sim runs it in virtual time.
+// The package is pure. It opens no socket, starts no goroutine, reads no clock and draws no randomness of its own: the
+// time (now) and the random source come in, packets to send and messages to deliver come out. internal/engine runs it
+// over a transport; test/sim runs it in virtual time.
 //
 // The life of a message on the way out:
 //
@@ -33,8 +31,7 @@ package reliable
 
 import "time"
 
-// Instant is a time on the caller's monotonic clock, in nanoseconds. Zero is
-// "never" for a time in the past.
+// Instant is a time on the caller's monotonic clock, in nanoseconds. Zero is "never" for a time in the past.
 type Instant int64
 
 // Never is later than every instant.

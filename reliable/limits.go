@@ -7,15 +7,13 @@ import "time"
 const (
 	// startRTT is assumed until a round trip was measured: a LAN's.
 	startRTT = 200 * time.Microsecond
-	// minRTT bounds a measured round trip from below: shorter ones are noise
-	// of the clock, and timers cannot follow them.
+	// minRTT bounds a measured round trip from below: shorter ones are noise of the clock, and timers cannot follow them.
 	minRTT = 5 * time.Microsecond
 	// minRetry is the least time before a NAK is repeated: the scheduling of
 	// two processes on a busy host, not the wire, sets it.
 	minRetry = 100 * time.Microsecond
-	// maxRetry bounds the doubling of a NAK's repetition, so that many tries
-	// fit the recovery deadline even at heavy loss, unless the round trip itself
-	// is longer; farRTT is the longest that is plausible.
+	// maxRetry bounds the doubling of a NAK's repetition, so that many tries fit the recovery deadline even at heavy loss,
+	// unless the round trip itself is longer; farRTT is the longest that is plausible.
 	maxRetry = 20 * time.Millisecond
 	farRTT   = 500 * time.Millisecond
 
@@ -32,9 +30,8 @@ const (
 	// there is none; quietHeartbeat when all have everything.
 	slowHeartbeat  = 100 * time.Millisecond
 	quietHeartbeat = time.Second
-	// lostHeartbeats is how many advertised heartbeat intervals of silence mean
-	// that a publisher is gone, and lostFloor the least time: a process on a
-	// busy host may stand still that long.
+	// lostHeartbeats is how many advertised heartbeat intervals of silence mean that a publisher is gone, and lostFloor
+	// the least time: a process on a busy host may stand still that long.
 	lostHeartbeats = 4
 	lostFloor      = 2 * time.Second
 	// maxHeartbeat bounds the advertised heartbeat interval that is plausible: honest
@@ -43,15 +40,13 @@ const (
 	// LongestSilence is for how long a publisher that is there may be silent, at most.
 	LongestSilence = lostHeartbeats*maxHeartbeat + slowHeartbeat
 
-	// statusShare is the share of the packet rate that all subscribers'
-	// periodic statuses together may take.
+	// statusShare is the share of the packet rate that all subscribers' periodic statuses together may take.
 	statusShare    = 0.01
 	minStatusEvery = 5 * time.Millisecond
 	maxStatusEvery = time.Second
 
-	// joinStatuses is how many statuses are sent early, the first again after
-	// joinEvery and the others after twice the time each: until one has come
-	// through, the publisher does not know that we are there, nor waits for us.
+	// joinStatuses is how many statuses are sent early, the first again after joinEvery and the others after twice the
+	// time each: until one has come through, the publisher does not know that we are there, nor waits for us.
 	joinStatuses = 4
 	joinEvery    = 10 * time.Millisecond
 
@@ -63,15 +58,13 @@ const (
 	formerKept  = 256
 	formerNamed = time.Minute
 
-	// solicitations is how often a silent subscriber is asked before it is
-	// released (with SenderConfig.Silence).
+	// solicitations is how often a silent subscriber is asked before it is released (with SenderConfig.Silence).
 	solicitations = 10
 	silenceRTTs   = 30
 
-	// repairBurst is what a round trip's repairs may take at first (about ten packets, RFC 6928),
-	// joinersBurst of it what those get at once that fetch what was sent before they came: new
-	// data waits for it.
-	// repairBusy is the least time in which that is given again while data goes out: it waits for it.
+	// repairBurst is what a round trip's repairs may take at first (about ten packets, RFC 6928), joinersBurst of it what
+	// those get at once that fetch what was sent before they came: new data waits for it. repairBusy is the least time in
+	// which that is given again while data goes out: it waits for it.
 	repairBurst  = 16 << 10
 	repairBusy   = 2 * time.Millisecond
 	joinersBurst = 8 << 10
@@ -92,8 +85,7 @@ const (
 
 	// stateCollect is how long a publisher waits for others that ask for state, too.
 	stateCollect = 20 * time.Millisecond
-	// stateGrace is how long a receiver waits for a publisher to say that it keeps state: it
-	// may just be about to.
+	// stateGrace is how long a receiver waits for a publisher to say that it keeps state: it may just be about to.
 	stateGrace = 200 * time.Millisecond
 	// statePauses is how many recovery deadlines state may pause, and stateTries how many
 	// rounds may be of no use to a receiver.
@@ -106,16 +98,14 @@ const (
 	// stateBurst is what of the budget of state may go at once: new data waits for it.
 	stateBurst = time.Millisecond
 
-	// nameRetry is how often a publisher is asked again for names while a packet waits
-	// for them.
+	// nameRetry is how often a publisher is asked again for names while a packet waits for them.
 	nameRetry = 20 * time.Millisecond
 
 	// overtakes is how many new packets sent after a repair may arrive before it: trains of repairs and of data change
 	// places on a host. A repair that more have overtaken is lost.
 	overtakes = 64
 
-	// maxBackoff bounds the advertised back-off window in round trips, and
-	// maxBackoffTime in time.
+	// maxBackoff bounds the advertised back-off window in round trips, and maxBackoffTime in time.
 	maxBackoff     = 32
 	maxBackoffTime = 10 * time.Millisecond
 

@@ -38,9 +38,8 @@ type sequenceGuard struct {
 }
 
 const (
-	// jumpPackets bounds how far ahead of everything known a sequence may be
-	// plausible while a stream is not down: beyond it lies damage or forgery. At
-	// 10^7 packets a second it is 100 s of silence.
+	// jumpPackets bounds how far ahead of everything known a sequence may be plausible while a stream is not down: beyond
+	// it lies damage or forgery. At 10^7 packets a second it is 100 s of silence.
 	jumpPackets = 1 << 30
 	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm
 	// the other: 0.1 s at 10^7 packets a second.
@@ -116,9 +115,8 @@ func (g *clockGuard) heard(now Instant, sentAt uint64) {
 	}
 }
 
-// statusOrder is where a status stands among those of its subscriber. Packets overtake
-// each other, and may be replayed: a stale status may only advance what never goes back.
-// docs/protocol.md §7.5.
+// statusOrder is where a status stands among those of its subscriber. Packets overtake each other, and may be replayed:
+// a stale status may only advance what never goes back. docs/protocol.md §7.5.
 type statusOrder struct {
 	next  uint64
 	echo  uint64        // SentAt of the newest heartbeat heard
@@ -135,8 +133,7 @@ func (a statusOrder) before(b statusOrder) bool {
 // supersedes reports whether a was sent after b for certain, or may have been.
 func (a statusOrder) supersedes(b statusOrder) bool { return !a.before(b) && a != b }
 
-// fromFuture reports whether it echoes a heartbeat that is still to be sent. A caller's now
-// may be a little old.
+// fromFuture reports whether it echoes a heartbeat that is still to be sent. A caller's now may be a little old.
 func (a statusOrder) fromFuture(now Instant) bool { return a.echo > uint64(now.Add(activeHeartbeat)) }
 
 const (

@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Receiver is a subscriber's side of one group: all streams that publishers
-// send to it. One goroutine uses it.
+// Receiver is a subscriber's side of one group: all streams that publishers send to it. One goroutine uses it.
 type Receiver struct {
 	cfg ReceiverConfig
 	outside
@@ -89,8 +88,7 @@ func (r *Receiver) MemoryUsed() int {
 // Stats returns the counters.
 func (r *Receiver) Stats() stats.Receiver { return r.stats }
 
-// Handle takes in one packet of the group. from names its sender for Peers.
-// Bad packets change nothing but a counter.
+// Handle takes in one packet of the group. from names its sender for Peers. Bad packets change nothing but a counter.
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	if r.legs != nil && r.copied(now, b) {
 		return
@@ -171,10 +169,9 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 	return st
 }
 
-// stream returns the stream that h names, and starts it if h's packet may
-// start one: only heartbeats and first transmissions do (docs/protocol.md §4.1), and where
-// the publisher's window is wanted only heartbeats (§4.6). at and name are the publisher's, as far
-// as the packet says them.
+// stream returns the stream that h names, and starts it if h's packet may start one: only heartbeats and first
+// transmissions do (docs/protocol.md §4.1), and where the publisher's window is wanted only heartbeats (§4.6). at and
+// name are the publisher's, as far as the packet says them.
 func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, at extent, name []byte) *Stream {
 	key := streamKey{h.Publisher, h.Epoch}
 	st := r.latest
@@ -246,9 +243,8 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 // extent is what of a stream its publisher can still send again: from trail to lead.
 type extent struct{ trail, lead uint64 }
 
-// Tick ends a batch of Handle calls and carries on what time brings: losses
-// are judged now, not packet by packet, so that reordering within a batch is
-// no loss.
+// Tick ends a batch of Handle calls and carries on what time brings: losses are judged now, not packet by packet, so
+// that reordering within a batch is no loss.
 func (r *Receiver) Tick(now Instant) {
 	r.rejudge(now)
 	for _, st := range r.list {

@@ -4,8 +4,7 @@ import "github.com/fanfaremq/fanfare/pubsub/events"
 
 // Which streams a receiver keeps: there is room for MaxStreams. docs/protocol.md §12.1.
 
-// admit makes room for one more stream of the publisher, if it must. It reports false
-// where there is none.
+// admit makes room for one more stream of the publisher, if it must. It reports false where there is none.
 func (r *Receiver) admit(publisher uint64) bool {
 	if r.instances.full(publisher, r.cfg.MaxStreams) {
 		st := r.dispensable(r.instances.of[publisher])
@@ -67,8 +66,7 @@ func (r *Receiver) rather(a, b *Stream) bool {
 	return a.life.heard < b.life.heard
 }
 
-// evict removes a stream that is down. If its publisher comes back the stream goes on
-// where it stood.
+// evict removes a stream that is down. If its publisher comes back the stream goes on where it stood.
 func (r *Receiver) evict(st *Stream) {
 	st.returnLoans()
 	switch {

@@ -135,8 +135,7 @@ func (st *Stream) passed(now Instant) {
 	st.r.due = min(st.r.due, st.nak.at)
 }
 
-// overdue finds out which legs are not worth waiting for: those that have not passed what
-// is to be asked for now.
+// overdue finds out which legs are not worth waiting for: those that have not passed what is to be asked for now.
 func (st *Stream) overdue(now Instant) {
 	x, judged := st.path.legs, st.r.judged(now)
 	for seq := max(x.passed, st.next); seq < st.tracked; seq++ {
@@ -148,9 +147,8 @@ func (st *Stream) overdue(now Instant) {
 	}
 }
 
-// beat takes in by which leg a heartbeat came. fresh: it is the first copy of a new one.
-// It reports whether it is another copy of the newest, of which nothing else is to be
-// learnt. docs/protocol.md §23.5.
+// beat takes in by which leg a heartbeat came. fresh: it is the first copy of a new one. It reports whether it is
+// another copy of the newest, of which nothing else is to be learnt. docs/protocol.md §23.5.
 func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool) (copy bool) {
 	x := st.path.legs
 	l := &x.of[st.r.leg]
@@ -199,8 +197,7 @@ func (p *paths) peers() []uint32 {
 	return all
 }
 
-// to returns the peer for a reply. again selects another leg, since the last reply may have been
-// lost.
+// to returns the peer for a reply. again selects another leg, since the last reply may have been lost.
 func (p *paths) to(again bool) uint32 {
 	if p.legs == nil {
 		return p.peer

@@ -1,8 +1,7 @@
 package reliable
 
 // entries are what a receiver knows of each packet from Stream.next to below Stream.tracked, by sequence. They take
-// memory as they become more: where few packets wait they stay in the processor's cache, however large the window
-// is.
+// memory as they become more: where few packets wait they stay in the processor's cache, however large the window is.
 type entries []entry // a power of two of them, or none
 
 // firstEntries is how many there is memory for at first.

@@ -4,10 +4,9 @@ import "github.com/fanfaremq/fanfare/pubsub/events"
 
 // How a receiver gets what was sent before it came. docs/protocol.md §4.6 to §4.8.
 
-// history is the part of a stream that was sent before its receiver came, while that
-// fetches it: the newest packets first, for the oldest may leave the publisher's window
-// meanwhile. What cannot be had makes the stream begin behind it. So there is no loss
-// within the history, and nothing is delivered before all of it is there.
+// history is the part of a stream that was sent before its receiver came, while that fetches it: the newest packets
+// first, for the oldest may leave the publisher's window meanwhile. What cannot be had makes the stream begin behind
+// it. So there is no loss within the history, and nothing is delivered before all of it is there.
 //
 //	first ≤ next ≤ at ≤ end
 //	          └ not asked for yet ┘└ asked for, or here ┘
@@ -96,8 +95,7 @@ func (h *history) came(st *Stream, now Instant, seq uint64) bool {
 	return true
 }
 
-// from makes the stream begin with a packet of its history, if it is to begin before: nothing
-// before that is wanted.
+// from makes the stream begin with a packet of its history, if it is to begin before: nothing before that is wanted.
 func (h *history) from(st *Stream, now Instant, seq uint64) {
 	if h.first, st.start = seq, seq; seq > st.next {
 		h.cause = events.CauseNone
@@ -123,8 +121,7 @@ func (h *history) pass(st *Stream, seq uint64) {
 	h.at = max(h.at, st.next)
 }
 
-// giveUp gives up the packets below end that are missing: the stream begins behind the
-// last of them.
+// giveUp gives up the packets below end that are missing: the stream begins behind the last of them.
 func (h *history) giveUp(st *Stream, now Instant, end uint64, cause events.Cause) {
 	if !h.open {
 		return
@@ -143,10 +140,9 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause events.Cause
 	h.ask(st, now)
 }
 
-// settled reports whether there is nothing to wait for: all of the history is here or given
-// up. It then says where the stream begins. That is where the publisher's window does, or did
-// a moment later; where something else has taken the first packets, or it is known which
-// messages were in them, they are a gap.
+// settled reports whether there is nothing to wait for: all of the history is here or given up. It then says where the
+// stream begins. That is where the publisher's window does, or did a moment later; where something else has taken the
+// first packets, or it is known which messages were in them, they are a gap.
 func (h *history) settled(st *Stream, now Instant) bool {
 	if !h.open {
 		return true

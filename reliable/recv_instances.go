@@ -6,17 +6,15 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A bus that publishes is one instance of its publisher id: it has an epoch of its own.
-// Where the id is made from a configured name there may be several, one after the other
-// (a restart) or at the same time (a rolling update, or a name given twice). Their
-// streams are independent: nothing about one ends, closes or delays another.
-// docs/protocol.md §3.5, §3.7.
+// A bus that publishes is one instance of its publisher id: it has an epoch of its own. Where the id is made from a
+// configured name there may be several, one after the other (a restart) or at the same time (a rolling update, or a
+// name given twice). Their streams are independent: nothing about one ends, closes or delays another. docs/protocol.md
+// §3.5, §3.7.
 
 // streamKey names a stream within its group.
 type streamKey struct{ publisher, epoch uint64 }
 
-// instances are the streams of one group, and what those of one publisher id mean for
-// each other.
+// instances are the streams of one group, and what those of one publisher id mean for each other.
 type instances struct {
 	streams map[streamKey]*Stream
 	of      map[uint64][]*Stream // by publisher id
@@ -88,17 +86,15 @@ func (x *instances) expired(st *Stream, now upTime) bool {
 // removeAt is until when an instance that is down is kept once it is superseded.
 func (x *liveness) removeAt() upTime { return x.downAt.add(supersededKeep) }
 
-// full reports whether a publisher id has as many streams as it may: half of all, so that
-// a name given to very many buses, or known to a forger, does not keep other publishers
-// out. docs/protocol.md §12.1.
+// full reports whether a publisher id has as many streams as it may: half of all, so that a name given to very many
+// buses, or known to a forger, does not keep other publishers out. docs/protocol.md §12.1.
 func (x *instances) full(publisher uint64, most int) bool {
 	return len(x.of[publisher]) >= max(2, most/2)
 }
 
-// duplicate returns another instance of st's publisher id that has lived side by side
-// with st for overlapTime, or nil: both were heard that long after the later one of them
-// came up. A restart and a rolling update overlap for less. Each instance is found once,
-// and again beside one that was not.
+// duplicate returns another instance of st's publisher id that has lived side by side with st for overlapTime, or nil:
+// both were heard that long after the later one of them came up. A restart and a rolling update overlap for less. Each
+// instance is found once, and again beside one that was not.
 func (x *instances) duplicate(st *Stream) *Stream {
 	for _, o := range x.of[st.Publisher] {
 		if o == st || st.beside.other && o.beside.other || !st.lives() || !o.lives() {
@@ -121,9 +117,8 @@ type reportedDuplicates struct {
 func (st *Stream) lives() bool { return !st.life.down && !st.life.ended }
 
 const (
-	// supersededKeep is how long the stream of a lost instance is kept while another one
-	// of its publisher id lives: a service that restarts every second shall not fill the
-	// list of streams, nor hold their windows.
+	// supersededKeep is how long the stream of a lost instance is kept while another one of its publisher id lives: a
+	// service that restarts every second shall not fill the list of streams, nor hold their windows.
 	supersededKeep = 5 * time.Second
 	// overlapTime is how long two instances of a publisher id may run at the same time before that is reported: a
 	// rolling update, which starts the new one before it stops the old one, is over by then.

@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// MaxLegs is by how many legs a stream may come: ways of a network that carry the same
-// packets, such as two interfaces.
+// MaxLegs is by how many legs a stream may come: ways of a network that carry the same packets, such as two interfaces.
 const MaxLegs = wire.MaxLegs
 
 // streamLegs is what of a stream comes by each leg. It decides
@@ -22,8 +21,7 @@ const MaxLegs = wire.MaxLegs
 type streamLegs struct {
 	n  int
 	of [MaxLegs]streamLeg
-	// passed is where the last of those legs is that are waited for: what is missing below
-	// came by none of them.
+	// passed is where the last of those legs is that are waited for: what is missing below came by none of them.
 	passed uint64
 	how    arrival // of the packet that is being handled
 	lead   int     // the leg by which the newest heartbeat came first
@@ -208,9 +206,8 @@ func (x *streamLegs) restart(now upTime) {
 	}
 }
 
-// way is the peer by which a reply goes: by the leg that the newest heartbeat came by
-// first. What is said again goes by another that is heard, if there is one: the way back
-// may be broken where the way here is not.
+// way is the peer by which a reply goes: by the leg that the newest heartbeat came by first. What is said again goes by
+// another that is heard, if there is one: the way back may be broken where the way here is not.
 func (x *streamLegs) way(again bool) uint32 {
 	at := x.lead
 	for i := 1; again && i < x.n; i++ {

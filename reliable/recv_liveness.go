@@ -9,9 +9,8 @@ import (
 
 // Heartbeats, silence and the end of a stream, at the receiver.
 
-// liveness is what is known of a stream's publisher: up; down, because it fell silent,
-// and perhaps up again; ended, with something of the stream still to be delivered; or
-// finished.
+// liveness is what is known of a stream's publisher: up; down, because it fell silent, and perhaps up again; ended,
+// with something of the stream still to be delivered; or finished.
 type liveness struct {
 	heard          upTime        // last
 	upAt           upTime        // when it came up last
@@ -32,8 +31,7 @@ type liveness struct {
 	endedAt  upTime
 }
 
-// gone reports whether the publisher fell silent after its end, before the output had room
-// for all there is.
+// gone reports whether the publisher fell silent after its end, before the output had room for all there is.
 func (x *liveness) gone() bool {
 	return x.down && x.ended && !x.finished && x.downCause == events.CauseNone
 }
@@ -213,8 +211,7 @@ func (st *Stream) deliverEnd(cause events.Cause) {
 	st.out.Deliver(e)
 }
 
-// tick carries on what time brings. It reports true when the stream is to be
-// removed.
+// tick carries on what time brings. It reports true when the stream is to be removed.
 func (st *Stream) tick(now Instant) bool {
 	if st.life.finished {
 		return st.r.up(now) > st.endedUntil()
@@ -243,8 +240,7 @@ func (st *Stream) lostAt() upTime { return st.r.patience(st.life.heard, st.silen
 // endedUntil is until when a stream that has ended answers.
 func (st *Stream) endedUntil() upTime { return max(st.life.endedAt, st.life.heard).add(endedKeep) }
 
-// lose gives the publisher up as lost. The stream stays, in case it was only
-// cut off. docs/protocol.md §11.3.
+// lose gives the publisher up as lost. The stream stays, in case it was only cut off. docs/protocol.md §11.3.
 func (st *Stream) lose(now Instant) {
 	st.life.ended = st.life.endSaid && st.high <= st.life.endAt
 	if st.over() {

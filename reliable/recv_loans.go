@@ -13,9 +13,8 @@ type Loans interface {
 	Return(loan uint32)
 }
 
-// hold keeps packet seq, which Handle is being called with as b, until it is its turn:
-// where it lies, or in a slot. Readers of the output read slots only, in their own time; and
-// what waits for a history, or for state, may wait long.
+// hold keeps packet seq, which Handle is being called with as b, until it is its turn: where it lies, or in a slot.
+// Readers of the output read slots only, in their own time; and what waits for a history, or for state, may wait long.
 func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
 	if loans := st.r.cfg.Loans; loans != nil && !st.win.keeps && !st.win.history.open && !st.win.state.waits() {
 		if loan, ok := loans.Keep(); ok {

@@ -10,8 +10,7 @@ const (
 	LossFound LossStep = iota
 	// LossAsked: they are asked for the first time, Took after they were found missing.
 	LossAsked
-	// LossNAK: one NAK asks for Count packets, Seq the first of them. Some may have been
-	// asked for before.
+	// LossNAK: one NAK asks for Count packets, Seq the first of them. Some may have been asked for before.
 	LossNAK
 	// LossRepaired: a repair has come, Took after the packet was found missing, and Asked
 	// after it was asked for last; that is 0 if only others have asked for it.

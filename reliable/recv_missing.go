@@ -124,9 +124,8 @@ func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 	st.advance(now)
 }
 
-// overrun handles a packet beyond the window: this receiver has fallen behind
-// so far that it must skip. A single such packet may be damage, so only a
-// second one nearby is accepted. docs/protocol.md §9.4.
+// overrun handles a packet beyond the window: this receiver has fallen behind so far that it must skip. A single such
+// packet may be damage, so only a second one nearby is accepted. docs/protocol.md §9.4.
 func (st *Stream) overrun(now Instant, seq uint64) {
 	if st.guard.impossible(seq, st.high, st.life.down) {
 		st.r.stats.Implausible++
@@ -139,8 +138,7 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	st.alive(now)
 	st.high = max(st.high, seq)
 	st.win.state.overrun()
-	// A quarter of the window is given up beyond what must be, so that the
-	// next packets find room.
+	// A quarter of the window is given up beyond what must be, so that the next packets find room.
 	st.giveUp(now, seq+1-st.win.span+st.win.span/4, events.CauseOverrun)
 }
 

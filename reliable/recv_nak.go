@@ -33,10 +33,9 @@ func (n *nakState) heard(hb *wire.Heartbeat) {
 	}
 }
 
-// firstDelay is how long to wait before the first NAK for a packet: at once,
-// unless reordering or shared losses were seen. The back-off is distributed as
-// in RFC 5401 §3.2: few of many subscribers draw a short one, and their NAK
-// brings the repair before the others ask. docs/protocol.md §6.3.
+// firstDelay is how long to wait before the first NAK for a packet: at once, unless reordering or shared losses were
+// seen. The back-off is distributed as in RFC 5401 §3.2: few of many subscribers draw a short one, and their NAK brings
+// the repair before the others ask. docs/protocol.md §6.3.
 func (n *nakState) firstDelay(r *Receiver) time.Duration {
 	d := n.grace
 	if n.backoff > 0 {
@@ -133,8 +132,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 // maxNAK bounds a NAK in bytes: some 600 isolated losses.
 const maxNAK = 1200
 
-// asked notes that the packets from first to end were asked for, and returns
-// when to ask again. docs/protocol.md §6.4.
+// asked notes that the packets from first to end were asked for, and returns when to ask again. docs/protocol.md §6.4.
 func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	retry := st.nak.rtt.retry(st.nak.path)
 	next := Never

@@ -10,9 +10,8 @@ import (
 // Names learns the names of topics, for subscriptions to all topics of a pattern. A receiver calls it during Handle,
 // Tick, Resume and LearnNames, as it does a Sink.
 type Names interface {
-	// Named: there is a topic of that name. st has said so, before it delivers a message
-	// of the topic; other streams of the group may have the topic, too. first: nothing of
-	// the topic was before in st.
+	// Named: there is a topic of that name. st has said so, before it delivers a message of the topic; other streams of
+	// the group may have the topic, too. first: nothing of the topic was before in st.
 	Named(st *Stream, id uint64, name string, first bool)
 	// Forgotten: st, which is removed, was the last stream that had the topic.
 	Forgotten(st *Stream, id uint64)
@@ -68,8 +67,7 @@ type streamNames struct {
 const (
 	// maxNames bounds the names that a receiver knows of a group.
 	maxNames = events.PatternTopics
-	// maxUnnamed bounds the ids for which EventUnnamed is not delivered again. One packet
-	// has fewer.
+	// maxUnnamed bounds the ids for which EventUnnamed is not delivered again. One packet has fewer.
 	maxUnnamed = 1 << 12
 )
 
@@ -135,9 +133,8 @@ func (r *Receiver) mayWant(id uint64) bool {
 	return wanted || r.names.to != nil && r.names.known.Get(id) == nil
 }
 
-// hasNames reports whether packet b, which is next, can be delivered: the names of all its
-// topics are known, if they are asked for. Otherwise it waits, as one that is missing
-// does, and no longer.
+// hasNames reports whether packet b, which is next, can be delivered: the names of all its topics are known, if they
+// are asked for. Otherwise it waits, as one that is missing does, and no longer.
 func (st *Stream) hasNames(now Instant, b []byte) bool {
 	return st.r.names.to == nil || st.nameAll(now, b)
 }

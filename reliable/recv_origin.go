@@ -27,13 +27,11 @@ type StatePart uint8
 const (
 	// StateOfNone: it is a message or a gap.
 	StateOfNone StatePart = iota
-	// StateRecord is a part of the topic's state. Number is that of the first message which
-	// is not in it.
+	// StateRecord is a part of the topic's state. Number is that of the first message which is not in it.
 	StateRecord
 	// StateEnd: the topic's state is whole. Message Number follows.
 	StateEnd
-	// StateMissing: there is no state of the topic, and Why. What follows begins with
-	// what is published from then on.
+	// StateMissing: there is no state of the topic, and Why. What follows begins with what is published from then on.
 	StateMissing
 )
 

@@ -78,17 +78,15 @@ func (e *Event) Size() int {
 	return len(e.Packet)
 }
 
-// Output takes the events of one stream, in order. A receiver calls it from within
-// Handle, Tick and Resume; an Output calls no method of the receiver and of its streams
-// meanwhile but those that only read.
+// Output takes the events of one stream, in order. A receiver calls it from within Handle, Tick and Resume; an Output
+// calls no method of the receiver and of its streams meanwhile but those that only read.
 type Output interface {
 	// Room reports whether the next event can be taken now. If not, the stream stops, holds back later packets, and
 	// continues with Receiver.Resume or Tick.
 	Room() bool
-	// Deliver takes the next event; event and packet are valid during the call. It
-	// reports whether the output keeps the slot of a packet: it gives that back to the
-	// stream's Slots itself. An EventEnd, an EventFault and an EventUnreadable come without room, too, and
-	// other events do while the stream has no memory to hold anything back.
+	// Deliver takes the next event; event and packet are valid during the call. It reports whether the output keeps the
+	// slot of a packet: it gives that back to the stream's Slots itself. An EventEnd, an EventFault and an EventUnreadable
+	// come without room, too, and other events do while the stream has no memory to hold anything back.
 	Deliver(e *Event) (kept bool)
 	// Backlog is how many events are unread by readers that hold the stream up, and how many slots are kept that no
 	// reader needs any more.

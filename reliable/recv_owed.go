@@ -5,9 +5,8 @@ import "time"
 // How long a receiver that goes waits for replies that it owes. docs/protocol.md §24.5.
 
 const (
-	// wholeReplyOwed is how long a reply may be asked for again that was sent to its end: its
-	// publisher asks after the usual time of a reply, which is a few milliseconds where most of
-	// that is the way.
+	// wholeReplyOwed is how long a reply may be asked for again that was sent to its end: its publisher asks after the
+	// usual time of a reply, which is a few milliseconds where most of that is the way.
 	wholeReplyOwed = 50 * time.Millisecond
 	// moreReplyOwed is the same of a reply of which more is to be asked for: its publisher asks at
 	// maxRecall at the latest.

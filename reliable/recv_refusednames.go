@@ -37,8 +37,7 @@ func (st *Stream) wantedOf(id uint64) (name string, ok bool) {
 	return name, ok && st.may(name)
 }
 
-// removeRefused takes a topic from the unnamed ones that are refused: its name is known now, and
-// its readers refuse it.
+// removeRefused takes a topic from the unnamed ones that are refused: its name is known now, and its readers refuse it.
 func (st *Stream) removeRefused(id uint64) {
 	if n := &st.topics.names; n.refused[id] != nil {
 		delete(n.refused, id)

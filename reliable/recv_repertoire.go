@@ -53,8 +53,7 @@ func (r *Receiver) published(id uint64) bool {
 	return false
 }
 
-// Announced are the names of the topics that are wanted here and that the publisher has
-// announced, sorted.
+// Announced are the names of the topics that are wanted here and that the publisher has announced, sorted.
 func (st *Stream) Announced() (names []string) {
 	for id := range st.topics.repertoire.has {
 		if name, ok := st.wantedOf(id); ok {
@@ -65,8 +64,7 @@ func (st *Stream) Announced() (names []string) {
 	return names
 }
 
-// MayConcern reports whether the publisher has a topic that is wanted here, or was never
-// heard to say all that it has.
+// MayConcern reports whether the publisher has a topic that is wanted here, or was never heard to say all that it has.
 func (st *Stream) MayConcern() bool {
 	if st.Relevant() {
 		return true

@@ -16,9 +16,8 @@ var (
 	ErrRequesterGone = errors.New("the publisher of the request is gone")
 )
 
-// keptReplies are the replies of a receiver that their publishers may still ask for. They are
-// kept for replyKeep after they were sent last, and up to maxKeptBytes: then those go that were
-// sent least recently. docs/protocol.md §24.
+// keptReplies are the replies of a receiver that their publishers may still ask for. They are kept for replyKeep after
+// they were sent last, and up to maxKeptBytes: then those go that were sent least recently. docs/protocol.md §24.
 type keptReplies struct {
 	byKey  map[replyKey]*keptReply
 	first  *keptReply // sent least recently
@@ -174,8 +173,7 @@ func (st *Stream) recall(now Instant, x *wire.Recall) {
 	}
 }
 
-// replyBurst is how many bytes of a reply go at a time: its publisher asks for more.
-// docs/protocol.md §24.2.
+// replyBurst is how many bytes of a reply go at a time: its publisher asks for more. docs/protocol.md §24.2.
 func replyBurst(packetSize int) int {
 	return min(32, max(1, 65536/packetSize)) * wire.MaxReplyBytes(packetSize)
 }

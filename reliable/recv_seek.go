@@ -2,10 +2,9 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// seek finds out how much of its history a stream needs where its topics begin with certain
-// messages (ReceiverConfig.Wanted). The history is fetched from the newest packet down, so it is
-// enough to know when each of the topics has come down to its first message, or has nothing to
-// be fetched. docs/protocol.md §9.8.
+// seek finds out how much of its history a stream needs where its topics begin with certain messages
+// (ReceiverConfig.Wanted). The history is fetched from the newest packet down, so it is enough to know when each of the
+// topics has come down to its first message, or has nothing to be fetched. docs/protocol.md §9.8.
 type seek struct {
 	// begun is, by topic, the newest packet at or behind which the first message that is wanted
 	// begins, of maxPendingTotals topics at most: where more are wanted, their totals do not settle it.
@@ -93,8 +92,7 @@ func (s *seek) announced(st *Stream) (begin uint64, ok bool) {
 	return begin, true
 }
 
-// named is where the stream begins if all topics that are wanted have come down to their first
-// messages.
+// named is where the stream begins if all topics that are wanted have come down to their first messages.
 func (s *seek) named(st *Stream) (begin uint64, ok bool) {
 	begin = st.win.history.end
 	for id := range st.r.wants {

@@ -12,8 +12,7 @@ import (
 type Sink interface {
 	// Open: there is a new stream. Open returns where its events go.
 	Open(st *Stream) Output
-	// StreamUp: a publisher was heard for the first time, or again after
-	// StreamDown for silence.
+	// StreamUp: a publisher was heard for the first time, or again after StreamDown for silence.
 	StreamUp(st *Stream)
 	// StreamDown: the stream ended (CauseNone), or its publisher fell silent (CausePublisherLost, or CauseRestart if
 	// another instance of its publisher id was received since). After silence it may come up again. Its Output gets an

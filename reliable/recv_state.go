@@ -5,8 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a receiver begins with the state that a publisher puts into its stream.
-// docs/protocol.md §25.
+// How a receiver begins with the state that a publisher puts into its stream. docs/protocol.md §25.
 
 // stateJoin is the progress of a stream that begins with state: a round of it (wire.State).
 //
@@ -203,8 +202,7 @@ func (st *Stream) loseState(now Instant, cause events.Cause) {
 	}
 }
 
-// hasAll reports whether all topics that are wanted, and that the publisher may have, are in
-// has.
+// hasAll reports whether all topics that are wanted, and that the publisher may have, are in has.
 func (st *Stream) hasAll(has map[uint64]struct{}) bool {
 	for _, id := range st.r.topics {
 		if _, ok := has[id]; !ok && st.topics.repertoire.may(id) {
@@ -274,8 +272,7 @@ func (st *Stream) stateDue() Instant {
 	return Never
 }
 
-// tellState delivers the state, or that there is none. It reports false where the output has
-// no room.
+// tellState delivers the state, or that there is none. It reports false where the output has no room.
 func (st *Stream) tellState(now Instant) bool {
 	j := &st.win.state
 	if !st.roundNamed(now) {

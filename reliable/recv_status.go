@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// reportState decides when a stream's publisher gets a status, and what was in
-// the last one. docs/protocol.md §7.1.
+// reportState decides when a stream's publisher gets a status, and what was in the last one. docs/protocol.md §7.1.
 type reportState struct {
 	every     time.Duration // advertised cadence
 	sentAt    Instant
@@ -37,8 +36,7 @@ func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
 	st.report.at = min(st.report.at, now.Add(spread))
 }
 
-// tick makes a status due when the publisher needs to know how much room we
-// have made. docs/protocol.md §7.1.
+// tick makes a status due when the publisher needs to know how much room we have made. docs/protocol.md §7.1.
 func (p *reportState) tick(st *Stream, now Instant) {
 	if st.life.down {
 		return
@@ -75,8 +73,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.totals.wanted() || st.topics.repertoire.asked || st.topics.names.open {
 		h.Flags |= wire.FlagWantTopics
 	}
-	// Topics, name and tag take room: they go with statuses at the cadence, not with
-	// those that flow control draws.
+	// Topics, name and tag take room: they go with statuses at the cadence, not with those that flow control draws.
 	var topics []uint64
 	var name, tag []byte
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {

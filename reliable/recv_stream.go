@@ -13,9 +13,8 @@ import (
 //
 //	start ≤ next ≤ tracked ≤ high
 //
-// Packets below next are delivered or given up. From next to tracked each has
-// an entry: missing, held, lent or gone. All below high exist; those from tracked on
-// do not fit the window yet.
+// Packets below next are delivered or given up. From next to tracked each has an entry: missing, held, lent or gone.
+// All below high exist; those from tracked on do not fit the window yet.
 type Stream struct {
 	r          *Receiver
 	Publisher  uint64
@@ -43,8 +42,7 @@ type Stream struct {
 	faults  events.FaultCounts
 }
 
-// clocks is what is known of the publisher's clocks: that of its heartbeats, and that by which
-// deliveries are timed.
+// clocks is what is known of the publisher's clocks: that of its heartbeats, and that by which deliveries are timed.
 type clocks struct {
 	clockGuard
 	timer deliveryTimer
@@ -370,8 +368,7 @@ func (st *Stream) goneRun() uint64 {
 	return n
 }
 
-// skipUnseen is skip of packets of which none was found missing before: they lie beyond the window, or
-// there is none.
+// skipUnseen is skip of packets of which none was found missing before: they lie beyond the window, or there is none.
 func (st *Stream) skipUnseen(n uint64, cause events.Cause) {
 	st.r.stats.Missing += n
 	st.skip(n, cause)

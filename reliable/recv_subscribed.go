@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// subscribed is what statuses say of this bus: the topics that are wanted by their names,
-// and what it is called.
+// subscribed is what statuses say of this bus: the topics that are wanted by their names, and what it is called.
 type subscribed struct {
 	topics    []uint64
 	wants     map[uint64]wantedTopic // those of topics
@@ -47,8 +46,7 @@ func (r *Receiver) Unwant(name string) {
 	delete(r.wants, id)
 }
 
-// TopicsChanged has publishers learn what is wanted now. Where nothing is, nothing is asked of
-// them.
+// TopicsChanged has publishers learn what is wanted now. Where nothing is, nothing is asked of them.
 func (r *Receiver) TopicsChanged(now Instant) {
 	r.counted.set(&r.cfg, true)
 	for _, st := range r.list {

@@ -7,10 +7,9 @@ import (
 )
 
 // deliveryTimer measures how long deliveries of a stream take, for the few packets that its publisher picks. A
-// heartbeat names such a packet before it is sent, and a later one has the time when it was sent: between the two,
-// or after them, it is delivered here. The timer keeps each of them, in their order, until both times are known.
-// Only the last one may have an unknown send time, and only that one may have been delivered already.
-// docs/protocol.md §5.12.
+// heartbeat names such a packet before it is sent, and a later one has the time when it was sent: between the two, or
+// after them, it is delivered here. The timer keeps each of them, in their order, until both times are known. Only the
+// last one may have an unknown send time, and only that one may have been delivered already. docs/protocol.md §5.12.
 type deliveryTimer struct {
 	next    uint64 // the lowest sequence that is still to be delivered; noTiming: there is none
 	count   int    // of packets
@@ -28,9 +27,8 @@ const noTiming = ^uint64(0)
 // SetClock times deliveries from now on, from publishers with the same clock.
 func (r *Receiver) SetClock(c Clock) { r.clock = c }
 
-// heard takes in what a new heartbeat says of the packets from next on, which are still to be delivered. A packet
-// that does not exist by the same heartbeat has not been sent: to remember it would keep all that
-// follow from being timed.
+// heard takes in what a new heartbeat says of the packets from next on, which are still to be delivered. A packet that
+// does not exist by the same heartbeat has not been sent: to remember it would keep all that follow from being timed.
 func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 	t := &hb.Timing
 	if t.Clock == 0 || t.Clock != st.r.clock.ID || t.Next < hb.Lead || t.At != 0 && t.Packet >= hb.Lead {

@@ -200,8 +200,7 @@ func (st *Stream) collide(id uint64, name, other string) {
 	st.out.Deliver(e)
 }
 
-// Collided returns the reported collision of a wanted topic's id, or nil: then
-// the stream may have that topic.
+// Collided returns the reported collision of a wanted topic's id, or nil: then the stream may have that topic.
 func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.topics.collided[id] }
 
 func (t *totalsState) add(asOf uint64, x TopicTotal) {

@@ -26,9 +26,8 @@ type recvWindow struct {
 // PacketData returns the runs of a packet.
 func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
 
-// Relevant reports whether the publisher has announced a topic that is wanted
-// here. A publisher announces all its topics when it ends. Any goroutine may
-// ask.
+// Relevant reports whether the publisher has announced a topic that is wanted here. A publisher announces all its
+// topics when it ends. Any goroutine may ask.
 func (st *Stream) Relevant() bool { return st.topics.relevant.Load() }
 
 // Free reports whether the publisher waits for no subscriber: a reader that is waited for
@@ -55,17 +54,15 @@ func (st *Stream) WantTotals() {
 // Stalled reports whether the output holds the stream up.
 func (st *Stream) Stalled() bool { return st.stalled && !st.win.state.waits() }
 
-// leastWindow is the window that every stream can count on, in packets: half of
-// the group's memory is kept for that, shared by as many streams as there may be.
-// docs/protocol.md §12.2.
+// leastWindow is the window that every stream can count on, in packets: half of the group's memory is kept for that,
+// shared by as many streams as there may be. docs/protocol.md §12.2.
 func (st *Stream) leastWindow() uint64 {
 	c := &st.r.cfg
 	return uint64(max(min(c.MemoryBytes/(2*c.MaxStreams), c.WindowBytes)/st.packetSize, minWindow))
 }
 
-// windowPackets is how many packets the stream's window may hold now: what it
-// can count on, and a quarter of what is left of the rest, so that the first
-// streams get the most and no later one nothing.
+// windowPackets is how many packets the stream's window may hold now: what it can count on, and a quarter of what is
+// left of the rest, so that the first streams get the most and no later one nothing.
 func (st *Stream) windowPackets() uint64 {
 	c := &st.r.cfg
 	least := int(st.leastWindow()) * st.packetSize
@@ -110,9 +107,8 @@ func (st *Stream) window() bool {
 	return true
 }
 
-// put copies packet seq into a slot, if need be one that a slow reader loses, or the
-// latest packet that waits: the output may hold so many that not all of the window
-// finds one, and the earliest must.
+// put copies packet seq into a slot, if need be one that a slow reader loses, or the latest packet that waits: the
+// output may hold so many that not all of the window finds one, and the earliest must.
 func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	slot, ok := st.win.slots.Put(b)
 	if ok {
@@ -128,13 +124,11 @@ func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	return slot, ok
 }
 
-// reclaimSlots has the output give slots back, an eighth of the window at once if it
-// must take them from slow readers.
+// reclaimSlots has the output give slots back, an eighth of the window at once if it must take them from slow readers.
 func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.win.span/8) + 1) }
 
-// growWindow makes the window of a stream that has come so far in order that it is no
-// invention: from then on the publisher is promised all of it, not just what
-// every stream can count on.
+// growWindow makes the window of a stream that has come so far in order that it is no invention: from then on the
+// publisher is promised all of it, not just what every stream can count on.
 func (st *Stream) growWindow() {
 	if st.win.slots == nil && !st.life.down && st.r.wanting() && st.next-st.start >= st.leastWindow() {
 		st.window()

@@ -2,8 +2,7 @@ package reliable
 
 import "time"
 
-// rttEstimator smooths round trips as TCP does (RFC 6298), with a start value
-// of a LAN.
+// rttEstimator smooths round trips as TCP does (RFC 6298), with a start value of a LAN.
 type rttEstimator struct {
 	smoothed, variance time.Duration
 	newest             time.Duration
@@ -62,9 +61,8 @@ func (r *rttEstimator) known() time.Duration {
 	return r.smoothed
 }
 
-// retry is how long to wait for an answer before asking again. Answers that had
-// to queue make it long, but not beyond what many tries within the recovery
-// deadline allow, unless the path itself is far: path is what heartbeats and
+// retry is how long to wait for an answer before asking again. Answers that had to queue make it long, but not beyond
+// what many tries within the recovery deadline allow, unless the path itself is far: path is what heartbeats and
 // statuses take, which do not queue. docs/protocol.md §6.9.
 func (r *rttEstimator) retry(path time.Duration) time.Duration {
 	if !r.measured {

@@ -49,8 +49,7 @@ func (x *Running) isUp(now Instant) bool { return x.until == 0 || now <= x.until
 // ranSince reports whether the owner has run all the time since then.
 func (x *Running) ranSince(then Instant) bool { return then >= x.to }
 
-// up is the time at which the owner runs or ran: now, or what was now before the last time
-// that it did not run.
+// up is the time at which the owner runs or ran: now, or what was now before the last time that it did not run.
 func (x *Running) up(at Instant) upTime {
 	if at < x.to {
 		return upTime(min(at, x.from).Add(x.to.Sub(x.from) - x.lost))

@@ -1,7 +1,6 @@
 package reliable
 
-// sendBlocks is the memory of a stream's window and its writers: as many blocks as were
-// needed so far.
+// sendBlocks is the memory of a stream's window and its writers: as many blocks as were needed so far.
 type sendBlocks struct {
 	perBlock int // packets of full size a block
 	perTrain int // packets a block, at most

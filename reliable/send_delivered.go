@@ -17,8 +17,7 @@ func (s *Sender) Delivered() uint64 {
 	return s.flow.frontier(s, s.win.sent, s.cfg.Flow.Delivers, func(m *Member) uint64 { return m.Next })
 }
 
-// settled reports whether as many subscribers as Delivered asks have everything, and ask
-// for nothing else.
+// settled reports whether as many subscribers as Delivered asks have everything, and ask for nothing else.
 func (s *Sender) settled() bool {
 	done := func(m *Member) uint64 {
 		if m.wantTopics {
@@ -29,9 +28,8 @@ func (s *Sender) settled() bool {
 	return s.win.sent == s.win.next && s.flow.frontier(s, s.win.next, s.cfg.Flow.Delivers, done) >= s.win.next
 }
 
-// DeliveredOn is the number of messages of t, from the first on, that have come to every
-// subscriber that is present and not released, or to as many as flow control needs. A
-// message of several packets counts when all of it has.
+// DeliveredOn is the number of messages of t, from the first on, that have come to every subscriber that is present and
+// not released, or to as many as flow control needs. A message of several packets counts when all of it has.
 //
 // It looks through the packets behind Delivered for the topic's next message, through
 // each packet of the stream once for each topic that is asked for.

@@ -22,8 +22,7 @@ type FlowControl interface {
 	Counts(m *Member) bool
 	// Delivers reports whether m is one of the members that count for Need: a packet is delivered when they have it.
 	Delivers(m *Member) bool
-	// Need is how many of n members that count the publisher waits for: from 1 to n if
-	// n is not 0.
+	// Need is how many of n members that count the publisher waits for: from 1 to n if n is not 0.
 	Need(n int) int
 	// String is what the strategy is called in configuration.
 	String() string
@@ -51,8 +50,7 @@ type NoFlow struct{}
 // Counts reports that no member counts.
 func (NoFlow) Counts(*Member) bool { return false }
 
-// Delivers reports that every member does: they are not waited for, but a caller may still ask
-// what has reached them.
+// Delivers reports that every member does: they are not waited for, but a caller may still ask what has reached them.
 func (NoFlow) Delivers(*Member) bool { return true }
 
 // Need is all of them.
@@ -88,8 +86,7 @@ func (q QuorumFlow) Need(n int) int { return min(n, q.N) }
 
 func (q QuorumFlow) String() string { return fmt.Sprintf("quorum:%d", q.N) }
 
-// TaggedFlow is Of among the subscribers that carry the tag. Others are served, and not
-// waited for.
+// TaggedFlow is Of among the subscribers that carry the tag. Others are served, and not waited for.
 type TaggedFlow struct {
 	Tag string
 	Of  FlowControl
@@ -146,9 +143,8 @@ func (f *flowState) frontier(s *Sender, none uint64, counts func(*Member) bool, 
 	}
 }
 
-// admit asks flow control, the window and the rate limit for packets of so many bytes each. It
-// returns how many of them, from the first on, may have their sequences; if none, what the
-// first one waits for. docs/protocol.md §8.1.
+// admit asks flow control, the window and the rate limit for packets of so many bytes each. It returns how many of
+// them, from the first on, may have their sequences; if none, what the first one waits for. docs/protocol.md §8.1.
 func (s *Sender) admit(now Instant, lens []uint16) (int, events.Reason) {
 	n, why := s.win.admits(s.flow.limit, s.flow.floor)
 	if n == 0 {

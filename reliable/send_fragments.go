@@ -2,10 +2,9 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// splits decides whether a message goes in fragments, of which n is the size as a run of
-// its own: if no packet can hold that, and if the open packet, which cannot, would be left with
-// room that costs: less than half full where a train's packets are to be equal, for it would end
-// its train, or padded by an eighth or more to a full one.
+// splits decides whether a message goes in fragments, of which n is the size as a run of its own: if no packet can hold
+// that, and if the open packet, which cannot, would be left with room that costs: less than half full where a train's
+// packets are to be equal, for it would end its train, or padded by an eighth or more to a full one.
 func (w *Writer) splits(n int) bool {
 	size := w.s.cfg.PacketSize
 	switch {
@@ -17,9 +16,8 @@ func (w *Writer) splits(n int) bool {
 	return w.s.cfg.equal() && w.off < size/2 || w.off < size-size/8 && w.s.cfg.Pad > 1 && w.s.cfg.padded(w.off) == size
 }
 
-// appendWhole adds msg in fragments, if the block has room for all of them. If another one
-// has, this one ends: of two writers' messages that lie in two blocks each one would wait for
-// the other's.
+// appendWhole adds msg in fragments, if the block has room for all of them. If another one has, this one ends: of two
+// writers' messages that lie in two blocks each one would wait for the other's.
 func (w *Writer) appendWhole(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	first, packets := w.fragmentRoom(), w.Rest()
 	if w.packet != nil {
@@ -54,10 +52,9 @@ func (w *Writer) fragmentRoom() int {
 	return max(0, size-w.off-wire.RunHeaderLen-wire.FragmentHeaderLen)
 }
 
-// AppendFragment adds msg[offset:] to topic t, as much as there is room for in the open
-// packet, or in the next one if that is nearly full, and returns the offset behind it. It
-// returns the same offset when there is no room. Until the last fragment is written no other
-// message may be; what follows then shares its packet.
+// AppendFragment adds msg[offset:] to topic t, as much as there is room for in the open packet, or in the next one if
+// that is nearly full, and returns the offset behind it. It returns the same offset when there is no room. Until the
+// last fragment is written no other message may be; what follows then shares its packet.
 func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
 	return w.appendFragment(t, msg, offset, 0)
 }

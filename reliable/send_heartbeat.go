@@ -7,11 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// heartbeat is the ladder that carries the end of a burst: the first
-// heartbeat follows the last packet at once, the next ones at twice the
-// distance each, up to slowHeartbeat, and to quietHeartbeat when all have everything. It
-// is armed once and compared on expiry, not armed again by every packet.
-// docs/protocol.md §5.1, §5.8.
+// heartbeat is the ladder that carries the end of a burst: the first heartbeat follows the last packet at once, the
+// next ones at twice the distance each, up to slowHeartbeat, and to quietHeartbeat when all have everything. It is
+// armed once and compared on expiry, not armed again by every packet. docs/protocol.md §5.1, §5.8.
 type heartbeat struct {
 	due      Instant
 	last     Instant       // last heartbeat

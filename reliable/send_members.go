@@ -16,8 +16,7 @@ type Member struct {
 	// Topics are the ids of the topics it subscribes to, as far as it says.
 	Topics     []uint64
 	MoreTopics bool // there are more than it says
-	// Name is what it calls itself, fit to be shown, and Address where it sends from,
-	// as far as they are known.
+	// Name is what it calls itself, fit to be shown, and Address where it sends from, as far as they are known.
 	Name    string
 	Address string
 	// Tag is the one that it carries, fit to be shown; empty: none, or it has not said yet.
@@ -83,8 +82,7 @@ func (m *members) init(most int) {
 	m.max, m.gone, m.read = most, formerMembers(), Never
 }
 
-// asks notes a NAK from a member, which is a sign of life, and returns the member, nil
-// if it is none.
+// asks notes a NAK from a member, which is a sign of life, and returns the member, nil if it is none.
 func (m *members) asks(now upTime, id uint64) *Member {
 	x := m.byID[id]
 	if x != nil {
@@ -128,8 +126,7 @@ func (m *members) add(x *Member) {
 	m.list = append(m.list, x)
 }
 
-// handleStatus takes in a status. address is the text of where it came from.
-// docs/protocol.md §7.5, §8.5.
+// handleStatus takes in a status. address is the text of where it came from. docs/protocol.md §7.5, §8.5.
 func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, address func() string) {
 	s.stats.Statuses++
 	ms := &s.members
@@ -274,8 +271,7 @@ func (s *Sender) removeMember(m *Member) {
 	s.relieve()
 }
 
-// complete reports whether all have everything below seq and want nothing
-// else, but those that were released.
+// complete reports whether all have everything below seq and want nothing else, but those that were released.
 func (m *members) complete(seq uint64) bool {
 	for _, x := range m.list {
 		if x.waitedFor() && (x.Next < seq || x.wantTopics) {
@@ -312,8 +308,7 @@ func (s *Sender) announceAgain(now Instant) {
 	}
 }
 
-// silent reports whether a member has said nothing for three times the cadence
-// of statuses. docs/protocol.md §8.4.
+// silent reports whether a member has said nothing for three times the cadence of statuses. docs/protocol.md §8.4.
 func (m *members) silent(now upTime, every time.Duration) bool {
 	for _, x := range m.list {
 		if now.sub(x.heard) > 3*every+slowHeartbeat {
@@ -394,8 +389,7 @@ func tellOf(list []events.Hold, h events.Hold) []events.Hold {
 	return list
 }
 
-// TakeCame returns the subscribers that came since the last call, and TakeLeft those that took
-// their leave.
+// TakeCame returns the subscribers that came since the last call, and TakeLeft those that took their leave.
 func (s *Sender) TakeCame() []events.Hold { return take(&s.members.came) }
 
 // TakeLeft: see TakeCame.
@@ -407,8 +401,7 @@ func take(list *[]events.Hold) []events.Hold {
 	return all
 }
 
-// TakeSilent returns the subscribers that were given up as silent since the last
-// call, with how long they have been.
+// TakeSilent returns the subscribers that were given up as silent since the last call, with how long they have been.
 func (s *Sender) TakeSilent() []events.Hold {
 	r := s.members.givenUp
 	s.members.givenUp = nil

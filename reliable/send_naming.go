@@ -23,8 +23,7 @@ func (n *naming) missing(w *Writer) bool {
 	return by != namedBefore && by != w
 }
 
-// name adds the name of t to the open packet, or to the next one. It reports false when
-// there is no room.
+// name adds the name of t to the open packet, or to the next one. It reports false when there is no room.
 func (w *Writer) name(t *Topic) bool {
 	n := wire.RunHeaderLen + len(t.Name)
 	if w.packet == nil || w.off+n > w.s.cfg.PacketSize {

@@ -6,10 +6,9 @@ import (
 
 // How a publisher compresses. docs/protocol.md §26.
 //
-// A Writer fills packets as it does without compression. When they get their sequences, the runs of
-// as many of them as fit one packet compressed go into one: that is where bytes are saved. The
-// compressed packet takes the memory of the first of them, or before: so the packets of a block
-// lie in the order of their sequences.
+// A Writer fills packets as it does without compression. When they get their sequences, the runs of as many of them as
+// fit one packet compressed go into one: that is where bytes are saved. The compressed packet takes the memory of the
+// first of them, or before: so the packets of a block lie in the order of their sequences.
 
 // Packer compresses runs.
 type Packer interface {
@@ -20,8 +19,7 @@ type Packer interface {
 	Pack(dst, runs []byte) []byte
 }
 
-// PackedRoom is how many bytes a Packer may take for the runs of one packet, which may not
-// get any shorter.
+// PackedRoom is how many bytes a Packer may take for the runs of one packet, which may not get any shorter.
 const PackedRoom = wire.MaxRuns + wire.MaxRuns/8 + 1024
 
 // packing is a stream's way to compress.
@@ -82,8 +80,7 @@ type futility struct {
 }
 
 const (
-	// mostFutile is how many packets in a row may not get shorter before only every
-	// futileEvery-th is tried.
+	// mostFutile is how many packets in a row may not get shorter before only every futileEvery-th is tried.
 	mostFutile  = 8
 	futileEvery = 64
 )
@@ -121,8 +118,7 @@ func newPacking(p Packer) *packing {
 	return x
 }
 
-// pack is assign for the next packet of w and as many behind it as fit it compressed. size
-// is what has been admitted.
+// pack is assign for the next packet of w and as many behind it as fit it compressed. size is what has been admitted.
 func (s *Sender) pack(now Instant, w *Writer, size int) {
 	x := s.packing
 	n := x.share(w)

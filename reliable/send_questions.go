@@ -7,9 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// topicQuestions ask members for topics, for those that ask how many subscribe to one: a status names few topics,
-// and a pattern stands for any. A heartbeat asks for one, as long as some member has not answered.
-// docs/protocol.md §7.10.
+// topicQuestions ask members for topics, for those that ask how many subscribe to one: a status names few topics, and a
+// pattern stands for any. A heartbeat asks for one, as long as some member has not answered. docs/protocol.md §7.10.
 type topicQuestions struct {
 	list []question
 	now  int          // the one that heartbeats ask

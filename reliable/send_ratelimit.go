@@ -56,8 +56,7 @@ func (b *tokenBucket) takeRow(now Instant, lens []uint16) int {
 	return len(lens)
 }
 
-// correct gives back bytes of what was taken; below zero it takes more, whether they are there
-// or not.
+// correct gives back bytes of what was taken; below zero it takes more, whether they are there or not.
 func (b *tokenBucket) correct(bytes int) {
 	if b.rate > 0 {
 		b.tokens += float64(bytes)
@@ -80,8 +79,7 @@ type peakRate struct {
 	at    Instant
 }
 
-// rateWindow is over how long the data rate is measured, and rateHalf how fast
-// the peak is forgotten.
+// rateWindow is over how long the data rate is measured, and rateHalf how fast the peak is forgotten.
 const (
 	rateWindow = 2 * time.Millisecond
 	rateHalf   = 500 * time.Millisecond

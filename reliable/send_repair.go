@@ -10,9 +10,8 @@ import (
 // repairs is the publisher's side of loss: which packets were asked for, what
 // may be sent of them now, and how far subscribers shall spread their NAKs.
 //
-// Repairs have a budget of their own, a share of the recent data rate, and none goes again
-// before the one before can have arrived: so a storm of NAKs costs its own bandwidth
-// and no more. docs/protocol.md §6.6.
+// Repairs have a budget of their own, a share of the recent data rate, and none goes again before the one before can
+// have arrived: so a storm of NAKs costs its own bandwidth and no more. docs/protocol.md §6.6.
 type repairs struct {
 	count  int // packets queued
 	queues [repairQueues]repairQueue
@@ -178,9 +177,8 @@ func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, h
 	}
 }
 
-// adapt widens the back-off window while subscribers ask for the same packets,
-// and narrows it when they do not: of NAKs for a loss that all share about two
-// shall come. Uncorrelated loss needs no back-off at all.
+// adapt widens the back-off window while subscribers ask for the same packets, and narrows it when they do not: of NAKs
+// for a loss that all share about two shall come. Uncorrelated loss needs no back-off at all.
 //
 // It judges what has come in over the time that all have had to ask, and once
 // for each value that was advertised: what subscribers do follows only then. docs/protocol.md §6.8.

@@ -14,9 +14,8 @@ const (
 	repairQueues   = 32
 )
 
-// repairQueue goes round the window: what is asked for behind its position, again
-// perhaps, waits for the next round, so that all get their turn. A round goes oldest
-// first. Which packets are in it stands in Sender.index.
+// repairQueue goes round the window: what is asked for behind its position, again perhaps, waits for the next round, so
+// that all get their turn. A round goes oldest first. Which packets are in it stands in Sender.index.
 type repairQueue struct {
 	count int
 	at    uint64 // its position: the round goes on from here
@@ -53,8 +52,7 @@ func (q *repairQueue) find(s *Sender, queue uint32) (seq uint64, ok bool) {
 	return 0, false
 }
 
-// queue puts a packet into those of the queues, a set of bits, in which it does not
-// wait yet.
+// queue puts a packet into those of the queues, a set of bits, in which it does not wait yet.
 func (r *repairs) queue(e *windowSlot, seq uint64, queues uint32) {
 	if e.queues == 0 {
 		r.count++

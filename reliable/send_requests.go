@@ -83,9 +83,8 @@ type recalledReply struct {
 }
 
 const (
-	// minRecall is the least time before a reply is asked for again: receivers answer when
-	// a processor has time for them. firstRecall is that before the first reply was timed, and
-	// maxRecall bounds the doubling.
+	// minRecall is the least time before a reply is asked for again: receivers answer when a processor has time for them.
+	// firstRecall is that before the first reply was timed, and maxRecall bounds the doubling.
 	minRecall   = time.Millisecond
 	firstRecall = 10 * time.Millisecond
 	maxRecall   = 250 * time.Millisecond

@@ -69,8 +69,7 @@ func (s *Sender) Abandon(w *Writer) {
 	}
 }
 
-// fragmentAhead reports whether the packet just assigned was a fragment that the
-// next one continues.
+// fragmentAhead reports whether the packet just assigned was a fragment that the next one continues.
 func (w *Writer) fragmentAhead() bool {
 	if w.assignedRuns == 0 {
 		return false
@@ -184,9 +183,8 @@ func (s *Sender) NextBlock(w *Writer) {
 	}
 }
 
-// Grant gives w a new block if it has none. It reports false when packet
-// memory is short: the oldest block is still needed by a subscriber or by the
-// transport.
+// Grant gives w a new block if it has none. It reports false when packet memory is short: the oldest block is still
+// needed by a subscriber or by the transport.
 func (s *Sender) Grant(w *Writer) bool {
 	if w.b != nil {
 		return true

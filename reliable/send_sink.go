@@ -6,13 +6,11 @@ import "time"
 type SenderSink interface {
 	// Sent: the transport has taken packets of a train.
 	Sent(t SentTrain)
-	// Batch: packets packets in a row have got their sequence, each with as many messages, or
-	// ends of messages.
+	// Batch: packets packets in a row have got their sequence, each with as many messages, or ends of messages.
 	Batch(messages, packets uint64)
 	// Asked: a NAK of a receiver asks for count packets in all, the lowest of them first.
 	Asked(receiver, first, count uint64)
-	// RoundTrip: a status has answered a heartbeat after d, without the time that its
-	// receiver took.
+	// RoundTrip: a status has answered a heartbeat after d, without the time that its receiver took.
 	RoundTrip(d time.Duration)
 	// Replied: a reply is whole. It reports whether it is taken: else its receiver owes one still.
 	Replied(x *GivenReply) bool

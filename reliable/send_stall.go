@@ -194,8 +194,7 @@ func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
 // change its interface: its text is made anew no more often.
 const addressEvery = time.Second
 
-// introduce records the identity of m from a status. address is the text of its source;
-// it may be nil.
+// introduce records the identity of m from a status. address is the text of its source; it may be nil.
 func (m *Member) introduce(now Instant, st *wire.Status, address func() string) {
 	if len(st.Name) > 0 && string(st.Name) != m.wireName {
 		m.wireName, m.Name = string(st.Name), wire.CleanName(st.Name)

@@ -10,8 +10,7 @@ import (
 // StateSender puts the state of topics into a stream, for late joiners: rounds of it, each for all receivers that
 // wait by then, in packets of its own, within a share of the rate. docs/protocol.md §25.
 //
-// Its owner asks when a round is Due, begins it, takes the state of each topic that is
-// Wanted after that, and ends it.
+// Its owner asks when a round is Due, begins it, takes the state of each topic that is Wanted after that, and ends it.
 type StateSender struct {
 	s      *Sender
 	w      *Writer
@@ -58,8 +57,7 @@ func (x *StateSender) asks(now Instant, next uint64) {
 	x.asked = min(x.asked, now)
 }
 
-// Due is when the owner has to call: to begin a round, or to go on with it where the budget
-// was used up.
+// Due is when the owner has to call: to begin a round, or to go on with it where the budget was used up.
 func (x *StateSender) Due() Instant {
 	switch {
 	case x.open && x.short:
@@ -109,10 +107,9 @@ func (x *StateSender) Wanted(topic uint64) bool {
 	return false
 }
 
-// Put puts more of a topic's state into the stream: what is left of it, from its beginning
-// if first says so. number is that of the topic's first message which is not in it. It
-// returns what is still left, and reports whether that is nothing. failed says that there is
-// no state.
+// Put puts more of a topic's state into the stream: what is left of it, from its beginning if first says so. number is
+// that of the topic's first message which is not in it. It returns what is still left, and reports whether that is
+// nothing. failed says that there is no state.
 func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, first,
 	failed bool) (rest []byte, began, done bool) {
 	for {

@@ -20,8 +20,7 @@ type Topic struct {
 // Next is the number that the topic's next message will get.
 func (t *Topic) Next() uint64 { return t.next }
 
-// topics is a publisher's list of topics, which only grows, and the announcing
-// of it.
+// topics is a publisher's list of topics, which only grows, and the announcing of it.
 type topics struct {
 	byID map[uint64]*Topic
 	list []*Topic
@@ -34,8 +33,7 @@ type topics struct {
 	rotate int     // index of the next one to announce when idle
 }
 
-// Topic returns the topic of that name, adding it at first use. It fails with
-// a *TopicCollisionError.
+// Topic returns the topic of that name, adding it at first use. It fails with a *TopicCollisionError.
 func (s *Sender) Topic(name string) (*Topic, error) {
 	if name == "" || len(name) > wire.MaxTopicName {
 		return nil, fmt.Errorf("topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
@@ -68,9 +66,8 @@ func (s *Sender) TopicsFrom(from, n int) []*Topic {
 	return list[from:min(len(list), from+n)]
 }
 
-// announceAll begins a cycle through all topics, or leaves a running one be. Whatever
-// is asked for, all of them together take announceRate. It reports whether it has begun
-// one. docs/protocol.md §9.3.
+// announceAll begins a cycle through all topics, or leaves a running one be. Whatever is asked for, all of them
+// together take announceRate. It reports whether it has begun one. docs/protocol.md §9.3.
 func (s *Sender) announceAll(now Instant) bool {
 	t := &s.topics
 	if t.left > 0 || len(t.list) == 0 {
@@ -124,8 +121,7 @@ func (s *Sender) unannounce(now Instant, n int) {
 	}
 }
 
-// appendAnnounce adds one packet with up to most topics from index at on, and
-// returns the index behind them.
+// appendAnnounce adds one packet with up to most topics from index at on, and returns the index behind them.
 func (s *Sender) appendAnnounce(c *control, at, most int) int {
 	p := wire.AppendAnnounceHeader(c.begin(), s.header, s.win.next, uint32(at), uint32(len(s.topics.list)))
 	n := 0

@@ -56,10 +56,9 @@ func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(now, t)
 }
 
-// Sent reports that the transport took the first n packets of the last train;
-// completed is how many packets of all that were taken it has released.
-// Packets that were not taken are handed out again; of control packets only
-// announces and recalls, the others are made anew when they are due.
+// Sent reports that the transport took the first n packets of the last train; completed is how many packets of all that
+// were taken it has released. Packets that were not taken are handed out again; of control packets only announces and
+// recalls, the others are made anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.out.posted += uint64(n)
@@ -119,13 +118,11 @@ func (s *Sender) Unsent() bool { return s.win.sent < s.win.next }
 // Completed records that the transport has released packets, outside of Sent.
 func (s *Sender) Completed(completed uint64) { s.out.done = max(s.out.done, completed) }
 
-// ready reports whether new packets wait that may be transmitted now, and the
-// transport takes some.
+// ready reports whether new packets wait that may be transmitted now, and the transport takes some.
 func (s *Sender) ready() bool { return !s.out.stuck && s.win.sent < min(s.win.next, s.flow.limit) }
 
-// dataTrain gathers packets that follow each other in sequence and in memory.
-// What was assigned before a subscriber came may lie beyond its window: it waits,
-// too.
+// dataTrain gathers packets that follow each other in sequence and in memory. What was assigned before a subscriber
+// came may lie beyond its window: it waits, too.
 func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	end := min(s.win.next, s.flow.limit)
 	if held := s.win.sent >= end && s.win.sent < s.win.next; held != s.flow.held {

@@ -7,9 +7,8 @@ import "github.com/fanfaremq/fanfare/pubsub/events"
 //	trail ────────► sent ────────► next ──────► what writers have begun
 //	      repairable     assigned, to be transmitted
 //
-// It has room for as many packets as its memory, and grows with it: the owner adds some when
-// Wants says that otherwise the oldest packets would go, and may take some back where others
-// need them more.
+// It has room for as many packets as its memory, and grows with it: the owner adds some when Wants says that otherwise
+// the oldest packets would go, and may take some back where others need them more.
 type sendWindow struct {
 	index []windowSlot // where each packet lies, by sequence & mask
 	mask  uint64
@@ -34,9 +33,8 @@ func (w *sendWindow) at(seq uint64) *windowSlot { return &w.index[seq&w.mask] }
 // span is how many packets it has room for.
 func (w *sendWindow) span() uint64 { return uint64(len(w.index)) }
 
-// admits is how many packets from the next one on flow control, with sequences below limit
-// admitted and none below floor missed, and memory let in; if none, what keeps the next one
-// out. docs/protocol.md §8.1.
+// admits is how many packets from the next one on flow control, with sequences below limit admitted and none below
+// floor missed, and memory let in; if none, what keeps the next one out. docs/protocol.md §8.1.
 func (w *sendWindow) admits(limit, floor uint64) (n uint64, why events.Reason) {
 	if floor < noLimit {
 		limit = min(limit, floor+w.span()) // that one would push out a packet that a subscriber still misses
@@ -85,8 +83,7 @@ func (w *sendWindow) grow(n int) {
 	}
 }
 
-// AddMemory adds mem, cut into blocks, to the packet memory: for a larger window, or for a
-// further Writer.
+// AddMemory adds mem, cut into blocks, to the packet memory: for a larger window, or for a further Writer.
 func (s *Sender) AddMemory(mem []byte) {
 	s.blocks.add(mem, s.blocks.perBlock*s.cfg.PacketSize)
 	s.win.grow(min(s.cfg.WindowPackets, nextPow2(s.Blocks()*s.blocks.perTrain)))

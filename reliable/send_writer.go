@@ -11,9 +11,8 @@ import (
 // ErrMessageTooLarge says that a message exceeds the protocol's limit of 16 MiB.
 var ErrMessageTooLarge = errors.New("message is too large")
 
-// Writer packs messages into packets, in a block of its own. It belongs to one
-// goroutine at a time, apart from the Sender: writing needs no lock on the
-// stream, only Assign and Grant do.
+// Writer packs messages into packets, in a block of its own. It belongs to one goroutine at a time, apart from the
+// Sender: writing needs no lock on the stream, only Assign and Grant do.
 //
 // A packet is open while messages are added, closed when the next message does
 // not fit, and assigned when Assign gives it its sequence.
@@ -99,9 +98,8 @@ func (s *Sender) NewWriter() *Writer {
 // Pending reports whether the writer has messages in packets without a sequence.
 func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.assigned || w.packet != nil) }
 
-// Begun counts the packets that the writer has ever put something into, and
-// Assigned those of them that have their sequence: what was written before some moment has
-// its sequence when Assigned has reached what Begun was then.
+// Begun counts the packets that the writer has ever put something into, and Assigned those of them that have their
+// sequence: what was written before some moment has its sequence when Assigned has reached what Begun was then.
 func (w *Writer) Begun() uint64 {
 	n := w.retiredPackets + uint64(w.open)
 	if w.packet != nil {
@@ -241,10 +239,9 @@ func (w *Writer) begin() {
 // prefetched is how many bytes of a packet with a single run are fetched when it is begun.
 const prefetched = 2048
 
-// close ends the open packet. Where trains must be equal a packet that is at
-// least half full is padded, unless its predecessors had just its size: messages
-// of one size then make equal packets by themselves. Where packets are read in place
-// it is padded anyway: trains lie back to back. An emptier one ends its train instead.
+// close ends the open packet. Where trains must be equal a packet that is at least half full is padded, unless its
+// predecessors had just its size: messages of one size then make equal packets by themselves. Where packets are read in
+// place it is padded anyway: trains lie back to back. An emptier one ends its train instead.
 func (w *Writer) close() {
 	n := w.off
 	if int32(n) != w.natural {
@@ -262,8 +259,7 @@ func (w *Writer) close() {
 // nearlyFull reports whether a packet of size bytes with n in it counts as full.
 func nearlyFull(n, size int) bool { return n >= size*15/16 }
 
-// alikeBeforeEqual is how many packets of one size convince: each change of size
-// ends a train.
+// alikeBeforeEqual is how many packets of one size convince: each change of size ends a train.
 const alikeBeforeEqual = 8
 
 // closeAt ends the open packet with n bytes, or as many as it is padded to.

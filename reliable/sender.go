@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Sender is the publisher's side of one stream. It is not safe for concurrent
-// use: its owner serialises all calls. Only Writers may be filled outside of
-// that.
+// Sender is the publisher's side of one stream. It is not safe for concurrent use: its owner serialises all calls. Only
+// Writers may be filled outside of that.
 type Sender struct {
 	Running
 	cfg      SenderConfig
@@ -58,14 +57,12 @@ const (
 	toBeAsked       // a caller has begun to since the last heartbeat: one asks at once
 )
 
-// stageBlocks is how many blocks hold copies of packets to be repaired and
-// control packets: more than one, because a transport may still be sending
-// from the last.
+// stageBlocks is how many blocks hold copies of packets to be repaired and control packets: more than one, because a
+// transport may still be sending from the last.
 const stageBlocks = 4
 
-// NewSender returns a sender over mem, which is cut into blocks of
-// cfg.BlockBytes(): at least cfg.LeastBlocks() of them. The window grows with what
-// AddMemory adds.
+// NewSender returns a sender over mem, which is cut into blocks of cfg.BlockBytes(): at least cfg.LeastBlocks() of
+// them. The window grows with what AddMemory adds.
 func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -108,8 +105,7 @@ func (s *Sender) Transmitted() uint64 { return s.win.sent }
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 
-// MaxInPacket is the longest message that goes in one packet, MaxInBlock the longest that
-// Writer.Append takes.
+// MaxInPacket is the longest message that goes in one packet, MaxInBlock the longest that Writer.Append takes.
 func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 
 // MaxInBlock: see MaxInPacket.
@@ -172,9 +168,8 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	}
 }
 
-// Deadline is when Next will have something to send that it has not now, if
-// nothing else happens. What waits for the transport to release packet
-// memory is not in it: Completed is what happens then.
+// Deadline is when Next will have something to send that it has not now, if nothing else happens. What waits for the
+// transport to release packet memory is not in it: Completed is what happens then.
 func (s *Sender) Deadline() Instant {
 	d := Never
 	if s.freeStage() != nil {

@@ -2,10 +2,9 @@ package reliable
 
 import "slices"
 
-// tombstones remember what is not kept any more, so that late and replayed packets do not
-// bring it back: at a receiver streams that ended or were evicted, at a publisher
-// subscribers that left. The latest are kept, and of those that belong together no more
-// than a share, so that one that comes and goes again and again does not displace what is
+// tombstones remember what is not kept any more, so that late and replayed packets do not bring it back: at a receiver
+// streams that ended or were evicted, at a publisher subscribers that left. The latest are kept, and of those that
+// belong together no more than a share, so that one that comes and goes again and again does not displace what is
 // remembered of others. docs/protocol.md §8.5, §12.1.
 type tombstones[K comparable, V any] struct {
 	kept     int               // at most
@@ -72,8 +71,7 @@ type formerStream struct {
 	next    uint64 // where an evicted one stood
 }
 
-// formerStreams are those of a group. One publisher id has a share of them, however often
-// it restarts.
+// formerStreams are those of a group. One publisher id has a share of them, however often it restarts.
 func formerStreams() tombstones[streamKey, formerStream] {
 	return tombstones[streamKey, formerStream]{
 		kept: tombstonesKept, share: tombstonesEach,

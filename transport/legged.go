@@ -5,9 +5,8 @@ import "time"
 // MaxLegs bounds the legs of a transport.
 const MaxLegs = 4
 
-// Legged is a Transport over several others, its legs: each packet is sent on all of them, and may
-// arrive on any, also more than once (package transport/legs). A group is joined while one leg has
-// joined it.
+// Legged is a Transport over several others, its legs: each packet is sent on all of them, and may arrive on any, also
+// more than once (package transport/legs). A group is joined while one leg has joined it.
 type Legged interface {
 	Transport
 	// LegAddress is GroupAddress of one leg.
@@ -29,10 +28,9 @@ type Pollable interface {
 	WaitDescriptor() int
 	// WaitFor has every Wait return also while a descriptor is readable.
 	WaitFor(descriptor int) error
-	// BeginWait is what Wait does before it blocks. It returns for how long of timeout the
-	// transport may be waited for: not at all where Poll may have something. A negative time
-	// has no end. EndWait is to follow in any case; a Wake in between makes the descriptor
-	// readable.
+	// BeginWait is what Wait does before it blocks. It returns for how long of timeout the transport may be waited for:
+	// not at all where Poll may have something. A negative time has no end. EndWait is to follow in any case; a Wake in
+	// between makes the descriptor readable.
 	BeginWait(timeout time.Duration) (limit time.Duration)
 	EndWait()
 }

@@ -32,8 +32,7 @@ const (
 	UnreadableForged
 	// UnreadableVersion: they are sealed by another version of the format.
 	UnreadableVersion
-	// UnreadableMany: their senders are unknown, and there are more, or more packets arrive at once,
-	// than this bus checks.
+	// UnreadableMany: their senders are unknown, and there are more, or more packets arrive at once, than this bus checks.
 	UnreadableMany
 	// UnreadableNoKey: it is this bus that has no valid key to send with.
 	UnreadableNoKey
@@ -48,8 +47,7 @@ const (
 	UnreadableSignedAt
 	// UnreadableFlood: too many do not verify for all others to be checked.
 	UnreadableFlood
-	// UnreadableManyUntrusted: more keys that are not in the file of trust than are reported one by
-	// one.
+	// UnreadableManyUntrusted: more keys that are not in the file of trust than are reported one by one.
 	UnreadableManyUntrusted
 	// UnreadableManyKeys: more keys that are not in the keyring than are reported one by one.
 	UnreadableManyKeys

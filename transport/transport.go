@@ -48,9 +48,8 @@ import (
 // (a NAK or a status on its way to a publisher) and not to a group.
 const Unicast = -1
 
-// Errors of this package. Implementations wrap them; match with errors.Is.
-// A call on a closed transport or sender returns an error that matches
-// net.ErrClosed.
+// Errors of this package. Implementations wrap them; match with errors.Is. A call on a closed transport or sender
+// returns an error that matches net.ErrClosed.
 var (
 	// ErrBusy means that the fabric currently takes no more packets: the socket buffer or the send queue is
 	// full. The caller retries the rest later.
@@ -62,43 +61,36 @@ var (
 	ErrPacketTooLarge = errors.New("transport: packet is larger than the fabric carries")
 	// ErrNoSuchGroup says that a group index is outside the transport's range.
 	ErrNoSuchGroup = errors.New("transport: no such group")
-	// ErrGroupLimit says that the fabric, the device or the kernel admits no
-	// further group: use fewer groups.
+	// ErrGroupLimit says that the fabric, the device or the kernel admits no further group: use fewer groups.
 	ErrGroupLimit = errors.New("transport: group limit reached, use fewer groups")
 	// ErrNoPeer says that a Peer was forgotten or never retained.
 	ErrNoPeer = errors.New("transport: no such peer")
-	// ErrPeerLimit says that Retain would exceed the transport's bound on
-	// peers: forget some first.
+	// ErrPeerLimit says that Retain would exceed the transport's bound on peers: forget some first.
 	ErrPeerLimit = errors.New("transport: peer limit reached, forget some")
 )
 
-// Transport is one endpoint on one fabric. See the package comment for which goroutine may call which
-// method, and when.
+// Transport is one endpoint on one fabric. See the package comment for which goroutine may call which method, and when.
 type Transport interface {
 	// Capabilities never change after the transport is opened, except that an
 	// offload that the network card turns out to refuse is withdrawn.
 	Capabilities() Capabilities
 
-	// GroupAddress is the fabric's own text for group, the same on every host
-	// that was configured alike ("239.20.0.3:7400"). It is hashed into packets
-	// so that groups that share a port or a queue pair do not bleed into each
-	// other. It returns "" for a group outside the range.
+	// GroupAddress is the fabric's own text for group, the same on every host that was configured alike
+	// ("239.20.0.3:7400"). It is hashed into packets so that groups that share a port or a queue pair do not bleed into
+	// each other. It returns "" for a group outside the range.
 	GroupAddress(group int) string
 
-	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go heap, from which Senders can
-	// transmit. It lives until Free, even after the end of the transport: only its owner knows when it
-	// is no longer written.
+	// Alloc returns bytes of zeroed, page-aligned packet memory off the Go heap, from which Senders can transmit. It lives
+	// until Free, even after the end of the transport: only its owner knows when it is no longer written.
 	Alloc(bytes int) ([]byte, error)
-	// Free gives back exactly what Alloc returned. The caller makes sure that
-	// nothing in it is still being transmitted.
+	// Free gives back exactly what Alloc returned. The caller makes sure that nothing in it is still being transmitted.
 	Free(mem []byte)
 
 	// NewSender begins joining group as a sender that does not receive
 	// (send-only full member on RDMA, no membership at all on UDP).
 	NewSender(group int) (Sender, error)
 
-	// Join begins joining group as a receiver. Its end is an Event. A join of
-	// a joined group changes nothing.
+	// Join begins joining group as a receiver. Its end is an Event. A join of a joined group changes nothing.
 	Join(group int) error
 	// Leave begins leaving group. Trains already received may still be
 	// delivered. A leave of a group that was not joined changes nothing.
@@ -143,14 +135,12 @@ type Transport interface {
 // Sender transmits to one group from this transport's own unicast address, at
 // which replies to it arrive (as trains of group Unicast).
 type Sender interface {
-	// Send transmits the packets of t in their order and returns how many it
-	// took. Fewer than t.Count come with an error: ErrBusy, ErrNotReady, or
-	// the fabric's own. The memory of a taken packet must not change until
-	// Completed has passed it.
+	// Send transmits the packets of t in their order and returns how many it took. Fewer than t.Count come with an error:
+	// ErrBusy, ErrNotReady, or the fabric's own. The memory of a taken packet must not change until Completed has passed
+	// it.
 	Send(t *Outbound) (int, error)
-	// Completed is how many packets of all that Send has taken since the
-	// sender was made are no longer read by the transport. Where sending is
-	// synchronous it equals the number taken.
+	// Completed is how many packets of all that Send has taken since the sender was made are no longer read by the
+	// transport. Where sending is synchronous it equals the number taken.
 	Completed() uint64
 	// Close ends the sender. It is idempotent.
 	Close() error
@@ -169,10 +159,9 @@ type ReplyReader interface {
 	ReplyAddress() string
 }
 
-// Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with
-// Lens[i] bytes. A train whose packets all have length Stride, but the last,
-// which may be shorter, goes out in one system call where the fabric has
-// equal-size trains (Capabilities.EqualTrains).
+// Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with Lens[i] bytes. A train whose packets all
+// have length Stride, but the last, which may be shorter, goes out in one system call where the fabric has equal-size
+// trains (Capabilities.EqualTrains).
 type Outbound struct {
 	Data   []byte
 	Stride int
@@ -212,8 +201,7 @@ func (t *Train) Packet(i int) []byte {
 // Source names the sender of a lent train, until the train is released.
 type Source uint64
 
-// Peer names a retained source: a socket address, an address handle. Zero is
-// no peer.
+// Peer names a retained source: a socket address, an address handle. Zero is no peer.
 type Peer uint32
 
 // Batch receives the result of a Poll. The caller gives the slices their
@@ -221,10 +209,9 @@ type Peer uint32
 type Batch struct {
 	Trains []Train
 	Events []Event
-	// More means that some packets that had arrived when a round began may still be unread: the caller
-	// polls again before it concludes that a packet is missing. A round begins with the first Poll
-	// after one without More. It ends when about as much was read as the receive buffer held then, even
-	// if more arrives than is read.
+	// More means that some packets that had arrived when a round began may still be unread: the caller polls again before
+	// it concludes that a packet is missing. A round begins with the first Poll after one without More. It ends when about
+	// as much was read as the receive buffer held then, even if more arrives than is read.
 	More bool
 	// RepliesLost means that packets for Unicast were dropped on this host since the last Poll, as far as the
 	// transport knows: a peer may only seem silent.
@@ -263,8 +250,7 @@ const (
 	Left
 	// Failed: the join was refused; Err says why. It is not tried again.
 	Failed
-	// Lost: an established membership was lost; the transport is joining
-	// again, and reports Joined when it has.
+	// Lost: an established membership was lost; the transport is joining again, and reports Joined when it has.
 	Lost
 )
 
@@ -296,9 +282,8 @@ const (
 	Unreadable
 	// Unfindable: new endpoints can no longer discover this one; existing connections continue. It is reported once.
 	Unfindable
-	// Unmet: this endpoint cannot connect to some others, because it has too few descriptors or they
-	// have another version: neither side receives the other. Err has their number. It is reported again only
-	// after all were connected.
+	// Unmet: this endpoint cannot connect to some others, because it has too few descriptors or they have another version:
+	// neither side receives the other. Err has their number. It is reported again only after all were connected.
 	Unmet
 )
 
@@ -343,8 +328,7 @@ type Capabilities struct {
 	// PeersUnchecked says that other endpoints of the fabric may not have what
 	// Checked says: publishers protect their packets for them.
 	PeersUnchecked bool
-	// Checked says that the fabric protects packets against damage by itself.
-	// Where it is false packets carry a CRC-32C.
+	// Checked says that the fabric protects packets against damage by itself. Where it is false packets carry a CRC-32C.
 	Checked bool
 	// SealOverhead is the bytes of each packet that sealing takes, 0 without. A transport that seals delivers only
 	// packets that open (package transport/sealed).

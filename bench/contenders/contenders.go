@@ -1,6 +1,5 @@
-// Package contenders holds what the benchmarks measure: Fanfare itself, and the
-// baselines that it is held against in the same run, on the same machine, with
-// the same layout of processes and the same socket buffers.
+// Package contenders holds what the benchmarks measure: Fanfare itself, and the baselines that it is held against in
+// the same run, on the same machine, with the same layout of processes and the same socket buffers.
 package contenders
 
 import (
@@ -29,8 +28,7 @@ const (
 )
 
 const (
-	// MaxDatagram is the largest payload of a UDP datagram over IPv4, in bytes: the largest
-	// message of Naive's.
+	// MaxDatagram is the largest payload of a UDP datagram over IPv4, in bytes: the largest message of Naive's.
 	MaxDatagram = 65507
 	// MaxRawPaced is the largest message of Raw's where each is a datagram of its own: not under full load.
 	MaxRawPaced = MaxDatagram - rawHeader - rawLength

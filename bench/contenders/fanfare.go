@@ -18,8 +18,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/metrics"
 )
 
-// fanfare is Fanfare. Settings of the bus are as users have them, but for those that the
-// specification names.
+// fanfare is Fanfare. Settings of the bus are as users have them, but for those that the specification names.
 type fanfare struct{}
 
 // Topical implements worker.Topical.

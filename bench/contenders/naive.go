@@ -55,8 +55,7 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	if err := c.SetReadBuffer(r.Spec.RecvBuf); err != nil {
 		return fmt.Errorf("naive: receive buffer: %w", err)
 	}
-	// A deadline a message would be a cost without need: a caller that knows
-	// of the end sets one.
+	// A deadline a message would be a cost without need: a caller that knows of the end sets one.
 	go func() { // ends with the publisher or ctx
 		select {
 		case <-r.Stopped():
@@ -82,6 +81,5 @@ func (naive) Subscribe(ctx context.Context, r *worker.Run) error {
 	return context.Cause(ctx)
 }
 
-// stragglers is how long a subscriber that loses messages waits for the last
-// one after the publisher has ended.
+// stragglers is how long a subscriber that loses messages waits for the last one after the publisher has ended.
 const stragglers = 200 * time.Millisecond

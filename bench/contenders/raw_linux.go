@@ -16,9 +16,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// raw is what the machine can do from Go: trains of datagrams through UDP GSO
-// and GRO (udp(7): UDP_SEGMENT, UDP_GRO), messages written with their length
-// before them and parsed again, and nothing else: no repair, no flow control.
+// raw is what the machine can do from Go: trains of datagrams through UDP GSO and GRO (udp(7): UDP_SEGMENT, UDP_GRO),
+// messages written with their length before them and parsed again, and nothing else: no repair, no flow control.
 //
 // A datagram is
 //
@@ -28,8 +27,7 @@ import (
 type raw struct{}
 
 const (
-	// rawTrain bounds a train: the IP length field, and the kernel's
-	// UDP_MAX_SEGMENTS, which older kernels have at 64.
+	// rawTrain bounds a train: the IP length field, and the kernel's UDP_MAX_SEGMENTS, which older kernels have at 64.
 	rawTrain    = 65000
 	rawSegments = 64
 	// rawRing is the packet memory that is written round and round, in bytes: what

@@ -53,8 +53,7 @@ func (raw) Subscribe(ctx context.Context, r *worker.Run) error {
 	for quiet := int64(0); !p.v.Done(); {
 		n, err := in.receive(flags)
 		if errors.Is(err, unix.EAGAIN) {
-			// A socket's timeout, or nothing there while spinning: the clock is
-			// cheap, asking whether it is over less so.
+			// A socket's timeout, or nothing there while spinning: the clock is cheap, asking whether it is over less so.
 			now := worker.Now()
 			if now < quiet {
 				continue

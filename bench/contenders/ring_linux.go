@@ -16,10 +16,9 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// ring is what shared memory can do from Go: one writer writes messages with their length
-// before them into a ring, and each reader parses them there, behind a cursor of its own. The
-// writer waits for the slowest. Neither side sleeps, and nothing else is done: no topics, no flow
-// control but the ring's end, no safety from a side that stops.
+// ring is what shared memory can do from Go: one writer writes messages with their length before them into a ring, and
+// each reader parses them there, behind a cursor of its own. The writer waits for the slowest. Neither side sleeps, and
+// nothing else is done: no topics, no flow control but the ring's end, no safety from a side that stops.
 //
 //	written | readers | cursor of each reader, a line each | slots, each a length and a block
 //

@@ -1,12 +1,10 @@
-// Command peers measures Fanfare beside what a Go user would pick instead, in
-// one run:
+// Command peers measures Fanfare beside what a Go user would pick instead, in one run:
 //
 //	cd bench/peers && go run . throughput
 //
-// NATS with its server in a process of its own, a hand-written loop over
-// net.UDPConn, in process a Go channel, and ZeroMQ over OpenPGM (epgm) where libzmq
-// and a C compiler are installed. It is a module of its own: nobody who
-// uses Fanfare needs any of these.
+// NATS with its server in a process of its own, a hand-written loop over net.UDPConn, in process a Go channel, and
+// ZeroMQ over OpenPGM (epgm) where libzmq and a C compiler are installed. It is a module of its own: nobody who uses
+// Fanfare needs any of these.
 package main
 
 import (
@@ -215,9 +213,8 @@ func (p *peers) parse(fs *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// choose names the peers, and makes the program for those that need one. With
-// auto what does not suit the settings is left out, and what is not installed, which
-// is said.
+// choose names the peers, and makes the program for those that need one. With auto what does not suit the settings is
+// left out, and what is not installed, which is said.
 func choose(ctx context.Context, s *bench.Settings, scenario, list, dir string) ([]string, error) {
 	auto := list == "auto"
 	switch {

@@ -13,8 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// natsPeer is NATS core: publish and subscribe through a server, which is a
-// process of its own, over TCP on loopback.
+// natsPeer is NATS core: publish and subscribe through a server, which is a process of its own, over TCP on loopback.
 type natsPeer struct{}
 
 // Topical implements worker.Topical: a topic is a subject.
@@ -22,9 +21,8 @@ func (natsPeer) Topical() {}
 
 const (
 	natsReady = 10 * time.Second
-	// natsPending is how much the server keeps for a subscriber that is behind
-	// before it cuts it off (the default of 64 MiB does so within a second at
-	// full load).
+	// natsPending is how much the server keeps for a subscriber that is behind before it cuts it off (the default of 64
+	// MiB does so within a second at full load).
 	natsPending = 1 << 30
 	natsDrain   = 30 * time.Second
 )
@@ -124,8 +122,7 @@ func (natsPeer) Respond(ctx context.Context, r *worker.Run) error {
 	})
 }
 
-// Ask implements worker.Requester. NATS takes the first reply for all: more are taken from an
-// inbox.
+// Ask implements worker.Requester. NATS takes the first reply for all: more are taken from an inbox.
 func (natsPeer) Ask(ctx context.Context, r *worker.Run) error {
 	return natsClient(r, func(c *nats.Conn) error {
 		r.Ready("")

@@ -18,17 +18,15 @@ import (
 	"github.com/fanfaremq/fanfare/bench/worker"
 )
 
-// zmqPeer is ZeroMQ over multicast, in C: libzmq's epgm, which is OpenPGM over
-// UDP. The program that speaks to it is compiled when it is needed. (libzmq has
-// NORM, too, but drives it so that a few thousand messages a second come
+// zmqPeer is ZeroMQ over multicast, in C: libzmq's epgm, which is OpenPGM over UDP. The program that speaks to it is
+// compiled when it is needed. (libzmq has NORM, too, but drives it so that a few thousand messages a second come
 // through, which says nothing of NORM.)
 type zmqPeer struct{}
 
 //go:embed zmq/zmq.c
 var zmqSource string
 
-// zmqProgram is the environment variable that says to workers where the program
-// is.
+// zmqProgram is the environment variable that says to workers where the program is.
 const zmqProgram = "FANFARE_BENCH_ZMQ"
 
 // buildZMQ compiles the program into dir, for workers. An error says what is missing.

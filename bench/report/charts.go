@@ -89,8 +89,7 @@ func (c *chart) add(name string, colour, dash int, x, y float64) {
 
 const ours = "ours"
 
-// percentileChart shows how late how many messages are: each step to the right
-// is ten times rarer.
+// percentileChart shows how late how many messages are: each step to the right is ten times rarer.
 func percentileChart(title string, p *bench.Point) *chart {
 	c := &chart{Title: title, X: "percentile of messages", Y: "µs from due to delivered", OneIn: true}
 	most := 1.0

@@ -10,9 +10,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Check checks that the messages of each series come in order, each once, on their topic,
-// with the content that their source gave them, and measures how late they are where they are stamped. It is for one
-// goroutine.
+// Check checks that the messages of each series come in order, each once, on their topic, with the content that their
+// source gave them, and measures how late they are where they are stamped. It is for one goroutine.
 type Check struct {
 	next     []uint64 // by series: number of its next message
 	received uint64

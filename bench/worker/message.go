@@ -6,14 +6,12 @@ import (
 	"math/rand/v2"
 )
 
-// MinSize is the size of the smallest message that can be checked, in bytes.
-// Messages are made of
+// MinSize is the size of the smallest message that can be checked, in bytes. Messages are made of
 //
 //	number (8 bytes) | when due, or filler (8) | filler | number, scrambled (8)
 //
-// in little-endian order. Number and tail of every message are checked, the
-// filler of every 64th, or of all if asked for: a check of every byte would
-// measure itself. The tail of the last message has one bit flipped.
+// in little-endian order. Number and tail of every message are checked, the filler of every 64th, or of all if asked
+// for: a check of every byte would measure itself. The tail of the last message has one bit flipped.
 const MinSize = 24
 
 const (
@@ -131,9 +129,8 @@ func (s *Source) number(i, n uint64) {
 	binary.LittleEndian.PutUint64(b[s.size-tailBytes:], tail(n))
 }
 
-// Fill writes as many of the next messages to p as it has room for, each behind its
-// length in 4 bytes, and returns how many bytes that took. It is for contenders that write
-// messages directly into the memory that is sent.
+// Fill writes as many of the next messages to p as it has room for, each behind its length in 4 bytes, and returns how
+// many bytes that took. It is for contenders that write messages directly into the memory that is sent.
 func (s *Source) Fill(p []byte) int {
 	const prefix = 4
 	n, number, end := s.size, s.next, s.tail

@@ -32,8 +32,7 @@ type schedule struct {
 	at     int
 }
 
-// newSchedule draws a schedule for one of several goroutines. Going round they begin at
-// different topics.
+// newSchedule draws a schedule for one of several goroutines. Going round they begin at different topics.
 func newSchedule(order Order, topics, goroutine, goroutines int, seed uint64) schedule {
 	r := rand.New(rand.NewPCG(seed, uint64(goroutine)))
 	var s schedule

@@ -23,8 +23,7 @@ type Process struct {
 	once   sync.Once
 	stderr bytes.Buffer // to be read when it has ended
 
-	// Address is where a ready worker can be reached, and Metrics where its sides
-	// serve metrics, if they do.
+	// Address is where a ready worker can be reached, and Metrics where its sides serve metrics, if they do.
 	Address string
 	Metrics []string
 }
@@ -117,12 +116,10 @@ func (p *Process) next(ctx context.Context) (message, error) {
 	}
 }
 
-// Stop says to the worker that the publisher has ended. A worker that has ended
-// too does not need it.
+// Stop says to the worker that the publisher has ended. A worker that has ended too does not need it.
 func (p *Process) Stop() { io.WriteString(p.stdin, stopLine) }
 
-// Kill ends the worker, if it has not ended, and waits until it is gone. It is
-// idempotent.
+// Kill ends the worker, if it has not ended, and waits until it is gone. It is idempotent.
 func (p *Process) Kill() {
 	p.once.Do(func() {
 		p.stdin.Close() // which ends a worker that is well

@@ -40,15 +40,13 @@ func (r *Run) pumpFull(ctx context.Context, src *Source, publish func(int, []byt
 	return publish(src.Last())
 }
 
-// pumpTimed publishes a message when it is due, whatever became of those
-// before. Latency counts from then: a publisher that is held up, or slept too
-// long, does not hide it (coordinated omission).
+// pumpTimed publishes a message when it is due, whatever became of those before. Latency counts from then: a publisher
+// that is held up, or slept too long, does not hide it (coordinated omission).
 func (r *Run) pumpTimed(ctx context.Context, src *Source, publish func(int, []byte) error) error {
 	total, gap := uint64(max(1, r.Spec.Seconds*r.Spec.Rate)), float64(time.Second)/r.Spec.Rate
 	if r.Spec.PublisherWait != WaitPark {
-		// A goroutine that spins is moved to another thread now and then, and thereby to the
-		// processor that the subscriber runs on, so its thread is locked. It is the same for all
-		// contenders.
+		// A goroutine that spins is moved to another thread now and then, and thereby to the processor that the subscriber
+		// runs on, so its thread is locked. It is the same for all contenders.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 	}

@@ -5,12 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// Contender is what is measured. A worker makes one of its own; publisher and
-// subscribers share it where they are in one process. The methods return when
-// their part is over, or ctx ends.
+// Contender is what is measured. A worker makes one of its own; publisher and subscribers share it where they are in
+// one process. The methods return when their part is over, or ctx ends.
 type Contender interface {
-	// Publish calls Ready, then Begin, publishes the load, waits until
-	// subscribers have it if it can, and calls End.
+	// Publish calls Ready, then Begin, publishes the load, waits until subscribers have it if it can, and calls End.
 	Publish(ctx context.Context, r *Run) error
 	// Subscribe calls Ready when it would receive what is published from then
 	// on, and receives with r's receivers until the last message or Stopped.
@@ -33,8 +31,7 @@ type Topical interface {
 // Run is one side's part in a measurement.
 type Run struct {
 	Spec *Spec
-	// MetricsAddress is where metrics are served, if they are: set it before
-	// Ready.
+	// MetricsAddress is where metrics are served, if they are: set it before Ready.
 	MetricsAddress string
 
 	say     func(message)   // to the program that started the worker
@@ -58,8 +55,7 @@ func (r *Run) Ready(address string) {
 	r.say(m)
 }
 
-// Stopped is closed when the publisher has ended: what has not come within a
-// moment will not come.
+// Stopped is closed when the publisher has ended: what has not come within a moment will not come.
 func (r *Run) Stopped() <-chan struct{} { return r.stopped.Done() }
 
 // Over reports whether the publisher has ended.
@@ -95,8 +91,7 @@ func (r *Run) Figures(all map[string]float64) { r.report.Figures = all }
 // receivers or publisher: a peer that is not written in Go.
 func (r *Run) Foreign(report *Report) { r.report = report }
 
-// Receiver returns what checks and measures the messages of a subscriber: one for
-// each of Spec.Here.
+// Receiver returns what checks and measures the messages of a subscriber: one for each of Spec.Here.
 func (r *Run) Receiver(lossy bool) *Check {
 	i, report := len(r.receivers), r.report
 	if i > 0 {
@@ -106,8 +101,7 @@ func (r *Run) Receiver(lossy bool) *Check {
 	return r.receivers[i]
 }
 
-// reports collects what the side has measured: one report each receiver, or
-// the publisher's.
+// reports collects what the side has measured: one report each receiver, or the publisher's.
 func (r *Run) reports() (all []*Report) {
 	if len(r.receivers) == 0 || r.Spec.Load == LoadIdle {
 		return []*Report{r.report}

@@ -14,8 +14,7 @@ type Role string
 const (
 	RolePublish   Role = "publish"
 	RoleSubscribe Role = "subscribe"
-	// RoleBoth is publisher and subscribers in one process, for transports
-	// that do not leave it.
+	// RoleBoth is publisher and subscribers in one process, for transports that do not leave it.
 	RoleBoth Role = "both"
 	// RoleBroker is what a contender needs besides: a server.
 	RoleBroker Role = "broker"
@@ -67,8 +66,7 @@ type Spec struct {
 	Traffic
 	Index int `json:"index"`           // of the subscriber
 	Batch int `json:"batch,omitempty"` // messages that the publisher publishes in a call, a power of two; 0: one, by Publish
-	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero
-	// means one of each, or none.
+	// Shape is for Fanfare, and its Topics and Order for contenders that are Topical. Zero means one of each, or none.
 	Shape
 	Wildcard bool    `json:"wildcard,omitempty"`  // a subscriber takes its topics by the pattern ">"
 	Sealed   bool    `json:"sealed,omitempty"`    // every packet, with a key that all know
@@ -144,8 +142,7 @@ func (s *Spec) topics() int { return max(s.Topics, 1) }
 // Sources is how many goroutines publish, on all buses together.
 func (s *Spec) Sources() int { return max(s.Goroutines, 1) * max(s.Buses, 1) }
 
-// Many reports whether messages are of several series, one of each goroutine on
-// each topic.
+// Many reports whether messages are of several series, one of each goroutine on each topic.
 func (s *Spec) Many() bool { return s.topics() > 1 || s.Sources() > 1 }
 
 // TopicNames are the names of all topics.
@@ -160,8 +157,7 @@ func (s *Spec) TopicNames() []string {
 	return names
 }
 
-// taken are the names of the topics that a subscriber takes, and empty in the places of
-// others.
+// taken are the names of the topics that a subscriber takes, and empty in the places of others.
 func (s *Spec) taken(subscriber int) []string {
 	names := s.TopicNames()
 	for t := range names {
@@ -183,9 +179,8 @@ type Report struct {
 	Gaps     uint64 `json:"gaps"`     // runs of missing numbers
 	Bad      uint64 `json:"bad"`      // messages out of order, twice, or with wrong content
 	Fault    string `json:"fault"`    // the first of Bad
-	// Start and End are instants of the host's monotonic clock, in nanoseconds:
-	// of a publisher's first and last call, or a subscriber's first and last
-	// message. Where the last one is lost End is up to 1024 messages earlier.
+	// Start and End are instants of the host's monotonic clock, in nanoseconds: of a publisher's first and last call, or a
+	// subscriber's first and last message. Where the last one is lost End is up to 1024 messages earlier.
 	Start   int64                  `json:"start"`
 	End     int64                  `json:"end"`
 	Usage   Usage                  `json:"usage"`             // between Start and End, or a little more

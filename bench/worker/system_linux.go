@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the host's monotonic clock in nanoseconds, the same for all its
-// processes. The system is asked at the start; Go's own clock, which is the same one,
-// goes on from there without a system call.
+// Now is the host's monotonic clock in nanoseconds, the same for all its processes. The system is asked at the start;
+// Go's own clock, which is the same one, goes on from there without a system call.
 func Now() int64 { return clockBase + int64(time.Since(clockStart)) }
 
 var clockBase, clockStart = alignClocks(func() int64 {

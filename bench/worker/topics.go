@@ -36,8 +36,7 @@ type series struct {
 	next     []uint64 // by topic: number of the next one that is made
 }
 
-// Source returns the source of one of the publishing goroutines, which are counted
-// from 0 through all buses.
+// Source returns the source of one of the publishing goroutines, which are counted from 0 through all buses.
 func (r *Run) Source(goroutine int) *Source {
 	if !r.Spec.Many() {
 		return newSource(r.Spec.Size, max(r.Spec.Batch, 1), nil)

@@ -1,6 +1,5 @@
-// Package envelope puts headers beside a message: Fanfare's messages are bytes, and
-// the adapters for Watermill and the Go CDK have to carry metadata with them. Both use
-// this one format, so that each reads what the other has published.
+// Package envelope puts headers beside a message: Fanfare's messages are bytes, and the adapters for Watermill and the
+// Go CDK have to carry metadata with them. Both use this one format, so that each reads what the other has published.
 //
 // An envelope is
 //
@@ -11,10 +10,9 @@
 //	  varint       length of its value, then the value
 //	the rest       the body, to the end of the message
 //
-// A varint is that of package encoding/binary and Protocol Buffers: unsigned, seven bits
-// a byte, the lowest first. Headers stand in the order of their names, compared byte by
-// byte, each name once: what is equal has equal bytes. Names and values are any bytes,
-// UTF-8 by convention; a name may be empty.
+// A varint is that of package encoding/binary and Protocol Buffers: unsigned, seven bits a byte, the lowest first.
+// Headers stand in the order of their names, compared byte by byte, each name once: what is equal has equal bytes.
+// Names and values are any bytes, UTF-8 by convention; a name may be empty.
 package envelope
 
 import (
@@ -28,16 +26,14 @@ import (
 // Magic is what an envelope begins with.
 const Magic = "FFE1"
 
-// Limits on an envelope, which keep what a stranger sends from taking more memory than
-// it has sent bytes.
+// Limits on an envelope, which keep what a stranger sends from taking more memory than it has sent bytes.
 const (
 	MaxHeaders     = 1024    // headers
 	MaxHeaderBytes = 1 << 20 // names and values together, in bytes
 )
 
 var (
-	// ErrNoEnvelope: the message does not begin with Magic. Its publisher sent it
-	// without an envelope.
+	// ErrNoEnvelope: the message does not begin with Magic. Its publisher sent it without an envelope.
 	ErrNoEnvelope = errors.New("the message has no envelope")
 	// ErrMalformed: the message begins with Magic, and what follows is none of an envelope.
 	ErrMalformed = errors.New("malformed envelope")
@@ -106,8 +102,7 @@ func Parse(message []byte) (headers map[string]string, body []byte, err error) {
 	return headers, rest, nil
 }
 
-// cutVarint takes a varint off the front of b, if it is the shortest way to write its
-// number.
+// cutVarint takes a varint off the front of b, if it is the shortest way to write its number.
 func cutVarint(b []byte) (v uint64, rest []byte, ok bool) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 || n > 1 && b[n-1] == 0 {

@@ -18,19 +18,17 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// SubscriptionOptions hold what may be configured of a subscription. The zero value is
-// good.
+// SubscriptionOptions hold what may be configured of a subscription. The zero value is good.
 type SubscriptionOptions struct {
 	// Options are Fanfare's: where the subscription begins (pubsub.From), what happens
 	// when it reads too slowly (pubsub.SlowConsumer), and others.
 	Options []fanfare.SubscribeOption
 	// Raw takes each message as a body: for messages published without an envelope.
 	Raw bool
-	// OnError gets what stands in the stream in place of a message, such as a
-	// *pubsub.GapError where messages were lost permanently, and a *MessageError for a message that is no
-	// envelope. It is called by a goroutine of the Go CDK, one call at a
-	// time. The subscription fails with the error that it returns, and continues with nil.
-	// Default: the error is logged, and the subscription continues.
+	// OnError gets what stands in the stream in place of a message, such as a *pubsub.GapError where messages were lost
+	// permanently, and a *MessageError for a message that is no envelope. It is called by a goroutine of the Go CDK, one
+	// call at a time. The subscription fails with the error that it returns, and continues with nil. Default: the error is
+	// logged, and the subscription continues.
 	OnError func(err error) error
 	// Logger is where the default of OnError writes to. Default: slog.Default().
 	Logger *slog.Logger
@@ -108,8 +106,7 @@ func openSubscription(bus *fanfare.Bus, topic string, options *SubscriptionOptio
 	return s, nil
 }
 
-// ReceiveBatch waits for a message, a second at most, and returns it with those that
-// came in the same packet.
+// ReceiveBatch waits for a message, a second at most, and returns it with those that came in the same packet.
 func (s *subscription) ReceiveBatch(ctx context.Context, most int) ([]*driver.Message, error) {
 	if s == nil {
 		return nil, errNoBus
@@ -144,16 +141,14 @@ func (s *subscription) ReceiveBatch(ctx context.Context, most int) ([]*driver.Me
 	return out, nil
 }
 
-// final reports whether an error of NextBatch ends the subscription; others stand in its
-// stream, which goes on.
+// final reports whether an error of NextBatch ends the subscription; others stand in its stream, which goes on.
 func final(err error) bool {
 	var event *fanfare.PublisherEvent
 	return !errors.Is(err, fanfare.ErrGap) && !errors.Is(err, fanfare.ErrNoState) &&
 		!errors.Is(err, events.ErrTopicCollision) && !errors.Is(err, events.ErrPublisherRefused) && !errors.As(err, &event)
 }
 
-// messages makes the Go CDK's messages of a batch, as far as OnError lets it. They own
-// their bytes.
+// messages makes the Go CDK's messages of a batch, as far as OnError lets it. They own their bytes.
 func (s *subscription) messages(batch []fanfare.Message) (out []*driver.Message) {
 	for _, in := range batch {
 		if in.IsStateEnd() {

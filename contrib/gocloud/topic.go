@@ -19,22 +19,19 @@ import (
 
 // TopicOptions hold what may be configured of a topic. The zero value is good.
 type TopicOptions struct {
-	// Subscribers is how many buses must subscribe to the topic before the first message
-	// is sent: Send waits for them, as long as its context allows. Default 0: a subscriber that
-	// comes later has missed what was sent before.
+	// Subscribers is how many buses must subscribe to the topic before the first message is sent: Send waits for them, as
+	// long as its context allows. Default 0: a subscriber that comes later has missed what was sent before.
 	Subscribers int
 	// DrainTimeout is how long Shutdown waits for subscribers to have everything, after what
 	// its context allows for calls of Send. Default 5 s; negative: not at all.
 	DrainTimeout time.Duration
-	// Raw sends bodies as they are, without an envelope, for programs without the Go CDK.
-	// Metadata is an error then.
+	// Raw sends bodies as they are, without an envelope, for programs without the Go CDK. Metadata is an error then.
 	Raw bool
 	// Batcher is how the Go CDK puts messages together. Default: one call at a time.
 	Batcher batcher.Options
 }
 
-// OpenTopic returns a topic of the bus. The error of a name that is none matches
-// fanfare/pubsub.ErrTopic.
+// OpenTopic returns a topic of the bus. The error of a name that is none matches fanfare/pubsub.ErrTopic.
 func OpenTopic(bus *fanfare.Bus, name string, options *TopicOptions) (*pubsub.Topic, error) {
 	t, err := openTopic(bus, name, options)
 	if err != nil {

@@ -27,8 +27,7 @@ func init() {
 // URLOpener opens URLs such as fanfare://orders.new on a bus. Register it with a
 // pubsub.URLMux of the Go CDK to have another bus than that of FANFARE_URL.
 //
-// The host and path of the URL are the topic, or the pattern of a subscription. Queries
-// of topics:
+// The host and path of the URL are the topic, or the pattern of a subscription. Queries of topics:
 //
 //	subscribers=N   TopicOptions.Subscribers
 //	raw=true        TopicOptions.Raw

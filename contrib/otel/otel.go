@@ -3,10 +3,9 @@
 //
 //	bus, err := pubsub.Config{Trace: otel.Trace(provider)}.Open(ctx, url)
 //
-// A packet that was repaired is a span "fanfare repair", from when it was found missing to
-// its repair, and what was given up a span "fanfare loss" with status Error. Nothing is
-// kept between them, so that memory is bounded whatever is lost. Where much is, sample:
-// sdktrace.TraceIDRatioBased(0.01).
+// A packet that was repaired is a span "fanfare repair", from when it was found missing to its repair, and what was
+// given up a span "fanfare loss" with status Error. Nothing is kept between them, so that memory is bounded whatever is
+// lost. Where much is, sample: sdktrace.TraceIDRatioBased(0.01).
 package otel
 
 import (

@@ -12,8 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// feed moves messages from one subscription into its channel. All of it belongs to the
-// goroutine of run.
+// feed moves messages from one subscription into its channel. All of it belongs to the goroutine of run.
 type feed struct {
 	config *SubscriberConfig
 	topic  string // as subscribed to
@@ -22,8 +21,7 @@ type feed struct {
 	out    chan *message.Message
 }
 
-// run gives messages out one by one until ctx ends, the subscription fails or OnError
-// says so.
+// run gives messages out one by one until ctx ends, the subscription fails or OnError says so.
 func (f *feed) run(ctx context.Context) {
 	defer close(f.out)
 	defer f.sub.Close()
@@ -45,8 +43,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// final reports whether an error of Next ends the subscription; others stand in its
-// stream, which goes on.
+// final reports whether an error of Next ends the subscription; others stand in its stream, which goes on.
 func final(err error) bool {
 	var event *pubsub.PublisherEvent
 	return !errors.Is(err, pubsub.ErrGap) && !errors.Is(err, pubsub.ErrNoState) &&
@@ -68,8 +65,7 @@ func (f *feed) report(err error) error {
 	return ended
 }
 
-// take makes a message of what has come, and gives it out until it is acked. Its error is
-// an *UnmarshalError.
+// take makes a message of what has come, and gives it out until it is acked. Its error is an *UnmarshalError.
 func (f *feed) take(ctx context.Context, in pubsub.Message) error {
 	if in.IsStateEnd() {
 		return nil // it has no bytes: what follows is live
@@ -120,9 +116,8 @@ func (f *feed) give(ctx context.Context, msg *message.Message) (done bool) {
 // origin is the key of a message's context under which its pubsub.Message is.
 type origin struct{}
 
-// MessageFromCtx returns the pubsub.Message, without its data, of a
-// message that a Subscriber gave out, from its context: topic, publisher, epoch and number. It can be
-// responded to (pubsub.Message.Respond).
+// MessageFromCtx returns the pubsub.Message, without its data, of a message that a Subscriber gave out, from its
+// context: topic, publisher, epoch and number. It can be responded to (pubsub.Message.Respond).
 func MessageFromCtx(ctx context.Context) (in pubsub.Message, ok bool) {
 	in, ok = ctx.Value(origin{}).(pubsub.Message)
 	return in, ok

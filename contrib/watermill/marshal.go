@@ -19,8 +19,7 @@ type Marshaler interface {
 	Marshal(topic string, msg *message.Message) ([]byte, error)
 }
 
-// Unmarshaler makes a message of what has come. The data of in is valid, and read-only,
-// until it returns.
+// Unmarshaler makes a message of what has come. The data of in is valid, and read-only, until it returns.
 type Unmarshaler interface {
 	Unmarshal(in pubsub.Message) (*message.Message, error)
 }
@@ -53,10 +52,9 @@ func (Envelope) Unmarshal(in pubsub.Message) (*message.Message, error) {
 	return msg, nil
 }
 
-// Raw publishes the payload as it is, and takes everything for a payload, so that
-// programs without Watermill can be on the other side. Metadata and UUID are not carried:
-// a message that comes has none, and a UUID made of publisher, epoch, topic and number,
-// which is the same at every subscriber.
+// Raw publishes the payload as it is, and takes everything for a payload, so that programs without Watermill can be on
+// the other side. Metadata and UUID are not carried: a message that comes has none, and a UUID made of publisher,
+// epoch, topic and number, which is the same at every subscriber.
 type Raw struct{}
 
 // Marshal returns the payload.

@@ -130,8 +130,7 @@ func (p *Publisher) await(ctx context.Context, t *topic) error {
 	return nil
 }
 
-// begin returns the topic, of which the first call makes the publisher, and counts a call
-// that Close waits for.
+// begin returns the topic, of which the first call makes the publisher, and counts a call that Close waits for.
 func (p *Publisher) begin(name string) (*topic, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,11 +150,10 @@ func (p *Publisher) begin(name string) (*topic, error) {
 	return t, nil
 }
 
-// Close waits for calls of Publish in progress and for subscribers to have everything, for
-// PublisherConfig.DrainTimeout at most, and ends the publisher; calls that are still held
-// up return an error that matches net.ErrClosed. Its own error names the topic of which
-// subscribers do not have all, and the subscriber that is behind: the bus continues to send until it
-// is closed itself. It is idempotent.
+// Close waits for calls of Publish in progress and for subscribers to have everything, for PublisherConfig.DrainTimeout
+// at most, and ends the publisher; calls that are still held up return an error that matches net.ErrClosed. Its own
+// error names the topic of which subscribers do not have all, and the subscriber that is behind: the bus continues to
+// send until it is closed itself. It is idempotent.
 func (p *Publisher) Close() error { return p.close() }
 
 func (p *Publisher) shut() error {

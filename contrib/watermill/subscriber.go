@@ -24,19 +24,17 @@ type SubscriberConfig struct {
 	// NackDelay is how long a message that was nacked waits before it is given out again.
 	// Default 0: it is given out at once. Watermill's middleware Retry waits by itself.
 	NackDelay time.Duration
-	// OnError gets what stands in the stream in place of messages, such as a
-	// *pubsub.GapError where messages were lost permanently, and an *UnmarshalError for messages that do not
-	// unmarshal. It is called by the subscription's goroutine, and
-	// an error that it returns ends the subscription and closes its channel. It also gets the error with which the
-	// fabric ended a subscription, and what it returns then means nothing. Default: the
-	// subscription continues. All of it is logged either way.
+	// OnError gets what stands in the stream in place of messages, such as a *pubsub.GapError where messages were lost
+	// permanently, and an *UnmarshalError for messages that do not unmarshal. It is called by the subscription's
+	// goroutine, and an error that it returns ends the subscription and closes its channel. It also gets the error with
+	// which the fabric ended a subscription, and what it returns then means nothing. Default: the subscription continues.
+	// All of it is logged either way.
 	OnError func(topic string, err error) error
 	// Logger gets what an operator should know. Default: watermill.NopLogger.
 	Logger watermill.LoggerAdapter
 }
 
-// UnmarshalError says that a message was left out, because its bytes are none that the
-// Unmarshaler knows.
+// UnmarshalError says that a message was left out, because its bytes are none that the Unmarshaler knows.
 type UnmarshalError struct {
 	Topic     string
 	Number    uint64 // within topic, publisher and epoch
@@ -88,10 +86,9 @@ func NewSubscriber(bus *pubsub.Bus, config SubscriberConfig) (*Subscriber, error
 	return s, nil
 }
 
-// Subscribe returns a channel of the messages of the topic, or of all topics that match a
-// pattern. What is published from its return on comes, unless SubscriberConfig.Options
-// say more. The channel is closed when ctx ends, by Close, and when the subscription
-// fails; its goroutine is gone then. After Close the error matches net.ErrClosed.
+// Subscribe returns a channel of the messages of the topic, or of all topics that match a pattern. What is published
+// from its return on comes, unless SubscriberConfig.Options say more. The channel is closed when ctx ends, by Close,
+// and when the subscription fails; its goroutine is gone then. After Close the error matches net.ErrClosed.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 //go:embed figures.json
 var figuresJSON []byte
 
-// figures are what the plot of peers shows. Each one stands in docs/performance.md, as
-// its Cite says.
+// figures are what the plot of peers shows. Each one stands in docs/performance.md, as its Cite says.
 type figures struct {
 	Machine, Command string
 	Throughput       []struct {

@@ -1,7 +1,6 @@
 package main
 
-// The columns of the picture of the wire, and how steep the way of a packet is: time
-// goes downwards.
+// The columns of the picture of the wire, and how steep the way of a packet is: time goes downwards.
 const (
 	notesX     = 24.0
 	publisherX = 352.0
@@ -133,8 +132,7 @@ func (v *canvas) unicast(y float64, i int, name, colour, dash string) {
 	}
 }
 
-// badge shows a message that is handed to the application, or with full false one that
-// waits.
+// badge shows a message that is handed to the application, or with full false one that waits.
 func (v *canvas) badge(x, y float64, name, colour string, full bool) {
 	fill, text := colour, v.page
 	if !full {

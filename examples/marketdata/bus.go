@@ -16,11 +16,9 @@ import (
 
 // This file, state.go and receiver.take are all that the example has to do with Fanfare.
 
-// loopbackURL is a fabric that only this run of the example uses: the loopback
-// interface, with a time-to-live that takes no packet off this host, and a
-// port of its own, so that two runs at a time do not hear each other. Four
-// groups, because all topics come from one publisher: messages that share a
-// group share packets.
+// loopbackURL is a fabric that only this run of the example uses: the loopback interface, with a time-to-live that
+// takes no packet off this host, and a port of its own, so that two runs at a time do not hear each other. Four groups,
+// because all topics come from one publisher: messages that share a group share packets.
 func loopbackURL() (string, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -94,8 +92,7 @@ func runPublisher(ctx context.Context, j job, emit func(event) error) error {
 	return emit(event{Kind: kindDone, Publisher: p.done()})
 }
 
-// runSubscriber is the role of a subscriber: it takes all topics in until the
-// publisher has ended.
+// runSubscriber is the role of a subscriber: it takes all topics in until the publisher has ended.
 func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	cfg := pubsub.Config{Faults: faultsOf(j), Logger: quiet()}
 	if j.Subscriber == 1 { // one warning about this machine is enough; what is below would disturb the table
@@ -154,8 +151,7 @@ func runSubscriber(ctx context.Context, j job, emit func(event) error) error {
 	return emit(event{Kind: kindDone, Subscriber: state})
 }
 
-// faultsOf is what a subscriber's network does: other packets are lost at each
-// of them.
+// faultsOf is what a subscriber's network does: other packets are lost at each of them.
 func faultsOf(j job) string {
 	if j.Config.Faults == "" {
 		return ""

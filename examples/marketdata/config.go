@@ -22,8 +22,7 @@ const (
 	joining            = 3 // with -join
 )
 
-// Limits of a run. They keep a slip of the finger from taking the machine
-// down; the library's own are elsewhere.
+// Limits of a run. They keep a slip of the finger from taking the machine down; the library's own are elsewhere.
 const (
 	maxSubscribers = 64
 	minRate        = 10 // messages per second; below, a lull looks like a stall

@@ -27,8 +27,7 @@ func (j job) name() string {
 	return fmt.Sprintf("subscriber %d", j.Subscriber)
 }
 
-// event is what a role reports to the parent: a line of a child's standard
-// output, in JSON.
+// event is what a role reports to the parent: a line of a child's standard output, in JSON.
 type event struct {
 	Kind       string
 	Error      string           `json:",omitempty"` // of kind failed
@@ -56,8 +55,7 @@ type publisherState struct {
 // subscriberState is how far a subscriber has come.
 type subscriberState struct {
 	report.Subscriber
-	// Took is the time from when the first message was sent to when the last one had
-	// come; valid when done.
+	// Took is the time from when the first message was sent to when the last one had come; valid when done.
 	Took time.Duration
 	// Disorder counts messages that came twice, out of order, or that are
 	// missing without a gap event. It is 0, or the library is broken.
@@ -67,8 +65,7 @@ type subscriberState struct {
 	Top      []report.Row // the busiest symbols
 }
 
-// clockEvery is how many messages of a run without a limit share a time: to ask
-// for it takes as long as to publish one.
+// clockEvery is how many messages of a run without a limit share a time: to ask for it takes as long as to publish one.
 const clockEvery = 16
 
 // progressEvery is how often a role reports how far it has come.

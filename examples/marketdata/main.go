@@ -1,13 +1,11 @@
-// Marketdata fans an exchange feed out by reliable multicast: one publisher,
-// one topic per symbol, several subscribers that build order books from what
-// they receive. At the end all books must be equal to the publisher's, order
-// by order; the exit status says whether they are.
+// Marketdata fans an exchange feed out by reliable multicast: one publisher, one topic per symbol, several subscribers
+// that build order books from what they receive. At the end all books must be equal to the publisher's, order by order;
+// the exit status says whether they are.
 //
 //	go run ./examples/marketdata
 //
-// runs on the loopback interface of any machine and needs nothing else; -help
-// lists the flags. The interesting parts, in the order in which a message
-// meets them:
+// runs on the loopback interface of any machine and needs nothing else; -help lists the flags. The interesting parts,
+// in the order in which a message meets them:
 //
 //   - feed generates the messages, itch reads and writes them
 //   - source.go: the feed of a run, from either

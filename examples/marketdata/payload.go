@@ -14,14 +14,12 @@ import (
 //	| 1970, 8 bytes    | message, 8 bytes |
 //	+------------------+------------------+----------------
 //
-// Sent is taken right before Publish, so that a latency covers everything:
-// waiting for a slow subscriber, the wait for a full train, the network, and
-// repair. It is wall-clock time because processes share no other clock
-// in Go; all of them run on one machine here.
+// Sent is taken right before Publish, so that a latency covers everything: waiting for a slow subscriber, the wait for
+// a full train, the network, and repair. It is wall-clock time because processes share no other clock in Go; all of
+// them run on one machine here.
 //
-// The number counts the messages of the topic from 0. The library promises
-// each of them once and in order; the number is how the example checks it
-// without trusting the library.
+// The number counts the messages of the topic from 0. The library promises each of them once and in order; the number
+// is how the example checks it without trusting the library.
 const prefixLen = 16
 
 var errShortPayload = errors.New("message is shorter than its prefix")

@@ -11,12 +11,10 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// topicPrefix is what all topics begin with: market data of the Nasdaq stock
-// market, by its market identifier code.
+// topicPrefix is what all topics begin with: market data of the Nasdaq stock market, by its market identifier code.
 const topicPrefix = "md.xnas."
 
-// marketTopic carries what concerns no single symbol. Symbols are in upper
-// case, so none can be called this.
+// marketTopic carries what concerns no single symbol. Symbols are in upper case, so none can be called this.
 const marketTopic = topicPrefix + "market"
 
 // topicOf is the topic of a symbol. A dot separates tokens of a topic, so that
@@ -39,13 +37,11 @@ type plan struct {
 	Topics []string
 	Locate map[uint16]int // stock locate → index in Topics; others are left out
 	Total  uint64         // messages of those topics
-	// Unnamed is the number of topics whose symbol no message of a file names:
-	// they are called by their stock locate.
+	// Unnamed is the number of topics whose symbol no message of a file names: they are called by their stock locate.
 	Unnamed int
 }
 
-// add adds a stock locate with its topic. Locates that share a symbol (one
-// file can hold several days) share the topic.
+// add adds a stock locate with its topic. Locates that share a symbol (one file can hold several days) share the topic.
 func (p *plan) add(locate uint16, topic string) {
 	at := slices.Index(p.Topics, topic)
 	if at < 0 {
@@ -72,9 +68,8 @@ func makePlan(cfg config) (*plan, error) {
 	return p, nil
 }
 
-// planFile reads a file from end to end: it checks it, learns which symbol a
-// stock locate stands for, even if the first message that names it comes late,
-// and which symbols are the busiest.
+// planFile reads a file from end to end: it checks it, learns which symbol a stock locate stands for, even if the first
+// message that names it comes late, and which symbols are the busiest.
 func planFile(cfg config) (*plan, error) {
 	src, err := openSource(cfg)
 	if err != nil {

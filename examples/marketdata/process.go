@@ -12,12 +12,10 @@ import (
 	"time"
 )
 
-// childArg as only argument makes this program run a role instead of the whole
-// example.
+// childArg as only argument makes this program run a role instead of the whole example.
 const childArg = "child"
 
-// stopGrace is how long a child may take to end after it is asked to, before it
-// is killed.
+// stopGrace is how long a child may take to end after it is asked to, before it is killed.
 const stopGrace = 2 * time.Second
 
 // starter runs a role and sends its events until the last one; it returns
@@ -30,8 +28,7 @@ type tagged struct {
 	event
 }
 
-// runProcess is the starter that runs a role as a process of its own: this
-// program again.
+// runProcess is the starter that runs a role as a process of its own: this program again.
 func runProcess(ctx context.Context, j job, events chan<- tagged) error {
 	exe, err := os.Executable()
 	if err != nil {
@@ -92,8 +89,7 @@ func forward(ctx context.Context, j job, stdout io.Reader, events chan<- tagged)
 
 // runChild is the main function of a child process.
 func runChild(stdin io.Reader, stdout, stderr io.Writer) int {
-	// An interrupt from the terminal goes to all processes; the parent is the
-	// one to stop the others.
+	// An interrupt from the terminal goes to all processes; the parent is the one to stop the others.
 	signal.Ignore(os.Interrupt)
 	var j job
 	if err := json.NewDecoder(stdin).Decode(&j); err != nil {

@@ -15,9 +15,8 @@ type outlet interface {
 	Publish(ctx context.Context, payload []byte) error
 }
 
-// publisher sends a feed to its topics and keeps the books that all
-// subscribers must end with. It knows nothing of the network. But for
-// writeState it is for one goroutine.
+// publisher sends a feed to its topics and keeps the books that all subscribers must end with. It knows nothing of the
+// network. But for writeState it is for one goroutine.
 type publisher struct {
 	plan    *plan
 	outlets []outlet // of each topic of the plan
@@ -65,8 +64,7 @@ func (p *publisher) run(ctx context.Context, src *source, report func(*publisher
 			now = time.Now()
 		}
 		if wait := due - now.Sub(start); p.paced && wait > 0 {
-			// A goroutine wakes up some time after it asked to; what has
-			// become due meanwhile goes out as a burst.
+			// A goroutine wakes up some time after it asked to; what has become due meanwhile goes out as a burst.
 			if err := sleep(ctx, wait); err != nil {
 				return err
 			}

@@ -18,9 +18,8 @@ import (
 // topRows is how many symbols a report shows.
 const topRows = 8
 
-// receiver is what a subscriber makes of the messages it gets: books, and a
-// record of whether each message came once and in order. It is for one
-// goroutine.
+// receiver is what a subscriber makes of the messages it gets: books, and a record of whether each message came once
+// and in order. It is for one goroutine.
 type receiver struct {
 	topics  map[string]*topicState
 	books   *book.Set
@@ -73,8 +72,7 @@ func (r *receiver) take(msg pubsub.Message, err error, now time.Time) (over bool
 	return err != nil || len(r.ended) == r.groups, err
 }
 
-// event handles what stands in place of a message. It returns errors that end
-// the subscription.
+// event handles what stands in place of a message. It returns errors that end the subscription.
 func (r *receiver) event(err error) error {
 	var gap *pubsub.GapError
 	var publisher *pubsub.PublisherEvent
@@ -93,8 +91,7 @@ func (r *receiver) event(err error) error {
 	return err
 }
 
-// message takes one message in. The error means that it was not published by
-// this example.
+// message takes one message in. The error means that it was not published by this example.
 func (r *receiver) message(topic string, payload []byte, now time.Time) error {
 	t := r.topics[topic]
 	if t == nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/report"
 )
 
-// stallLimit is how long all roles together may be silent before the run is
-// given up: nothing hangs for ever.
+// stallLimit is how long all roles together may be silent before the run is given up: nothing hangs for ever.
 const stallLimit = 30 * time.Second
 
 // run is one run of the example, at the parent. It is for one goroutine; each
@@ -36,8 +35,7 @@ type run struct {
 	subscribers []subscriberState // by index - 1
 }
 
-// do runs publisher and subscribers to their end and returns nil if all books
-// are equal.
+// do runs publisher and subscribers to their end and returns nil if all books are equal.
 func (r *run) do(ctx context.Context) error {
 	defer r.roles.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -63,8 +61,7 @@ func (r *run) join(ctx context.Context) {
 	}
 }
 
-// begin starts a subscriber, or the publisher (0). Its goroutine ends when the
-// role has, at the latest when ctx ends.
+// begin starts a subscriber, or the publisher (0). Its goroutine ends when the role has, at the latest when ctx ends.
 func (r *run) begin(ctx context.Context, subscriber int) {
 	j := job{Config: r.cfg, Plan: r.plan, Subscriber: subscriber}
 	r.roles.Go(func() {
@@ -77,8 +74,7 @@ func (r *run) begin(ctx context.Context, subscriber int) {
 	})
 }
 
-// follow takes events in and shows them, until all roles have sent their last
-// one.
+// follow takes events in and shows them, until all roles have sent their last one.
 func (r *run) follow(ctx context.Context) error {
 	every := time.Second
 	if r.printer.Live() {
@@ -150,8 +146,7 @@ func (r *run) frame(now time.Time) *report.Frame {
 	return f
 }
 
-// total is the frame of the whole run: the rates are means, from the first message sent to
-// the last one received.
+// total is the frame of the whole run: the rates are means, from the first message sent to the last one received.
 func (r *run) total(now time.Time) *report.Frame {
 	f := r.frame(now)
 	var longest time.Duration
@@ -166,8 +161,7 @@ func (r *run) total(now time.Time) *report.Frame {
 	return f
 }
 
-// rate says how fast the messages came through to the slowest subscriber, and whether
-// they were paced.
+// rate says how fast the messages came through to the slowest subscriber, and whether they were paced.
 func (r *run) rate() {
 	to, slowest := "each of the subscribers", math.Inf(1)
 	if len(r.subscribers) == 1 {

@@ -21,8 +21,7 @@ const (
 	madeHead = 3         // of them before the ITCH message: its topic's index, 2, and its length
 )
 
-// source is the feed of a run, one message at a time: an ITCH file, or the
-// generator's feed as if it were one.
+// source is the feed of a run, one message at a time: an ITCH file, or the generator's feed as if it were one.
 type source struct {
 	name  string
 	file  io.Closer

@@ -12,9 +12,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// With -join subscribers come when the feed is in full flight. They begin with the state of
-// each topic, its books as of some message, and go on with the next one. The first record
-// of a topic's state is
+// With -join subscribers come when the feed is in full flight. They begin with the state of each topic, its books as of
+// some message, and go on with the next one. The first record of a topic's state is
 //
 //	number of the topic's next message, 8 bytes
 //

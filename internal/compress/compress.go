@@ -21,9 +21,8 @@ type Spec struct {
 	Level string // one of the codec's, which trade time for bytes; never empty
 }
 
-// levels are the levels of each codec, fastest first; the default is repeated at the front. Zstandard's default
-// takes half of the time of the next level with a dictionary, and at most a few percent more bytes:
-// docs/performance.md.
+// levels are the levels of each codec, fastest first; the default is repeated at the front. Zstandard's default takes
+// half of the time of the next level with a dictionary, and at most a few percent more bytes: docs/performance.md.
 var levels = map[wire.Codec][]string{
 	wire.CodecS2:   {"default", "default", "better"},
 	wire.CodecZstd: {"fastest", "fastest", "default", "better", "best"},
@@ -158,8 +157,7 @@ type Dictionary struct {
 }
 
 const (
-	// MinDictionary and MaxDictionary are the sizes of a dictionary in bytes. S2 uses the last
-	// 64 KiB of it.
+	// MinDictionary and MaxDictionary are the sizes of a dictionary in bytes. S2 uses the last 64 KiB of it.
 	MinDictionary = 16
 	MaxDictionary = 1 << 20
 

@@ -73,6 +73,5 @@ func format(samples [][]byte, content []byte) (b []byte, err error) {
 		Offsets: [3]int{1, 4, 8}, Level: zstd.SpeedBetterCompression})
 }
 
-// formatID is the number that the format of Zstandard wants: what names a dictionary is its
-// hash.
+// formatID is the number that the format of Zstandard wants: what names a dictionary is its hash.
 const formatID = 32768

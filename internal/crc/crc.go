@@ -1,6 +1,5 @@
-// Package crc computes the CRCs of packets: CRC-32 (the ICRC of RoCEv2, IBTA
-// A17) and CRC-32C (the checksum of the project's own packets), at the speed of
-// the processor's widest carry-less multiplication. The results are those of
+// Package crc computes the CRCs of packets: CRC-32 (the ICRC of RoCEv2, IBTA A17) and CRC-32C (the checksum of the
+// project's own packets), at the speed of the processor's widest carry-less multiplication. The results are those of
 // hash/crc32, which uses instructions of 128 bits at most.
 package crc
 
@@ -37,17 +36,15 @@ func (p *Poly) byFold(crc uint32, b []byte) uint32 {
 	return ^fold(&p.by, ^crc, uint32(uint64(^crc)>>(8*first)), first, b)
 }
 
-// Word adds four bytes to crc, in little-endian order: less than Update costs for
-// so few.
+// Word adds four bytes to crc, in little-endian order: less than Update costs for so few.
 func (p *Poly) Word(crc, w uint32) uint32 {
 	x := ^crc ^ w
 	return ^(p.word[0][x>>24] ^ p.word[1][x>>16&0xff] ^ p.word[2][x>>8&0xff] ^ p.word[3][x&0xff])
 }
 
-// constants are what fold multiplies by. To move n bits forward takes x^(n+32) and
-// x^(n-32) modulo the polynomial, as carry-less multiplication of reversed bits
-// needs them (V. Gopal and others, "Fast CRC Computation for Generic Polynomials
-// Using PCLMULQDQ Instruction", Intel 2009).
+// constants are what fold multiplies by. To move n bits forward takes x^(n+32) and x^(n-32) modulo the polynomial, as
+// carry-less multiplication of reversed bits needs them (V. Gopal and others, "Fast CRC Computation for Generic
+// Polynomials Using PCLMULQDQ Instruction", Intel 2009).
 type constants struct {
 	by256, by192, by128, by64 [2]uint64    // bytes forward
 	parts                     [4][2]uint64 // by 48, 32, 16 and none, which is zero

@@ -5,9 +5,8 @@ import "golang.org/x/sys/cpu"
 // minFold is how many bytes fold needs: four blocks of 64.
 const minFold = 256
 
-// hasFold says that the processor has carry-less multiplication of 512 bits, and
-// can put bytes where they belong in a register: of Intel's from Ice Lake on, of
-// AMD's from Zen 4.
+// hasFold says that the processor has carry-less multiplication of 512 bits, and can put bytes where they belong in a
+// register: of Intel's from Ice Lake on, of AMD's from Zen 4.
 var hasFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VPCLMULQDQ &&
 	cpu.X86.HasAVX512VBMI2 && cpu.X86.HasPCLMULQDQ
 

@@ -1,7 +1,6 @@
 package crc
 
-// Mul multiplies modulo the polynomial. Bit 31 is x^0, bit 0 is x^31, as
-// hash/crc32 writes polynomials.
+// Mul multiplies modulo the polynomial. Bit 31 is x^0, bit 0 is x^31, as hash/crc32 writes polynomials.
 func Mul(polynomial, a, b uint32) uint32 {
 	var p uint32
 	for ; a != 0; a <<= 1 {

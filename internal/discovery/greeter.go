@@ -35,9 +35,8 @@ type Bus interface {
 	Waits() bool
 	// PublisherMissing reports whether no publisher was detected of a topic subscribed to.
 	PublisherMissing() bool
-	// Mismatch reports, once, a bus that is configured differently. from is the source of its packet, or
-	// NoSource. relevant: it may publish a topic that this bus subscribes
-	// to, or may itself subscribe to one.
+	// Mismatch reports, once, a bus that is configured differently. from is the source of its packet, or NoSource.
+	// relevant: it may publish a topic that this bus subscribes to, or may itself subscribe to one.
 	Mismatch(err *events.ConfigMismatchError, from uint64, relevant bool)
 	// Unheard reports, for each answer, a bus that may subscribe to the topics of filter and cannot
 	// receive this bus's packets.
@@ -47,9 +46,8 @@ type Bus interface {
 // NoSource stands for a source that is no longer known.
 const NoSource = ^uint64(0)
 
-// Greeter is a bus's part in hellos: it sends them, reads those of others, answers
-// those of buses that its own cannot receive from, and reports buses that are configured
-// differently. One goroutine uses it.
+// Greeter is a bus's part in hellos: it sends them, reads those of others, answers those of buses that its own cannot
+// receive from, and reports buses that are configured differently. One goroutine uses it.
 type Greeter struct {
 	cfg     Config
 	own     wire.Settings

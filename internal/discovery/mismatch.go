@@ -12,8 +12,7 @@ type Fabric struct {
 	// Groups is the number of groups, and Mapping how topics map to them: by default by hash.
 	Groups  int
 	Mapping wire.Mapping
-	// PacketSize is the size of a full packet sent, MaxPacket of the largest that can
-	// be received, in bytes.
+	// PacketSize is the size of a full packet sent, MaxPacket of the largest that can be received, in bytes.
 	PacketSize, MaxPacket int
 	// Checksum: packets sent carry one. DemandChecksum: packets received must.
 	Checksum, DemandChecksum bool

@@ -48,8 +48,7 @@ func Read(b []byte) Packet {
 	return p
 }
 
-// Check returns why receivers refuse a packet, as far as the packet alone shows it. docs/protocol.md
-// §13.1, §13.3.
+// Check returns why receivers refuse a packet, as far as the packet alone shows it. docs/protocol.md §13.1, §13.3.
 func Check(b []byte) error {
 	h, err := wire.ParseHeader(b)
 	if err != nil {

@@ -1,9 +1,8 @@
 // Package dissect shows packets to people and programs: every field under its name in docs/protocol.md
 // §2 and in docs/vectors, in the order of the packet.
 //
-// The table of fields (table.go) is the single source of those names, of the order and of the meaning
-// of each field. Read parses a packet by it, Text and JSON write the result. Package wire decides
-// whether a packet is well-formed.
+// The table of fields (table.go) is the single source of those names, of the order and of the meaning of each field.
+// Read parses a packet by it, Text and JSON write the result. Package wire decides whether a packet is well-formed.
 package dissect
 
 import "github.com/fanfaremq/fanfare/internal/wire"
@@ -138,8 +137,7 @@ var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "padding", Means: "bytes behind the runs", Kind: Bytes, At: Behind},
 }}
 
-// Packed follows the header of a data packet with compressed runs: it names a codec. docs/protocol.md
-// §26.1.
+// Packed follows the header of a data packet with compressed runs: it names a codec. docs/protocol.md §26.1.
 var Packed = &Part{Name: "packed", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},

@@ -157,8 +157,7 @@ func (h *hellos) packet(now reliable.Instant, from transport.Source, b []byte) {
 	}
 }
 
-// reply takes in a packet by unicast. It reports whether it is a hello of a bus on the
-// same addresses.
+// reply takes in a packet by unicast. It reports whether it is a hello of a bus on the same addresses.
 func (h *hellos) reply(now reliable.Instant, from transport.Source, b []byte) bool {
 	if !isHello(b) || h.closed {
 		return false
@@ -308,8 +307,7 @@ func (h *hellos) listen() {
 // takeOver hands group 0 over to a subscription there.
 func (h *hellos) takeOver() { h.joined = false }
 
-// membership handles the result of a join, or of a sender, that only hellos want. It
-// reports whether e is one.
+// membership handles the result of a join, or of a sender, that only hellos want. It reports whether e is one.
 func (h *hellos) membership(e *transport.Event) bool {
 	if e.Group != 0 {
 		return false

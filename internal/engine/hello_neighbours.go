@@ -135,8 +135,7 @@ func (l *Loop) reportMismatch(err *events.ConfigMismatchError, e events.Event) {
 	l.event(e)
 }
 
-// Unheard implements discovery.Bus: goroutines that wait for subscribers may have
-// waited for this one.
+// Unheard implements discovery.Bus: goroutines that wait for subscribers may have waited for this one.
 func (h *hellos) Unheard(err *events.ConfigMismatchError, filter *wire.TopicFilter) {
 	err.Address = h.from
 	h.mu.Lock()

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// logLimiter limits how much strangers can make a loop log: a few lines at once, and
-// then one a second. Loop only.
+// logLimiter limits how much strangers can make a loop log: a few lines at once, and then one a second. Loop only.
 type logLimiter struct {
 	tokens  *rate.Limiter
 	dropped uint64 // lines since one was allowed
@@ -26,8 +25,7 @@ func newLogLimiter(atOnce int) logLimiter {
 	return logLimiter{tokens: rate.NewLimiter(rate.Every(lineEvery), atOnce)}
 }
 
-// allow reports whether a line may be logged at now, and how many have been left out
-// since the last one.
+// allow reports whether a line may be logged at now, and how many have been left out since the last one.
 func (l *logLimiter) allow(now reliable.Instant) (left uint64, ok bool) {
 	if !l.tokens.AllowN(time.Unix(0, int64(now)), 1) {
 		l.dropped++

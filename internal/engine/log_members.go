@@ -29,8 +29,7 @@ func (x *memberships) back(m membership) (last bool) {
 	return len(x.away) == 0
 }
 
-// memberLost logs a lost membership: if the interface is gone all groups
-// lose theirs, and only the first is logged.
+// memberLost logs a lost membership: if the interface is gone all groups lose theirs, and only the first is logged.
 func (j *journal) memberLost(e *transport.Event, group string) {
 	line := &logline.GroupLostToo
 	if j.memberships.lost(membership{e.Group, e.Role}) {

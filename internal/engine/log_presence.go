@@ -11,8 +11,7 @@ import (
 // A bus has many groups, and what happens to a peer happens in all of them. The log
 // says it once a peer: the first group's line at its level, the others' for debugging.
 
-// presences knows of which publishers the log has said that they are up, or why they
-// are down. Loop only.
+// presences knows of which publishers the log has said that they are up, or why they are down. Loop only.
 type presences struct{ of map[instance]*presence }
 
 // instance is one start of a publisher.
@@ -24,8 +23,7 @@ type presence struct {
 	cause  events.Cause // of being down
 }
 
-// came notes that a publisher is up in one more group. It reports whether the log has
-// not said so.
+// came notes that a publisher is up in one more group. It reports whether the log has not said so.
 func (p *presences) came(publisher, epoch uint64) (say bool) {
 	key := instance{publisher, epoch}
 	x := p.of[key]
@@ -42,8 +40,7 @@ func (p *presences) came(publisher, epoch uint64) (say bool) {
 	return say
 }
 
-// went notes that a publisher is down in one of its groups. It reports whether the log
-// has not said so, for that cause.
+// went notes that a publisher is down in one of its groups. It reports whether the log has not said so, for that cause.
 func (p *presences) went(publisher, epoch uint64, cause events.Cause) (say bool) {
 	key := instance{publisher, epoch}
 	x := p.of[key]

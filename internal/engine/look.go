@@ -14,8 +14,7 @@ import (
 // Look is all that there is to say of a bus at one time.
 type Look struct {
 	stats.Bus
-	// Topics are those published with the most messages, the most first, and TopicsLeft is
-	// how many others there are.
+	// Topics are those published with the most messages, the most first, and TopicsLeft is how many others there are.
 	Topics     []TopicLook
 	TopicsLeft int
 	// Subscriptions are those that were asked for, in their order.
@@ -61,9 +60,8 @@ type loopLook struct {
 	subs     map[*Subscription]SubscriptionLook
 }
 
-// Look takes a look. Unlike Stats it waits for the loop, which a handler may hold up, no
-// longer than ctx, and interrupts it once, however many subscriptions there are. It is not
-// called by handlers.
+// Look takes a look. Unlike Stats it waits for the loop, which a handler may hold up, no longer than ctx, and
+// interrupts it once, however many subscriptions there are. It is not called by handlers.
 func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) Look {
 	x := Look{Bus: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
 	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
@@ -131,8 +129,7 @@ const (
 	mostLookedAt = 1 << 16 // topics of one bus: what was added later is not among the busiest
 )
 
-// busiestTopics are the topics with the most messages, up to most, and how many others
-// there are.
+// busiestTopics are the topics with the most messages, up to most, and how many others there are.
 func (l *Loop) busiestTopics(most int) (top []TopicLook, others int) {
 	looked := 0
 	byMessages := func() {

@@ -1,12 +1,10 @@
 // Package engine runs the protocol over a transport: it is the only place
 // where clock, goroutines, transport and the pure core meet.
 //
-// One goroutine, the loop, owns the transport's receive side, all groups
-// (recv_group.go) and the timers. Publications (send_publication.go) are shared: their
-// callers write and send from their own goroutines under the publication's
-// lock, and the loop takes the same lock for NAKs, statuses and timers.
-// Subscriptions (recv_subscription.go) read streams with cursors in their user's
-// goroutine, or are called by the loop itself.
+// One goroutine, the loop, owns the transport's receive side, all groups (recv_group.go) and the timers. Publications
+// (send_publication.go) are shared: their callers write and send from their own goroutines under the publication's
+// lock, and the loop takes the same lock for NAKs, statuses and timers. Subscriptions (recv_subscription.go) read
+// streams with cursors in their user's goroutine, or are called by the loop itself.
 package engine
 
 import (
@@ -36,11 +34,9 @@ type Config struct {
 	Publisher uint64 // id of this process as a publisher; 0: a random one
 	Epoch     uint64 // of this instance of it; 0: newEpoch
 	Name      string // of this process as a publisher, for people to read; may be empty
-	// Mapping is how its users map topics to groups, for others to compare. Default: by
-	// hash.
+	// Mapping is how its users map topics to groups, for others to compare. Default: by hash.
 	Mapping wire.Mapping
-	// Sender and Receiver are templates: identity, sizes and memory are filled
-	// in for each group.
+	// Sender and Receiver are templates: identity, sizes and memory are filled in for each group.
 	Sender   reliable.SenderConfig
 	Receiver reliable.ReceiverConfig
 	// WindowBytes is the memory for repairs of one publication, at most.
@@ -219,9 +215,8 @@ func (l *Loop) poll(now reliable.Instant) error {
 	return err
 }
 
-// turn handles what was polled at now, or as much of it as there is time for, what others
-// asked for and what is due. It returns when something will be due, what the time is at its end, and
-// whether there was anything to do.
+// turn handles what was polled at now, or as much of it as there is time for, what others asked for and what is due. It
+// returns when something will be due, what the time is at its end, and whether there was anything to do.
 func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy bool) {
 	l.watchdog.begin(now)
 	l.noteStall(now)
@@ -265,8 +260,7 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	return deadline, end, busy
 }
 
-// noteStall reports to groups that packets have waited for a while to be read, so
-// that no peer is blamed for silence.
+// noteStall reports to groups that packets have waited for a while to be read, so that no peer is blamed for silence.
 func (l *Loop) noteStall(now reliable.Instant) {
 	if !l.inbox.stalled(now) {
 		return

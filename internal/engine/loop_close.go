@@ -18,8 +18,7 @@ type shutdown struct {
 	err   error         // why; valid after done
 }
 
-// refuses reports whether the caller cannot wait for the bus to end something: it is in a
-// handler of it.
+// refuses reports whether the caller cannot wait for the bus to end something: it is in a handler of it.
 func (l *Loop) refuses() bool { return l.watchdog.within() || l.besides.within() }
 
 // Close ends publications and subscriptions and stops the loop. Publications
@@ -103,8 +102,7 @@ func (l *Loop) end() {
 	l.wakeBy(0)
 }
 
-// suppress ends all delivery: publishers that the bus leaves continue, and their later messages
-// are no gap.
+// suppress ends all delivery: publishers that the bus leaves continue, and their later messages are no gap.
 func (l *Loop) suppress() {
 	l.hellos.close()
 	l.sampleAgain()

@@ -15,9 +15,8 @@ func newClock() clock { return clock{time.Now().Add(-time.Second)} }
 // now reads the clock. It is never zero.
 func (c clock) now() reliable.Instant { return reliable.Instant(time.Since(c.start)) }
 
-// journal decides what a bus says of its peers and groups: in its log once, and not once a
-// group, and of strangers no more than a few lines at once and then one a second. Loop only,
-// but for log.
+// journal decides what a bus says of its peers and groups: in its log once, and not once a group, and of strangers no
+// more than a few lines at once and then one a second. Loop only, but for log.
 type journal struct {
 	log   *slog.Logger
 	clock clock

@@ -54,8 +54,7 @@ type waitPolicy struct {
 }
 
 const (
-	// fastGap is how close packets come for WaitAdaptive to spin: a flood of full trains, not a stream of single
-	// packets.
+	// fastGap is how close packets come for WaitAdaptive to spin: a flood of full trains, not a stream of single packets.
 	fastGap = 2 * time.Microsecond
 	// lookFor is how long it spins at least: about what a wake-up costs both sides. Where trains come further apart
 	// it spins for as long as two of them take, but not longer than mostLooking: the publisher, which pays for the

@@ -14,9 +14,8 @@ import (
 
 // How the loop sleeps, as waitPolicy decides, and how others make it run.
 
-// spin polls from now on until something comes, or there is another reason to go on: then it
-// reports true, and what the time is, and what has come is in the batch. It reports false when it is
-// time to park.
+// spin polls from now on until something comes, or there is another reason to go on: then it reports true, and what the
+// time is, and what has come is in the batch. It reports false when it is time to park.
 func (l *Loop) spin(now, deadline reliable.Instant) (polled bool, at reliable.Instant, err error) {
 	until, ok := l.waits.spinUntil(now)
 	if !ok {
@@ -196,9 +195,8 @@ func (l *Loop) unneeded() bool {
 
 // sleeper is how the loop sleeps, and how others make it run earlier than it meant to.
 //
-// The loop announces until when it will sleep before it looks at kick for the last time. So
-// one who needs it earlier either has its kick seen, or sees that the loop sleeps too long,
-// and wakes it: a system call only then.
+// The loop announces until when it will sleep before it looks at kick for the last time. So one who needs it earlier
+// either has its kick seen, or sees that the loop sleeps too long, and wakes it: a system call only then.
 type sleeper struct {
 	transport func()       // ends a sleep in the transport
 	until     atomic.Int64 // when the sleep ends that was announced; 0: the loop runs

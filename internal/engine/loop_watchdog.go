@@ -14,17 +14,14 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// watchdog reports why the loop has had no control for seconds. It reports slow handlers while they
-// run: the loop, which runs them, cannot. So it is a timer that is armed
-// while there is something for handlers, and looks whether the loop has had control since.
-// It reports a process that did not run when that runs again (standstill).
+// watchdog reports why the loop has had no control for seconds. It reports slow handlers while they run: the loop,
+// which runs them, cannot. So it is a timer that is armed while there is something for handlers, and looks whether the
+// loop has had control since. It reports a process that did not run when that runs again (standstill).
 type watchdog struct {
 	l *Loop
-	// since is when the loop has had control last, in the turn that it is in; 0: it is
-	// in none. Written by the loop.
+	// since is when the loop has had control last, in the turn that it is in; 0: it is in none. Written by the loop.
 	since atomic.Int64
-	// called is what the loop has called last in this turn: onEvent, or the mark of a
-	// topic. Written by the loop.
+	// called is what the loop has called last in this turn: onEvent, or the mark of a topic. Written by the loop.
 	called    atomic.Uint32
 	armed     atomic.Bool
 	reported  atomic.Int64  // since, of the handler reported last; 0: it has returned
@@ -128,8 +125,7 @@ func (w *watchdog) start() {
 	w.time.at = w.l.now()
 }
 
-// control records that the loop has control at now. A handler that was reported has
-// returned.
+// control records that the loop has control at now. A handler that was reported has returned.
 func (w *watchdog) control(now reliable.Instant) {
 	w.stand.ran(now, w.called.Load() != 0)
 	w.since.Store(int64(now))
@@ -251,8 +247,7 @@ func handlerText(topic string) string {
 	return "of topic " + topic
 }
 
-// ErrInHandler says that a handler, or OnEvent, made a call that waits for its own bus,
-// which waits for the handler.
+// ErrInHandler says that a handler, or OnEvent, made a call that waits for its own bus, which waits for the handler.
 var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus waits for it: call it from another goroutine")
 
 // onLoop reports whether the caller is the loop's goroutine.

@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// echoWatch finds out that a fabric does not return a bus's own packets to it, where the
-// bus is to hear itself.
+// echoWatch finds out that a fabric does not return a bus's own packets to it, where the bus is to hear itself.
 type echoWatch struct {
 	since reliable.Instant // when the bus was first seen to publish and be joined; 0: not yet
 	done  bool             // it has heard itself, or was reported
@@ -18,8 +17,7 @@ type echoWatch struct {
 // second while no subscriber answers.
 const echoSilence = 5 * time.Second
 
-// missing reports, once, that a bus which publishes to a group that it has joined has not
-// heard itself for too long.
+// missing reports, once, that a bus which publishes to a group that it has joined has not heard itself for too long.
 func (e *echoWatch) missing(now reliable.Instant, publishing, heard bool) bool {
 	switch {
 	case e.done || !publishing:

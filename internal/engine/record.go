@@ -92,8 +92,7 @@ func (l *Loop) sampleAgain() {
 	l.sample(l.now())
 }
 
-// subscriptionLosses are the losses of one subscription, and what it is called in the
-// record of them.
+// subscriptionLosses are the losses of one subscription, and what it is called in the record of them.
 type subscriptionLosses struct {
 	losses
 	topics atomic.Pointer[string]
@@ -146,8 +145,7 @@ func (s *Subscription) recordLoss(it *topics.Item, g *group, from *reliable.Orig
 	record.Add(time.Now(), e)
 }
 
-// lossEvents are the events that go with loss here or elsewhere, and whether the event is
-// about a subscriber of ours.
+// lossEvents are the events that go with loss here or elsewhere, and whether the event is about a subscriber of ours.
 var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
 	events.PublisherLost:       {kept: true},
 	events.PublisherRestarted:  {kept: true},

@@ -10,8 +10,7 @@ import (
 
 // What the loop does with a batch of received trains.
 
-// inbox is what was polled, how much of it was handled, and since when the receive queue may
-// hold more. Loop only.
+// inbox is what was polled, how much of it was handled, and since when the receive queue may hold more. Loop only.
 type inbox struct {
 	batch  *transport.Batch
 	at     batchIndex
@@ -25,8 +24,7 @@ type inbox struct {
 	drainedAt   reliable.Instant // last time the receive queue was known to be empty
 }
 
-// batchIndex is how far the loop has come in its batch: that packet of that train is
-// next. A turn may end in between.
+// batchIndex is how far the loop has come in its batch: that packet of that train is next. A turn may end in between.
 type batchIndex struct{ train, packet int }
 
 // fresh reports whether nothing of the batch was handled yet.
@@ -74,8 +72,7 @@ func (x *replySource) text() string { return x.t.SourceAddress(x.from) }
 // behind reports whether some of what was polled has still to be handled, or delivered.
 func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 
-// trains handles what is unread of the batch. It reports false when handlers took
-// so long that other things come first.
+// trains handles what is unread of the batch. It reports false when handlers took so long that other things come first.
 func (l *Loop) trains(now reliable.Instant) bool {
 	l.inbox.proofs.begin(l.inbox.lain.For(time.Duration(now)))
 	for l.inbox.unread() {
@@ -87,9 +84,8 @@ func (l *Loop) trains(now reliable.Instant) bool {
 	return true
 }
 
-// train sorts one received train: replies to our publications, or packets of
-// a group. It gives the train back, if nothing of it has to wait. It reports false
-// when it has stopped before a packet for lack of time.
+// train sorts one received train: replies to our publications, or packets of a group. It gives the train back, if
+// nothing of it has to wait. It reports false when it has stopped before a packet for lack of time.
 func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 	at := &l.inbox.at
 	if at.packet == 0 {

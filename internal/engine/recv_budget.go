@@ -7,18 +7,15 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Handlers that take long keep the loop from everything else. So a turn has only so
-// much time for them. When it is used up handlers are called no more (inPlace), streams
-// deliver no more (output.Room), and the turn ends: subscribers go on saying that they
-// are there and what they lack, and publications that they live. The next turn goes on
-// where this one has stopped, also in the middle of a packet.
+// Handlers that take long keep the loop from everything else. So a turn has only so much time for them. When it is used
+// up handlers are called no more (inPlace), streams deliver no more (output.Room), and the turn ends: subscribers go on
+// saying that they are there and what they lack, and publications that they live. The next turn goes on where this one
+// has stopped, also in the middle of a packet.
 const (
-	// turnTime is how long handlers may take of a turn, and how far apart in time looks
-	// at the clock shall be.
+	// turnTime is how long handlers may take of a turn, and how far apart in time looks at the clock shall be.
 	turnTime = 2 * time.Millisecond
-	// mostGrain is how many messages there are between two looks at most. A look
-	// costs 30 ns or more: nothing beside so many messages. Where handlers that were
-	// fast take as long as 1.5 ms a message from one to the next, the bus is still
+	// mostGrain is how many messages there are between two looks at most. A look costs 30 ns or more: nothing beside so
+	// many messages. Where handlers that were fast take as long as 1.5 ms a message from one to the next, the bus is still
 	// heard within a second (reliable.SenderConfig.Silence).
 	mostGrain = 512
 )
@@ -74,9 +71,8 @@ func (b *budget) room() bool {
 // behind reports whether handlers have still to be called with what has come before.
 func (b *budget) behind() bool { return b.stopped != nil || b.refused }
 
-// piece is the part of a run's body that handlers may take before the next look: as
-// much as messages like its first would fill. The last message in it may be cut off:
-// then it is the first of the next piece.
+// piece is the part of a run's body that handlers may take before the next look: as much as messages like its first
+// would fill. The last message in it may be cut off: then it is the first of the next piece.
 func (b *budget) piece(body []byte) []byte {
 	if b.left > uint64(len(body)) {
 		return body
@@ -88,8 +84,7 @@ func (b *budget) piece(body []byte) []byte {
 	return body
 }
 
-// handled notes that handlers have taken n messages, or something else that counts
-// as one.
+// handled notes that handlers have taken n messages, or something else that counts as one.
 func (l *Loop) handled(n uint64) {
 	b := &l.budget
 	if b.left > n {
@@ -101,8 +96,7 @@ func (l *Loop) handled(n uint64) {
 	b.took(now)
 }
 
-// goOn continues where the last turn has stopped: in the middle of a packet, and with
-// streams that found no room.
+// goOn continues where the last turn has stopped: in the middle of a packet, and with streams that found no room.
 func (l *Loop) goOn(now reliable.Instant) {
 	b := &l.budget
 	if b.stopped != nil {

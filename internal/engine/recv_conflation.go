@@ -132,8 +132,7 @@ func (d *Delivery) message() bool {
 		(d.State == reliable.StateOfNone || d.State == reliable.StateRecord)
 }
 
-// keep puts what was fetched into the store. It reports false when the subscription has
-// ended first.
+// keep puts what was fetched into the store. It reports false when the subscription has ended first.
 func (c *Conflation) keep() bool {
 	c.makeKeys()
 	c.mu.Lock()
@@ -284,8 +283,7 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 	}
 }
 
-// take takes what has waited longest. Where nothing has it reports false, or why nothing
-// more comes.
+// take takes what has waited longest. Where nothing has it reports false, or why nothing more comes.
 func (c *Conflation) take(d *Delivery, n int, more func(Delivery)) (ok bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -334,8 +332,7 @@ func (c *Conflation) Add(topics []TopicName) {
 	}
 }
 
-// Remove says that topics were removed: what waits of them is dropped. A nil *Conflation
-// needs not know.
+// Remove says that topics were removed: what waits of them is dropped. A nil *Conflation needs not know.
 func (c *Conflation) Remove(topics []TopicName) {
 	if c == nil {
 		return

@@ -69,9 +69,8 @@ func (l *cursorLog) reclaim(n int) {
 	}
 }
 
-// heldFor is how long a packet stays in memory that a cursor was reading when it was
-// closed, if it never says that it has done; all of them together take an eighth of the
-// window at most.
+// heldFor is how long a packet stays in memory that a cursor was reading when it was closed, if it never says that it
+// has done; all of them together take an eighth of the window at most.
 const heldFor = 10 * time.Second
 
 // tend gives back what has been read, and what closed cursors have held for too long.
@@ -80,8 +79,7 @@ func (l *cursorLog) tend(now reliable.Instant, span int) {
 	l.log.Expire(int64(now), int64(heldFor), max(1, span/8))
 }
 
-// wake lets those read the packet with these runs, which is appended next, that want any
-// of its topics.
+// wake lets those read the packet with these runs, which is appended next, that want any of its topics.
 func (l *cursorLog) wake(runs []byte) {
 	l.packet++
 	l.unwanted = unwanted{}
@@ -111,8 +109,7 @@ func (l *cursorLog) wake(runs []byte) {
 	}
 }
 
-// begins reports whether a message begins in the run: a reader that starts there misses
-// none of it.
+// begins reports whether a message begins in the run: a reader that starts there misses none of it.
 func begins(run wire.Run) bool {
 	if run.Kind != wire.RunFragment {
 		return true

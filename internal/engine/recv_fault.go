@@ -76,8 +76,7 @@ func (g *group) reportFaults(st *reliable.Stream, rd *topics.Reader) {
 	})
 }
 
-// reportFaults makes the feed's reader report faults: to the subscription at once, in the log
-// and as an event soon.
+// reportFaults makes the feed's reader report faults: to the subscription at once, in the log and as an event soon.
 func (f *feed) reportFaults(s *Subscription) {
 	f.rd.OnFault(func(err *events.FaultError) {
 		err.Publisher, err.Epoch = events.PublisherID(f.st.Publisher), f.st.Epoch

@@ -93,8 +93,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	return true
 }
 
-// first makes the feed want what its subscription wants of the group, and returns the ids
-// of these topics. Loop only.
+// first makes the feed want what its subscription wants of the group, and returns the ids of these topics. Loop only.
 func (f *feed) first() (topics []uint64) {
 	want := func(id uint64, name string) {
 		switch err := f.st.Collided(id); {
@@ -124,8 +123,7 @@ func (f *feed) first() (topics []uint64) {
 	return topics
 }
 
-// setBlock makes the cursor hold the stream up, or not, as the subscription wants it.
-// Loop only.
+// setBlock makes the cursor hold the stream up, or not, as the subscription wants it. Loop only.
 func (f *feed) setBlock() {
 	if b := f.s.blocks(f.st); b != f.blocking {
 		f.blocking = b
@@ -152,8 +150,7 @@ func (s *Subscription) forget(f *feed) {
 	s.feeds.Store(&feeds)
 }
 
-// park parks the cursors, since there is nothing more to be read. It reports false
-// when something has come meanwhile.
+// park parks the cursors, since there is nothing more to be read. It reports false when something has come meanwhile.
 func (s *Subscription) park() bool {
 	if s.closed.Load() || s.suppressed.Load() {
 		return true
@@ -166,8 +163,7 @@ func (s *Subscription) park() bool {
 	return true
 }
 
-// giveUp gives back the feeds of a group's streams that the reader is done with. Loop
-// only.
+// giveUp gives back the feeds of a group's streams that the reader is done with. Loop only.
 func (s *Subscription) giveUp(g *group) {
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && f.done.Load() {

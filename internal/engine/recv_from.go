@@ -43,8 +43,7 @@ func newGroupList(groups int) groupList {
 		former: make(map[int]stats.Group)}
 }
 
-// counted yields the groups with counters that continue: those that are received, and those that
-// were left.
+// counted yields the groups with counters that continue: those that are received, and those that were left.
 func (x *groupList) counted() iter.Seq[*group] {
 	return func(yield func(*group) bool) {
 		for _, g := range x.receiving {
@@ -146,8 +145,7 @@ func (g *group) alone(st *reliable.Stream) bool {
 	return true
 }
 
-// farewellTime is how long a group without an owner stays, for its farewells to
-// publishers. docs/protocol.md §7.7.
+// farewellTime is how long a group without an owner stays, for its farewells to publishers. docs/protocol.md §7.7.
 const farewellTime = 20 * time.Millisecond
 
 // speaks reports whether this group reports a stream that is up in several.

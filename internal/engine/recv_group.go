@@ -235,8 +235,7 @@ func (g *group) detach(s *Subscription) {
 	g.r.SetAsync(g.subs.Len() > 0)
 }
 
-// tick ends a batch, sends what the group has to say and returns when it wants
-// to be called again.
+// tick ends a batch, sends what the group has to say and returns when it wants to be called again.
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.tendLogs(now)
 	g.r.Tick(now)
@@ -299,8 +298,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 }
 
-// StreamDown implements reliable.Sink. Subscriptions learn of it in the stream's
-// order, from its output.
+// StreamDown implements reliable.Sink. Subscriptions learn of it in the stream's order, from its output.
 func (g *group) StreamDown(st *reliable.Stream, cause events.Cause) {
 	outputOf(st).held = nil
 	g.l.inbox.legs.forget(st)

@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// inPlace calls handlers with what a stream delivers. When the turn's time is used up
-// (budget) it stops, in the middle of a packet if need be, and goes on in the next turn.
-// Loop only.
+// inPlace calls handlers with what a stream delivers. When the turn's time is used up (budget) it stops, in the middle
+// of a packet if need be, and goes on in the next turn. Loop only.
 type inPlace struct {
 	g  *group
 	st *reliable.Stream
@@ -133,8 +132,7 @@ func (p *inPlace) unnamed(cause events.Cause) {
 	}
 }
 
-// dispatch calls the handlers with what the reader has. It reports false when it has
-// stopped before some of that.
+// dispatch calls the handlers with what the reader has. It reports false when it has stopped before some of that.
 func (p *inPlace) dispatch() bool {
 	l, rd, d := p.g.l, p.rd, &p.g.d
 	l.watchdog.arm()
@@ -233,9 +231,8 @@ func (p *inPlace) gap(d *Delivery) {
 	p.g.l.handled(1)
 }
 
-// run calls a topic's handlers with the rest of a run, in pieces where it is time to
-// look at the clock in between: nearly all messages take this way. It reports false when
-// it has stopped before the end.
+// run calls a topic's handlers with the rest of a run, in pieces where it is time to look at the clock in between:
+// nearly all messages take this way. It reports false when it has stopped before the end.
 func (p *inPlace) run() bool {
 	l, rd := p.g.l, p.rd
 	for {

@@ -6,9 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// joins are the groups that the loop has joined as a receiver. Several may need one:
-// subscriptions, a search for hellos, surveys. The first joins it, and the last leaves it.
-// Loop only.
+// joins are the groups that the loop has joined as a receiver. Several may need one: subscriptions, a search for
+// hellos, surveys. The first joins it, and the last leaves it. Loop only.
 type joins []joinState // by group index
 
 type joinState uint8

@@ -5,9 +5,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// loans are the trains that stay lent by the transport because packets in them wait
-// for a missing one (reliable.Loans). They are as many as a transport lends beyond
-// its next Poll without being held up, at most. Loop only.
+// loans are the trains that stay lent by the transport because packets in them wait for a missing one (reliable.Loans).
+// They are as many as a transport lends beyond its next Poll without being held up, at most. Loop only.
 type loans struct {
 	t     transport.Transport
 	kept  []loan

@@ -9,12 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// losses counts the gaps that were delivered to users, by cause. Any goroutine may
-// write and read it: gaps are rare.
+// losses counts the gaps that were delivered to users, by cause. Any goroutine may write and read it: gaps are rare.
 type losses [events.NumCauses]struct{ gaps, messages atomic.Uint64 }
 
-// count notes a gap that is being delivered. One of unknown size counts as a gap
-// without messages.
+// count notes a gap that is being delivered. One of unknown size counts as a gap without messages.
 func (x *losses) count(it *topics.Item) {
 	c := min(it.Cause, events.NumCauses-1)
 	x[c].gaps.Add(1)

@@ -7,8 +7,7 @@ import "github.com/fanfaremq/fanfare/internal/sys"
 // alive. The collector does not scan it, because it holds no pointers.
 //
 // So large a piece makes the collector run, which stops all goroutines twice for a moment: a piece is made at a
-// subscribe call, not when the first packets arrive, and the windows of the bus are cut from it as needed. Loop
-// only.
+// subscribe call, not when the first packets arrive, and the windows of the bus are cut from it as needed. Loop only.
 type receiveMemory struct{ spare []byte }
 
 // prepare has a piece of n bytes ready, or what is left of one.

@@ -7,13 +7,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Names that are known before a pattern begins. Packets wait for the names of their topics while there is a
-// pattern, and with them all subscriptions of the group: the first pattern begins when the names of the topics that
-// publishers have by then are known. Only the new subscription waits for that.
-// docs/decisions/36-names-in-the-stream.md.
+// Names that are known before a pattern begins. Packets wait for the names of their topics while there is a pattern,
+// and with them all subscriptions of the group: the first pattern begins when the names of the topics that publishers
+// have by then are known. Only the new subscription waits for that. docs/decisions/36-names-in-the-stream.md.
 
-// namesAhead is a group that learns names for patterns that are about to begin. Loop only,
-// but for ready.
+// namesAhead is a group that learns names for patterns that are about to begin. Loop only, but for ready.
 type namesAhead struct {
 	ready  chan struct{} // closed when they may begin
 	over   bool          // it is
@@ -98,8 +96,7 @@ func (g *group) learnAhead() bool {
 	return true
 }
 
-// tendAhead has patterns begin when the names are known, and returns when it wants to be called
-// again. Loop only.
+// tendAhead has patterns begin when the names are known, and returns when it wants to be called again. Loop only.
 func (g *group) tendAhead(now reliable.Instant) reliable.Instant {
 	a := g.patterns.ahead
 	if a == nil || a.over {

@@ -11,8 +11,7 @@ import (
 const (
 	// owedAgain is how soon to look again whether replies are still owed.
 	owedAgain = 2 * time.Millisecond
-	// mostOwed is how long a subscription that is closed waits for them at most: requests go on to
-	// come until it is gone.
+	// mostOwed is how long a subscription that is closed waits for them at most: requests go on to come until it is gone.
 	mostOwed = time.Second
 )
 

@@ -10,10 +10,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Patterns of topics. A subscription with one wants each topic that matches as if it had
-// been added, from the moment on in which the core learns its name: before the first
-// message of it is delivered (docs/protocol.md §9.9). So what routes and reads messages
-// knows topics only.
+// Patterns of topics. A subscription with one wants each topic that matches as if it had been added, from the moment on
+// in which the core learns its name: before the first message of it is delivered (docs/protocol.md §9.9). So what
+// routes and reads messages knows topics only.
 
 // patterns are those of a group's subscriptions. Loop only.
 type patterns struct {

@@ -18,8 +18,7 @@ var ErrConcurrentNext = errors.New("a subscription is read by one goroutine at a
 // ErrHandled says that a subscription with a handler cannot be read.
 var ErrHandled = errors.New("a subscription with a handler is not read with Next")
 
-// Next waits for the next message, gap or event and fills d with it. A
-// message's data is valid until the next call.
+// Next waits for the next message, gap or event and fills d with it. A message's data is valid until the next call.
 func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 	if from, t, number, data := s.Following(); t != nil {
 		d.setMessage(from, t, number, data)
@@ -54,8 +53,7 @@ func (s *Subscription) Following() (from *reliable.Origin, t *topics.Track, numb
 // more than the message.
 const contextEvery = 16
 
-// NextBatch is Next that, when it got a message, calls more with those that
-// follow it in the same packet.
+// NextBatch is Next that, when it got a message, calls more with those that follow it in the same packet.
 func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -276,8 +274,7 @@ func (s *Subscription) advance(feeds []*feed) bool {
 	return false
 }
 
-// spin looks for something to deliver until ctx ends or the subscription does.
-// It reports whether d holds it.
+// spin looks for something to deliver until ctx ends or the subscription does. It reports whether d holds it.
 func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
 	for i := 1; ; i++ {
 		if s.poll(d) {

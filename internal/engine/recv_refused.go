@@ -26,13 +26,11 @@ const (
 	// maxRefusals bounds the publishers remembered in a group, and what waits to be read
 	// in a subscription: identities may be forged.
 	maxRefusals = 256
-	// refusalFresh is how long after its last packet a publisher counts as there: longer
-	// than heartbeats are apart.
+	// refusalFresh is how long after its last packet a publisher counts as there: longer than heartbeats are apart.
 	refusalFresh = 5 * time.Second
 )
 
-// seen records a packet of a refused publisher. It reports whether that
-// publisher was reported.
+// seen records a packet of a refused publisher. It reports whether that publisher was reported.
 func (r *refusals) seen(now reliable.Instant, publisher uint64) bool {
 	x := r.reported[publisher]
 	if x != nil {

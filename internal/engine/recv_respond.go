@@ -12,8 +12,7 @@ import (
 // ErrNoRequest says that a message is none that can be replied to.
 var ErrNoRequest = errors.New("the message is no request")
 
-// Asked is a request that a subscription delivered: what its reply needs. It stays when
-// the message is gone.
+// Asked is a request that a subscription delivered: what its reply needs. It stays when the message is gone.
 type Asked struct {
 	g                               *group
 	publisher, epoch, topic, number uint64

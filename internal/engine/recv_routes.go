@@ -53,8 +53,7 @@ func (g *group) connect(f *feed, topics []uint64) {
 	f.c.Park() // until something comes that it wants
 }
 
-// disconnect takes it away, and ends its cursor. Its stream goes on at once if it was held up
-// by that.
+// disconnect takes it away, and ends its cursor. Its stream goes on at once if it was held up by that.
 func (g *group) disconnect(f *feed) {
 	for id := range f.topics {
 		f.o.log.unwant(f, id)

@@ -26,8 +26,7 @@ type TopicName struct {
 	Pattern pattern.Pattern // of a topic's name: none
 }
 
-// Delivery is what a subscription delivers: a message, a gap, an event or an
-// error in the stream.
+// Delivery is what a subscription delivers: a message, a gap, an event or an error in the stream.
 type Delivery struct {
 	topics.Item
 	From  *reliable.Origin // of messages and gaps
@@ -43,12 +42,10 @@ func (d *Delivery) setMessage(from *reliable.Origin, t *topics.Track, number uin
 	d.From, d.Event, d.Err = from, nil, nil
 }
 
-// Subscription delivers topics, in one of two ways: the loop calls its
-// handler, or its user's goroutine calls Next, which reads the streams with
-// cursors.
+// Subscription delivers topics, in one of two ways: the loop calls its handler, or its user's goroutine calls Next,
+// which reads the streams with cursors.
 type Subscription struct {
-	// With many topics nearly every message is another subscription's: what the loop needs
-	// of it stands together.
+	// With many topics nearly every message is another subscription's: what the loop needs of it stands together.
 	self    [1]*Subscription // for handlersOf
 	handler Handler          // called by the loop; nil: cursors
 	got     uint64           // messages; the reader's own
@@ -97,13 +94,11 @@ type terms struct {
 // blocks reports whether it holds the stream's publisher up where it has not read.
 func (t *terms) blocks(st *reliable.Stream) bool { return t.policy.Blocks(st.Free(), t.crowded.Load()) }
 
-// TakeRun takes the messages of topic t in body, the first of which has that number,
-// with topics.NextMessage and that step, as many as it wants. It returns what is left, and the
-// number that comes next.
+// TakeRun takes the messages of topic t in body, the first of which has that number, with topics.NextMessage and that
+// step, as many as it wants. It returns what is left, and the number that comes next.
 type TakeRun func(t *topics.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 
-// Handler is called by the loop with what a subscription delivers. It must not
-// block.
+// Handler is called by the loop with what a subscription delivers. It must not block.
 type Handler interface {
 	// Message takes a message. data is valid during the call.
 	Message(from *reliable.Origin, t *topics.Track, number uint64, data []byte)
@@ -113,8 +108,7 @@ type Handler interface {
 	Other(*Delivery)
 }
 
-// Subscribe starts a subscription. With a handler the loop calls it; without,
-// use Next.
+// Subscribe starts a subscription. With a handler the loop calls it; without, use Next.
 func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool,
 	handler Handler) (*Subscription, error) {
 	s := &Subscription{
@@ -254,8 +248,7 @@ func (s *Subscription) Close() error {
 		s.wakeReader()
 		yield()
 	}
-	// What the reader holds just now stays valid: the log keeps the slot, until Next is
-	// called, or for some seconds.
+	// What the reader holds just now stays valid: the log keeps the slot, until Next is called, or for some seconds.
 	s.last.Store(s.current)
 	if s.handler == nil {
 		s.shown.Store(s.got) // otherwise the loop's

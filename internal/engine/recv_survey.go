@@ -134,8 +134,7 @@ func (l *Loop) surveyMembership(e *transport.Event) {
 // Ended is closed when the loop has ended, and the survey with it.
 func (s *Survey) Ended() <-chan struct{} { return s.l.shutdown.done }
 
-// Heard is what the survey has heard so far of the topics that one of the patterns
-// matches.
+// Heard is what the survey has heard so far of the topics that one of the patterns matches.
 func (s *Survey) Heard(patterns []pattern.Pattern) (h Surveyed, err error) {
 	doErr := s.l.do(func() {
 		if s.closed {

@@ -39,8 +39,7 @@ type laterTopic struct {
 	named bool // by a pattern, since its name is known
 }
 
-// Add adds topics, from what is published now on. Those it has already change nothing.
-// After an error none was added.
+// Add adds topics, from what is published now on. Those it has already change nothing. After an error none was added.
 func (s *Subscription) Add(topics []TopicName) error {
 	ahead, err := s.learnAhead(topics)
 	if err != nil {
@@ -52,8 +51,7 @@ func (s *Subscription) Add(topics []TopicName) error {
 	})
 }
 
-// Remove removes topics: nothing of those it returns, which are no patterns, is delivered
-// any more.
+// Remove removes topics: nothing of those it returns, which are no patterns, is delivered any more.
 func (s *Subscription) Remove(topics []TopicName) (gone []TopicName, err error) {
 	err = s.change(func() (err error) {
 		gone, err = s.remove(topics)
@@ -258,8 +256,7 @@ func (f *feed) unwant(id uint64) {
 	delete(f.later, id)
 }
 
-// follow has the feed want a topic from further on. One that it has to already begins no
-// later for that.
+// follow has the feed want a topic from further on. One that it has to already begins no later for that.
 func (f *feed) follow(id uint64, t laterTopic) {
 	if f.later == nil {
 		f.later = make(map[uint64]laterTopic)
@@ -295,8 +292,7 @@ func (f *feed) begin(seq uint64) {
 	}
 }
 
-// quit ends a feed before its stream does. What the reader holds of it stays until the
-// next message is asked for.
+// quit ends a feed before its stream does. What the reader holds of it stays until the next message is asked for.
 func (s *Subscription) quit(f *feed) {
 	f.rd = topics.NewReader(1, 0) // which wants nothing
 	f.starting, f.ending, f.collisions, f.later = nil, nil, nil, nil

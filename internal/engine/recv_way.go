@@ -34,9 +34,8 @@ const lookEvery = time.Second
 // due reports whether to call note.
 func (x *wayLosses) due(now reliable.Instant) bool { return x.now != x.settled || now >= x.lookAt }
 
-// note takes in how many packets this host has dropped up to now, of which each stands for
-// up to train that were missing, how often the receive queue was used up, and whether some are
-// missing still.
+// note takes in how many packets this host has dropped up to now, of which each stands for up to train that were
+// missing, how often the receive queue was used up, and whether some are missing still.
 func (x *wayLosses) note(now reliable.Instant, dropped, train, full uint64, lacking bool) {
 	if full != x.full || lacking && now < x.starved {
 		x.full, x.starved = full, now.Add(2*lookEvery)

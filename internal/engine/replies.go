@@ -29,8 +29,7 @@ type unrepliedPeer struct {
 const (
 	// maxUnreplied bounds the peers in unreplied: source addresses may be forged.
 	maxUnreplied = 256
-	// unrepliedFor is how long after its last failure a peer is kept. Hellos are
-	// answered once a minute or more often.
+	// unrepliedFor is how long after its last failure a peer is kept. Hellos are answered once a minute or more often.
 	unrepliedFor = 2 * time.Minute
 )
 

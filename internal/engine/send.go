@@ -69,8 +69,7 @@ func (p *Publication) sendLate(now reliable.Instant) {
 	}
 }
 
-// send gives what it may of what is open its sequences, with all the open packet too, and transmits.
-// Under mu.
+// send gives what it may of what is open its sequences, with all the open packet too, and transmits. Under mu.
 func (p *Publication) send(now reliable.Instant, all bool) {
 	if p.life.closed != nil {
 		return
@@ -106,9 +105,8 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 	p.l.departure.did(p.l.now())
 }
 
-// readReplies takes in NAKs and statuses by the publisher's own goroutine, which
-// runs while the loop may have to wait for a processor. It reports whether there
-// were any. Under mu.
+// readReplies takes in NAKs and statuses by the publisher's own goroutine, which runs while the loop may have to wait
+// for a processor. It reports whether there were any. Under mu.
 func (p *Publication) readReplies(now reliable.Instant) (any bool) {
 	if p.out.replies == nil || now.Sub(reliable.Instant(p.l.repliesAt.Load())) < repliesEvery && !p.held() {
 		return false
@@ -126,8 +124,7 @@ func (p *Publication) readReplies(now reliable.Instant) (any bool) {
 // repliesEvery is how often a publisher looks: a look costs a system call.
 const repliesEvery = 20 * time.Microsecond
 
-// reply handles one, or leaves it to the loop if it is for another publication
-// of the bus. Under mu.
+// reply handles one, or leaves it to the loop if it is for another publication of the bus. Under mu.
 func (p *Publication) reply(b []byte) {
 	if p.l.hellos.keep(b, p.out.replies) {
 		return
@@ -221,8 +218,7 @@ func (p *Publication) handle(now reliable.Instant, b []byte, address func() stri
 	p.mu.Unlock()
 }
 
-// tick does what time and replies ask for, and returns when it wants to be
-// called again. Loop only.
+// tick does what time and replies ask for, and returns when it wants to be called again. Loop only.
 func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	// A publisher that holds mu is sending, and does most of what is due here on
 	// the way. To wait for it would make it wake us, each train anew.

@@ -13,8 +13,7 @@ package engine
 //	│ failed │ ──────────────────────────────────┘
 //	└────────┘
 //
-// Failed: the group could not be joined; the next caller that wants the publication has it joined
-// again (reopen).
+// Failed: the group could not be joined; the next caller that wants the publication has it joined again (reopen).
 type lifecycle struct {
 	ending bool  // the bus is closing: nothing new is taken
 	closed error // why nothing can be published any more; nil: it can

@@ -8,11 +8,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// windowMemory is the packet memory that the send windows of a bus share, beyond what
-// each needs at least: in blocks of one train, which are taken from the transport as
-// they are needed. When there are no more a publication uses its own oldest block again.
-// One that has more than an equal share then gives back a block for each that another
-// was refused.
+// windowMemory is the packet memory that the send windows of a bus share, beyond what each needs at least: in blocks of
+// one train, which are taken from the transport as they are needed. When there are no more a publication uses its own
+// oldest block again. One that has more than an equal share then gives back a block for each that another was refused.
 type windowMemory struct {
 	t     transport.Transport
 	alloc func(blocks, bytes int) ([]byte, error)
@@ -39,8 +37,7 @@ func newWindowMemory(t transport.Transport, bytes int) *windowMemory {
 	return m
 }
 
-// take returns a block of that many bytes to one that has so many bytes, of so many
-// publications, or nil.
+// take returns a block of that many bytes to one that has so many bytes, of so many publications, or nil.
 func (m *windowMemory) take(block, has, publications int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,8 +88,7 @@ func (m *windowMemory) give(block []byte) {
 	m.free = append(m.free, block)
 }
 
-// wanted reports whether one that has that many bytes, of so many publications, is to
-// give a block back.
+// wanted reports whether one that has that many bytes, of so many publications, is to give a block back.
 func (m *windowMemory) wanted(block, bytes, publications int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

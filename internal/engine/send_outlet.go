@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// outlet is where a publication's trains leave to the transport, and where replies to them
-// come back. It decides when a train that was not taken is tried again. Under the
-// publication's lock.
+// outlet is where a publication's trains leave to the transport, and where replies to them come back. It decides when a
+// train that was not taken is tried again. Under the publication's lock.
 type outlet struct {
 	tx      transport.Sender
 	replies transport.ReplyReader // tx, if it is one
@@ -34,8 +33,7 @@ type failure struct {
 const (
 	// busyRetry is how soon the loop tries again when the transport was busy.
 	busyRetry = 50 * time.Microsecond
-	// readyRetry is the same for a group that is not joined: the event that it is
-	// makes the loop try anyway.
+	// readyRetry is the same for a group that is not joined: the event that it is makes the loop try anyway.
 	readyRetry = 10 * time.Millisecond
 )
 

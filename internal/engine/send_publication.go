@@ -14,8 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Publication is this process's stream to one group, whatever the number of
-// topics and publishers on it.
+// Publication is this process's stream to one group, whatever the number of topics and publishers on it.
 type Publication struct {
 	l           *Loop
 	group       int
@@ -69,8 +68,7 @@ func (o *outgoing) publications() []*Publication {
 	return nil
 }
 
-// Publication returns the stream to group, opening it at first use, and joining
-// the group again where that has failed.
+// Publication returns the stream to group, opening it at first use, and joining the group again where that has failed.
 func (l *Loop) Publication(group int) (*Publication, error) {
 	p, err := l.publication(group)
 	if err != nil {
@@ -137,8 +135,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	return p, nil
 }
 
-// unjoined ends the publication until the next caller wants it: its group cannot be
-// joined.
+// unjoined ends the publication until the next caller wants it: its group cannot be joined.
 func (p *Publication) unjoined(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -283,8 +280,7 @@ func (p *Publication) appendAll(ctx context.Context, t *reliable.Topic, msgs [][
 	return 1, nil
 }
 
-// append writes msg into the open packet. Under mu, which it may give up for a
-// while to wait.
+// append writes msg into the open packet. Under mu, which it may give up for a while to wait.
 func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	for p.life.shut() || p.open.large || !p.open.w.Append(t, msg) {
 		if len(msg) > p.size {

@@ -16,9 +16,8 @@ var (
 	ErrNoneLeft = errors.New("all subscribers have replied, or have gone")
 )
 
-// requestGrace is how long a request waits for a first subscriber of its topic where its
-// group has only just been published to: subscribers say so within a round trip of the
-// first heartbeat that they hear.
+// requestGrace is how long a request waits for a first subscriber of its topic where its group has only just been
+// published to: subscribers say so within a round trip of the first heartbeat that they hear.
 const requestGrace = 500 * time.Millisecond
 
 // Inquiry is a request that waits for replies.
@@ -118,8 +117,7 @@ func (q *Inquiry) wake() {
 	}
 }
 
-// Next waits for the next reply, as long as ctx allows. It returns ErrNobodyLeft when no
-// other can come.
+// Next waits for the next reply, as long as ctx allows. It returns ErrNobodyLeft when no other can come.
 func (q *Inquiry) Next(ctx context.Context) (reliable.Reply, error) {
 	if ctx == nil {
 		return reliable.Reply{}, ErrNilContext

@@ -12,9 +12,8 @@ import (
 
 // How publishers wait: for room, for everything to be sent, for subscribers.
 
-// makeRoom sends what can be sent and, if that gave no room, waits until it is
-// worth trying again. mine says that the caller is the one in the middle of a
-// large message. Under mu, which it gives up while it waits.
+// makeRoom sends what can be sent and, if that gave no room, waits until it is worth trying again. mine says that the
+// caller is the one in the middle of a large message. Under mu, which it gives up while it waits.
 func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	if p.life.closed != nil {
 		return p.life.closed
@@ -76,8 +75,7 @@ func (p *Publication) sleep(ctx context.Context) error {
 	}
 }
 
-// waiters are the goroutines that wait until it is worth trying again. Under the
-// publication's lock.
+// waiters are the goroutines that wait until it is worth trying again. Under the publication's lock.
 type waiters struct {
 	n        int
 	answers  int           // that wait for what subscribers say, whether n counts them just now or not
@@ -197,9 +195,8 @@ func (p *Publication) Receivers(topic uint64) int {
 	return p.s.Receivers(topic)
 }
 
-// WaitReceivers waits until n subscribers of topic are present. It returns a
-// *events.ConfigMismatchError if none is, and a bus that may subscribe to the topic
-// says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
+// WaitReceivers waits until n subscribers of topic are present. It returns a *events.ConfigMismatchError if none is,
+// and a bus that may subscribe to the topic says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
 	h := p.l.hellos
 	defer h.await()()
@@ -221,8 +218,7 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 
 // end begins the end of the stream and waits until subscribers have all.
 func (p *Publication) end(ctx context.Context) error {
-	// From here on nothing is taken: subscribers that have reached the announced end would drop
-	// later messages.
+	// From here on nothing is taken: subscribers that have reached the announced end would drop later messages.
 	p.mu.Lock()
 	p.life.end()
 	p.interrupt()
@@ -270,8 +266,7 @@ func (p *Publication) sendAll(now reliable.Instant) {
 	p.send(now, !p.open.large)
 }
 
-// free gives the packet memory back, once the transport has ended and reads it
-// no more, and all publications are quiet.
+// free gives the packet memory back, once the transport has ended and reads it no more, and all publications are quiet.
 func (p *Publication) free() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -44,8 +44,7 @@ type madeState struct {
 }
 
 const (
-	// stateBatch is how much state is made ahead of what is sent, in bytes, besides that of
-	// one topic.
+	// stateBatch is how much state is made ahead of what is sent, in bytes, besides that of one topic.
 	stateBatch = 256 << 10
 	// mostState bounds the state of one topic, in bytes.
 	mostState = 256 << 20
@@ -102,8 +101,7 @@ func (x *states) due() reliable.Instant {
 // tendState goes on with the round that runs, or begins one that is due. Under mu.
 func (p *Publication) tendState(now reliable.Instant) {
 	x := &p.states
-	// What waits for the rate limit goes when that lets it: else the loop would look
-	// again and again.
+	// What waits for the rate limit goes when that lets it: else the loop would look again and again.
 	limited := x.s.Pending() && p.s.Blocked() == events.ReasonRate
 	if p.life.shut() || x.makes || now < x.due() && !limited {
 		return
@@ -215,8 +213,7 @@ func (p *Publication) makeState(src *stateSource) madeState {
 	return madeState{t: src.t, number: w.number, failed: true}
 }
 
-// StateWriter takes the state of a topic. It is for one goroutine, during the call that it
-// is passed to.
+// StateWriter takes the state of a topic. It is for one goroutine, during the call that it is passed to.
 type StateWriter struct {
 	p      *Publication
 	t      *reliable.Topic
@@ -225,9 +222,8 @@ type StateWriter struct {
 	state  []byte
 }
 
-// Begin says that what is written is the state as of all that was published on the topic
-// until now. It returns the number of the topic's next message. Only the first call does
-// something.
+// Begin says that what is written is the state as of all that was published on the topic until now. It returns the
+// number of the topic's next message. Only the first call does something.
 func (w *StateWriter) Begin() (next uint64, err error) {
 	if w.begun {
 		return w.number, nil

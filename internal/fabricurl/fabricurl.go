@@ -31,8 +31,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/verbsnet"
 )
 
-// Error is a URL that cannot be used as it stands. Errors that are none say what
-// the host lacks.
+// Error is a URL that cannot be used as it stands. Errors that are none say what the host lacks.
 type Error struct {
 	URL string
 	Err error
@@ -66,8 +65,7 @@ var schemes = map[string]scheme{
 	},
 }
 
-// opener parses a URL and opens the transport that it describes. setLogger is nil
-// for transports that log nothing.
+// opener parses a URL and opens the transport that it describes. setLogger is nil for transports that log nothing.
 func opener[C any, T transport.Transport](parse func(*url.URL) (C, error), setLogger func(*C, *slog.Logger),
 	open func(C) (T, error)) func(*url.URL, *slog.Logger) (transport.Transport, error) {
 	return func(u *url.URL, l *slog.Logger) (transport.Transport, error) {
@@ -105,8 +103,7 @@ type Fabric struct {
 	// Mapping is the option map= of the URL, which says how topics map to groups
 	// (package groupmap); empty where it is not given.
 	Mapping string
-	// Keys is the option keys= of the URL, a file of keys (package
-	// transport/sealed/keyring); empty where it is not given.
+	// Keys is the option keys= of the URL, a file of keys (package transport/sealed/keyring); empty where it is not given.
 	Keys string
 	// Sign and Trust are the options sign= and trust= of the URL, files of package
 	// transport/signed; empty where they are not given.
@@ -219,9 +216,8 @@ func rdmaSchemes() []string {
 	return list
 }
 
-// OpenHost opens the RDMA devices that a URL names. A device is named by its own name,
-// by its network interface or by an address of that; without a name it is the first
-// one with an active port. Of sim:// the name is the subnet's.
+// OpenHost opens the RDMA devices that a URL names. A device is named by its own name, by its network interface or by
+// an address of that; without a name it is the first one with an active port. Of sim:// the name is the subnet's.
 func OpenHost(rawURL string) (*Host, error) {
 	f, err := parse(rawURL)
 	if err != nil {

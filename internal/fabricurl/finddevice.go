@@ -10,9 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// find names the device, port and address of a provider that name stands for:
-// a device, a network interface or an address; without a name the first port
-// that is active. ENODEV: there is none; its text lists what there is.
+// find names the device, port and address of a provider that name stands for: a device, a network interface or an
+// address; without a name the first port that is active. ENODEV: there is none; its text lists what there is.
 func find(p rdma.Provider, name string) (*Host, error) {
 	devices, err := p.Devices()
 	if err != nil {
@@ -63,8 +62,7 @@ func match(p rdma.Provider, device, name string, known *[]string) (*Host, error)
 	return nil, nil
 }
 
-// address is the one of addrs that name spells, else the first IPv4 address,
-// else the first.
+// address is the one of addrs that name spells, else the first IPv4 address, else the first.
 func address(addrs []netip.Addr, name string) (netip.Addr, bool) {
 	for _, a := range addrs {
 		if a.String() == name {

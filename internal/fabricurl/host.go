@@ -16,8 +16,7 @@ type Host struct {
 	close func()
 }
 
-// Close ends what OpenHost began. Objects made from the provider come first. It is
-// idempotent.
+// Close ends what OpenHost began. Objects made from the provider come first. It is idempotent.
 func (h *Host) Close() {
 	if h.close != nil {
 		h.close()

@@ -12,8 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Strategy is a way to map topics to groups, as the URL of a fabric names it. The zero
-// Strategy is hash.
+// Strategy is a way to map topics to groups, as the URL of a fabric names it. The zero Strategy is hash.
 type Strategy struct {
 	tokens int    // prefix
 	file   string // table
@@ -56,9 +55,8 @@ func Parse(text string) (Strategy, error) {
 //	md.*.trades          32
 //	>                    33-63
 //
-// The first line that matches a topic counts. Topics that no line matches are hashed
-// over all groups. A word that begins with # begins a comment. Errors in the file are a
-// *TableError.
+// The first line that matches a topic counts. Topics that no line matches are hashed over all groups. A word that
+// begins with # begins a comment. Errors in the file are a *TableError.
 func (s Strategy) Over(groups int) (*Map, error) {
 	m := &Map{groups: groups}
 	switch {
@@ -90,8 +88,7 @@ type Map struct {
 type by interface {
 	// group is that of a topic.
 	group(topic string) int
-	// mark sets those groups in which a topic may be that matches a pattern with a
-	// wildcard.
+	// mark sets those groups in which a topic may be that matches a pattern with a wildcard.
 	mark(in []bool, p pattern.Pattern)
 }
 

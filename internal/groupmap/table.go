@@ -172,8 +172,7 @@ func (t *table) mark(in []bool, p pattern.Pattern) {
 	all(in)
 }
 
-// digest distinguishes tables that map topics differently, most likely. Comments and
-// spaces make no difference.
+// digest distinguishes tables that map topics differently, most likely. Comments and spaces make no difference.
 func (t *table) digest() uint16 {
 	var text strings.Builder
 	for i := range t.lines {

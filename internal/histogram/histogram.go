@@ -14,8 +14,7 @@ import (
 
 const perDoubling = 1 << stats.Schema
 
-// Scale is a unit, and the range of its buckets. Smaller values count as zero, larger ones as the
-// largest.
+// Scale is a unit, and the range of its buckets. Smaller values count as zero, larger ones as the largest.
 type Scale struct {
 	unit   float64 // what is recorded, in what is shown: 1e9 nanoseconds a second
 	first  int     // index of the first bucket; its lower bound is 2^((first-1)/perDoubling)
@@ -85,8 +84,7 @@ func (s *Scale) bucket(v int64) int {
 	return low + 1
 }
 
-// Snapshot reads the histogram. Concurrent records may be included or not, but Count is the sum of the
-// buckets.
+// Snapshot reads the histogram. Concurrent records may be included or not, but Count is the sum of the buckets.
 func (h *Histogram) Snapshot() stats.Distribution {
 	x := stats.Distribution{ZeroUpper: bound(h.scale.first - 1), Sum: float64(h.sum.Load()) / h.scale.unit,
 		Max: float64(h.max.Load()) / h.scale.unit}

@@ -74,8 +74,7 @@ func addSockets(sockets *[]string, dir string) error {
 	return nil
 }
 
-// removeStale removes a socket without a listener: the process was killed. It reports
-// whether that is gone.
+// removeStale removes a socket without a listener: the process was killed. It reports whether that is gone.
 func removeStale(path string) bool {
 	c, err := net.Dial("unix", path)
 	if err == nil {

@@ -19,8 +19,7 @@ const (
 	suffix = ".sock"
 )
 
-// makeDir returns the directory for this process's socket, and makes it. Only this user may
-// write to it.
+// makeDir returns the directory for this process's socket, and makes it. Only this user may write to it.
 func makeDir() (string, error) {
 	dir, parent, err := chooseDir()
 	if err != nil {

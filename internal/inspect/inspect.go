@@ -9,8 +9,7 @@
 // place. The first bus makes it (Register), the last one that ends removes it. The next process that lists sockets
 // removes those of killed processes (List). Only the same user and root may connect. Nothing can be changed by it.
 //
-// The protocol is lines of text. A client writes a request, and the process answers with
-// one JSON document a line:
+// The protocol is lines of text. A client writes a request, and the process answers with one JSON document a line:
 //
 //	snapshot    a Snapshot; the client may ask again and again
 //	events      the events that are remembered, and from then on each as it happens,
@@ -31,8 +30,7 @@ import (
 	"time"
 )
 
-// Variable is the name of the environment variable that says where sockets are, or that
-// there are none.
+// Variable is the name of the environment variable that says where sockets are, or that there are none.
 const Variable = "FANFARE_INSPECT"
 
 // Off is the value of Variable for no socket.

@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// LossRecord is what a bus lost in the last hour, and what it could repair:
-// stats.LossRecord.
+// LossRecord is what a bus lost in the last hour, and what it could repair: stats.LossRecord.
 type LossRecord struct {
 	From       time.Time           `json:"from"` // nothing is missing from here on
 	To         time.Time           `json:"to"`
@@ -17,8 +16,7 @@ type LossRecord struct {
 	Unrecorded uint64              `json:"unrecorded,omitempty"`
 }
 
-// Loss is one or several losses of one place within a minute, or an event that goes with
-// loss: stats.LossEntry.
+// Loss is one or several losses of one place within a minute, or an event that goes with loss: stats.LossEntry.
 type Loss struct {
 	First          time.Time `json:"first"`
 	Last           time.Time `json:"last"`

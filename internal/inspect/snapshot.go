@@ -62,12 +62,10 @@ type Bus struct {
 	NoSubscriber float64  `json:"no_subscriber_s,omitempty"`
 	NoPublisher  float64  `json:"no_publisher_s,omitempty"`
 	Counters     Counters `json:"counters"` // of stats.Bus and its Transport
-	// Groups are those that are subscribed to, or were, and Publications those that are
-	// published to.
+	// Groups are those that are subscribed to, or were, and Publications those that are published to.
 	Groups       []Group       `json:"groups,omitempty"`
 	Publications []Publication `json:"publications,omitempty"`
-	// Topics are those that are published, the most messages first; TopicsLeftOut is how
-	// many are not listed.
+	// Topics are those that are published, the most messages first; TopicsLeftOut is how many are not listed.
 	Topics        []Topic `json:"topics,omitempty"`
 	TopicsLeftOut int     `json:"topics_left_out,omitempty"`
 	// Subscriptions are in the order in which they were made.
@@ -114,8 +112,7 @@ type Fabric struct {
 	Interfaces []string `json:"interfaces,omitempty"`
 }
 
-// Buffers says what was asked of the system for the buffers of a socket, and what it
-// granted.
+// Buffers says what was asked of the system for the buffers of a socket, and what it granted.
 type Buffers struct {
 	ReceiveAsked   int `json:"receive_asked"`
 	ReceiveGranted int `json:"receive_granted"`
@@ -152,8 +149,7 @@ type Stream struct {
 	LostFor float64 `json:"lost_for_s,omitempty"`
 }
 
-// Publication is a group that is published to: stats.Publication. Counters are
-// those of stats.Sender.
+// Publication is a group that is published to: stats.Publication. Counters are those of stats.Sender.
 type Publication struct {
 	Address     string       `json:"address"`
 	Lead        uint64       `json:"lead"`              // sequence of the next packet
@@ -196,8 +192,7 @@ type Subscription struct {
 	Topics        []string `json:"topics"` // and patterns
 	TopicsLeftOut int      `json:"topics_left_out,omitempty"`
 	Handler       bool     `json:"handler"` // it has one; otherwise it is read
-	// Policy is what happens when it reads too slowly: auto, block, gap, latest, evict or
-	// conflate.
+	// Policy is what happens when it reads too slowly: auto, block, gap, latest, evict or conflate.
 	Policy       string             `json:"policy"`
 	From         string             `json:"from"` // where it began: live, window, state or a number
 	Messages     uint64             `json:"messages"`
@@ -224,8 +219,7 @@ type SubscriptionFeed struct {
 	LostFor   float64 `json:"lost_for_s,omitempty"` // as of Stream
 }
 
-// Cause is what was dropped or lost for one cause: pubsub.CauseInfo says what it means and
-// what to do.
+// Cause is what was dropped or lost for one cause: pubsub.CauseInfo says what it means and what to do.
 type Cause struct {
 	Cause    string `json:"cause"`              // label, such as socket_overflow
 	Dropped  uint64 `json:"dropped,omitempty"`  // packets, whether they were repaired or not

@@ -25,8 +25,7 @@ func (e *ForeignError) Error() string {
 // own returns an error if a directory is not this user's own, or another user can write to it.
 func own(dir string) error { return belongs(dir, os.Geteuid()) }
 
-// belongs returns an error if a directory does not belong to a user or to root, or another user
-// can write to it.
+// belongs returns an error if a directory does not belong to a user or to root, or another user can write to it.
 func belongs(dir string, user int) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

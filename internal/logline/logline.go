@@ -1,7 +1,6 @@
-// Package logline has the lines that a bus and its transports write into their log: the text,
-// the level and the names of the attributes of each. Operators search for them and make alerts
-// of them, so they stay the same from one version to the next. docs/operate/logs.md is
-// generated from this package.
+// Package logline has the lines that a bus and its transports write into their log: the text, the level and the names
+// of the attributes of each. Operators search for them and make alerts of them, so they stay the same from one version
+// to the next. docs/operate/logs.md is generated from this package.
 package logline
 
 import (
@@ -14,8 +13,7 @@ import (
 type Line struct {
 	Level slog.Level
 	Text  string
-	// Attrs are the names of its attributes, those with a question mark only where they are
-	// known.
+	// Attrs are the names of its attributes, those with a question mark only where they are known.
 	Attrs string
 	// Event is the label of the event that reports the same; empty: there is none.
 	Event string

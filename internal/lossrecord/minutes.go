@@ -39,9 +39,8 @@ type Way struct {
 	WayCounts
 }
 
-// Sample takes in figures that count up, and those of all streams there are. What they
-// have grown since the sample before belongs to the minute of that. The number of counts
-// does not change.
+// Sample takes in figures that count up, and those of all streams there are. What they have grown since the sample
+// before belongs to the minute of that. The number of counts does not change.
 func (r *Record) Sample(now time.Time, counts []uint64, ways []Way) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 const (
 	// Kept is how long losses are remembered.
 	Kept = time.Hour
-	// MaxEntries is how many losses of one cause are listed one by one. Older ones are
-	// counted together.
+	// MaxEntries is how many losses of one cause are listed one by one. Older ones are counted together.
 	MaxEntries = 64
 	// MaxWays is how many publishers are listed a minute. Others are counted together.
 	MaxWays = 8

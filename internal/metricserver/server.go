@@ -27,9 +27,8 @@ const (
 	closeTimeout  = 2 * time.Second
 )
 
-// Serve listens at addr, a TCP address such as "localhost:9464" or ":0", and
-// serves the metrics of Go, of the process and of all given. The caller closes
-// the server.
+// Serve listens at addr, a TCP address such as "localhost:9464" or ":0", and serves the metrics of Go, of the process
+// and of all given. The caller closes the server.
 func Serve(addr string, all ...prometheus.Collector) (*Server, error) {
 	registry := prometheus.NewPedanticRegistry()
 	all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -1,6 +1,5 @@
-// Package pattern has the patterns by which topics are subscribed to and mapped to
-// groups: tokens separated by dots, of which * stands for any one token and >, which is
-// last, for one or more.
+// Package pattern has the patterns by which topics are subscribed to and mapped to groups: tokens separated by dots, of
+// which * stands for any one token and >, which is last, for one or more.
 //
 //	md.*.AAPL     md.xnas.AAPL, but not md.AAPL or md.xnas.AAPL.trades
 //	md.>          md.xnas and md.xnas.AAPL, but not md
@@ -47,9 +46,8 @@ func (e *Error) Error() string { return fmt.Sprintf("pattern %q: %s", e.Text, e.
 // shownLen is how many bytes of a text that is too long an Error has.
 const shownLen = 32
 
-// Parse reads a pattern. It is valid UTF-8 of 1 to MaxLen bytes: tokens separated by
-// single dots, none of them empty, without white space and invisible characters.
-// Errors are an *Error.
+// Parse reads a pattern. It is valid UTF-8 of 1 to MaxLen bytes: tokens separated by single dots, none of them empty,
+// without white space and invisible characters. Errors are an *Error.
 func Parse(text string) (Pattern, error) {
 	switch {
 	case text == "":
@@ -98,15 +96,13 @@ func checkToken(token string, last bool) string {
 // String is the pattern's text.
 func (p Pattern) String() string { return p.text }
 
-// Wild reports whether the pattern has a wildcard. Without one it matches one topic,
-// String.
+// Wild reports whether the pattern has a wildcard. Without one it matches one topic, String.
 func (p Pattern) Wild() bool { return p.wild }
 
 // Literal is the number of tokens before the first wildcard.
 func (p Pattern) Literal() int { return p.literal }
 
-// Match reports whether the pattern matches a topic. Topics are not checked: an empty
-// token is matched like any other.
+// Match reports whether the pattern matches a topic. Topics are not checked: an empty token is matched like any other.
 func (p Pattern) Match(topic string) bool {
 	if !p.wild {
 		return p.text == topic
@@ -171,8 +167,7 @@ func walk(p, q string, compare func(a, b string) verdict) bool {
 	return pMore == qMore
 }
 
-// Head is the text of the first n tokens of a topic or pattern, n at least 1, and
-// whether it has that many.
+// Head is the text of the first n tokens of a topic or pattern, n at least 1, and whether it has that many.
 func Head(text string, n int) (head string, ok bool) {
 	for i := range len(text) {
 		if text[i] == '.' {

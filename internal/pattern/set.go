@@ -25,8 +25,7 @@ type node[T comparable] struct {
 // Len is the number of values in the set.
 func (s *Set[T]) Len() int { return s.n }
 
-// Add adds a value with its pattern. The same value may be there with several
-// patterns, and with each of them once.
+// Add adds a value with its pattern. The same value may be there with several patterns, and with each of them once.
 func (s *Set[T]) Add(p Pattern, v T) {
 	if s.root.add(p, v) {
 		s.n++
@@ -60,8 +59,7 @@ func (s *Set[T]) Remove(p Pattern, v T) bool {
 	return removed
 }
 
-// Append appends the values with a pattern that matches topic to dst, once for each pattern, in no
-// particular order.
+// Append appends the values with a pattern that matches topic to dst, once for each pattern, in no particular order.
 func (s *Set[T]) Append(dst []T, topic string) []T {
 	return s.root.match(dst, topic)
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/ring"
 )
 
-// Topics maps topics to values, and finds the topics that a pattern matches. Each topic is listed by
-// its tokens and by its prefixes; a look-up scans the shortest of the pattern's lists, so topics
-// without one of its literal tokens cost nothing. The zero Topics is empty. It is not safe for
-// concurrent use.
+// Topics maps topics to values, and finds the topics that a pattern matches. Each topic is listed by its tokens and by
+// its prefixes; a look-up scans the shortest of the pattern's lists, so topics without one of its literal tokens cost
+// nothing. The zero Topics is empty. It is not safe for concurrent use.
 type Topics[T comparable] struct {
 	lists map[place]*ring.Set[T]
 }
@@ -64,8 +63,7 @@ func (t *Topics[T]) Remove(topic string, v T) {
 	}
 }
 
-// Append appends to dst the values of the topics that p matches, in no particular order. topic
-// returns that of a value.
+// Append appends to dst the values of the topics that p matches, in no particular order. topic returns that of a value.
 func (t *Topics[T]) Append(dst []T, p Pattern, topic func(T) string) []T {
 	for _, v := range t.candidates(p) {
 		if p.Match(topic(v)) {
@@ -75,8 +73,7 @@ func (t *Topics[T]) Append(dst []T, p Pattern, topic func(T) string) []T {
 	return dst
 }
 
-// candidates are the values that have the rarest of the pattern's places, or, where it has
-// only wildcards, all.
+// candidates are the values that have the rarest of the pattern's places, or, where it has only wildcards, all.
 func (t *Topics[T]) candidates(p Pattern) (values []T) {
 	literal := false
 	for at := range places(p.text) {

@@ -1,5 +1,4 @@
-// Package prefetch asks the processor for memory that will be written or read soon. Nothing but time
-// depends on it.
+// Package prefetch asks the processor for memory that will be written or read soon. Nothing but time depends on it.
 package prefetch
 
 // ToWrite has the lines of the cache that hold the n bytes from p on fetched to be written, so that no

@@ -2,10 +2,9 @@ package ring
 
 import "sync/atomic"
 
-// A cursor's state is its position and what its goroutine is doing: nothing
-// (the producer may move it), reading (copying the item: the producer must
-// leave the item alone for these few instructions), or leased (using the
-// packet: the producer may overwrite the item, but not reuse the slot).
+// A cursor's state is its position and what its goroutine is doing: nothing (the producer may move it), reading
+// (copying the item: the producer must leave the item alone for these few instructions), or leased (using the packet:
+// the producer may overwrite the item, but not reuse the slot).
 const (
 	reading   = 1
 	leased    = 2
@@ -32,8 +31,7 @@ type Cursor struct {
 	_       [64]byte      // the next object must not share the line
 }
 
-// Position is the item that the cursor reads, or reads next, counted from the log's
-// beginning.
+// Position is the item that the cursor reads, or reads next, counted from the log's beginning.
 func (c *Cursor) Position() uint64 { return max(c.position(), c.skipTo.Load()) }
 
 func (c *Cursor) position() uint64 { return c.state.Load() >> stateBits }
@@ -57,9 +55,8 @@ func (c *Cursor) Ready() bool {
 	return max(c.position(), c.skipTo.Load()) < c.log.head.Load() || !c.ended.Load() && c.log.end.Load() != nil
 }
 
-// Lease returns the next item and holds it until Return. data is the packet
-// of an item without a note. Both are valid until then. ok is false when there is
-// no item yet.
+// Lease returns the next item and holds it until Return. data is the packet of an item without a note. Both are valid
+// until then. ok is false when there is no item yet.
 func (c *Cursor) Lease() (it *Item, data []byte, ok bool) {
 	if c.Parked() {
 		return nil, nil, false

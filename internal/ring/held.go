@@ -33,13 +33,11 @@ func (l *Log) detached(c *Cursor) {
 	}
 }
 
-// Held is how many slots are kept, at most, though no cursor that counts needs them.
-// Loop only.
+// Held is how many slots are kept, at most, though no cursor that counts needs them. Loop only.
 func (l *Log) Held() int { return len(l.heldPackets) }
 
-// Expire frees the slots that detached cursors have released. Of the others it frees those kept since the first
-// Expire for as long as keep, and the oldest if they are more than limit. now is on the caller's clock. Loop
-// only.
+// Expire frees the slots that detached cursors have released. Of the others it frees those kept since the first Expire
+// for as long as keep, and the oldest if they are more than limit. now is on the caller's clock. Loop only.
 func (l *Log) Expire(now, keep int64, limit int) {
 	if len(l.heldPackets) == 0 {
 		return

@@ -1,7 +1,6 @@
 package ring
 
-// Overtaken reports whether the producer has overtaken the cursor since its last Jump, or
-// since it was attached.
+// Overtaken reports whether the producer has overtaken the cursor since its last Jump, or since it was attached.
 func (c *Cursor) Overtaken() bool { return c.passed.Load() }
 
 // Jump moves the cursor on to position to, if it stands before that: the items between

@@ -22,9 +22,8 @@ type entry struct {
 	note bool   // it is in table.notes
 }
 
-// Log is a ring of items with one producer, the loop, and any number of cursors in goroutines of their
-// own. Items of the producer are published by the atomic head; the memory of an item is freed when all
-// cursors have passed it.
+// Log is a ring of items with one producer, the loop, and any number of cursors in goroutines of their own. Items of
+// the producer are published by the atomic head; the memory of an item is freed when all cursors have passed it.
 //
 // A cursor that is pinned (Block) holds the producer up; one that is not is overtaken when the log is
 // full, and continues further on.
@@ -62,8 +61,7 @@ func (l *Log) Head() uint64 { return l.head.Load() }
 // Cursors is the number of cursors. Loop only.
 func (l *Log) Cursors() int { return l.cursors.Len() }
 
-// Backlog is how many items the slowest pinned cursor has still to read. Loop
-// only.
+// Backlog is how many items the slowest pinned cursor has still to read. Loop only.
 func (l *Log) Backlog() int {
 	head, lowest := l.head.Load(), l.head.Load()
 	for _, c := range l.active {
@@ -74,8 +72,7 @@ func (l *Log) Backlog() int {
 	return int(head - lowest)
 }
 
-// AppendPacket publishes the packet in slot. The caller has asked Room. Loop
-// only, as all appends.
+// AppendPacket publishes the packet in slot. The caller has asked Room. Loop only, as all appends.
 func (l *Log) AppendPacket(seq uint64, slot uint32, size int) {
 	l.append(entry{seq: seq, slot: slot, size: uint16(size)})
 }

@@ -5,10 +5,9 @@ package ring
 
 import "math/bits"
 
-// Map is a hash table with open addressing. Ids are hashes already, and all ids of one group may agree
-// in their low bits, so the high bits choose the slot. A client that chooses topic names can also make
-// the high bits collide: after many collisions other bits choose. The zero value is empty. It belongs
-// to one goroutine at a time.
+// Map is a hash table with open addressing. Ids are hashes already, and all ids of one group may agree in their low
+// bits, so the high bits choose the slot. A client that chooses topic names can also make the high bits collide: after
+// many collisions other bits choose. The zero value is empty. It belongs to one goroutine at a time.
 type Map[T any] struct {
 	slots  []slot[T] // a power of two, half of them free at least; nil: none
 	shift  uint

@@ -19,9 +19,8 @@ func (l *Log) Room() bool {
 	return l.Overtake(int(l.capacity/8) + 1)
 }
 
-// Overtake moves the cursors that are not pinned forward until n more items
-// are free, or as many as pinned cursors allow. It reports whether any became
-// free. Loop only.
+// Overtake moves the cursors that are not pinned forward until n more items are free, or as many as pinned cursors
+// allow. It reports whether any became free. Loop only.
 func (l *Log) Overtake(n int) bool {
 	target := min(l.tail+uint64(n), l.head.Load())
 	l.dropParked()
@@ -43,8 +42,7 @@ func (l *Log) Overtake(n int) bool {
 	return l.tail > before
 }
 
-// push moves c to target at least. The packet that c is reading right now keeps
-// its slot until c releases it.
+// push moves c to target at least. The packet that c is reading right now keeps its slot until c releases it.
 func (l *Log) push(c *Cursor, target uint64) {
 	if c.skipTo.Load() < target {
 		c.skipTo.Store(target)
@@ -67,8 +65,7 @@ func (l *Log) push(c *Cursor, target uint64) {
 	}
 }
 
-// Reclaim gives back the slots of all items that every cursor has passed.
-// Loop only.
+// Reclaim gives back the slots of all items that every cursor has passed. Loop only.
 func (l *Log) Reclaim() {
 	lowest := l.head.Load()
 	l.dropParked()
@@ -89,8 +86,7 @@ func (l *Log) Reclaim() {
 	}
 }
 
-// holds is the lowest item that c still needs, its leased packet aside if c
-// was overtaken.
+// holds is the lowest item that c still needs, its leased packet aside if c was overtaken.
 func (l *Log) holds(c *Cursor) uint64 {
 	s := c.state.Load()
 	pos := s >> stateBits

@@ -1,6 +1,5 @@
-// Package ring holds the receive side's packet memory: slots of a fixed size
-// (Slots), and the log of a stream's packets in order, which any number of
-// cursors read at their own speed without a lock (Log, Cursor). Beside them are two
+// Package ring holds the receive side's packet memory: slots of a fixed size (Slots), and the log of a stream's packets
+// in order, which any number of cursors read at their own speed without a lock (Log, Cursor). Beside them are two
 // containers for the hot path: Map, by ids of topics, and Set, a list in which each value is once.
 package ring
 
@@ -16,10 +15,9 @@ const NoSlot = ^uint32(0)
 // few slots more than a chunk, and enough that an allocation costs little per slot.
 const chunkBytes = 64 << 10
 
-// Slots is a pool of equal pieces of memory. Slots are handed out last in, first out,
-// and their memory is taken in chunks when they are first used, so that a stream with
-// little in flight has little memory. It belongs to one goroutine; only Bytes of a slot
-// that it was given is for any.
+// Slots is a pool of equal pieces of memory. Slots are handed out last in, first out, and their memory is taken in
+// chunks when they are first used, so that a stream with little in flight has little memory. It belongs to one
+// goroutine; only Bytes of a slot that it was given is for any.
 type Slots struct {
 	chunks [][]byte // nil until used
 	shift  uint8    // a chunk has 1<<shift slots
@@ -30,9 +28,8 @@ type Slots struct {
 	alloc  func(bytes int, soon bool) ([]byte, error)
 }
 
-// NewSlots returns n slots of stride bytes, with memory from alloc. soon means that the memory will be
-// filled soon: a stream that has filled one chunk usually continues, but may need a single slot of its
-// first.
+// NewSlots returns n slots of stride bytes, with memory from alloc. soon means that the memory will be filled soon: a
+// stream that has filled one chunk usually continues, but may need a single slot of its first.
 func NewSlots(n, stride int, alloc func(bytes int, soon bool) ([]byte, error)) *Slots {
 	shift := max(0, bits.Len(uint(chunkBytes/stride))-1) // the largest power of two that fits
 	return &Slots{chunks: make([][]byte, (n+1<<shift-1)>>shift), shift: uint8(shift), stride: stride, n: n, alloc: alloc}
@@ -56,8 +53,7 @@ func (s *Slots) Memory() int {
 // Chunks are what alloc has returned, and nil.
 func (s *Slots) Chunks() [][]byte { return s.chunks }
 
-// Put copies p into a free slot. It reports false when there is none, no memory for it,
-// or p is larger than a slot.
+// Put copies p into a free slot. It reports false when there is none, no memory for it, or p is larger than a slot.
 func (s *Slots) Put(p []byte) (uint32, bool) {
 	if s.Free() == 0 || len(p) > s.stride {
 		return NoSlot, false

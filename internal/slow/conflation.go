@@ -164,9 +164,8 @@ func (c *Conflation[T]) Return() {
 	c.taken = c.taken[:0]
 }
 
-// Crowded reports whether something did not fit, and half of the capacity has not been free since:
-// publishers do not wait for such a slow reader. A reader that frees one entry at a time does not clear
-// it.
+// Crowded reports whether something did not fit, and half of the capacity has not been free since: publishers do not
+// wait for such a slow reader. A reader that frees one entry at a time does not clear it.
 func (c *Conflation[T]) Crowded() bool {
 	if c.crowded && c.waiting <= c.limits.Keys/2 && c.bytes-c.spare <= c.limits.Bytes/2 {
 		c.crowded = false
@@ -223,8 +222,7 @@ func (c *Conflation[T]) place() int32 {
 	return int32(len(c.entries) - 1)
 }
 
-// release gives an entry back, to be the next that is used: its buffers are still in the
-// processor's cache.
+// release gives an entry back, to be the next that is used: its buffers are still in the processor's cache.
 func (c *Conflation[T]) release(i int32) {
 	e := &c.entries[i]
 	var zero T

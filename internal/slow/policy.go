@@ -1,7 +1,6 @@
-// Package slow decides how a subscription that reads more slowly than its publishers publish is
-// treated: which cursors hold publishers up, when one jumps to the newest packet or is ended (Policy),
-// and which messages wait when only the newest of each key is wanted (Conflation). It has no clock, no
-// goroutine and no lock.
+// Package slow decides how a subscription that reads more slowly than its publishers publish is treated: which cursors
+// hold publishers up, when one jumps to the newest packet or is ended (Policy), and which messages wait when only the
+// newest of each key is wanted (Conflation). It has no clock, no goroutine and no lock.
 package slow
 
 import "time"
@@ -13,8 +12,7 @@ const (
 	// Auto is Block towards publishers with flow control, and Gap towards those without, and while a
 	// Conflation that it fills is crowded.
 	Auto Kind = iota
-	// Block holds publishers up as far as their flow control lets it, and the neighbours
-	// on the same bus with them.
+	// Block holds publishers up as far as their flow control lets it, and the neighbours on the same bus with them.
 	Block
 	// Gap loses the oldest packets, as gaps, when the window is full.
 	Gap
@@ -42,9 +40,8 @@ func (p Policy) Blocks(free, crowded bool) bool {
 // be held up by them, and with it all else on the bus.
 func (p Policy) Beside() bool { return p.Kind != Auto && p.Kind != Block }
 
-// Bound is how many packets a cursor may be behind in a window of span packets. It is
-// half of them at most: a burst that fills the other half while the reader comes back
-// from its work must not cost it a second gap.
+// Bound is how many packets a cursor may be behind in a window of span packets. It is half of them at most: a burst
+// that fills the other half while the reader comes back from its work must not cost it a second gap.
 func (p Policy) Bound(span int) int {
 	half := max(1, span/2)
 	if p.Behind <= 0 {

@@ -87,13 +87,11 @@ func ParseControl(b []byte) (c Control) {
 	return c
 }
 
-// Drops is the latest known value of the kernel's count of datagrams that a socket has dropped. It
-// wraps.
+// Drops is the latest known value of the kernel's count of datagrams that a socket has dropped. It wraps.
 type Drops uint32
 
-// Update updates the count, if there is one, and returns how many datagrams have been dropped since the
-// last. A datagram carries the drops before its arrival: Ask may know more, and an older count is
-// ignored.
+// Update updates the count, if there is one, and returns how many datagrams have been dropped since the last. A
+// datagram carries the drops before its arrival: Ask may know more, and an older count is ignored.
 func (d *Drops) Update(c *Control) uint64 {
 	if !c.HasDrops {
 		return 0
@@ -110,9 +108,8 @@ func (d *Drops) reach(count uint32) uint64 {
 	return uint64(n)
 }
 
-// Ask asks the kernel for the count (SO_MEMINFO, since Linux 4.12), for a socket without further
-// datagrams to carry it. It returns how many datagrams have been dropped since the last call, 0 where
-// the kernel does not report them.
+// Ask asks the kernel for the count (SO_MEMINFO, since Linux 4.12), for a socket without further datagrams to carry it.
+// It returns how many datagrams have been dropped since the last call, 0 where the kernel does not report them.
 func (d *Drops) Ask(fd int) uint64 {
 	count, ok := socketDrops(fd)
 	if !ok {
@@ -133,8 +130,7 @@ type sendControl struct {
 // segmentRoom is that of UDP_SEGMENT.
 var segmentRoom = unix.CmsgSpace(2)
 
-// setHeader sets hop limit and traffic class. 0 leaves them to the socket. It reports
-// whether that is a change.
+// setHeader sets hop limit and traffic class. 0 leaves them to the socket. It reports whether that is a change.
 func (c *sendControl) setHeader(is6 bool, hopLimit, class uint8) bool {
 	if c.end != 0 && c.is6 == is6 && c.hopLimit == hopLimit && c.class == class {
 		return false
@@ -169,8 +165,7 @@ func (c *sendControl) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&c.mem)), len(c.mem)*8)
 }
 
-// attach gives them to a message, which the kernel is to cut into packets of segment
-// bytes; 0: it is one packet.
+// attach gives them to a message, which the kernel is to cut into packets of segment bytes; 0: it is one packet.
 func (c *sendControl) attach(h *unix.Msghdr, segment int) {
 	b := c.bytes()[:c.end]
 	if segment > 0 {

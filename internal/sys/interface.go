@@ -50,8 +50,7 @@ func InterfaceByIndex(index int) (*net.Interface, error) {
 	return ifc, looked(fmt.Sprintf("look up network interface %d", index), err)
 }
 
-// InterfaceAddrs are the addresses of an interface, without zones. An interface that was just removed
-// may have none.
+// InterfaceAddrs are the addresses of an interface, without zones. An interface that was just removed may have none.
 func InterfaceAddrs(ifc *net.Interface) ([]netip.Addr, error) {
 	list, err := ifc.Addrs()
 	if err != nil {

@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LinkWatch is a socket at which the kernel reports every change of a network interface or its
-// addresses (rtnetlink(7)). The goroutine that waits for it reads it without blocking; netlink
-// libraries block or have goroutines of their own. Package syscall parses the messages. The zero value
-// never reports a change.
+// LinkWatch is a socket at which the kernel reports every change of a network interface or its addresses
+// (rtnetlink(7)). The goroutine that waits for it reads it without blocking; netlink libraries block or have goroutines
+// of their own. Package syscall parses the messages. The zero value never reports a change.
 type LinkWatch struct {
 	fd      int
 	reports bool
@@ -38,8 +37,7 @@ const (
 	LinkAddresses // an address has come, gone or changed
 )
 
-// Open opens the socket. It is no error if the system, perhaps a sandbox, does not report changes; see
-// Reports.
+// Open opens the socket. It is no error if the system, perhaps a sandbox, does not report changes; see Reports.
 func (w *LinkWatch) Open() error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {

@@ -11,8 +11,7 @@ func Alloc(bytes int) ([]byte, error) {
 	return alloc(bytes)
 }
 
-// Free gives back exactly the slice that Alloc returned. Using it afterwards
-// is a fault. Free of nil does nothing.
+// Free gives back exactly the slice that Alloc returned. Using it afterwards is a fault. Free of nil does nothing.
 func Free(mem []byte) {
 	if mem != nil {
 		free(mem)

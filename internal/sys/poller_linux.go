@@ -87,8 +87,7 @@ func (p *Poller) Close() {
 	}
 }
 
-// Signal is an eventfd (eventfd(2)), by which any goroutine ends the waiting of
-// another one.
+// Signal is an eventfd (eventfd(2)), by which any goroutine ends the waiting of another one.
 type Signal struct {
 	mu sync.Mutex // held to write, and to close
 	fd int        // or -1: closed

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SendBatch is packets to one address, prepared to be sent as one train (sendmsg(2)
-// with UDP_SEGMENT), or each by itself (sendmmsg(2)). It is for one goroutine at a
-// time, and must not be copied once it has an address.
+// SendBatch is packets to one address, prepared to be sent as one train (sendmsg(2) with UDP_SEGMENT), or each by
+// itself (sendmmsg(2)). It is for one goroutine at a time, and must not be copied once it has an address.
 type SendBatch struct {
 	to   Sockaddr
 	iov  [MaxSegments]unix.Iovec
@@ -33,8 +32,7 @@ func (b *SendBatch) SetAddress(to Sockaddr) {
 	b.SetHeader(b.ctl.hopLimit, b.ctl.class)
 }
 
-// SetHeader sets hop limit and traffic class of the packets. 0 leaves them to the
-// socket.
+// SetHeader sets hop limit and traffic class of the packets. 0 leaves them to the socket.
 func (b *SendBatch) SetHeader(hopLimit, trafficClass uint8) {
 	if b.ctl.setHeader(b.to.Is6(), hopLimit, trafficClass) {
 		for i := range b.each {
@@ -64,8 +62,7 @@ func (b *SendBatch) SendTrain(fd, n, segment int) syscall.Errno {
 	}
 }
 
-// SendEach sends the first n packets and returns how many it sent; an errno only if it
-// sent none.
+// SendEach sends the first n packets and returns how many it sent; an errno only if it sent none.
 func (b *SendBatch) SendEach(fd, n int) (int, syscall.Errno) {
 	for {
 		sent, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&b.each)),
@@ -92,9 +89,8 @@ func SendTo(fd int, p []byte, to *Sockaddr) syscall.Errno {
 	}
 }
 
-// KnowsTrains reports whether the kernel knows UDP_SEGMENT (since Linux 4.18). The
-// socket's default stays off: each train carries its own size. Whether the path can
-// carry trains shows when sending: see RefusesTrains.
+// KnowsTrains reports whether the kernel knows UDP_SEGMENT (since Linux 4.18). The socket's default stays off: each
+// train carries its own size. Whether the path can carry trains shows when sending: see RefusesTrains.
 func KnowsTrains(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }

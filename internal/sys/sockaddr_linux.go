@@ -14,8 +14,7 @@ type Sockaddr struct {
 	len uint32
 }
 
-// NewSockaddr converts an address. ifindex is the interface of link-local
-// addresses; others have none.
+// NewSockaddr converts an address. ifindex is the interface of link-local addresses; others have none.
 func NewSockaddr(a netip.AddrPort, ifindex int) (s Sockaddr) {
 	ip, port := a.Addr(), networkOrder(a.Port())
 	if ip.Is4() {

@@ -57,8 +57,7 @@ func setBuffer(fd, force, plain, bytes int) {
 // (Control.Drops). Best effort, since Linux 2.6.33: without it overflow is not noticed.
 func CountDrops(fd int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1) }
 
-// memoryInfo is the value of SO_MEMINFO, since Linux 4.12 (sock_diag(7),
-// include/uapi/linux/sock_diag.h).
+// memoryInfo is the value of SO_MEMINFO, since Linux 4.12 (sock_diag(7), include/uapi/linux/sock_diag.h).
 type memoryInfo [9]uint32
 
 // What of it is used here (SK_MEMINFO_*).
@@ -102,9 +101,8 @@ func TakeTrains(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 }
 
-// SetMulticast sets the interface and source address of multicast, its hop limit, and whether it is
-// looped back to this host. In IPv4 and IPv6 alike the sending socket decides the latter (ip(7),
-// ipv6(7)).
+// SetMulticast sets the interface and source address of multicast, its hop limit, and whether it is looped back to this
+// host. In IPv4 and IPv6 alike the sending socket decides the latter (ip(7), ipv6(7)).
 func SetMulticast(fd int, from netip.Addr, ifindex, hops int, loopback bool) error {
 	loop := 0
 	if loopback {
@@ -129,8 +127,7 @@ func SetMulticast(fd int, from netip.Addr, ifindex, hops int, loopback bool) err
 	return Set(fd, "IPV6_MULTICAST_LOOP", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_LOOP, loop)
 }
 
-// OnlyOwnGroups keeps out what other sockets of this host have joined, be it the same
-// group on another interface.
+// OnlyOwnGroups keeps out what other sockets of this host have joined, be it the same group on another interface.
 //
 // IPv6 compares only the group, not the interface (inet6_mc_check in net/ipv6/mcast.c),
 // so there the socket is also tied to the interface. Both need newer kernels (4.20,
@@ -153,8 +150,7 @@ func Join(fd int, group netip.Addr, ifindex int) error {
 		&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)}))
 }
 
-// Leave ends a membership. It fails only if the membership has gone with its
-// interface.
+// Leave ends a membership. It fails only if the membership has gone with its interface.
 func Leave(fd int, group netip.Addr, ifindex int) {
 	if group.Is4() {
 		_ = unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_DROP_MEMBERSHIP,

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Waiter is how one goroutine waits for descriptors, a timeout, or others that wake
-// it:
+// Waiter is how one goroutine waits for descriptors, a timeout, or others that wake it:
 //
 //	woken := w.Begin()
 //	if !woken {
@@ -19,9 +18,8 @@ import (
 //	}
 //	w.End()
 //
-// There are two ways to sleep. The thread may block in epoll_pwait itself, which is
-// the quickest to wake: measured on two cores over loopback multicast, one way,
-// another process sending (median of 8 runs of 5000 packets, p50/p90, µs):
+// There are two ways to sleep. The thread may block in epoll_pwait itself, which is the quickest to wake: measured on
+// two cores over loopback multicast, one way, another process sending (median of 8 runs of 5000 packets, p50/p90, µs):
 //
 //	                                        Sleep      Park
 //	idle process, a packet every 1 ms        34/62      38/65
@@ -29,15 +27,13 @@ import (
 //	other goroutine busy, every 1 ms         10/23      28/57
 //	other goroutine busy, every 50 µs        16/36      16/31
 //
-// But as long as a goroutine blocks in a system call the scheduler's monitor looks
-// every 20 µs whether to take its P away, and has to be woken for that: with each
-// train some six switches of context and two timers more. So a goroutine that sleeps
-// often may park instead, on the epoll descriptor in Go's poller: of 16 subscribers on
-// two cores each got half as much again.
+// But as long as a goroutine blocks in a system call the scheduler's monitor looks every 20 µs whether to take its P
+// away, and has to be woken for that: with each train some six switches of context and two timers more. So a goroutine
+// that sleeps often may park instead, on the epoll descriptor in Go's poller: of 16 subscribers on two cores each got
+// half as much again.
 //
-// The timeout is a timerfd because Go's timers, and epoll's own timeout, are 1
-// ms coarse, and epoll_pwait2 adds the thread's timer slack of 50 µs
-// (select_estimate_accuracy in fs/select.c), which a timerfd does not have.
+// The timeout is a timerfd because Go's timers, and epoll's own timeout, are 1 ms coarse, and epoll_pwait2 adds the
+// thread's timer slack of 50 µs (select_estimate_accuracy in fs/select.c), which a timerfd does not have.
 type Waiter struct {
 	Poller *Poller // of what is waited for
 	signal *Signal
@@ -99,8 +95,7 @@ func (w *Waiter) End() {
 	w.waiting.Store(false)
 }
 
-// Wake ends the current wait or the next one. Any goroutine may call it; it makes a system call only
-// during a wait.
+// Wake ends the current wait or the next one. Any goroutine may call it; it makes a system call only during a wait.
 func (w *Waiter) Wake() {
 	w.woken.Store(true)
 	// Begin sets waiting before it reads woken, so one of the two sees the other.
@@ -112,9 +107,8 @@ func (w *Waiter) Wake() {
 // Ready returns the descriptors that are ready now, until the next call.
 func (w *Waiter) Ready() []unix.EpollEvent { return w.Poller.Ready(w.evs[:]) }
 
-// Sleep blocks the thread until something is ready, and returns it, or until the
-// timeout; it need not be longer than that. A negative timeout has no end. Interrupted
-// by a signal, it returns early.
+// Sleep blocks the thread until something is ready, and returns it, or until the timeout; it need not be longer than
+// that. A negative timeout has no end. Interrupted by a signal, it returns early.
 func (w *Waiter) Sleep(timeout time.Duration) []unix.EpollEvent {
 	if evs := w.giveWay(); len(evs) > 0 {
 		return evs

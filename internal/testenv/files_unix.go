@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// FewFiles leaves this process a number of free file descriptors, so that one more fails with EMFILE,
-// until the returned function is called or the test ends. Descriptors closed in between are free as
-// well.
+// FewFiles leaves this process a number of free file descriptors, so that one more fails with EMFILE, until the
+// returned function is called or the test ends. Descriptors closed in between are free as well.
 func FewFiles(t *testing.T, free int) (restore func()) {
 	t.Helper()
 	var old syscall.Rlimit

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The interface plumbing, by netlink so that no tool is needed (rtnetlink(7)). It is
-// for use in Namespace.
+// The interface plumbing, by netlink so that no tool is needed (rtnetlink(7)). It is for use in Namespace.
 
 // link finds an interface.
 func link(t *testing.T, name string) netlink.Link {
@@ -97,9 +96,8 @@ func RouteMulticast(t *testing.T, name string) {
 	addRoute(t, name, "224.0.0.0/4", netlink.Route{Scope: netlink.SCOPE_LINK})
 }
 
-// RouteIPv6Multicast adds a route for multicast, which the kernel gives to every
-// interface but loopback. There it must be a local route: others over loopback
-// are taken for blackholes (fib6_is_reject in net/ipv6/route.c).
+// RouteIPv6Multicast adds a route for multicast, which the kernel gives to every interface but loopback. There it must
+// be a local route: others over loopback are taken for blackholes (fib6_is_reject in net/ipv6/route.c).
 func RouteIPv6Multicast(t *testing.T, name string) {
 	t.Helper()
 	addRoute(t, name, "ff00::/8", netlink.Route{Type: unix.RTN_LOCAL, Priority: 256})

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Ports below the ephemeral ranges (from 32768 on Linux, 49152 on other systems), so that no socket
-// gets one by chance.
+// Ports below the ephemeral ranges (from 32768 on Linux, 49152 on other systems), so that no socket gets one by chance.
 const firstPort, ports = 20000, 10000
 
 // Port is a port of loopback that no other test has until t ends, in this process or another: tests of

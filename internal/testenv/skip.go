@@ -13,14 +13,12 @@ import (
 // it where every requirement is installed.
 const MustRun = "FANFARE_MUST_RUN"
 
-// LeftOut is the environment variable that names a file to which each test skipped by Skip adds a line:
-// the directory of its package and its name, with a tab between. CI runs these tests again when it has
-// installed their requirements.
+// LeftOut is the environment variable that names a file to which each test skipped by Skip adds a line: the directory
+// of its package and its name, with a tab between. CI runs these tests again when it has installed their requirements.
 const LeftOut = "FANFARE_LEFT_OUT"
 
-// Skip skips a test that lacks a privilege, a tool or a kernel feature. With MustRun the test fails
-// instead, and with LeftOut the skip is recorded. For what a system can never do, a test calls t.Skip
-// itself, with the reason.
+// Skip skips a test that lacks a privilege, a tool or a kernel feature. With MustRun the test fails instead, and with
+// LeftOut the skip is recorded. For what a system can never do, a test calls t.Skip itself, with the reason.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(MustRun) != "" {

@@ -18,9 +18,8 @@ type numberGuard struct {
 // mostMessages is how many messages a packet holds at most: empty ones, in the largest.
 const mostMessages = (wire.MaxPacket - wire.DataHeaderLen - wire.RunHeaderLen) / wire.MessageHeaderLen
 
-// plausibleHole reports whether a publisher may have left out so many messages of a topic,
-// where so many packets are lost: they, and one more, can have held them (docs/protocol.md
-// §10.7).
+// plausibleHole reports whether a publisher may have left out so many messages of a topic, where so many packets are
+// lost: they, and one more, can have held them (docs/protocol.md §10.7).
 func plausibleHole(messages, packets uint64) bool { return (messages-1)/mostMessages <= packets }
 
 // confirmed reports whether an implausible number follows one that an earlier packet had:

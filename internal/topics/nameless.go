@@ -39,9 +39,8 @@ func (r *Reader) Unnamed(e *reliable.Event) {
 	r.nameless.add(e.Topic, e.Cause)
 }
 
-// Overlooked says to a reader of patterns that events may have been left out, and how many
-// EventUnnamed the stream has delivered (Stream.Unnamed): if it has not read all of
-// them, messages may be missing.
+// Overlooked says to a reader of patterns that events may have been left out, and how many EventUnnamed the stream has
+// delivered (Stream.Unnamed): if it has not read all of them, messages may be missing.
 func (r *Reader) Overlooked(unnamed uint64) {
 	if unnamed > r.nameless.count {
 		r.nameless.count, r.nameless.missed, r.blind = unnamed, true, events.CauseUnnamed

@@ -48,8 +48,7 @@ const notAll = ^uint32(0)
 // be older than the subscription.
 const unsure = ^uint64(0)
 
-// settle takes in the total. It reports true when it filled it with the gap that the
-// total shows.
+// settle takes in the total. It reports true when it filled it with the gap that the total shows.
 func (r *Reader) settle(it *Item) bool {
 	x := *r.total
 	r.total = nil

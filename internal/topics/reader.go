@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Reader turns one stream's packets and gaps, in order, into messages and gaps
-// of the topics that its user wants. Feed it with Packet, Skip, Total and End;
-// after each, call Next until it reports false.
+// Reader turns one stream's packets and gaps, in order, into messages and gaps of the topics that its user wants. Feed
+// it with Packet, Skip, Total and End; after each, call Next until it reports false.
 //
 // Message numbers make a gap exact: when the next message of a topic, or the
 // publisher's word (Total), shows a number too high, those between are lost.
@@ -113,8 +112,7 @@ func (r *Reader) Skip(packets uint64, cause events.Cause) {
 	r.SkipState()
 	r.expect, r.broken = 0, cause // a message with a lost fragment is lost
 	if r.foreign {
-		// A message that began before us may have ended, and its number been
-		// used again, in what was lost.
+		// A message that began before us may have ended, and its number been used again, in what was lost.
 		r.foreign = false
 		r.topics.All(func(_ uint64, t *Track) {
 			if t.known && t.foreign > 0 && t.next == t.foreign {
@@ -187,8 +185,7 @@ func (r *Reader) Next(it *Item) bool {
 	return r.rest(it)
 }
 
-// open begins a run of a wanted topic. It reports true when it filled it.
-// docs/protocol.md §9.2, §10.5.
+// open begins a run of a wanted topic. It reports true when it filled it. docs/protocol.md §9.2, §10.5.
 func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
@@ -237,8 +234,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	return gap
 }
 
-// gapBefore fills it with the gap of topic t before message number, if there
-// is one.
+// gapBefore fills it with the gap of topic t before message number, if there is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	cause := r.cause
 	if t.nameless != events.CauseNone {

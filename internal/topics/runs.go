@@ -42,11 +42,10 @@ func (r *Reader) Open() bool {
 	return true
 }
 
-// Run returns what is left of the run that Open has begun, or that the last message
-// was in: its topic, its body, to be split by NextMessage with that step, and the number
-// of the first message in it. A caller that takes messages by itself, up to MaxMessage
-// bytes each, says with Took how far it came; Next goes on from there. The topic is nil
-// when nothing is left, and where they are requests: Next delivers each of those.
+// Run returns what is left of the run that Open has begun, or that the last message was in: its topic, its body, to be
+// split by NextMessage with that step, and the number of the first message in it. A caller that takes messages by
+// itself, up to MaxMessage bytes each, says with Took how far it came; Next goes on from there. The topic is nil when
+// nothing is left, and where they are requests: Next delivers each of those.
 func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
 	if t = r.track; t == nil || r.asks {
 		return nil, nil, 0, 0
@@ -80,9 +79,8 @@ func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
 	return t, number, msg
 }
 
-// NextMessage splits the first message off what is left of a run. It reports false
-// at the end, and where a message follows that is longer than most bytes: Reader.Next
-// reports that one.
+// NextMessage splits the first message off what is left of a run. It reports false at the end, and where a message
+// follows that is longer than most bytes: Reader.Next reports that one.
 func NextMessage(body []byte, step, most int) (msg, rest []byte, ok bool) {
 	if step > 0 && len(body) >= step {
 		return body[wire.MessageHeaderLen:step:step], body[step:], true

@@ -27,8 +27,7 @@ type stateReader struct {
 // AwaitState says that the stream begins with state, or with an EventStateEnd that says why not.
 func (r *Reader) AwaitState() { r.state = new(stateReader) }
 
-// WithoutState says of a topic that the reader wants: it is not among those that begin with
-// state.
+// WithoutState says of a topic that the reader wants: it is not among those that begin with state.
 func (r *Reader) WithoutState(id uint64) {
 	if t := r.topics.Get(id); t != nil {
 		t.stated = true
@@ -43,16 +42,14 @@ func (r *Reader) takeState(runs []byte) {
 	}
 }
 
-// SkipState notes that events were left out: where the state was still to be read it may have
-// been among them.
+// SkipState notes that events were left out: where the state was still to be read it may have been among them.
 func (r *Reader) SkipState() {
 	if x := r.state; x != nil && !x.ended {
 		r.endState(1, events.StateUnread, nil)
 	}
 }
 
-// endState ends the round. at is the sequence that the stream goes on with; topics are those that
-// the publisher has.
+// endState ends the round. at is the sequence that the stream goes on with; topics are those that the publisher has.
 func (r *Reader) endState(at uint64, why events.StateCause, topics []uint64) {
 	x := r.state
 	if x == nil || x.ended {

@@ -2,8 +2,7 @@ package topics
 
 // Tally counts what a Reader passes over.
 type Tally interface {
-	// Dropped counts a run, or the rest of one, that does not parse or has message
-	// numbers that came before.
+	// Dropped counts a run, or the rest of one, that does not parse or has message numbers that came before.
 	Dropped()
 	// Unwanted counts a run of so many bytes, of a topic that the reader does not want.
 	Unwanted(topic uint64, bytes int)

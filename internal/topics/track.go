@@ -4,8 +4,7 @@ import "github.com/fanfaremq/fanfare/pubsub/events"
 
 // Track is a topic of a Reader. What each message needs lies in one line of the cache.
 type Track struct {
-	// What each run of messages asks for is one line of the cache: with many topics nearly
-	// every run is another one's.
+	// What each run of messages asks for is one line of the cache: with many topics nearly every run is another one's.
 	next   uint64 // number of the next message
 	losses uint64 // of the reader when it had the latest message, or unsure
 	known  bool
@@ -43,8 +42,7 @@ func (r *Reader) Want(id uint64, name string, data any) *Track {
 // that is missing before its first message.
 func (r *Reader) Begun() { r.fresh = false }
 
-// Whole says of a topic that the reader wants: nothing of it was before what is read, it
-// begins with number 0.
+// Whole says of a topic that the reader wants: nothing of it was before what is read, it begins with number 0.
 func (r *Reader) Whole(id uint64) {
 	if t := r.topics.Get(id); t != nil && !t.refused {
 		t.known = true

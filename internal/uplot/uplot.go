@@ -1,13 +1,11 @@
-// Package uplot holds the release files of uPlot, a chart library in JavaScript
-// (https://github.com/leeoniya/uPlot, MIT licence), as its npm package has them. A page
-// that has Style in a style element and Script in a script element draws charts with the
-// constructor uPlot, and needs nothing from elsewhere.
+// Package uplot holds the release files of uPlot, a chart library in JavaScript (https://github.com/leeoniya/uPlot, MIT
+// licence), as its npm package has them. A page that has Style in a style element and Script in a script element draws
+// charts with the constructor uPlot, and needs nothing from elsewhere.
 package uplot
 
 import _ "embed"
 
-// Version is the release. To change it replace the files by those of
-// "npm pack uplot@VERSION".
+// Version is the release. To change it replace the files by those of "npm pack uplot@VERSION".
 const Version = "1.6.32"
 
 var (

@@ -11,9 +11,8 @@ import "encoding/binary"
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| runs ...                                                      |  48
 //
-// Packet size is the stream's fixed datagram size in bytes: what a subscriber
-// sizes its slots by. A run holds consecutive messages of one topic, or one
-// fragment of a message, the name of a topic, or state of one:
+// Packet size is the stream's fixed datagram size in bytes: what a subscriber sizes its slots by. A run holds
+// consecutive messages of one topic, or one fragment of a message, the name of a topic, or state of one:
 //
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	| kind  | flags |    length     |         topic id (low)        |   0
@@ -22,15 +21,12 @@ import "encoding/binary"
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
 //	|         number (high)         | body: length bytes            |  16
 //
-// Number counts the messages of the topic in this stream from 0; it is that of
-// the first message of the run. The body of a message run is, for each
-// message, its length in 2 bytes and then the message. The body of a fragment
-// run is the message's total length (4 bytes), the fragment's offset (4 bytes)
-// and its bytes; the fragments of one message are consecutive packets of the
-// stream, and nothing else is in them. The body of a topic run is the topic's
-// name; its number is that of the topic's next message. State runs: state.go.
-// A zero kind ends the packet: the rest is padding. Flags say how a run's messages are
-// meant.
+// Number counts the messages of the topic in this stream from 0; it is that of the first message of the run. The body
+// of a message run is, for each message, its length in 2 bytes and then the message. The body of a fragment run is the
+// message's total length (4 bytes), the fragment's offset (4 bytes) and its bytes; the fragments of one message are
+// consecutive packets of the stream, and nothing else is in them. The body of a topic run is the topic's name; its
+// number is that of the topic's next message. State runs: state.go. A zero kind ends the packet: the rest is padding.
+// Flags say how a run's messages are meant.
 const (
 	DataHeaderLen     = 48
 	RunHeaderLen      = 20
@@ -65,8 +61,7 @@ func MaxFragment(packetSize int) int {
 	return packetSize - DataHeaderLen - RunHeaderLen - FragmentHeaderLen
 }
 
-// PutDataHeader writes common and data header into b. The sequence is zero
-// until SetSeq.
+// PutDataHeader writes common and data header into b. The sequence is zero until SetSeq.
 func PutDataHeader(b []byte, h Header, packetSize int) {
 	_ = b[DataHeaderLen-1]
 	h.Type = TypeData
@@ -100,8 +95,7 @@ func PutRunHeader(b []byte, kind RunKind, length int, topic, number uint64) {
 	binary.LittleEndian.PutUint64(b[12:], number)
 }
 
-// PutRun writes a run of one message into b, which has just its size. Its number is zero
-// until SetRunNumber.
+// PutRun writes a run of one message into b, which has just its size. Its number is zero until SetRunNumber.
 func PutRun(b []byte, topic uint64, msg []byte) {
 	_ = b[RunHeaderLen+MessageHeaderLen-1]
 	binary.LittleEndian.PutUint32(b, uint32(RunMessages)|uint32(MessageHeaderLen+len(msg))<<16)
@@ -150,11 +144,10 @@ type Data struct {
 // has DataHeaderLen bytes is known.
 func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
 
-// ParseData reads the data packet b, after its header. All of it is
-// checked, to the last message, so that nothing is delivered of a packet that is
-// malformed somewhere; but what is compressed is only measured. docs/protocol.md §13.3, §26.3.
-// With ErrUnsupported, for a codec or a kind of run that is not known, the rest of the packet is
-// sound, and Seq and PacketSize are known. docs/protocol.md §13.6.
+// ParseData reads the data packet b, after its header. All of it is checked, to the last message, so that nothing is
+// delivered of a packet that is malformed somewhere; but what is compressed is only measured. docs/protocol.md §13.3,
+// §26.3. With ErrUnsupported, for a codec or a kind of run that is not known, the rest of the packet is sound, and Seq
+// and PacketSize are known. docs/protocol.md §13.6.
 func ParseData(b []byte) (d Data, err error) {
 	if err = d.Parse(b); err != nil && err != ErrUnsupported {
 		return Data{}, err
@@ -231,9 +224,8 @@ func checkMessages(body []byte) (step int, ok bool) {
 	return step, step > 0 || walkMessages(body)
 }
 
-// Step is how many bytes lie from one message of a message run's body to the next if
-// all have one length, as in most runs: then each is found without its own length, and
-// body holds nothing else. Otherwise it is 0.
+// Step is how many bytes lie from one message of a message run's body to the next if all have one length, as in most
+// runs: then each is found without its own length, and body holds nothing else. Otherwise it is 0.
 func Step(body []byte) int {
 	if len(body) < MessageHeaderLen {
 		return 0
@@ -301,8 +293,7 @@ func (r *Run) Messages() (n uint64) {
 	return n
 }
 
-// NextRun splits the first run off runs, which ParseData has checked. It
-// reports false at the end of the packet.
+// NextRun splits the first run off runs, which ParseData has checked. It reports false at the end of the packet.
 func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
 	if len(runs) < RunHeaderLen || RunKind(runs[0]) == RunPadding {
 		return Run{}, nil, false
@@ -320,9 +311,8 @@ func NextRun(runs []byte) (r Run, rest []byte, ok bool) {
 	}, runs[n:], true
 }
 
-// PeekMessages looks at the first run of runs, which ParseData has checked: if it holds
-// messages, without any flag, it returns topic, first number and the run's size with its header. It is
-// NextRun for where nothing else is needed.
+// PeekMessages looks at the first run of runs, which ParseData has checked: if it holds messages, without any flag, it
+// returns topic, first number and the run's size with its header. It is NextRun for where nothing else is needed.
 func PeekMessages(runs []byte) (topic, number uint64, size int, ok bool) {
 	if len(runs) < RunHeaderLen || binary.LittleEndian.Uint16(runs) != uint16(RunMessages) {
 		return 0, 0, 0, false
@@ -344,9 +334,8 @@ func PeekMessage(runs []byte) (topic, number uint64, msg []byte, ok bool) {
 	return binary.LittleEndian.Uint64(runs[4:]), binary.LittleEndian.Uint64(runs[12:]), runs[head:end:end], true
 }
 
-// NextMessage splits the first message off the body of a message run. It
-// reports false at the end of the run, and where the run is malformed, which
-// ParseData refuses: then rest is not empty.
+// NextMessage splits the first message off the body of a message run. It reports false at the end of the run, and where
+// the run is malformed, which ParseData refuses: then rest is not empty.
 func NextMessage(body []byte) (msg, rest []byte, ok bool) {
 	if len(body) < MessageHeaderLen {
 		return nil, body, false

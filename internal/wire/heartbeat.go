@@ -56,19 +56,16 @@ type Heartbeat struct {
 	Backoff time.Duration
 	// Receivers is how many subscribers the publisher knows of.
 	Receivers uint32
-	// StatusInterval is the time between two statuses of one subscriber that
-	// has nothing else to say.
+	// StatusInterval is the time between two statuses of one subscriber that has nothing else to say.
 	StatusInterval time.Duration
 	// Interval is the longest time until the next heartbeat: a subscriber
 	// that hears nothing for several of them has lost the publisher.
 	Interval   time.Duration
 	PacketSize int // bytes
-	// RTT is the publisher's smoothed round trip to its subscribers, zero if
-	// it has none yet.
+	// RTT is the publisher's smoothed round trip to its subscribers, zero if it has none yet.
 	RTT time.Duration
-	// Holder is the id of the subscriber that holds the publisher up, for Held so
-	// far, or, with Released, of one that has done so for too long and is not waited
-	// for any more; zero if there is none.
+	// Holder is the id of the subscriber that holds the publisher up, for Held so far, or, with Released, of one that has
+	// done so for too long and is not waited for any more; zero if there is none.
 	Holder   uint64
 	Held     time.Duration // in whole milliseconds, on the wire
 	Released bool

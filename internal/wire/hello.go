@@ -14,13 +14,11 @@ import "encoding/binary"
 //	| topic filter ...                                              | 112
 //	+---------------------------------------------------------------+
 //
-// Bit 1 marks an answer: then topics and filter are those that its sender
-// subscribes to, otherwise those that it publishes. Bit 2 says that its sender
-// waits for subscribers. All hellos have the same
-// length, so that an answer is never longer than what it answers.
+// Bit 1 marks an answer: then topics and filter are those that its sender subscribes to, otherwise those that it
+// publishes. Bit 2 says that its sender waits for subscribers. All hellos have the same length, so that an answer is
+// never longer than what it answers.
 //
-// Every version keeps this layout, up to HelloLen: a hello is how buses of
-// different versions learn of each other.
+// Every version keeps this layout, up to HelloLen: a hello is how buses of different versions learn of each other.
 const (
 	HelloLen = 176
 
@@ -61,8 +59,7 @@ func AppendHello(b []byte, h Header, x *Hello) []byte {
 	return b
 }
 
-// ParseHello reads the hello b, of any version, after its header.
-// docs/protocol.md §13.3.
+// ParseHello reads the hello b, of any version, after its header. docs/protocol.md §13.3.
 func ParseHello(b []byte) (Hello, error) {
 	if len(b) < HelloLen {
 		return Hello{}, ErrShort
@@ -86,9 +83,8 @@ func ParseHello(b []byte) (Hello, error) {
 	}, nil
 }
 
-// TopicFilter is a set of topic ids that may hold some more than were added: a
-// Bloom filter of 512 bits, three for each topic. Of 50 topics it takes one other
-// in 64 for its own, of 200 one in three. docs/protocol.md §2.17.
+// TopicFilter is a set of topic ids that may hold some more than were added: a Bloom filter of 512 bits, three for each
+// topic. Of 50 topics it takes one other in 64 for its own, of 200 one in three. docs/protocol.md §2.17.
 type TopicFilter [64]byte
 
 // Add adds a topic.

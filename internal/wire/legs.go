@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// MaxLegs is how many legs a bus has at most: networks, or ranges of addresses, that carry
-// the same.
+// MaxLegs is how many legs a bus has at most: networks, or ranges of addresses, that carry the same.
 const MaxLegs = 4
 
 // Legs are the tags that a group has on each leg of a bus with several, in the order of the

@@ -41,8 +41,7 @@ func (c Codec) String() string {
 	return fmt.Sprintf("codec(%d)", uint8(c))
 }
 
-// MaxRuns is how many bytes of runs a packet holds at most, however short they are
-// compressed.
+// MaxRuns is how many bytes of runs a packet holds at most, however short they are compressed.
 const MaxRuns = MaxPacket - DataHeaderLen
 
 // ErrDictionary says that runs are compressed with a dictionary that is not known.
@@ -74,8 +73,7 @@ func PutPacked(b []byte, p *Packed) {
 	binary.LittleEndian.PutUint32(b[44:], p.Dict)
 }
 
-// ParsePacked reads the data packet b, whose header has been parsed and names a codec.
-// docs/protocol.md §26.3.
+// ParsePacked reads the data packet b, whose header has been parsed and names a codec. docs/protocol.md §26.3.
 func ParsePacked(b []byte) (Packed, error) {
 	if len(b) < DataHeaderLen {
 		return Packed{}, ErrShort

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// NAK (to the publisher), NCF and Gone (to the group), behind the common
-// header:
+// NAK (to the publisher), NCF and Gone (to the group), behind the common header:
 //
 //	+---------------------------------------------------------------+
 //	|          receiver id (NAK), zero (NCF and Gone)               |  32
@@ -17,10 +16,9 @@ import (
 //	+---------------+-------+-------+-------------------------------+
 //	| ranges ...                                                    |  56
 //
-// Each range is two unsigned varints (7 bits a byte, low first): how many
-// sequences to skip from the end of the range before it (from base for the
-// first), and how many the range holds, at least one. So all gaps of a window
-// fit one packet: an isolated loss takes two bytes.
+// Each range is two unsigned varints (7 bits a byte, low first): how many sequences to skip from the end of the range
+// before it (from base for the first), and how many the range holds, at least one. So all gaps of a window fit one
+// packet: an isolated loss takes two bytes.
 const RangesHeaderLen = 56
 
 // Reason says why an NCF or a Gone was sent.
@@ -29,8 +27,7 @@ type Reason uint8
 const (
 	// ReasonNone: a NAK.
 	ReasonNone Reason = 0
-	// ReasonQueued (NCF): the repair waits for its budget; ask again after
-	// Wait.
+	// ReasonQueued (NCF): the repair waits for its budget; ask again after Wait.
 	ReasonQueued Reason = 1
 	// ReasonOverwritten (Gone): the packets have left the publisher's window.
 	ReasonOverwritten Reason = 2
@@ -104,8 +101,7 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// ParseRanges reads the NAK, NCF or Gone b, after its header, and
-// checks all of it. docs/protocol.md §13.3.
+// ParseRanges reads the NAK, NCF or Gone b, after its header, and checks all of it. docs/protocol.md §13.3.
 func ParseRanges(b []byte) (Ranges, error) {
 	if len(b) < RangesHeaderLen {
 		return Ranges{}, ErrShort

@@ -147,8 +147,7 @@ func AppendRecalled(b []byte, x *Recalled) []byte {
 // FinishRecall writes into the Recall p how many replies it names.
 func FinishRecall(p []byte, count int) { binary.LittleEndian.PutUint16(p[32:], uint16(count)) }
 
-// ParseRecall reads the recall b after ParseHeader, and checks all of it.
-// docs/protocol.md §13.3.
+// ParseRecall reads the recall b after ParseHeader, and checks all of it. docs/protocol.md §13.3.
 func ParseRecall(b []byte) (Recall, error) {
 	if len(b) < RecallHeaderLen {
 		return Recall{}, ErrShort

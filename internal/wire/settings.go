@@ -14,16 +14,14 @@ type Settings struct {
 // Mapping says how topics map to groups.
 type Mapping struct {
 	Kind MappingKind
-	// Param is the number of tokens of MappingPrefix, and a digest of the lines of
-	// MappingTable; otherwise 0.
+	// Param is the number of tokens of MappingPrefix, and a digest of the lines of MappingTable; otherwise 0.
 	Param uint16
 }
 
 // MappingKind is a way to map topics to groups. docs/protocol.md §3.10.
 type MappingKind uint8
 
-// Kinds of mappings: by the hash of a topic's name, by that of its first tokens, and by
-// the lines of a table.
+// Kinds of mappings: by the hash of a topic's name, by that of its first tokens, and by the lines of a table.
 const (
 	MappingHash   MappingKind = 1
 	MappingPrefix MappingKind = 2

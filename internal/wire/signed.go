@@ -5,8 +5,7 @@ import (
 	"math/bits"
 )
 
-// A signed packet (docs/protocol.md §29, package transport/signed): the proof of its sender, and then
-// the packet.
+// A signed packet (docs/protocol.md §29, package transport/signed): the proof of its sender, and then the packet.
 //
 //	 0       1       2       3       4       5       6       7
 //	+-------+-------+-------+-------+-------+-------+-------+-------+

@@ -2,21 +2,18 @@ package wire
 
 import "encoding/binary"
 
-// State run: what a subscriber that joins late has to know before the messages of a topic
-// that follow. Its body:
+// State run: what a subscriber that joins late has to know before the messages of a topic that follow. Its body:
 //
 //	+-------+-----------------------+-------------------------------+
 //	| marks |           0           |             round             |   0
 //	+-------+-----------------------+-------------------------------+
 //	| bytes ...                                                     |   8
 //
-// A round is all state that is put into the stream at once, from StateBegins to StateEnds;
-// these two runs have topic and number zero. The bytes of the first are the ids of the receivers
-// that are known to wait, 8 each; the second has none. In between there are the states
-// of topics, one after the other, each from StateFirst to StateLast. The run's number is
-// that of the topic's first message that is not in the state; the bytes of all its
-// runs together are records, each its length in 4 bytes and then the record.
-// docs/protocol.md §25.
+// A round is all state that is put into the stream at once, from StateBegins to StateEnds; these two runs have topic
+// and number zero. The bytes of the first are the ids of the receivers that are known to wait, 8 each; the second has
+// none. In between there are the states of topics, one after the other, each from StateFirst to StateLast. The run's
+// number is that of the topic's first message that is not in the state; the bytes of all its runs together are records,
+// each its length in 4 bytes and then the record. docs/protocol.md §25.
 const (
 	StateHeaderLen = 8
 	RecordLen      = 4 // the length before each record
@@ -32,8 +29,7 @@ const (
 	// StateFirst and StateLast: the first run of a topic's state, and the last one.
 	StateFirst StateMarks = 1 << 2
 	StateLast  StateMarks = 1 << 3
-	// StateFailed, in the last run: the publisher could not make the state. The part that was sent is
-	// void.
+	// StateFailed, in the last run: the publisher could not make the state. The part that was sent is void.
 	StateFailed StateMarks = 1 << 4
 )
 

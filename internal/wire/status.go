@@ -42,19 +42,16 @@ type Status struct {
 	Next uint64
 	// Limit is the first sequence the subscriber has no room for.
 	Limit uint64
-	// Echo is SentAt of the last heartbeat, zero if none, and EchoDelay how
-	// long ago it came in.
+	// Echo is SentAt of the last heartbeat, zero if none, and EchoDelay how long ago it came in.
 	Echo      uint64
 	EchoDelay time.Duration
 	// Lost counts packets given up, modulo 2^32.
 	Lost uint32
 	// Unread is how many packets wait at the subscriber to be read.
 	Unread uint32
-	// Name is what the subscriber calls itself, for people to read; see CleanName.
-	// Empty: it does not say.
+	// Name is what the subscriber calls itself, for people to read; see CleanName. Empty: it does not say.
 	Name []byte
-	// Tag is what publishers that wait for a tag look for. Empty: it has none, or does
-	// not say.
+	// Tag is what publishers that wait for a tag look for. Empty: it has none, or does not say.
 	Tag    []byte
 	topics []byte
 }

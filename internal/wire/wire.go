@@ -13,23 +13,19 @@
 //	|                             epoch                             |  24
 //	+---------------------------------------------------------------+
 //
-// Publisher id and epoch name a stream within a group; the group tag is a hash
-// of the group's address, so that groups which share a port do not bleed into
-// each other. Codec says how the runs of a data packet are compressed (packed.go), and is zero
-// in others; key epoch is reserved and must be zero. Flags are the
-// only byte of a packet that may differ between its transmissions; with the
-// checksum field they are left out of the checksum.
+// Publisher id and epoch name a stream within a group; the group tag is a hash of the group's address, so that groups
+// which share a port do not bleed into each other. Codec says how the runs of a data packet are compressed (packed.go),
+// and is zero in others; key epoch is reserved and must be zero. Flags are the only byte of a packet that may differ
+// between its transmissions; with the checksum field they are left out of the checksum.
 //
 // Type-specific parts are drawn beside their types: Data (data.go), Heartbeat
 // (heartbeat.go), Announce (announce.go), Status (status.go), NAK, NCF and
 // Gone (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol.md explains what they are for.
 //
-// All versions keep magic, version, type, group tag, publisher id and epoch where
-// they are: ParseKept.
+// All versions keep magic, version, type, group tag, publisher id and epoch where they are: ParseKept.
 //
-// Parsers return values that point into the packet, never allocate, reject
-// every truncation, and ignore what they do not know: trailing bytes behind a
-// control packet, reserved fields, and unknown flags.
+// Parsers return values that point into the packet, never allocate, reject every truncation, and ignore what they do
+// not know: trailing bytes behind a control packet, reserved fields, and unknown flags.
 package wire
 
 import (
@@ -60,10 +56,9 @@ const MaxSeq = 1 << 62
 // Type says what a packet is for.
 type Type uint8
 
-// Packet types. From the publisher: Data, Heartbeat, Announce, NCF, Gone and Recall,
-// to the group. From a subscriber: NAK, Status and Reply, to the publisher alone. From a
-// bus that publishes: Hello, to group 0; its answer, from one that subscribes, to
-// that bus alone.
+// Packet types. From the publisher: Data, Heartbeat, Announce, NCF, Gone and Recall, to the group. From a subscriber:
+// NAK, Status and Reply, to the publisher alone. From a bus that publishes: Hello, to group 0; its answer, from one
+// that subscribes, to that bus alone.
 const (
 	TypeData      Type = 1
 	TypeHeartbeat Type = 2
@@ -111,8 +106,7 @@ type Flags uint8
 const (
 	// FlagRepair marks a data packet that is sent again.
 	FlagRepair Flags = 1 << 0
-	// FlagJoining in a status: the subscriber fetches what was sent before it came, and is
-	// not to be waited for.
+	// FlagJoining in a status: the subscriber fetches what was sent before it came, and is not to be waited for.
 	FlagJoining Flags = 1 << 0
 	// FlagSigned in a reply: behind what the receiver says stands its proof, of ReplyProofLen bytes.
 	FlagSigned Flags = 1 << 0
@@ -122,8 +116,7 @@ const (
 	FlagTagged Flags = 1 << 1
 	// FlagSolicit in a heartbeat: every subscriber answers with its status.
 	FlagSolicit Flags = 1 << 2
-	// FlagWantState in a status: the subscriber waits for a round of state that begins at
-	// Next or behind it.
+	// FlagWantState in a status: the subscriber waits for a round of state that begins at Next or behind it.
 	FlagWantState Flags = 1 << 2
 	// FlagChecksum says that the checksum field is in use.
 	FlagChecksum Flags = 1 << 3
@@ -135,8 +128,7 @@ const (
 	FlagWantTopics Flags = 1 << 5
 	// FlagMoreTopics in a status: the list of topics is not complete.
 	FlagMoreTopics Flags = 1 << 6
-	// FlagFree in a heartbeat: the publisher does not wait for subscribers; one
-	// that is too slow has gaps.
+	// FlagFree in a heartbeat: the publisher does not wait for subscribers; one that is too slow has gaps.
 	FlagFree Flags = 1 << 7
 )
 
@@ -171,8 +163,7 @@ func (h *Header) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[24:], h.Epoch)
 }
 
-// ParseHeader reads the common header. It does not verify the checksum: see
-// Verify. docs/protocol.md §2.6, §13.1.
+// ParseHeader reads the common header. It does not verify the checksum: see Verify. docs/protocol.md §2.6, §13.1.
 func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderLen {
 		if len(b) >= 2 && (b[0] != 'F' || b[1] != 'f') {
@@ -226,9 +217,8 @@ func SetFlags(b []byte, f Flags) {
 	b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum)
 }
 
-// checksum covers the packet without the flags byte and the checksum field. The
-// eleven bytes of the header go as three words, with a byte before them that
-// leaves the CRC as it is at the beginning. docs/protocol.md §2.7.
+// checksum covers the packet without the flags byte and the checksum field. The eleven bytes of the header go as three
+// words, with a byte before them that leaves the CRC as it is at the beginning. docs/protocol.md §2.7.
 func checksum(b []byte) uint32 {
 	c := crc.Castagnoli
 	sum := c.Word(beforeZero, binary.LittleEndian.Uint32(b[0:])<<8)

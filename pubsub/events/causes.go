@@ -24,19 +24,16 @@ const (
 	CauseSlowConsumer
 	// CauseTooLarge: a message exceeds Config.MaxMessage.
 	CauseTooLarge
-	// CauseReleased: this bus held the publisher up for longer than the publisher waits
-	// (Config.StallLimit of its bus).
+	// CauseReleased: this bus held the publisher up for longer than the publisher waits (Config.StallLimit of its bus).
 	CauseReleased
 	// CauseMisnumbered: the publisher numbered messages, or fragments of one, wrongly.
 	CauseMisnumbered
-	// CauseUnnamed: the name of their topic, which may match a pattern that is subscribed
-	// to, did not come in time.
+	// CauseUnnamed: the name of their topic, which may match a pattern that is subscribed to, did not come in time.
 	CauseUnnamed
 	// CauseUnreadable: this bus cannot read their packets: a dictionary (Config.Dictionaries), codec,
 	// kind of run or packet size is not known, or the repair of a malformed packet was malformed, too.
 	CauseUnreadable
-	// CauseTooManyTopics: they are of topics beyond the PatternTopics of a group, and may
-	// match one that is subscribed to.
+	// CauseTooManyTopics: they are of topics beyond the PatternTopics of a group, and may match one that is subscribed to.
 	CauseTooManyTopics
 
 	NumCauses // the number of causes, CauseNone included

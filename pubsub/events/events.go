@@ -92,8 +92,7 @@ const (
 	// SubscriptionEvicted: a subscription of this bus with SlowEvict, to Topics, was ended: it was Behind packets
 	// behind the publisher, and had been behind for For. Err is the *EvictedError with which it ends.
 	SubscriptionEvicted
-	// SubscriberUp: a subscriber of this bus's publishers of a group has come up; flow control waits for it from now
-	// on.
+	// SubscriberUp: a subscriber of this bus's publishers of a group has come up; flow control waits for it from now on.
 	SubscriberUp
 	// SubscriberLeft: a subscriber has left, Behind packets behind.
 	SubscriberLeft

@@ -5,13 +5,11 @@ import (
 	"fmt"
 )
 
-// ErrPublisherFault: a publisher breaks the rules of the protocol. *FaultError
-// says which.
+// ErrPublisherFault: a publisher breaks the rules of the protocol. *FaultError says which.
 var ErrPublisherFault = errors.New("publisher breaks the protocol")
 
-// FaultError reports a fault of a publisher: its program is wrong, or its packets are
-// forged. It is the Err of events of kind PublisherFault, which are emitted for the
-// 1st, 2nd, 4th, 8th … occurrence. It matches ErrPublisherFault.
+// FaultError reports a fault of a publisher: its program is wrong, or its packets are forged. It is the Err of events
+// of kind PublisherFault, which are emitted for the 1st, 2nd, 4th, 8th … occurrence. It matches ErrPublisherFault.
 type FaultError struct {
 	Publisher PublisherID
 	Epoch     uint64
@@ -37,27 +35,22 @@ func (e *FaultError) Error() string {
 // Is makes errors.Is(err, ErrPublisherFault) true.
 func (e *FaultError) Is(target error) bool { return target == ErrPublisherFault }
 
-// Fault is a way to break the protocol that missing packets do not explain.
-// docs/protocol.md §10.3.
+// Fault is a way to break the protocol that missing packets do not explain. docs/protocol.md §10.3.
 type Fault uint8
 
 const (
-	// FaultNumbers: message numbers were sent twice. The second message
-	// is not delivered.
+	// FaultNumbers: message numbers were sent twice. The second message is not delivered.
 	FaultNumbers Fault = iota
 	// FaultHole: message numbers are left out. A gap is delivered.
 	FaultHole
-	// FaultFragments: the fragments of a message do not follow each other. The
-	// message is lost.
+	// FaultFragments: the fragments of a message do not follow each other. The message is lost.
 	FaultFragments
 	// FaultPacket: a packet is malformed, or larger than the stream's packets. Nothing of it is delivered.
 	FaultPacket
-	// FaultAnnounced: more messages of a topic are announced than were sent. A gap is
-	// delivered.
+	// FaultAnnounced: more messages of a topic are announced than were sent. A gap is delivered.
 	FaultAnnounced
-	// FaultTopic: messages of a topic for which the publisher's signing key is not trusted
-	// (Config.Trust). None of them is delivered, and they are no gap. It is reported once for each topic,
-	// until the trust changes; Count is how often.
+	// FaultTopic: messages of a topic for which the publisher's signing key is not trusted (Config.Trust). None of them is
+	// delivered, and they are no gap. It is reported once for each topic, until the trust changes; Count is how often.
 	FaultTopic
 	// FaultUnsupported: a packet is valid, but its codec, kind of run or packet size is not supported by this
 	// version. Its messages are lost, with gaps of CauseUnreadable.
@@ -117,11 +110,10 @@ func (e *DictionaryError) Error() string {
 // ErrTopicCollision: two topic names have the same 64-bit id; rename one.
 var ErrTopicCollision = errors.New("topic ids collide")
 
-// TopicCollisionError names two topics whose names have the same 64-bit id. A
-// publisher or a subscription of the second on one bus is refused with it. In a
-// subscription's stream it means that a publisher elsewhere has such a topic: it
-// is reported once, nothing more of that publisher is delivered under that id,
-// and the stream continues. It matches ErrTopicCollision.
+// TopicCollisionError names two topics whose names have the same 64-bit id. A publisher or a subscription of the second
+// on one bus is refused with it. In a subscription's stream it means that a publisher elsewhere has such a topic: it is
+// reported once, nothing more of that publisher is delivered under that id, and the stream continues. It matches
+// ErrTopicCollision.
 type TopicCollisionError struct {
 	ID        uint64      // of both topics
 	Known     string      // the topic that is published or subscribed here
@@ -142,11 +134,10 @@ func (e *TopicCollisionError) Is(target error) bool { return target == ErrTopicC
 // ErrPublisherRefused: a publisher is not received. *PublisherRefusedError says which.
 var ErrPublisherRefused = errors.New("packets of a publisher are refused, because a limit of this bus is reached")
 
-// PublisherRefusedError reports that nothing of a publisher is delivered. It stands in the
-// stream of each subscription in the publisher's group, once a publisher, also where the publisher
-// has none of the subscription's topics: this bus cannot know. The stream continues with the
-// other publishers. When the publisher is received after all, it is delivered from there on.
-// It matches ErrPublisherRefused.
+// PublisherRefusedError reports that nothing of a publisher is delivered. It stands in the stream of each subscription
+// in the publisher's group, once a publisher, also where the publisher has none of the subscription's topics: this bus
+// cannot know. The stream continues with the other publishers. When the publisher is received after all, it is
+// delivered from there on. It matches ErrPublisherRefused.
 type PublisherRefusedError struct {
 	Publisher PublisherID
 	Epoch     uint64 // of the publisher

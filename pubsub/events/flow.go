@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
-// ErrBackPressure is what TryPublish returns when a message cannot be
-// taken now: a subscriber is behind, or the rate limit is reached. A *FlowError
-// matches it, too.
+// ErrBackPressure is what TryPublish returns when a message cannot be taken now: a subscriber is behind, or the rate
+// limit is reached. A *FlowError matches it, too.
 var ErrBackPressure = errors.New("back pressure")
 
 // Hold is how a subscriber holds a publisher up.
@@ -29,9 +28,8 @@ func (h Hold) String() string {
 		PeerText(h.Receiver, h.Name, h.Address), h.For.Round(time.Millisecond), h.Behind)
 }
 
-// FlowError is why Publish, Flush, Drain or another call ended with its context while
-// flow control held the publisher up: a subscriber is alive, and does not read. It
-// matches ErrBackPressure, and the context's error and its cause.
+// FlowError is why Publish, Flush, Drain or another call ended with its context while flow control held the publisher
+// up: a subscriber is alive, and does not read. It matches ErrBackPressure, and the context's error and its cause.
 type FlowError struct {
 	Hold
 	Err error // the context's
@@ -56,8 +54,7 @@ const (
 	ReasonFlow
 	// ReasonRate: the limit of Config.Rate is reached.
 	ReasonRate
-	// ReasonOther: another publisher of the group is in the middle of a message of
-	// several packets.
+	// ReasonOther: another publisher of the group is in the middle of a message of several packets.
 	ReasonOther
 	// ReasonMemory: the fabric still sends from all packet memory.
 	ReasonMemory
@@ -111,8 +108,7 @@ func (e *UnsentError) Error() string {
 // Unwrap returns the reason.
 func (e *UnsentError) Unwrap() error { return e.Err }
 
-// ErrEvicted: a subscription with pubsub.SlowEvict fell too far behind. *EvictedError says how
-// far.
+// ErrEvicted: a subscription with pubsub.SlowEvict fell too far behind. *EvictedError says how far.
 var ErrEvicted = errors.New("the subscription was evicted")
 
 // EvictedError is why a subscription with pubsub.SlowEvict ended. It matches ErrEvicted.

@@ -23,9 +23,8 @@ const (
 	// FieldPacketSize: the size of a full packet (size= in the URL), in bytes. It
 	// matters only where it is more than this bus's fabric carries.
 	FieldPacketSize ConfigField = "packet size"
-	// FieldLegs: the other bus publishes on more or fewer legs (Open with several URLs), or
-	// on others. This is always harmless, but packets lost on a leg that both do not share are
-	// repaired by NAKs only.
+	// FieldLegs: the other bus publishes on more or fewer legs (Open with several URLs), or on others. This is always
+	// harmless, but packets lost on a leg that both do not share are repaired by NAKs only.
 	FieldLegs ConfigField = "legs"
 )
 
@@ -47,10 +46,9 @@ func (d ConfigDifference) String() string {
 	return s
 }
 
-// ConfigMismatchError reports the differences in configuration between this bus and another one on
-// the same addresses. It is the Err of an event of kind ConfigMismatch or ConfigDiffers, and
-// pubsub.Publisher.WaitSubscribers returns it where the only subscribers cannot receive the
-// publisher's packets.
+// ConfigMismatchError reports the differences in configuration between this bus and another one on the same addresses.
+// It is the Err of an event of kind ConfigMismatch or ConfigDiffers, and pubsub.Publisher.WaitSubscribers returns it
+// where the only subscribers cannot receive the publisher's packets.
 type ConfigMismatchError struct {
 	Publisher PublisherID // the other bus
 	Epoch     uint64      // of its start

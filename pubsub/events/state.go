@@ -12,8 +12,7 @@ const (
 	StateNotKept
 	// StateUnmade: its State returned an error.
 	StateUnmade
-	// StateUnanswered: it did not begin to send the state within the recovery deadline, or paused
-	// for five of them.
+	// StateUnanswered: it did not begin to send the state within the recovery deadline, or paused for five of them.
 	StateUnanswered
 	// StateOverrun: this bus has no room for the state and what was published while it came.
 	StateOverrun

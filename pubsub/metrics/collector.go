@@ -2,20 +2,17 @@
 //
 //	prometheus.MustRegister(metrics.NewCollector(bus))
 //
-// Names begin with fanfare_; counters end with _total, and units are in the
-// names (bytes, packets, messages, seconds). Metrics of one group, received or
-// published, have its address as label group. Labels are bounded: see MaxNames. Histograms are
-// native ones, and classic ones for scrapers that do not support these. Of a bus with several legs those of one have
-// its number as label leg: 1 is that of the first URL.
+// Names begin with fanfare_; counters end with _total, and units are in the names (bytes, packets, messages, seconds).
+// Metrics of one group, received or published, have its address as label group. Labels are bounded: see MaxNames.
+// Histograms are native ones, and classic ones for scrapers that do not support these. Of a bus with several legs those
+// of one have its number as label leg: 1 is that of the first URL.
 //
-// What was lost permanently is in fanfare_gaps_total and fanfare_gap_messages_total, and what
-// was dropped, repaired afterwards or not, in fanfare_dropped_packets_total, by the label
-// cause (pubsub.Causes says what each means and what to do). Alert on fanfare_gaps_total: a
-// gap whose size cannot be known has no messages. docs/operate has all metrics, rules for
-// alerts and a dashboard.
+// What was lost permanently is in fanfare_gaps_total and fanfare_gap_messages_total, and what was dropped, repaired
+// afterwards or not, in fanfare_dropped_packets_total, by the label cause (pubsub.Causes says what each means and what
+// to do). Alert on fanfare_gaps_total: a gap whose size cannot be known has no messages. docs/operate has all metrics,
+// rules for alerts and a dashboard.
 //
-// A scrape costs one Bus.Stats: the bus's goroutine is interrupted once, and no
-// message pays anything.
+// A scrape costs one Bus.Stats: the bus's goroutine is interrupted once, and no message pays anything.
 package metrics
 
 import (
@@ -42,8 +39,7 @@ type Collector struct {
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// NewCollector returns the collector of a bus. Of several buses in one registry
-// each needs a label of its own:
+// NewCollector returns the collector of a bus. Of several buses in one registry each needs a label of its own:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"bus": "orders"}, registry).MustRegister(…)
 //

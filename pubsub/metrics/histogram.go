@@ -24,8 +24,7 @@ const nativeSchema = 3
 
 const perNative = 1 << (stats.Schema - nativeSchema)
 
-// Bounds of classic buckets are powers of two, where a Distribution has bounds, too: so they
-// are exact.
+// Bounds of classic buckets are powers of two, where a Distribution has bounds, too: so they are exact.
 var (
 	classicSeconds = powers(-20, 6, 2) // 0.95 µs to 64 s
 	classicSizes   = powers(0, 16, 1)
@@ -57,8 +56,7 @@ var histograms = []histogram{
 	{sizes("publish_train_packets", "Packets of each train that was published: of one send call."), nil, classicSizes, func(d *stats.Distributions) *stats.Distribution { return &d.TrainPackets }},
 }
 
-// collect shows the histogram as a native one, and with classic buckets for scrapers that do not
-// support it.
+// collect shows the histogram as a native one, and with classic buckets for scrapers that do not support it.
 func (h *histogram) collect(out chan<- prometheus.Metric, from *stats.Distributions) {
 	d := h.value(from)
 	native := make(map[int]int64)

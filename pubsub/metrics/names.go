@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// The tables of metrics. A test makes sure that every counter of the statistics
-// is in them.
+// The tables of metrics. A test makes sure that every counter of the statistics is in them.
 
 var busMetrics = []metric[stats.Bus]{
 	counter("transport_sent_packets", "Packets handed to the fabric.", func(s *stats.Bus) float64 { return float64(s.Transport.PacketsSent) }),

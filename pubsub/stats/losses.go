@@ -11,8 +11,7 @@ import (
 type LossRecord struct {
 	// From and To bound the time that it covers: the last hour, or the time since the bus was opened.
 	From, To time.Time
-	// Losses are those of this bus's subscriptions, and events that go with loss here or at another bus, oldest
-	// first.
+	// Losses are those of this bus's subscriptions, and events that go with loss here or at another bus, oldest first.
 	Losses []LossEntry
 	Older  []OlderLosses // of causes with more than 64 losses
 	// Minutes are sums of the minutes in which something was lost, dropped or repaired, oldest first. A packet is

@@ -23,8 +23,7 @@ func (f Flavor) String() string {
 	return "IB"
 }
 
-// Config describes a fabric. The zero value is a stepped InfiniBand subnet with
-// one switch, without delays and faults.
+// Config describes a fabric. The zero value is a stepped InfiniBand subnet with one switch, without delays and faults.
 type Config struct {
 	Flavor Flavor
 	// Seed of all randomness.
@@ -32,17 +31,14 @@ type Config struct {
 
 	// Live makes the fabric run by itself, by Clock.
 	Live bool
-	// Clock of a live fabric: the time since some fixed moment. Default: the
-	// monotonic clock.
+	// Clock of a live fabric: the time since some fixed moment. Default: the monotonic clock.
 	Clock func() time.Duration
 
-	// Switches in the subnet: the first is the spine and the others are leaves
-	// on it. Default 1.
+	// Switches in the subnet: the first is the spine and the others are leaves on it. Default 1.
 	Switches int
 	// Latency of each link that a datagram crosses.
 	Latency time.Duration
-	// ProgrammingDelay is from the change of a membership until the switches
-	// know of it.
+	// ProgrammingDelay is from the change of a membership until the switches know of it.
 	ProgrammingDelay time.Duration
 	// SendDelay is the time from the doorbell until the device has read the memory of a message and
 	// completes it. If a program changes the memory before the completion, the changed bytes are sent.
@@ -50,8 +46,7 @@ type Config struct {
 
 	// MTU of InfiniBand ports; default 4096.
 	MTU rdma.MTU
-	// NetDevMTU of Ethernet interfaces in bytes, from which their RDMA MTU
-	// follows; default 4200, which gives 4096.
+	// NetDevMTU of Ethernet interfaces in bytes, from which their RDMA MTU follows; default 4200, which gives 4096.
 	NetDevMTU int
 	// PKey and Scope of the IPoIB interfaces; default 0xffff and link-local.
 	PKey  rdma.PKey
@@ -71,11 +66,9 @@ type SM struct {
 	Silent bool
 	// ResponseDelay is how long an answer takes.
 	ResponseDelay time.Duration
-	// MLIDs is the number of MLIDs in all, that of the broadcast group
-	// included; default all from 0xC000 to 0xFFFE.
+	// MLIDs is the number of MLIDs in all, that of the broadcast group included; default all from 0xC000 to 0xFFFE.
 	MLIDs int
-	// Override, if not nil, changes each new group's record as the
-	// administrator sees fit (SL, flow label, ...).
+	// Override, if not nil, changes each new group's record as the administrator sees fit (SL, flow label, ...).
 	Override func(*Group)
 }
 
@@ -89,8 +82,7 @@ type Group struct {
 	Rate       uint8 // enum ibv_rate
 }
 
-// Faults strike each datagram on its way to each port, apart from those to the
-// sender's own port.
+// Faults strike each datagram on its way to each port, apart from those to the sender's own port.
 type Faults struct {
 	Loss      float64 // probability
 	Duplicate float64 // probability of a second copy
@@ -98,8 +90,7 @@ type Faults struct {
 	// ReorderDelay, default 10 µs, so that later ones overtake it.
 	Reorder      float64
 	ReorderDelay time.Duration
-	// Jitter delays each datagram by up to as much; the order on a link is
-	// kept.
+	// Jitter delays each datagram by up to as much; the order on a link is kept.
 	Jitter time.Duration
 }
 
@@ -127,8 +118,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// HostConfig describes a host. The zero value has one device "sim0" with one
-// port.
+// HostConfig describes a host. The zero value has one device "sim0" with one port.
 type HostConfig struct {
 	// Name of the host in traces; default h0, h1, ...
 	Name string
@@ -136,9 +126,8 @@ type HostConfig struct {
 	Devices, Ports int
 	// Switch that the ports are on; default in turns.
 	Switch int
-	// RateGbps is the speed of the ports in Gbit/s, at least 2.5, the slowest of
-	// InfiniBand; default 100. Groups are made with that of the port that joins
-	// first, and refused to slower ones (InfiniBand).
+	// RateGbps is the speed of the ports in Gbit/s, at least 2.5, the slowest of InfiniBand; default 100. Groups are made
+	// with that of the port that joins first, and refused to slower ones (InfiniBand).
 	RateGbps float64
 	// Limits, if not nil, changes the devices' limits.
 	Limits func(*rdma.DeviceAttr)

@@ -7,17 +7,15 @@
 //	a, b := f.AddHost(fabric.HostConfig{}), f.AddHost(fabric.HostConfig{})
 //	ch, err := a.NewEventChannel()
 //
-// The calls on the providers behave as librdmacm and the kernel do (see package rdma). What only a
-// simulation can do is on the Fabric: it loses, duplicates, reorders and delays datagrams, takes ports
-// down, restarts the subnet manager, runs out of MLIDs, and writes down what subnet administrator and
-// switches were asked for (Trace).
+// The calls on the providers behave as librdmacm and the kernel do (see package rdma). What only a simulation can do is
+// on the Fabric: it loses, duplicates, reorders and delays datagrams, takes ports down, restarts the subnet manager,
+// runs out of MLIDs, and writes down what subnet administrator and switches were asked for (Trace).
 //
 // # Time
 //
-// A stepped fabric (the default) has a time of its own, which advances only in Step and AdvanceTo.
-// Everything happens within these two calls, in the calling goroutine and in the same order each time:
-// one seed, one run. A live fabric has a goroutine that runs due events by the clock, from New to
-// Close.
+// A stepped fabric (the default) has a time of its own, which advances only in Step and AdvanceTo. Everything happens
+// within these two calls, in the calling goroutine and in the same order each time: one seed, one run. A live fabric
+// has a goroutine that runs due events by the clock, from New to Close.
 //
 // # The path of a datagram
 //

@@ -45,8 +45,7 @@ type Stats struct {
 	Delivered uint64 // to queue pairs
 	// Lost and Duplicated are the faults' work.
 	Lost, Duplicated uint64
-	// NoPath were sent to a group that no switch table knew, or to an address
-	// that is not there.
+	// NoPath were sent to a group that no switch table knew, or to an address that is not there.
 	NoPath uint64
 	// PortDown reached a port that was down, or were sent from one.
 	PortDown uint64
@@ -110,9 +109,8 @@ func (f *Fabric) NextDeadline() (time.Duration, bool) {
 	return f.next()
 }
 
-// Step advances a stepped fabric to its next deadline and does the first thing
-// that is due there. It reports whether there was any. On a live fabric it does
-// nothing.
+// Step advances a stepped fabric to its next deadline and does the first thing that is due there. It reports whether
+// there was any. On a live fabric it does nothing.
 func (f *Fabric) Step() bool {
 	if f.pump != nil {
 		return false

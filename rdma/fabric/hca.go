@@ -121,8 +121,7 @@ func (f *Fabric) send(from *Port, d *soft.Datagram) {
 	from.sw.forwardFrom(p, from)
 }
 
-// forwardFrom carries a packet from a port to the switch. It uses up one
-// reference.
+// forwardFrom carries a packet from a port to the switch. It uses up one reference.
 func (s *Switch) forwardFrom(p *packet, from *Port) {
 	if s.f.cfg.Latency == 0 {
 		s.forward(p, link{port: from})

@@ -49,8 +49,7 @@ func (h *Host) NewEventChannel() (rdma.EventChannel, error) {
 	return h.soft.NewEventChannel()
 }
 
-// Port returns a port of a device; devices count from 0, ports from 1. It
-// panics if there is none.
+// Port returns a port of a device; devices count from 0, ports from 1. It panics if there is none.
 func (h *Host) Port(device, port int) *Port { return h.hcas[device].ports[port-1] }
 
 // Addr is the address of the first port, for rdma.ID.Bind.

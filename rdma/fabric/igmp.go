@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// snooped is an interface from which a snooping switch has received reports for groups with one Ethernet
-// address.
+// snooped is an interface from which a snooping switch has received reports for groups with one Ethernet address.
 type snooped struct {
 	port   *Port
 	groups int
@@ -19,8 +18,7 @@ func (f *Fabric) report(p *Port, gid rdma.GID) {
 	f.snoop(p, gid, 1)
 }
 
-// snoop counts a group of an interface in or out, and programs the switches.
-// The caller holds mu.
+// snoop counts a group of an interface in or out, and programs the switches. The caller holds mu.
 func (f *Fabric) snoop(p *Port, gid rdma.GID, change int) {
 	mac, _ := gid.MulticastMAC()
 	list := f.snooped[mac]

@@ -50,8 +50,7 @@ func (f *Fabric) release(p *packet) {
 // defaultReorderDelay is longer than the time of a datagram and shorter than a repair.
 const defaultReorderDelay = 10 * time.Microsecond
 
-// toPort sends a packet over the last link, where the faults strike. It uses up
-// one reference. The caller holds mu.
+// toPort sends a packet over the last link, where the faults strike. It uses up one reference. The caller holds mu.
 func (f *Fabric) toPort(p *packet, port *Port) {
 	if f.faults.Loss > 0 && f.rng.Float64() < f.faults.Loss {
 		f.stats.Lost++

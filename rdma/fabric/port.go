@@ -30,8 +30,7 @@ type Port struct {
 	lastArrival time.Duration
 	touched     atomic.Bool // something was done to it
 
-	// With a send delay one queue pair at a time has its messages read: turn,
-	// when the delay is over.
+	// With a send delay one queue pair at a time has its messages read: turn, when the delay is over.
 	reading bool
 	turn    *soft.QP
 	waiting []*soft.QP
@@ -167,8 +166,7 @@ func (p *Port) rejoin() {
 	}
 }
 
-// ChangeLID gives the port another LID, as a subnet manager may. InfiniBand
-// only.
+// ChangeLID gives the port another LID, as a subnet manager may. InfiniBand only.
 func (p *Port) ChangeLID() {
 	p.touched.Store(true)
 	p.f.mu.Lock()
@@ -186,8 +184,7 @@ func (p *Port) SetPKeys(keys ...rdma.PKey) {
 	p.hca.dev.PortEvent(rdma.AsyncPKeyChange, p.num)
 }
 
-// SetIPoIB takes the port's IPoIB interface down or up. Without it no group can
-// be joined.
+// SetIPoIB takes the port's IPoIB interface down or up. Without it no group can be joined.
 func (p *Port) SetIPoIB(up bool) {
 	p.touched.Store(true)
 	p.f.mu.Lock()

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// pump is the goroutine of a live fabric. Fabric.New starts it and Fabric.Close
-// ends it.
+// pump is the goroutine of a live fabric. Fabric.New starts it and Fabric.Close ends it.
 type pump struct {
 	wake chan struct{} // something new may be due earlier
 	quit chan struct{}

@@ -76,8 +76,7 @@ func (f *Fabric) after(d time.Duration, fn func()) (cancel func()) {
 	}
 }
 
-// next is when the earliest action is due, cancelled timers left out. The
-// caller holds mu.
+// next is when the earliest action is due, cancelled timers left out. The caller holds mu.
 func (f *Fabric) next() (time.Duration, bool) {
 	for len(f.queue) > 0 {
 		a := &f.queue[0]

@@ -40,8 +40,7 @@ func rateSelected(selector, have, want uint8) bool {
 	return selector == soft.SelectLargest || known && soft.Selected(selector, rates[have], w)
 }
 
-// largestMTU is the code of the largest MTU that a port has of those that a
-// selector admits; false if there is none.
+// largestMTU is the code of the largest MTU that a port has of those that a selector admits; false if there is none.
 func largestMTU(port rdma.MTU, selector, want uint8) (code uint8, ok bool) {
 	if selector != soft.SelectLargest && rdma.MTUFromCode(want) == 0 {
 		return 0, false

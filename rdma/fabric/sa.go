@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// subnetAdmin keeps the groups of an InfiniBand subnet, after OpenSM's
-// osm_sa_mcmember_record.c. Fabric.mu guards it.
+// subnetAdmin keeps the groups of an InfiniBand subnet, after OpenSM's osm_sa_mcmember_record.c. Fabric.mu guards it.
 type subnetAdmin struct {
 	f         *Fabric
 	groups    map[rdma.GID]*saGroup
@@ -47,8 +46,7 @@ func (sa *subnetAdmin) init(f *Fabric) {
 	sa.groups[mgid] = sa.broadcast
 }
 
-// broadcastOf makes the interface of a port a member of the broadcast group and
-// returns its record.
+// broadcastOf makes the interface of a port a member of the broadcast group and returns its record.
 func (sa *subnetAdmin) broadcastOf(p *Port) soft.MCMember {
 	sa.broadcast.add(p, rdma.StateFullMember)
 	sa.program(sa.broadcast)
@@ -165,8 +163,7 @@ func (sa *subnetAdmin) create(p *Port, req *soft.SARequest) (*saGroup, soft.SASt
 	return g, soft.SAOk
 }
 
-// creatable reports whether a port may make a group of this MGID
-// (osm_sa_mcmember_record.c, validate_requested_mgid).
+// creatable reports whether a port may make a group of this MGID (osm_sa_mcmember_record.c, validate_requested_mgid).
 func creatable(g rdma.GID) bool {
 	signature := binary.BigEndian.Uint16(g[2:])
 	flags, scope := g[1]>>4, g[1]&0x0f

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// takeMLID returns the first free MLID (osm_sa_mcmember_record.c,
-// get_new_mlid).
+// takeMLID returns the first free MLID (osm_sa_mcmember_record.c, get_new_mlid).
 func (sa *subnetAdmin) takeMLID() (rdma.LID, bool) {
 	for i := range sa.f.sm.MLIDs {
 		if mlid := rdma.MLIDMin + rdma.LID(i); !sa.mlids[mlid] {
@@ -20,8 +19,7 @@ func (sa *subnetAdmin) takeMLID() (rdma.LID, bool) {
 	return 0, false
 }
 
-// remove takes part of a port's membership away. The JoinState given must be
-// part of the port's.
+// remove takes part of a port's membership away. The JoinState given must be part of the port's.
 func (sa *subnetAdmin) remove(p *Port, req *soft.SARequest) soft.SAReply {
 	g := sa.groups[req.Rec.MGID]
 	if g == nil {
@@ -75,8 +73,7 @@ func (sa *subnetAdmin) sorted() []*saGroup {
 	return groups
 }
 
-// program configures the switches. All members are in the tree, including send-only members
-// (osm_mcast_mgr.c).
+// program configures the switches. All members are in the tree, including send-only members (osm_mcast_mgr.c).
 func (sa *subnetAdmin) program(g *saGroup) {
 	ports := make([]*Port, 0, len(g.members))
 	for _, m := range g.members {
@@ -114,8 +111,7 @@ func (f *Fabric) RestartSM() {
 	}
 }
 
-// Reregister asks the port's host to register its memberships again, without
-// the subnet manager having lost them.
+// Reregister asks the port's host to register its memberships again, without the subnet manager having lost them.
 func (p *Port) Reregister() { p.hca.dev.PortEvent(rdma.AsyncClientReregist, p.num) }
 
 // Members are the hosts of the ports in a group, with their JoinStates, as the

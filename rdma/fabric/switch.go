@@ -2,8 +2,7 @@ package fabric
 
 import "github.com/fanfaremq/fanfare/rdma"
 
-// Switch forwards datagrams. All switches together are a star: the first is the
-// spine, the others hang on it.
+// Switch forwards datagrams. All switches together are a star: the first is the spine, the others hang on it.
 type Switch struct {
 	f     *Fabric
 	index int
@@ -12,15 +11,13 @@ type Switch struct {
 	table map[groupKey][]link
 }
 
-// groupKey identifies a group in a switch: the MLID, or the Ethernet address, which several IP groups
-// share.
+// groupKey identifies a group in a switch: the MLID, or the Ethernet address, which several IP groups share.
 type groupKey struct {
 	mlid rdma.LID
 	mac  [6]byte
 }
 
-// link is one end of a cable at a switch: to a port of a host, or to another
-// switch.
+// link is one end of a cable at a switch: to a port of a host, or to another switch.
 type link struct {
 	port *Port
 	sw   *Switch
@@ -87,9 +84,8 @@ func (f *Fabric) program(key groupKey, members []*Port) {
 		tables[p.sw.index] = append(tables[p.sw.index], link{port: p})
 	}
 	for _, s := range f.switches {
-		// An InfiniBand tree spans the switches that have members, by way of
-		// the spine. Ethernet switches without members have the way to the
-		// others too, as snooping switches have towards the querier.
+		// An InfiniBand tree spans the switches that have members, by way of the spine. Ethernet switches without members
+		// have the way to the others too, as snooping switches have towards the querier.
 		inTree := on[s.index] > 0 || s.index == 0 || f.cfg.Flavor == RoCE
 		for _, t := range s.trunks() {
 			beyond := len(members) - on[s.index]

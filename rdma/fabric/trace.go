@@ -33,8 +33,7 @@ type Record struct {
 	Host string // that asked
 	Port uint8
 	MGID rdma.GID
-	// State is the JoinState of SASet and SADelete, and Refused whether the
-	// administrator said no.
+	// State is the JoinState of SASet and SADelete, and Refused whether the administrator said no.
 	State   rdma.JoinState
 	Refused bool
 }

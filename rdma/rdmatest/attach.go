@@ -111,8 +111,7 @@ var attachStatements = []Statement{
 	}},
 }
 
-// wantRecords checks which records of a kind are in a trace, by host and, if
-// not zero, state.
+// wantRecords checks which records of a kind are in a trace, by host and, if not zero, state.
 func wantRecords(t *T, trace []Record, kind RecordKind, want ...Record) {
 	t.Helper()
 	var got []Record

@@ -172,8 +172,7 @@ func oneMessage(t *T, g rdma.Addr, edit func(*rdma.SendWR)) (message, *rdma.Even
 	return to.receive(1)[0], ev, from
 }
 
-// dropped checks that a message that spoil has changed is dropped, and that the
-// next is not.
+// dropped checks that a message that spoil has changed is dropped, and that the next is not.
 func dropped(t *T, g rdma.Addr, spoil func(*node, *rdma.SendWR)) {
 	t.Helper()
 	t.open(Options{Hosts: 2})

@@ -105,8 +105,7 @@ var eventStatements = []Statement{
 	}},
 	{47, "MULTICAST_ERROR has the context, and no address when it comes from the fabric", both, 0, "librdmacm cma.c; kernel cma.c", func(t *T) {
 		if t.is(RoCE) {
-			// There the only error is that of the attachment, which has the address: S055 checks it.
-			// The context is common.
+			// There the only error is that of the attachment, which has the address: S055 checks it. The context is common.
 			t.open(Options{Hosts: 1, MaxMcastQPAttach: 1})
 			t.node(0).join(group(3, 47))
 			n := t.node(0)

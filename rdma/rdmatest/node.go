@@ -100,8 +100,7 @@ type message struct {
 	data string
 }
 
-// nodeConfig says how a node differs from the usual: an id of PortSpaceUDP,
-// bound, with a queue pair.
+// nodeConfig says how a node differs from the usual: an id of PortSpaceUDP, bound, with a queue pair.
 type nodeConfig struct {
 	ps      rdma.PortSpace
 	noBind  bool
@@ -219,8 +218,7 @@ func (n *node) toState(qp rdma.QP, state rdma.QPState) {
 	}
 }
 
-// event waits for an event and retrieves it. It is acknowledged at the end of
-// the test, if not before by ack.
+// event waits for an event and retrieves it. It is acknowledged at the end of the test, if not before by ack.
 func (n *node) event() *rdma.Event {
 	n.t.Helper()
 	var ev *rdma.Event

@@ -14,8 +14,7 @@ type Statement struct {
 	Text string
 	// At least one tag of Where must apply, and all of Also.
 	Where, Also Tags
-	// Source is where the statement was read: a file of rdma-core or the
-	// kernel, a manual page.
+	// Source is where the statement was read: a file of rdma-core or the kernel, a manual page.
 	Source string
 	run    func(t *T)
 }

@@ -24,14 +24,12 @@ type Target struct {
 	Name string
 	// Tags of the provider: IB or RoCE, and what else it has.
 	Tags Tags
-	// NotMet are statements that the provider does not meet, by number, with
-	// the reason. They are not run.
+	// NotMet are statements that the provider does not meet, by number, with the reason. They are not run.
 	NotMet map[int]string
 	// Wire and Interop are the provider's own tests of the statements with
 	// these tags, by number; needed if it has the tag.
 	Wire, Interop map[int]func(t *testing.T)
-	// Open makes a network for one statement; t.Cleanup ends it. ErrCannot
-	// says that the provider has no such network.
+	// Open makes a network for one statement; t.Cleanup ends it. ErrCannot says that the provider has no such network.
 	Open func(t testing.TB, o Options) (*Net, error)
 }
 
@@ -41,15 +39,13 @@ var ErrCannot = errors.New("rdmatest: the provider cannot do that")
 // Options of a network. Zero values are defaults.
 type Options struct {
 	Hosts int // at least 1
-	// NoMulticast makes devices with MaxMcastGrp 0; MaxMcastQPAttach, if not
-	// 0, is their limit.
+	// NoMulticast makes devices with MaxMcastGrp 0; MaxMcastQPAttach, if not 0, is their limit.
 	NoMulticast      bool
 	MaxMcastQPAttach int
 	// PKey and Scope of IPoIB.
 	PKey  rdma.PKey
 	Scope uint8
-	// NoSendOnly is a subnet manager without send-only full members, Silent
-	// one that does not answer.
+	// NoSendOnly is a subnet manager without send-only full members, Silent one that does not answer.
 	NoSendOnly, Silent bool
 	// OddRecord makes the subnet administrator decide for new groups SL 3,
 	// flow label 0x12345, hop limit 7, traffic class 0x5c, rate 6 (20 Gbit/s).
@@ -58,8 +54,7 @@ type Options struct {
 	NoRoute bool
 }
 
-// Net is a network of hosts, with functions that change it. A nil function means that the provider
-// cannot.
+// Net is a network of hosts, with functions that change it. A nil function means that the provider cannot.
 type Net struct {
 	Hosts []Host
 	// Settle completes pending work.

@@ -8,20 +8,17 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Check says how received IPv4 datagrams are held against their ICRC. On IPv6
-// it is always compared whole.
+// Check says how received IPv4 datagrams are held against their ICRC. On IPv6 it is always compared whole.
 type Check uint8
 
 const (
 	// CheckBest is CheckFull where this process may, else CheckUDP.
 	CheckBest Check = iota
-	// CheckFull reads IP headers from a raw socket, which needs CAP_NET_RAW,
-	// and compares all 32 bits.
+	// CheckFull reads IP headers from a raw socket, which needs CAP_NET_RAW, and compares all 32 bits.
 	CheckFull
-	// CheckUDP reads a UDP socket, which does not report identification and DF of the IP header, though
-	// the ICRC covers both. A datagram with the values of a sender of this package is compared in full;
-	// otherwise the values are computed from the ICRC, and a damaged datagram passes with a probability
-	// of 2^-15.
+	// CheckUDP reads a UDP socket, which does not report identification and DF of the IP header, though the ICRC covers
+	// both. A datagram with the values of a sender of this package is compared in full; otherwise the values are computed
+	// from the ICRC, and a damaged datagram passes with a probability of 2^-15.
 	CheckUDP
 )
 
@@ -31,16 +28,14 @@ func (c Check) String() string {
 
 // Config describes a host. The zero value of a field is its default.
 type Config struct {
-	// Interfaces are the names of the network interfaces to use, each of which
-	// becomes a device of the same name. Default: all that are up and have an
-	// address, loopback as the last.
+	// Interfaces are the names of the network interfaces to use, each of which becomes a device of the same name. Default:
+	// all that are up and have an address, loopback as the last.
 	Interfaces []string
 	// Addrs replace the interface's own addresses, if Interfaces has only one. They must be addresses
 	// of this host; any of 127.0.0.0/8 is an address of interface lo.
 	Addrs []netip.Addr
-	// IPv6 uses the interfaces' IPv6 addresses only, and lets the connection
-	// manager join IPv6 groups, as the kernel's does not. All that is received
-	// is then held against its whole ICRC, without privilege.
+	// IPv6 uses the interfaces' IPv6 addresses only, and lets the connection manager join IPv6 groups, as the kernel's
+	// does not. All that is received is then held against its whole ICRC, without privilege.
 	IPv6 bool
 	// Check of received IPv4 datagrams.
 	Check Check
@@ -49,9 +44,8 @@ type Config struct {
 	// ReceiveBuffer and SendBuffer are requested from the kernel for each socket, in bytes; default 8
 	// MiB and 4 MiB. Without CAP_NET_ADMIN net.core.rmem_max and wmem_max limit them.
 	ReceiveBuffer, SendBuffer int
-	// RelayAnyUser takes unicast datagrams from processes of any user of this
-	// host that received them in this one's place. Default: from processes of
-	// the same user and of root. See the package comment.
+	// RelayAnyUser takes unicast datagrams from processes of any user of this host that received them in this one's place.
+	// Default: from processes of the same user and of root. See the package comment.
 	RelayAnyUser bool
 	// Limits, if not nil, changes the devices' limits.
 	Limits func(*rdma.DeviceAttr)

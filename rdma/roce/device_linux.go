@@ -31,8 +31,7 @@ type device struct {
 	count counters
 	// trains says that GSO works on the way out, as far as is known.
 	trains atomic.Bool
-	// running says that the sockets are open, gone that they never will be
-	// again.
+	// running says that the sockets are open, gone that they never will be again.
 	running, gone atomic.Bool
 
 	// rxMu is held while receiving.
@@ -61,9 +60,8 @@ type sockets struct {
 	byID    map[int32]*socket
 	nextID  int32
 	groups  map[netip.Addr]*socket
-	// unicast are the sockets of the addresses that the interface has; written
-	// under rxMu too. removed are the others of link.addrs, which keep their entries in
-	// the GID table, the longest gone first.
+	// unicast are the sockets of the addresses that the interface has; written under rxMu too. removed are the others of
+	// link.addrs, which keep their entries in the GID table, the longest gone first.
 	unicast map[netip.Addr]*socket
 	removed []netip.Addr
 	raw     *socket   // of IPv4, if it is received in full; nil before the first start
@@ -125,8 +123,7 @@ func (d *device) After(delay time.Duration, f func()) (cancel func()) {
 	return d.p.work.after(delay, f)
 }
 
-// SA implements soft.Backend. RoCE has no subnet administrator, and soft asks
-// none.
+// SA implements soft.Backend. RoCE has no subnet administrator, and soft asks none.
 func (d *device) SA(uint8, soft.SARequest, func(soft.SAReply)) {}
 
 // start opens what all queue pairs of the device share. The caller holds mu.
@@ -288,10 +285,9 @@ func (d *device) close() {
 	}
 }
 
-// capacity is how many datagrams of size bytes of payload wait in a socket's
-// receive buffer, each counted as if it came by itself: the kernel charges
-// memory, not payload, and cards with a page each at the worst
-// (net/core/skbuff.c, __alloc_skb).
+// capacity is how many datagrams of size bytes of payload wait in a socket's receive buffer, each counted as if it came
+// by itself: the kernel charges memory, not payload, and cards with a page each at the worst (net/core/skbuff.c,
+// __alloc_skb).
 func (d *device) capacity(size int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

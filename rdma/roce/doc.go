@@ -1,6 +1,5 @@
-// Package roce is RoCEv2 in user space: UD queue pairs on UDP port 4791 of a network interface,
-// wire-compatible with NICs and with the kernel's rxe. It needs Linux, and neither hardware nor cgo nor
-// privilege.
+// Package roce is RoCEv2 in user space: UD queue pairs on UDP port 4791 of a network interface, wire-compatible with
+// NICs and with the kernel's rxe. It needs Linux, and neither hardware nor cgo nor privilege.
 //
 //	p, err := roce.Open(roce.Config{Interfaces: []string{"eth0"}})
 //	defer p.Close()

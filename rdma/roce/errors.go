@@ -9,12 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PortInUseError reports that another program has UDP port 4791, which is RoCEv2's. It matches
-// EADDRINUSE.
+// PortInUseError reports that another program has UDP port 4791, which is RoCEv2's. It matches EADDRINUSE.
 type PortInUseError struct {
 	Addr netip.AddrPort
-	// Kernel says that Soft-RoCE is loaded, which takes the port for all
-	// addresses.
+	// Kernel says that Soft-RoCE is loaded, which takes the port for all addresses.
 	Kernel bool
 }
 
@@ -28,8 +26,7 @@ func (e *PortInUseError) Error() string {
 // Unwrap returns the errno.
 func (e *PortInUseError) Unwrap() error { return syscall.EADDRINUSE }
 
-// failed makes an error of package rdma, with the errno; a *PortInUseError stays
-// one.
+// failed makes an error of package rdma, with the errno; a *PortInUseError stays one.
 func failed(op string, err error) error {
 	var inUse *PortInUseError
 	var done *rdma.Error

@@ -40,8 +40,7 @@ const runMax = 16
 // netFields are the fields of the IP header that the ICRC does not cover.
 type netFields struct{ trafficClass, hopLimit uint8 }
 
-// flush hands over the counters and returns how many queue pairs took a
-// datagram.
+// flush hands over the counters and returns how many queue pairs took a datagram.
 func (in *input) flush() int {
 	c := &in.d.count
 	if in.received > 0 {
@@ -81,8 +80,7 @@ func (in *input) train(s *socket, b []byte, segment int, src rdma.GID, port uint
 	if len(b) == 0 {
 		in.d.count.malformed.Add(1)
 	}
-	// A train that this system sent to itself was numbered from 0; datagrams
-	// sent one by one are 0 each.
+	// A train that this system sent to itself was numbered from 0; datagrams sent one by one are 0 each.
 	for id := uint16(0); len(b) > 0; id++ {
 		n := min(segment, len(b))
 		id = in.datagram(b[:n:n], id, false)
@@ -107,9 +105,8 @@ func (in *input) others(b []byte, segment int, src, dst rdma.GID, port uint16, n
 	}
 }
 
-// verify checks the ICRC of a parsed datagram. id is the IPv4 identification that it should have, and
-// if exact must have; the actual one is returned. weak means that it had another, which was computed
-// from the ICRC.
+// verify checks the ICRC of a parsed datagram. id is the IPv4 identification that it should have, and if exact must
+// have; the actual one is returned. weak means that it had another, which was computed from the ICRC.
 func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok bool) {
 	if len(b) != in.size {
 		in.size, in.prefix = len(b), in.path.Prefix(len(b))
@@ -128,8 +125,7 @@ func (in *input) verify(b []byte, id uint16, exact bool) (got uint16, weak, ok b
 		if !ok {
 			return id, false, false
 		}
-		// Recovering the expected value is as good as comparing it: the next datagram of a train that
-		// arrived in pieces.
+		// Recovering the expected value is as good as comparing it: the next datagram of a train that arrived in pieces.
 		id ^= other
 		weak = !df || id != in.last+1
 	}
@@ -193,9 +189,8 @@ func (in *input) deliver() {
 	in.n = 0
 }
 
-// rawPacket takes an IPv4 packet from the raw socket: one datagram, or a train
-// that was put together before the IP layer saw it, or never taken apart because
-// it was sent by this host.
+// rawPacket takes an IPv4 packet from the raw socket: one datagram, or a train that was put together before the IP
+// layer saw it, or never taken apart because it was sent by this host.
 func (in *input) rawPacket(b []byte, ifindex int) {
 	var net rocev2.Net
 	p := &in.path
@@ -218,9 +213,8 @@ func (in *input) rawPacket(b []byte, ifindex int) {
 	in.mayRelay = false
 	p.DontFragment = df
 	segment := in.cut(b, id)
-	// Trains are put together only of packets with identifications that count,
-	// or, with DF, that stay the same (kernel net/ipv4/af_inet.c,
-	// inet_gro_receive).
+	// Trains are put together only of packets with identifications that count, or, with DF, that stay the same (kernel
+	// net/ipv4/af_inet.c, inet_gro_receive).
 	step := uint16(1)
 	if len(b) > segment && !in.sound(b[segment:min(2*segment, len(b))], id+1) &&
 		in.sound(b[segment:min(2*segment, len(b))], id) {

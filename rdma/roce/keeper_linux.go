@@ -111,8 +111,7 @@ func (k *keeper) run(d *device) {
 	}
 }
 
-// checkAgain is when the interface is looked at anew after a look that failed, or
-// of which not all could be taken in.
+// checkAgain is when the interface is looked at anew after a look that failed, or of which not all could be taken in.
 const checkAgain = 250 * time.Millisecond
 
 // waitLimit is how long the keeper may wait for news.

@@ -14,10 +14,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Queue pair numbers are leased for the whole host, or network namespace: a process has a number as
-// long as it holds the abstract unix socket of its name (unix(7)). No other process can bind that name,
-// and it ends with the process, even when killed. Other processes send datagrams that they received for
-// the queue pair to the same socket.
+// Queue pair numbers are leased for the whole host, or network namespace: a process has a number as long as it holds
+// the abstract unix socket of its name (unix(7)). No other process can bind that name, and it ends with the process,
+// even when killed. Other processes send datagrams that they received for the queue pair to the same socket.
 
 // leaseName is the abstract name of a number.
 func leaseName(qpn rdma.QPN) string { return fmt.Sprintf("@fanfare/roce/%06x", uint32(qpn)) }

@@ -136,8 +136,7 @@ func (l *link) gid(index int, a netip.Addr) rdma.GIDEntry {
 	return rdma.GIDEntry{GID: rdma.GIDFromIP(a), Index: index, Port: 1, Type: rdma.GIDTypeRoCEv2, NetDev: l.name}
 }
 
-// those are the addresses in list that the interface has. Of loopback's network
-// it has all.
+// those are the addresses in list that the interface has. Of loopback's network it has all.
 func (l *link) those(list []netip.Addr) (have []netip.Addr) {
 	for _, a := range inOrder(list) {
 		if slices.Contains(l.addrs, a) || l.loopback && a.IsLoopback() {

@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// JoinIP implements soft.Backend: an IGMP report. An address that is no group needs none; attaching to
-// it fails later.
+// JoinIP implements soft.Backend: an IGMP report. An address that is no group needs none; attaching to it fails later.
 func (d *device) JoinIP(_ uint8, group netip.Addr) error {
 	if !group.IsMulticast() {
 		return nil
@@ -72,9 +71,8 @@ func (d *device) leave(group netip.Addr) {
 	}
 }
 
-// Attached implements soft.Backend: the connection manager cannot join IPv6 groups on RoCEv2, except
-// with Config.IPv6, so the interface joins when a queue pair is attached. A group that both have joined
-// is left with the second.
+// Attached implements soft.Backend: the connection manager cannot join IPv6 groups on RoCEv2, except with Config.IPv6,
+// so the interface joins when a queue pair is attached. A group that both have joined is left with the second.
 func (d *device) Attached(gid rdma.GID) error {
 	if gid.IsV4Mapped() {
 		return nil

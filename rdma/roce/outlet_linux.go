@@ -15,9 +15,8 @@ import (
 // outlet is the pair of sockets by which a queue pair sends from an address.
 type outlet struct {
 	d *device
-	// single sends datagrams without UDP checksum, as RoCEv2 has it. The kernel
-	// refuses trains without one, so they have a socket of their own, of the
-	// same address and port; train is -1 where there is none.
+	// single sends datagrams without UDP checksum, as RoCEv2 has it. The kernel refuses trains without one, so they have a
+	// socket of their own, of the same address and port; train is -1 where there is none.
 	single, train int
 	full          int // the one that had no room
 	path          rocev2.Path
@@ -30,15 +29,13 @@ type outlet struct {
 	waiting *soft.QP // to be resumed
 }
 
-// sourcePort is rxe's choice for a queue pair, for ECMP and RSS to go by: from
-// the dynamic ports (kernel drivers/infiniband/sw/rxe/rxe_qp.c; linux/hash.h,
-// hash_32).
+// sourcePort is rxe's choice for a queue pair, for ECMP and RSS to go by: from the dynamic ports (kernel
+// drivers/infiniband/sw/rxe/rxe_qp.c; linux/hash.h, hash_32).
 func sourcePort(qpn rdma.QPN) uint16 {
 	return 0xc000 | uint16(uint32(qpn)*0x61C88647>>18)
 }
 
-// portTries is how many source ports are tried: a program that does not share
-// may have some.
+// portTries is how many source ports are tried: a program that does not share may have some.
 const portTries = 64
 
 func newOutlet(d *device, qpn rdma.QPN, src rdma.GID) (*outlet, error) {

@@ -59,8 +59,7 @@ func (p *Provider) OpenDevice(name string) (rdma.Device, error) { return p.host.
 // NewEventChannel opens an event channel.
 func (p *Provider) NewEventChannel() (rdma.EventChannel, error) { return p.host.NewEventChannel() }
 
-// Stats are the counters of a device since Open. ENODEV: there is none of that
-// name.
+// Stats are the counters of a device since Open. ENODEV: there is none of that name.
 func (p *Provider) Stats(device string) (Stats, error) {
 	for _, d := range p.devices {
 		if d.link.name == device {
@@ -82,9 +81,8 @@ func (p *Provider) Capacity(device string, size int) (int, error) {
 	return 0, rdma.Errorf("read buffer sizes", syscall.ENODEV, "no device %q", device)
 }
 
-// Close gives back all sockets and ends all goroutines. Nothing is sent or
-// received any more; objects of the provider can still be closed. It is
-// idempotent.
+// Close gives back all sockets and ends all goroutines. Nothing is sent or received any more; objects of the provider
+// can still be closed. It is idempotent.
 func (p *Provider) Close() error {
 	p.close.Do(func() {
 		for _, d := range p.devices {

@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/soft"
 )
 
-// NewQP implements soft.Backend: it leases a number that no other process of
-// this host has.
+// NewQP implements soft.Backend: it leases a number that no other process of this host has.
 func (d *device) NewQP() (rdma.QPN, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,8 +39,7 @@ func (d *device) CloseQP(qpn rdma.QPN) {
 	}
 }
 
-// await has a queue pair resumed when an outlet has room again. It reports false
-// if that cannot be.
+// await has a queue pair resumed when an outlet has room again. It reports false if that cannot be.
 func (d *device) await(q *soft.QP, o *outlet) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -30,9 +30,8 @@ func lookRaw() (allowed bool, err error) {
 	return true, nil
 }
 
-// openRaw opens the socket that receives IPv4 datagrams with their headers. The kernel would deliver
-// those of all groups with a member on this host, and a publisher's own packets: selectRaw filters
-// them.
+// openRaw opens the socket that receives IPv4 datagrams with their headers. The kernel would deliver those of all
+// groups with a member on this host, and a publisher's own packets: selectRaw filters them.
 func openRaw(d *device) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {

@@ -15,10 +15,8 @@ import (
 //	    └─ lease: what other processes received ────┴─► input: header, ICRC ─► soft.DeliverTrain
 
 const (
-	// recvBatch is how many messages one recvmmsg takes, and trainBatch how
-	// many from a socket that gets trains, of 64 datagrams at most: what one
-	// call brings must find room in a receive queue of moderate length, and
-	// stay in the cache.
+	// recvBatch is how many messages one recvmmsg takes, and trainBatch how many from a socket that gets trains, of 64
+	// datagrams at most: what one call brings must find room in a receive queue of moderate length, and stay in the cache.
 	recvBatch  = 8
 	trainBatch = 2
 	// recvBytes is room for the largest IP packet.

@@ -13,9 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/internal/rocev2"
 )
 
-// A unicast datagram goes to one socket of the host, whichever queue pair it is
-// for. The process that gets it sends it on to the lease socket of the queue
-// pair, behind this header:
+// A unicast datagram goes to one socket of the host, whichever queue pair it is for. The process that gets it sends it
+// on to the lease socket of the queue pair, behind this header:
 //
 //	 0                   1                   2                   3
 //	 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -31,10 +30,9 @@ import (
 //	|          datagram, from the BTH to the ICRC                   |
 //	+---------------------------------------------------------------+
 //
-// The receiver takes it from processes of its own user or root, which the kernel
-// vouches for (unix(7), SCM_CREDENTIALS), and checks the datagram, its ICRC
-// included, as if it had come from the network. The queue is as long as
-// net.unix.max_dgram_qlen, and what does not fit is lost, as UD may.
+// The receiver takes it from processes of its own user or root, which the kernel vouches for (unix(7),
+// SCM_CREDENTIALS), and checks the datagram, its ICRC included, as if it had come from the network. The queue is as
+// long as net.unix.max_dgram_qlen, and what does not fit is lost, as UD may.
 const (
 	relayVersion     = 1
 	relayHeaderBytes = 40
@@ -48,8 +46,7 @@ type relayer struct {
 	hdr  unix.Msghdr
 }
 
-// init prepares what stays. The abstract name begins with a zero byte and has
-// none at its end (unix(7)).
+// init prepares what stays. The abstract name begins with a zero byte and has none at its end (unix(7)).
 func (r *relayer) init() {
 	r.to.Family = unix.AF_UNIX
 	name := leaseName(0)
@@ -74,8 +71,7 @@ func (r *relayer) address(qpn rdma.QPN) {
 	}
 }
 
-// relay passes a datagram on to a queue pair. The caller holds rxMu; in has its
-// path.
+// relay passes a datagram on to a queue pair. The caller holds rxMu; in has its path.
 func (d *device) relay(in *input, qpn rdma.QPN, b []byte) {
 	r := &d.rx.out
 	r.head[1], r.head[2] = in.gram.Net.TrafficClass, in.gram.Net.HopLimit

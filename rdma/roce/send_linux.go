@@ -148,9 +148,8 @@ func (o *outlet) send(batch []soft.Datagram) (int, syscall.Errno) {
 	return sent, 0
 }
 
-// fill puts datagrams into staging memory, one after the other: those at the front of batch with one
-// destination, and for a train also of one size, but the last may be smaller. Datagrams that exceed one
-// train are sent in equal parts.
+// fill puts datagrams into staging memory, one after the other: those at the front of batch with one destination, and
+// for a train also of one size, but the last may be smaller. Datagrams that exceed one train are sent in equal parts.
 func (o *outlet) fill(batch []soft.Datagram, train bool) (n, bytes int) {
 	front := &batch[0].Net
 	if o.path.Dst != front.Dst {
@@ -225,8 +224,7 @@ func (o *outlet) sendTrain(bytes int) syscall.Errno {
 	return errno
 }
 
-// sendEach sends the first n datagrams, each by itself; an errno only if it sent
-// none.
+// sendEach sends the first n datagrams, each by itself; an errno only if it sent none.
 func (o *outlet) sendEach(n int) (int, syscall.Errno) {
 	at := 0
 	for i, l := range o.lens[:n] {

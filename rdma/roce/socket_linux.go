@@ -24,8 +24,7 @@ const (
 	unicastSocket kind = iota
 	// groupSocket is bound to a group and member of it.
 	groupSocket
-	// rawSocket gets every UDP datagram of IPv4 that the host receives, with
-	// its header, whatever other sockets get.
+	// rawSocket gets every UDP datagram of IPv4 that the host receives, with its header, whatever other sockets get.
 	rawSocket
 	// leaseSocket holds a QPN, and gets what other processes received for it.
 	leaseSocket
@@ -56,8 +55,7 @@ func (s *socket) close() {
 	}
 }
 
-// newUDP makes a UDP socket with what all kinds have in common: several processes
-// can have its port.
+// newUDP makes a UDP socket with what all kinds have in common: several processes can have its port.
 func newUDP(ipv4 bool) (int, error) {
 	fd, err := sys.OpenUDP(!ipv4)
 	if err != nil {
@@ -70,8 +68,7 @@ func newUDP(ipv4 bool) (int, error) {
 	return fd, nil
 }
 
-// udpNoCheck6RX is UDP_NO_CHECK6_RX (linux/udp.h): RoCEv2 leaves the checksum
-// out on IPv6 too.
+// udpNoCheck6RX is UDP_NO_CHECK6_RX (linux/udp.h): RoCEv2 leaves the checksum out on IPv6 too.
 const udpNoCheck6RX = 102
 
 // setupReceive has a socket report the header fields of a datagram.

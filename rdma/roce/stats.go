@@ -18,36 +18,31 @@ type Stats struct {
 	// down or has a smaller MTU. For a queue pair they are sent: UD may lose datagrams;
 	// rdma.RefusalCounter counts those of one queue pair.
 	SendErrors uint64
-	// GSORefused counts trains that the path could not carry; trains are not
-	// tried again then.
+	// GSORefused counts trains that the path could not carry; trains are not tried again then.
 	GSORefused uint64
 
 	Received      uint64 // with the right ICRC
 	ReceivedBytes uint64 // of UDP payload
 	ReceiveCalls  uint64
-	// Recovered of the Received had an IPv4 identification that was not to be
-	// expected, and was computed from the ICRC: their check is 15 bits strong.
-	// Always 0 with CheckFull and on IPv6.
+	// Recovered of the Received had an IPv4 identification that was not to be expected, and was computed from the ICRC:
+	// their check is 15 bits strong. Always 0 with CheckFull and on IPv6.
 	Recovered uint64
 
 	// Malformed were cut, of another opcode or version, or no RoCEv2 at all.
 	Malformed uint64
 	// ICRCErrors were damaged on the way.
 	ICRCErrors uint64
-	// Foreign were read from the raw socket, and are for groups, addresses or
-	// interfaces that are not the device's.
+	// Foreign were read from the raw socket, and are for groups, addresses or interfaces that are not the device's.
 	Foreign uint64
 	// NoQP were sent to a queue pair that does not exist on this host.
 	NoQP uint64
-	// Overflow were dropped by the kernel because a socket's receive buffer was
-	// full (SO_RXQ_OVFL).
+	// Overflow were dropped by the kernel because a socket's receive buffer was full (SO_RXQ_OVFL).
 	Overflow uint64
 
 	// Relayed were received here and handed to the process that has the queue
 	// pair; RelayFailed did not get there, mostly because its queue was full.
 	Relayed, RelayFailed uint64
-	// FromRelay came from another process, and RelayRefused did, but from one
-	// of another user, or were no such thing.
+	// FromRelay came from another process, and RelayRefused did, but from one of another user, or were no such thing.
 	FromRelay, RelayRefused uint64
 }
 

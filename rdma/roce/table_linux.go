@@ -12,9 +12,8 @@ import (
 // interface has the address. A removed address keeps its entry: it mostly returns, as with a new DHCP
 // lease, and users bound to it can then continue.
 
-// maxGIDs is how long the GID table becomes, as rxe's (kernel
-// drivers/infiniband/sw/rxe/rxe_param.h, RXE_PORT_GID_TBL_LEN). Routers can
-// announce new prefixes without end.
+// maxGIDs is how long the GID table becomes, as rxe's (kernel drivers/infiniband/sw/rxe/rxe_param.h,
+// RXE_PORT_GID_TBL_LEN). Routers can announce new prefixes without end.
 const maxGIDs = 1024
 
 // admit gives all addresses of the interface sockets and entries, removes the sockets of removed addresses, and

@@ -30,8 +30,7 @@ func currentUsers() users {
 	return u
 }
 
-// mapsAll reports whether a uid_map shows each user as itself, as that of the
-// first namespace does.
+// mapsAll reports whether a uid_map shows each user as itself, as that of the first namespace does.
 func mapsAll(text string) bool {
 	f := strings.Fields(text)
 	return len(f) == 3 && f[0] == "0" && f[1] == "0" && f[2] == strconv.FormatUint(1<<32-1, 10)

@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// cAddr turns an address into C's. An invalid one stays invalid: its family is passed on for librdmacm
-// to refuse.
+// cAddr turns an address into C's. An invalid one stays invalid: its family is passed on for librdmacm to refuse.
 func cAddr(a rdma.Addr) cverbs.Addr {
 	c := cverbs.Addr{Family: uint16(a.Family), Port: a.Port, Flow: a.FlowInfo, Scope: a.ScopeID}
 	switch {

@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// maxMakers bounds how many address handles of a device are made at once: each may block a thread for
-// as long as the kernel looks for a neighbour. With a bound of 1, a host that is gone would hold up all
-// others.
+// maxMakers bounds how many address handles of a device are made at once: each may block a thread for as long as the
+// kernel looks for a neighbour. With a bound of 1, a host that is gone would hold up all others.
 const maxMakers = 4
 
 // pendingAH is an address handle in the making, rdma.PendingAH.

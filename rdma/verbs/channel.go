@@ -14,11 +14,10 @@ import (
 
 // eventChannel is a channel of connection manager events.
 //
-// Its lock guards the channel's ids, with all that changes in them in Go and in
-// C: retrieving an event reads the id's queue pair and attaches it, which
-// librdmacm does without a lock against a leave of the same group, so that a
-// queue pair could stay attached. No C call waits under it, because every event
-// is acknowledged in C before the lock is given up.
+// Its lock guards the channel's ids, with all that changes in them in Go and in C: retrieving an event reads the id's
+// queue pair and attaches it, which librdmacm does without a lock against a leave of the same group, so that a queue
+// pair could stay attached. No C call waits under it, because every event is acknowledged in C before the lock is given
+// up.
 type eventChannel struct {
 	source
 	host *provider
@@ -84,8 +83,7 @@ func (ch *eventChannel) TryGetEvent() (*rdma.Event, error) {
 	}
 }
 
-// event turns a retrieved event into the user's; nil if its id or join is gone.
-// The caller holds mu.
+// event turns a retrieved event into the user's; nil if its id or join is gone. The caller holds mu.
 func (ch *eventChannel) event(e *cverbs.Event) *rdma.Event {
 	o := ch.ids[e.ID]
 	if o == nil {

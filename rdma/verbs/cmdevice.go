@@ -9,14 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// A context of librdmacm stays open until the process ends, unless its device was removed: then
-// librdmacm closes it when it lists devices and no id uses it, or else with the last id after it has
-// listed them. On devices with a driver without disassociation (rxe) the removal ends only then. The
-// objects made from the context must be destroyed before that. So the last id remains in C as long as
-// there are objects, and so does the event channel that an id needs.
+// A context of librdmacm stays open until the process ends, unless its device was removed: then librdmacm closes it
+// when it lists devices and no id uses it, or else with the last id after it has listed them. On devices with a driver
+// without disassociation (rxe) the removal ends only then. The objects made from the context must be destroyed before
+// that. So the last id remains in C as long as there are objects, and so does the event channel that an id needs.
 
-// destroyID destroys an id that cmDevice held the device for. The caller holds
-// the lock of the id's channel.
+// destroyID destroys an id that cmDevice held the device for. The caller holds the lock of the id's channel.
 func (p *provider) destroyID(o *id) syscall.Errno {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +64,7 @@ func listed(name string) bool {
 	return slices.Contains(names, name)
 }
 
-// unused is called when a device of librdmacm's has no objects: it ends the id
-// that waited for that.
+// unused is called when a device of librdmacm's has no objects: it ends the id that waited for that.
 func (p *provider) unused(d *device) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

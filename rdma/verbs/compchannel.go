@@ -69,8 +69,7 @@ func (d *device) NewCompChannel() (rdma.CompChannel, error) {
 	return ch, nil
 }
 
-// TryWait returns the next notified queue. A queue that was closed after its
-// notification is passed over.
+// TryWait returns the next notified queue. A queue that was closed after its notification is passed over.
 func (ch *compChannel) TryWait() (rdma.CQ, error) {
 	const op = "wait for completion"
 	ch.mu.Lock()

@@ -10,10 +10,9 @@
 //
 // # C and Go
 //
-// The calls are rdma-core's, and so are their error numbers. Events of the connection manager,
-// notifications and asynchronous events are acknowledged in C as soon as they are read, so that no C
-// call ever waits for an acknowledgement. Leaving and destroying wait for Ack, as package rdma
-// promises, by counters in Go.
+// The calls are rdma-core's, and so are their error numbers. Events of the connection manager, notifications and
+// asynchronous events are acknowledged in C as soon as they are read, so that no C call ever waits for an
+// acknowledgement. Leaving and destroying wait for Ack, as package rdma promises, by counters in Go.
 //
 // Waiting blocks no thread: the file descriptors of event channels, completion channels and devices are
 // non-blocking, and a goroutine each waits for them on Go's netpoller until the channel or device is
@@ -27,7 +26,6 @@ package verbs
 
 import "errors"
 
-// ErrNotBuilt is returned by Open of a program that was built without the tag
-// rdma, without cgo, or not for Linux.
+// ErrNotBuilt is returned by Open of a program that was built without the tag rdma, without cgo, or not for Linux.
 var ErrNotBuilt = errors.New("rdma/verbs: this program was built without RDMA hardware: " +
 	"apt install libibverbs-dev librdmacm-dev; go build -tags rdma (on Linux, with cgo)")

@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// noDevice is the error of a host without RDMA. libibverbs says ENOSYS when the
-// kernel has no RDMA, librdmacm ENODEV.
+// noDevice is the error of a host without RDMA. libibverbs says ENOSYS when the kernel has no RDMA, librdmacm ENODEV.
 func noDevice(op string, errno syscall.Errno) error {
 	switch errno {
 	case syscall.ENOSYS, syscall.ENODEV:

@@ -11,8 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// id is an identifier of the connection manager. The channel's lock guards all
-// that changes.
+// id is an identifier of the connection manager. The channel's lock guards all that changes.
 type id struct {
 	ch      *eventChannel
 	c       cverbs.ID
@@ -215,8 +214,7 @@ func (o *id) QP() rdma.QP {
 	return o.qp
 }
 
-// CreateQP makes the id's queue pair; librdmacm takes a UD one to RTS (cma.c,
-// ucma_init_ud_qp).
+// CreateQP makes the id's queue pair; librdmacm takes a UD one to RTS (cma.c, ucma_init_ud_qp).
 func (o *id) CreateQP(domain rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	const op = "create QP of id"
 	err := o.lock(op)
@@ -316,8 +314,7 @@ func (o *id) BeginDestroy() (rdma.Pending, error) {
 	return o.destroying, nil
 }
 
-// settle ends the destruction when all events are acknowledged. The caller
-// holds the lock.
+// settle ends the destruction when all events are acknowledged. The caller holds the lock.
 func (o *id) settle() {
 	if o.destroying != nil && !o.destroying.Done() && o.acked == o.reported {
 		close(o.destroying)

@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// membership is a join of an id, until it is left. The channel's lock guards
-// it.
+// membership is a join of an id, until it is left. The channel's lock guards it.
 type membership struct {
 	id       *id
 	group    rdma.Addr // without what does not name a group
@@ -29,10 +28,9 @@ func (o *id) JoinMulticast(group rdma.Addr, context any) error {
 		Flags: rdma.JoinFullMember, Addr: group}, context)
 }
 
-// JoinMulticastEx begins joining a group. librdmacm checks everything, but that on
-// RoCE a unicast address is an event's error, or none without a queue pair. It is
-// given the group without port, flow and scope, for it finds joins by comparing
-// whole sockaddrs.
+// JoinMulticastEx begins joining a group. librdmacm checks everything, but that on RoCE a unicast address is an event's
+// error, or none without a queue pair. It is given the group without port, flow and scope, for it finds joins by
+// comparing whole sockaddrs.
 func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	const op = "join multicast group"
 	err := o.lock(op)
@@ -59,8 +57,7 @@ func (o *id) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	return nil
 }
 
-// onEthernet reports whether the id is bound to a port of RoCE. The caller holds the
-// lock.
+// onEthernet reports whether the id is bound to a port of RoCE. The caller holds the lock.
 func (o *id) onEthernet() bool {
 	d, err := o.device("")
 	return err == nil && d.ports[o.c.Info().Port].layer == rdma.LinkLayerEthernet
@@ -96,8 +93,7 @@ func (o *id) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	m := o.members[i]
 	o.members = slices.Delete(o.members, i, i+1)
 	m.forget()
-	// librdmacm forgets the join whatever the result. The kernel's membership has ended with the device
-	// already.
+	// librdmacm forgets the join whatever the result. The kernel's membership has ended with the device already.
 	if errno := o.c.Leave(cAddr(group)); errno != 0 && !o.removed {
 		return nil, rdma.Errorf(op, errno, "%v", group)
 	}
@@ -112,16 +108,14 @@ func (m *membership) forget() {
 	m.id.ch.arrived(&m.expected)
 }
 
-// settle ends the leave when all events are acknowledged. The caller holds the
-// lock.
+// settle ends the leave when all events are acknowledged. The caller holds the lock.
 func (m *membership) settle() {
 	if m.leaving != nil && !m.leaving.Done() && m.acked == m.reported {
 		close(m.leaving)
 	}
 }
 
-// LeaveMulticast leaves a group and waits for the acknowledgement of the join's
-// events.
+// LeaveMulticast leaves a group and waits for the acknowledgement of the join's events.
 func (o *id) LeaveMulticast(ctx context.Context, group rdma.Addr) error {
 	p, err := o.BeginLeave(group)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// life says whether an object is open, and counts what uses it. It closes only
-// when nothing does, and nothing begins to use it afterwards: whatever holds it
-// may hand its C object to C.
+// life says whether an object is open, and counts what uses it. It closes only when nothing does, and nothing begins to
+// use it afterwards: whatever holds it may hand its C object to C.
 type life struct {
 	kind string // of the object, for errors
 
@@ -39,8 +38,7 @@ func (l *life) release() bool {
 	return l.users == 0
 }
 
-// enter begins a short call that must not overlap with Close: the object is not closed until leave.
-// Calls do not nest.
+// enter begins a short call that must not overlap with Close: the object is not closed until leave. Calls do not nest.
 func (l *life) enter(op string) error {
 	l.mu.RLock()
 	if l.closed {

@@ -49,8 +49,7 @@ func (p *pd) Close() error {
 	return nil
 }
 
-// gone says that destroying failed because the device was removed: then the
-// kernel has destroyed everything.
+// gone says that destroying failed because the device was removed: then the kernel has destroyed everything.
 func (d *device) gone(errno syscall.Errno) bool {
 	return errno == syscall.EIO || errno == syscall.ENODEV || d.removed.Load() && errno != syscall.EBUSY
 }

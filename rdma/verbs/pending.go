@@ -4,8 +4,7 @@ package verbs
 
 import "context"
 
-// pending is an operation that ends when its events are acknowledged;
-// rdma.Pending.
+// pending is an operation that ends when its events are acknowledged; rdma.Pending.
 type pending chan struct{}
 
 func (p pending) Done() bool {

@@ -13,8 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma/verbs/internal/cverbs"
 )
 
-// queryPort asks for a port's state and keeps its MTU. The device is entered, or
-// its watch calls.
+// queryPort asks for a port's state and keeps its MTU. The device is entered, or its watch calls.
 func (d *device) queryPort(num uint8) (cverbs.PortAttr, error) {
 	const op = "query port"
 	if num < 1 || int(num) >= len(d.ports) {
@@ -55,10 +54,9 @@ func (d *device) portAttr(num uint8) (rdma.PortAttr, error) {
 // sysRDMA is the kernel's directory of RDMA devices.
 const sysRDMA = "/sys/class/infiniband"
 
-// noReceive is how many packets found no receive posted, at any queue pair of the port, according to
-// the files below sys. mlx5 has that counter
-// (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst); for other drivers it
-// is 0.
+// noReceive is how many packets found no receive posted, at any queue pair of the port, according to the files below
+// sys. mlx5 has that counter (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst); for other
+// drivers it is 0.
 func noReceive(sys, device string, num uint8) uint64 {
 	text, err := os.ReadFile(filepath.Join(sys, device, "ports", strconv.Itoa(int(num)), "hw_counters", "out_of_buffer"))
 	if err != nil {

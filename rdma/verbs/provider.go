@@ -75,8 +75,7 @@ func (p *provider) OpenDevice(name string) (rdma.Device, error) {
 	return d, nil
 }
 
-// cmDevice returns the device of a context of librdmacm's, held for an id until
-// destroyID.
+// cmDevice returns the device of a context of librdmacm's, held for an id until destroyID.
 func (p *provider) cmDevice(ctx cverbs.Context) (*device, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

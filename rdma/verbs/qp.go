@@ -221,9 +221,8 @@ func (q *qp) Close() error {
 	return q.close("destroy QP")
 }
 
-// close destroys the queue pair by ibv_destroy_qp, even that of an id, for rdma_destroy_qp ignores
-// EBUSY and leaks a queue pair that it could not destroy. The caller holds the lock of the owner's
-// channel, if there is an owner.
+// close destroys the queue pair by ibv_destroy_qp, even that of an id, for rdma_destroy_qp ignores EBUSY and leaks a
+// queue pair that it could not destroy. The caller holds the lock of the owner's channel, if there is an owner.
 func (q *qp) close(op string) error {
 	q.control.Lock()
 	defer q.control.Unlock()

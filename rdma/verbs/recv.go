@@ -28,9 +28,8 @@ func (r *recvQueue) free() {
 	r.wrs = cverbs.Recvs{}
 }
 
-// PostRecv posts receive buffers, up to batch of them in one call of C. Each
-// should have rdma.GRHBytes and the port's MTU: on rxe of kernel 6.1 a message
-// that is larger than the buffer ends the queue pair.
+// PostRecv posts receive buffers, up to batch of them in one call of C. Each should have rdma.GRHBytes and the port's
+// MTU: on rxe of kernel 6.1 a message that is larger than the buffer ends the queue pair.
 func (q *qp) PostRecv(wrs []rdma.RecvWR) (int, error) {
 	const op = "post receive"
 	r := &q.rq

@@ -19,9 +19,8 @@ type sendQueue struct {
 	inline []byte       // off the heap: a room for each request, under mu
 }
 
-// privileged is the bit of a Q_Key that means the queue pair's own in a work
-// request (IBTA 10.2.5). rxe sends such a Q_Key as it stands, so it is replaced
-// here.
+// privileged is the bit of a Q_Key that means the queue pair's own in a work request (IBTA 10.2.5). rxe sends such a
+// Q_Key as it stands, so it is replaced here.
 const privileged = 1 << 31
 
 // init reports whether there was memory.
@@ -80,9 +79,8 @@ func (q *qp) PostSend(wrs []rdma.SendWR) (int, error) {
 	return done, nil
 }
 
-// fillSend writes a request as number i of those that are posted together. The
-// caller holds sq.mu. rxe completes a message above the MTU with success and
-// sends nothing, other devices go into error: it is refused here.
+// fillSend writes a request as number i of those that are posted together. The caller holds sq.mu. rxe completes a
+// message above the MTU with success and sends nothing, other devices go into error: it is refused here.
 func (q *qp) fillSend(i int, wr *rdma.SendWR) *rdma.Error {
 	const op = "post send"
 	s := &q.sq
@@ -134,8 +132,7 @@ func (q *qp) fillSend(i int, wr *rdma.SendWR) *rdma.Error {
 	return nil
 }
 
-// keepInline copies a message to where C may read it, for it may lie in the Go
-// heap. It returns the number of elements.
+// keepInline copies a message to where C may read it, for it may lie in the Go heap. It returns the number of elements.
 func (s *sendQueue) keepInline(i, room int, sg []rdma.SGE) int32 {
 	if room == 0 {
 		return 0

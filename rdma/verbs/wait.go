@@ -63,8 +63,7 @@ func (s *source) isClosed() bool {
 	}
 }
 
-// await calls try until it returns anything but rdma.ErrNoEvent, waiting for
-// the source in between.
+// await calls try until it returns anything but rdma.ErrNoEvent, waiting for the source in between.
 func await[R any](ctx context.Context, s *source, try func() (R, error)) (R, error) {
 	if ctx == nil {
 		ctx = context.Background()

@@ -14,9 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// watch waits on Go's netpoller for a file descriptor of rdma-core to become
-// readable, in a goroutine that lives until stop, or until it cannot wait any
-// more.
+// watch waits on Go's netpoller for a file descriptor of rdma-core to become readable, in a goroutine that lives until
+// stop, or until it cannot wait any more.
 type watch struct {
 	file     *os.File
 	stopping atomic.Bool
@@ -27,8 +26,7 @@ type watch struct {
 // watch's goroutine, and once for several events. If waiting fails, it calls failed with the reason,
 // last and once. fd remains the library's: a duplicate is watched.
 func newWatch(op string, fd int, readable func(), failed func(*rdma.Error)) (*watch, error) {
-	// Duplicates share the file's flags, so that the library's calls do not
-	// block either.
+	// Duplicates share the file's flags, so that the library's calls do not block either.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, watchError(op, err)
 	}
@@ -47,9 +45,8 @@ func newWatch(op string, fd int, readable func(), failed func(*rdma.Error)) (*wa
 	}
 	go func() {
 		defer close(w.done)
-		// The function never says that it has read all, so that Read waits for
-		// the next edge again and misses none in between. It ends when the file
-		// is closed, or when the kernel says of it nothing but POLLERR.
+		// The function never says that it has read all, so that Read waits for the next edge again and misses none in
+		// between. It ends when the file is closed, or when the kernel says of it nothing but POLLERR.
 		err := conn.Read(func(uintptr) bool { readable(); return false })
 		if !w.stopping.Load() {
 			failed(watchError(op, err))
@@ -64,8 +61,7 @@ func watchError(op string, err error) *rdma.Error {
 	return rdma.Errorf(op, errno, "cannot wait for events: %v", err)
 }
 
-// stop ends the goroutine; readable is not called any more when it returns. The
-// library may close its descriptor then.
+// stop ends the goroutine; readable is not called any more when it returns. The library may close its descriptor then.
 func (w *watch) stop() {
 	w.stopping.Store(true)
 	w.file.Close()

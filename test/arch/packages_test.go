@@ -9,7 +9,7 @@ var packages = []struct {
 	imports string
 }{
 	// Leaves, which any package may import.
-	{"pubsub/events", 908, ""},
+	{"pubsub/events", 888, ""},
 	{"pubsub/stats", 603, ""},
 	{"internal/crc", 159, ""},
 	{"internal/gid", 42, ""},
@@ -20,36 +20,36 @@ var packages = []struct {
 	{"internal/outfile", 145, ""},
 	{"internal/plural", 37, ""},
 	{"internal/prefetch", 27, ""},
-	{"internal/ring", 928, ""},
+	{"internal/ring", 908, ""},
 	{"internal/slow", 383, ""},
-	{"internal/sys", 1582, ""},
+	{"internal/sys", 1553, ""},
 	{"internal/testenv", 725, ""},
 	{"internal/uplot", 23, ""},
 
 	// RDMA: verbs, and their providers.
-	{"rdma", 1795, ""},
+	{"rdma", 1658, ""},
 	{"rdma/internal/rocev2/frames", 61, ""},
 	{"rdma/verbs/internal/cverbs", 720, ""},
-	{"rdma/internal/rocev2", 540, "rdma"},
-	{"rdma/internal/soft", 3615, "rdma"},
+	{"rdma/internal/rocev2", 517, "rdma"},
+	{"rdma/internal/soft", 3558, "rdma"},
 	{"rdma/rdmatest", 2259, "rdma"},
-	{"rdma/verbs", 2946, "rdma rdma/verbs/internal/cverbs"},
-	{"rdma/fabric", 1805, "rdma rdma/internal/soft"},
-	{"rdma/roce", 3157, "rdma rdma/internal/rocev2 rdma/internal/soft"},
+	{"rdma/verbs", 2900, "rdma rdma/verbs/internal/cverbs"},
+	{"rdma/fabric", 1759, "rdma rdma/internal/soft"},
+	{"rdma/roce", 3086, "rdma rdma/internal/rocev2 rdma/internal/soft"},
 
 	// The codec, and what the core is made of.
-	{"internal/wire", 2181, ""},
+	{"internal/wire", 2132, ""},
 	{"internal/compress", 407, "internal/wire"},
 	{"internal/dissect", 784, "internal/wire"},
-	{"internal/pattern", 423, "internal/wire"},
+	{"internal/pattern", 412, "internal/wire"},
 
 	// Transports.
-	{"transport", 547, ""},
+	{"transport", 526, ""},
 	{"transport/internal/grace", 53, ""},
 	{"transport/internal/lend", 52, ""},
 	{"transport/internal/round", 16, ""},
 	{"transport/internal/urlopt", 125, ""},
-	{"transport/faulty", 908, "transport transport/internal/..."},
+	{"transport/faulty", 894, "transport transport/internal/..."},
 	{"transport/internal/arena", 58, ""},
 	{"transport/internal/events", 102, "transport"},
 	{"transport/internal/inbox", 234, ""},
@@ -60,40 +60,40 @@ var packages = []struct {
 	{"transport/internal/train", 112, "transport"},
 	{"transport/transporttest", 2113, "transport"},
 	{"transport/legs", 1120, "transport transport/internal/..."},
-	{"transport/mem", 731, "transport transport/internal/..."},
+	{"transport/mem", 710, "transport transport/internal/..."},
 	{"transport/sealed", 2073, "transport transport/internal/..."},
 	{"transport/shm", 3494, "transport transport/internal/..."},
-	{"transport/ud", 3524, "rdma transport transport/internal/..."},
-	{"transport/udp", 3068, "transport transport/internal/..."},
-	{"transport/rocenet", 314, "rdma/roce transport transport/internal/... transport/ud"},
+	{"transport/ud", 3445, "rdma transport transport/internal/..."},
+	{"transport/udp", 3019, "transport transport/internal/..."},
+	{"transport/rocenet", 301, "rdma/roce transport transport/internal/... transport/ud"},
 	{"transport/sealed/hostile", 171, "transport transport/mem transport/sealed"},
 	{"transport/sealed/keyring", 877, "transport/sealed"},
 	{"transport/signed", 1501, "internal/pattern internal/wire transport transport/internal/..."},
-	{"transport/simnet", 410, "rdma rdma/fabric transport transport/internal/... transport/ud"},
+	{"transport/simnet", 396, "rdma rdma/fabric transport transport/internal/... transport/ud"},
 	{"transport/verbsnet", 183, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 11695, "internal/pattern internal/wire transport"},
-	{"internal/topics", 1549, "internal/pattern internal/wire reliable"},
+	{"reliable", 11529, "internal/pattern internal/wire transport"},
+	{"internal/topics", 1531, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 774, "internal/wire reliable"},
 
 	// The engine.
-	{"internal/inspect", 1505, ""},
-	{"internal/engine", 11758, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
-	{"internal/fabricurl", 566, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
+	{"internal/inspect", 1484, ""},
+	{"internal/engine", 11588, "internal/discovery internal/pattern internal/topics internal/wire reliable transport transport/signed"},
+	{"internal/fabricurl", 552, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 340, "internal/pattern internal/wire"},
 	{"test/sim", 6684, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 4144, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/topics internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
+	{"pubsub", 4030, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect internal/pattern internal/topics internal/wire reliable transport transport/faulty transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 574, "pubsub"},
 
 	// Tools.
 
 	// The bench.
-	{"bench/worker", 1619, ""},
+	{"bench/worker", 1594, ""},
 	{"bench/contenders", 1376, "bench/worker pubsub pubsub/events pubsub/metrics"},
-	{"bench", 2516, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
+	{"bench", 2483, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/compression", 200, "bench internal/compress internal/wire reliable transport"},
 	{"bench/report", 300, "bench"},
 
@@ -110,12 +110,12 @@ var packages = []struct {
 	{"cmd/fanfare", 11, "cmd/fanfare/internal/cli"},
 
 	// Examples.
-	{"examples/marketdata/itch", 432, ""},
-	{"examples/marketdata/book", 366, "examples/marketdata/itch"},
-	{"examples/marketdata/feed", 529, "examples/marketdata/itch"},
+	{"examples/marketdata/itch", 421, ""},
+	{"examples/marketdata/book", 355, "examples/marketdata/itch"},
+	{"examples/marketdata/feed", 507, "examples/marketdata/itch"},
 	{"examples/marketdata/report", 278, "examples/marketdata/book"},
 	{"examples/hello", 57, "pubsub"},
-	{"examples/marketdata", 1596, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
+	{"examples/marketdata", 1562, "examples/marketdata/book examples/marketdata/feed examples/marketdata/itch examples/marketdata/report pubsub pubsub/events transport/faulty"},
 
 	// The rest.
 	{"contrib/envelope", 126, ""},

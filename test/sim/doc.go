@@ -1,12 +1,10 @@
-// Package sim runs Fanfare's protocol core in virtual time: publishers and
-// subscribers over a network that loses, duplicates, reorders, delays and cuts
-// off, and that an attacker may share. One seed draws every option and every
+// Package sim runs Fanfare's protocol core in virtual time: publishers and subscribers over a network that loses,
+// duplicates, reorders, delays and cuts off, and that an attacker may share. One seed draws every option and every
 // fault, so a run is repeated exactly from its number.
 //
-// A run has two phases. In the first, faults happen as drawn, and what is
-// delivered is checked all the time: order, no duplicates, every byte, and
-// every missing message named by one gap (feed.go). In the second the network
-// is sound, and all that is left must drain within a bound of virtual time.
+// A run has two phases. In the first, faults happen as drawn, and what is delivered is checked all the time: order, no
+// duplicates, every byte, and every missing message named by one gap (feed.go). In the second the network is sound, and
+// all that is left must drain within a bound of virtual time.
 //
 // Publishers may share an identity, in lives of any epochs: each live one must be received by
 // each subscriber, and one with a stream that was removed continues where it stood.
@@ -24,6 +22,5 @@
 //	trust.go       publishers that prove their identity
 //	report.go      the results
 //
-// Buses that are configured differently are a world of their own (hello.go), with
-// greeters only.
+// Buses that are configured differently are a world of their own (hello.go), with greeters only.
 package sim

@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// feed is one reader of one stream at a subscriber, in place or through a
-// cursor, with what was checked of it so far.
+// feed is one reader of one stream at a subscriber, in place or through a cursor, with what was checked of it so far.
 type feed struct {
 	sub    *subscriber
 	st     *reliable.Stream
@@ -225,8 +224,7 @@ func (f *feed) check(it *topics.Item) {
 	}
 }
 
-// lost checks that each of the messages said to be lost has lost a packet, or
-// is one that the subscriber refuses.
+// lost checks that each of the messages said to be lost has lost a packet, or is one that the subscriber refuses.
 func (f *feed) lost(topic int, from, to uint64, cause events.Cause) {
 	if cause == events.CauseUnnamed && f.unnamed {
 		return // they came, before their name did
@@ -251,8 +249,7 @@ func (f *feed) holed(first, last uint64) bool {
 	return false
 }
 
-// finish checks, when nothing more will come, that all before the feed's position
-// in the stream is accounted for.
+// finish checks, when nothing more will come, that all before the feed's position in the stream is accounted for.
 func (f *feed) finish() {
 	if f.t == nil || f.sub.evicted[f.reader-1] {
 		return // the feed is not to learn any more what it has lost
@@ -282,9 +279,8 @@ func (f *feed) finish() {
 	}
 }
 
-// lossless checks that nothing is lost to a subscriber that a publisher under
-// min has heard of and not given up, and that was cut off or stopped for no
-// longer than the protocol bears.
+// lossless checks that nothing is lost to a subscriber that a publisher under min has heard of and not given up, and
+// that was cut off or stopped for no longer than the protocol bears.
 func (f *feed) lossless() {
 	s := f.sub.sim
 	m := f.t.members[f.sub.id]

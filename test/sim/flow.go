@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// present is what the publisher knows of a subscriber, read from the
-// statuses that reached it.
+// present is what the publisher knows of a subscriber, read from the statuses that reached it.
 type present struct {
 	limit       uint64
 	admitted    reliable.Instant // when a new packet went out that it had room for, last
@@ -106,8 +105,7 @@ func (p *publisher) overhear(b []byte) {
 	}
 }
 
-// dataSeq is the sequence of a data packet, and whether it is sent for the
-// first time.
+// dataSeq is the sequence of a data packet, and whether it is sent for the first time.
 func dataSeq(b []byte) (seq uint64, first bool) {
 	if wire.Type(b[3]) != wire.TypeData {
 		return 0, false

@@ -12,10 +12,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// RunHellos runs some buses that say hello to each other, configured alike or not, over
-// a network that loses, repeats and delays, and restarts some of them. It checks from
-// outside that each learns of those that it cannot receive, once, and of no other, and
-// that none says or remembers more than docs/protocol.md §14 lets it.
+// RunHellos runs some buses that say hello to each other, configured alike or not, over a network that loses, repeats
+// and delays, and restarts some of them. It checks from outside that each learns of those that it cannot receive, once,
+// and of no other, and that none says or remembers more than docs/protocol.md §14 lets it.
 func RunHellos(seed uint64) error {
 	w := &helloWorld{rng: rand.New(rand.NewPCG(seed, 0x4e110)), now: reliable.Instant(time.Hour)}
 	w.loss = w.rng.Float64() / 2
@@ -278,8 +277,7 @@ func (b *helloBus) apart(to *helloBus) bool {
 		(b.other != to.other || b.fabric.Groups != to.fabric.Groups || b.fabric.Mapping != to.fabric.Mapping)
 }
 
-// judge checks at the end whether each bus has learned what it should have, and
-// nothing else.
+// judge checks at the end whether each bus has learned what it should have, and nothing else.
 func (b *helloBus) judge() {
 	for _, to := range b.w.buses {
 		n := b.reported[[2]uint64{to.id(), to.epoch}]

@@ -35,8 +35,7 @@ func (s *subscriber) unheard() *publisher {
 	return nil
 }
 
-// before is the latest feed of the same instance and kind: the stream was evicted, and
-// goes on.
+// before is the latest feed of the same instance and kind: the stream was evicted, and goes on.
 func (s *subscriber) before(f *feed) *feed {
 	for i := len(s.feeds) - 1; i >= 0; i-- {
 		if b := s.feeds[i]; b.t != nil && b.t == f.t && b.reader == f.reader {

@@ -59,8 +59,7 @@ func (f *feed) firstOf(topic int) uint64 {
 }
 
 // nextOf is the number of topic's message that the feed has to have, or to know as lost, next. A total may name the
-// topic while a message is under way that had begun before it was wanted: the truth has that only when it is
-// complete.
+// topic while a message is under way that had begun before it was wanted: the truth has that only when it is complete.
 func (f *feed) nextOf(topic int) uint64 {
 	tf := &f.topics[topic]
 	switch {

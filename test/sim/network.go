@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// network takes packets from publishers to all subscribers, and from
-// subscribers and the attacker to one node.
+// network takes packets from publishers to all subscribers, and from subscribers and the attacker to one node.
 type network struct {
 	o       *Net
 	rng     *rand.Rand
@@ -16,8 +15,7 @@ type network struct {
 	pool    *packets
 	soundAt reliable.Instant // no faults from here on
 	subs    int
-	// Runs of losses under way: upstream of a publisher's receivers, at a
-	// receiver.
+	// Runs of losses under way: upstream of a publisher's receivers, at a receiver.
 	shared, own []bool
 	routes      []route // publisher*subs + subscriber
 	hops        []hop   // to each subscriber
@@ -27,8 +25,7 @@ type network struct {
 	drop        func(subscriber int, packet []byte) bool
 }
 
-// NetStats counts packets by what the network did with them. A packet on its way to n receivers
-// counts n times.
+// NetStats counts packets by what the network did with them. A packet on its way to n receivers counts n times.
 type NetStats struct {
 	Packets    uint64 // handed to the network
 	Copies     uint64 // on their way to a receiver
@@ -105,8 +102,7 @@ func (n *network) lose(bad *bool, loss Ratio, run int) bool {
 	return *bad
 }
 
-// multicast sends b from a publisher to all subscribers. It reports which of them lost it
-// on the way: a bit each.
+// multicast sends b from a publisher to all subscribers. It reports which of them lost it on the way: a bit each.
 func (n *network) multicast(now, leaves reliable.Instant, publisher int, b []byte) (lost uint64) {
 	n.count.Packets++
 	p := n.pool.get(b, address(publisher, n.leg))

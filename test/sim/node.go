@@ -6,9 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// node is what publishers and subscribers share: a clock of their own, and one
-// timer that keeps exactly to the deadline that the core has named last, so
-// that a deadline too late shows as a stall.
+// node is what publishers and subscribers share: a clock of their own, and one timer that keeps exactly to the deadline
+// that the core has named last, so that a deadline too late shows as a stall.
 type node struct {
 	sim      *sim
 	index    int16

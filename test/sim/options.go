@@ -10,8 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Ratio is a probability in parts of a million: whole numbers, so that a seed
-// means the same on every machine.
+// Ratio is a probability in parts of a million: whole numbers, so that a seed means the same on every machine.
 type Ratio uint32
 
 const (
@@ -38,8 +37,7 @@ type Options struct {
 	Checksum bool
 	// Faults is how long the network misbehaves and the attacker acts, unless that lasts.
 	Faults time.Duration
-	// Drain is how long all may take after that, once the last publisher has
-	// written everything.
+	// Drain is how long all may take after that, once the last publisher has written everything.
 	Drain time.Duration
 	// Drop, if not nil, picks packets to be lost on their way to a subscriber.
 	Drop func(subscriber int, packet []byte) bool
@@ -120,8 +118,7 @@ type Life struct {
 
 // Publisher describes a publisher.
 type Publisher struct {
-	// As is 1 + the number of an earlier publisher with the same id; 0: it
-	// has one of its own.
+	// As is 1 + the number of an earlier publisher with the same id; 0: it has one of its own.
 	As         int
 	PacketSize int
 	Trains
@@ -288,12 +285,10 @@ const (
 	usualDeadline = 2 * time.Second
 )
 
-// bearable is how long a subscriber may be cut off or stopped without losing
-// anything under min.
+// bearable is how long a subscriber may be cut off or stopped without losing anything under min.
 const bearable = 200 * time.Millisecond
 
-// excuses reports whether the options let a subscriber lose something under
-// min flow control.
+// excuses reports whether the options let a subscriber lose something under min flow control.
 func (o *Options) excuses(s *Subscriber, number int) bool {
 	if o.forged() && (o.Attack.Replay || o.Attack.Forge) || s.Deadline > 0 && s.Deadline < time.Second {
 		return true

@@ -192,9 +192,8 @@ func (s *subscriber) Wants(id uint64) bool {
 	return ok && s.matches(name)
 }
 
-// unnamedReported takes in that the reader has reported so: nothing is checked from then on but
-// what is delivered. That is a fault if the publisher was present, knew the subscriber and
-// waited for it.
+// unnamedReported takes in that the reader has reported so: nothing is checked from then on but what is delivered. That
+// is a fault if the publisher was present, knew the subscriber and waited for it.
 func (f *feed) unnamedReported() {
 	f.unnamed = true
 	f.sub.sim.report.Unnamed++

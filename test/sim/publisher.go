@@ -298,8 +298,7 @@ func (p *publisher) rest() {
 	p.sleep(d)
 }
 
-// transmit hands as much of t to the network as goes, and returns how many
-// packets that is.
+// transmit hands as much of t to the network as goes, and returns how many packets that is.
 func (p *publisher) transmit(t *transport.Outbound) int {
 	n := t.Count
 	if room := p.sim.o.Net.Egress; room > 0 {
@@ -369,8 +368,7 @@ func (p *publisher) send(b, sealed []byte) {
 	}
 }
 
-// complete releases the memory of packets that have left, which must not
-// have changed.
+// complete releases the memory of packets that have left, which must not have changed.
 func (p *publisher) complete() {
 	n := 0
 	for n < len(p.egress) && p.egress[n].done <= p.sim.now {

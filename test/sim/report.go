@@ -94,12 +94,10 @@ func (r *Report) repaired(d time.Duration) { r.repairs = append(r.repairs, d) }
 
 func (r *Report) gap(count uint64, cause events.Cause) { r.Gaps[cause] += count }
 
-// RepairTime is the p-th percentile of the time from finding a packet missing
-// to its coming.
+// RepairTime is the p-th percentile of the time from finding a packet missing to its coming.
 func (r *Report) RepairTime(p float64) time.Duration { return percentile(r.repairs, p) }
 
-// Latency is the p-th percentile of the time from a message's first
-// transmission to its reader.
+// Latency is the p-th percentile of the time from a message's first transmission to its reader.
 func (r *Report) Latency(p float64) time.Duration { return percentile(r.latencies, p) }
 
 func percentile(d []time.Duration, p float64) time.Duration {
@@ -110,8 +108,7 @@ func percentile(d []time.Duration, p float64) time.Duration {
 	return s[min(len(s)-1, int(p/100*float64(len(s))))]
 }
 
-// NAKsPerLoss and RepairsPerLoss relate traffic to the packets that at least
-// one receiver has lost.
+// NAKsPerLoss and RepairsPerLoss relate traffic to the packets that at least one receiver has lost.
 func (r *Report) NAKsPerLoss() float64 {
 	return float64(r.Receiver.NAKs) / float64(max(1, r.LostPackets))
 }

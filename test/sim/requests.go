@@ -63,8 +63,7 @@ func (p *publisher) newRequest(key uint64) *asked {
 	return &asked{r: &reliable.Request{Ready: func() {}}, key: key, came: make(map[uint64]bool)}
 }
 
-// takeReplies judges the replies that have arrived. Requests that no subscriber is left to answer are
-// closed.
+// takeReplies judges the replies that have arrived. Requests that no subscriber is left to answer are closed.
 func (p *publisher) takeReplies() {
 	for i := 0; i < len(p.asked); {
 		a := p.asked[i]

@@ -6,8 +6,7 @@ import (
 
 // When a run is over, and what holds it up.
 
-// watch looks whether all is through, which must be some time after the network
-// has become sound.
+// watch looks whether all is through, which must be some time after the network has become sound.
 func (s *sim) watch() {
 	if s.settled() {
 		s.report.Drained = max(0, s.now.Sub(s.net.soundAt))
@@ -24,8 +23,7 @@ func (s *sim) watch() {
 	s.at(min(max(watchEvery, time.Duration(s.now)/16), 100*watchEvery), s.watch)
 }
 
-// watchEvery is the least time between two looks, and with time they become
-// rarer: idle runs shall cost little.
+// watchEvery is the least time between two looks, and with time they become rarer: idle runs shall cost little.
 const watchEvery = 200 * time.Microsecond
 
 // written reports whether no publisher writes any more.
@@ -51,8 +49,7 @@ func (s *sim) written() bool {
 	return true
 }
 
-// settled reports whether all publishers are through and all subscribers that
-// are there have everything.
+// settled reports whether all publishers are through and all subscribers that are there have everything.
 func (s *sim) settled() bool {
 	if !s.written() {
 		return false

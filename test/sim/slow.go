@@ -20,8 +20,7 @@ type toNewest struct {
 	passed bool   // it was overtaken beyond that
 }
 
-// begins notes that a packet, which is appended next, has the beginning of a message that
-// the feed wants.
+// begins notes that a packet, which is appended next, has the beginning of a message that the feed wants.
 func (f *feed) begins(packet []byte) {
 	if f.o.Slow.Kind != slow.Latest {
 		return
@@ -81,10 +80,9 @@ func (o *output) neverCame(seq uint64) bool {
 	return slices.ContainsFunc(o.lost, func(h hole) bool { return h.first <= seq && seq < h.end })
 }
 
-// checkNewest checks that at the end a feed that continues with the newest packet has the
-// message that was begun last, unless that is a large part of the window. Packets without a
-// wanted topic must not follow it, because that fills the window, too, nor the beginning of a
-// message that is never completed, nor state for others.
+// checkNewest checks that at the end a feed that continues with the newest packet has the message that was begun last,
+// unless that is a large part of the window. Packets without a wanted topic must not follow it, because that fills the
+// window, too, nor the beginning of a message that is never completed, nor state for others.
 func (f *feed) checkNewest() {
 	if f.o.Slow.Kind != slow.Latest || f.unknown || len(f.sub.o.Patterns) > 0 || !f.sub.final ||
 		len(f.topics) < len(f.t.topics) || f.t.killed || f.sub.sim.abandons() || f.sub.sim.roundsOf(f.t) {
@@ -125,8 +123,7 @@ func (s *sim) abandons() bool {
 	return slices.ContainsFunc(s.o.Publishers, func(p Publisher) bool { return p.Abandon > 0 })
 }
 
-// tendSlow ends readers that are too far behind, and lets those that keep the newest
-// messages take one each.
+// tendSlow ends readers that are too far behind, and lets those that keep the newest messages take one each.
 func (s *subscriber) tendSlow() {
 	for _, f := range s.feeds {
 		f.takeKept()

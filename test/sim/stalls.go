@@ -54,8 +54,7 @@ func (p *publisher) takeReleased() {
 	for _, h := range p.s.TakeReleased() {
 		p.sim.trace("publisher %d lets subscriber %#x go after %v", p.index, h.Receiver, h.For)
 		p.sim.report.Released++
-		// A subscriber that holds the publisher up is as far behind as it can be: nothing new goes out that
-		// it has room for.
+		// A subscriber that holds the publisher up is as far behind as it can be: nothing new goes out that it has room for.
 		var held time.Duration
 		if m := p.t.members[h.Receiver]; m != nil {
 			held = p.sim.now.Sub(m.admitted)

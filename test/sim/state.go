@@ -130,8 +130,7 @@ func (p *publisher) tendState(now reliable.Instant) {
 	}
 }
 
-// makeState makes the state of a topic. It reports false where what was written has no number
-// yet that is known.
+// makeState makes the state of a topic. It reports false where what was written has no number yet that is known.
 func (p *publisher) makeState(now reliable.Instant, topic int) bool {
 	t := p.topics[topic]
 	number := t.Next()

@@ -17,8 +17,7 @@ func (s *subscriber) trust() func() reliable.TopicTrust {
 	return func() reliable.TopicTrust { return s.sim.o.Trust }
 }
 
-// checkKnown checks that the stream is one that a publisher of the run sends, unless others can
-// make some up.
+// checkKnown checks that the stream is one that a publisher of the run sends, unless others can make some up.
 func (o *output) checkKnown() {
 	options := o.s.sim.o
 	if o.t != nil || options.forged() || options.Trust != nil && !options.Trust.May(o.st.Publisher, topicNames[0]) {

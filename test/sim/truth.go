@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// truth is what one publisher has handed to the network in one epoch, read
-// from its packets.
+// truth is what one publisher has handed to the network in one epoch, read from its packets.
 type truth struct {
 	publisher, epoch uint64
 	o                *Publisher
@@ -112,8 +111,7 @@ func (s *sim) newTruth(publisher, epoch uint64, o *Publisher) *truth {
 	return t
 }
 
-// write notes that a writer has written m: it shall be sent, in order with the
-// writer's others.
+// write notes that a writer has written m: it shall be sent, in order with the writer's others.
 func (t *truth) write(writer int, m message) { t.written[writer] = append(t.written[writer], m) }
 
 // unwrite takes the writer's last message back.
@@ -274,8 +272,7 @@ func (t *truth) unsent() int {
 	return n
 }
 
-// firstFrom is the number of topic's first message that lies wholly at or
-// behind packet seq.
+// firstFrom is the number of topic's first message that lies wholly at or behind packet seq.
 func (t *truth) firstFrom(topic int, seq uint64) uint64 {
 	sent := t.topics[topic].sent
 	lo, hi := 0, len(sent)

@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Packets that no subscriber can read: they name a codec that none knows. The invariants: these are lost as
-// unreadable, and no others are; their subscriber learns of it; and it requests none that has arrived.
-// docs/protocol.md §13.6.
+// Packets that no subscriber can read: they name a codec that none knows. The invariants: these are lost as unreadable,
+// and no others are; their subscriber learns of it; and it requests none that has arrived. docs/protocol.md §13.6.
 
 // unreadable lets some publishers send such.
 func (d drawer) unreadable(o *Options) {

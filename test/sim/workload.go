@@ -37,8 +37,7 @@ func (w *writer) burst() {
 	w.quota = min(w.left, max(1, w.p.o.Burst))
 }
 
-// run writes what is due as far as there is room, and reports whether anything
-// came of it.
+// run writes what is due as far as there is room, and reports whether anything came of it.
 func (w *writer) run(now reliable.Instant) bool {
 	s := w.p.s
 	progress := false

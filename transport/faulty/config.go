@@ -14,20 +14,16 @@ type Config struct {
 	// Duplicate is the share of packets that arrive twice, 0 to 1. The second
 	// follows the first at once, unless it is reordered or delayed in its turn.
 	Duplicate float64
-	// Reorder is the share of packets that are overtaken by 1 to reorderDepth
-	// of those behind them, 0 to 1.
+	// Reorder is the share of packets that are overtaken by 1 to reorderDepth of those behind them, 0 to 1.
 	Reorder float64
-	// Burst is the mean length of runs of lost packets; the share lost remains
-	// Loss. 0 and 1 mean that each packet is lost or not independently of the
-	// others. It must be at least Loss/(1-Loss), or the gaps between the runs
-	// would be shorter than a packet.
+	// Burst is the mean length of runs of lost packets; the share lost remains Loss. 0 and 1 mean that each packet is lost
+	// or not independently of the others. It must be at least Loss/(1-Loss), or the gaps between the runs would be shorter
+	// than a packet.
 	Burst float64
-	// Delay holds every packet back that long, and Jitter up to that much
-	// longer, evenly spread. Jitter alone reorders packets that are closer to
-	// one another than it is long.
+	// Delay holds every packet back that long, and Jitter up to that much longer, evenly spread. Jitter alone reorders
+	// packets that are closer to one another than it is long.
 	Delay, Jitter time.Duration
-	// Seed of all random choices. The same seed and the same packets in the
-	// same order meet the same faults.
+	// Seed of all random choices. The same seed and the same packets in the same order meet the same faults.
 	Seed uint64
 	// Clock is the time since any fixed moment; default: the monotonic clock.
 	Clock func() time.Duration
@@ -38,12 +34,10 @@ const (
 	maxDelay = time.Minute
 	// reorderDepth is by how many packets one is set back, at most.
 	reorderDepth = 16
-	// reorderHold bounds the time that a packet waits to be overtaken, so that
-	// a quiet line does not swallow it.
+	// reorderHold bounds the time that a packet waits to be overtaken, so that a quiet line does not swallow it.
 	reorderHold = 500 * time.Microsecond
-	// holdPackets is how many packets can be held back at a time, in memory of
-	// their own (64 KiB each, touched only when used). A packet that finds it
-	// full is passed on at once.
+	// holdPackets is how many packets can be held back at a time, in memory of their own (64 KiB each, touched only when
+	// used). A packet that finds it full is passed on at once.
 	holdPackets = 4096
 )
 
@@ -119,8 +113,7 @@ func (c *Config) set(name, val string) error {
 	return fmt.Errorf("faults: %q is unknown; known are loss, dup, reorder, burst, delay, jitter and seed", name)
 }
 
-// String writes the faults in the form that Parse reads, without those that are
-// zero.
+// String writes the faults in the form that Parse reads, without those that are zero.
 func (c Config) String() string {
 	var b strings.Builder
 	add := func(name, val string) {
@@ -174,9 +167,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// enterBurst is the probability that a run of losses follows a packet that
-// arrived. With runs of mean Burst and gaps of mean 1/enterBurst, the share lost
-// is Burst/(Burst+1/enterBurst) = Loss.
+// enterBurst is the probability that a run of losses follows a packet that arrived. With runs of mean Burst and gaps of
+// mean 1/enterBurst, the share lost is Burst/(Burst+1/enterBurst) = Loss.
 func (c Config) enterBurst() float64 {
 	if c.Loss == 0 {
 		return 0

@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// divert draws whether packet i of the cursor's train is to be held, and holds
-// it.
+// divert draws whether packet i of the cursor's train is to be held, and holds it.
 func (t *Transport) divert(i int, now time.Duration) bool {
 	depth := t.fates.overtaken()
 	if depth == 0 && !t.delays() {

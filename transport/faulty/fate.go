@@ -18,9 +18,8 @@ func newFates(cfg Config) fates {
 	return fates{cfg: cfg, loss: gen(1), dup: gen(2), order: gen(3), delay: gen(4)}
 }
 
-// lost draws the loss of the next packet. With bursts it is Gilbert's chain of
-// two states: all packets of the bad one are lost, none of the good one; the
-// bad one is left with probability 1/Burst after each packet, so that it lasts
+// lost draws the loss of the next packet. With bursts it is Gilbert's chain of two states: all packets of the bad one
+// are lost, none of the good one; the bad one is left with probability 1/Burst after each packet, so that it lasts
 // Burst packets in the mean.
 func (f *fates) lost() bool {
 	if f.cfg.Loss == 0 {

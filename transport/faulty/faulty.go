@@ -141,8 +141,7 @@ func (t *Transport) now() time.Duration {
 
 func (t *Transport) delays() bool { return t.cfg.Delay > 0 || t.cfg.Jitter > 0 }
 
-// step moves packets until one train was put into b, and reports whether there
-// is more to do. b has room.
+// step moves packets until one train was put into b, and reports whether there is more to do. b has room.
 func (t *Transport) step(b *transport.Batch, now time.Duration) bool {
 	if t.release(b, now) {
 		return true
@@ -236,8 +235,7 @@ func (t *Transport) Release(train *transport.Train) {
 	}
 }
 
-// Wait implements transport.Transport. It ends at the latest when a held packet
-// is due.
+// Wait implements transport.Transport. It ends at the latest when a held packet is due.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.through || t.closing.Load() {
 		return t.inner.Wait(timeout)

@@ -22,8 +22,7 @@ func (t *Transport) Alloc(bytes int) ([]byte, error) { return t.inner.Alloc(byte
 // Free implements transport.Transport.
 func (t *Transport) Free(mem []byte) { t.inner.Free(mem) }
 
-// NewSender implements transport.Transport. The sender is no transport.ReplyReader: its reads would
-// bypass the faults.
+// NewSender implements transport.Transport. The sender is no transport.ReplyReader: its reads would bypass the faults.
 func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	s, err := t.inner.NewSender(group)
 	if err != nil {

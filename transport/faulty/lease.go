@@ -64,8 +64,7 @@ func (t *Transport) drop(i uint32) {
 	t.leases.free = append(t.leases.free, i)
 }
 
-// retain counts references to inner peers: this layer's and its user's. The
-// inner transport knows of one.
+// retain counts references to inner peers: this layer's and its user's. The inner transport knows of one.
 func (t *Transport) retain(p transport.Peer) transport.Peer {
 	t.peers[p]++
 	return p

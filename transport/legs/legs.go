@@ -5,8 +5,7 @@
 //	Poll ◄── every leg, by turns           Train.Leg says by which one a train came
 //	Reply ─► the leg that its source came by
 //
-// What one leg loses another delivers. Of several copies the layer above takes the first
-// (reliable.Receiver.SetLeg).
+// What one leg loses another delivers. Of several copies the layer above takes the first (reliable.Receiver.SetLeg).
 //
 // A leg that fails ends neither the transport nor a group: a group is lost when no leg has it any more.
 // Meanwhile the transport reports the leg by transport.LegLost; a leg on which new endpoints cannot
@@ -28,9 +27,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/tally"
 )
 
-// Transport is an endpoint on several legs. See package transport for which goroutine may call which
-// method. Legs without a descriptor to wait on have a goroutine each (wait.go), which Poll ends with
-// the transport.
+// Transport is an endpoint on several legs. See package transport for which goroutine may call which method. Legs
+// without a descriptor to wait on have a goroutine each (wait.go), which Poll ends with the transport.
 type Transport struct {
 	legs []*leg
 	caps transport.Capabilities // of the legs when they were opened, but for Name the least

@@ -46,8 +46,7 @@ func (x *leases) find(note uint64) *lease {
 	return nil
 }
 
-// Poll implements transport.Transport. The legs share what b has room for, so that none
-// lags behind the others.
+// Poll implements transport.Transport. The legs share what b has room for, so that none lags behind the others.
 func (t *Transport) Poll(b *transport.Batch) error {
 	b.Trains, b.Events, b.RepliesLost = b.Trains[:0], b.Events[:0], false
 	if t.closing.Load() {

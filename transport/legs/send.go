@@ -36,8 +36,7 @@ type outlet struct {
 	stuck  bool
 }
 
-// stuckAfter is how long a leg may take nothing while the others wait for it: longer than
-// a queue takes to be sent.
+// stuckAfter is how long a leg may take nothing while the others wait for it: longer than a queue takes to be sent.
 const stuckAfter = 20 * time.Millisecond
 
 // busyStep is how much of the time between two trains that it did not take counts, at most: its sender may have

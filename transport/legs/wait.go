@@ -8,9 +8,8 @@ import (
 // A Wait blocks in the Wait of one leg, the host. If that waits on a descriptor, so do the others that
 // can (transport.Pollable): it is one system call for all.
 //
-// Each other leg has a helper, a goroutine that blocks in that leg's Wait at the same time and wakes
-// the host: so a leg needs nothing but the contract. The helper owns the leg while it waits; the loop
-// calls its Wake to get it back.
+// Each other leg has a helper, a goroutine that blocks in that leg's Wait at the same time and wakes the host: so a leg
+// needs nothing but the contract. The helper owns the leg while it waits; the loop calls its Wake to get it back.
 type helper struct {
 	begin chan struct{} // to wait; nil: there is none yet
 	back  chan struct{} // it has waited

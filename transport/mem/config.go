@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
-// DefaultPacketSize in bytes is not bounded by a frame here: large enough that the cost of a packet is
-// small beside its messages, and small enough that a window of 8 MiB holds a thousand packets with one
-// message each.
+// DefaultPacketSize in bytes is not bounded by a frame here: large enough that the cost of a packet is small beside its
+// messages, and small enough that a window of 8 MiB holds a thousand packets with one message each.
 const DefaultPacketSize = 8192
 
 // Limits of the in-process fabric.
@@ -21,32 +20,27 @@ const (
 	slotBytes = 64 << 10
 	// maxTrain bounds the packets of one Outbound.
 	maxTrain = 1024
-	// maxPacket is the largest UDP payload over IPv4: 65535 bytes less 28 of
-	// headers.
+	// maxPacket is the largest UDP payload over IPv4: 65535 bytes less 28 of headers.
 	maxPacket = 65507
 	maxGroups = 1 << 16
 	// batch is how many trains a Poll returns at most.
 	batch = 256
 )
 
-// Config describes an endpoint. The zero value is an endpoint on the network
-// named "" of this process.
+// Config describes an endpoint. The zero value is an endpoint on the network named "" of this process.
 type Config struct {
-	// Network to attach to. Nil means the network of this process that is
-	// called Name; it comes into being with its first endpoint and goes with
-	// its last.
+	// Network to attach to. Nil means the network of this process that is called Name; it comes into being with its first
+	// endpoint and goes with its last.
 	Network *Network
 	Name    string
 	// Groups in the range; default 16, at most 65536.
 	Groups int
-	// PacketSize in bytes is the size to fill packets to; default
-	// DefaultPacketSize.
+	// PacketSize in bytes is the size to fill packets to; default DefaultPacketSize.
 	PacketSize int
 	// MaxPacket in bytes; default and limit 65507.
 	MaxPacket int
-	// QueueTrains is how many trains wait for a Poll; more are dropped and
-	// counted. A packet sent on its own is a train. Default 1024; a train takes
-	// up to 64 KiB of memory, from when the queue is first that deep.
+	// QueueTrains is how many trains wait for a Poll; more are dropped and counted. A packet sent on its own is a train.
+	// Default 1024; a train takes up to 64 KiB of memory, from when the queue is first that deep.
 	QueueTrains int
 	// LendMax is how many trains may be kept past the next Poll; default 256.
 	LendMax int
@@ -54,8 +48,7 @@ type Config struct {
 	Peers int
 }
 
-// withDefaults returns the configuration with defaults filled in, or says what
-// is wrong.
+// withDefaults returns the configuration with defaults filled in, or says what is wrong.
 func (c Config) withDefaults() (Config, error) {
 	for _, f := range []struct {
 		name     string

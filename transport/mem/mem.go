@@ -1,13 +1,10 @@
-// Package mem is the fabric inside one process: endpoints on the same Network
-// exchange trains through memory. It is the quickest way to connect goroutines
-// of one program by the same code that connects hosts, and the ground that the
-// upper layers are tested on.
+// Package mem is the fabric inside one process: endpoints on the same Network exchange trains through memory. It is the
+// quickest way to connect goroutines of one program by the same code that connects hosts, and the ground that the upper
+// layers are tested on.
 //
-// A train is copied once into the queue of each member of its group, and is
-// delivered as one train, in the order sent. The queue of an endpoint is
-// bounded: what finds it full is dropped for that endpoint and counted
-// (stats.Transport.ReceiveOverflow). Used from one goroutine the fabric is deterministic.
-// It starts no goroutine.
+// A train is copied once into the queue of each member of its group, and is delivered as one train, in the order sent.
+// The queue of an endpoint is bounded: what finds it full is dropped for that endpoint and counted
+// (stats.Transport.ReceiveOverflow). Used from one goroutine the fabric is deterministic. It starts no goroutine.
 package mem
 
 import (
@@ -180,8 +177,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// Release implements transport.Transport. It panics when the train was released
-// before.
+// Release implements transport.Transport. It panics when the train was released before.
 func (t *Transport) Release(train *transport.Train) {
 	if !t.done.Load() {
 		t.in.Release(train.Lease)
@@ -189,8 +185,7 @@ func (t *Transport) Release(train *transport.Train) {
 	}
 }
 
-// Wait implements transport.Transport. Its timeout is as coarse as Go's timers:
-// 1 ms in an otherwise idle process.
+// Wait implements transport.Transport. Its timeout is as coarse as Go's timers: 1 ms in an otherwise idle process.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
@@ -217,9 +212,8 @@ func (t *Transport) Stats() transport.Stats {
 	return s
 }
 
-// Close implements transport.Transport. The next Poll frees the memory and
-// reports the end, unless a Send on the network is copying into it just then:
-// in that case a later one does.
+// Close implements transport.Transport. The next Poll frees the memory and reports the end, unless a Send on the
+// network is copying into it just then: in that case a later one does.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil

@@ -19,8 +19,7 @@ type Network struct {
 	groups    map[int]*group
 }
 
-// group is the list of members that senders walk. It is replaced, never
-// changed, so that they walk it without a lock.
+// group is the list of members that senders walk. It is replaced, never changed, so that they walk it without a lock.
 type group struct {
 	members atomic.Pointer[[]*Transport]
 }
@@ -36,8 +35,7 @@ var registry = struct {
 	byName map[string]*Network
 }{byName: make(map[string]*Network)}
 
-// Lookup returns the network of this process that has a name, while there are endpoints
-// on it; else nil.
+// Lookup returns the network of this process that has a name, while there are endpoints on it; else nil.
 func Lookup(name string) *Network {
 	registry.Lock()
 	defer registry.Unlock()
@@ -79,9 +77,8 @@ func attach(t *Transport, cfg Config) {
 	n.endpoints[t.id] = t
 }
 
-// detach removes t from the network and begins the wait for senders that have found it. t itself stays
-// known until drop, because its senders may still be copying into endpoints that close at the same
-// time.
+// detach removes t from the network and begins the wait for senders that have found it. t itself stays known until
+// drop, because its senders may still be copying into endpoints that close at the same time.
 func (n *Network) detach(t *Transport, leaving *grace.Period) {
 	registry.Lock()
 	defer registry.Unlock()

@@ -39,9 +39,8 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	return s, nil
 }
 
-// Send implements transport.Sender. It never returns transport.ErrBusy: what
-// does not fit a receiver's queue is lost for that receiver and counted there,
-// as in a network.
+// Send implements transport.Sender. It never returns transport.ErrBusy: what does not fit a receiver's queue is lost
+// for that receiver and counted there, as in a network.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	s.section.Enter()
 	n, bytes, err := s.send(out)
@@ -86,8 +85,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// Completed implements transport.Sender. Sending is a copy, so it equals the
-// number of packets taken.
+// Completed implements transport.Sender. Sending is a copy, so it equals the number of packets taken.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.

@@ -1,6 +1,5 @@
-// Package rocenet is the fabric of RoCEv2 in user space: package transport/ud
-// over package rdma/roce, on a network interface of this host. The other side can
-// be the same, a NIC or the kernel's Soft-RoCE. It needs Linux, and neither
+// Package rocenet is the fabric of RoCEv2 in user space: package transport/ud over package rdma/roce, on a network
+// interface of this host. The other side can be the same, a NIC or the kernel's Soft-RoCE. It needs Linux, and neither
 // hardware nor privilege.
 package rocenet
 
@@ -84,12 +83,10 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	return c
 }
 
-// A train is one UDP datagram to the kernel, which costs much the same whatever
-// its length. Messages that leave no room for another one fill packets half at
-// least, so that a full train of theirs goes at once; longer packets, in equal
-// parts. maxDatagram is the largest UDP payload over IPv4, and perPacket what a
-// packet has beside its half: headers of the reliable layer, BTH, DETH, pad and
-// ICRC. Bytes.
+// A train is one UDP datagram to the kernel, which costs much the same whatever its length. Messages that leave no room
+// for another one fill packets half at least, so that a full train of theirs goes at once; longer packets, in equal
+// parts. maxDatagram is the largest UDP payload over IPv4, and perPacket what a packet has beside its half: headers of
+// the reliable layer, BTH, DETH, pad and ICRC. Bytes.
 const (
 	maxDatagram = 65507
 	perPacket   = 96

@@ -202,9 +202,8 @@ func (k *key) derive(salt []byte, index uint32) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Provider gives the keys as they are now. It is asked for each train, by several goroutines
-// at once, so that it must be quick: it returns the same Keyset until something changes, and
-// another one then. A nil Keyset has no keys.
+// Provider gives the keys as they are now. It is asked for each train, by several goroutines at once, so that it must
+// be quick: it returns the same Keyset until something changes, and another one then. A nil Keyset has no keys.
 type Provider interface {
 	Keys() *Keyset
 }

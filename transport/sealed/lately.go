@@ -2,8 +2,7 @@ package sealed
 
 import "container/list"
 
-// lately has a value for each of the latest senders, at most limit. A sender that is added again becomes the
-// latest.
+// lately has a value for each of the latest senders, at most limit. A sender that is added again becomes the latest.
 type lately[V any] struct {
 	limit int
 	all   map[sender]*list.Element // of order

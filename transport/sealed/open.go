@@ -241,8 +241,7 @@ func (o *opener) verify(k *known, p []byte) bool {
 // maxCandidates bounds opener.candidates: some 1 KiB each.
 const maxCandidates = 1024
 
-// trials bounds how many unknown senders that are no candidates are checked: each costs the derivation of a
-// key.
+// trials bounds how many unknown senders that are no candidates are checked: each costs the derivation of a key.
 type trials struct {
 	left float64
 	at   time.Time

@@ -17,8 +17,7 @@ type lease struct {
 	copy  []byte // of its packets, where those of inner must not be written to
 }
 
-// leases is a table of them. Number and generation of a lease are the Lease and the From of
-// its trains.
+// leases is a table of them. Number and generation of a lease are the Lease and the From of its trains.
 type leases struct {
 	all  []lease
 	free []uint32

@@ -45,8 +45,7 @@ const (
 )
 
 // Open returns the packet in p, a sealed one, until the next call. index is of the group that it was sent to, or
-// Unicast; a negative one is not known, and is found. The error is a *LackingError, ErrForged, ErrVersion or
-// ErrShort.
+// Unicast; a negative one is not known, and is found. The error is a *LackingError, ErrForged, ErrVersion or ErrShort.
 func (r *Reader) Open(p []byte, index int64) ([]byte, error) {
 	if len(p) <= Overhead || p[0] != magic0 || p[1] != magic1 {
 		return nil, ErrShort

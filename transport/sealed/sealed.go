@@ -46,8 +46,7 @@ type Config struct {
 	// group, recognizes repeats, and calls transport.Prover.Proven. Then counters of groups mean
 	// nothing, only Proven makes a sender known, and each signer has a share of the memory.
 	Proven bool
-	// Closed is called when Poll has reported the end of the transport: to end what gives
-	// the keys. May be nil.
+	// Closed is called when Poll has reported the end of the transport: to end what gives the keys. May be nil.
 	Closed func()
 
 	// Random provides salts and the bytes that make nonces differ after a copy of memory. It must be that of
@@ -111,9 +110,8 @@ type Transport struct {
 	known    [2]atomic.Uint64 // senders of groups, and of replies
 }
 
-// New returns inner, sealed. From now on only the returned transport may be used. It is a
-// transport.Legged where inner is one. The error says what of the configuration or of inner
-// does not do.
+// New returns inner, sealed. From now on only the returned transport may be used. It is a transport.Legged where inner
+// is one. The error says what of the configuration or of inner does not do.
 func New(inner transport.Transport, cfg Config) (transport.Transport, error) {
 	if cfg.Keys == nil {
 		return nil, fmt.Errorf("sealed: no keys are given")
@@ -161,8 +159,7 @@ func (t *Transport) PeerAddress(p transport.Peer) string { return t.inner.PeerAd
 // Inner is the wrapped transport, for methods of its type beyond the contract.
 func (t *Transport) Inner() transport.Transport { return t.inner }
 
-// Capabilities implements transport.Transport: packets are as much shorter as sealing takes,
-// and none comes damaged.
+// Capabilities implements transport.Transport: packets are as much shorter as sealing takes, and none comes damaged.
 func (t *Transport) Capabilities() transport.Capabilities {
 	c := t.inner.Capabilities()
 	c.Name = "sealed " + c.Name

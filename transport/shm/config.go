@@ -39,8 +39,7 @@ type Config struct {
 	Dir string
 	// Groups in the range; default 16, at most 65536.
 	Groups int
-	// PacketSize in bytes is the size to fill packets to; default DefaultPacketSize, at
-	// most 65507.
+	// PacketSize in bytes is the size to fill packets to; default DefaultPacketSize, at most 65507.
 	PacketSize int
 	// QueueTrains is how many trains of each other endpoint wait for a Poll; more are
 	// dropped and counted. Default 1024, at most 1408.

@@ -2,8 +2,7 @@ package shm
 
 import "github.com/fanfaremq/fanfare/internal/sys"
 
-// copies is memory for copies of trains from other users' files, at most as many as are lent at a time. Loop
-// only.
+// copies is memory for copies of trains from other users' files, at most as many as are lent at a time. Loop only.
 type copies struct {
 	mem  []byte
 	open []uint32 // without a user

@@ -112,8 +112,7 @@ func (d *dir) close() {
 	}
 }
 
-// openAt makes a directory if there is none, makes sure that others cannot write into it, and
-// opens it.
+// openAt makes a directory if there is none, makes sure that others cannot write into it, and opens it.
 func (d *dir) openAt(at int, name, path string) (fd int, err error) {
 	if err := d.makeAt(at, name, path); err != nil {
 		return -1, err

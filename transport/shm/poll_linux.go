@@ -234,8 +234,7 @@ func (t *Transport) Retain(from transport.Source) (transport.Peer, error) {
 // Forget implements transport.Transport.
 func (t *Transport) Forget(p transport.Peer) { t.peers.Forget(p) }
 
-// SourceAddress implements transport.Transport: "shm://name#4711.9f3c", a process and one of
-// its endpoints.
+// SourceAddress implements transport.Transport: "shm://name#4711.9f3c", a process and one of its endpoints.
 func (t *Transport) SourceAddress(from transport.Source) string {
 	if p := t.find(from); p != nil && !t.closing.Load() {
 		return p.address(t.cfg.Name)

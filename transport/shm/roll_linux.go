@@ -46,8 +46,7 @@ func (h *fabric) lockRoll() (err error) {
 	if err := unix.Fstat(h.roll, &st); err != nil {
 		return named(err, "look at", path)
 	}
-	// A member of the group could otherwise have us write to another file of ours. A file without a
-	// link was just removed.
+	// A member of the group could otherwise have us write to another file of ours. A file without a link was just removed.
 	if st.Nlink != 0 && !h.isRoll(st.Mode&unix.S_IFMT == unix.S_IFREG, uint64(st.Nlink), int(st.Uid),
 		int(st.Gid), st.Mode&permissions, st.Size) {
 		return fmt.Errorf("%s is no roll, which is a file of its own, of mode %#o and %d bytes: remove it", path, h.rollMode(), pageBytes)

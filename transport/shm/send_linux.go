@@ -264,8 +264,7 @@ func (t *Transport) reap(p *peer) {
 	}
 }
 
-// Completed implements transport.Sender. Sending is a copy, so it equals the number of
-// packets taken.
+// Completed implements transport.Sender. Sending is a copy, so it equals the number of packets taken.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.

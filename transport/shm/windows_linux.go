@@ -6,8 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// windows is the memory that packets are written into before they are sent. Under
-// Transport.mu.
+// windows is the memory that packets are written into before they are sent. Under Transport.mu.
 type windows struct {
 	rows    int      // that were given and not freed, in the file
 	private [][]byte // blocks that took the place of some there, when no chunk was to be had

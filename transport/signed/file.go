@@ -35,8 +35,7 @@ type File struct {
 
 var _ Provider = (*File)(nil)
 
-// readTrust reads a file of trust, which others than its owner may read but not change. Errors are a
-// *FileError.
+// readTrust reads a file of trust, which others than its owner may read but not change. Errors are a *FileError.
 func readTrust(file string) (text []byte, t *Trust, err error) {
 	text, err = readFile(file, &ofTrust)
 	if err == nil {
@@ -71,8 +70,7 @@ func (f *File) Close() error {
 	return nil
 }
 
-// readLimit is how long a read may take before it is reported: the file may be on a remote host that is
-// gone.
+// readLimit is how long a read may take before it is reported: the file may be on a remote host that is gone.
 const readLimit = 10 * time.Second
 
 // follow is the goroutine. It ends with Close, also while the file is being read, by a goroutine

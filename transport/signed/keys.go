@@ -7,8 +7,7 @@
 //	Sender.Send ─► tree over the packets of a train, one signature ─► inner Send
 //	packet ─► Verifier.Check: cheap checks, hashes, one verification a train ─► taken, or why not
 //
-// The publisher's id names its key, so that a packet of one key in a stream of another is refused
-// without a table.
+// The publisher's id names its key, so that a packet of one key in a stream of another is refused without a table.
 package signed
 
 import (
@@ -76,8 +75,7 @@ func ParsePublic(text string) (ed25519.PublicKey, error) {
 	return key, nil
 }
 
-// FileError describes an invalid file of trust or of a signing key, with the position. It contains no
-// secret.
+// FileError describes an invalid file of trust or of a signing key, with the position. It contains no secret.
 type FileError struct {
 	File string
 	Line int // from 1; 0: the file as a whole
@@ -177,8 +175,7 @@ func ReadKey(file string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// CreateKey makes a signing key and writes it to a new file that only its owner may read. It never
-// overwrites a file.
+// CreateKey makes a signing key and writes it to a new file that only its owner may read. It never overwrites a file.
 func CreateKey(file string) (ed25519.PrivateKey, error) {
 	public, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

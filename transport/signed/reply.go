@@ -26,8 +26,7 @@ const (
 	keyIDLen  = 4
 )
 
-// replyStatement is what is signed: the text, the ids of request and replier, and the SHA-256 of the
-// bytes.
+// replyStatement is what is signed: the text, the ids of request and replier, and the SHA-256 of the bytes.
 type replyStatement [len(replyText) + 5*8 + sha256.Size]byte
 
 func (s *replyStatement) set(to *ReplyTo, data []byte) {
@@ -48,8 +47,7 @@ func (s *Signer) Reply(to *ReplyTo, data []byte) []byte {
 	return append(out, ed25519.Sign(s.key, text[:])...)
 }
 
-// ReplyVerifier accepts replies of publishers that a Provider trusts for their topics. Any goroutine may use
-// it.
+// ReplyVerifier accepts replies of publishers that a Provider trusts for their topics. Any goroutine may use it.
 type ReplyVerifier struct {
 	trust Provider
 	now   func() time.Time

@@ -105,8 +105,7 @@ func (s *Sender) fit(out *transport.Outbound, from int) (n, depth int, err error
 	return 0, 0, err
 }
 
-// sendTree signs as many packets of out, from one on, as make a tree, and sends them. It returns
-// how many were taken.
+// sendTree signs as many packets of out, from one on, as make a tree, and sends them. It returns how many were taken.
 func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	n, depth, err := s.fit(out, from)
 	if err != nil {
@@ -135,8 +134,7 @@ func (s *Sender) sendTree(out *transport.Outbound, from int) (int, error) {
 	return taken, err
 }
 
-// sendTrains sends signed packets in as many trains as it takes, and returns how many packets were
-// taken.
+// sendTrains sends signed packets in as many trains as it takes, and returns how many packets were taken.
 func (s *Sender) sendTrains(mem []byte, stride int, lens []uint16) (taken int, err error) {
 	full := max(1, min(s.caps.MaxTrain, s.caps.MaxTrainBytes/stride))
 	for taken < len(lens) {

@@ -12,8 +12,7 @@ const (
 	// maxStreams bounds the known streams, each some 14 KiB, and 44 with long trains. Only trusted
 	// publishers make one known.
 	maxStreams = 4096
-	// recentTrains is how many trains of a stream are remembered: packets of older trains are refused,
-	// and are missing.
+	// recentTrains is how many trains of a stream are remembered: packets of older trains are refused, and are missing.
 	recentTrains = 64
 	// recentTrees is of how many of them the trees are remembered: a packet of another climbs to
 	// the root, which takes a hash for each level.
@@ -126,8 +125,7 @@ func (x *streams) use(set *Trust) {
 	}
 }
 
-// find returns the train of a counter, or nil if none has verified. old means that the train is too old
-// to know.
+// find returns the train of a counter, or nil if none has verified. old means that the train is too old to know.
 func (st *stream) find(counter uint64) (t *signedTrain, old bool) {
 	if counter+recentTrains <= st.newest {
 		return nil, true
@@ -221,9 +219,8 @@ func (k *knownTree) learn(number uint8, n node) {
 
 func (k *knownTree) has(number uint8) bool { return k.have[number/64]&(1<<(number%64)) != 0 }
 
-// take reports whether a packet with leaf n belongs to the tree. It climbs to the first known node,
-// most often the leaf itself, known as the sibling of its neighbour, and then remembers the nodes on
-// the path.
+// take reports whether a packet with leaf n belongs to the tree. It climbs to the first known node, most often the leaf
+// itself, known as the sibling of its neighbour, and then remembers the nodes on the path.
 func (k *knownTree) take(s *wire.Signed, n node) bool {
 	var on, siblings [wire.SignedDepth]node
 	path, number, level := s.Path, s.Node, 0

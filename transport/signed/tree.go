@@ -59,8 +59,7 @@ func above(salt []byte, number uint8, n, sibling *node) node {
 	return inner(salt, sibling, n)
 }
 
-// statement is what is signed: the text, the depth of the tree, time, counter and salt of the train,
-// and the root.
+// statement is what is signed: the text, the depth of the tree, time, counter and salt of the train, and the root.
 type statement [len(statementText) + 1 + 4 + 8 + saltLen + wire.SignedNodeLen]byte
 
 const statementText = "fanfare signed 1"

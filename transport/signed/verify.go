@@ -145,8 +145,7 @@ func (v *Verifier) proves(t *signedTrain, known *knownTree, s *wire.Signed) bool
 	return known.take(s, leaf)
 }
 
-// checkTrain judges a packet of a train that was not verified yet, of stream st, which is nil if
-// none of it has.
+// checkTrain judges a packet of a train that was not verified yet, of stream st, which is nil if none of it has.
 func (v *Verifier) checkTrain(by *trusted, name streamName, st *stream, s *wire.Signed, leg uint8) Verdict {
 	key := v.streams.account(IDOfPublisher(name.publisher))
 	key.work.fill(v.now, keyWorkPerSecond, v.saved)

@@ -16,23 +16,19 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/urlopt"
 )
 
-// Config describes an endpoint. The zero value is an endpoint on the subnet
-// named "" of this process.
+// Config describes an endpoint. The zero value is an endpoint on the subnet named "" of this process.
 type Config struct {
 	Name   string
 	Subnet SubnetConfig
-	// Groups, PacketSize, ReceiveQueue, SendQueue and Peers are those of
-	// ud.Config.
+	// Groups, PacketSize, ReceiveQueue, SendQueue and Peers are those of ud.Config.
 	Groups, PacketSize, ReceiveQueue, SendQueue, Peers int
 	Logger                                             *slog.Logger
 
-	// explicit says that options of the subnet were set: they must be those in
-	// force.
+	// explicit says that options of the subnet were set: they must be those in force.
 	explicit bool
 }
 
-// SubnetConfig describes a subnet: those fields of fabric.Config that a URL can
-// give. It is comparable.
+// SubnetConfig describes a subnet: those fields of fabric.Config that a URL can give. It is comparable.
 type SubnetConfig struct {
 	Flavor fabric.Flavor
 	// MTU of the ports in bytes; default 4096.
@@ -212,8 +208,7 @@ func Parse(u *url.URL) (Config, error) {
 	return parse(u, all)
 }
 
-// ParseSubnet is Parse of a URL that names a subnet only, without options of an
-// endpoint.
+// ParseSubnet is Parse of a URL that names a subnet only, without options of an endpoint.
 func ParseSubnet(u *url.URL) (Config, error) { return parse(u, subnetOptions) }
 
 func parse(u *url.URL, options urlopt.Set[Config]) (Config, error) {

@@ -39,8 +39,7 @@ type Subnet struct {
 	idle   []*fabric.Host // under registry; of endpoints that have ended
 }
 
-// Host is the i-th host that an endpoint was opened on, from 0; it panics if
-// there is none.
+// Host is the i-th host that an endpoint was opened on, from 0; it panics if there is none.
 func (s *Subnet) Host(i int) *fabric.Host {
 	registry.Lock()
 	defer registry.Unlock()
@@ -67,8 +66,7 @@ var registry = struct {
 	byName map[string]*Subnet
 }{byName: make(map[string]*Subnet)}
 
-// Lookup returns the subnet of a name while there are endpoints on it; else
-// nil.
+// Lookup returns the subnet of a name while there are endpoints on it; else nil.
 func Lookup(name string) *Subnet {
 	registry.Lock()
 	defer registry.Unlock()
@@ -115,9 +113,8 @@ func Attach(cfg Config) (*Subnet, *fabric.Host, error) {
 	return s, s.hosts[len(s.hosts)-1], nil
 }
 
-// limits are those of the fabric's devices, but for the queue pairs of a device
-// that may be attached to one group: 56, as Soft-RoCE has it, are fewer than
-// programs for real adapters may try with.
+// limits are those of the fabric's devices, but for the queue pairs of a device that may be attached to one group: 56,
+// as Soft-RoCE has it, are fewer than programs for real adapters may try with.
 func limits(a *rdma.DeviceAttr) { a.MaxMcastQPAttach = 256 }
 
 // Detach returns a host that has nothing open any more. A host with a changed port is not reused.

@@ -254,8 +254,7 @@ func (f *fabric) drain() {
 	}
 }
 
-// want checks that exactly the packets of want have arrived in this order, and
-// forgets them.
+// want checks that exactly the packets of want have arrived in this order, and forgets them.
 func (e *endpoint) want(group int, want [][]byte) {
 	e.t.Helper()
 	e.fabric.until(e.t, fmt.Sprintf("%d packets arrive", len(want)), func() bool { return len(e.got) >= len(want) })

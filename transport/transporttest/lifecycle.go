@@ -287,8 +287,7 @@ func testConcurrency(t *testing.T, f *fabric) {
 	}
 }
 
-// Nothing is left of closed transports: no goroutine, no file descriptor, no
-// memory.
+// Nothing is left of closed transports: no goroutine, no file descriptor, no memory.
 func testLeaks(t *testing.T, f *fabric) {
 	const rounds, large = 10, 64 << 20
 	use := func() {

@@ -139,8 +139,7 @@ func (l *lending) push() {
 	}
 }
 
-// keepAllowed keeps as many trains as allowed, at no cost: the receive queue holds what it is
-// documented to.
+// keepAllowed keeps as many trains as allowed, at no cost: the receive queue holds what it is documented to.
 func (l *lending) keepAllowed() {
 	l.t.Helper()
 	l.b.hold = true
@@ -250,9 +249,8 @@ func testAlloc(t *testing.T, f *fabric) {
 	a.Free(mem)
 }
 
-// Packets sent from blocks that receivers read in place stay unchanged while they are held, whatever is
-// written after Renew; a block that no receiver holds any more is reused in place. Fabrics without such
-// blocks pass.
+// Packets sent from blocks that receivers read in place stay unchanged while they are held, whatever is written after
+// Renew; a block that no receiver holds any more is reused in place. Fabrics without such blocks pass.
 func testSharedBlocks(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	sharer, ok := a.Transport.(transport.Sharer)

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// retain makes e retain the sender of whatever it receives, into the returned
-// slice.
+// retain makes e retain the sender of whatever it receives, into the returned slice.
 func (e *endpoint) retain() *[]transport.Peer {
 	peers := new([]transport.Peer)
 	e.onRecv = func(tr *transport.Train) {

@@ -11,9 +11,8 @@ import (
 
 // closer is how far the end is. Loop only.
 //
-// The order is that of the connection manager and of verbs: leave, with all
-// events acknowledged; address handles; queue pair; completion queues, memory
-// regions, protection domain; ids; event channel.
+// The order is that of the connection manager and of verbs: leave, with all events acknowledged; address handles; queue
+// pair; completion queues, memory regions, protection domain; ids; event channel.
 type closer struct {
 	step     func() bool // reports that it is done, and sets the next
 	deadline time.Duration
@@ -110,8 +109,7 @@ func (c *closer) over() bool {
 	return true
 }
 
-// linger waits for the leaves, and for what was sent last, including goodbyes. After that nothing is
-// sent.
+// linger waits for the leaves, and for what was sent last, including goodbyes. After that nothing is sent.
 func (t *Transport) linger() bool {
 	c, q := &t.closer, &t.sq
 	if !c.over() {
@@ -125,8 +123,7 @@ func (t *Transport) linger() bool {
 	}
 	q.dead = true
 	if q.pending() {
-		// ERR completes all that is left, as flushed. If it fails, so will the
-		// rest, which is then reported.
+		// ERR completes all that is left, as flushed. If it fails, so will the rest, which is then reported.
 		_ = t.verbs.qp.Modify(rdma.QPAttr{State: rdma.QPErr}, rdma.QPMaskState)
 	}
 	c.deadline = t.cfg.Clock() + flushing

@@ -18,8 +18,7 @@ const (
 	defaultSendQueue    = 512
 
 	maxGroups = 1 << 16
-	// minQueue keeps a quarter of a queue, which may be lent or is posted at
-	// once, at several packets.
+	// minQueue keeps a quarter of a queue, which may be lent or is posted at once, at several packets.
 	minQueue      = 16
 	maxQueue      = 1 << 16
 	minPacketSize = 64
@@ -29,58 +28,46 @@ const (
 // defaultRange is in the block for local use by every site (RFC 2365, administratively scoped multicast).
 var defaultRange = netip.MustParsePrefix("239.20.0.0/16")
 
-// Config describes an endpoint. The zero value of a field is its documented
-// default; only Provider must be given.
+// Config describes an endpoint. The zero value of a field is its documented default; only Provider must be given.
 type Config struct {
-	// Provider of the device: a host of a simulated subnet (rdma/fabric), or
-	// another implementation of rdma.Provider.
+	// Provider of the device: a host of a simulated subnet (rdma/fabric), or another implementation of rdma.Provider.
 	Provider rdma.Provider
 	// Local is the address of the port to use, of its IPoIB or Ethernet
 	// interface. Default: the first address of Port of Device.
 	Local netip.Addr
-	// Device is the name of the device; default the first that has an active
-	// port. With Local it must stay empty.
+	// Device is the name of the device; default the first that has an active port. With Local it must stay empty.
 	Device string
-	// Port of the device, from 1; default the first that is active, or the
-	// first.
+	// Port of the device, from 1; default the first that is active, or the first.
 	Port int
-	// Range of IP multicast addresses: group i is its address plus i, up to the
-	// end of the prefix. The connection manager turns them into MGIDs
-	// (rdma.MGIDForIB, rdma.MGIDForRoCE). Default 239.20.0.0/16. IPv6 works on
-	// InfiniBand only.
+	// Range of IP multicast addresses: group i is its address plus i, up to the end of the prefix. The connection manager
+	// turns them into MGIDs (rdma.MGIDForIB, rdma.MGIDForRoCE). Default 239.20.0.0/16. IPv6 works on InfiniBand only.
 	Range netip.Prefix
-	// Groups in the range; default 16, or as many as Range holds. The same on
-	// all hosts.
+	// Groups in the range; default 16, or as many as Range holds. The same on all hosts.
 	Groups int
 	// PacketSize in bytes is the size to fill packets to; default the port's
 	// active MTU. Where MTUs differ, give the smallest everywhere.
 	PacketSize int
-	// ReceiveQueue is how many packets wait for a Poll without loss; from 16,
-	// default 4096, or what the device can. Each takes the MTU and 40 bytes of
-	// registered memory. A quarter may be lent (Capabilities.LendMax).
+	// ReceiveQueue is how many packets wait for a Poll without loss; from 16, default 4096, or what the device can. Each
+	// takes the MTU and 40 bytes of registered memory. A quarter may be lent (Capabilities.LendMax).
 	ReceiveQueue int
-	// SendQueue is how many packets may be under way to the device; from 16,
-	// default 512, or what the device can.
+	// SendQueue is how many packets may be under way to the device; from 16, default 512, or what the device can.
 	SendQueue int
-	// Arena is how many bytes of memory for Alloc are registered at first,
-	// in one region with the slots of both queues; default none. What
-	// Alloc needs beyond it is registered when it is needed, a quarter of the
-	// arena at least. A publication takes its window, 8 MiB by default.
+	// Arena is how many bytes of memory for Alloc are registered at first, in one region with the slots of both queues;
+	// default none. What Alloc needs beyond it is registered when it is needed, a quarter of the arena at least. A
+	// publication takes its window, 8 MiB by default.
 	Arena int
 	// Peers is how many peers may be retained, an address handle each; default
 	// 4096, at most 65535 and what the device can.
 	Peers int
 	// Logger receives messages for the user; default: none are written.
 	Logger *slog.Logger
-	// Clock is the time since some fixed moment, for the delays between
-	// attempts to join again. Default the monotonic clock; a stepped fabric's
-	// Now makes runs repeat.
+	// Clock is the time since some fixed moment, for the delays between attempts to join again. Default the monotonic
+	// clock; a stepped fabric's Now makes runs repeat.
 	Clock func() time.Duration
 }
 
-// withDefaults returns the configuration with defaults filled in, or says what
-// is wrong. Queues and PacketSize stay zero if they are: their defaults depend
-// on the device.
+// withDefaults returns the configuration with defaults filled in, or says what is wrong. Queues and PacketSize stay
+// zero if they are: their defaults depend on the device.
 func (c Config) withDefaults() (Config, error) {
 	if c.Provider == nil {
 		return c, errors.New("ud: Config.Provider is nil; give a provider of package rdma")
@@ -132,8 +119,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// rangeSize is how many addresses a prefix has from its address on, as far as
-// that matters.
+// rangeSize is how many addresses a prefix has from its address on, as far as that matters.
 func rangeSize(p netip.Prefix) int {
 	n := 0
 	for a := p.Addr(); n < maxGroups && a.IsValid() && p.Contains(a); a = a.Next() {

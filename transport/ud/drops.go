@@ -24,8 +24,7 @@ func (d *portDrops) open(dev rdma.Device, port uint8, now rdma.PortAttr) {
 	d.dev, d.port, d.last = dev, port, now
 }
 
-// ask adds the device's counts since the last call. If the device is gone the counters stay. The caller
-// holds mu.
+// ask adds the device's counts since the last call. If the device is gone the counters stay. The caller holds mu.
 func (d *portDrops) ask() {
 	if d.dev == nil {
 		return

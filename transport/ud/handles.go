@@ -11,10 +11,9 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// handles creates address handles for senders. If that can take long (rdma.AHBeginner), the provider
-// creates them outside the loop: until then the peer queues its latest replies. Any member of a group
-// can forge senders, and handles for those take longest, so at most maxMaking are created at a time.
-// Loop only, except ready.
+// handles creates address handles for senders. If that can take long (rdma.AHBeginner), the provider creates them
+// outside the loop: until then the peer queues its latest replies. Any member of a group can forge senders, and handles
+// for those take longest, so at most maxMaking are created at a time. Loop only, except ready.
 type handles struct {
 	beginner rdma.AHBeginner // nil: a handle takes no time
 	making   []transport.Peer
@@ -26,8 +25,7 @@ type handles struct {
 
 const (
 	maxMaking = 64
-	// again is when a handle that could not be made is tried anew, with the next
-	// reply: its peer may have been down.
+	// again is when a handle that could not be made is tried anew, with the next reply: its peer may have been down.
 	again = time.Second
 	// keepPackets and keepMTUs bound the replies that a peer keeps.
 	keepPackets = 16
@@ -42,8 +40,7 @@ var (
 // noHandle is the error of replies to a peer from when its handle could not be made, for err, until it is.
 func noHandle(err error) error { return fmt.Errorf("%w: %w", errNoHandle, err) }
 
-// making is a handle that is not there yet, with the latest replies that wait
-// for it.
+// making is a handle that is not there yet, with the latest replies that wait for it.
 type making struct {
 	attr    rdma.AHAttr
 	pending rdma.PendingAH

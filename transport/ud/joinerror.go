@@ -22,8 +22,7 @@ func (m *member) explain(err error, answer bool) error {
 	case errors.Is(err, syscall.ENOMEM):
 		return fmt.Errorf("%w: %w", transport.ErrGroupLimit, err)
 	case answer && errors.Is(err, syscall.EINVAL) && m.t.verbs.local.LinkLayer == rdma.LinkLayerInfiniBand:
-		// Whatever the administrator's status, the kernel makes it EINVAL
-		// (core/sa_query.c, recv_handler).
+		// Whatever the administrator's status, the kernel makes it EINVAL (core/sa_query.c, recv_handler).
 		return fmt.Errorf("the subnet manager refuses; most likely it has no multicast LID left, or the port's MTU or rate is less than the group's: %w: %w", transport.ErrGroupLimit, err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return fmt.Errorf("the port's IPoIB interface is down; bring it up: %w", err)

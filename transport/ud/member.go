@@ -27,14 +27,12 @@ const (
 	// firstTries is how often a first join is tried without an answer: each try waits three seconds in
 	// the kernel (core/multicast.c). A refusal ends it at once.
 	firstTries = 3
-	// A lost membership is tried again at once, apart from spacing, then after minRest, and twice as
-	// long each time up to maxRest, without end. Half of each rest is random. If it is lost again
-	// within lastedFor, the rests continue to grow.
+	// A lost membership is tried again at once, apart from spacing, then after minRest, and twice as long each time up to
+	// maxRest, without end. Half of each rest is random. If it is lost again within lastedFor, the rests continue to grow.
 	minRest = 10 * time.Millisecond
 	maxRest = time.Second
-	// spacing is for how long on average a transport asks for one lost
-	// membership only: what loses one often loses all of them, on all hosts, and
-	// one subnet administrator serves the subnet.
+	// spacing is for how long on average a transport asks for one lost membership only: what loses one often loses all of
+	// them, on all hosts, and one subnet administrator serves the subnet.
 	spacing = 2 * time.Millisecond
 )
 

@@ -12,10 +12,9 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// memory is the arena: all memory registered with the device. Its first region has the receive slots,
-// the staging slots and Config.Arena bytes for Alloc. When Alloc needs more the arena grows by a region
-// of at least a quarter of what it has, so that regions stay few; a registered region cannot grow
-// itself (docs/decisions, 17).
+// memory is the arena: all memory registered with the device. Its first region has the receive slots, the staging slots
+// and Config.Arena bytes for Alloc. When Alloc needs more the arena grows by a region of at least a quarter of what it
+// has, so that regions stay few; a registered region cannot grow itself (docs/decisions, 17).
 type memory struct {
 	pd   rdma.PD
 	own  []byte // of the first region: receive slots and staging
@@ -88,8 +87,7 @@ func (m *memory) open(pd rdma.PD, own, spare int) error {
 	return nil
 }
 
-// add maps and registers a region, of which Alloc does not get the first own
-// bytes. The caller holds mu.
+// add maps and registers a region, of which Alloc does not get the first own bytes. The caller holds mu.
 func (m *memory) add(own, bytes int, access rdma.Access) (*region, error) {
 	mem, err := sys.Alloc(bytes)
 	if err != nil {
@@ -122,8 +120,7 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	n, size := pages(bytes), 0
 	for _, r := range m.regions() {
 		if mem := m.take(r, n, bytes); mem != nil {
-			// The device knows these pages by number: to have the system clear
-			// them (madvise) would give the process others.
+			// The device knows these pages by number: to have the system clear them (madvise) would give the process others.
 			clear(mem)
 			return mem, nil
 		}
@@ -140,8 +137,7 @@ func (m *memory) alloc(bytes int) ([]byte, error) {
 	return m.take(r, n, bytes), nil
 }
 
-// take gives bytes of n from a region; nil if it has not got them. The caller
-// holds mu.
+// take gives bytes of n from a region; nil if it has not got them. The caller holds mu.
 func (m *memory) take(r *region, n, bytes int) []byte {
 	off, ok := r.free.take(n)
 	if !ok {
@@ -229,8 +225,7 @@ func (m *memory) end() {
 // pages rounds up to pages.
 func pages(n int) int { return (n + pageBytes - 1) &^ (pageBytes - 1) }
 
-// Alloc implements transport.Transport. The memory is registered with the
-// device, and its pages are locked.
+// Alloc implements transport.Transport. The memory is registered with the device, and its pages are locked.
 func (t *Transport) Alloc(bytes int) ([]byte, error) {
 	mem, err := t.memory.alloc(bytes)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
 
-// Open makes an endpoint: ids, queue pair and receive memory. Groups are joined
-// later.
+// Open makes an endpoint: ids, queue pair and receive memory. Groups are joined later.
 func Open(cfg Config) (*Transport, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -92,8 +91,7 @@ func (t *Transport) open() (err error) {
 		MaxTrain: maxTrain, MaxTrainBytes: maxTrain * v.mtu, Batch: batch, LendMax: cfg.lendMax(),
 		ReceiveCapacity: cfg.ReceiveQueue - t.rq.together + 1, GroupsTogether: true,
 		EqualTrains: attr.EqualRuns, Checked: !attr.NoICRC,
-		// On RoCE a peer may be of rdma/roce, without the privilege to check an
-		// ICRC as a whole.
+		// On RoCE a peer may be of rdma/roce, without the privilege to check an ICRC as a whole.
 		PeersUnchecked: v.local.LinkLayer == rdma.LinkLayerEthernet,
 	}
 	t.lent = lend.New(t.caps.LendMax, batch, &t.counts.received.LendRefused)

@@ -25,8 +25,7 @@ type source struct {
 type peer struct {
 	ah  rdma.AH // nil: it is not there yet, or could not be made
 	qpn rdma.QPN
-	// Without a handle: making while the provider is at it, else when it is tried
-	// again, and with what.
+	// Without a handle: making while the provider is at it, else when it is tried again, and with what.
 	making *making
 	due    time.Duration
 	err    error // why there is none

@@ -140,7 +140,7 @@ func TestListTakenInPart(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	taken := uint64(3)
-	r.until("the queue pair begins anew", func() bool {
+	r.until("the queue pair is reset", func() bool {
 		if _, err := to.Send(one("x")); !errors.Is(err, transport.ErrBusy) {
 			t.Fatal(err)
 		}

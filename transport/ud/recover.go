@@ -9,11 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// recovery is the restart of a queue pair in error. It is in error when a send fails, as on rxe when
-// the network interface is down, or when a packet exceeds a receive buffer, which on rxe of kernel 6.1
-// any host of the network can cause. A queue pair that completes no sends any more is treated the same
-// (stall). Everything in its queues is lost then, as packets can be; memberships and attachments stay.
-// Loop only.
+// recovery is the restart of a queue pair in error. It is in error when a send fails, as on rxe when the network
+// interface is down, or when a packet exceeds a receive buffer, which on rxe of kernel 6.1 any host of the network can
+// cause. A queue pair that completes no sends any more is treated the same (stall). Everything in its queues is lost
+// then, as packets can be; memberships and attachments stay. Loop only.
 type recovery struct {
 	attr   rdma.QPAttr // of a queue pair that works
 	failed bool
@@ -35,10 +34,9 @@ type stall struct {
 	stood    time.Duration // since retired moved, or as much of it as counts
 }
 
-// stalledFor is how long posted sends may remain without any completion. A port takes microseconds, or
-// as long as its link is paused, which is no reason to lose packets; subscribers wait for a silent
-// publisher for longer (reliable, lostFloor). The time between two checks counts as checkAgain at most:
-// a host that was stopped has not watched.
+// stalledFor is how long posted sends may remain without any completion. A port takes microseconds, or as long as its
+// link is paused, which is no reason to lose packets; subscribers wait for a silent publisher for longer (reliable,
+// lostFloor). The time between two checks counts as checkAgain at most: a host that was stopped has not watched.
 const (
 	stalledFor = time.Second
 	checkAgain = stalledFor / 8
@@ -62,11 +60,10 @@ func (s *stall) watch(q *sendQueue, now time.Duration) bool {
 	return false
 }
 
-// Pauses between attempts. What works for longer than lastedFor begins without
-// one, also a membership (member.rest). Otherwise the pause doubles while the
-// queue pair fails again within lastedShare times the next one, as when the network
-// interface is down, and else is halved: a host that sends what puts us in error
-// now and then shall not make us deaf for much longer than that takes.
+// Pauses between attempts. What works for longer than lastedFor begins without one, also a membership (member.rest).
+// Otherwise the pause doubles while the queue pair fails again within lastedShare times the next one, as when the
+// network interface is down, and else is halved: a host that sends what puts us in error now and then shall not make us
+// deaf for much longer than that takes.
 const (
 	firstPause  = time.Millisecond
 	lastPause   = 512 * time.Millisecond
@@ -120,10 +117,8 @@ func (t *Transport) recoverQueue() {
 	t.repost(1)
 }
 
-// restart takes the queue pair through RESET, which forgets all work requests.
-// Not every provider completes them before that, so what no completion says is
-// concluded: everything sent is released, and every slot that is not lent is
-// free.
+// restart takes the queue pair through RESET, which forgets all work requests. Not every provider completes them before
+// that, so what no completion says is concluded: everything sent is released, and every slot that is not lent is free.
 func (t *Transport) restart() error {
 	v, q := &t.verbs, &t.sq
 	t.rq.mu.Lock()

@@ -50,7 +50,7 @@ func TestReceiverRecovers(t *testing.T) {
 			t.Errorf("lent memory is %q now", lent.Data)
 		}
 		to.Release(&lent)
-		if n := strings.Count(log.String(), "begins anew"); n != 1 {
+		if n := strings.Count(log.String(), "is reset"); n != 1 {
 			t.Errorf("%d warnings, want one for failures that follow each other:\n%s", n, log.String())
 		}
 	})

@@ -69,8 +69,7 @@ func (q *recvQueue) init(mem []byte, lkey uint32, pitch, bytes, slots, depth int
 	}
 }
 
-// post fills the receive queue up, if at least missing receives are missing. The
-// caller holds rq.mu.
+// post fills the receive queue up, if at least missing receives are missing. The caller holds rq.mu.
 func (t *Transport) post(missing int) error {
 	q := &t.rq
 	for {
@@ -150,9 +149,8 @@ func (t *Transport) complete(room int, spin time.Duration) (all bool, err error)
 	return n < room, err
 }
 
-// usedUp handles n completions that waited, and whether they were all. As many consecutive ones as the queue
-// holds are most likely all of its receives: it was empty, and further packets found no receive. The caller
-// holds rq.mu.
+// usedUp handles n completions that waited, and whether they were all. As many consecutive ones as the queue holds are
+// most likely all of its receives: it was empty, and further packets found no receive. The caller holds rq.mu.
 func (t *Transport) usedUp(n int, all bool) {
 	q := &t.rq
 	if q.used += n; q.used >= q.depth {
@@ -240,8 +238,7 @@ func (q *recvQueue) lent(lease uint64) (*slot, uint32) {
 	return &q.slots[i], i
 }
 
-// Release implements transport.Transport. It panics when the train was released
-// before.
+// Release implements transport.Transport. It panics when the train was released before.
 func (t *Transport) Release(train *transport.Train) {
 	if t.done.Load() {
 		return

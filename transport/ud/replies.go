@@ -7,9 +7,8 @@ import (
 
 var _ transport.ReplyReader = (*Sender)(nil)
 
-// ReadReplies implements transport.ReplyReader. It reads only where the transport
-// has never joined a group as receiver: then all that comes is replies. Otherwise
-// the sender would do the loop's work, and leaves it all to the loop.
+// ReadReplies implements transport.ReplyReader. It reads only where the transport has never joined a group as receiver:
+// then all that comes is replies. Otherwise the sender would do the loop's work, and leaves it all to the loop.
 func (s *Sender) ReadReplies(take func(packet []byte)) {
 	t := s.t
 	if s.closed.Load() || t.closing.Load() || t.joined.Load() {
@@ -38,9 +37,8 @@ func (s *Sender) ReadReplies(take func(packet []byte)) {
 // ReplyAddress implements transport.ReplyReader.
 func (s *Sender) ReplyAddress() string { return addressText(s.from, s.qpn) }
 
-// readReply copies the next reply to b, posts its slot again, and returns its
-// bytes; 0 if there is none, or something that the loop must see, or if the loop
-// is reading just now. Copying lets the memory go back before the reply is
+// readReply copies the next reply to b, posts its slot again, and returns its bytes; 0 if there is none, or something
+// that the loop must see, or if the loop is reading just now. Copying lets the memory go back before the reply is
 // handled, which no lock may be held for.
 func (s *Sender) readReply(b []byte) int {
 	t := s.t
@@ -72,8 +70,7 @@ func (s *Sender) readReply(b []byte) int {
 	i := uint32(wc.WRID)
 	q.one[0] = rdma.RecvWR{WRID: wc.WRID, SG: q.sges[i : i+1 : i+1]}
 	if took, _ := t.verbs.qp.PostRecv(q.one[:]); took == 0 {
-		// The queue pair is in RESET, from which the loop takes it: then all
-		// slots are posted anew.
+		// The queue pair is in RESET, from which the loop takes it: then all slots are posted anew.
 		q.posted--
 	}
 	return n

@@ -36,8 +36,7 @@ type Sender struct {
 
 var _ transport.Sender = (*Sender)(nil)
 
-// NewSender implements transport.Transport. The next Poll begins to join the
-// group, send-only.
+// NewSender implements transport.Transport. The next Poll begins to join the group, send-only.
 func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	if err := t.check(group); err != nil {
 		return nil, err
@@ -87,9 +86,8 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// Send implements transport.Sender. Packets in memory of Transport.Alloc are
-// read by the device after Send has returned, until Completed has passed them;
-// others are copied.
+// Send implements transport.Sender. Packets in memory of Transport.Alloc are read by the device after Send has
+// returned, until Completed has passed them; others are copied.
 func (s *Sender) Send(out *transport.Outbound) (int, error) {
 	if s.closed.Load() || s.t.closing.Load() {
 		return 0, errClosed
@@ -164,8 +162,7 @@ func (s *Sender) send(out *transport.Outbound, from int) (packets, bytes int, er
 	return n, bytes, err
 }
 
-// good is how many packets from the given one on can be posted at once, and if
-// there is none, why.
+// good is how many packets from the given one on can be posted at once, and if there is none, why.
 func (s *Sender) good(out *transport.Outbound, from int) (int, error) {
 	lens := out.Lens[from:out.Count]
 	for i, l := range lens[:min(len(lens), maxTrain)] {

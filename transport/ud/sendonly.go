@@ -21,9 +21,8 @@ func (m *member) joinFlags() rdma.JoinFlags {
 	return rdma.JoinFullMember
 }
 
-// noSendOnly reports whether an error can mean that the subnet manager has no
-// send-only members: EINVAL is any refusal of an administrator, and kernels
-// before 5 asked for the capability first and answered EOPNOTSUPP.
+// noSendOnly reports whether an error can mean that the subnet manager has no send-only members: EINVAL is any refusal
+// of an administrator, and kernels before 5 asked for the capability first and answered EOPNOTSUPP.
 func noSendOnly(err error, answer bool) bool {
 	return answer && errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
 }

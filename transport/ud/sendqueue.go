@@ -11,9 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// sendQueue is the send side of the queue pair, which all senders and replies
-// share. Packets are numbered from 0 in the order of posting:
-// retired <= posted <= retired + depth. Packet n has staging slot n mod depth.
+// sendQueue is the send side of the queue pair, which all senders and replies share. Packets are numbered from 0 in the
+// order of posting: retired <= posted <= retired + depth. Packet n has staging slot n mod depth.
 type sendQueue struct {
 	mu          sync.Mutex // guards all below
 	qp          rdma.QP
@@ -66,8 +65,7 @@ func (q *sendQueue) init(qp rdma.QP, cq rdma.CQ, staging []byte, lkey uint32, pi
 	}
 }
 
-// pending reports whether anything was posted that is not retired. Any goroutine
-// may call it.
+// pending reports whether anything was posted that is not retired. Any goroutine may call it.
 func (q *sendQueue) pending() bool { return q.posted.Load() != q.retired.Load() }
 
 // room is how many packets can be posted now; it polls for completions if there is none for want

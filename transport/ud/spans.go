@@ -2,8 +2,7 @@ package ud
 
 import "slices"
 
-// pageBytes is what Alloc rounds up to. Where pages are larger, memory of Alloc
-// begins within one.
+// pageBytes is what Alloc rounds up to. Where pages are larger, memory of Alloc begins within one.
 const pageBytes = 4096
 
 // spans are the free parts of a region, by offset; no two touch.

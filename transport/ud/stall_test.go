@@ -45,7 +45,7 @@ func TestStalledSendsRecover(t *testing.T) {
 				r.send(out, "after")
 				r.want(to, 0, "after")
 			}
-			if n := strings.Count(log.String(), "stands still and begins anew"); n == 0 {
+			if n := strings.Count(log.String(), "makes no progress and is reset"); n == 0 {
 				t.Errorf("nothing is said of it:\n%s", log.String())
 			}
 		}

@@ -29,13 +29,11 @@
 //
 // # Memberships
 //
-// Joining, leaving and closing are steps that Poll continues (member.go, close.go). A membership that
-// is lost, because the port went down, the subnet manager asks for re-registration or another reason,
-// is reported as transport.Lost, left, and joined again until that succeeds, which is reported as
-// transport.Joined.
+// Joining, leaving and closing are steps that Poll continues (member.go, close.go). A membership that is lost, because
+// the port went down, the subnet manager asks for re-registration or another reason, is reported as transport.Lost,
+// left, and joined again until that succeeds, which is reported as transport.Joined.
 //
-// No goroutine is started; a provider may have its own for handles. Over a stepped fabric all time is
-// virtual.
+// No goroutine is started; a provider may have its own for handles. Over a stepped fabric all time is virtual.
 package ud
 
 import (
@@ -58,8 +56,7 @@ import (
 
 // Sizes of batches.
 const (
-	// batch is how many packets one Poll returns at most: completions taken at
-	// once.
+	// batch is how many packets one Poll returns at most: completions taken at once.
 	batch = 64
 	// maxTrain is how many packets are posted at once.
 	maxTrain = 64
@@ -169,8 +166,7 @@ func (t *Transport) Interface() string { return cmp.Or(t.port.entry.NetDev, t.po
 // LocalAddr is the address of the port in use.
 func (t *Transport) LocalAddr() rdma.Addr { return t.local }
 
-// QPN is the number of the queue pair: with the port's GID, what others see as
-// the source of packets.
+// QPN is the number of the queue pair: with the port's GID, what others see as the source of packets.
 func (t *Transport) QPN() rdma.QPN { return t.verbs.qp.QPN() }
 
 // check is the common beginning of calls that name a group.

@@ -45,9 +45,8 @@ func (w *waiter) close() error {
 	return own.Close()
 }
 
-// Wait implements transport.Transport. It is woken by completions, by events of
-// the connection manager and by Wake. Where the provider has no waiter of its
-// own (rdma.Waiting), the timeout is as coarse as Go's timers: 1 ms in an
+// Wait implements transport.Transport. It is woken by completions, by events of the connection manager and by Wake.
+// Where the provider has no waiter of its own (rdma.Waiting), the timeout is as coarse as Go's timers: 1 ms in an
 // otherwise idle process.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
@@ -99,8 +98,7 @@ func (t *Transport) atMost(timeout time.Duration) time.Duration {
 	return t.untilCheck(timeout)
 }
 
-// waitOwn is Wait by the provider's waiter, before which queues and channels
-// must be found empty.
+// waitOwn is Wait by the provider's waiter, before which queues and channels must be found empty.
 func (t *Transport) waitOwn(timeout time.Duration) error {
 	switch limit := t.before(timeout); {
 	case limit == 0 && timeout != 0:
@@ -221,8 +219,7 @@ func (t *Transport) arm(packets bool) bool {
 	return q.moved()
 }
 
-// notifySends arms the send completion queue, so that Wait returns when there is
-// room again. The caller holds sq.mu.
+// notifySends arms the send completion queue, so that Wait returns when there is room again. The caller holds sq.mu.
 func (t *Transport) notifySends() {
 	if q := &t.sq; !q.armed && !q.dead {
 		// It fails only when closed.

@@ -32,8 +32,7 @@ func lastAddr(p netip.Prefix) netip.Addr {
 	return last
 }
 
-// rangeSize is the number of addresses from base to last, or 1<<30 if it is
-// more than that.
+// rangeSize is the number of addresses from base to last, or 1<<30 if it is more than that.
 func rangeSize(base, last netip.Addr) int {
 	const many = 1 << 30
 	a, b := base.As16(), last.As16()

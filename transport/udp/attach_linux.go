@@ -91,9 +91,8 @@ func (t *Transport) followLink() {
 	}
 }
 
-// changed acts on a change of the interface in use. It reports whether the
-// interface must be looked at again, and what, if anything, has ended the
-// memberships.
+// changed acts on a change of the interface in use. It reports whether the interface must be looked at again, and what,
+// if anything, has ended the memberships.
 func (t *Transport) changed(c sys.LinkChange) (check bool, why error) {
 	at := t.at.Load()
 	switch {

@@ -11,8 +11,7 @@ import (
 // packets share its cost, few enough that their buffers stay in the cache.
 const maxRecv = 32
 
-// receiver is the receive memory of a transport and one prepared recvmmsg,
-// which all its sockets share.
+// receiver is the receive memory of a transport and one prepared recvmmsg, which all its sockets share.
 type receiver struct {
 	mem   []byte
 	pitch int // bytes from one buffer to the next
@@ -33,8 +32,7 @@ type buffer struct {
 }
 
 func newReceiver(buffers int) (*receiver, error) {
-	// An odd number of cache lines from buffer to buffer: their starts then
-	// spread over all sets of the cache.
+	// An odd number of cache lines from buffer to buffer: their starts then spread over all sets of the cache.
 	r := &receiver{pitch: bufferBytes + 64, batch: sys.NewRecvBatch(maxRecv, sys.RoomForTrains)}
 	buffers += maxRecv // which may be armed while all others are lent
 	mem, err := sys.Alloc(buffers * r.pitch)

@@ -6,8 +6,7 @@ import "net/netip"
 type Choice struct {
 	Name string
 	Addr netip.Addr // of what is sent
-	// Loopback: there is no other interface, or the route leads there, and only programs of this host can be
-	// reached.
+	// Loopback: there is no other interface, or the route leads there, and only programs of this host can be reached.
 	Loopback bool
 	// Routed: the host's route to the groups leads there. Otherwise it is the first
 	// interface that is up with an address and does multicast.

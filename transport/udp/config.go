@@ -11,8 +11,7 @@ import (
 const (
 	defaultPort   = 7400
 	defaultGroups = 16
-	// defaultPacketSize is the payload of a full Ethernet frame: 1500 bytes less
-	// the IPv4 and the UDP header.
+	// defaultPacketSize is the payload of a full Ethernet frame: 1500 bytes less the IPv4 and the UDP header.
 	defaultPacketSize = 1472
 	defaultReceive    = 8 << 20
 	defaultSend       = 2 << 20
@@ -33,16 +32,13 @@ const (
 // defaultRange is in the block for local use by every site (RFC 2365, administratively scoped multicast).
 var defaultRange = netip.MustParsePrefix("239.20.0.0/16")
 
-// Config describes an endpoint. The zero value of a field is its documented
-// default. Parse fills it in from a URL.
+// Config describes an endpoint. The zero value of a field is its documented default. Parse fills it in from a URL.
 type Config struct {
 	// Range of multicast addresses: group i is its address plus i, up to the
 	// end of the prefix. Default 239.20.0.0/16. IPv6 likewise: ff15::20:0/112.
 	Range netip.Prefix
-	// Interface to send on and to join at: a name ("eth0") or an address of
-	// the interface. Default: where the route to the first group leads, else
-	// the first interface that is up and capable of multicast, and loopback
-	// where there is none.
+	// Interface to send on and to join at: a name ("eth0") or an address of the interface. Default: where the route to the
+	// first group leads, else the first interface that is up and capable of multicast, and loopback where there is none.
 	Interface string
 	// Port of all groups; default 7400.
 	Port int
@@ -51,28 +47,21 @@ type Config struct {
 	// TTL is how many networks a packet crosses: 1, the default, stays on the
 	// local one; -1 stays on this host (a TTL of 0).
 	TTL int
-	// NoLoopback keeps packets from receivers on the sending host. By default
-	// they get them (IP_MULTICAST_LOOP, ip(7)).
+	// NoLoopback keeps packets from receivers on the sending host. By default they get them (IP_MULTICAST_LOOP, ip(7)).
 	NoLoopback bool
-	// PacketSize in bytes is the size to fill packets to; default 1472, or what
-	// fits the interface's MTU if that is less. A larger size than the MTU
-	// carries is sent in IP fragments, of which the loss of one loses all.
-	// From 64 to 65507.
+	// PacketSize in bytes is the size to fill packets to; default 1472, or what fits the interface's MTU if that is less.
+	// A larger size than the MTU carries is sent in IP fragments, of which the loss of one loses all. From 64 to 65507.
 	PacketSize int
-	// ReceiveBuffer and SendBuffer ask for that many bytes of socket buffer;
-	// default 8 MiB and 2 MiB. The kernel grants at most net.core.rmem_max and
-	// wmem_max to a process without CAP_NET_ADMIN; see SocketLimits. Each group
-	// has a receive buffer of its own.
+	// ReceiveBuffer and SendBuffer ask for that many bytes of socket buffer; default 8 MiB and 2 MiB. The kernel grants at
+	// most net.core.rmem_max and wmem_max to a process without CAP_NET_ADMIN; see SocketLimits. Each group has a receive
+	// buffer of its own.
 	ReceiveBuffer, SendBuffer int
-	// NoGSO sends every packet as a datagram of its own, by sendmmsg. By
-	// default trains go out in one call (UDP_SEGMENT, udp(7)) where the kernel
-	// and the network card can.
+	// NoGSO sends every packet as a datagram of its own, by sendmmsg. By default trains go out in one call (UDP_SEGMENT,
+	// udp(7)) where the kernel and the network card can.
 	NoGSO bool
-	// NoGRO receives every packet by itself. By default the kernel hands over
-	// trains (UDP_GRO, udp(7)).
+	// NoGRO receives every packet by itself. By default the kernel hands over trains (UDP_GRO, udp(7)).
 	NoGRO bool
-	// UnicastPort is the port packets are sent from and replies come to;
-	// default any free one.
+	// UnicastPort is the port packets are sent from and replies come to; default any free one.
 	UnicastPort int
 	// LendMax is how many trains may be kept past the next Poll; default 192,
 	// at most 4096. Each is 64 KiB of memory, touched only when used.

@@ -45,8 +45,7 @@ type endpoint struct {
 type attachment struct {
 	link
 	local netip.AddrPort // packets are sent from here, without a zone
-	// gone means that the interface is removed or down: nothing can be sent. The other fields then keep
-	// their values.
+	// gone means that the interface is removed or down: nothing can be sent. The other fields then keep their values.
 	gone bool
 }
 
@@ -88,8 +87,7 @@ func unicastError(l *link, port int, err error) error {
 	return fmt.Errorf("udp: open socket at %v port %d: %w", l.addr, port, err)
 }
 
-// awaitSenders is the end of Close: Poll may now wait for the Sends that were
-// under way.
+// awaitSenders is the end of Close: Poll may now wait for the Sends that were under way.
 func (e *endpoint) awaitSenders() {
 	e.mu.Lock()
 	for s := range e.senders {

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// SendError is the system's error for a Send or a Reply that it permanently refused. It unwraps to the
-// syscall.Errno.
+// SendError is the system's error for a Send or a Reply that it permanently refused. It unwraps to the syscall.Errno.
 type SendError struct {
 	Op  string // the system call
 	Err error

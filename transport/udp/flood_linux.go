@@ -4,10 +4,9 @@ package udp
 
 import "time"
 
-// flood detects high load with frequent sleeps of the loop, when the cost of a wake-up matters and not
-// its latency. Then Wait parks (see sys.Waiter). Parking has a cost, too: a sender notifies a second
-// epoll descriptor. A subscriber with a processor of its own hardly sleeps; 4 that share two sleep once
-// per receive, and 16 twice.
+// flood detects high load with frequent sleeps of the loop, when the cost of a wake-up matters and not its latency.
+// Then Wait parks (see sys.Waiter). Parking has a cost, too: a sender notifies a second epoll descriptor. A subscriber
+// with a processor of its own hardly sleeps; 4 that share two sleep once per receive, and 16 twice.
 type flood struct {
 	left     int  // Waits that belong to it, unless more comes
 	receives int  // since the sleeps were last judged
@@ -21,11 +20,9 @@ const (
 	floodBytes = 8 << 10
 	// floodWaits is how many Waits without such a receive end it.
 	floodWaits = 256
-	// floodSample is how many receives it takes to judge: half as many sleeps are many, or a quarter
-	// while parking.
+	// floodSample is how many receives it takes to judge: half as many sleeps are many, or a quarter while parking.
 	floodSample = 32
-	// crowdedFor is for how many samples a loop that was kept waiting for a processor does not
-	// park: some seconds.
+	// crowdedFor is for how many samples a loop that was kept waiting for a processor does not park: some seconds.
 	crowdedFor = 128
 	// asleep is how long a Wait takes that had to sleep, at least.
 	asleep = 5 * time.Microsecond
@@ -68,8 +65,7 @@ func (f *flood) slept() {
 	}
 }
 
-// crowd ends the parking for a while: a parked loop was kept waiting by other
-// goroutines of its process.
+// crowd ends the parking for a while: a parked loop was kept waiting by other goroutines of its process.
 func (f *flood) crowd() {
 	if f.left > 0 {
 		f.parks, f.crowded = false, crowdedFor

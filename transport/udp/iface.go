@@ -165,8 +165,7 @@ func linkOf(ifc *net.Interface, addrs []netip.Addr, is4 bool) (l link, ok bool) 
 	return l, ok
 }
 
-// zoned adds the interface to a link-local IPv6 address, which means nothing
-// without.
+// zoned adds the interface to a link-local IPv6 address, which means nothing without.
 func zoned(a netip.Addr, name string) netip.Addr {
 	if a.Is6() && (a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsInterfaceLocalMulticast()) {
 		return a.WithZone(name)

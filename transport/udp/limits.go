@@ -22,8 +22,7 @@ type SocketLimits struct {
 //   - Packets from a network card lie in whatever the driver allots: at the
 //     worst a page each, with its own head.
 //
-// See __alloc_skb in net/core/skbuff.c and __ip_append_data in
-// net/ipv4/ip_output.c.
+// See __alloc_skb in net/core/skbuff.c and __ip_append_data in net/ipv4/ip_output.c.
 const (
 	chargeSkb     = 256
 	chargeShared  = 320

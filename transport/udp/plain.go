@@ -30,9 +30,8 @@ const receiveCapacity = 128
 // A goroutine for each socket reads packets into a queue; it is started by Open or Join, and ends when
 // Leave or Close closes its socket. Poll reports the end only after the last one has ended.
 //
-// It does not notice that its interface goes down or is removed: a Send then fails with the system's
-// error, and nothing is received until it is back, or ever again if its index is new. No Lost event
-// reports it.
+// It does not notice that its interface goes down or is removed: a Send then fails with the system's error, and nothing
+// is received until it is back, or ever again if its index is new. No Lost event reports it.
 type Transport struct {
 	endpoint
 	ifc     *net.Interface
@@ -49,8 +48,7 @@ type Transport struct {
 	peers  *peers.Table[netip.AddrPort, destination]
 }
 
-// Open makes an endpoint: its unicast socket and its receive memory. Groups are
-// joined later.
+// Open makes an endpoint: its unicast socket and its receive memory. Groups are joined later.
 func Open(cfg Config) (*Transport, error) {
 	t := new(Transport)
 	if err := t.init(cfg); err != nil {
@@ -131,9 +129,8 @@ func (t *Transport) Join(group int) error {
 		return nil
 	}
 	defer t.Wake()
-	// Package net binds a multicast address as the wildcard address with
-	// SO_REUSEADDR (listenDatagram in net/sock_posix.go); the membership of the
-	// socket then decides what arrives.
+	// Package net binds a multicast address as the wildcard address with SO_REUSEADDR (listenDatagram in
+	// net/sock_posix.go); the membership of the socket then decides what arrives.
 	conn, err := t.listen(t.groupAddr(group))
 	if err == nil {
 		if err = join(conn, t.ifc, &t.cfg, t.groupAddr(group).Addr()); err != nil {

@@ -82,8 +82,7 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	return nil
 }
 
-// Release implements transport.Transport. It panics when the train was released
-// before.
+// Release implements transport.Transport. It panics when the train was released before.
 func (t *Transport) Release(train *transport.Train) {
 	if !t.done.Load() {
 		t.in.Release(train.Lease)
@@ -91,8 +90,7 @@ func (t *Transport) Release(train *transport.Train) {
 	}
 }
 
-// Wait implements transport.Transport. Its timeout is as coarse as Go's timers:
-// 1 ms in an otherwise idle process.
+// Wait implements transport.Transport. Its timeout is as coarse as Go's timers: 1 ms in an otherwise idle process.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed

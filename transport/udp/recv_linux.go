@@ -14,8 +14,7 @@ import (
 //	epoll says which sockets are ready ─► recvmmsg into free buffers ─► Train
 //	Release ─► free, on top, so that the next train lands in warm memory
 
-// Release implements transport.Transport. It panics when the train was released
-// before.
+// Release implements transport.Transport. It panics when the train was released before.
 func (t *Transport) Release(tr *transport.Train) {
 	if !t.done.Load() {
 		t.recv.release(tr.Lease)
@@ -29,10 +28,9 @@ func (t *Transport) Poll(b *transport.Batch) error {
 	if t.closing.Load() {
 		return t.end()
 	}
-	// A socket that had something is tried again without asking epoll, until it has nothing. Other
-	// sockets are checked when there is none like that, and now and then. A caller that polls without
-	// waiting mostly expects the next packet of the same socket: asking epoll first would cost another
-	// system call.
+	// A socket that had something is tried again without asking epoll, until it has nothing. Other sockets are checked
+	// when there is none like that, and now and then. A caller that polls without waiting mostly expects the next packet
+	// of the same socket: asking epoll first would cost another system call.
 	t.polls++
 	t.round.begin(t.ready)
 	switch {

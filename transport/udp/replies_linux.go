@@ -17,16 +17,14 @@ const (
 	replyRounds = 16
 )
 
-// replies receives at the unicast socket for a Sender: the loop may be reading the
-// same socket.
+// replies receives at the unicast socket for a Sender: the loop may be reading the same socket.
 type replies struct {
 	mem   []byte
 	batch *sys.RecvBatch
 	taken int // the message that is being handed out
 }
 
-// newReplies allocates its memory on the heap: it lives as long as the Sender, which is not closed
-// during ReadReplies.
+// newReplies allocates its memory on the heap: it lives as long as the Sender, which is not closed during ReadReplies.
 func newReplies() *replies {
 	r := &replies{mem: make([]byte, replyBuffers*bufferBytes), batch: sys.NewRecvBatch(replyBuffers, sys.RoomForTrains)}
 	for i := range replyBuffers {

@@ -44,8 +44,7 @@ func (t *Transport) NewSender(group int) (transport.Sender, error) {
 	return s, nil
 }
 
-// aim sets the address to send to, which for link-local groups depends on the
-// interface.
+// aim sets the address to send to, which for link-local groups depends on the interface.
 func (s *Sender) aim(at *attachment) {
 	s.at = at
 	s.out.aim(s.t.groupAddr(s.group), &at.link)
@@ -94,8 +93,7 @@ func (s *Sender) send(out *transport.Outbound) (packets, bytes int, err error) {
 	return packets, bytes, nil
 }
 
-// Completed implements transport.Sender. The kernel copies packets, so it equals the number of packets
-// taken.
+// Completed implements transport.Sender. The kernel copies packets, so it equals the number of packets taken.
 func (s *Sender) Completed() uint64 { return s.taken }
 
 // Close implements transport.Sender.

@@ -15,8 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/peers"
 )
 
-// Transport is an endpoint. See package transport for which goroutine may call which method. It starts
-// no goroutine.
+// Transport is an endpoint. See package transport for which goroutine may call which method. It starts no goroutine.
 type Transport struct {
 	endpoint
 	gso     atomic.Bool // withdrawn by the first Sender that is refused
@@ -43,8 +42,7 @@ type Transport struct {
 	askedAt time.Time // when sockets were asked for what they have dropped
 }
 
-// Open makes an endpoint: its unicast socket, its waiting machinery and its
-// receive memory. Groups are joined later.
+// Open makes an endpoint: its unicast socket, its waiting machinery and its receive memory. Groups are joined later.
 func Open(cfg Config) (*Transport, error) {
 	t := new(Transport)
 	if err := t.open(cfg); err != nil {
@@ -108,9 +106,8 @@ func (t *Transport) Capabilities() transport.Capabilities {
 	return c
 }
 
-// Join implements transport.Transport. The kernel joins at once, and sends the
-// membership report by itself. While the interface is away or down the join
-// waits for it.
+// Join implements transport.Transport. The kernel joins at once, and sends the membership report by itself. While the
+// interface is away or down the join waits for it.
 func (t *Transport) Join(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -146,8 +143,7 @@ func (t *Transport) enter(group int, l *link) error {
 	return nil
 }
 
-// Leave implements transport.Transport. Packets in the socket's buffer go with
-// it.
+// Leave implements transport.Transport. Packets in the socket's buffer go with it.
 func (t *Transport) Leave(group int) error {
 	if err := t.check(group); err != nil {
 		return err
@@ -170,9 +166,8 @@ func (t *Transport) exit(s *socket) {
 	s.close()
 }
 
-// Close implements transport.Transport. The next Poll closes the sockets, frees
-// the memory and reports the end, unless a Send is using them just then: in that
-// case a later one does.
+// Close implements transport.Transport. The next Poll closes the sockets, frees the memory and reports the end, unless
+// a Send is using them just then: in that case a later one does.
 func (t *Transport) Close() error {
 	if t.closing.Swap(true) {
 		return nil

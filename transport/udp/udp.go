@@ -1,9 +1,8 @@
 // Package udp is the fabric of IP multicast: IPv4 and IPv6 over UDP sockets.
 //
-// On Linux it has its own sendmsg, sendmmsg and recvmmsg on prepared headers, with generic segmentation
-// offload on the way out and generic receive offload on the way in: 44 packets of Ethernet size cross
-// the kernel as one. Elsewhere, and on Linux with the build tag fanfare_plainudp, it is built on
-// package net.
+// On Linux it has its own sendmsg, sendmmsg and recvmmsg on prepared headers, with generic segmentation offload on the
+// way out and generic receive offload on the way in: 44 packets of Ethernet size cross the kernel as one. Elsewhere,
+// and on Linux with the build tag fanfare_plainudp, it is built on package net.
 //
 // Sockets of a transport:
 //
@@ -16,10 +15,9 @@
 //     (net.ipv4.igmp_max_memberships) is never met. The price is one recvmmsg
 //     for each group that has something, as epoll reports.
 //
-// On Linux a transport follows its interface (rtnetlink(7)): when it goes down, loses its carrier or
-// its address, or is deleted, it reports Lost, and Joined when it is back, even with another index or
-// another address. The portable implementation does not notice, nor does a transport in a sandbox
-// without rtnetlink.
+// On Linux a transport follows its interface (rtnetlink(7)): when it goes down, loses its carrier or its address, or is
+// deleted, it reports Lost, and Joined when it is back, even with another index or another address. The portable
+// implementation does not notice, nor does a transport in a sandbox without rtnetlink.
 //
 // Several processes of a host each get every packet (SO_REUSEADDR), and each only of the groups that it
 // has joined itself (IP_MULTICAST_ALL off, ip(7)).
@@ -37,9 +35,8 @@ var _ transport.Transport = (*Transport)(nil)
 
 // Sizes that all variants share.
 const (
-	// bufferBytes holds any UDP payload, and any train that the kernel puts
-	// together: it keeps to 64 KiB (udp_gro_receive_segment,
-	// net/ipv4/udp_offload.c).
+	// bufferBytes holds any UDP payload, and any train that the kernel puts together: it keeps to 64 KiB
+	// (udp_gro_receive_segment, net/ipv4/udp_offload.c).
 	bufferBytes = 64 << 10
 	// batch is how many trains one Poll returns at most.
 	batch = 64

@@ -21,9 +21,8 @@ func (t *Transport) watchSocket(s *socket) error {
 	return t.waiter.Poller.Add(s.fd, int32(s.group), unix.EPOLLIN)
 }
 
-// Wait implements transport.Transport. Its timeout is as exact as the kernel's
-// timers and the scheduler: some 50 µs. Parked among goroutines that run on and on
-// it may be 10 ms late, after which it does not park for a while.
+// Wait implements transport.Transport. Its timeout is as exact as the kernel's timers and the scheduler: some 50 µs.
+// Parked among goroutines that run on and on it may be 10 ms late, after which it does not park for a while.
 func (t *Transport) Wait(timeout time.Duration) error {
 	if t.done.Load() {
 		return errClosed
@@ -70,8 +69,7 @@ func (t *Transport) BeginWait(timeout time.Duration) time.Duration {
 	return t.untilCheck(timeout)
 }
 
-// askEvery is how often sockets are asked for their drops: a group without further packets has none to
-// carry the count.
+// askEvery is how often sockets are asked for their drops: a group without further packets has none to carry the count.
 const askEvery = time.Second
 
 // askForDrops asks all sockets, if it is long since they were. Loop only.

@@ -12,15 +12,12 @@ import (
 
 // Config describes an endpoint.
 type Config struct {
-	// Device is the name of an RDMA device ("mlx5_0"), of the network interface
-	// of one of its ports ("ib0", "eth0"), or an address of that; default the
-	// first device with an active port.
+	// Device is the name of an RDMA device ("mlx5_0"), of the network interface of one of its ports ("ib0", "eth0"), or an
+	// address of that; default the first device with an active port.
 	Device string
-	// Port of a device that is given by name, from 1; default the first that is
-	// active.
+	// Port of a device that is given by name, from 1; default the first that is active.
 	Port int
-	// Range, Groups, PacketSize, ReceiveQueue, SendQueue, Arena and Peers are those
-	// of ud.Config.
+	// Range, Groups, PacketSize, ReceiveQueue, SendQueue, Arena and Peers are those of ud.Config.
 	Range                                                     netip.Prefix
 	Groups, PacketSize, ReceiveQueue, SendQueue, Arena, Peers int
 	Logger                                                    *slog.Logger
@@ -43,17 +40,15 @@ var options = urlopt.Set[Config]{
 //	rdma://ib0/239.20.0.0/16?groups=64
 //	rdma://10.0.0.1
 //
-// The host is an RDMA device, a network interface, or an address of one (IPv6 in
-// brackets); without it the first device is taken that has an active port. The
-// path is the range that all groups lie in; IPv6 works on InfiniBand only.
+// The host is an RDMA device, a network interface, or an address of one (IPv6 in brackets); without it the first device
+// is taken that has an active port. The path is the range that all groups lie in; IPv6 works on InfiniBand only.
 // Options and their defaults are
 //
 //	groups=16  size=MTU  rq=4096  sq=512  arena=0  peers=4096  port=the first active
 //
-// size is the size of packets in bytes: where the MTUs of hosts differ, give the
-// smallest everywhere. arena is how much memory for publications is registered in
-// the first place, in bytes or with K, M or G in multiples of 1024: 9M holds one
-// of the default window.
+// size is the size of packets in bytes: where the MTUs of hosts differ, give the smallest everywhere. arena is how much
+// memory for publications is registered in the first place, in bytes or with K, M or G in multiples of 1024: 9M holds
+// one of the default window.
 func Parse(u *url.URL) (Config, error) { return parseWith(u, options) }
 
 // ParseDevice is Parse of a URL that names a device only, without options.

@@ -1,6 +1,5 @@
-// Package verbsnet is the fabric of RDMA devices: package transport/ud over
-// package rdma/verbs, on InfiniBand and RoCE adapters and the kernel's Soft-RoCE.
-// It works in programs that were built with the tag rdma; in others Open returns
+// Package verbsnet is the fabric of RDMA devices: package transport/ud over package rdma/verbs, on InfiniBand and RoCE
+// adapters and the kernel's Soft-RoCE. It works in programs that were built with the tag rdma; in others Open returns
 // verbs.ErrNotBuilt, which says how.
 package verbsnet
 

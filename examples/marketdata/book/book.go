@@ -1,15 +1,12 @@
 // Package book builds order books from messages of Nasdaq TotalView-ITCH 5.0.
 //
-// A Book is the displayed orders of one stock: each order by its reference,
-// and the sum of the orders at each price, a level. A Set is a book for each
-// stock locate. What the same messages in the same order leave behind is the
-// same to the last order, and Digest proves it: books of two processes are
-// equal if and only if (short of a SHA-256 collision) their digests are.
+// A Book is the displayed orders of one stock: each order by its reference, and the sum of the orders at each price, a
+// level. A Set is a book for each stock locate. What the same messages in the same order leave behind is the same to
+// the last order, and Digest proves it: books of two processes are equal if and only if (short of a SHA-256 collision)
+// their digests are.
 //
-// A feed that is picked up in mid-session executes, cancels, deletes and
-// replaces orders that were added before. Those are counted in Stats.Unknown
-// and change nothing; so are the other things that a consistent feed never
-// does.
+// A feed that is picked up in mid-session executes, cancels, deletes and replaces orders that were added before. Those
+// are counted in Stats.Unknown and change nothing; so are the other things that a consistent feed never does.
 package book
 
 import "github.com/fanfaremq/fanfare/examples/marketdata/itch"
@@ -98,8 +95,7 @@ func (b *Book) add(ref uint64, o Order) {
 	b.side(o.Side).add(o.Price, o.Shares)
 }
 
-// reduce takes shares off an order, and the order out of the book when none
-// are left. It returns how many it took.
+// reduce takes shares off an order, and the order out of the book when none are left. It returns how many it took.
 func (b *Book) reduce(ref uint64, shares uint32) uint32 {
 	o, ok := b.orders[ref]
 	if !ok {
@@ -140,8 +136,7 @@ func (b *Book) side(s itch.Side) *side {
 	return &b.asks
 }
 
-// Top returns the best bid and the best ask; a level of no orders stands for
-// an empty side.
+// Top returns the best bid and the best ask; a level of no orders stands for an empty side.
 func (b *Book) Top() (bid, ask Level) {
 	return b.bids.best(), b.asks.best()
 }

@@ -7,14 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/examples/marketdata/itch"
 )
 
-// Set is the books of all stocks, by stock locate; the zero Set has none. It is
-// for one goroutine.
+// Set is the books of all stocks, by stock locate; the zero Set has none. It is for one goroutine.
 type Set struct {
 	books []*Book // by stock locate, nil where nothing was applied yet
 }
 
-// Apply applies a message to the book of its stock locate, which it makes if
-// there is none.
+// Apply applies a message to the book of its stock locate, which it makes if there is none.
 func (s *Set) Apply(m *itch.Message) { s.at(m.Locate).Apply(m) }
 
 // at returns the book of a stock locate, and makes it if there is none.

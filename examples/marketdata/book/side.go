@@ -32,8 +32,7 @@ func (s *side) add(price itch.Price, shares uint32) {
 	s.levels[i].Orders++
 }
 
-// remove takes shares off a level, and with them an order if that is gone.
-// The level must hold them: Book sees to it.
+// remove takes shares off a level, and with them an order if that is gone. The level must hold them: Book sees to it.
 func (s *side) remove(price itch.Price, shares uint32, gone bool) {
 	i, ok := s.find(price)
 	if !ok {

@@ -17,12 +17,10 @@ type Digest [sha256.Size]byte
 // String returns the digest in hexadecimal.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// Digest covers every order, every level and every counter. It sorts all
-// orders: take it at the end, or now and then.
+// Digest covers every order, every level and every counter. It sorts all orders: take it at the end, or now and then.
 func (b *Book) Digest() Digest {
 	p := b.AppendState(nil)
-	// The levels follow from the orders; a book whose levels have gone wrong
-	// must not pass for an equal one.
+	// The levels follow from the orders; a book whose levels have gone wrong must not pass for an equal one.
 	for _, s := range []*side{&b.bids, &b.asks} {
 		p = binary.BigEndian.AppendUint64(p, uint64(len(s.levels)))
 		for _, l := range s.levels {
@@ -46,8 +44,7 @@ const (
 	stateOrder    = 17
 )
 
-// AppendState appends all of the book to p, for ParseState. It does not depend
-// on the way the book came to be.
+// AppendState appends all of the book to p, for ParseState. It does not depend on the way the book came to be.
 func (b *Book) AppendState(p []byte) []byte {
 	for _, n := range b.stats.fields() {
 		p = binary.BigEndian.AppendUint64(p, *n)

@@ -6,11 +6,9 @@ import (
 	"time"
 )
 
-// bursts is when messages come: a Hawkes process. Every message raises the
-// intensity for a while, so that messages bring further messages, as orders do
-// that react to each other. Of a message's descendants the first generation
-// counts branching on average, so the process as a whole is 1/(1-branching)
-// times its background.
+// bursts is when messages come: a Hawkes process. Every message raises the intensity for a while, so that messages
+// bring further messages, as orders do that react to each other. Of a message's descendants the first generation counts
+// branching on average, so the process as a whole is 1/(1-branching) times its background.
 type bursts struct {
 	background float64 // messages per second that no other message brought
 	excited    float64 // messages per second above the background, just now
@@ -22,8 +20,7 @@ type bursts struct {
 // varies (1/(1-0.85))² = 44 times as much as that of independent messages.
 const branching = 0.85
 
-// memory is over how many mean intervals between messages the excitement
-// decays: long enough for bursts of hundreds.
+// memory is over how many mean intervals between messages the excitement decays: long enough for bursts of hundreds.
 const memory = 100
 
 func newBursts(rate float64) bursts {
@@ -34,9 +31,8 @@ func newBursts(rate float64) bursts {
 	}
 }
 
-// next returns the time to the next message. It is Ogata's thinning: candidates
-// come at the present intensity, which can only go down until the next one,
-// and are accepted in the proportion to which it has gone down.
+// next returns the time to the next message. It is Ogata's thinning: candidates come at the present intensity, which
+// can only go down until the next one, and are accepted in the proportion to which it has gone down.
 func (b *bursts) next(rnd *rand.Rand) time.Duration {
 	var seconds float64
 	for {

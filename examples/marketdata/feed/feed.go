@@ -1,17 +1,13 @@
-// Package feed generates the feed of an exchange: messages of Nasdaq
-// TotalView-ITCH 5.0 for a whole, short day. A few symbols make most of the
-// messages, messages come in bursts, prices walk at random, and orders are
-// added, replaced, cancelled, deleted and executed in about the proportions
-// of the real feed. Every message about an order refers to one that the book
-// holds, and no book is ever crossed.
+// Package feed generates the feed of an exchange: messages of Nasdaq TotalView-ITCH 5.0 for a whole, short day. A few
+// symbols make most of the messages, messages come in bursts, prices walk at random, and orders are added, replaced,
+// cancelled, deleted and executed in about the proportions of the real feed. Every message about an order refers to one
+// that the book holds, and no book is ever crossed.
 //
 // The same Config gives the same bytes (on another processor architecture,
 // floating point may round a timestamp by a nanosecond).
 //
-// The day in order: a system event 'O' (start of messages), the stock
-// directory, a system event 'Q' (start of market hours), the book messages, a
-// system event 'M' (end of market hours), a system event 'C' (end of
-// messages).
+// The day in order: a system event 'O' (start of messages), the stock directory, a system event 'Q' (start of market
+// hours), the book messages, a system event 'M' (end of market hours), a system event 'C' (end of messages).
 package feed
 
 import (
@@ -27,8 +23,7 @@ import (
 const (
 	// MaxSymbols bounds the memory for live orders: about 5 KiB a symbol.
 	MaxSymbols = 20000
-	// maxLive is the number of orders of one side of one book at which the
-	// generator only takes orders away.
+	// maxLive is the number of orders of one side of one book at which the generator only takes orders away.
 	maxLive = 128
 	// minLive is the number of orders of a side below which it only adds.
 	minLive = 4
@@ -78,8 +73,7 @@ func New(cfg Config) (*Generator, error) {
 		nextRef: 1000,
 		match:   50_000,
 	}
-	// Exponent and offset give the busiest of 50 symbols about a sixth of the
-	// feed and the ten busiest two thirds.
+	// Exponent and offset give the busiest of 50 symbols about a sixth of the feed and the ten busiest two thirds.
 	g.zipf = rand.NewZipf(rnd, 1.2, 2, uint64(cfg.Symbols-1))
 	for i := range g.stocks {
 		g.stocks[i] = newStock(i, rnd)
@@ -96,8 +90,7 @@ func (g *Generator) Total() uint64 {
 	return g.cfg.Messages + uint64(g.cfg.Symbols) + 4
 }
 
-// Next returns the next message, and false after the last. It allocates
-// nothing.
+// Next returns the next message, and false after the last. It allocates nothing.
 func (g *Generator) Next() (m itch.Message, ok bool) {
 	symbols, messages := uint64(g.cfg.Symbols), g.cfg.Messages
 	i := g.step
@@ -136,9 +129,8 @@ func (g *Generator) Read(p []byte) (int, error) {
 	return g.frame.Read(p) // io.EOF if it is empty
 }
 
-// listing is what the directory has of each stock beside its symbol (ITCH,
-// section 4.2.1): common stock (C) of the Nasdaq Global Select Market (Q) in
-// lots of 100, for tests (T): not to be traded on.
+// listing is what the directory has of each stock beside its symbol (ITCH, section 4.2.1): common stock (C) of the
+// Nasdaq Global Select Market (Q) in lots of 100, for tests (T): not to be traded on.
 var listing = [20]byte([]byte("QN\x00\x00\x00\x64NCZ TNN1N\x00\x00\x00\x00N"))
 
 // event makes a system event, which concerns no single symbol.

@@ -2,11 +2,9 @@ package feed
 
 import "github.com/fanfaremq/fanfare/examples/marketdata/itch"
 
-// What a book message does, in thousandths, while a book has a usual number of
-// orders. Full days of the real feed have about 45 % adds, 43 % deletes, 7 %
-// replaces, 3 % executions, 1 % cancels and 1 % trades with hidden orders;
-// what a message is, is decided in this order. Executions come on top, from
-// adds that would have crossed the book.
+// What a book message does, in thousandths, while a book has a usual number of orders. Full days of the real feed have
+// about 45 % adds, 43 % deletes, 7 % replaces, 3 % executions, 1 % cancels and 1 % trades with hidden orders; what a
+// message is, is decided in this order. Executions come on top, from adds that would have crossed the book.
 const (
 	shareDelete       = 375
 	shareReplace      = 110
@@ -21,8 +19,7 @@ const (
 // stock as the one before: activity in a stock draws activity in it.
 const sameStock = 350
 
-// attributed is the share of adds, in thousandths, that name the market
-// participant (type 'F').
+// attributed is the share of adds, in thousandths, that name the market participant (type 'F').
 const attributed = 120
 
 // order makes one book message.
@@ -67,8 +64,7 @@ func (s *stock) walk(n int) {
 	}
 }
 
-// price draws a price for a new order: near the middle most of the time,
-// rarely far from it, never below one tick.
+// price draws a price for a new order: near the middle most of the time, rarely far from it, never below one tick.
 func (g *Generator) price(s *stock, side itch.Side) int {
 	ticks := 1 + min(int(g.rnd.ExpFloat64()*6), 90)
 	if side == itch.Buy {
@@ -169,8 +165,7 @@ func (g *Generator) execute(s *stock, side itch.Side, at int, t itch.Type) {
 	g.emit(m)
 }
 
-// fill takes shares off the order at an index, and the order out when none are
-// left.
+// fill takes shares off the order at an index, and the order out when none are left.
 func (g *Generator) fill(s *stock, side itch.Side, at int) (ref uint64, shares uint32) {
 	orders := s.side(side)
 	o := &(*orders)[at]
@@ -184,8 +179,7 @@ func (g *Generator) fill(s *stock, side itch.Side, at int) (ref uint64, shares u
 	return ref, shares
 }
 
-// hiddenTrade is a trade in the middle of the market with an order that was
-// never displayed.
+// hiddenTrade is a trade in the middle of the market with an order that was never displayed.
 func (g *Generator) hiddenTrade(s *stock) {
 	m := itch.Message{Type: itch.TypeTrade, Side: itch.Buy, Shares: g.shares(), Stock: s.symbol}
 	m.Price, m.Match = itch.Price(s.mid*tick), g.nextMatch()

@@ -26,15 +26,13 @@ type order struct {
 // tick is the smallest step of a price: one cent.
 const tick = 100 // itch.Price
 
-// Prices stay between these two, in ticks; the lower one leaves room for bids
-// far below the middle.
+// Prices stay between these two, in ticks; the lower one leaves room for bids far below the middle.
 const (
 	minMid = 1_00
 	maxMid = 2_000_00
 )
 
-// names are well-known symbols; there are more symbols than these,
-// see symbolName.
+// names are well-known symbols; there are more symbols than these, see symbolName.
 var names = [...]string{
 	"AAPL", "MSFT", "AMZN", "NVDA", "TSLA", "GOOGL", "META", "AMD", "INTC", "CSCO",
 	"NFLX", "QCOM", "ADBE", "TXN", "AVGO", "COST", "PEP", "CMCSA", "AMGN", "SBUX",
@@ -78,9 +76,8 @@ func (s *stock) side(side itch.Side) *[]order {
 	return &s.asks
 }
 
-// best returns the index of the order of a side that would trade first: best
-// price, then lowest reference, which is the oldest. It returns -1 if there is
-// none.
+// best returns the index of the order of a side that would trade first: best price, then lowest reference, which is the
+// oldest. It returns -1 if there is none.
 func (s *stock) best(side itch.Side) int {
 	at := -1
 	orders := *s.side(side)
@@ -99,8 +96,7 @@ func before(side itch.Side, a, b order) bool {
 	return a.ref < b.ref
 }
 
-// crosses reports whether an order of side at price would trade with an order
-// in the book, and with which.
+// crosses reports whether an order of side at price would trade with an order in the book, and with which.
 func (s *stock) crosses(side itch.Side, price int) (int, bool) {
 	other := opposite(side)
 	at := s.best(other)

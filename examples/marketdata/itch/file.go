@@ -12,16 +12,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// MaxMessage is the longest message in bytes that a Reader takes. The longest
-// that the exchange defines has 50; the room above is for types to come. A
-// length beyond it means that the file is something else, or damaged.
+// MaxMessage is the longest message in bytes that a Reader takes. The longest that the exchange defines has 50; the
+// room above is for types to come. A length beyond it means that the file is something else, or damaged.
 const MaxMessage = 255
 
 // frameLen is the length in bytes of the number before each message.
 const frameLen = 2
 
-// Errors of a damaged file; match with errors.Is, the FrameError around them
-// has the place.
+// Errors of a damaged file; match with errors.Is, the FrameError around them has the place.
 var (
 	// ErrTruncated says that the file ends in the middle of a message.
 	ErrTruncated = errors.New("file ends inside a message")
@@ -44,9 +42,8 @@ func (e *FrameError) Error() string {
 
 func (e *FrameError) Unwrap() error { return e.Err }
 
-// Reader reads messages in BinaryFILE framing: before each message its length
-// as a 2-byte big-endian number; a length of zero ends the session (Nasdaq
-// BinaryFILE 1.00).
+// Reader reads messages in BinaryFILE framing: before each message its length as a 2-byte big-endian number; a length
+// of zero ends the session (Nasdaq BinaryFILE 1.00).
 type Reader struct {
 	src    *bufio.Reader
 	close  func() error
@@ -56,9 +53,8 @@ type Reader struct {
 	err    error // sticky
 }
 
-// NewReader reads from r: plain, gzip or zstd, recognized by the first bytes
-// and not by a name. That is unambiguous: as lengths of a first message those
-// bytes would be 8075, 10421 or about 20000, beyond any message.
+// NewReader reads from r: plain, gzip or zstd, recognized by the first bytes and not by a name. That is unambiguous: as
+// lengths of a first message those bytes would be 8075, 10421 or about 20000, beyond any message.
 func NewReader(r io.Reader) (*Reader, error) {
 	src := bufio.NewReaderSize(r, 1<<16)
 	magic, err := src.Peek(4)
@@ -73,8 +69,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		}
 		return &Reader{src: bufio.NewReaderSize(z, 1<<16), close: z.Close}, nil
 	case isZstd(magic):
-		// One goroutine is enough and ends with the reader; the window bound
-		// keeps a hostile file from claiming gigabytes.
+		// One goroutine is enough and ends with the reader; the window bound keeps a hostile file from claiming gigabytes.
 		z, err := zstd.NewReader(src, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, fmt.Errorf("itch: zstd: %w", err)
@@ -95,9 +90,8 @@ func isZstd(b []byte) bool {
 	return magic == 0xfd2fb528 || magic&^0xf == 0x184d2a50
 }
 
-// Next returns the next message, which is valid until the following call. At
-// the end it returns io.EOF; a damaged file gives a *FrameError. A known type
-// whose length is not exactly its own counts as damage.
+// Next returns the next message, which is valid until the following call. At the end it returns io.EOF; a damaged file
+// gives a *FrameError. A known type whose length is not exactly its own counts as damage.
 func (r *Reader) Next() (msg []byte, err error) {
 	if r.err != nil {
 		return nil, r.err

@@ -1,6 +1,5 @@
-// Package itch reads and writes messages of Nasdaq TotalView-ITCH 5.0, the
-// order-by-order feed of the Nasdaq stock market, and the BinaryFILE framing
-// in which Nasdaq publishes whole days of it.
+// Package itch reads and writes messages of Nasdaq TotalView-ITCH 5.0, the order-by-order feed of the Nasdaq stock
+// market, and the BinaryFILE framing in which Nasdaq publishes whole days of it.
 //
 // All numbers are big-endian. Every message opens with the same 11 bytes
 // (specification, section 4: the first four fields of each table):
@@ -11,12 +10,10 @@
 //	| 1 byte | 2 bytes        | 2 bytes        | midnight, 6 bytes     |
 //	+--------+----------------+----------------+-----------------------+
 //
-// Words: the stock locate is a number that stands for a symbol during one
-// day; an order reference names an order for that day, over all symbols; a
-// price has four implied decimal places (1234500 is $123.45).
+// Words: the stock locate is a number that stands for a symbol during one day; an order reference names an order for
+// that day, over all symbols; a price has four implied decimal places (1234500 is $123.45).
 //
-// Section numbers are those of the edition in force in 2019, the year of the
-// sample in testdata.
+// Section numbers are those of the edition in force in 2019, the year of the sample in testdata.
 package itch
 
 import (
@@ -83,9 +80,8 @@ var (
 	ErrSide = errors.New("buy/sell indicator is neither B nor S")
 )
 
-// Check reports whether msg can be a message: a known type must have exactly
-// its length and a valid buy/sell indicator, an unknown one (the exchange adds
-// types now and then) at least the common header.
+// Check reports whether msg can be a message: a known type must have exactly its length and a valid buy/sell indicator,
+// an unknown one (the exchange adds types now and then) at least the common header.
 func Check(msg []byte) error {
 	if len(msg) == 0 {
 		return fmt.Errorf("itch: %w: empty message", ErrLength)

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Message is a message with the fields that order books need, and those that
-// the messages of package feed have. Of other types Parse reads the first four
-// fields and the stock. By type, with the offset of each field in bytes:
+// Message is a message with the fields that order books need, and those that the messages of package feed have. Of
+// other types Parse reads the first four fields and the stock. By type, with the offset of each field in bytes:
 //
 //	S       11 event                                                           (section 4.1)
 //	R       11 stock | 19 listing, 20 bytes                                    (4.2.1)

@@ -37,8 +37,7 @@ type Frame struct {
 	Subscribers []Subscriber // they are numbered from 1
 }
 
-// maxLatency is the longest latency that is counted as itself; longer ones count as
-// this much.
+// maxLatency is the longest latency that is counted as itself; longer ones count as this much.
 const maxLatency = time.Minute
 
 // Latencies collects latencies with three significant digits between 1 ns and

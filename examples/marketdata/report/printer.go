@@ -22,8 +22,7 @@ type Printer struct {
 	err   error                      // the first of writing
 }
 
-// New returns a printer for f: in place if f is a terminal, otherwise in plain
-// lines.
+// New returns a printer for f: in place if f is a terminal, otherwise in plain lines.
 func New(f *os.File) *Printer {
 	fd := int(f.Fd())
 	if !term.IsTerminal(fd) || os.Getenv("TERM") == "dumb" {
@@ -41,8 +40,7 @@ func New(f *os.File) *Printer {
 // NewPlain returns a printer that writes one line a frame.
 func NewPlain(w io.Writer) *Printer { return &Printer{w: w} }
 
-// Live reports whether frames are redrawn in place, so that they may come
-// often.
+// Live reports whether frames are redrawn in place, so that they may come often.
 func (p *Printer) Live() bool { return p.size != nil }
 
 // Err returns the first error of writing.
@@ -122,8 +120,7 @@ func Line(f *Frame) string {
 	return b.String()
 }
 
-// Table is a frame as several lines: the top of book of the most active
-// symbols, then the subscribers.
+// Table is a frame as several lines: the top of book of the most active symbols, then the subscribers.
 func Table(f *Frame) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%.1f s   published %d of %d (%.0f %%)   %s messages/s\n",

@@ -1,9 +1,7 @@
-// Package rocev2 is the codec of RoCEv2 datagrams of Unreliable Datagram queue pairs (IBTA volume 1,
-// chapter 9 and annex A17), over IPv4 and IPv6. It is pure: no socket, no clock, and nothing is
-// allocated.
+// Package rocev2 is the codec of RoCEv2 datagrams of Unreliable Datagram queue pairs (IBTA volume 1, chapter 9 and
+// annex A17), over IPv4 and IPv6. It is pure: no socket, no clock, and nothing is allocated.
 //
-// The package is internal because only providers handle the bytes: users of package rdma see queue
-// pairs.
+// The package is internal because only providers handle the bytes: users of package rdma see queue pairs.
 //
 // # The datagram
 //
@@ -32,10 +30,9 @@
 //	|      ICRC, the least significant byte first                   |
 //	+---------------------------------------------------------------+
 //
-// Opcode is 0x64 (UD SEND only) or 0x65 (with immediate). S asks for a solicited completion, M is the
-// migration state, which receivers of UD ignore, F and B are congestion marks. All fields but the ICRC
-// are big-endian. Groups are sent to QPN 0xffffff. The PSN counts the datagrams of the sending queue
-// pair; receivers of UD do not look at it.
+// Opcode is 0x64 (UD SEND only) or 0x65 (with immediate). S asks for a solicited completion, M is the migration state,
+// which receivers of UD ignore, F and B are congestion marks. All fields but the ICRC are big-endian. Groups are sent
+// to QPN 0xffffff. The PSN counts the datagrams of the sending queue pair; receivers of UD do not look at it.
 //
 // # The ICRC
 //

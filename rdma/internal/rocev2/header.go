@@ -102,9 +102,8 @@ func (h *Header) Put(b []byte, payload int) []byte {
 	return b[n : n+payload : n+payload]
 }
 
-// Parse reads the header of a datagram and returns its payload, which is part of b. It does not check
-// the ICRC: the caller does, with Sum and Want, before it uses any of this. After an error, h is
-// undefined.
+// Parse reads the header of a datagram and returns its payload, which is part of b. It does not check the ICRC: the
+// caller does, with Sum and Want, before it uses any of this. After an error, h is undefined.
 func (h *Header) Parse(b []byte) ([]byte, error) {
 	switch {
 	case len(b) < MinBytes:
@@ -146,9 +145,8 @@ func (h *Header) Parse(b []byte) ([]byte, error) {
 	return b[n : n+payload : n+payload], nil
 }
 
-// Follows reports whether next begins with the headers of the datagram that a queue pair has sent after
-// b: in a train received as one buffer it finds where the datagrams end. Both are at least MinBytes
-// long.
+// Follows reports whether next begins with the headers of the datagram that a queue pair has sent after b: in a train
+// received as one buffer it finds where the datagrams end. Both are at least MinBytes long.
 func Follows(b, next []byte) bool {
 	_, _ = b[MinBytes-1], next[MinBytes-1]
 	psn := binary.BigEndian.Uint32(b[8:])

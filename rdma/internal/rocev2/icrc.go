@@ -12,22 +12,19 @@ import (
 type Path struct {
 	Src, Dst         rdma.GID
 	SrcPort, DstPort uint16
-	// ID and DontFragment are of IPv4; Path.ID is that of the first packet of
-	// a train.
+	// ID and DontFragment are of IPv4; Path.ID is that of the first packet of a train.
 	ID           uint16
 	DontFragment bool
 
-	// pseudo is the part before the BTH, with ones where the ICRC has them. It
-	// is here because what crc32 reads must not be on the stack: it would move
-	// to the heap at each call.
+	// pseudo is the part before the BTH, with ones where the ICRC has them. It is here because what crc32 reads must not
+	// be on the stack: it would move to the heap at each call.
 	pseudo [8 + 40 + 8]byte
 }
 
 // IsIPv4 reports the version.
 func (p *Path) IsIPv4() bool { return p.Dst.IsV4Mapped() }
 
-// Prefix is the CRC up to the BTH of a datagram with size bytes from the BTH to
-// the ICRC.
+// Prefix is the CRC up to the BTH of a datagram with size bytes from the BTH to the ICRC.
 func (p *Path) Prefix(size int) uint32 {
 	b := p.pseudo[:]
 	for i := range 8 {

@@ -8,23 +8,19 @@ import (
 	"github.com/fanfaremq/fanfare/internal/crc"
 )
 
-// A CRC is affine: to flip a bit of the input flips the same bits of the result
-// whatever the rest is, and these move by multiplication with x^8 for each byte
-// that follows. Polynomials over GF(2) are written as crc32 has them: bit 31 is
+// A CRC is affine: to flip a bit of the input flips the same bits of the result whatever the rest is, and these move by
+// multiplication with x^8 for each byte that follows. Polynomials over GF(2) are written as crc32 has them: bit 31 is
 // x^0, bit 0 is x^31.
 
 // identBits are the 16 bits of the IPv4 identification, and DF.
 const identBits = 17
 
 var (
-	// flip[i] is what bit i of the identification changes in the CRC at the
-	// end of the UDP header; flip[16] is DF's.
+	// flip[i] is what bit i of the identification changes in the CRC at the end of the UDP header; flip[16] is DF's.
 	flip [identBits]uint32
-	// idFlip are those of whole identifications, of the first packets of a
-	// train.
+	// idFlip are those of whole identifications, of the first packets of a train.
 	idFlip [64]uint32
-	// rows are flip in echelon form: each has a highest bit that no other has,
-	// and which of flip it is the sum of.
+	// rows are flip in echelon form: each has a highest bit that no other has, and which of flip it is the sum of.
 	rows [identBits]row
 	// unshift[n/4] is x^(-8n); 0 where it was not computed yet.
 	unshift [MaxBytes/4 + 1]atomic.Uint32
@@ -37,8 +33,7 @@ type row struct {
 }
 
 func init() {
-	// After the flags come 2 bytes of the flags' word and 12 to the end of the
-	// IPv4 header, and the UDP header.
+	// After the flags come 2 bytes of the flags' word and 12 to the end of the IPv4 header, and the UDP header.
 	const after = ipv4Bytes - 6 - 1 + udpBytes
 	step := power(x8, after) // from the byte with DF to the end
 	one := func(bit uint) uint32 { return mul(crc32.IEEETable[1<<bit], step) }
@@ -97,10 +92,9 @@ func WithID(prefix uint32, id uint16) uint32 {
 	return prefix
 }
 
-// Recover finds the IPv4 identification and DF of a datagram, which a UDP socket does not report. sum
-// is the datagram's Sum for identification 0 with DF, want the ICRC it carries, size its length from
-// the BTH to the ICRC. There is at most one answer. ok is false if there is none: then the datagram is
-// damaged.
+// Recover finds the IPv4 identification and DF of a datagram, which a UDP socket does not report. sum is the datagram's
+// Sum for identification 0 with DF, want the ICRC it carries, size its length from the BTH to the ICRC. There is at
+// most one answer. ok is false if there is none: then the datagram is damaged.
 //
 // Of the 2^32 ways in which sum and want can differ, 2^17 have an answer: a damaged datagram passes
 // with probability 2^-15. If the caller knows the identification, comparing passes 2^-32.

@@ -23,9 +23,8 @@ func HeaderBytes(ipv4 bool) int {
 	return ipv6Bytes + udpBytes
 }
 
-// ErrIP says that bytes are not those of an IPv4 or IPv6 packet with a UDP
-// datagram as RoCEv2 has it: without options or extension headers, not a
-// fragment, with consistent lengths.
+// ErrIP says that bytes are not those of an IPv4 or IPv6 packet with a UDP datagram as RoCEv2 has it: without options
+// or extension headers, not a fragment, with consistent lengths.
 var ErrIP = errors.New("rocev2: not a whole UDP datagram in an IP packet without options")
 
 // Net has the other fields of the IP header, none of them covered by the ICRC.
@@ -46,8 +45,7 @@ func (p *Path) PutIP(b []byte, n *Net, size int) int {
 	if p.IsIPv4() {
 		at = ipv4Bytes
 		if !p.DontFragment {
-			// One bit less in the word of the flags is as much more in the
-			// checksum (RFC 1624).
+			// One bit less in the word of the flags is as much more in the checksum (RFC 1624).
 			area[20+6] = 0
 			sum := uint32(binary.BigEndian.Uint16(area[20+10:])) + dontFragment<<8
 			binary.BigEndian.PutUint16(area[20+10:], uint16(sum+sum>>16))
@@ -61,9 +59,8 @@ func (p *Path) PutIP(b []byte, n *Net, size int) int {
 	return at + udpBytes
 }
 
-// ParseIP reads IP and UDP header of a packet and returns the datagram from the
-// BTH on; bytes after the end of the IP packet are left out. Neither the header
-// checksum nor the UDP checksum is looked at: the ICRC covers more.
+// ParseIP reads IP and UDP header of a packet and returns the datagram from the BTH on; bytes after the end of the IP
+// packet are left out. Neither the header checksum nor the UDP checksum is looked at: the ICRC covers more.
 func (p *Path) ParseIP(b []byte, n *Net) ([]byte, error) {
 	if len(b) < ipv4Bytes+udpBytes {
 		return nil, ErrIP

@@ -37,8 +37,7 @@ func (pd *PD) CreateAH(attr rdma.AHAttr) (rdma.AH, error) {
 		if !ok {
 			return nil, rdma.Errorf(op, syscall.EINVAL, "no GID %d on port %d", attr.GRH.SGIDIndex, attr.Port)
 		}
-		// rxe takes the network type from the source alone and would build a
-		// header of the wrong family.
+		// rxe takes the network type from the source alone and would build a header of the wrong family.
 		if p.isRoCE() && e.GID.IsV4Mapped() != attr.GRH.DGID.IsV4Mapped() {
 			return nil, rdma.Errorf(op, syscall.EINVAL, "source GID %v and destination %v are of different families", e.GID, attr.GRH.DGID)
 		}

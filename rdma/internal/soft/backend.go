@@ -11,22 +11,19 @@ import (
 // Backend is a device's connection to its fabric. Its methods are called with locks of this package
 // held: they must not call into it before they return.
 type Backend interface {
-	// After calls f once, when d has passed; with 0, soon. It is the work queue
-	// of the kernel: f never runs within After. cancel, called before f began,
-	// keeps it from running; it does not wait for f.
+	// After calls f once, when d has passed; with 0, soon. It is the work queue of the kernel: f never runs within After.
+	// cancel, called before f began, keeps it from running; it does not wait for f.
 	After(d time.Duration, f func()) (cancel func())
 	// SA sends a request of the port to the subnet administrator and calls
 	// done with the answer; never, if none comes. InfiniBand ports only.
 	SA(port uint8, req SARequest, done func(SAReply))
-	// JoinIP makes the port's network interface a member of an IP multicast
-	// group (IGMP, MLD), and LeaveIP ends that. They are called for the first
-	// and the last membership of a port. Ethernet ports only. The error's
-	// errno is that of the join.
+	// JoinIP makes the port's network interface a member of an IP multicast group (IGMP, MLD), and LeaveIP ends that. They
+	// are called for the first and the last membership of a port. Ethernet ports only. The error's errno is that of the
+	// join.
 	JoinIP(port uint8, group netip.Addr) error
 	LeaveIP(port uint8, group netip.Addr)
-	// Transmit sends datagrams of one queue pair, in order, and returns how
-	// many it took. Their memory is not read after it returned. If it takes
-	// fewer than all, the provider calls QP.Resume when it can take more.
+	// Transmit sends datagrams of one queue pair, in order, and returns how many it took. Their memory is not read after
+	// it returned. If it takes fewer than all, the provider calls QP.Resume when it can take more.
 	Transmit(q *QP, batch []Datagram) int
 	// Progress receives. CQ.Poll calls it when the queue is empty, with no lock held: if queue pairs
 	// receive by the queue, or if a queue pair of the device waits to be resumed. It may call
@@ -35,9 +32,8 @@ type Backend interface {
 	// Drain delivers datagrams that have reached the port and wait, before a leave detaches
 	// the queue pair. It is called with Host.cm held.
 	Drain()
-	// Arm has completions come without being polled. It is called when a completion queue
-	// was armed, or the backend did not take all datagrams. As long as Device.Armed says so,
-	// the backend delivers what arrives, and resumes.
+	// Arm has completions come without being polled. It is called when a completion queue was armed, or the backend did
+	// not take all datagrams. As long as Device.Armed says so, the backend delivers what arrives, and resumes.
 	Arm()
 	// NewQP gives a queue pair its number before it is made (Device.NextQPN, unless the
 	// backend has numbers of its own), and CloseQP is called when it is destroyed.
@@ -78,8 +74,7 @@ func (Passive) NewWaiter() (rdma.Waiter, error) {
 	return nil, rdma.Errorf("create waiter", syscall.EOPNOTSUPP, "the device has none: use a completion channel")
 }
 
-// Datagram is a UD message in transmission. In Transmit its payload is SG, in Deliver it is a separate
-// argument.
+// Datagram is a UD message in transmission. In Transmit its payload is SG, in Deliver it is a separate argument.
 type Datagram struct {
 	Port            uint8 // that sends it
 	SrcQPN, DestQPN rdma.QPN

@@ -61,8 +61,7 @@ func (p *port) sgidIndexFor(a rdma.Addr) int {
 	return -1
 }
 
-// portTaken reports whether another id of the port space has the port number,
-// on the same or any address.
+// portTaken reports whether another id of the port space has the port number, on the same or any address.
 func (h *Host) portTaken(id *ID, a rdma.Addr) bool {
 	for _, other := range h.ids {
 		if other != id && other.ps == id.ps && other.local.Port == a.Port &&
@@ -73,8 +72,7 @@ func (h *Host) portTaken(id *ID, a rdma.Addr) bool {
 	return false
 }
 
-// ResolveAddr begins to resolve an address (kernel core/cma.c,
-// rdma_resolve_addr).
+// ResolveAddr begins to resolve an address (kernel core/cma.c, rdma_resolve_addr).
 func (id *ID) ResolveAddr(src, dst rdma.Addr, timeout time.Duration) error {
 	const op = "resolve address"
 	err := id.lock(op)
@@ -101,8 +99,7 @@ func (id *ID) ResolveAddr(src, dst rdma.Addr, timeout time.Duration) error {
 	return nil
 }
 
-// later runs f soon, under cm, unless the id is destroyed or has lost its device
-// by then.
+// later runs f soon, under cm, unless the id is destroyed or has lost its device by then.
 func (id *ID) later(f func()) {
 	run := func() {
 		id.host.cm.Lock()
@@ -117,8 +114,7 @@ func (id *ID) later(f func()) {
 	case len(id.host.devices) > 0:
 		id.host.devices[0].backend.After(0, run)
 	default:
-		// Without a device there is nothing to wait for. The state is set first, so that the caller
-		// sees the same order.
+		// Without a device there is nothing to wait for. The state is set first, so that the caller sees the same order.
 		f()
 	}
 }

@@ -14,8 +14,7 @@ type CQ struct {
 	channel *CompChannel // nil: polled only
 	context any
 	used    atomic.Int64 // by queue pairs
-	// receives counts the queue pairs that receive by it. A queue of sends alone need not receive when it is
-	// polled.
+	// receives counts the queue pairs that receive by it. A queue of sends alone need not receive when it is polled.
 	receives atomic.Int64
 
 	mu       sync.Mutex
@@ -29,8 +28,7 @@ type CQ struct {
 	isClosed bool
 }
 
-// completion is an entry of the queue. For a send, polling it frees the room of
-// all sends up to number upTo.
+// completion is an entry of the queue. For a send, polling it frees the room of all sends up to number upTo.
 type completion struct {
 	wc        rdma.WorkCompletion
 	solicited bool
@@ -157,8 +155,7 @@ func (cq *CQ) push(list []completion) int {
 	return n
 }
 
-// spoil puts all queue pairs that use a queue that has overflowed in error, once. The caller holds
-// no lock of theirs.
+// spoil puts all queue pairs that use a queue that has overflowed in error, once. The caller holds no lock of theirs.
 func (cq *CQ) spoil() {
 	cq.mu.Lock()
 	first := cq.overrun && !cq.spoiled

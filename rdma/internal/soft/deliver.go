@@ -20,9 +20,8 @@ type Arrival struct {
 // MaxArrivals is how many datagrams DeliverTrain takes.
 const MaxArrivals = 64
 
-// Deliver gives a datagram that reached a port to the queue pairs it is for:
-// those attached to its group, or the one it names. It returns how many took
-// it. The Backend calls it with no lock held; payload and d are not kept.
+// Deliver gives a datagram that reached a port to the queue pairs it is for: those attached to its group, or the one it
+// names. It returns how many took it. The Backend calls it with no lock held; payload and d are not kept.
 func (dev *Device) Deliver(num uint8, d *Datagram, payload []byte) int {
 	one := [1]Arrival{{Payload: payload, HasImm: d.HasImm, Solicited: d.Solicited, Imm: d.Imm}}
 	return dev.DeliverTrain(num, d, one[:])
@@ -67,11 +66,9 @@ func (dev *Device) DeliverTrain(num uint8, d *Datagram, train []Arrival) int {
 	return count
 }
 
-// receive copies datagrams to the next receive buffers, if all is as it must be;
-// else it drops them without a trace for the queue pair (IBTA 9.8.3; rxe
-// rxe_recv.c, check_keys and check_type_state). It returns which of the train it
-// took, and whether the queue pair must go into error: then what follows is
-// dropped.
+// receive copies datagrams to the next receive buffers, if all is as it must be; else it drops them without a trace for
+// the queue pair (IBTA 9.8.3; rxe rxe_recv.c, check_keys and check_type_state). It returns which of the train it took,
+// and whether the queue pair must go into error: then what follows is dropped.
 func (q *QP) receive(p *port, d *Datagram, train []Arrival) (taken uint64, fatal bool) {
 	if q.port.Load() != p { // others than UD have none (Modify)
 		return 0, false
@@ -143,8 +140,7 @@ func without(mask uint64, n int) uint64 {
 	return mask
 }
 
-// scatter writes GRH area and payload over the elements of a buffer that is
-// large enough.
+// scatter writes GRH area and payload over the elements of a buffer that is large enough.
 func scatter(sg []rdma.SGE, p *port, d *Datagram, a *Arrival) {
 	if len(sg) == 1 { // nearly always: no copy of the header in between
 		putGRH(sg[0].Buf[:rdma.GRHBytes], p, d, a)

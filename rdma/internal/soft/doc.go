@@ -1,8 +1,7 @@
-// Package soft implements the semantics of librdmacm, the kernel's RDMA core and UD verbs once, in
-// software, for providers that have no NIC to do it: the order of checks, memberships and their events,
-// automatic attachment, the states of queue pairs, limits, keys. What is left to a provider is a small
-// Backend: the subnet administrator or IGMP, the transmission of datagrams, timers; and to call
-// Device.Deliver for what arrives.
+// Package soft implements the semantics of librdmacm, the kernel's RDMA core and UD verbs once, in software, for
+// providers that have no NIC to do it: the order of checks, memberships and their events, automatic attachment, the
+// states of queue pairs, limits, keys. What is left to a provider is a small Backend: the subnet administrator or IGMP,
+// the transmission of datagrams, timers; and to call Device.Deliver for what arrives.
 //
 // # The life of a datagram
 //

@@ -61,9 +61,8 @@ func (c *EventChannel) Close() error {
 	return nil
 }
 
-// retrieve turns a queued event into the user's. The JOIN of a full member
-// attaches the id's queue pair here and not earlier, in the goroutine that
-// retrieves (librdmacm cma.c, ucma_process_join). The caller holds cm.
+// retrieve turns a queued event into the user's. The JOIN of a full member attaches the id's queue pair here and not
+// earlier, in the goroutine that retrieves (librdmacm cma.c, ucma_process_join). The caller holds cm.
 func (h *Host) retrieve(q *cmEvent) *rdma.Event {
 	id, m := q.id, q.m
 	id.reported++

@@ -14,22 +14,18 @@ type HostConfig struct {
 	Provider string // name of the provider
 	// Privileged is CAP_NET_RAW: it may set Q_Keys with bit 31.
 	Privileged bool
-	// Loopback says that a port may own a loopback address, so that ids can be
-	// bound to it. To the kernel, which has no RDMA on its loopback interface,
-	// such an address means any device.
+	// Loopback says that a port may own a loopback address, so that ids can be bound to it. To the kernel, which has no
+	// RDMA on its loopback interface, such an address means any device.
 	Loopback bool
-	// JoinIPv6 says that the connection manager joins IPv6 groups on RoCEv2.
-	// The kernel's does not.
+	// JoinIPv6 says that the connection manager joins IPv6 groups on RoCEv2. The kernel's does not.
 	JoinIPv6 bool
 }
 
-// Host is the devices of one host and the connection manager over them. It
-// implements rdma.Provider.
+// Host is the devices of one host and the connection manager over them. It implements rdma.Provider.
 type Host struct {
 	cfg HostConfig
 
-	// cm guards the devices' list, routes, and all state of event channels,
-	// ids, memberships and port groups.
+	// cm guards the devices' list, routes, and all state of event channels, ids, memberships and port groups.
 	cm      sync.Mutex
 	devices []*Device
 	routes  []route

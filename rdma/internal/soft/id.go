@@ -24,8 +24,7 @@ func (s cmState) String() string {
 		"resolving its route", "route resolved", "without its device"}[s]
 }
 
-// ID is an identifier of the connection manager. Host.cm guards all that
-// changes.
+// ID is an identifier of the connection manager. Host.cm guards all that changes.
 type ID struct {
 	host    *Host
 	ch      *EventChannel
@@ -66,8 +65,7 @@ func (id *ID) PortSpace() rdma.PortSpace { return id.ps }
 // Context is the context given at creation.
 func (id *ID) Context() any { return id.context }
 
-// lock takes Host.cm for a call on the id, and says whether the id may be used.
-// The caller unlocks whatever the answer.
+// lock takes Host.cm for a call on the id, and says whether the id may be used. The caller unlocks whatever the answer.
 func (id *ID) lock(op string) error {
 	id.host.cm.Lock()
 	if id.destroying != nil {
@@ -134,8 +132,7 @@ func (id *ID) QP() rdma.QP {
 	return id.qp
 }
 
-// CreateQP makes the id's queue pair and takes a UD one to RTS, as librdmacm
-// does (cma.c, ucma_init_ud_qp).
+// CreateQP makes the id's queue pair and takes a UD one to RTS, as librdmacm does (cma.c, ucma_init_ud_qp).
 func (id *ID) CreateQP(pd rdma.PD, attr rdma.QPInitAttr) (rdma.QP, error) {
 	const op = "create QP of id"
 	err := id.bound(op)
@@ -195,9 +192,8 @@ func (id *ID) toRTS(qp *QP) error {
 	return qp.Modify(rdma.QPAttr{State: rdma.QPRTS}, rdma.QPMaskState|rdma.QPMaskSQPSN)
 }
 
-// qkey is the Q_Key of the id's groups: fixed for UDP, that of the broadcast
-// group for IPoIB (kernel core/cma.c, cma_set_qkey). The caller holds cm, and
-// the id is bound.
+// qkey is the Q_Key of the id's groups: fixed for UDP, that of the broadcast group for IPoIB (kernel core/cma.c,
+// cma_set_qkey). The caller holds cm, and the id is bound.
 func (id *ID) qkey(op string) (rdma.QKey, error) {
 	if id.ps != rdma.PortSpaceIPoIB {
 		return rdma.UDPQKey, nil

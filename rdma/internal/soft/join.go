@@ -7,8 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// membership is an id's membership in a group, from the join to the leave.
-// Host.cm guards it.
+// membership is an id's membership in a group, from the join to the leave. Host.cm guards it.
 type membership struct {
 	id      *ID
 	addr    rdma.Addr // rdma.Addr.Group of the join's
@@ -24,8 +23,7 @@ type membership struct {
 	leaving         *pending // not nil: left
 }
 
-// share is a membership's part in its port's membership of a group, which all
-// ids of the host have in common.
+// share is a membership's part in its port's membership of a group, which all ids of the host have in common.
 type share interface {
 	// release gives it up. The port leaves the group with the last one.
 	release()
@@ -38,9 +36,8 @@ func (id *ID) JoinMulticast(group rdma.Addr, context any) error {
 	}, context)
 }
 
-// JoinMulticastEx begins to join a group. The checks come in the order of
-// librdmacm's cma.c, rdma_join_multicast_ex, and then of the kernel's ucma.c,
-// ucma_process_join, and cma.c, rdma_join_multicast.
+// JoinMulticastEx begins to join a group. The checks come in the order of librdmacm's cma.c, rdma_join_multicast_ex,
+// and then of the kernel's ucma.c, ucma_process_join, and cma.c, rdma_join_multicast.
 func (id *ID) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	const op = "join multicast group"
 	switch {
@@ -79,9 +76,8 @@ func (id *ID) JoinMulticastEx(attr rdma.JoinAttr, context any) error {
 	return nil
 }
 
-// joinIB asks the port's group. The request is the broadcast group's record
-// with the fields that are the group's own (kernel core/cma.c,
-// cma_join_ib_multicast). The caller holds cm.
+// joinIB asks the port's group. The request is the broadcast group's record with the fields that are the group's own
+// (kernel core/cma.c, cma_join_ib_multicast). The caller holds cm.
 func (m *membership) joinIB(op string) error {
 	id := m.id
 	s := id.port.state.Load()
@@ -108,8 +104,7 @@ func (m *membership) joinIB(op string) error {
 	return nil
 }
 
-// answered turns the answer of the subnet administrator, immediate or later, into an event. The caller
-// holds cm.
+// answered turns the answer of the subnet administrator, immediate or later, into an event. The caller holds cm.
 func (m *membership) answered(errno syscall.Errno, rec MCMember) {
 	ev := &cmEvent{id: m.id, typ: rdma.EventMulticastError, m: m, status: -int(errno)}
 	if errno == 0 && m.id.port != nil {
@@ -126,8 +121,7 @@ func (m *membership) answered(errno syscall.Errno, rec MCMember) {
 		} else if qkey != rec.QKey {
 			ev.status = -int(syscall.EINVAL) // kernel 6.1.20; later ones say nothing at all
 		}
-		// else the bound GID is gone: an error with status 0, as the kernel
-		// has it (core/cma.c, cma_make_mc_event).
+		// else the bound GID is gone: an error with status 0, as the kernel has it (core/cma.c, cma_make_mc_event).
 	}
 	m.deliver(ev)
 }

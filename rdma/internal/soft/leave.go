@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// BeginLeave leaves a group (librdmacm cma.c, rdma_leave_multicast; kernel
-// core/ucma.c, ucma_leave_multicast).
+// BeginLeave leaves a group (librdmacm cma.c, rdma_leave_multicast; kernel core/ucma.c, ucma_leave_multicast).
 func (id *ID) BeginLeave(group rdma.Addr) (rdma.Pending, error) {
 	const op = "leave multicast group"
 	err := id.lock(op)
@@ -63,9 +62,8 @@ func (m *membership) settle() {
 	}
 }
 
-// BeginDestroy leaves all groups and destroys the id. The queue pair stays as
-// it is, attached or not (librdmacm cma.c, rdma_destroy_id; kernel core/cma.c,
-// cma_leave_mc_groups).
+// BeginDestroy leaves all groups and destroys the id. The queue pair stays as it is, attached or not (librdmacm cma.c,
+// rdma_destroy_id; kernel core/cma.c, cma_leave_mc_groups).
 func (id *ID) BeginDestroy() (rdma.Pending, error) {
 	err := id.lock("destroy id")
 	defer id.host.cm.Unlock()

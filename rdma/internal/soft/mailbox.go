@@ -104,8 +104,7 @@ func (m *mailbox[T]) isClosed() bool {
 	return m.shut
 }
 
-// await calls try until it returns anything but rdma.ErrNoEvent, waiting for
-// the mailbox in between.
+// await calls try until it returns anything but rdma.ErrNoEvent, waiting for the mailbox in between.
 func await[T, R any](ctx context.Context, m *mailbox[T], try func() (R, error)) (R, error) {
 	for {
 		r, err := try()

@@ -9,9 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// SATimeout is how long an answer of the subnet administrator is waited for
-// (kernel core/multicast.c, send_join), and leaveTries how often a leave is
-// sent.
+// SATimeout is how long an answer of the subnet administrator is waited for (kernel core/multicast.c, send_join), and
+// leaveTries how often a leave is sent.
 const (
 	SATimeout  = 3 * time.Second
 	leaveTries = 3
@@ -114,8 +113,7 @@ func (g *ibGroup) work() {
 	}
 }
 
-// ask sends a request; then is called with the answer, or false if none came,
-// with cm held.
+// ask sends a request; then is called with the answer, or false if none came, with cm held.
 func (g *ibGroup) ask(req SARequest, then func(SAReply, bool)) {
 	g.busy = true
 	h := g.p.dev.host
@@ -174,8 +172,7 @@ func (g *ibGroup) leave(state rdma.JoinState, tries int) {
 	})
 }
 
-// fits reports whether the group is as a further local member asks (kernel
-// core/multicast.c, cmp_rec).
+// fits reports whether the group is as a further local member asks (kernel core/multicast.c, cmp_rec).
 func (g *ibGroup) fits(req *SARequest) bool {
 	have, want, mask := &g.rec, &req.Rec, req.Mask
 	differ := func(bit MCMask, same bool) bool { return mask&bit != 0 && !same }

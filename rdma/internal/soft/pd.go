@@ -16,9 +16,8 @@ type PD struct {
 	objects atomic.Int64
 	closed  atomic.Bool
 
-	// mem guards mrs. The data path holds it for reading while it touches
-	// registered memory, so that Close of a region, after which the memory may
-	// be unmapped, waits for it.
+	// mem guards mrs. The data path holds it for reading while it touches registered memory, so that Close of a region,
+	// after which the memory may be unmapped, waits for it.
 	mem sync.RWMutex
 	mrs []*MR // by the upper bits of the L_Key; nil where closed
 }
@@ -68,8 +67,7 @@ type MR struct {
 	closed atomic.Bool
 }
 
-// lkeyLowBits are the lower bits of an L_Key, which change with each use of the
-// upper bits in hardware.
+// lkeyLowBits are the lower bits of an L_Key, which change with each use of the upper bits in hardware.
 const lkeyLowBits = 8
 
 // RegisterMemory registers memory.

@@ -28,8 +28,7 @@ type PortState struct {
 
 // IPoIB is the IP interface of an InfiniBand port.
 type IPoIB struct {
-	// Up means that the broadcast group is joined; Broadcast is its record. Without it no group can be
-	// joined.
+	// Up means that the broadcast group is joined; Broadcast is its record. Without it no group can be joined.
 	Up        bool
 	Broadcast MCMember
 	PKey      rdma.PKey
@@ -78,8 +77,7 @@ func (s *PortState) gidTableLen() int {
 	return n
 }
 
-// Bound reports whether an id is bound to an entry of a port's GID table, even if the entry is now
-// empty.
+// Bound reports whether an id is bound to an entry of a port's GID table, even if the entry is now empty.
 func (d *Device) Bound(num uint8, index int) bool {
 	d.host.cm.Lock()
 	defer d.host.cm.Unlock()

@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// PortEvent reports a change of a port, after UpdatePort: to the handles of the device, and on
-// InfiniBand to the members of groups, since some events end memberships (kernel core/multicast.c,
-// mcast_event_handler).
+// PortEvent reports a change of a port, after UpdatePort: to the handles of the device, and on InfiniBand to the
+// members of groups, since some events end memberships (kernel core/multicast.c, mcast_event_handler).
 func (d *Device) PortEvent(typ rdma.AsyncEventType, num uint8) {
 	d.Async(rdma.AsyncEvent{Type: typ, Port: num})
 	d.host.cm.Lock()
@@ -26,8 +25,7 @@ func (d *Device) PortEvent(typ rdma.AsyncEventType, num uint8) {
 	}
 }
 
-// loseGroups goes through the groups in the order of their MGIDs, so that runs
-// repeat. The caller holds cm.
+// loseGroups goes through the groups in the order of their MGIDs, so that runs repeat. The caller holds cm.
 func (p *port) loseGroups(which func(*ibGroup) bool) {
 	groups := make([]*ibGroup, 0, len(p.groups))
 	for _, g := range p.groups {

@@ -20,8 +20,7 @@ type QP struct {
 	sendCQ    *CQ
 	recvCQ    *CQ
 
-	// mod guards changes of the attributes and attached. The data path reads
-	// the attributes without it.
+	// mod guards changes of the attributes and attached. The data path reads the attributes without it.
 	mod       sync.Mutex
 	attached  []attachment
 	closed    atomic.Bool
@@ -116,8 +115,7 @@ func (d *Device) NextQPN() rdma.QPN {
 	}
 }
 
-// acquire counts a queue pair that uses the queue; it reports false if the
-// queue is closed.
+// acquire counts a queue pair that uses the queue; it reports false if the queue is closed.
 func (cq *CQ) acquire() bool {
 	cq.mu.Lock()
 	defer cq.mu.Unlock()
@@ -174,8 +172,7 @@ func (q *QP) fail() {
 	q.recvCQ.spoil()
 }
 
-// err puts the queue pair in ERR and flushes it. It returns false if the queue pair is closed or in
-// RESET.
+// err puts the queue pair in ERR and flushes it. It returns false if the queue pair is closed or in RESET.
 func (q *QP) err() bool {
 	q.mod.Lock()
 	defer q.mod.Unlock()

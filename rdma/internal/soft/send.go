@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// sendQueue is a ring of datagrams. Numbers count from 0 and never wrap:
-// retired <= next <= tail <= retired + size; the slot of number n is n mod
-// size.
+// sendQueue is a ring of datagrams. Numbers count from 0 and never wrap: retired <= next <= tail <= retired + size; the
+// slot of number n is n mod size.
 type sendQueue struct {
 	mu      sync.Mutex
 	grams   []Datagram
@@ -176,8 +175,7 @@ func (s *sendQueue) keepInline(slot int, sg []rdma.SGE) []rdma.SGE {
 	return one
 }
 
-// Resume rings the doorbell again: a Backend that did not take all datagrams
-// calls it when it can take more.
+// Resume rings the doorbell again: a Backend that did not take all datagrams calls it when it can take more.
 func (q *QP) Resume() {
 	q.sq.mu.Lock()
 	failed := q.doorbell()
@@ -236,8 +234,7 @@ func (q *QP) doorbell() (failed bool) {
 	return false
 }
 
-// setStalled keeps the device's count of queue pairs that wait for their backend.
-// The caller holds sq.mu.
+// setStalled keeps the device's count of queue pairs that wait for their backend. The caller holds sq.mu.
 func (q *QP) setStalled(stalled bool) {
 	switch {
 	case stalled && !q.sq.stalled:
@@ -249,8 +246,7 @@ func (q *QP) setStalled(stalled bool) {
 	q.sq.stalled = stalled
 }
 
-// sendDone ends the request that is next. It reports false if the completion
-// queue is full. The caller holds sq.mu.
+// sendDone ends the request that is next. It reports false if the completion queue is full. The caller holds sq.mu.
 func (q *QP) sendDone(status rdma.WCStatus) bool {
 	s := &q.sq
 	note := &s.notes[s.next%uint64(len(s.grams))]

@@ -9,8 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/sys"
 )
 
-// Arena is a set of off-heap allocations. Any goroutine may call its methods.
-// The zero value is empty.
+// Arena is a set of off-heap allocations. Any goroutine may call its methods. The zero value is empty.
 type Arena struct {
 	mu     sync.Mutex
 	closed bool
@@ -35,8 +34,7 @@ func (a *Arena) Alloc(bytes int) ([]byte, error) {
 	return mem, nil
 }
 
-// Free gives back what Alloc returned, also after Freeze. Anything else is left
-// alone.
+// Free gives back what Alloc returned, also after Freeze. Anything else is left alone.
 func (a *Arena) Free(mem []byte) {
 	if len(mem) == 0 {
 		return

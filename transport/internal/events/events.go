@@ -33,9 +33,8 @@ func (q *Queue) post(ev transport.Event) {
 	q.any.Store(true)
 }
 
-// SenderOpened counts a sender of group. Only the first one is reported: a group's membership as a
-// sender belongs to the transport, however many senders it has. After SendersLost, SendersJoined
-// reports it.
+// SenderOpened counts a sender of group. Only the first one is reported: a group's membership as a sender belongs to
+// the transport, however many senders it has. After SendersLost, SendersJoined reports it.
 func (q *Queue) SenderOpened(group int) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,8 +9,7 @@ package grace
 
 import "sync/atomic"
 
-// Section is one user's mark. It is used by one goroutine at a time. The zero
-// value is outside.
+// Section is one user's mark. It is used by one goroutine at a time. The zero value is outside.
 type Section struct {
 	n atomic.Uint64 // odd while inside
 }

@@ -4,9 +4,8 @@
 //	producer:  Acquire a slot ─► write the packets into it ─► Publish
 //	consumer:  Next (the slot is lent) ─► Release
 //
-// Two lock-free structures hold it together. Free slots are a stack, so that the slot released last,
-// still warm in the cache, is filled next. Filled slots are a ring of slot numbers in the order of
-// Publish.
+// Two lock-free structures hold it together. Free slots are a stack, so that the slot released last, still warm in the
+// cache, is filled next. Filled slots are a ring of slot numbers in the order of Publish.
 package inbox
 
 import (
@@ -33,10 +32,9 @@ type Inbox struct {
 	pitch     int // bytes from one slot to the next
 	slots     []slot
 
-	// free is the top of the stack of free slots: slot+1 in the lower half, 0
-	// for none, and in the upper half a count of all changes. Without it a
-	// producer that read the top, slept, and woke when the same slot was on top
-	// again would install an outdated link.
+	// free is the top of the stack of free slots: slot+1 in the lower half, 0 for none, and in the upper half a count of
+	// all changes. Without it a producer that read the top, slept, and woke when the same slot was on top again would
+	// install an outdated link.
 	free atomic.Uint64
 	_    [56]byte
 	tail atomic.Uint64 // position in ring of the next Publish
@@ -64,8 +62,7 @@ func New(trains, slotBytes int) (*Inbox, error) {
 	if trains <= 0 || trains > 1<<24 || slotBytes <= 0 {
 		return nil, fmt.Errorf("inbox: cannot make %d slots of %d bytes", trains, slotBytes)
 	}
-	// An odd number of cache lines from slot to slot: the starts of the slots
-	// then spread over all sets of the cache.
+	// An odd number of cache lines from slot to slot: the starts of the slots then spread over all sets of the cache.
 	pitch := (slotBytes + 63) &^ 63
 	if pitch/64%2 == 0 {
 		pitch += 64
@@ -99,8 +96,7 @@ func (q *Inbox) Free() {
 	q.mem = nil
 }
 
-// Acquire takes a free slot and returns its memory, or ok == false if there is
-// none. Publish or Discard must follow.
+// Acquire takes a free slot and returns its memory, or ok == false if there is none. Publish or Discard must follow.
 func (q *Inbox) Acquire() (s uint32, mem []byte, ok bool) {
 	for {
 		top := q.free.Load()
@@ -124,15 +120,13 @@ func (q *Inbox) Publish(s uint32, item Item) {
 	q.slots[s].item = item
 	at := q.tail.Add(1) - 1
 	q.ring[at&q.mask].Store(s + 1)
-	// The consumer sets parked before it checks the ring for the last time, so one of the two sees the
-	// other.
+	// The consumer sets parked before it checks the ring for the last time, so one of the two sees the other.
 	if q.parked.Load() {
 		q.Wake()
 	}
 }
 
-// Next lends the oldest train: its description, its bytes and the lease for
-// Release. ok is false when there is none.
+// Next lends the oldest train: its description, its bytes and the lease for Release. ok is false when there is none.
 func (q *Inbox) Next() (item *Item, data []byte, lease uint64, ok bool) {
 	at := &q.ring[q.head&q.mask]
 	v := at.Load()
@@ -180,10 +174,9 @@ func (q *Inbox) Unread() int {
 	return int(q.tail.Load() - q.head)
 }
 
-// Wait blocks until a train is published, Wake is called, more reports true, or
-// timeout has passed; a negative timeout means no limit. more is asked once,
-// after the consumer has let producers know that it parks. The timeout is as
-// coarse as Go's timers: 1 ms in an idle process.
+// Wait blocks until a train is published, Wake is called, more reports true, or timeout has passed; a negative timeout
+// means no limit. more is asked once, after the consumer has let producers know that it parks. The timeout is as coarse
+// as Go's timers: 1 ms in an idle process.
 func (q *Inbox) Wait(timeout time.Duration, more func() bool) {
 	q.parked.Store(true)
 	defer q.parked.Store(false)

@@ -19,8 +19,7 @@ func New(lendMax, batch int, refused *atomic.Uint64) Limit {
 	return Limit{max: lendMax, batch: batch, refused: refused}
 }
 
-// Room is how many trains a Poll may lend of the want, at most batch, that its
-// caller has room for.
+// Room is how many trains a Poll may lend of the want, at most batch, that its caller has room for.
 func (l *Limit) Room(want int) int {
 	room := l.max + l.batch - l.out
 	if room >= want {

@@ -1,5 +1,4 @@
-// Package peers interns addresses: a bounded table from an address of type K to
-// a small handle with a reference count.
+// Package peers interns addresses: a bounded table from an address of type K to a small handle with a reference count.
 package peers
 
 import (
@@ -29,8 +28,7 @@ type entry[K comparable, V any] struct {
 	key  K
 	val  V
 	refs int
-	// gen distinguishes a forgotten peer from the next one in its slot; it is the upper half of the
-	// Peer.
+	// gen distinguishes a forgotten peer from the next one in its slot; it is the upper half of the Peer.
 	gen uint16
 }
 
@@ -80,8 +78,7 @@ func (t *Table[K, V]) Forget(p transport.Peer) {
 	t.free = append(t.free, int(p&0xffff)-1)
 }
 
-// Get returns the value of a retained peer, or nil. The pointer holds until the
-// next Retain or Forget.
+// Get returns the value of a retained peer, or nil. The pointer holds until the next Retain or Forget.
 func (t *Table[K, V]) Get(p transport.Peer) *V {
 	if e := t.entry(p); e != nil {
 		return &e.val

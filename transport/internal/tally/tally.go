@@ -1,5 +1,4 @@
-// Package tally counts for stats.Transport: written where things happen, read
-// by any goroutine.
+// Package tally counts for stats.Transport: written where things happen, read by any goroutine.
 package tally
 
 import (

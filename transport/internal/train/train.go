@@ -1,9 +1,8 @@
 // Package train cuts an Outbound into runs: packets that a fabric can carry as
 // one train. It is pure, so that the rule is tested without a socket.
 //
-// A run is a row of packets of one size, of which only the last may be
-// shorter. That is what UDP_SEGMENT sends in one call (udp(7)) and what a
-// Train describes on the receiving side.
+// A run is a row of packets of one size, of which only the last may be shorter. That is what UDP_SEGMENT sends in one
+// call (udp(7)) and what a Train describes on the receiving side.
 package train
 
 import (
@@ -23,8 +22,7 @@ type Run struct {
 	Bytes int // bytes of all packets together
 }
 
-// Check finds faults of an Outbound as a whole: they are bugs of the caller,
-// but must not become a wild read.
+// Check finds faults of an Outbound as a whole: they are bugs of the caller, but must not become a wild read.
 func Check(out *transport.Outbound) error {
 	if out.Count < 0 || out.Count > len(out.Lens) {
 		return fmt.Errorf("transport: train of %d packets has %d lengths", out.Count, len(out.Lens))
@@ -38,11 +36,9 @@ func Check(out *transport.Outbound) error {
 	return nil
 }
 
-// Next returns the longest run that begins at packet from and keeps to
-// maxPackets and maxBytes; a single packet may exceed maxBytes. A packet larger
-// than maxPacket, or empty, ends the run before it; as the first packet it is
-// the error. Call it only with from < out.Count on an Outbound that passed
-// Check.
+// Next returns the longest run that begins at packet from and keeps to maxPackets and maxBytes; a single packet may
+// exceed maxBytes. A packet larger than maxPacket, or empty, ends the run before it; as the first packet it is the
+// error. Call it only with from < out.Count on an Outbound that passed Check.
 func Next(out *transport.Outbound, from, maxPacket, maxPackets, maxBytes int) (Run, error) {
 	size := int(out.Lens[from])
 	if err := CheckPacket(size, maxPacket); err != nil {
@@ -84,8 +80,7 @@ func CheckPacket(size, maxPacket int) error {
 // Packed reports whether the packets of the run lie back to back.
 func (r Run) Packed(stride int) bool { return r.Count == 1 || r.Size == stride }
 
-// Copy writes the packets of the run that begins at packet from back to back
-// into dst, which has room for r.Bytes.
+// Copy writes the packets of the run that begins at packet from back to back into dst, which has room for r.Bytes.
 func (r Run) Copy(dst []byte, out *transport.Outbound, from int) {
 	base := from * out.Stride
 	if r.Packed(out.Stride) {
@@ -99,8 +94,7 @@ func (r Run) Copy(dst []byte, out *transport.Outbound, from int) {
 	}
 }
 
-// SizeError is the error for a packet that is too large. It matches
-// transport.ErrPacketTooLarge.
+// SizeError is the error for a packet that is too large. It matches transport.ErrPacketTooLarge.
 type SizeError struct {
 	Size, Max int // bytes
 }

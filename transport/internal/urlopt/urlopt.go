@@ -1,6 +1,5 @@
-// Package urlopt reads the options of transports' URLs: the keys of the query,
-// and the values that several of them have. Errors are one sentence that says
-// what to change.
+// Package urlopt reads the options of transports' URLs: the keys of the query, and the values that several of them
+// have. Errors are one sentence that says what to change.
 package urlopt
 
 import (
@@ -26,8 +25,7 @@ func Query(u *url.URL) (url.Values, error) {
 	return query, nil
 }
 
-// Text is a URL as it was entered, without its password: URL.String omits the slashes if nothing
-// follows them.
+// Text is a URL as it was entered, without its password: URL.String omits the slashes if nothing follows them.
 func Text(u *url.URL) string {
 	s := u.Redacted()
 	if u.Opaque == "" && u.Host == "" && u.User == nil && u.Path == "" {
@@ -53,8 +51,7 @@ func (e *UnknownError) Error() string {
 // AlsoKnown adds an option that the caller removes from the URL before parsing it.
 func (e *UnknownError) AlsoKnown(option string) { e.Known = append(e.Known, option) }
 
-// Read reads the options of a query into c, in the order of their names. scheme
-// begins the error.
+// Read reads the options of a query into c, in the order of their names. scheme begins the error.
 func (s Set[C]) Read(c *C, scheme string, query url.Values) error {
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		vals := query[key]

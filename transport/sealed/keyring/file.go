@@ -93,9 +93,8 @@ func Create(file string, keys []sealed.Key) error {
 	return nil
 }
 
-// Replace atomically replaces a keyring file: readers get the old or the new keys. It keeps the file's
-// owner and a symbolic link to it, but none of its text (Update does). It waits up to 10 s for other
-// writers. Errors are an *Error.
+// Replace atomically replaces a keyring file: readers get the old or the new keys. It keeps the file's owner and a
+// symbolic link to it, but none of its text (Update does). It waits up to 10 s for other writers. Errors are an *Error.
 func Replace(file string, keys []sealed.Key) error {
 	return locked(context.Background(), file, func(target string, old fs.FileInfo) error {
 		return replace(file, target, old, Format(keys))
@@ -186,8 +185,7 @@ func (f *File) Close() error {
 	return nil
 }
 
-// readLimit is how long a read may take before it is reported: the file may be on a remote host that is
-// gone.
+// readLimit is how long a read may take before it is reported: the file may be on a remote host that is gone.
 const readLimit = 10 * time.Second
 
 // content is what a read of the file returned.

@@ -1,7 +1,6 @@
 // Package keyring reads and writes files of keys, and follows their changes.
 //
-// A keyring is text. Each line is a key: its id, its secret, when it begins to be used and
-// from when on it is refused.
+// A keyring is text. Each line is a key: its id, its secret, when it begins to be used and from when on it is refused.
 //
 //	# id         secret, 64 hexadecimal digits or base64   not before            not after
 //	0x1f3a9c07   8f0d…                                     2026-11-23T12:00:00Z  2027-02-21T12:00:00Z

@@ -115,8 +115,7 @@ func holder(f *os.File) string {
 	return fmt.Sprintf("process %d of host %q", pid, host)
 }
 
-// release gives up the lock, and removes its file: before others can have the lock, so that it is
-// not theirs.
+// release gives up the lock, and removes its file: before others can have the lock, so that it is not theirs.
 func (l *lock) release() {
 	if runtime.GOOS != "windows" { // a file that is open stays there
 		os.Remove(l.name)

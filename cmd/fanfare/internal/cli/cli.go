@@ -1,5 +1,4 @@
-// Package cli is the command line of Fanfare: its commands as functions that
-// tests can call.
+// Package cli is the command line of Fanfare: its commands as functions that tests can call.
 //
 // A file holds a command (ping.go, pub.go with pubflags.go), or a concern of all.
 package cli

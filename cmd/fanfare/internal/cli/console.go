@@ -195,9 +195,8 @@ func (h *logHandler) release(show, quiet bool, own ownWords) {
 func (h *logHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h *logHandler) WithGroup(string) slog.Handler      { return h }
 
-// outWriter writes to a pipe that another program reads, or does not. A write waits for the
-// reader as long as end lasts, and outGrace longer. Then it gives up, and so do all that
-// follow.
+// outWriter writes to a pipe that another program reads, or does not. A write waits for the reader as long as end
+// lasts, and outGrace longer. Then it gives up, and so do all that follow.
 //
 // The writing is done by a goroutine of its own, until close. One that has been given up
 // ends with the write, or with the process.

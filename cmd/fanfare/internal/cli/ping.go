@@ -15,15 +15,13 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// ping measures round trips: a message on topic ping.NAME, and what a
-// responder sends back on pong.NAME. Pings begin with a header, the rest is
-// padding:
+// ping measures round trips: a message on topic ping.NAME, and what a responder sends back on pong.NAME. Pings begin
+// with a header, the rest is padding:
 //
 //	sender (8 bytes, random)   sequence (8 bytes; 0: a knock)
 //
-// A responder sends pings back as they are. Knocks go out until one is
-// answered: from then on both streams are up, and nothing gets lost at their
-// head.
+// A responder sends pings back as they are. Knocks go out until one is answered: from then on both streams are up, and
+// nothing gets lost at their head.
 type ping struct {
 	common
 	listen   bool

@@ -57,8 +57,7 @@ const (
 	slowDefault    = 5 * time.Second
 	// lingerStopped is how long a publisher waits after a signal to stop.
 	lingerStopped = 2 * time.Second
-	// readGrace is how long pub waits for its input when it is to stop: a read
-	// of standard input cannot be interrupted.
+	// readGrace is how long pub waits for its input when it is to stop: a read of standard input cannot be interrupted.
 	readGrace = 100 * time.Millisecond
 )
 
@@ -156,8 +155,7 @@ func (p *pub) emit(v any) error {
 	return newJSONLines(p.e.stdout).write(v)
 }
 
-// mismatch reports a bus that is configured differently. A pub that waits in vain ends with
-// it, which says the same.
+// mismatch reports a bus that is configured differently. A pub that waits in vain ends with it, which says the same.
 func (p *pub) mismatch(e events.Event) {
 	m := apart(e)
 	if m != nil && !p.quiet && !(p.waiting.Load() && e.Relevant && p.present.most.Load() == 0) {

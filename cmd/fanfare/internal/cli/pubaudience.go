@@ -80,8 +80,7 @@ func (a *audience) vanished() uint64 {
 	return uint64(len(a.silent))
 }
 
-// present counts the subscribers of a publisher that are there at one time. Any goroutine may
-// call its methods.
+// present counts the subscribers of a publisher that are there at one time. Any goroutine may call its methods.
 type present struct {
 	of   atomic.Pointer[pubsub.Publisher] // nil: there is none yet
 	most atomic.Int64                     // that were there

@@ -13,8 +13,7 @@ import (
 
 var errLinger = errors.New("subscribers do not have everything")
 
-// finish ends the stream in order and says how it went. err is why publishing
-// ended; finish returns what pub returns.
+// finish ends the stream in order and says how it went. err is why publishing ended; finish returns what pub returns.
 func (p *pub) finish(ctx context.Context, err error) error {
 	p.audience.end()
 	end := p.end(ctx, err)

@@ -98,10 +98,9 @@ func (e *endProgress) of(all []stats.Subscriber) int {
 // mostWaitedFor is how many subscribers are named.
 const mostWaitedFor = 3
 
-// waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first
-// those that miss most. missing says that one of the topic misses something: then only those that do are named.
-// Else those of the topic have everything, and those named have not confirmed the end, or miss packets of other
-// topics.
+// waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first those
+// that miss most. missing says that one of the topic misses something: then only those that do are named. Else those of
+// the topic have everything, and those named have not confirmed the end, or miss packets of other topics.
 func (p *pub) waitedFor() (text string, missing bool) {
 	all := slices.DeleteFunc(p.sender().Subscribers, func(r stats.Subscriber) bool { return r.Released || r.Joining })
 	slices.SortFunc(all, func(a, b stats.Subscriber) int {

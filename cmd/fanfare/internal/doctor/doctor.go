@@ -101,9 +101,8 @@ func (c *check) add(area string, level Level, fix, text string, args ...any) {
 	}
 }
 
-// saw takes in how a look at path ended. An error by which it is not known whether the path is
-// there, such as a missing permission or no free file descriptor, is a finding. An error of a
-// read is the kernel's answer.
+// saw takes in how a look at path ended. An error by which it is not known whether the path is there, such as a missing
+// permission or no free file descriptor, is a finding. An error of a read is the kernel's answer.
 func (c *check) saw(path string, err error) (there bool) {
 	var p *fs.PathError
 	isPath := errors.As(err, &p)

@@ -26,8 +26,7 @@ const (
 	// Hint: nothing is lost by it so far. No peer is detected, which may be as it should be (Unheard),
 	// or a subscriber reads too slowly.
 	Hint Kind = "hint"
-	// Dropped: packets were lost on the way or dropped here. Where they were not repaired
-	// there is a finding Lost too.
+	// Dropped: packets were lost on the way or dropped here. Where they were not repaired there is a finding Lost too.
 	Dropped Kind = "dropped"
 )
 

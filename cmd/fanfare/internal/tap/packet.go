@@ -1,7 +1,6 @@
-// Package tap looks at the packets of a fabric without taking part in it: it takes them from
-// sockets that have joined its groups, from a capture file or from a network interface
-// (Source), and finds in them what an operator asks about (Observer): streams, gaps and
-// their repair, NAK storms, duplicates, foreign and damaged packets.
+// Package tap looks at the packets of a fabric without taking part in it: it takes them from sockets that have joined
+// its groups, from a capture file or from a network interface (Source), and finds in them what an operator asks about
+// (Observer): streams, gaps and their repair, NAK storms, duplicates, foreign and damaged packets.
 //
 // Nothing here sends. Memory is bounded, whatever comes.
 package tap

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// pcapngReader reads the newer of the two formats. A file has sections, a section interfaces, and
-// either may differ in how it is written. What is in blocks that hold no frames is left out,
-// however long: memory stays bounded.
+// pcapngReader reads the newer of the two formats. A file has sections, a section interfaces, and either may differ in
+// how it is written. What is in blocks that hold no frames is left out, however long: memory stays bounded.
 // https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html
 type pcapngReader struct {
 	r          *bufio.Reader
@@ -251,8 +250,7 @@ func (p *pcapngReader) frame(kind uint32, b []byte) (f frame, ok bool, err error
 	return f, true, nil
 }
 
-// pcapReader reads the older of the two formats:
-// https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html
+// pcapReader reads the older of the two formats: https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html
 type pcapReader struct {
 	r     io.Reader
 	order binary.ByteOrder

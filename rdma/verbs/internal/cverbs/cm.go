@@ -59,8 +59,7 @@ func (ch EventChannel) Next() (Event, syscall.Errno) {
 	}, 0
 }
 
-// SyncDevices makes librdmacm list the devices. It closes a removed one when the last id on it is
-// destroyed afterwards.
+// SyncDevices makes librdmacm list the devices. It closes a removed one when the last id on it is destroyed afterwards.
 func SyncDevices() { C.cv_sync_devices() }
 
 // ID is struct rdma_cm_id.

@@ -41,8 +41,7 @@ func (c Context) NewCompChannel() (CompChannel, syscall.Errno) {
 // FD is readable when Next has something. It belongs to the channel.
 func (ch CompChannel) FD() int { return int(ch.p.fd) }
 
-// Next returns the context of the next notified queue; EAGAIN if there is none
-// and FD does not block.
+// Next returns the context of the next notified queue; EAGAIN if there is none and FD does not block.
 func (ch CompChannel) Next() (uint64, syscall.Errno) {
 	r := C.cv_next_note(ch.p)
 	return uint64(r.cq), syscall.Errno(r.err)
@@ -65,8 +64,7 @@ func (c Context) CreateCQ(entries int, context uint64, ch CompChannel) (CQ, sysc
 // Entries the queue has.
 func (q CQ) Entries() int { return int(q.p.cqe) }
 
-// Poll fills batch, which NewWCs made, and returns how many completions it
-// took; a negative number is a failure.
+// Poll fills batch, which NewWCs made, and returns how many completions it took; a negative number is a failure.
 func (q CQ) Poll(batch []WC) int {
 	return int(C.cv_poll(q.p, (*C.struct_ibv_wc)(unsafe.Pointer(unsafe.SliceData(batch))), C.int(len(batch))))
 }

@@ -113,8 +113,7 @@ type GIDEntry struct {
 	IfIndex int
 }
 
-// GIDs returns up to max entries of all ports' GID tables, without the empty
-// ones.
+// GIDs returns up to max entries of all ports' GID tables, without the empty ones.
 func (c Context) GIDs(max int) ([]GIDEntry, syscall.Errno) {
 	r := C.cv_gids(c.p, C.int(max))
 	if r.err != 0 {
@@ -145,8 +144,7 @@ func (c Context) PKey(port uint8, index int) (uint16, syscall.Errno) {
 	return uint16(r.pkey), syscall.Errno(r.err)
 }
 
-// AsyncEvent is an event of the device, which was acknowledged. QP and CQ are
-// contexts, 0 if it is about none.
+// AsyncEvent is an event of the device, which was acknowledged. QP and CQ are contexts, 0 if it is about none.
 type AsyncEvent struct {
 	Type   int
 	Port   uint8
@@ -156,8 +154,7 @@ type AsyncEvent struct {
 // AsyncFD is readable when NextAsync has something. It belongs to the context.
 func (c Context) AsyncFD() int { return int(c.p.async_fd) }
 
-// NextAsync retrieves the next event; EAGAIN if there is none and AsyncFD does
-// not block.
+// NextAsync retrieves the next event; EAGAIN if there is none and AsyncFD does not block.
 func (c Context) NextAsync() (AsyncEvent, syscall.Errno) {
 	r := C.cv_next_async(c.p)
 	return AsyncEvent{Type: int(r._type), Port: uint8(r.port), QP: uint64(r.qp), CQ: uint64(r.cq)}, syscall.Errno(r.err)

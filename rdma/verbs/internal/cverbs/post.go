@@ -87,15 +87,13 @@ func (s Sends) SG(i int) []SGE { return unsafe.Slice(s.WRs[i].sgList, s.MaxSGE) 
 // SG are the elements of request i.
 func (r Recvs) SG(i int) []SGE { return unsafe.Slice(r.WRs[i].sgList, r.MaxSGE) }
 
-// PostSend posts the first n requests of s, n > 0, and returns how many were taken, and the error of
-// the next one.
+// PostSend posts the first n requests of s, n > 0, and returns how many were taken, and the error of the next one.
 func (q QP) PostSend(s Sends, n int) (int, syscall.Errno) {
 	r := C.cv_post_send(q.p, (*C.struct_ibv_send_wr)(unsafe.Pointer(unsafe.SliceData(s.WRs))), C.int(n))
 	return int(r.count), syscall.Errno(r.err)
 }
 
-// PostRecv posts the first n requests of r, n > 0, and returns how many were taken, and the error of
-// the next one.
+// PostRecv posts the first n requests of r, n > 0, and returns how many were taken, and the error of the next one.
 func (q QP) PostRecv(w Recvs, n int) (int, syscall.Errno) {
 	r := C.cv_post_recv(q.p, (*C.struct_ibv_recv_wr)(unsafe.Pointer(unsafe.SliceData(w.WRs))), C.int(n))
 	return int(r.count), syscall.Errno(r.err)

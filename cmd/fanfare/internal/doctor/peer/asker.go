@@ -7,10 +7,9 @@
 //
 // # A stranger at the listener's socket
 //
-// A listener sends nothing but a challenge, smaller than the hello that it answers, to
-// an address that has not shown that it hears it: everything else must carry the cookie of
-// the challenge. To an address that has, and to the group, it sends at most
-// bytesPerSecond. It has maxSessions sessions of fixed size (decision 50).
+// A listener sends nothing but a challenge, smaller than the hello that it answers, to an address that has not shown
+// that it hears it: everything else must carry the cookie of the challenge. To an address that has, and to the group,
+// it sends at most bytesPerSecond. It has maxSessions sessions of fixed size (decision 50).
 package peer
 
 import (
