@@ -44,8 +44,8 @@ func (b *Bus) sampleLosses(s *stats.Bus) (reported []engine.Dropped) {
 		missing, repaired, late = missing+g.Missing, repaired+g.Repaired, late+g.Late
 		for _, p := range g.Publishers {
 			ways = append(ways, lossrecord.Way{
-				WayKey: lossrecord.WayKey{Publisher: uint64(p.ID), Epoch: p.Epoch,
-					Group: g.Address}, Name: p.Name, Address: p.Address,
+				WayKey: lossrecord.WayKey{Publisher: uint64(p.ID), Epoch: p.Epoch, Group: g.Address},
+				Name:   p.Name, Address: p.Address,
 				WayCounts: lossrecord.WayCounts{Repaired: p.Repaired, Lost: p.Lost},
 			})
 		}

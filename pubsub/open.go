@@ -177,8 +177,8 @@ func (c Config) open(t transport.Transport, s groupmap.Strategy, fabric openedFa
 	if dc.Sender.Packer, dc.Receiver.Unpacker, err = c.packs.open(); err != nil {
 		return nil, err
 	}
-	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(), reliable.SlowLimit{Behind: uint64(c.SlowBehind),
-		For: c.SlowFor}
+	dc.Sender.Flow, dc.Sender.Slow = c.FlowControl.strategy(),
+		reliable.SlowLimit{Behind: uint64(c.SlowBehind), For: c.SlowFor}
 	dc.Sender.Pad = c.pad(files)
 	dc.Receiver.Pad = dc.Sender.Pad
 	if dc.Clock, err = c.clock(); err != nil {

@@ -242,8 +242,8 @@ func (d drawer) net() Net {
 
 func (d drawer) publisher(packetSize int, faults time.Duration) Publisher {
 	p := Publisher{
-		PacketSize: packetSize, Trains: Trains{MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50)}, Window: pick(d,
-			16, 16, 64, 64, 256),
+		PacketSize: packetSize, Trains: Trains{MaxTrain: pick(d, 1, 2, 8, 16), EqualTrains: d.chance(50)},
+		Window: pick(d, 16, 16, 64, 64, 256),
 		Topics: pick(d, 1, 1, 2, 5, MaxTopics), Writers: pick(d, 1, 1, 1, 2, 3), Burst: pick(d, 1, 5, 20, 60),
 		Gap: d.time(5*time.Microsecond, 3*time.Millisecond),
 	}

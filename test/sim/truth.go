@@ -100,8 +100,8 @@ func matches(b []byte, key uint64) bool {
 
 func (s *sim) newTruth(publisher, epoch uint64, o *Publisher) *truth {
 	t := &truth{
-		publisher: publisher, epoch: epoch, o: o, content: s.o.Content, unpacker: s.unpacker, topics: make([]topicTruth,
-			o.Topics),
+		publisher: publisher, epoch: epoch, o: o, content: s.o.Content, unpacker: s.unpacker,
+		topics:  make([]topicTruth, o.Topics),
 		written: make([][]message, o.Writers), pops: make([]int,
 			o.Writers), members: make(map[uint64]*present), made: make(map[uint64]map[uint64]*made),
 	}

@@ -117,8 +117,8 @@ func commonCaps(legs []transport.Transport) transport.Capabilities {
 		names = append(names, o.Name)
 		for _, n := range [][2]*int{
 			{&c.Groups, &o.Groups}, {&c.MaxPacket, &o.MaxPacket}, {&c.PacketSize, &o.PacketSize}, {&c.MaxTrain, &o.MaxTrain},
-			{&c.MaxTrainBytes, &o.MaxTrainBytes}, {&c.Batch, &o.Batch}, {&c.LendMax, &o.LendMax}, {&c.ReceiveCapacity,
-				&o.ReceiveCapacity},
+			{&c.MaxTrainBytes, &o.MaxTrainBytes}, {&c.Batch, &o.Batch}, {&c.LendMax, &o.LendMax},
+			{&c.ReceiveCapacity, &o.ReceiveCapacity},
 		} {
 			*n[0] = min(*n[0], *n[1])
 		}
@@ -205,8 +205,8 @@ func (t *Transport) Stats() transport.Stats {
 		o := l.Stats().Transport
 		s.Legs = append(s.Legs, stats.Leg{URL: l.name, Up: l.up.Load(), Unsent: l.unsent.Load(), Transport: o})
 		for _, n := range [][2]*uint64{
-			{&s.SendErrors, &o.SendErrors}, {&s.SendNoMemory, &o.SendNoMemory}, {&s.ReceiveCalls,
-				&o.ReceiveCalls}, {&s.ReceiveOverflow, &o.ReceiveOverflow},
+			{&s.SendErrors, &o.SendErrors}, {&s.SendNoMemory, &o.SendNoMemory}, {&s.ReceiveCalls, &o.ReceiveCalls},
+			{&s.ReceiveOverflow, &o.ReceiveOverflow},
 			{&s.ReceiveTruncated, &o.ReceiveTruncated}, {&s.ReceiveErrors, &o.ReceiveErrors}, {&s.PeersRefused, &o.PeersRefused},
 			{&s.GSORefused, &o.GSORefused}, {&s.PKeyViolations, &o.PKeyViolations}, {&s.QKeyViolations, &o.QKeyViolations},
 			{&s.Unclaimed, &o.Unclaimed}, {&s.Damaged, &o.Damaged}, {&s.Injected, &o.Injected}, {&s.ReceiveQueueFull,

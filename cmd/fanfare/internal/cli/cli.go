@@ -80,7 +80,6 @@ func commands() []command {
 	}
 }
 
-// commandNamed returns nil if there is none.
 func commandNamed(name string) *command {
 	for _, c := range commands() {
 		if c.name == name {

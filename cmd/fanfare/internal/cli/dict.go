@@ -6,19 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
 	"github.com/fanfaremq/fanfare/bench/compression"
-	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/tap"
 	"github.com/fanfaremq/fanfare/internal/compress"
 	"github.com/fanfaremq/fanfare/internal/outfile"
-	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -30,7 +25,6 @@ type dict struct {
 	dicts   []string
 	size    int // bytes
 	framing framing
-	capture string
 	listen  time.Duration
 	most    uint64 // messages
 	packet  int    // bytes
@@ -131,8 +125,6 @@ func (d *dict) full() bool { return uint64(len(d.messages)) >= d.most || d.bytes
 
 func (d *dict) collect(ctx context.Context) error {
 	switch {
-	case d.capture != "":
-		return d.fromCapture()
 	case d.live:
 		return d.fromTopics(ctx)
 	}
@@ -248,67 +240,8 @@ func (d *dict) fromTopics(ctx context.Context) error {
 	}
 }
 
-func (d *dict) fromCapture() error {
-	src, err := openCapture(d.e, d.capture, tap.NewGroups(nil))
-	if err != nil {
-		return &usageError{err}
-	}
-	defer src.Close()
-	reader := tap.NewObserver(tap.NewGroups(nil), func(tap.Finding) {})
-	dicts, err := tapDictionaries(d.dicts)
-	if err != nil {
-		return err
-	}
-	reader.Dictionaries(dicts)
-	for {
-		p, err := src.Next()
-		if errors.Is(err, io.EOF) {
-			d.unread = unreadIn(reader)
-			return nil
-		}
-		if err != nil {
-			d.unread = fmt.Errorf("%s: %w", d.capture, err)
-			return nil
-		}
-		reader.Observe(p)
-		if h, err := wire.ParseHeader(p.Data); err != nil || h.Type != wire.TypeData || h.Flags&wire.FlagRepair != 0 {
-			continue
-		}
-		for r, rest, ok := wire.NextRun(p.Runs); ok; r, rest, ok = wire.NextRun(rest) {
-			if r.Kind != wire.RunMessages {
-				continue
-			}
-			for m, body, ok := wire.NextMessage(r.Body); ok; m, body, ok = wire.NextMessage(body) {
-				if !d.add(fmt.Sprintf("topic.%016x", r.Topic), m) {
-					d.unread = unreadIn(reader)
-					return nil
-				}
-			}
-		}
-	}
-}
-
-// unreadIn is why packets of a capture gave no messages; nil if there are none of that kind.
-func unreadIn(o *tap.Observer) error {
-	lacking := uint64(0)
-	for _, n := range o.Lacking {
-		lacking += n
-	}
-	switch {
-	case lacking > 0:
-		names := slices.Sorted(maps.Keys(o.Lacking))
-		return fmt.Errorf("%s compressed with dictionary %s: give it with -dict FILE", count(lacking, "packet"), strings.Join(names, ", "))
-	case o.Sealed > 0:
-		return fmt.Errorf("%s sealed, which a capture has no keys for: learn from what is published, with -t 'udp://?keys=FILE' TOPIC", count(o.Sealed, "packet"))
-	case o.Packets == 0:
-		return errors.New("it has no packets of Fanfare")
-	}
-	return nil
-}
-
 var measured = []string{"none", "s2", "s2:better", "zstd:fastest", "zstd:default", "zstd:better"}
 
-// measure says what compression makes of the second half of the messages.
 func (d *dict) measure(ctx context.Context) error {
 	half := len(d.messages) / 2
 	trained, err := compression.Train(d.messages[:half], d.packet, d.size)
@@ -360,16 +293,15 @@ func dictCommand() command {
 		name:    "dict",
 		summary: "make a dictionary for compression, from messages like those that will be published",
 		usage: `fanfare dict [flags] -o DICT FILE...
-fanfare dict [flags] -o DICT -t URL TOPIC|PATTERN...
-fanfare dict [flags] -o DICT -r CAPTURE`,
-		about: `It takes messages from files, from topics as they are published, or from a capture
-file, and writes what they have in common to DICT. Then it says what compression
-makes of them: bytes on the wire and time for each message, by each codec, measured
-on the second half with a dictionary of the first.
+fanfare dict [flags] -o DICT -t URL TOPIC|PATTERN...`,
+		about: `It takes messages from files, or from topics as they are published, and writes what
+they have in common to DICT. Then it says what compression makes of them: bytes on
+the wire and time for each message, by each codec, measured on the second half with a
+dictionary of the first.
 
 Publish with pub -compress zstd -dict DICT, and give the same file to sub -dict DICT.
 What is compressed already is read with -dict, and what is sealed with keys=FILE in
-the URL of -t: a capture of sealed packets says nothing.
+the URL of -t.
 
 A dictionary is known by its name, of eight hexadecimal digits, which is a hash of it:
 a subscriber without the one it needs reports that name.`,
@@ -380,8 +312,7 @@ processor for a message. Without -o nothing is written.
 With -json each line of the table is an object {"type":"compression",...}; the last
 one, {"type":"dictionary","name":...,"bytes":...,"file":...}, is the dictionary.`,
 		examples: `fanfare dict -o md.dict -framing itch day.itch
-fanfare dict -o quotes.dict -for 30s -t udp:// 'quotes.>'
-fanfare dict -o md.dict -r capture.pcapng`,
+fanfare dict -o quotes.dict -for 30s -t udp:// 'quotes.>'`,
 		exitNotes: `It is 1 when there were too few messages, or none that could be read.`,
 		flags:     flagsOf(func() *dict { return new(dict) }),
 	}
@@ -395,9 +326,8 @@ func (d *dict) register(fs *flagSet) {
 		word{string(framingLines), "each line is one"},
 		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},
 		word{string(framingWhole), "each file is one"})
-	stringVar(fs, &d.capture, "r", "", "take messages from the capture `FILE` (pcap or pcapng), - is standard input")
 	above(durationVar(fs, &d.listen, "for", 10*time.Second, "with topics: listen for D (such as 30s)"), 0)
-	dictVar(fs, &d.dicts, "Messages of -t and -r that are compressed with it are read")
+	dictVar(fs, &d.dicts, "Messages of -t that are compressed with it are read")
 	above(countVar(fs, &d.most, "n", 100_000, "take `COUNT` messages at most"), 0)
 	within(intVar(fs, &d.packet, "mtu", 1472, "measure with packets of `BYTES`"), 512, 65507)
 	d.registerURL(fs)
@@ -407,14 +337,12 @@ func (d *dict) register(fs *flagSet) {
 func (d *dict) check(fs *flagSet, operands []string) error {
 	d.live = fs.isSet("t")
 	switch {
-	case d.capture != "" && (d.live || len(operands) > 0):
-		return usagef("-r takes no files and topics beside it")
-	case d.capture == "" && len(operands) == 0:
-		return usagef("nothing to learn from: fanfare dict [flags] -o DICT FILE..., -t URL TOPIC..., or -r CAPTURE")
+	case len(operands) == 0:
+		return usagef("nothing to learn from: fanfare dict [flags] -o DICT FILE..., or -t URL TOPIC...")
 	case fs.isSet("for") && !d.live:
 		return usagef("-for goes with -t URL TOPIC...")
-	case len(d.dicts) > 0 && !d.live && d.capture == "":
-		return usagef("-dict goes with -t URL TOPIC... and -r CAPTURE: files are not compressed")
+	case len(d.dicts) > 0 && !d.live:
+		return usagef("-dict goes with -t URL TOPIC...: files are not compressed")
 	case d.force && d.out == "":
 		return usagef("-force goes with -o DICT")
 	}

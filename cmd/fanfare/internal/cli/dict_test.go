@@ -85,7 +85,6 @@ func TestDictUsage(t *testing.T) {
 		{"sub -dict /no/such/file x", "/no/such/file"},
 		{"sub -dict " + short + " x", "5 bytes"},
 		{"dict", "nothing to learn from"},
-		{"dict -r x.pcap " + lines, "-r takes no files"},
 		{"dict -size 7 " + lines, "-size: it must be from 256"},
 		{"dict /no/such/file", "/no/such/file"},
 		{"pub -file " + os.DevNull + " x", "use standard input, with '< " + os.DevNull + "' instead of -file"},
@@ -235,7 +234,7 @@ func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
 	return packets
 }
 
-// What is compressed in a capture is read with its dictionary; without it tap and dict say which
+// What is compressed in a capture is read with its dictionary; without it tap says which
 // one is missing. docs/protocol.md §26.4, §26.5.
 func TestCaptureOfCompressed(t *testing.T) {
 	testenv.Slow(t)
@@ -262,33 +261,6 @@ func TestCaptureOfCompressed(t *testing.T) {
 	}
 	if r := run("tap", "-summary", "-dict", dict, "-r", capture); r.code != 0 || strings.Contains(r.stdout, "dictionary") || !strings.Contains(r.stdout, " 500 messages") {
 		t.Errorf("tap with the dictionary: %+v", r)
-	}
-	if r := run("dict", "-r", capture); r.code != 1 || !strings.Contains(r.stderr, "0 messages came that could be read") || !strings.Contains(r.stderr, "50 packets compressed with dictionary "+d.Name()+": give it with -dict FILE") {
-		t.Errorf("dict without the dictionary: %+v", r)
-	}
-	whole, err := os.ReadFile(capture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cut := filepath.Join(t.TempDir(), "cut.pcap")
-	if err := os.WriteFile(cut, whole[:len(whole)-1], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if r := run("dict", "-dict", dict, "-r", cut); r.code != 0 || !strings.Contains(r.stderr, "from 490 messages") || !strings.Contains(r.stderr, "cut off behind 49 whole frames") {
-		t.Errorf("dict of a capture that is cut off: %+v", r)
-	}
-	if r := run("dict", "-dict", dict, "-r", capture); r.code != 0 || !strings.Contains(r.stderr, "from 500 messages") {
-		t.Errorf("dict with the dictionary: %+v", r)
-	}
-}
-
-// A capture of sealed packets, and one of none that are ours, say why there is nothing in it.
-func TestDictOfOtherCaptures(t *testing.T) {
-	sealed := append([]byte("Fs"), make([]byte, 60)...)
-	for says, payload := range map[string][]byte{"2 packets sealed": sealed, "no packets of Fanfare": []byte("GET / HTTP/1.1")} {
-		if r := runWith(testContext(t), "", "dict", "-r", captureFile(t, payload, payload)); r.code != 1 || !strings.Contains(r.stderr, says) || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("%+v, want %q", r, says)
-		}
 	}
 }
 

@@ -70,8 +70,6 @@ func TestEveryCommandRefuses(t *testing.T) {
 		{"tap -r MISSING", "MISSING: no such file"},
 		{"tap -r DIR", "DIR: "},
 		{"tap -r FILE", "not a capture file"},
-		{"dict -r MISSING", "MISSING: no such file"},
-		{"dict -r FILE", "not a capture file"},
 		{"dict MISSING", "MISSING: no such file"},
 		{"dict DIR", "DIR: is a directory"},
 		{"dict -o FILE FILE", "-force"},

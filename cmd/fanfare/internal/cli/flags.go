@@ -40,7 +40,6 @@ func newFlagSet(name string) *flagSet {
 	return fs
 }
 
-// add adds a flag. Its usage may name its value in back quotes ([flag.UnquoteUsage]).
 func (fs *flagSet) add(v flag.Value, name, usage string) {
 	fs.Var(v, name, usage)
 	fs.added = append(fs.added, fs.Lookup(name))

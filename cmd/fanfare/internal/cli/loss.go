@@ -51,7 +51,6 @@ func (l *loss) run(ctx context.Context, e *env) error {
 	return l.verdict(r)
 }
 
-// readAll asks all processes. One that is stopped does not answer.
 func readAll(ctx context.Context, places ...string) ([]inspect.Seen, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

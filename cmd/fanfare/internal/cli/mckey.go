@@ -233,7 +233,6 @@ func (m *mckey) write(v any, format string, args ...any) error {
 	return err
 }
 
-// summarize writes the result, err being why it ended early.
 func (m *mckey) summarize(err error) error {
 	s := mckeySummary{Type: "summary", Role: roleReceiver, Complete: err == nil}
 	if m.sim {
@@ -317,11 +316,9 @@ func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error
 		j.DGID, j.MLID, j.SL, j.QPN, j.QKey, j.SGIDIndex, j.HopLimit)
 }
 
-// atEnd has close call f, and closes has it close o, before what was begun earlier, as verbs want it.
+// atEnd has close call f, before what was begun earlier is ended, as verbs want it.
 func (s *mckeySide) atEnd(f func(context.Context) error) { s.ends = append(s.ends, f) }
-func (s *mckeySide) closes(o io.Closer)                  { s.atEnd(func(context.Context) error { return o.Close() }) }
 
-// close ends everything that was begun, and returns the first error.
 func (s *mckeySide) close() (first error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -333,11 +330,20 @@ func (s *mckeySide) close() (first error) {
 	return first
 }
 
+// opened returns what open makes, for close to close. After an error it does nothing: err is the first.
+func opened[T io.Closer](s *mckeySide, err *error, open func() (T, error)) (x T) {
+	if *err == nil {
+		if x, *err = open(); *err == nil {
+			s.atEnd(func(context.Context) error { return x.Close() })
+		}
+	}
+	return x
+}
+
 func (s *mckeySide) open() (err error) {
-	if s.ch, err = s.host.NewEventChannel(); err != nil {
+	if s.ch = opened(s, &err, s.host.NewEventChannel); err != nil {
 		return &exitError{exitNoDevice, err}
 	}
-	s.closes(s.ch)
 	if s.id, err = s.ch.CreateID(rdma.PortSpaceUDP, nil); err != nil {
 		return err
 	}
@@ -346,72 +352,60 @@ func (s *mckeySide) open() (err error) {
 		return &exitError{exitNoDevice, err}
 	}
 	dev, err := s.id.Device()
-	if err != nil {
-		return err
+	if err == nil {
+		s.port, err = dev.Port(s.id.Port())
 	}
-	if s.port, err = dev.Port(s.id.Port()); err != nil {
+	mtu, depth := int(s.port.ActiveMTU), rdma.QPCap{MaxSendWR: mckeySendDepth, MaxRecvWR: 1}
+	switch {
+	case err != nil:
 		return err
-	}
-	mtu := int(s.port.ActiveMTU)
-	if s.m.size > mtu {
+	case s.m.size > mtu:
 		return usagef("-S %d is more than the %d bytes of the port's MTU", s.m.size, mtu)
-	}
-	slots := 1
-	if s.role == roleReceiver {
-		slots = int(min(s.m.count, mckeyRecvSlots))
+	case s.role == roleReceiver:
+		depth.MaxRecvWR = int(min(s.m.count, mckeyRecvSlots))
 	}
 	// A message that is longer than the buffer takes rxe's queue pair down (kernel sw/rxe/rxe_resp.c).
 	s.slotBytes = rdma.GRHBytes + mtu
-	depth := rdma.QPCap{MaxSendWR: mckeySendDepth, MaxRecvWR: slots}
-	if s.pd, err = dev.AllocPD(); err != nil {
-		return err
-	}
-	s.closes(s.pd)
-	if s.mem, err = sys.Alloc(slots * s.slotBytes); err != nil {
+	if s.mem, err = sys.Alloc(depth.MaxRecvWR * s.slotBytes); err != nil {
 		return err
 	}
 	s.atEnd(func(context.Context) error { sys.Free(s.mem); return nil })
-	if s.mr, err = s.pd.RegisterMemory(s.mem, rdma.AccessLocalWrite); err != nil {
-		return fmt.Errorf("%w: 'ulimit -l' bounds the memory that can be registered", err)
-	}
-	s.closes(s.mr)
-	if s.cq, err = dev.CreateCQ(depth.MaxSendWR+depth.MaxRecvWR, nil, nil); err != nil {
+	s.pd = opened(s, &err, dev.AllocPD)
+	s.mr = opened(s, &err, func() (mr rdma.MR, err error) {
+		if mr, err = s.pd.RegisterMemory(s.mem, rdma.AccessLocalWrite); err != nil {
+			err = fmt.Errorf("%w: 'ulimit -l' bounds the memory that can be registered", err)
+		}
+		return mr, err
+	})
+	s.cq = opened(s, &err, func() (rdma.CQ, error) { return dev.CreateCQ(depth.MaxSendWR+depth.MaxRecvWR, nil, nil) })
+	if err != nil {
 		return err
 	}
-	s.closes(s.cq)
 	if s.qp, err = s.id.CreateQP(s.pd, rdma.QPInitAttr{Cap: depth, SendCQ: s.cq, RecvCQ: s.cq}); err != nil {
 		return err
 	}
 	s.atEnd(func(context.Context) error { return s.id.DestroyQP() })
-	for i := 0; i < slots && s.role == roleReceiver; i++ {
-		if err := s.post(uint64(i)); err != nil {
-			return err
-		}
+	for i := 0; i < depth.MaxRecvWR && s.role == roleReceiver && err == nil; i++ {
+		err = s.post(uint64(i))
 	}
-	return nil
+	return err
 }
 
 // joinGroup takes the event of the join, which attaches the queue pair of a full member.
 func (s *mckeySide) joinGroup(ctx context.Context, group rdma.Addr) error {
 	attr := rdma.JoinAttr{CompMask: rdma.JoinMaskAddress | rdma.JoinMaskFlags, Flags: s.member(), Addr: group}
-	if err := s.id.JoinMulticastEx(attr, nil); err != nil {
-		return err
+	err := s.id.JoinMulticastEx(attr, nil)
+	if err == nil {
+		s.atEnd(func(ctx context.Context) error { return s.id.LeaveMulticast(ctx, group) })
 	}
-	s.atEnd(func(ctx context.Context) error { return s.id.LeaveMulticast(ctx, group) })
-	for joined := false; !joined; {
-		ev, err := s.ch.GetEvent(ctx)
-		if err != nil {
-			return err
-		}
-		s.ud, joined = ev.UD, ev.Type == rdma.EventMulticastJoin
-		if err := cmp.Or(ev.Ack(), ev.Err()); err != nil {
-			return err
+	for joined := false; !joined && err == nil; {
+		var ev *rdma.Event
+		if ev, err = s.ch.GetEvent(ctx); err == nil {
+			s.ud, joined = ev.UD, ev.Type == rdma.EventMulticastJoin
+			err = cmp.Or(ev.Ack(), ev.Err())
 		}
 	}
-	var err error
-	if s.ah, err = s.pd.CreateAH(s.ud.AHAttr); err == nil {
-		s.closes(s.ah)
-	}
+	s.ah = opened(s, &err, func() (rdma.AH, error) { return s.pd.CreateAH(s.ud.AHAttr) })
 	return err
 }
 

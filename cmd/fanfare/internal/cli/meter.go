@@ -69,7 +69,6 @@ func whileRunning(ctx context.Context, limit time.Duration, cause error, read fu
 	}
 }
 
-// flow turns two readings of a counter into a rate.
 type flow struct{ last uint64 }
 
 func (f *flow) rate(now uint64, elapsed time.Duration) float64 {
@@ -85,7 +84,6 @@ func perSecond(n uint64, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// count writes a number with its noun: "1 gap", "2 gaps".
 func count[T ~int | ~int64 | ~uint64](n T, noun string) string { return plural.N(n, noun) }
 
 // took writes how long messages took, and their rate if it means anything.
@@ -117,7 +115,6 @@ func si(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// list joins the texts that are not empty with commas.
 func list(parts ...string) string {
 	var there []string
 	for _, p := range parts {
@@ -128,7 +125,6 @@ func list(parts ...string) string {
 	return strings.Join(there, ", ")
 }
 
-// some is count, but empty for none.
 func some[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 0 {
 		return ""
@@ -136,7 +132,6 @@ func some[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	return count(n, noun)
 }
 
-// short writes a time to three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -178,7 +173,6 @@ func (s *schedule) take(ctx context.Context, want int) (int, error) {
 	}
 }
 
-// sleep returns nil after d, or why ctx has ended before.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -194,7 +188,6 @@ func (s *schedule) at(n float64) time.Time {
 	return s.began.Add(time.Duration(n / s.perSecond * float64(time.Second)))
 }
 
-// due is how many of want messages may go at now.
 func (s *schedule) due(now time.Time, want int) int {
 	if s.began.IsZero() || now.Sub(s.at(s.sent)) > catchUp {
 		s.began, s.sent = now, 0

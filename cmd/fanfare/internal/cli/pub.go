@@ -145,7 +145,6 @@ func (p *pub) becomes(e events.Event, there int) {
 	}
 }
 
-// emit writes an object, with -json.
 func (p *pub) emit(v any) error {
 	if !p.json {
 		return nil
@@ -166,7 +165,6 @@ func (p *pub) mismatch(e events.Event) {
 	}
 }
 
-// publish waits for subscribers and publishes all there is.
 func (p *pub) publish(ctx context.Context) error {
 	defer startMeter(p.e.console, p.showMeter(p.e.stdin, p.file), p.status())()
 	defer p.keepCounting()()

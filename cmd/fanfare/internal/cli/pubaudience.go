@@ -73,7 +73,6 @@ func (a *audience) end() {
 	a.over = true
 }
 
-// vanished is how many fell silent and have not come back.
 func (a *audience) vanished() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +85,6 @@ type present struct {
 	most atomic.Int64                     // that were there
 }
 
-// count takes in how many there are, and returns it.
 func (x *present) count() int {
 	of := x.of.Load()
 	if of == nil {

@@ -104,7 +104,6 @@ func (p *pub) status() func(time.Duration) string {
 	}
 }
 
-// sender is what the bus counts of its only stream.
 func (p *pub) sender() (s stats.Publication) {
 	for _, x := range p.bus.Stats().Publications {
 		s = x
@@ -148,7 +147,6 @@ func (p *pub) heard(subscribers int) string {
 	return "no subscriber heard of before the end (-wait 1 waits for one)"
 }
 
-// someThat is some, with words behind the noun.
 func someThat(n uint64, noun, words string) string {
 	if n == 0 {
 		return ""

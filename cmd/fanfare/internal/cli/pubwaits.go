@@ -95,7 +95,6 @@ func (e *endProgress) of(all []stats.Subscriber) int {
 	return e.steps
 }
 
-// mostWaitedFor is how many subscribers are named.
 const mostWaitedFor = 3
 
 // waitedFor names the subscribers that pub waits for at the end, those of other topics of the group, too: first those
@@ -133,7 +132,6 @@ func (p *pub) waitedFor() (text string, missing bool) {
 
 // late is what the end of the wait means: an error that names the subscribers that miss something. Where none of
 // the topic misses anything it is none, unless messages were never sent: those that were waited for are named.
-// cause is why the wait ended.
 func (p *pub) late(err, cause error) error {
 	var unsent *events.UnsentError
 	if !errors.Is(err, errLinger) || errors.As(err, &unsent) {

@@ -147,7 +147,6 @@ func (r *request) run(ctx context.Context, e *env) error {
 	return cannotCome(err)
 }
 
-// ask publishes msg and calls each with the replies.
 func (r *request) ask(ctx context.Context, bus *pubsub.Bus, msg []byte, each func(*pubsub.Reply) error) error {
 	if r.wait > 0 {
 		pub, err := bus.Publisher(r.topic)

@@ -18,7 +18,6 @@ var (
 	errUntil   = errors.New("the time is over")
 )
 
-// receive writes messages until there is a reason to end.
 func (s *sub) receive(ctx context.Context) error {
 	now, cancel := context.WithCancelCause(context.Background())
 	cancel(errNothing)
@@ -79,7 +78,6 @@ func (s *sub) next(ctx context.Context, msgs []pubsub.Message) (n int, err error
 	return n, err
 }
 
-// sink takes messages.
 type sink interface {
 	write(m *pubsub.Message) error
 	flush() error

@@ -102,7 +102,6 @@ func (t *tally) noState(err *pubsub.StateError) {
 	t.stateless[topicOf{err.Publisher, err.Epoch, err.Topic}] = struct{}{}
 }
 
-// came is what was written: messages and records.
 func (t *tally) came() uint64 { return t.messages + t.records }
 
 // mark looks at the clock and shows the counters, not for each message.

@@ -111,7 +111,6 @@ func (r *tapRun) open() (tap.Source, *tap.Groups, error) {
 	return src, groups, err
 }
 
-// openCapture opens a capture file; - is standard input.
 func openCapture(e *env, name string, groups *tap.Groups) (tap.Source, error) {
 	in := e.stdin
 	if name != "-" {

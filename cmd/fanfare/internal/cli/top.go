@@ -43,7 +43,6 @@ func (t *topRun) run(ctx context.Context, e *env) error {
 	return top.Run(ctx, e.stdin, e.stdout, t.o)
 }
 
-// placeAdvice is the end of the error where an operand is no place.
 const placeAdvice = "a place is the socket of a process, or a directory with some; for other hosts see their metrics in Prometheus, or run the command there by ssh"
 
 // placesExist says which place cannot be asked, or that no process can be. All commands that ask begin with it.

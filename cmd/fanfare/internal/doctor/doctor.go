@@ -124,7 +124,6 @@ func (c *check) saw(path string, err error) (there bool) {
 	return false
 }
 
-// read returns a file's text without the newline; false if it cannot be read.
 func (c *check) read(path string) (string, bool) {
 	b, err := fs.ReadFile(c.Root, path)
 	return strings.TrimRight(string(b), "\n"), c.saw(path, err)

@@ -129,7 +129,6 @@ func placeOf(x *inspect.Loss) placeKey {
 		x.Subscriber}
 }
 
-// news is what a record has more than is known.
 func (k *known) news(r *inspect.LossRecord) *inspect.LossRecord {
 	if k == nil {
 		k = new(known)
@@ -143,8 +142,8 @@ func (k *known) news(r *inspect.LossRecord) *inspect.LossRecord {
 		if old.Times > 0 {
 			x.First = x.Last
 		}
-		x.Times, x.Messages, x.Unknown = x.Times-old.Times, x.Messages-min(x.Messages,
-			old.Messages), x.Unknown-min(x.Unknown, old.Unknown)
+		x.Times, x.Messages, x.Unknown = x.Times-old.Times, x.Messages-min(x.Messages, old.Messages),
+			x.Unknown-min(x.Unknown, old.Unknown)
 		out.Losses = append(out.Losses, x)
 	}
 	for _, m := range r.Minutes {

@@ -67,7 +67,6 @@ type Finding struct {
 	still bool // the process did not run, at that time
 }
 
-// seconds is a time that inspect has as a number.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 type Process struct {
@@ -138,8 +137,8 @@ func rank(k Kind) int { return slices.Index([]Kind{Lost, Happened, Hint, Dropped
 func (r *Report) Messages() (gaps, messages, unknown uint64) {
 	for i := range r.Findings {
 		if f := &r.Findings[i]; f.Kind == Lost {
-			gaps, messages, unknown = inspect.Plus(gaps, f.Times), inspect.Plus(messages,
-				f.Messages), inspect.Plus(unknown, f.Unknown)
+			gaps, messages, unknown = inspect.Plus(gaps, f.Times), inspect.Plus(messages, f.Messages),
+				inspect.Plus(unknown, f.Unknown)
 		}
 	}
 	return gaps, messages, unknown
@@ -299,7 +298,6 @@ func (f *Finding) take(x *inspect.Loss) {
 	f.Topics = append(f.Topics, x.Topic)
 }
 
-// older is a finding of losses that are not listed one by one.
 func (h *host) older(o *stats.OlderLosses) Finding {
 	f := h.begin(Lost, o.Cause, o.First, o.Last)
 	f.Times, f.Messages = o.Times, o.Messages

@@ -99,8 +99,8 @@ func (x *pair) counted(name string, now, before inspect.Counters) Rate {
 
 func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 	row := Bus{
-		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended,
-			x.now.Incomplete), GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
+		Of: x.of, URLs: x.now.URLs, Since: x.now.Since, State: stateOK, Problem: cmp.Or(x.now.Ended, x.now.Incomplete),
+		GSO: x.now.Fabric.GSO, GRO: x.now.Fabric.GRO,
 		SentRate: x.none(), ReceivedRate: x.none(), DeliveredRate: x.none(), DropRate: x.none(),
 		TopicsLeftOut: x.now.TopicsLeftOut, SubscriptionsLeftOut: x.now.SubscriptionsLeftOut, seen: x.now,
 	}
@@ -153,10 +153,10 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 		sum *Rate
 		of  Rate
 	}{
-		{&t.SentRate, row.SentRate}, {&t.ReceivedRate, row.ReceivedRate}, {&t.DeliveredRate,
-			row.DeliveredRate}, {&t.SocketDropRate, row.DropRate},
-		{&t.SentBytesRate, x.none()}, {&t.ReceivedBytes, x.none()}, {&t.RepairRate, x.none()}, {&t.RepairsSent,
-			x.none()}, {&t.MissingRate, x.none()}, {&t.DropRate, x.none()},
+		{&t.SentRate, row.SentRate}, {&t.ReceivedRate, row.ReceivedRate}, {&t.DeliveredRate, row.DeliveredRate},
+		{&t.SocketDropRate, row.DropRate},
+		{&t.SentBytesRate, x.none()}, {&t.ReceivedBytes, x.none()}, {&t.RepairRate, x.none()},
+		{&t.RepairsSent, x.none()}, {&t.MissingRate, x.none()}, {&t.DropRate, x.none()},
 	} {
 		*y.sum = y.sum.add(y.of)
 	}
@@ -190,8 +190,8 @@ func (f *Figures) addPublished(x *pair, row *Bus, groups map[groupKey]*Group) {
 		for _, m := range p.Subscribers {
 			s := Subscriber{
 				Of: x.of, Subscriber: cmp.Or(m.Name, m.ID), ID: m.ID, Address: m.Address, Tag: m.Tag, Group: p.Address,
-				Behind: m.Behind, Room: m.Room, State: cmp.Or(losses.SubscriberState(&m),
-					stateOK), HeldFor: m.HeldFor, Heard: m.Heard,
+				Behind: m.Behind, Room: m.Room, State: cmp.Or(losses.SubscriberState(&m), stateOK),
+				HeldFor: m.HeldFor, Heard: m.Heard,
 			}
 			behind[p.Address] = max(behind[p.Address], m.Behind)
 			if s.slow() {
@@ -313,8 +313,8 @@ func (f *Figures) addSubscriptions(x *pair, row *Bus) {
 		was := cmp.Or(first(x.before.Subscriptions, func(y *inspect.Subscription) bool { return y.Number == s.Number }),
 			new(inspect.Subscription))
 		r := Subscription{
-			Of: x.of, Number: s.Number, Topics: s.Topics, Policy: s.Policy, Handler: s.Handler, Rate: x.rate(s.Messages,
-				was.Messages), Messages: s.Messages,
+			Of: x.of, Number: s.Number, Topics: s.Topics, Policy: s.Policy, Handler: s.Handler,
+			Rate: x.rate(s.Messages, was.Messages), Messages: s.Messages,
 			Pending: s.Pending, Causes: s.Lost, Ended: s.Ended, seen: s,
 		}
 		for _, c := range s.Lost {

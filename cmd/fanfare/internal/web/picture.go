@@ -233,8 +233,8 @@ func (s *sketch) picture() (p picture) {
 		}
 		return all
 	}
-	p.Publishers, p.Groups, p.Subscribers = most(s.publishers, &p.Beyond[0]), most(s.groups,
-		&p.Beyond[1]), most(s.subscribers, &p.Beyond[2])
+	p.Publishers, p.Groups, p.Subscribers = most(s.publishers, &p.Beyond[0]), most(s.groups, &p.Beyond[1]),
+		most(s.subscribers, &p.Beyond[2])
 	p.Links = []link{}
 	for _, l := range s.links {
 		if kept[l.From] && kept[l.To] {

@@ -106,7 +106,6 @@ func (k *asker) take(b []byte, a arrival, from netip.AddrPort) {
 	}
 }
 
-// takeReply counts packets from a port of the peer that was not known before.
 func (k *asker) takeReply(b []byte, a arrival, from netip.AddrPort) {
 	p, err := parse(b)
 	if err == nil && p.FromListener && p.Session == k.session && p.Kind == kindProbe && p.Row == rowReply &&

@@ -121,10 +121,8 @@ func (c *conn) close() {
 
 func (c *conn) replyPort() uint16 { return uint16(c.publishes.LocalAddr().(*net.UDPAddr).Port) }
 
-// publish sends to the group as a publisher does, from the socket that replies come to.
 func (c *conn) publish(b []byte) { c.publishes.WriteToUDPAddrPort(b, c.group) }
 
-// reply sends as a subscriber does.
 func (c *conn) reply(b []byte, to netip.AddrPort) error {
 	_, err := c.subscribes.WriteToUDPAddrPort(b, to)
 	return err

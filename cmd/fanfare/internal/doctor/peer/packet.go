@@ -63,7 +63,6 @@ type packet struct {
 
 var errNotOurs = errors.New("no packet of fanfare doctor")
 
-// header is a packet on the wire, before its body.
 type header struct {
 	Magic          [len(magic)]byte
 	Kind           kind
@@ -85,7 +84,6 @@ func (p *packet) append(b []byte, size int) []byte {
 	return append(b, make([]byte, max(0, size-(len(b)-start)))...)
 }
 
-// parse reads a packet. The body is a part of b.
 func parse(b []byte) (p packet, err error) {
 	var h header
 	if _, err := binary.Decode(b, binary.BigEndian, &h); err != nil || string(h.Magic[:]) != magic || b[7] > 1 {

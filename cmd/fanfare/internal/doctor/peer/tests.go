@@ -241,7 +241,6 @@ func outcome(came []bool) (o Outcome) {
 	return o
 }
 
-// Headers of a packet: of IPv4 and UDP, in bytes.
 const headers = 20 + 8
 
 const sizeRow = 8 // how many sizes one row tries, each twice
@@ -310,7 +309,6 @@ func largest(most int, try func(sizes []int) (int, error)) (int, error) {
 	return passes, nil
 }
 
-// between spreads sizes over what is not known yet.
 func between(passes, fails int) (sizes []int) {
 	for i := 1; i <= sizeRow; i++ {
 		size := passes + (fails-passes)*i/(sizeRow+1)
