@@ -5,15 +5,10 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
 const ms = Instant(time.Millisecond)
-
-// beatOf is a heartbeat of another publisher than data's.
-func beatOf(pub, epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
-	hb.PacketSize = 512
-	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: pub, Epoch: epoch, Flags: flags}, &hb)
-}
 
 // Without a topic nothing is asked of a publisher, and it is told so.
 // docs/protocol.md §6.2, §7.7.
@@ -58,7 +53,7 @@ func TestEvictedStreamGoesOn(t *testing.T) {
 		r.Handle(now, 1, data(3, s, 0))
 	}
 	rest()
-	r.Handle(now, 9, beatOf(99, 1, 0, wire.Heartbeat{SentAt: 1, Interval: 100 * time.Millisecond}))
+	r.Handle(now, 9, wiretest.Heartbeat(99, 1, 0, wire.Heartbeat{SentAt: 1, Interval: 100 * time.Millisecond}))
 	rest()
 	r.Handle(now, 1, data(3, 10, 0))
 	if out := of(wire.TypeNAK, replies(r, now)); len(out) != 1 {
@@ -83,7 +78,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 		now += 100 * ms
 		replies(r, now)
 	}
-	r.Handle(now, 9, beatOf(99, 1, 0, wire.Heartbeat{SentAt: 1, Interval: 100 * time.Millisecond}))
+	r.Handle(now, 9, wiretest.Heartbeat(99, 1, 0, wire.Heartbeat{SentAt: 1, Interval: 100 * time.Millisecond}))
 	if len(r.Streams()) != 1 || r.Streams()[0].Publisher != 99 {
 		t.Fatal("the new publisher was kept out")
 	}
@@ -109,7 +104,7 @@ func TestStreamsAreShared(t *testing.T) {
 	greedy := func(key uint64) int {
 		before := len(r.list)
 		for i := range uint64(32) {
-			r.Handle(now, 1, beatOf(key<<32|2*i|1, 3, 0, wire.Heartbeat{}))
+			r.Handle(now, 1, wiretest.Heartbeat(key<<32|2*i|1, 3, 0, wire.Heartbeat{}))
 		}
 		return len(r.list) - before
 	}

@@ -279,21 +279,6 @@ func setTopics(r *Receiver, now Instant, names []string) {
 	r.TopicsChanged(now)
 }
 
-// packetOf makes the packet of sequence seq out of runs.
-func packetOf(seq uint64, runs []byte) []byte {
-	b := make([]byte, wire.DataHeaderLen, wire.DataHeaderLen+len(runs))
-	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
-	wire.SetSeq(b, seq)
-	return append(b, runs...)
-}
-
-// runOf makes a run; body is taken as it is.
-func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
-	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
-	wire.PutRunHeader(b, kind, len(body), wire.TopicID(topic), number)
-	return append(b, body...)
-}
-
 // message is a message of a packet.
 type message struct {
 	topic, number uint64

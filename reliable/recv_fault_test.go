@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -13,16 +14,16 @@ import (
 func TestMalformedPacketsAreTold(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
-	bad := packetOf(1, runOf(wire.RunMessages, "a.b", 0, "\x09\x00short"))
+	bad := wiretest.Data(1, wiretest.Run(wire.RunMessages, "a.b", 0, "\x09\x00short"))
 	r.Handle(Instant(time.Hour), 1, bad) // a stream that nobody knows
 	if len(l.faults) != 0 {
 		t.Errorf("told %v", l.faults)
 	}
-	r.Handle(Instant(time.Hour), 1, packetOf(0, nil))
+	r.Handle(Instant(time.Hour), 1, wiretest.Data(0, nil))
 	for range 5 {
 		r.Handle(Instant(time.Hour), 1, bad)
 	}
-	large := packetOf(1, nil)
+	large := wiretest.Data(1, nil)
 	large[40]-- // another packet size
 	large[41]++
 	r.Handle(Instant(time.Hour), 1, large)

@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -30,37 +30,6 @@ func (l *learned) Forgotten(_ *Stream, id uint64) {
 func (l *learned) Wants(uint64) bool { return true }
 func (l *learned) Untrusted(_ *Stream, _ uint64, topic string, messages int, first bool) {
 	l.all = append(l.all, fmt.Sprintf("untrusted %s %d %v", topic, messages, first))
-}
-
-// named is a data packet of the script: runs are "name=3" for the name of a topic with that
-// number, "topic:3" for a message.
-func named(seq uint64, runs ...string) []byte {
-	b := make([]byte, wire.DataHeaderLen, 512)
-	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
-	wire.SetSeq(b, seq)
-	for _, text := range runs {
-		run := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen)
-		if name, number, ok := strings.Cut(text, "="); ok {
-			run = make([]byte, wire.RunHeaderLen+len(name))
-			wire.PutTopicRun(run, wire.TopicID(name), name)
-			wire.SetRunNumber(run, uint64(number[0]-'0'))
-		} else {
-			name, number, _ := strings.Cut(text, ":")
-			wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, wire.TopicID(name), uint64(number[0]-'0'))
-		}
-		b = append(b, run...)
-	}
-	return b
-}
-
-// announcing is an announce of topics.
-func announcing(asOf uint64, first, total uint32, names ...string) []byte {
-	b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, first, total)
-	for _, n := range names {
-		b = wire.AppendTopicState(b, wire.TopicID(n), 0, n)
-	}
-	wire.FinishAnnounce(b, len(names))
-	return b
 }
 
 // asksFor counts the statuses that ask for names, and checks that all say that more topics may
@@ -86,13 +55,13 @@ func TestNamesAreLearned(t *testing.T) {
 	l, names := &log{}, &learned{}
 	r := newReceiver(t, l, nil)
 	r.LearnNames(at(0), names)
-	r.Handle(at(0), 5, named(0, "x=0", "x:0"))
-	r.Handle(at(0), 5, named(1, "x:1", "y=4"))
+	r.Handle(at(0), 5, wiretest.Named(0, "x=0", "x:0"))
+	r.Handle(at(0), 5, wiretest.Named(1, "x:1", "y=4"))
 	if asksFor(t, r, at(0)) != 0 || !slices.Equal(names.all, []string{"x first", "y"}) || len(l.packets) != 2 {
 		t.Fatalf("learned %q, %d packets", names.all, len(l.packets))
 	}
-	r.Handle(at(1), 5, named(2, "x:2", "late:0")) // its name was lost, somehow
-	r.Handle(at(1), 5, named(3, "x:3"))
+	r.Handle(at(1), 5, wiretest.Named(2, "x:2", "late:0")) // its name was lost, somehow
+	r.Handle(at(1), 5, wiretest.Named(3, "x:3"))
 	if len(l.packets) != 2 || asksFor(t, r, at(1)) != 1 {
 		t.Fatalf("%d packets are delivered, a name is missing", len(l.packets))
 	}
@@ -105,7 +74,7 @@ func TestNamesAreLearned(t *testing.T) {
 	if n := asksFor(t, r, at(nameRetry+2)); n != 1 {
 		t.Errorf("asked again %d times", n)
 	}
-	r.Handle(at(nameRetry+3), 5, announcing(2, 1, 3, "late")) // of a row that is not whole
+	r.Handle(at(nameRetry+3), 5, wiretest.Announce(2, 1, 3, "late")) // of a row that is not whole
 	r.Tick(at(nameRetry + 3))
 	if len(l.packets) != 4 || !slices.Equal(names.all, []string{"x first", "y", "late"}) {
 		t.Errorf("learned %q, %d packets", names.all, len(l.packets))
@@ -130,17 +99,17 @@ func TestNamesOfTheWindow(t *testing.T) {
 	if n := asksFor(t, r, now); n != 1 {
 		t.Errorf("asked for names %d times", n)
 	}
-	r.Handle(now, 5, announcing(14, 0, 2, "old"))
+	r.Handle(now, 5, wiretest.Announce(14, 0, 2, "old"))
 	if st := r.Streams()[0]; st.Next() != 10 || !slices.Equal(names.all, []string{"old"}) {
 		t.Errorf("learned %q, goes on with packet %d", names.all, st.Next())
 	}
 	for seq, runs := range [][]string{{"old:5"}, {"new=0", "new:0"}, {"older:3"}, {"old:6"}} {
-		r.Handle(now, 5, named(10+uint64(seq), runs...))
+		r.Handle(now, 5, wiretest.Named(10+uint64(seq), runs...))
 	}
 	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"old", "new first"}) {
 		t.Fatalf("learned %q, %d packets", names.all, len(l.packets))
 	}
-	r.Handle(now, 5, announcing(14, 1, 2, "older"))
+	r.Handle(now, 5, wiretest.Announce(14, 1, 2, "older"))
 	r.Tick(now)
 	if len(l.packets) != 4 || len(l.gaps) != 0 || r.Stats().Unnamed != 0 {
 		t.Errorf("learned %q, %d packets, gaps %v", names.all, len(l.packets), l.gaps)
@@ -157,12 +126,12 @@ func TestNamesThatDoNotCome(t *testing.T) {
 		then func(r *Receiver)
 	}{
 		{"all are told", func(r *Receiver) {
-			r.Handle(at(2), 5, announcing(0, 0, 1, "x")) // too early to hold it
+			r.Handle(at(2), 5, wiretest.Announce(0, 0, 1, "x")) // too early to hold it
 			if len(r.list[0].topics.names.unnamed) > 0 {
 				t.Error("given up by a telling of before")
 			}
-			r.Handle(at(2), 5, announcing(2, 0, 2, "x"))
-			r.Handle(at(2), 5, announcing(2, 1, 2, "y"))
+			r.Handle(at(2), 5, wiretest.Announce(2, 0, 2, "x"))
+			r.Handle(at(2), 5, wiretest.Announce(2, 1, 2, "y"))
 			r.Tick(at(2))
 		}},
 		{"another name of that id", func(r *Receiver) {
@@ -186,13 +155,13 @@ func TestNamesThatDoNotCome(t *testing.T) {
 			l, names := &log{}, &learned{}
 			r := newReceiver(t, l, nil)
 			r.LearnNames(at(0), names)
-			r.Handle(at(0), 5, named(0, "x=0", "x:0"))
-			r.Handle(at(1), 5, named(1, "late:0"))
+			r.Handle(at(0), 5, wiretest.Named(0, "x=0", "x:0"))
+			r.Handle(at(1), 5, wiretest.Named(1, "late:0"))
 			r.Tick(at(1))
 			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 || !slices.Equal(l.unnamed, []events.Cause{events.CauseUnnamed}) {
 				t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
 			}
-			r.Handle(at(7*time.Second), 5, named(2, "late:1"))
+			r.Handle(at(7*time.Second), 5, wiretest.Named(2, "late:1"))
 			if len(l.packets) != 3 || r.Stats().Unnamed != 1 {
 				t.Errorf("%d packets of 3, told %d times", len(l.packets), r.Stats().Unnamed)
 			}
@@ -207,25 +176,25 @@ func TestNamesOfStreams(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
 	r := newReceiver(t, l, nil)
-	r.Handle(at(0), 5, named(8, "x:0"))
+	r.Handle(at(0), 5, wiretest.Named(8, "x:0"))
 	replies(r, at(0))
 	r.LearnNames(at(1), names)
 	if asksFor(t, r, at(1)) != 1 {
 		t.Error("names are not asked for")
 	}
-	r.Handle(at(2), 5, named(9, "a.b:0"))
+	r.Handle(at(2), 5, wiretest.Named(9, "a.b:0"))
 	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"a.b"}) {
 		t.Errorf("learned %q, %d packets: a.b is known by who wants it", names.all, len(l.packets))
 	}
-	r.Handle(at(2), 5, announcing(9, 0, 2, "x"))
-	r.Handle(at(2), 5, announcing(9, 1, 2, "z"))
+	r.Handle(at(2), 5, wiretest.Announce(9, 0, 2, "x"))
+	r.Handle(at(2), 5, wiretest.Announce(9, 1, 2, "z"))
 	asksFor(t, r, at(2))
 	if n := asksFor(t, r, at(30*time.Second/1000)); n != 0 {
 		t.Error("names are asked for although all are told")
 	}
 	names.all = nil
 	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 3, Interval: time.Second}))
-	r.Handle(at(3), 5, announcing(10, 0, 2, "x", "z"))
+	r.Handle(at(3), 5, wiretest.Announce(10, 0, 2, "x", "z"))
 	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 4, Interval: time.Second}))
 	r.Tick(at(3))
 	r.Tick(at(10 * time.Second))
@@ -244,19 +213,19 @@ func TestNamesAreBounded(t *testing.T) {
 	l, names := &log{}, &learned{}
 	r := newReceiver(t, l, nil)
 	r.LearnNames(at(0), names)
-	r.Handle(at(0), 5, named(0))
+	r.Handle(at(0), 5, wiretest.Named(0))
 	for i := 0; i < maxNames; i += 8 {
 		var list []string
 		for j := range 8 {
 			list = append(list, fmt.Sprint("t", i+j))
 		}
-		r.Handle(at(0), 5, announcing(0, uint32(i), maxNames+8, list...))
+		r.Handle(at(0), 5, wiretest.Announce(0, uint32(i), maxNames+8, list...))
 	}
-	r.Handle(at(0), 5, announcing(0, maxNames, maxNames+8, "beyond"))
+	r.Handle(at(0), 5, wiretest.Announce(0, maxNames, maxNames+8, "beyond"))
 	if r.names.known.Len() != maxNames || r.Stats().NamesRefused != 1 {
 		t.Errorf("%d names are known, %d refused", r.names.known.Len(), r.Stats().NamesRefused)
 	}
-	r.Handle(at(1), 5, named(1, "beyond:0"))
+	r.Handle(at(1), 5, wiretest.Named(1, "beyond:0"))
 	r.Tick(at(1))
 	if len(l.packets) != 2 || r.Stats().Unnamed != 1 {
 		t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
@@ -272,8 +241,8 @@ func TestNamesDoNotAllocate(t *testing.T) {
 	r := newReceiver(t, l, nil)
 	now := Instant(time.Hour)
 	r.LearnNames(now, &learned{})
-	r.Handle(now, 5, named(0, "x=0", "y=0"))
-	p := named(0, "x:0", "y:0", "x:1")
+	r.Handle(now, 5, wiretest.Named(0, "x=0", "y=0"))
+	p := wiretest.Named(0, "x:0", "y:0", "x:1")
 	seq := uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
 		seq++
@@ -293,7 +262,7 @@ func TestNamesAreShared(t *testing.T) {
 	names := 0
 	greedy := func(key uint64) (n int) {
 		before := r.names.known.Len()
-		first := named(0)
+		first := wiretest.Named(0)
 		binary.LittleEndian.PutUint64(first[16:], key<<32|7)
 		r.Handle(at, 5, first)
 		for ; r.Stats().NamesRefused == 0 && names < 2*maxNames; names += 8 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
 // While names are learned ahead of a pattern no packet waits for one; publishers are asked
@@ -24,7 +25,7 @@ func TestNamesAhead(t *testing.T) {
 		}
 		return f
 	}
-	r.Handle(ms, 1, named(4, "x:0"))
+	r.Handle(ms, 1, wiretest.Named(4, "x:0"))
 	flags(ms)
 	if f := flags(500 * ms); f&(wire.FlagWantTopics|wire.FlagMoreTopics) != 0 {
 		t.Fatalf("asks for names before anybody wants them: %v", f)
@@ -47,16 +48,16 @@ func TestNamesAhead(t *testing.T) {
 	if asked != 5 { // every 20 ms
 		t.Errorf("asked %d times in 100 ms", asked)
 	}
-	r.Handle(601*ms, 1, named(5, "a:0", "b=0", "b:0", "x:1"))
-	r.Handle(602*ms, 1, named(6, "c:0"))
+	r.Handle(601*ms, 1, wiretest.Named(5, "a:0", "b=0", "b:0", "x:1"))
+	r.Handle(602*ms, 1, wiretest.Named(6, "c:0"))
 	if st.Next() != 7 || r.NamesLearned() {
 		t.Errorf("the next packet is %d, want 7; all names are learned: %v", st.Next(), r.NamesLearned())
 	}
-	r.Handle(603*ms, 1, announcing(5, 0, 3, "x", "a"))
+	r.Handle(603*ms, 1, wiretest.Announce(5, 0, 3, "x", "a"))
 	if r.NamesLearned() {
 		t.Error("a part of the names is taken for all")
 	}
-	r.Handle(604*ms, 1, announcing(7, 2, 3, "c"))
+	r.Handle(604*ms, 1, wiretest.Announce(7, 2, 3, "c"))
 	if !r.NamesLearned() || r.NamesKnown() != 4 {
 		t.Errorf("of 4 names %d are known", r.NamesKnown())
 	}
@@ -69,15 +70,15 @@ func TestNamesAhead(t *testing.T) {
 	if f := flags(605 * ms); f&wire.FlagMoreTopics == 0 || f&wire.FlagWantTopics != 0 {
 		t.Errorf("a status with the pattern has flags %v", f)
 	}
-	r.Handle(606*ms, 1, named(7, "a:1", "c:1"))
+	r.Handle(606*ms, 1, wiretest.Named(7, "a:1", "c:1"))
 	if st.Next() != 8 {
 		t.Error("a packet waits, though its names are known")
 	}
-	r.Handle(607*ms, 1, named(8, "d:0"))
+	r.Handle(607*ms, 1, wiretest.Named(8, "d:0"))
 	if st.Next() != 8 {
 		t.Error("a packet does not wait for a name, though there is a pattern")
 	}
-	r.Handle(608*ms, 1, announcing(9, 0, 1, "d"))
+	r.Handle(608*ms, 1, wiretest.Announce(9, 0, 1, "d"))
 	if r.Tick(608 * ms); st.Next() != 9 {
 		t.Error("a packet still waits for its name")
 	}
@@ -86,7 +87,7 @@ func TestNamesAhead(t *testing.T) {
 		t.Errorf("%d names are known when nobody has wanted any", r.NamesKnown())
 	}
 	r.LearnNames(611*ms, nil)
-	r.Handle(612*ms, 1, named(9, "e:0"))
+	r.Handle(612*ms, 1, wiretest.Named(9, "e:0"))
 	if st.Next() != 10 {
 		t.Error("a packet waits for a name that nobody wants")
 	}

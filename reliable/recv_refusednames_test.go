@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
 // allows are the topics that may be published on.
@@ -38,7 +40,7 @@ func TestRefusedNames(t *testing.T) {
 		to.all = nil
 	}
 	packet := func(publisher, seq uint64, runs ...string) {
-		b := named(seq, runs...)
+		b := wiretest.Named(seq, runs...)
 		binary.LittleEndian.PutUint64(b[16:], publisher)
 		r.Handle(at, 5, b)
 		r.Tick(at)
@@ -72,9 +74,9 @@ func TestRefusedAnnounce(t *testing.T) {
 	trust := &allows{topics: "mine"}
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Trust = func() TopicTrust { return trust } })
 	setTopics(r, at, []string{"theirs"})
-	r.Handle(at, 5, named(0, "mine=0", "mine:0"))
+	r.Handle(at, 5, wiretest.Named(0, "mine=0", "mine:0"))
 	tell := func() bool {
-		r.Handle(at, 5, announcing(1, 0, 2, "mine", "theirs"))
+		r.Handle(at, 5, wiretest.Announce(1, 0, 2, "mine", "theirs"))
 		r.Tick(at)
 		return r.Streams()[0].Relevant() && !r.PublisherMissing(at)
 	}

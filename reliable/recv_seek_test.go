@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -54,7 +55,7 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 				}
 				body := make([]byte, wire.FragmentHeaderLen+1)
 				wire.PutFragmentHeader(body, 5, int(seq-147))
-				b := packetOf(seq, runOf(wire.RunFragment, c.under, 147, string(body)))
+				b := wiretest.Data(seq, wiretest.Run(wire.RunFragment, c.under, 147, string(body)))
 				wire.SetFlags(b, flags)
 				return b
 			}
@@ -117,9 +118,9 @@ func TestSeekIsBounded(t *testing.T) {
 			}
 			var runs []byte
 			for _, topic := range []string{"a.b", "x.1", "x.2", "x.3", "x.4", "x.5", "x.6", "x.7", "x.8", "x.9", "x.10", "x.11"} {
-				runs = append(runs, runOf(wire.RunMessages, topic, 0, "\x02\x00hi")...)
+				runs = append(runs, wiretest.Run(wire.RunMessages, topic, 0, "\x02\x00hi")...)
 			}
-			r.Handle(now, 5, packetOf(149, runs))
+			r.Handle(now, 5, wiretest.Data(149, runs))
 			if n := len(s.begun); n != c.want {
 				t.Errorf("%d topics are remembered, want %d", n, c.want)
 			}

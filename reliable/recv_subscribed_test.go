@@ -8,6 +8,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
 // However often topics change, each publisher gets a status for it once in 5 ms, and the last one says what is wanted.
@@ -18,7 +19,7 @@ func TestStatusesOfChanges(t *testing.T) {
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = publishers })
 	now := Instant(time.Hour)
 	for pub := range publishers {
-		r.Handle(now, 1, beatOf(uint64(pub+1), 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
+		r.Handle(now, 1, wiretest.Heartbeat(uint64(pub+1), 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
 	}
 	for range 100 { // the first statuses, and all that is asked for
 		now += 10 * ms
@@ -59,7 +60,7 @@ func TestStatusOfFirstChange(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	now := Instant(time.Hour)
-	r.Handle(now, 1, beatOf(7, 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
+	r.Handle(now, 1, wiretest.Heartbeat(7, 1, 0, wire.Heartbeat{SentAt: uint64(now), Interval: time.Second, StatusInterval: time.Second}))
 	for range 30 {
 		now += 10 * ms
 		replies(r, now)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -18,10 +19,10 @@ func TestReaderTellsFaults(t *testing.T) {
 		for _, m := range texts {
 			body += string([]byte{byte(len(m)), 0}) + m
 		}
-		return runOf(wire.RunMessages, "a.b", number, body)
+		return wiretest.Run(wire.RunMessages, "a.b", number, body)
 	}
 	fragment := func(number uint64, total, offset int, part string) []byte {
-		return runOf(wire.RunFragment, "a.b", number, string([]byte{byte(total), 0, 0, 0, byte(offset), 0, 0, 0})+part)
+		return wiretest.Run(wire.RunFragment, "a.b", number, string([]byte{byte(total), 0, 0, 0, byte(offset), 0, 0, 0})+part)
 	}
 	lost := []byte(nil) // in place of a packet
 	for _, c := range []struct {

@@ -3,7 +3,6 @@ package topics
 import (
 	"bytes"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,57 +52,6 @@ func newReceiver(tb testing.TB, topic string, deliver func(e *reliable.Event)) *
 	r.Want(topic)
 	r.TopicsChanged(0)
 	return r
-}
-
-// packetOf makes the packet of sequence seq out of runs.
-func packetOf(seq uint64, runs []byte) []byte {
-	b := make([]byte, wire.DataHeaderLen, wire.DataHeaderLen+len(runs))
-	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
-	wire.SetSeq(b, seq)
-	return append(b, runs...)
-}
-
-// runOf makes a run; body is taken as it is.
-func runOf(kind wire.RunKind, topic string, number uint64, body string) []byte {
-	b := make([]byte, wire.RunHeaderLen, wire.RunHeaderLen+len(body))
-	wire.PutRunHeader(b, kind, len(body), wire.TopicID(topic), number)
-	return append(b, body...)
-}
-
-// number, "topic:3" for a message.
-func named(seq uint64, runs ...string) []byte {
-	b := make([]byte, wire.DataHeaderLen, 512)
-	wire.PutDataHeader(b, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, 512)
-	wire.SetSeq(b, seq)
-	for _, text := range runs {
-		run := make([]byte, wire.RunHeaderLen+wire.MessageHeaderLen)
-		if name, number, ok := strings.Cut(text, "="); ok {
-			run = make([]byte, wire.RunHeaderLen+len(name))
-			wire.PutTopicRun(run, wire.TopicID(name), name)
-			wire.SetRunNumber(run, uint64(number[0]-'0'))
-		} else {
-			name, number, _ := strings.Cut(text, ":")
-			wire.PutRunHeader(run, wire.RunMessages, wire.MessageHeaderLen, wire.TopicID(name), uint64(number[0]-'0'))
-		}
-		b = append(b, run...)
-	}
-	return b
-}
-
-// announcing is an announce of topics.
-func announcing(asOf uint64, first, total uint32, names ...string) []byte {
-	b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, first, total)
-	for _, n := range names {
-		b = wire.AppendTopicState(b, wire.TopicID(n), 0, n)
-	}
-	wire.FinishAnnounce(b, len(names))
-	return b
-}
-
-// beatOf is a heartbeat of another publisher than data's.
-func beatOf(pub, epoch uint64, flags wire.Flags, hb wire.Heartbeat) []byte {
-	hb.PacketSize = 512
-	return wire.AppendHeartbeat(nil, wire.Header{GroupTag: 9, Publisher: pub, Epoch: epoch, Flags: flags}, &hb)
 }
 
 // newSender returns a sender and a writer that has memory.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -61,7 +62,7 @@ func questions(t *testing.T, l *Lister) (n int) {
 func TestLister(t *testing.T) {
 	l, peers := newTestLister(events.PatternTopics)
 	at := func(d time.Duration) reliable.Instant { return reliable.Instant(time.Hour).Add(d) }
-	beat := beatOf(7, 3, 0, wire.Heartbeat{Lead: 40})
+	beat := wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: 40})
 	for _, s := range []struct {
 		what  string
 		b     []byte
@@ -69,23 +70,23 @@ func TestLister(t *testing.T) {
 		want  string
 		asked int
 	}{
-		{"an announce of who is not known", announcing(40, 0, 2, "x"), 0, "", 0},
-		{"the end of who is not known", beatOf(7, 3, wire.FlagEnd, wire.Heartbeat{Lead: 40}), 0, "", 0},
-		{"a message", named(40, "x:3"), 0, "7:  3-4", 0},
+		{"an announce of who is not known", wiretest.Announce(40, 0, 2, "x"), 0, "", 0},
+		{"the end of who is not known", wiretest.Heartbeat(7, 3, wire.FlagEnd, wire.Heartbeat{Lead: 40}), 0, "", 0},
+		{"a message", wiretest.Named(40, "x:3"), 0, "7:  3-4", 0},
 		{"a heartbeat", beat, 0, "7:  3-4", 1},
 		{"and another", beat, listAskFirst / 2, "7:  3-4", 0},
 		{"the time has passed", beat, listAskFirst, "7:  3-4", 1},
-		{"a name in the stream", named(42, "y=2", "y:2"), listAskFirst, "7:  3-4, y 2-3", 0},
-		{"the second part of a telling", announcing(42, 1, 2, "y"), listAskFirst, "7:  3-4, y 2-3", 0},
-		{"the first", announcing(42, 0, 2, "x"), listAskFirst, "7: x 3-4, y 2-3", 0},
-		{"and the second again", announcing(42, 1, 2, "y"), listAskFirst, "7 told: x 3-4, y 2-3", 0},
+		{"a name in the stream", wiretest.Named(42, "y=2", "y:2"), listAskFirst, "7:  3-4, y 2-3", 0},
+		{"the second part of a telling", wiretest.Announce(42, 1, 2, "y"), listAskFirst, "7:  3-4, y 2-3", 0},
+		{"the first", wiretest.Announce(42, 0, 2, "x"), listAskFirst, "7: x 3-4, y 2-3", 0},
+		{"and the second again", wiretest.Announce(42, 1, 2, "y"), listAskFirst, "7 told: x 3-4, y 2-3", 0},
 		{"a heartbeat later", beat, time.Minute, "7 told: x 3-4, y 2-3", 0},
-		{"messages after a loss", named(90, "x:8"), time.Minute, "7 told: x 3-9, y 2-3", 0},
-		{"one that was late", named(89, "x:7"), time.Minute, "7 told: x 3-9, y 2-3", 0},
-		{"from before", named(39, "x:1"), time.Minute, "7 told: x 3-9, y 2-3", 0},
-		{"a topic of which the name was lost", named(91, "z:0"), time.Minute, "7:  0-1, x 3-9, y 2-3", 0},
+		{"messages after a loss", wiretest.Named(90, "x:8"), time.Minute, "7 told: x 3-9, y 2-3", 0},
+		{"one that was late", wiretest.Named(89, "x:7"), time.Minute, "7 told: x 3-9, y 2-3", 0},
+		{"from before", wiretest.Named(39, "x:1"), time.Minute, "7 told: x 3-9, y 2-3", 0},
+		{"a topic of which the name was lost", wiretest.Named(91, "z:0"), time.Minute, "7:  0-1, x 3-9, y 2-3", 0},
 		{"asks again", beat, time.Minute, "7:  0-1, x 3-9, y 2-3", 1},
-		{"truncated", named(92, "x:9")[:60], time.Minute, "7:  0-1, x 3-9, y 2-3", 0},
+		{"truncated", wiretest.Named(92, "x:9")[:60], time.Minute, "7:  0-1, x 3-9, y 2-3", 0},
 	} {
 		l.Handle(at(s.at), 1, s.b)
 		if got, n := listing(l), questions(t, l); got != s.want || n != s.asked {
@@ -152,7 +153,7 @@ func TestListerIsBounded(t *testing.T) {
 // One stream does not take all room: the others have half of it.
 func TestListerLeavesRoom(t *testing.T) {
 	l, _ := newTestLister(events.PatternTopics)
-	l.Handle(1, 1, beatOf(7, 3, 0, wire.Heartbeat{}))
+	l.Handle(1, 1, wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{}))
 	for i := range events.PatternTopics {
 		name := fmt.Sprint("t", i)
 		l.learn(l.list[0], wire.TopicID(name), []byte(name), 0)
@@ -177,7 +178,7 @@ func TestSenderTellsListers(t *testing.T) {
 	now = now.Add(time.Second)
 	sent(s, now)
 	l, _ := newTestLister(events.PatternTopics)
-	l.Handle(now, 1, beatOf(7, 3, 0, wire.Heartbeat{Lead: 2}))
+	l.Handle(now, 1, wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: 2}))
 	_, p, ok := l.Next(nil)
 	if !ok {
 		t.Fatal("it does not ask")
@@ -197,7 +198,7 @@ func TestSenderTellsListers(t *testing.T) {
 }
 
 func FuzzLister(f *testing.F) {
-	f.Add(named(40, "x:3", "y=4"), announcing(42, 0, 2, "x"), beatOf(7, 3, 0, wire.Heartbeat{Lead: 40}))
+	f.Add(wiretest.Named(40, "x:3", "y=4"), wiretest.Announce(42, 0, 2, "x"), wiretest.Heartbeat(7, 3, 0, wire.Heartbeat{Lead: 40}))
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		l, peers := newTestLister(10)
 		for _, p := range [][]byte{a, b, c, a, c} {

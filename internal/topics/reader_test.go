@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -414,7 +415,7 @@ func TestReaderSurvivesAnything(t *testing.T) {
 			rd.Want(i, "t", nil)
 		}
 		for range 20 {
-			b := packetOf(rng.Uint64N(100), runOf(wire.RunMessages, "a.b", 0, "\x0a\x00"+string(make([]byte, 10))))
+			b := wiretest.Data(rng.Uint64N(100), wiretest.Run(wire.RunMessages, "a.b", 0, "\x0a\x00"+string(make([]byte, 10))))
 			for len(b) < 200 {
 				switch rng.IntN(3) {
 				case 0:

@@ -6,16 +6,17 @@ import (
 	"testing"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
 // A reader that is stopped anywhere in a packet, and whose packet goes away then,
 // delivers the rest as if it had not been.
 func TestRetain(t *testing.T) {
 	packet := slices.Concat(
-		runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two\x05\x00three"),
-		runOf(wire.RunMessages, "other", 0, "\x03\x00not"),
-		runOf(wire.RunMessages, "c", 7, "\x04\x00four\x00\x00"),
-		runOf(wire.RunFragment, "a.b", 3, "\x04\x00\x00\x00\x00\x00\x00\x00five"),
+		wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two\x05\x00three"),
+		wiretest.Run(wire.RunMessages, "other", 0, "\x03\x00not"),
+		wiretest.Run(wire.RunMessages, "c", 7, "\x04\x00four\x00\x00"),
+		wiretest.Run(wire.RunFragment, "a.b", 3, "\x04\x00\x00\x00\x00\x00\x00\x00five"),
 	)
 	read := func(stop int) (items []string) {
 		rd := NewReader(0, 1<<20)

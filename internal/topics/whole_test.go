@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
+	"github.com/fanfaremq/fanfare/internal/wiretest"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -40,29 +41,29 @@ func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.Re
 // Of a packet all messages are delivered or none: not those before the byte where it
 // turns out to be malformed (docs/protocol.md §13.2). The one that comes instead is taken.
 func TestPacketIsDeliveredAsAWhole(t *testing.T) {
-	good := runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
+	good := wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
 	for _, c := range []struct {
 		name string
 		runs []byte
 	}{
-		{"a message longer than its run", runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two")},
-		{"in a later run", slices.Concat(good, runOf(wire.RunMessages, "c", 0, "\x05\x00four"))},
-		{"in a run of a topic that nobody wants", slices.Concat(good, runOf(wire.RunMessages, "other", 0, "\x00"))},
-		{"a fragment without bytes", slices.Concat(good, runOf(wire.RunFragment, "c", 0, "\x10\x00\x00\x00\x00\x00\x00\x00"))},
-		{"a fragment beyond its message", slices.Concat(good, runOf(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00abc"))},
+		{"a message longer than its run", wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two")},
+		{"in a later run", slices.Concat(good, wiretest.Run(wire.RunMessages, "c", 0, "\x05\x00four"))},
+		{"in a run of a topic that nobody wants", slices.Concat(good, wiretest.Run(wire.RunMessages, "other", 0, "\x00"))},
+		{"a fragment without bytes", slices.Concat(good, wiretest.Run(wire.RunFragment, "c", 0, "\x10\x00\x00\x00\x00\x00\x00\x00"))},
+		{"a fragment beyond its message", slices.Concat(good, wiretest.Run(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00abc"))},
 		{"half a run header", slices.Concat(good, []byte{1, 2, 3})},
 	} {
 		for _, first := range []bool{true, false} { // in a new stream, and in one that is known
 			var packets [][]byte
 			seq := uint64(0)
 			if !first {
-				packets, seq = append(packets, packetOf(0, nil)), 1
+				packets, seq = append(packets, wiretest.Data(0, nil)), 1
 			}
-			got, stats := deliver(t, append(packets, packetOf(seq, c.runs))...)
+			got, stats := deliver(t, append(packets, wiretest.Data(seq, c.runs))...)
 			if len(got) != 0 || stats.Malformed != 1 {
 				t.Errorf("%s: %q of it were delivered, %d packets are counted as malformed", c.name, got, stats.Malformed)
 			}
-			got, _ = deliver(t, append(packets, packetOf(seq, c.runs), packetOf(seq, good))...)
+			got, _ = deliver(t, append(packets, wiretest.Data(seq, c.runs), wiretest.Data(seq, good))...)
 			if !slices.Equal(got, []string{"one", "two"}) {
 				t.Errorf("%s: %q were delivered of the right one behind it", c.name, got)
 			}
@@ -73,18 +74,18 @@ func TestPacketIsDeliveredAsAWhole(t *testing.T) {
 // FuzzPacketIsDeliveredAsAWhole hands any runs to a receiver: all messages of wanted
 // topics are delivered, or none.
 func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
-	good := runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
+	good := wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
 	f.Add(good)
-	f.Add(slices.Concat(good, runOf(wire.RunMessages, "c", 0, "\x04\x00four")))
-	f.Add(slices.Concat(good, runOf(wire.RunMessages, "a.b", 2, "\x05\x00three"), make([]byte, 9)))
-	f.Add(runOf(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two"))
-	f.Add(slices.Concat(good, runOf(wire.RunMessages, "c", 0, "\x01")))
-	f.Add(runOf(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00ab"))
+	f.Add(slices.Concat(good, wiretest.Run(wire.RunMessages, "c", 0, "\x04\x00four")))
+	f.Add(slices.Concat(good, wiretest.Run(wire.RunMessages, "a.b", 2, "\x05\x00three"), make([]byte, 9)))
+	f.Add(wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x04\x00two"))
+	f.Add(slices.Concat(good, wiretest.Run(wire.RunMessages, "c", 0, "\x01")))
+	f.Add(wiretest.Run(wire.RunFragment, "c", 0, "\x02\x00\x00\x00\x00\x00\x00\x00ab"))
 	f.Fuzz(func(t *testing.T, runs []byte) {
 		if len(runs) > 512-wire.DataHeaderLen {
 			return
 		}
-		got, stats := deliver(t, packetOf(0, runs))
+		got, stats := deliver(t, wiretest.Data(0, runs))
 		want, parts, sound := messagesOf(runs)
 		switch {
 		case !sound && (len(got) != 0 || stats.Malformed+stats.Unreadable != 1):

@@ -42,6 +42,7 @@ var packages = []struct {
 	{"internal/compress", 407, "internal/wire"},
 	{"internal/dissect", 784, "internal/wire"},
 	{"internal/pattern", 412, "internal/wire"},
+	{"internal/wiretest", 60, "internal/wire"},
 
 	// Transports.
 	{"transport", 526, ""},
