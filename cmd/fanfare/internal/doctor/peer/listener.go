@@ -12,6 +12,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -21,13 +23,14 @@ const (
 	maxRun         = 512              // probes that are asked for at once
 )
 
+func newBudget() *rate.Limiter { return rate.NewLimiter(bytesPerSecond, bytesPerSecond) }
+
 // responder is the listener without its sockets. It is for one goroutine.
 type responder struct {
 	secret   [32]byte // of cookies, random
 	info     func() Info
 	sessions map[netip.AddrPort]*session
-	bytes    float64   // that may be sent now
-	filled   time.Time // when bytes was
+	budget   *rate.Limiter // of bytes
 }
 
 type session struct {
@@ -135,7 +138,7 @@ func (r *responder) run(s *session, p, answer packet, now time.Time) *reply {
 	if p.Count == 0 || p.Count > maxRun || p.Size < headerSize || p.Size > maxSize {
 		return nil
 	}
-	if !r.afford(float64(p.Count)*float64(p.Size), now) {
+	if !r.budget.AllowN(now, int(p.Count)*int(p.Size)) {
 		answer.Kind = kindBusy
 		return &reply{packet: answer}
 	}
@@ -181,17 +184,6 @@ func (r *responder) expire(now time.Time) {
 	}
 }
 
-// afford reports whether so many bytes may be sent now, and takes them.
-func (r *responder) afford(bytes float64, now time.Time) bool {
-	r.bytes = min(r.bytes+now.Sub(r.filled).Seconds()*bytesPerSecond, bytesPerSecond)
-	r.filled = now
-	if bytes > r.bytes {
-		return false
-	}
-	r.bytes -= bytes
-	return true
-}
-
 const unicastTTL = 64 // of unicast that is sent: what arrives shows the number of networks on the path
 
 // Listener answers an asker. Open it with Listen.
@@ -212,7 +204,7 @@ func Listen(cfg Config, asked func(from netip.AddrPort)) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{conn: c, igmp: hearIGMP(cfg), cfg: cfg, asked: asked}
-	l.r = responder{sessions: make(map[netip.AddrPort]*session), bytes: bytesPerSecond, filled: time.Now(),
+	l.r = responder{sessions: make(map[netip.AddrPort]*session), budget: newBudget(),
 		info: func() Info { return info(cfg, c, l.igmp) }}
 	rand.Read(l.r.secret[:]) // never fails
 	return l, nil

@@ -11,7 +11,7 @@ import (
 )
 
 func newResponder() *responder {
-	return &responder{sessions: make(map[netip.AddrPort]*session), secret: [32]byte{1}, info: func() Info {
+	return &responder{sessions: make(map[netip.AddrPort]*session), budget: newBudget(), secret: [32]byte{1}, info: func() Info {
 		long := strings.Repeat("\x1b[2J\"", 1000)
 		return Info{Host: long, Interface: long, Environment: long, HearsNot: long, Querier: long, Listened: 1e300, QuerierEvery: 1e300, MTU: 1 << 62}.clean()
 	}}
@@ -132,7 +132,6 @@ func TestSessions(t *testing.T) {
 // Probes are bounded: of a run, of all runs, and a run is made once.
 func TestRuns(t *testing.T) {
 	r, now := newResponder(), time.Unix(1000, 0)
-	r.bytes, r.filled = bytesPerSecond, now
 	cookie, _ := join(t, r, address(1), 7, now)
 	number := uint32(0)
 	ask := func(row row, count uint32, size uint64) *reply {
