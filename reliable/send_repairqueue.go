@@ -8,7 +8,7 @@ import "math/bits"
 // everything or because it is hostile, waits for itself and delays no other. docs/protocol.md §6.6.
 const (
 	firstsQueue    = 0 // of what was never repaired
-	strangersQueue = 1 // of those that are not accounted for
+	strangersQueue = 1 // of members without a queue of their own
 	joinersQueue   = 2 // of those that fetch what was sent before they came: when no other has anything
 	memberQueues   = 3 // from here on one for each subscriber
 	repairQueues   = 32

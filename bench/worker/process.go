@@ -116,7 +116,7 @@ func (p *Process) next(ctx context.Context) (message, error) {
 	}
 }
 
-// Stop says to the worker that the publisher has ended. A worker that has ended too does not need it.
+// Stop reports to the worker that the publisher has ended. A worker that has ended too does not need it.
 func (p *Process) Stop() { io.WriteString(p.stdin, stopLine) }
 
 // Kill ends the worker, if it has not ended, and waits until it is gone. It is idempotent.

@@ -74,12 +74,12 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 // (transport.Unread).
 const longestSleep = time.Minute
 
-// wakes are whom the loop wakes. Loop only.
+// wakes are the goroutines that the loop wakes. Loop only.
 type wakes struct {
-	woken   []*Subscription // that are to be woken when the turn ends
-	readied bool            // goroutines were that may not have had a processor yet
-	// processors is how many Go uses, when the loop was made: with one he who gives way comes behind all others, each
-	// of whom may take 10 ms.
+	woken   []*Subscription // to be woken when the turn ends
+	readied bool            // goroutines were woken that may not have had a processor yet
+	// processors is GOMAXPROCS when the loop was made. With 1 a goroutine that yields may wait 10 ms for each runnable
+	// goroutine, so the loop does not yield.
 	processors int
 }
 

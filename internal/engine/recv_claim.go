@@ -15,7 +15,7 @@ func (c *readerClaim) Take() bool { return c.taken.CompareAndSwap(0, 1) }
 // Leave ends what Take began.
 func (c *readerClaim) Leave() { storeRelease(&c.taken, 0) }
 
-// borrow is a claim that others wait for, rather than to be refused.
+// borrow takes the claim so that other readers wait for it and are not refused.
 func (c *readerClaim) borrow() bool {
 	c.borrowed.Add(1)
 	if c.Take() {

@@ -134,12 +134,12 @@ func (s *Subscription) undo(added []TopicName) {
 }
 
 // extend makes the reader want one more topic of a group that it follows already, by a pattern
-// where it is named just now. whole says of which feeds nothing of it was before. Loop only.
-func (s *Subscription) extend(g *group, t *groupTopic, named bool, whole func(*feed) bool) {
+// where it is named just now. isNew reports feeds that had no message of the topic before. Loop only.
+func (s *Subscription) extend(g *group, t *groupTopic, named bool, isNew func(*feed) bool) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && !f.left {
-			c.from = append(c.from, feedStart{f, f.st.Next(), whole(f), t.live, named, f.st.Collided(c.id)})
+			c.from = append(c.from, feedStart{f, f.st.Next(), isNew(f), t.live, named, f.st.Collided(c.id)})
 			f.o.log.want(f, c.id)
 		}
 	}

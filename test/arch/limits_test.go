@@ -9,8 +9,8 @@ import (
 // The limits are ceilings at today's values. A commit that improves one lowers it; none is raised but
 // with a feature.
 
-// slack is how far a value may be below its limit before the limit has to be lowered: a hundredth, or ten.
-func slack(limit int) int { return max(10, limit/100) }
+// slack is how far a value may be below its limit before the limit has to be lowered: a two-hundredth.
+func slack(limit int) int { return limit / 200 }
 
 // within compares a value with its limit.
 func within(t *testing.T, what string, value, limit int) {
@@ -39,22 +39,22 @@ func TestLimits(t *testing.T) {
 		{"lines of tests", sum(m.tests), 111_769},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1756},
-		{"importable names of reliable", m.importable["reliable"], 266},
+		{"importable names of reliable", m.importable["reliable"], 260},
 		{"importable names of pubsub", m.importable["pubsub"], 169},
-		{"structs named Config", m.configs, 26},
+		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 279},
-		{"core functions that are passed a large object", m.passed, 125},
+		{"core functions that are passed a large object", m.passed, 118},
 		{"lines over 120 columns, without texts", m.long, 16},
 		{"words of documents", m.words, 73_612},
 	} {
 		within(t, x.what, x.value, x.limit)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
-		"who":       {89, 34},
-		"nobody":    {7, 7},
-		"told":      {1, 12},
-		"he":        {11, 1},
-		"what goes": {6, 19},
+		"who":       {81, 29},
+		"nobody":    {3, 5},
+		"told":      {1, 11},
+		"he":        {0, 0},
+		"what goes": {5, 11},
 	} {
 		within(t, "lines of comments and texts with "+name, m.inCode[name], x.code)
 		within(t, "words of documents: "+name, m.inDocs[name], x.docs)
@@ -72,6 +72,13 @@ var wide = map[string]size{
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {70, 22, 42},
 	"transport/ud.Transport":       {72, 15, 140},
+	"transport/udp.Transport":      {72, 11, 55},
+	"transport/shm.Transport":      {70, 8, 61},
+	"pubsub.Bus":                   {27, 11, 50},
+	"test/sim.drawer":              {22, 9, 1},
+	"test/sim.feed":                {37, 11, 32},
+	"test/sim.sim":                 {32, 9, 40},
+	"test/sim.subscriber":          {68, 17, 49},
 }
 
 type size struct{ methods, files, fields int }
@@ -79,10 +86,10 @@ type size struct{ methods, files, fields int }
 // wanted bounds all other types of the core.
 var wanted = size{methods: 60, files: 8, fields: 80}
 
-// Types of the core: methods, files of them, and fields with those of structs of the same package.
+// Types of the core, and of what is around it: methods, files of them, and fields with those of structs of the same package.
 func TestTypes(t *testing.T) {
 	m := measure(t)
-	for _, dir := range []string{"reliable", "internal/topics", "internal/engine", "transport/ud"} {
+	for _, dir := range []string{"reliable", "internal/topics", "internal/engine", "transport/ud", "transport/udp", "transport/shm", "pubsub", "test/sim"} {
 		if len(m.types[dir]) == 0 {
 			t.Errorf("%s has no types", dir)
 		}

@@ -123,7 +123,7 @@ func unspaced(s string) string {
 func (c *checker) command(line, name string, args []string) {
 	help, ok := c.help[name]
 	if !ok {
-		out, _ := exec.CommandContext(c.t.Context(), c.fanfare, "help", name).CombinedOutput()
+		out, _ := exec.CommandContext(c.t.Context(), c.fanfare, "help", "-all", name).CombinedOutput()
 		help = string(out)
 		c.help[name] = help
 	}

@@ -260,7 +260,7 @@ func (b *benchmark) registerRuns(fs *flagSet) {
 	boolVar(fs, &b.Signed, "sign", "measure once more with a publisher that signs, and subscribers that trust its key alone: the ratio says what that costs")
 	boolVar(fs, &b.Alone, "alone", "measure once more with one subscriber: the ratio says what the others cost each. Of throughput and latency")
 	stringVar(fs, &b.Profile, "cpuprofile", "", "write a CPU profile of each process to `DIR`, for go tool pprof")
-	boolVar(fs, &b.json, "json", "the result as one JSON object")
+	boolVar(fs, &b.json, "json", jsonResult)
 	stringVar(fs, &b.html, "html", "", "write a report with plots to `FILE`")
 	boolVar(fs, &b.quiet, "q", "no progress on standard error")
 }

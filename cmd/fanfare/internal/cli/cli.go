@@ -176,10 +176,10 @@ func (c *command) run(ctx context.Context, e *env, args []string) error {
 	run := c.flags(fs)
 	operands, err := fs.parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		return help(e, []string{c.name})
+		return help(e, []string{c.name}, false)
 	}
 	if err != nil {
-		return usagef("%w; 'fanfare help %s' lists the flags", err, c.name)
+		return usagef("%w; 'fanfare help -all %s' lists the flags", err, c.name)
 	}
 	if len(c.operands) > 0 {
 		what := strings.ToLower(c.operand)

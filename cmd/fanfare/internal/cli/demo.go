@@ -175,7 +175,7 @@ func (d *demo) register(fs *flagSet) {
 	within(intVar(fs, &d.subscribers, "subscribers", 3, "`N` subscribers, each on a host of its own"), 1, demoMaxSubscribers)
 	above(countVar(fs, &d.messages, "n", 5000, "publish `N` messages"), 0)
 	within(numberVar(fs, &d.loss, "loss", 0.02, "a copy of a datagram is lost with probability `P`"), 0, 0.99)
-	boolVar(fs, &d.json, "json", "the result as one JSON object")
+	boolVar(fs, &d.json, "json", jsonResult)
 }
 
 func (d *demo) check(_ *flagSet, operands []string) error {

@@ -324,7 +324,7 @@ func (d *dict) register(fs *flagSet) {
 	within(intVar(fs, &d.size, "size", 32<<10, "at most `BYTES` in it, up to 1048576"), 256, maxDictionary)
 	choiceVar(fs, &d.framing, "framing", "how messages lie in files",
 		word{string(framingLines), "each line is one"},
-		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},
+		wordITCH,
 		word{string(framingWhole), "each file is one"})
 	above(durationVar(fs, &d.listen, "for", 10*time.Second, "with topics: listen for D (such as 30s)"), 0)
 	dictVar(fs, &d.dicts, "Messages of -t that are compressed with it are read")

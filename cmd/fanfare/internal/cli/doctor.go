@@ -191,7 +191,7 @@ func (d *doctorRun) register(fs *flagSet) {
 	boolVar(fs, &d.noTests, "notest", "no tests: only look")
 	above(durationVar(fs, &d.timeout, "timeout", 5*time.Second, "how long a test may take"), 0)
 	d.peer.register(fs)
-	boolVar(fs, &d.json, "json", "findings as JSON objects on standard output, the last a summary")
+	boolVar(fs, &d.json, "json", jsonFindings)
 	boolVar(fs, &d.quiet, "q", "only warnings and failures on standard output")
 }
 

@@ -145,7 +145,7 @@ func (d *doctorRun) busTest(ctx context.Context, area, rawURL string) doctor.Fin
 	return finding(area, doctor.OK, "", "%s: %d of %d messages came in a self-test", area, n, selfMessages)
 }
 
-// selfConfig is that of a bus that does not log: the finding says it.
+// selfConfig is that of a bus without a log: errors appear in the finding.
 func selfConfig() pubsub.Config { return pubsub.Config{Logger: slog.New(slog.DiscardHandler)} }
 
 func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got int, err error) {
@@ -161,7 +161,7 @@ func (d *doctorRun) roundTrip(ctx context.Context, from, to *pubsub.Bus) (got in
 		return 0, err
 	}
 	err = pub.WaitSubscribers(ctx, 1)
-	for i := 0; i < selfMessages && err == nil; i++ { // which are less than what waits for subscribers
+	for i := 0; i < selfMessages && err == nil; i++ { // fewer bytes than the window: Publish never blocks
 		err = pub.Publish(ctx, make([]byte, selfBytes))
 	}
 	for err == nil && got < selfMessages {

@@ -32,8 +32,8 @@ func TestEveryCommandRefuses(t *testing.T) {
 	for _, c := range commands() {
 		operands := strings.Fields(strings.ReplaceAll(someOperands[c.name], "FILE", file))
 		with := func(flags ...string) []string { return append(append([]string{c.name}, flags...), operands...) }
-		refuses("'fanfare help "+c.name+"' lists the flags", with("-no-such-flag")...)
-		refuses("'fanfare help "+c.name+"' lists the flags", append([]string{c.name, "--no-such-flag=3"}, operands...)...)
+		refuses("'fanfare help -all "+c.name+"' lists the flags", with("-no-such-flag")...)
+		refuses("'fanfare help -all "+c.name+"' lists the flags", append([]string{c.name, "--no-such-flag=3"}, operands...)...)
 		if c.name != "dict" && c.name != "sub" && c.name != "top" && c.name != "web" && c.name != "loss" && c.name != "ls" { // they take any number
 			refuses("", append([]string{c.name}, "a", "b", "c", "d", "e")...)
 		}

@@ -27,6 +27,14 @@ import (
 // defaultURL is the multicast of the default interface (package transport/udp).
 const defaultURL = "udp://"
 
+// Texts of flags that several commands have.
+const (
+	jsonFindings = "findings as JSON objects on standard output, the last a summary"
+	jsonResult   = "the result as one JSON object"
+)
+
+var wordITCH = word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"}
+
 // flagSet is the flags of a command, which help and completion list in their order.
 type flagSet struct {
 	*flag.FlagSet
@@ -84,20 +92,36 @@ type common struct {
 }
 
 func (c *common) registerURL(fs *flagSet) {
-	urlsVar(fs, &c.urls, "t", []string{defaultURL}, "the fabric by its `URL`; both sides name the same.\n"+
-		"udp:// is udp://239.20.0.0/16 on the interface with the route to it, without one on the first that is up for multicast, and on loopback if there is no other. "+
-		"udp://239.20.0.0/16?iface=eth0 picks an interface, udp://[ff15::20:0]/112?iface=eth0 is IPv6; "+
-		"other options are port=7400, groups=16, ttl=1, size=1472.\n"+
-		"With map=prefix:2, in any URL, topics that begin with the same two tokens are in one group, with map=table:FILE "+
-		"the file says which, in lines such as: md.xnas.> 0-3.\n"+
-		"With keys=FILE, in any URL, every packet is sealed with the keys of the file: see fanfare key.\n"+
-		"With sign=FILE what is published is signed, and with trust=FILE only publishers that the file trusts are heard: see fanfare key.\n"+
-		"With clock=NAME, in any URL, this host's clock agrees with those of all hosts that give the same name, and so times of deliveries are known between them.\n"+
-		"rdma://mlx5_0 is an RDMA adapter, in programs built with tag rdma; roce://eth0 is RoCEv2 in user space.\n"+
-		"shm://NAME is shared memory, between processes of this user on one Linux host; with ?group=NAME a unix group shares it.\n"+
-		"sim:// and mem:// live in one process: see fanfare demo.\n"+
-		"Given more than once, each URL is a leg that carries the same, and what one loses another brings: -t udp://?iface=eth0 -t udp://?iface=eth1")
+	urlsVar(fs, &c.urls, "t", []string{defaultURL}, "the fabric by its `URL`, the same on both sides, such as udp://?iface=eth0 "+
+		"or shm://NAME; several are legs that carry the same. See fanfare help url")
 }
+
+const urlHelp = `The URLs of -t. Both sides name the same.
+
+  udp://            UDP multicast, as udp://239.20.0.0/16: on the interface with the
+                    route to it, without one on the first that is up for multicast,
+                    and on loopback if there is no other. Options: iface=eth0,
+                    port=7400, groups=16, ttl=1, size=1472.
+  udp://[ff15::20:0]/112?iface=eth0   IPv6
+  shm://NAME        shared memory, between processes of this user on one Linux
+                    host; with ?group=NAME a unix group shares it
+  rdma://mlx5_0     an RDMA adapter, in programs built with tag rdma
+  roce://eth0       RoCEv2 in user space
+  sim://, mem://    within one process: see fanfare demo
+
+In any URL:
+
+  keys=FILE         every packet is sealed with the keys of the file: fanfare key
+  sign=FILE         messages are signed, trust=FILE only those of publishers that
+                    the file trusts are delivered: fanfare key
+  map=prefix:2      topics that begin with the same two tokens are in one group;
+                    map=table:FILE: in lines such as: md.xnas.> 0-3
+  clock=NAME        this host's clock agrees with those of all hosts that give the
+                    same name: times of deliveries are known between them
+
+Given more than once, each URL is a leg that carries the same, and what one loses
+another brings: -t udp://?iface=eth0 -t udp://?iface=eth1
+`
 
 func (c *common) registerRest(fs *flagSet) {
 	stringVar(fs, &c.faults, "faults", "", "drop, duplicate, reorder and delay what is received here, data and control, for tests; a `LIST` such as\n"+

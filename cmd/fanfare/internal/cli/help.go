@@ -43,24 +43,31 @@ func helpCommand() command {
 	return command{
 		name:    "help",
 		summary: "show help: fanfare help COMMAND",
-		usage:   "fanfare help [COMMAND]",
-		about:   "Without a command it lists the commands.\n",
+		usage:   "fanfare help [-all] [COMMAND]",
+		about:   "Without a command it lists the commands. \"fanfare help url\" is about the URLs of -t.\n",
 		examples: `fanfare help
-fanfare help pub`,
-		flags: func(*flagSet) runFunc {
-			return func(_ context.Context, e *env, operands []string) error { return help(e, operands) }
+fanfare help -all pub
+fanfare help url`,
+		flags: func(fs *flagSet) runFunc {
+			var all bool
+			boolVar(fs, &all, "all", "all flags of the command, notes and exit codes")
+			return func(_ context.Context, e *env, operands []string) error { return help(e, operands, all) }
 		},
 	}
 }
 
-func help(e *env, operands []string) error {
+func help(e *env, operands []string, all bool) error {
 	text := rootHelp()
 	if len(operands) > 0 {
 		c := commandNamed(operands[0])
-		if c == nil || len(operands) > 1 {
-			return usagef("no help on %q; commands are %s", strings.Join(operands, " "), commandNames())
+		switch {
+		case len(operands) == 1 && operands[0] == "url":
+			text = urlHelp
+		case c == nil || len(operands) > 1:
+			return usagef("no help on %q; there is help on url, and commands are %s", strings.Join(operands, " "), commandNames())
+		default:
+			text = c.help(all)
 		}
-		text = c.help()
 	}
 	_, err := io.WriteString(e.stdout, text)
 	return err
@@ -71,11 +78,14 @@ func rootHelp() string {
 	b.WriteString(intro + "\nUsage: fanfare COMMAND [flags] [arguments]\n\n")
 	writeWords(&b, commandWords())
 	b.WriteString(tryIt)
-	writeExits(&b, []word{{"3, 4", "what the help of the command says"}})
+	writeExits(&b, []word{{"3, 4", "see fanfare help -all COMMAND"}})
 	return b.String()
 }
 
-func (c *command) help() string {
+// shortFlags is how many flags help shows without -all: the first are those that one needs.
+const shortFlags = 6
+
+func (c *command) help(all bool) string {
 	var b strings.Builder
 	b.WriteString(sentence(c.summary) + "\n\n")
 	b.WriteString("Usage: " + indented(c.usage, "       "))
@@ -91,13 +101,20 @@ func (c *command) help() string {
 	if len(fs.added) > 0 {
 		b.WriteString("\nFlags:\n")
 	}
-	for _, f := range fs.added {
+	for i, f := range fs.added {
+		if i == shortFlags && !all {
+			break
+		}
 		writeFlag(&b, f)
 	}
-	if c.notes != "" {
+	if c.notes != "" && all {
 		b.WriteString("\n" + paragraph(c.notes))
 	}
 	b.WriteString("\nExamples:\n  " + indented(c.examples, "  ") + "\n")
+	if !all {
+		fmt.Fprintf(&b, "All %s, notes and exit codes: fanfare help -all %s\n", count(len(fs.added), "flag"), c.name)
+		return b.String()
+	}
 	writeExits(&b, c.exits)
 	if c.exitNotes != "" {
 		b.WriteString(paragraph(c.exitNotes))

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -162,7 +161,7 @@ func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
 		return err
 	}
 	slices.SortStableFunc(list, func(a, b sealed.Key) int { return a.NotBefore.Compare(b.NotBefore) })
-	out := json.NewEncoder(w)
+	out := newJSONLines(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if !k.json {
 		fmt.Fprintln(t, "id\tnot before\tnot after\tstate")
@@ -174,7 +173,7 @@ func (k *keys) show(w io.Writer, list []sealed.Key, now time.Time) error {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", x.ID, keyring.Time(x.NotBefore), keyring.Time(x.NotAfter), x.State)
 			continue
 		}
-		if err := out.Encode(x); err != nil {
+		if err := out.write(x); err != nil {
 			return outputError(err)
 		}
 	}
@@ -210,7 +209,7 @@ func (k *keys) sign(e *env) error {
 	}
 	public := key.Public().(ed25519.PublicKey)
 	if k.json {
-		return outputError(json.NewEncoder(e.stdout).Encode(struct {
+		return outputError(newJSONLines(e.stdout).write(struct {
 			ID  string `json:"id"`
 			Key string `json:"key"`
 		}{signed.IDOf(public).String(), signed.Format(public)}))

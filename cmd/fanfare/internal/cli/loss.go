@@ -165,7 +165,7 @@ With -json each finding is an object {"type":"lost"|"event"|"dropped","cause":..
 fanfare loss -since 5m
 fanfare loss -follow
 fanfare loss -json | jq -r 'select(.type == "lost") | .do'`,
-		exits: []word{{"3", "messages were lost permanently, or packets for which no subscription has got a gap yet"}},
+		exits: []word{{"3", "messages were lost permanently, or packets that are not yet reported to a subscription"}},
 		exitNotes: `It is 0 when nothing was lost permanently, and 1 when no process could be looked at,
 or not all of them.`,
 		flags: flagsOf(func() *loss { return new(loss) }),
@@ -175,7 +175,7 @@ or not all of them.`,
 func (l *loss) register(fs *flagSet) {
 	within(durationVar(fs, &l.since, "since", lossrecord.Kept, "only what was lost in the last D (such as 30s, 5m), an hour at most"), time.Second, lossrecord.Kept)
 	boolVar(fs, &l.follow, "follow", "continue, and print losses as they happen, until interrupted")
-	boolVar(fs, &l.json, "json", "findings as JSON objects on standard output, the last a summary")
+	boolVar(fs, &l.json, "json", jsonFindings)
 	boolVar(fs, &l.quiet, "q", "only what was lost permanently on standard output")
 }
 

@@ -34,9 +34,8 @@ func (p *pub) register(fs *flagSet) {
 	stringVar(fs, &p.file, "file", "", "read `FILE` instead of standard input; of gzip or Zstandard, unless it is one message, what it holds")
 	choiceVar(fs, &p.framing, "framing", "how messages lie in the input",
 		word{string(framingLines), "each line, without its newline, is a message"},
-		word{string(framingITCH), "before each message its length as a 2-byte big-endian number (Nasdaq BinaryFILE)"},
+		wordITCH,
 		word{string(framingWhole), "the input is one message, up to 16 MiB"})
-	atLeast(intVar(fs, &p.repeat, "repeat", 1, "publish the file `N` times"), 1)
 	rateVar(fs, &p.rate, "rate", "at most `N` messages a second")
 	atLeast(intVar(fs, &p.wait, "wait", 0, "wait for `N` subscribers of the topic before the first message, as long as one comes within -stall-limit, and at the "+
 		"end for as long as they need to get everything"), 0)
@@ -48,21 +47,22 @@ func (p *pub) register(fs *flagSet) {
 		word{"quorum:N,tag:TAG", "never outrun the N fastest of those with that tag"},
 		word{"max,tag:TAG", "never outrun the fastest of them"},
 		word{string(pubsub.FlowNone), "wait for no subscriber (set -rate too)"})
+	atLeast(intVar(fs, &p.repeat, "repeat", 1, "publish the file `N` times"), 1)
 	atLeast(durationVar(fs, &p.linger, "linger", lingerDefault, "how long to wait at the end (such as 500ms, 5s) for subscribers to get "+
 		"everything; with -wait, as long as they come any further within -stall-limit"), 0)
 	above(durationVar(fs, &p.silence, "silence", silenceDefault, "go on without a subscriber that has said nothing for D, in which it was asked ten times at least: it has "+
 		"vanished, and holds pub up until then. Use a longer D where hosts stand still for longer, such as containers with a limit on processor time, "+
 		"and raise -stall-limit with it"), 0)
 	atLeast(durationVar(fs, &p.stall, "stall-limit", stallDefault, "go on without a subscriber that is there and lets no packet through for D: it is "+
-		"released, which it reports, and has a gap. With -wait, give up when no subscriber comes for D before the first message; 0 waits for ever"), 0)
+		"released: it reports that, and has a gap. With -wait, give up when no subscriber comes for D before the first message; 0 waits for ever"), 0)
 	intVar(fs, &p.slowBehind, "slow-behind", 0, "go on without a subscriber that stays more than `N` packets behind for all of -slow-for, until it is "+
 		"at most half as far behind; 0 is no limit")
 	above(durationVar(fs, &p.slowFor, "slow-for", slowDefault, "see -slow-behind"), 0)
 	compressVar(fs, &p.compress, "how to compress what is published; subscribers need no flag, but for -dict. What does not get shorter goes as it is")
 	dictVar(fs, &p.dicts, "It goes with -compress; subscribers need it, too (sub -dict)")
 	boolVar(fs, &p.retain, "retain", "keep the last message for subscribers that come later and ask for it (sub -from state)")
-	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. Subscribers receive two at the same time both, "+
-		"and report them after 5 s")
+	stringVar(fs, &p.name, "name", "", "the publisher's `NAME`, its identity across restarts. If two run at the same time, "+
+		"subscribers receive both and report it after 5 s")
 	p.registerRest(fs)
 }
 

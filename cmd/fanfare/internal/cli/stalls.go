@@ -68,7 +68,7 @@ func stallLine(e events.Event) string {
 		}
 		return "you hold " + publisherText(e) + " up, for " + d + ": " + packets + " of " + topics + " are not read"
 	case events.ReleasedByPublisher:
-		return publisherText(e) + " does not wait for this process any more, which held it up or stayed far behind for " + d + ": there may be a gap"
+		return publisherText(e) + " no longer waits for this process, because it blocked the publisher or stayed far behind for " + d + ": there may be a gap"
 	}
 	return ""
 }

@@ -71,7 +71,7 @@ func TestSubThatNobodyReads(t *testing.T) {
 	neighbour := spawn(t, "sub", "-until", "end", "-t", url, "-o", out, "x")
 	pub := spawn(t, "pub", "-t", url, "-wait", "2", "-stall-limit", "2s", "-file", in, "-json", "x")
 	awaitText(t, "pub", pub, "held up for ", "which does not read", "was released after", "going on after")
-	awaitText(t, "sub", stopped, "you hold publisher ", "messages on x were not read", "does not wait for this process any more")
+	awaitText(t, "sub", stopped, "you hold publisher ", "messages on x were not read", "no longer waits for this process")
 	pub.end(t, 1)
 	if text := pub.stdout.String(); !strings.Contains(text, `{"type":"stall","event":"stalled","subscriber":"`) ||
 		!strings.Contains(text, `"event":"released"`) || !strings.Contains(text, `"released":1,`) || !strings.Contains(text, `"delivered":false`) {
@@ -119,7 +119,8 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	programOnly(t)
 	url := loopbackURL(t)
-	s := spawn(t, "sub", "-t", url, "-idle", "1s", "-n", "2", "x")
+	const idle = 4 * time.Second // a busy host must not take as long between the message and the stop
+	s := spawn(t, "sub", "-t", url, "-idle", idle.String(), "-n", "2", "x")
 	p := spawn(t, "pub", "-t", url, "-wait", "1", "x")
 	if _, err := p.stdin.Write([]byte("1\n")); err != nil {
 		t.Fatal(err)
@@ -128,10 +129,12 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	stopped := time.Now()
 	if _, err := p.stdin.Write([]byte("2\n")); err != nil {
 		t.Fatal(err)
 	}
 	awaitText(t, "pub", p, " has vanished, silent for ")
+	time.Sleep(time.Until(stopped.Add(idle + idle/4)))
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

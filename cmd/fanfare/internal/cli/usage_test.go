@@ -209,7 +209,7 @@ func TestWrongUsage(t *testing.T) {
 // it is.
 func TestHelp(t *testing.T) {
 	for _, c := range commands() {
-		text := c.help()
+		text := c.help(true)
 		fs := newFlagSet(c.name)
 		c.flags(fs)
 		added := make(map[string]bool)
@@ -228,8 +228,8 @@ func TestHelp(t *testing.T) {
 				t.Errorf("%s -%s was not added by add", c.name, f.Name)
 			}
 		})
-		for _, args := range [][]string{{"help", c.name}, {c.name, "-h"}, {c.name, "-help"}, {c.name, "a", "--help"}} {
-			if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != text || r.stderr != "" {
+		for _, args := range [][]string{{"help", "-all", c.name}, {"help", c.name}, {c.name, "-h"}, {c.name, "-help"}, {c.name, "a", "--help"}} {
+			if r := runWith(t.Context(), "", args...); r.code != 0 || r.stdout != c.help(args[1] == "-all") || r.stderr != "" {
 				t.Errorf("fanfare %v: exit code %d, standard error %q", args, r.code, r.stderr)
 			}
 		}
@@ -244,7 +244,7 @@ func TestHelp(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^  ` + c.name + ` +[^ ]`).MatchString(rootHelp()) {
 			t.Errorf("help lacks %s", c.name)
 		}
-		for _, line := range strings.Split(text+rootHelp(), "\n") {
+		for _, line := range strings.Split(text+c.help(false)+rootHelp()+urlHelp, "\n") {
 			if n := utf8.RuneCountInString(line); n > 86 {
 				t.Errorf("a line of %s's help has %d characters: %q", c.name, n, line)
 			}

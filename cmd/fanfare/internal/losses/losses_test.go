@@ -149,7 +149,7 @@ func TestReport(t *testing.T) {
 			"Not looked at: /run/x.sock: refused.",
 		}, []string{"md.old", "1000", "filtered", "17 packets"}},
 		{"given up, and no reader has come to it", []inspect.Seen{seen(1, unread)}, at(-60, 0), []string{
-			"LOST permanently: 7 packets, in the last hour, in 1 process, of which no subscription has got a gap yet", "9 packets were missing on the way, 2 repaired, 0 late, 7 given up",
+			"LOST permanently: 7 packets, in the last hour, in 1 process, not yet reported to a subscription", "9 packets were missing on the way, 2 repaired, 0 late, 7 given up",
 		}, []string{"Nothing was lost"}},
 		{"in shared memory", []inspect.Seen{seen(1, shared)}, at(-60, 0), []string{
 			"fabric: 12 packets", "See whether feed at shm://desk#7.9f3c counts no_memory",

@@ -238,7 +238,6 @@ func stoodStill(of []Finding) {
 	}
 }
 
-// maxStops is how many findings that a process did not run are looked at. It has one.
 const maxStops = 16
 
 func (h *host) begin(kind Kind, cause string, first, last time.Time) Finding {

@@ -176,7 +176,6 @@ const SendsNothing = "sends nothing" // the state of a publication of which noth
 
 const stuckAfter = 1.0 // seconds: when a bus says so itself
 
-// PublicationState is how a publication does; empty: it sends.
 func PublicationState(p *inspect.Publication) string {
 	if p.Stuck >= stuckAfter {
 		return SendsNothing
@@ -237,7 +236,6 @@ func (h *Hearing) Silenced() bool {
 	return h.State == PublisherLost && (h.Peers == 0 || h.Of.LostFor < lostLately.Seconds())
 }
 
-// Text says what a subscription lacks; empty: nothing that is known.
 func (h *Hearing) Text(s *inspect.Subscription) string {
 	switch {
 	case h.Of != nil:

@@ -11,7 +11,6 @@ import (
 
 const width = 100
 
-// WriteText writes the report for people, with times in the zone of now.
 func (r *Report) WriteText(w io.Writer) error {
 	t := &text{zone: r.To.Location()}
 	for _, part := range []struct {
@@ -49,12 +48,12 @@ func (r *Report) Verdict() string {
 	case len(r.Processes) == 0:
 		return "Nothing can be said: no process could be looked at."
 	case gaps == 0 && r.Repairs.Lost > 0:
-		s = fmt.Sprintf("LOST permanently: %s, %s, of which no subscription has got a gap yet: it gets one when it reads on, if it wants what they held",
+		s = fmt.Sprintf("LOST permanently: %s, %s, not yet reported to a subscription: one that wants them reports a gap when it reads further",
 			plural(r.Repairs.Lost, "packet", "packets"), over)
 	case gaps == 0:
 		s = "Nothing was lost permanently " + over
 	case unknown == gaps:
-		s = fmt.Sprintf("LOST permanently: %s, of how many messages cannot be known, %s", plural(gaps, "gap", "gaps"), over)
+		s = fmt.Sprintf("LOST permanently: %s, number of messages unknown, %s", plural(gaps, "gap", "gaps"), over)
 	default:
 		s = fmt.Sprintf("LOST permanently: %s in %s, %s", plural(messages, "message", "messages"), plural(gaps, "gap", "gaps"), over)
 		if unknown > 0 {

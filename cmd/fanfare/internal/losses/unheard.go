@@ -82,7 +82,6 @@ func (l *looker) elsewhere(u *Unheard, b *inspect.Bus) {
 
 func interfaceOf(b *inspect.Bus) string { return strings.Join(b.Fabric.Interfaces, ", ") }
 
-// topicsOf are the topics that a bus publishes, or the topics and patterns that it subscribes to.
 func topicsOf(b *inspect.Bus, publishes bool) (names []string) {
 	if publishes {
 		for _, t := range b.Topics {
@@ -96,12 +95,12 @@ func topicsOf(b *inspect.Bus, publishes bool) (names []string) {
 	return names
 }
 
-// addresses reports whether is is true of a group that a bus publishes to, or has subscribed to.
-func addresses(b *inspect.Bus, publishes bool, is func(address string) bool) bool {
+// addresses reports whether match is true of a group that a bus publishes to, or has subscribed to.
+func addresses(b *inspect.Bus, publishes bool, match func(address string) bool) bool {
 	if publishes {
-		return slices.ContainsFunc(b.Publications, func(p inspect.Publication) bool { return is(p.Address) })
+		return slices.ContainsFunc(b.Publications, func(p inspect.Publication) bool { return match(p.Address) })
 	}
-	return slices.ContainsFunc(b.Groups, func(g inspect.Group) bool { return is(g.Address) })
+	return slices.ContainsFunc(b.Groups, func(g inspect.Group) bool { return match(g.Address) })
 }
 
 func (l *looker) overlap(a, b sideKey) bool {

@@ -23,7 +23,6 @@ type frame struct {
 	left error // why this, and what may follow, is left out; nil: it is a frame
 }
 
-// frames are those of a capture, one by one, io.EOF behind the last.
 type frames interface {
 	next() (frame, error)
 }

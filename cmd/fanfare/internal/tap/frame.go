@@ -279,7 +279,6 @@ const (
 	portGeneve = 6081
 )
 
-// maxDepth bounds how many headers of tunnels are followed.
 const maxDepth = 12
 
 // leastUnder is how long the headers of protocols over Ethernet are at least, with what they lead to.

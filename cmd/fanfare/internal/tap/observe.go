@@ -37,7 +37,6 @@ const (
 
 const storm = 100 // from how many NAKs or repairs of a stream within a second on there is a storm
 
-// Finding is something found, of a stream or of the traffic as a whole.
 type Finding struct {
 	Time         time.Time
 	Kind         Kind
@@ -62,7 +61,6 @@ type Totals struct {
 	Unfollowed uint64 `json:"unfollowed"` // of more streams than are remembered
 }
 
-// Observer finds what there is to find in packets, one after the other.
 type Observer struct {
 	Totals
 	Reasons map[string]uint64 // why packets are malformed
@@ -127,7 +125,6 @@ func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	}
 }
 
-// Streams are those seen, in the order of their first packets.
 func (o *Observer) Streams() []*Stream { return o.order }
 
 // TopicName implements dissect.Names.

@@ -64,7 +64,6 @@ type Unsealer interface {
 	Open(p []byte, index int64) ([]byte, error)
 }
 
-// Bytes is how long the packet was on the wire.
 func (p *Packet) Bytes() int { return cmp.Or(p.size, len(p.Data)) }
 
 // Group is the group that the packet belongs to by its tag, or that it was sent to.
@@ -76,7 +75,6 @@ func (p *Packet) header() (h wire.Header, ok bool) {
 	return h, err == nil && p.Err == nil
 }
 
-// A Source takes packets from the wire.
 type Source interface {
 	// Next waits for the next packet. It ends with io.EOF at the end of a file, and with an error after Interrupt.
 	Next() (*Packet, error)

@@ -29,7 +29,6 @@ type captureInterface struct {
 	offset    int64  // of timestamps, in seconds
 }
 
-// Types of blocks (§4) and options (§4.2).
 const (
 	blockSection   = 0x0a0d0d0a
 	blockInterface = 1

@@ -16,7 +16,6 @@ const (
 	farJump         = 1 << 30 // a sequence too far ahead to be plausible: docs/protocol.md §9.4
 )
 
-// streamKey is a stream: docs/protocol.md §3.1.
 type streamKey struct {
 	tag              uint32
 	publisher, epoch uint64
@@ -84,7 +83,6 @@ type gap struct {
 	repaired, late uint64
 }
 
-// span is what is still missing of a gap.
 type span struct {
 	first, end uint64
 	of         *gap

@@ -213,7 +213,6 @@ func (f *Figures) eventDetail(x *Event) [][2]string {
 	return lines
 }
 
-// worst is what is to be looked at first, in a line.
 func (f *Figures) worst() (level, string) {
 	for _, x := range f.Failed {
 		return alarm, fmt.Sprintf("%s: %s", printable(process(x.Socket)), printable(x.Error))
@@ -269,7 +268,6 @@ func (f *Figures) worst() (level, string) {
 	return calm, ""
 }
 
-// process is which process a socket is of, as far as its name says.
 func process(socket string) string {
 	if pid, _, ok := strings.Cut(filepath.Base(socket), "-"); ok && strings.Trim(pid, "0123456789") == "" {
 		return "process " + pid

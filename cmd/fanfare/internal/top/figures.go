@@ -69,7 +69,6 @@ func either(a, b, both Rate) Rate {
 	return both
 }
 
-// Of says which bus of which process a row is about.
 type Of struct {
 	Process string `json:"process"` // program and number
 	PID     int    `json:"pid"`
@@ -188,7 +187,6 @@ type Stream struct {
 	LostFor float64 `json:"publisher_lost_s,omitempty"`
 }
 
-// Subscriber is a bus that a publisher here knows to receive a group.
 type Subscriber struct {
 	Of                // the publisher
 	Subscriber string `json:"subscriber"` // its name
@@ -219,7 +217,6 @@ type Group struct {
 	Unjoined    int      `json:"unjoined"` // buses that wait to join
 }
 
-// Loss is what one bus has dropped and lost for one cause.
 type Loss struct {
 	Of
 	inspect.Cause

@@ -65,7 +65,6 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	return err
 }
 
-// program is the screen as a bubbletea Model.
 type program struct {
 	ctx  context.Context
 	o    Options
@@ -73,7 +72,6 @@ type program struct {
 	last Observation
 }
 
-// observed is a message: what was seen.
 type observed struct {
 	o   Observation
 	err error

@@ -70,7 +70,6 @@ func Between(before, now Observation) *Figures {
 	return f
 }
 
-// pair is a bus in two snapshots.
 type pair struct {
 	of          Of
 	now, before *inspect.Bus
@@ -398,20 +397,20 @@ func byKey[T any, K comparable](list []T, key func(*T) K) map[K]*T {
 	return all
 }
 
-// first is the first element of a list for which is is true; nil: there is none.
-func first[T any](list []T, is func(*T) bool) *T {
+// first is the first element of a list that matches; nil: there is none.
+func first[T any](list []T, match func(*T) bool) *T {
 	for i := range list {
-		if is(&list[i]) {
+		if match(&list[i]) {
 			return &list[i]
 		}
 	}
 	return nil
 }
 
-// best is the element for which is is true that comes before the others.
-func best[T any](list []T, is func(*T) bool, before func(a, b *T) bool) (best *T) {
+// best is the matching element that comes before the others.
+func best[T any](list []T, match func(*T) bool, before func(a, b *T) bool) (best *T) {
 	for i := range list {
-		if x := &list[i]; is(x) && (best == nil || before(x, best)) {
+		if x := &list[i]; match(x) && (best == nil || before(x, best)) {
 			best = x
 		}
 	}

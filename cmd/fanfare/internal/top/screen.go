@@ -10,7 +10,6 @@ import (
 	"github.com/fanfaremq/fanfare/internal/plural"
 )
 
-// Screen is what a terminal shows. It has no clock and no terminal.
 type Screen struct {
 	Width, Height int
 	Colour        bool
@@ -96,7 +95,6 @@ func (s *Screen) Text() string {
 	return w.text(s.Height)
 }
 
-// header is three lines: processes, rates, and what is wrong.
 func (s *Screen) header(w *writer) {
 	f := s.figures
 	t := &f.Total
@@ -283,7 +281,6 @@ func (s *Screen) footer() string {
 	return "Tab view · ↑↓ choose · Enter detail · s sort · r reverse · / filter · p pause · ? help · q quit"
 }
 
-// NoProcess says that there is nothing to look at, and what to do.
 func NoProcess(where string) string {
 	return fmt.Sprintf("No process of this user has a bus that can be looked at (in %s). Start one, such as: fanfare sub -t 'udp://?iface=lo' greetings. "+
 		"Not shown are buses of mem:// and sim://, those with Config.Inspect off, and processes with FANFARE_INSPECT=off. "+
@@ -349,7 +346,6 @@ func (w *writer) lines(all []string) {
 
 func (w *writer) wrap(text string) { w.lines(losses.Wrap(text, w.width)) }
 
-// fill adds empty lines, up to n, or takes away those that are too many.
 func (w *writer) fill(n int) {
 	for len(w.out) < n {
 		w.out = append(w.out, "")

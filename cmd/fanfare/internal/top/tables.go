@@ -12,7 +12,6 @@ import (
 	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 )
 
-// table is one of the views: rows of a kind of figure.
 type table struct {
 	name    string
 	columns []column
@@ -82,7 +81,6 @@ func (f *Figures) counts() (rows []int, others int) {
 		len(f.Losses), len(f.Buses), len(f.Legs), len(f.Events)}, others
 }
 
-// Names of views, in the order of Figures.table.
 var viewNames = []string{"topics", "streams", "subscribers", "groups", "losses", "buses", "legs", "events"}
 
 func text(s string) cell       { return cell{text: printable(s)} }
@@ -387,7 +385,6 @@ func printable(s string) string { return losses.Printable(s) }
 // width is how many columns of a terminal a text takes, as far as each character takes one.
 func width(s string) int { return utf8.RuneCountInString(s) }
 
-// fit cuts or pads a text to n columns.
 func fit(s string, n int, right bool) string {
 	w := width(s)
 	switch {

@@ -44,7 +44,6 @@ type before struct {
 	socket string // that it was read at
 }
 
-// model makes frames of what processes say. One goroutine uses it.
 type model struct {
 	buses    map[losses.BusKey]before
 	at       time.Time
@@ -323,7 +322,6 @@ type bus struct {
 	Note      string  `json:"note,omitempty"`
 }
 
-// slow is a subscriber that publishers know, or a subscription, that is behind.
 type slow struct {
 	Who    string  `json:"who"`
 	What   string  `json:"what"`
