@@ -103,6 +103,9 @@ func (b *Bus) Survey(patterns ...string) (*Survey, error) {
 // Topics returns the list so far. The bus's goroutine makes it: with very many topics, frequent calls slow the bus
 // down.
 func (s *Survey) Topics() (*TopicList, error) {
+	if s.s == nil {
+		return nil, failed("list topics", "", errNotMade)
+	}
 	h, err := s.s.Heard(s.patterns)
 	if err != nil {
 		if s.closed.Load() && errors.Is(err, net.ErrClosed) {
@@ -115,6 +118,9 @@ func (s *Survey) Topics() (*TopicList, error) {
 
 // Close ends the survey. It is idempotent.
 func (s *Survey) Close() error {
+	if s.s == nil {
+		return failed("end a survey", "", errNotMade)
+	}
 	s.closed.Store(true)
 	return failed("end a survey", "", s.s.Close())
 }

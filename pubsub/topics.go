@@ -13,6 +13,9 @@ import (
 // topic, none was added. In a handler it is ErrInHandler: the bus cannot wait for itself. A subscription that begins
 // with state or Positions takes no more patterns, which is an error that matches ErrWildcard.
 func (s *Subscription) Add(topics ...string) error {
+	if s.s == nil {
+		return failed("add topic", "", errNotMade)
+	}
 	for _, name := range topics {
 		if p, err := parsePattern(name); err != nil || !p.Wild() {
 			continue
@@ -40,6 +43,9 @@ func (s *Subscription) Add(topics ...string) error {
 // or pattern of the subscription matches. What it does not have, as it was added, changes
 // nothing: one topic of a pattern cannot be removed. A subscription without topics stays open, and more can be added.
 func (s *Subscription) Remove(topics ...string) error {
+	if s.s == nil {
+		return failed("remove topic", "", errNotMade)
+	}
 	names, err := s.bus.topicNames(topics)
 	if err != nil {
 		return err

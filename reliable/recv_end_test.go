@@ -134,3 +134,26 @@ func TestOldHeartbeatsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// Two forged heartbeats from the future make all true ones old. Data goes on, so that the publisher is not lost: it is
+// reported all the same.
+func TestHeartbeatsFromTheFutureAreReported(t *testing.T) {
+	for _, forged := range []bool{false, true} {
+		r, l, beat := ended(t)
+		beat(1000, 2, 0)
+		for i := range uint64(100) {
+			now := Instant(i+1) * Instant(50*time.Millisecond)
+			r.Handle(now, 5, data(3, i+2, 0))
+			r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: i + 3, SentAt: uint64(now)}))
+			for j := range uint64(2) {
+				if forged && i == 0 {
+					r.Handle(now, 6, heartbeatOf(3, 0, wire.Heartbeat{Lead: i + 3, SentAt: 1<<63 + j}))
+				}
+			}
+			r.Tick(now)
+		}
+		if clock := slices.ContainsFunc(l.faults, func(f events.FaultError) bool { return f.Fault == events.FaultClock && f.Count == 1 }); clock != forged || len(l.down) > 0 {
+			t.Errorf("forged %v: faults %v, down %v", forged, l.faults, l.down)
+		}
+	}
+}

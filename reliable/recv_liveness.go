@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"math"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -15,7 +16,7 @@ type liveness struct {
 	heard          upTime        // last
 	upAt           upTime        // when it came up last
 	heartbeatEvery time.Duration // between its heartbeats, at most
-	old            int           // heartbeats since then that were not newer
+	old            int           // heartbeats since then that were not newer; negative: that was reported
 	free           bool          // it does not wait for subscribers
 	keepsState     bool          // it keeps state for late joiners
 	continued      bool          // the stream was removed before, and began again where it stood
@@ -52,7 +53,11 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	if st.path.legs != nil && st.beat(now, from, hb, fresh) {
 		return
 	}
-	st.life.old++
+	if st.life.old++; !fresh && st.life.old >= oldHeartbeats && now.Sub(st.clock.at) > lostFloor {
+		// Data continues: forged heartbeats have made all true ones old, and replies go where those came from.
+		st.life.old = math.MinInt
+		st.fault(events.FaultClock)
+	}
 	if fresh {
 		st.life.old = 0
 		st.follow(from)
@@ -274,8 +279,7 @@ func (st *Stream) lose(now Instant) {
 	st.r.sink.StreamDown(st, cause)
 }
 
-// oldHeartbeats is from how many on that are not new, and none that is, a lost publisher or a silent leg is said to
-// bring them: fewer may be copies.
+// oldHeartbeats is how many heartbeats in a row that are not new are reported: fewer may be copies.
 const oldHeartbeats = 4
 
 // LostFor is for how long the publisher has been given up as lost; 0: it has not been, or is heard again.

@@ -55,8 +55,9 @@ const (
 	// FaultUnsupported: a packet is valid, but its codec, kind of run or packet size is not supported by this
 	// version. Its messages are lost, with gaps of CauseUnreadable.
 	FaultUnsupported
-	// FaultClock: the publisher was lost, or a leg of it fell silent, although heartbeats arrived, because their times did
-	// not grow: its clock stands still or goes back, or old heartbeats are replayed.
+	// FaultClock: heartbeats arrive and their times do not grow: the clock of the publisher stands still or goes back, old
+	// heartbeats are replayed, or forged ones from the future came before. The publisher, or a leg of it, may be lost
+	// because of that.
 	FaultClock
 
 	NumFaults // the number of faults
@@ -77,7 +78,7 @@ func (f Fault) String() string {
 	case FaultTopic:
 		return "its key is not trusted for the topic"
 	case FaultClock:
-		return "the times of its heartbeats do not grow, by which it, or a leg of it, is lost"
+		return "the times of its heartbeats do not grow: its clock stands still or goes back, or heartbeats were replayed or forged"
 	case FaultUnsupported:
 		return "packets have a codec, kind of run or packet size that is not supported here"
 	}

@@ -10,7 +10,7 @@ var packages = []struct {
 }{
 	// Leaves, which any package may import: those before rdma.
 	{"internal/plural", 37, ""},
-	{"pubsub/events", 888, ""},
+	{"pubsub/events", 889, ""},
 	{"pubsub/stats", 603, ""},
 	{"internal/crc", 154, ""},
 	{"internal/gid", 42, ""},
@@ -65,7 +65,7 @@ var packages = []struct {
 	{"transport/sealed", 2062, "transport transport/internal/..."},
 	{"transport/shm", 3494, "transport transport/internal/..."},
 	{"transport/ud", 3445, "rdma transport transport/internal/..."},
-	{"transport/udp", 3019, "transport transport/internal/..."},
+	{"transport/udp", 3030, "transport transport/internal/..."},
 	{"transport/rocenet", 301, "rdma/roce transport transport/internal/... transport/ud"},
 	{"transport/sealed/hostile", 171, "transport transport/mem transport/sealed"},
 	{"transport/sealed/keyring", 872, "transport/sealed"},
@@ -74,7 +74,7 @@ var packages = []struct {
 	{"transport/verbsnet", 177, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 11529, "internal/pattern internal/wire transport"},
+	{"reliable", 11540, "internal/pattern internal/wire transport"},
 	{"internal/topics", 1531, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 774, "internal/wire reliable"},
 
@@ -88,7 +88,7 @@ var packages = []struct {
 	{"test/sim", 6640, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
-	{"pubsub", 4030, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +
+	{"pubsub", 4042, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +
 		"internal/pattern internal/topics internal/wire reliable transport transport/faulty " +
 		"transport/legs transport/sealed transport/sealed/keyring transport/signed transport/udp"},
 	{"pubsub/metrics", 567, "pubsub"},
@@ -110,7 +110,7 @@ var packages = []struct {
 		"transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2049, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 947, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 9724, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor " +
+	{"cmd/fanfare/internal/cli", 9737, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor " +
 		"cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap " +
 		"cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl " +
 		"internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma " +

@@ -84,7 +84,7 @@ func (e *endpoint) setLocal(l link, local netip.AddrPort) {
 
 // unicastError says that the socket to send from could not be opened.
 func unicastError(l *link, port int, err error) error {
-	return fmt.Errorf("udp: open socket at %v port %d: %w", l.addr, port, err)
+	return fmt.Errorf("udp: open socket at %v port %d: %w", l.addr, port, noFiles(err))
 }
 
 // awaitSenders is the end of Close: Poll may now wait for the Sends that were under way.

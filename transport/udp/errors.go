@@ -46,6 +46,17 @@ var limits = []struct {
 	{syscall.ENFILE, "each group takes an open file, and the system may have no more; raise fs.file-max (sysctl)"},
 }
 
+// noFiles says what to do where an endpoint cannot be opened because there may be no more open files.
+func noFiles(err error) error {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%w: raise the limit of open files of this process (ulimit -n)", err)
+	case errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%w: raise the limit of open files of this host, fs.file-max (sysctl)", err)
+	}
+	return err
+}
+
 // groupLimit marks these errors, and says what to do.
 func groupLimit(err error) error {
 	for _, l := range limits {

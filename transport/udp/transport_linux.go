@@ -56,7 +56,7 @@ func (t *Transport) open(cfg Config) (err error) {
 	// Watched first and found then, until nothing has changed in between: so no
 	// change is missed, and none is taken for new that was seen.
 	if err = t.watch.Open(); err != nil {
-		return fmt.Errorf("udp: watch interfaces: %w", err)
+		return fmt.Errorf("udp: watch interfaces: %w", noFiles(err))
 	}
 	for tries, changed := 0, true; changed && tries < 10; tries++ {
 		if err = t.init(cfg); err != nil {
@@ -68,7 +68,7 @@ func (t *Transport) open(cfg Config) (err error) {
 	t.groups = make([]*socket, t.cfg.Groups)
 	t.peers = peers.New[netip.AddrPort, sys.Sockaddr](t.cfg.Peers)
 	if t.waiter, err = sys.NewWaiter(); err != nil {
-		return fmt.Errorf("udp: set up waiting: %w", err)
+		return fmt.Errorf("udp: set up waiting: %w", noFiles(err))
 	}
 	if t.unicast, err = openUnicast(&t.cfg, l, t.cfg.UnicastPort); err != nil {
 		return unicastError(l, t.cfg.UnicastPort, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -260,6 +261,9 @@ func (s *sub) event(e *pubsub.PublisherEvent) error {
 		case events.DuplicateName:
 			s.e.console.line("%v", e)
 		}
+	}
+	if missing := s.tally.missing(); ours && len(missing) > 0 && s.until == untilEnd {
+		s.e.console.line("the publishers detected so far have ended, and -until end waits for one of %s", strings.Join(missing, ", "))
 	}
 	if done {
 		s.ended()

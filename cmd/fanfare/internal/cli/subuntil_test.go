@@ -66,3 +66,13 @@ func TestSubReportsNoPublisher(t *testing.T) {
 		})
 	}
 }
+
+// With -until end a topic without a publisher, such as one with a typing error, is named when the others have ended.
+func TestSubReportsTopicsWithoutPublisher(t *testing.T) {
+	url := memURL(t)
+	s := start(t, nil, "sub", "-t", url, "-until", "end", "x", "y.typo")
+	start(t, strings.NewReader("1\n"), "pub", "-t", url, "-wait", "1", "x").end(t, exitOK)
+	await(t, "the topic to be named", func() bool { return strings.Contains(s.stderr.String(), "-until end waits for one of y.typo") })
+	s.cancel(&signalError{syscall.SIGINT})
+	s.end(t, 130)
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -155,8 +156,16 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	return p.ours, p.ours && t.allGone()
 }
 
-func (t *tally) allGone() bool {
-	return !t.anyOurs(func(p *publisher) bool { return len(p.up) > 0 }) && t.topics.allHeard()
+func (t *tally) allGone() bool { return !t.anyUp() && t.topics.allHeard() }
+
+func (t *tally) anyUp() bool { return t.anyOurs(func(p *publisher) bool { return len(p.up) > 0 }) }
+
+// missing are topics and patterns that had no publisher, of several, once those of the others have ended.
+func (t *tally) missing() []string {
+	if t.topics.allHeard() || t.anyUp() {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(t.topics.unheard))[:min(len(t.topics.unheard), 3)]
 }
 
 // fault reports whether all of ours are gone: that this publisher is ours may be known only behind its end.
