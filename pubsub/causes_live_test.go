@@ -9,7 +9,7 @@ import (
 
 // Where packets are lost is told: on the way, in the buffer of a socket, in a receive queue,
 // or on purpose; and only there.
-func TestWhereLostIsTold(t *testing.T) {
+func TestWhereLostIsReported(t *testing.T) {
 	for _, c := range []struct {
 		cause, url, faults string
 		asleep             bool // the subscriber's loop, while a burst arrives

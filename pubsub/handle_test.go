@@ -9,7 +9,7 @@ import (
 
 // A handler is told of the publishers that are up when it comes, once, as a
 // subscription that is read is.
-func TestHandlerHearsWhoIsUp(t *testing.T) {
+func TestHandlerGetsPublishersThatAreUp(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
 		pubBus, subBus := openBus(t, Config{}, url), openBus(t, Config{}, url)

@@ -87,7 +87,7 @@ func (s sealing) sender(index uint32) []byte {
 // An insider silences no publisher that signs, neither by packets in its name with high counters, of his own or with what it has signed,
 // nor by as many made-up senders as are remembered: a live one or one that comes, at a subscriber that is there or
 // one that comes. One that does not sign is heard again a while after one packet. docs/protocol.md §27.6, §27.9, §29.6.
-func TestInsiderSilencesNobody(t *testing.T) {
+func TestInsiderSilencesNoPublisher(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	for _, c := range []struct {

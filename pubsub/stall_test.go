@@ -212,7 +212,7 @@ func TestSubscriberThatDoesNotRead(t *testing.T) {
 
 // A Drain that ends by its context says who lacks something, though nobody holds the
 // publisher up.
-func TestDrainSaysWhoLacks(t *testing.T) {
+func TestDrainNamesSubscribersBehind(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
 	pubBus := openBus(t, Config{Linger: -1}, url)

@@ -15,7 +15,7 @@ import (
 // A subscriber that stands still, in a handler here, finds the packets of all
 // publishers unread afterwards. It calls none of them lost, however many wait
 // before theirs.
-func TestStandingStillIsNobodysSilence(t *testing.T) {
+func TestStandingStillIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
@@ -70,7 +70,7 @@ func TestStandingStillIsNobodysSilence(t *testing.T) {
 
 // Packets that lay unread while a bus stood still, in a handler here, for longer than they may be under way are taken: those to
 // its groups, signed too, and replies to it. No clock is said to differ. docs/protocol.md §27.6, §29.6.
-func TestStandingStillIsNobodysClock(t *testing.T) {
+func TestStandingStillIsNoClockFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()

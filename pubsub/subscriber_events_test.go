@@ -73,7 +73,7 @@ func TestSubscriberUpAndLeft(t *testing.T) {
 }
 
 // Packets that are damaged are told of with where they come from: at the 1st, 2nd, 4th ….
-func TestBadPacketsAreTold(t *testing.T) {
+func TestBadPacketsAreReported(t *testing.T) {
 	var heard heardEvents
 	b := openBus(t, Config{OnEvent: heard.on}, udpURL(t))
 	subscribe(t, b, "x")

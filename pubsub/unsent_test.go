@@ -64,7 +64,7 @@ func TestCloseCountsUnsentMessages(t *testing.T) {
 }
 
 // What was sent is not told, whether or not anybody has it.
-func TestCloseTellsOfNothingSent(t *testing.T) {
+func TestCloseReportsNothingSent(t *testing.T) {
 	ctx := testContext(t)
 	bus := openBus(t, Config{Linger: -1}, memURL(t))
 	pub := publisher(t, bus, "x")

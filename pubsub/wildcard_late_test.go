@@ -47,7 +47,7 @@ func (a *arrivals) take(m Message, err error) {
 // group, holds nobody up: whoever subscribes by name gets a message a millisecond all the time,
 // and the pattern has every message from its beginning on as soon as it is published.
 // docs/protocol.md §9.9.
-func TestLatePatternHoldsNobodyUp(t *testing.T) {
+func TestLatePatternBlocksNoPublisher(t *testing.T) {
 	for _, handled := range []bool{false, true} {
 		for _, added := range []bool{false, true} {
 			t.Run(fmt.Sprintf("handled %v, added %v", handled, added), func(t *testing.T) {

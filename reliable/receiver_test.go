@@ -122,7 +122,7 @@ func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 }
 
 // docs/protocol.md §9.1.
-func TestReceiverTellsGoneAtOnce(t *testing.T) {
+func TestReceiverReportsGoneAtOnce(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	for _, seq := range []uint64{0, 2, 4} {

@@ -11,7 +11,7 @@ import (
 
 // Malformed packets of a stream are told of, those of nobody known are only counted.
 // docs/protocol.md §10.3.
-func TestMalformedPacketsAreTold(t *testing.T) {
+func TestMalformedPacketsAreReported(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	bad := wiretest.Data(1, wiretest.Run(wire.RunMessages, "a.b", 0, "\x09\x00short"))

@@ -144,7 +144,7 @@ func TestInstancesAreAllDelivered(t *testing.T) {
 
 // What one forged packet of a newer epoch does to a publisher: nothing.
 // docs/protocol.md §19.3.
-func TestForgedEpochSilencesNobody(t *testing.T) {
+func TestForgedEpochSilencesNoPublisher(t *testing.T) {
 	x := newInstanceRig(t, nil)
 	x.data(3, 0)
 	x.data(1<<63, 0)
@@ -205,7 +205,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 // Two instances that live side by side are told of once, after some seconds. A restart,
 // a rolling update and one that was lost and is back are not.
 // docs/protocol.md §3.7.
-func TestDuplicateNameIsTold(t *testing.T) {
+func TestDuplicateNameIsReported(t *testing.T) {
 	pairs := func(x *instanceRig) string {
 		s := ""
 		for _, d := range x.duplicates {

@@ -64,7 +64,7 @@ func (x *heardOf) Replied(*GivenReply) bool  { return true }
 func (x *heardOf) RoundTrip(d time.Duration) { x.trips = append(x.trips, d) }
 
 // A sender tells of trains, how full their packets are, NAKs, repairs and round trips.
-func TestSenderTells(t *testing.T) {
+func TestSenderReports(t *testing.T) {
 	var x heardOf
 	b := newBench(t, func(c *SenderConfig) { c.Sink = &x })
 	b.publish(3)

@@ -44,7 +44,7 @@ func TestOutputWithoutRoom(t *testing.T) {
 
 // That a publisher is lost is told behind the packets that came of it, and not at all if
 // it is back by then.
-func TestLostIsToldInOrder(t *testing.T) {
+func TestLostIsReportedInOrder(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		x, l, got := lending(t, 100)
 		full := false
@@ -80,7 +80,7 @@ func TestLostIsToldInOrder(t *testing.T) {
 
 // Of a publisher that is lost, a loss that had to wait for room is told before it is said
 // that the publisher is lost: once, and last. docs/protocol.md §9.3.
-func TestLossOfALostPublisherIsToldInOrder(t *testing.T) {
+func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 	for name, asks := range map[string]bool{"in place": false, "with a reader that was overtaken": true} {
 		x, l, got := lending(t, 100)
 		full := false

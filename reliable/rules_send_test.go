@@ -218,7 +218,7 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 
 // A telling of all topics goes four packets at a time, the rotation with heartbeats one,
 // and the end of a stream begins a telling. docs/protocol.md §9.6.
-func TestTellingsHaveARate(t *testing.T) {
+func TestReportsHaveARate(t *testing.T) {
 	b := newBench(t, nil)
 	const topics = 1000 // some 12 to a packet
 	for i := range topics {

@@ -16,7 +16,7 @@ import (
 // to it or out of malice, holds nobody's repair up, for whatever subscribers it counts, and
 // whatever subscriber it claims to be.
 // docs/protocol.md §6.6.
-func TestWhoAsksForTheOldestAgainStarvesNobody(t *testing.T) {
+func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
 	const window = 4096
 	for name, c := range map[string]struct {
 		flow     FlowControl

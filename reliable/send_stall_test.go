@@ -119,7 +119,7 @@ func TestStall(t *testing.T) {
 // Heartbeats name the holder, or nobody, and every second time one of those that were
 // released.
 // docs/protocol.md §5.5, §8.7.
-func TestStallTells(t *testing.T) {
+func TestStallIsEmitted(t *testing.T) {
 	away := membership{state: memberReleased}
 	a, b, c := &Member{ID: 1}, &Member{ID: 2, membership: away}, &Member{ID: 3, membership: away}
 	list := []*Member{a, b, c}

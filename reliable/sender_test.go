@@ -73,7 +73,7 @@ func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 }
 
 // docs/protocol.md §8.2.
-func TestNobodyHoldsAPublisherUp(t *testing.T) {
+func TestNoMemberBlocksAPublisher(t *testing.T) {
 	for name, flow := range map[string]FlowControl{"min without subscribers": MinFlow{}, "none": NoFlow{}} {
 		b := newBench(t, func(c *SenderConfig) { c.Flow = flow })
 		if flow.String() == "none" {
@@ -478,7 +478,7 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 }
 
 // docs/protocol.md §9.3.
-func TestTopicsAreToldOnRequest(t *testing.T) {
+func TestTopicsAreAnnouncedOnRequest(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(3)
 	for i := range 60 {

@@ -36,7 +36,7 @@ func (b *bench) run(d time.Duration, each func()) uint64 {
 // What a subscriber said before it left, replayed, does not hold a publisher up: not
 // at once, not later, and not when it was released.
 // docs/protocol.md §7.5, §8.5, §13.5.
-func TestReplayedStatusHoldsNobodyUp(t *testing.T) {
+func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 	for name, echo := range map[string]uint64{"with an echo": uint64(time.Hour), "without one": 0} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)

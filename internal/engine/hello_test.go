@@ -80,7 +80,7 @@ func told(ch chan events.Event) Config {
 // A publisher whose packets carry no checksum, where one is demanded, is refused, as
 // before, and told of.
 // docs/protocol.md §14.4.
-func TestMissingChecksumIsTold(t *testing.T) {
+func TestMissingChecksumIsReported(t *testing.T) {
 	ch := make(chan events.Event, 64)
 	_, l := newLoopOver(t, told(ch), func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, unprotected: true}

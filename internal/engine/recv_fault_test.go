@@ -8,7 +8,7 @@ import (
 
 // A fault that several readers find is told of once; each kind, publisher and epoch by
 // itself; and what is remembered is bounded.
-func TestFaultsAreToldOnce(t *testing.T) {
+func TestFaultsAreReportedOnce(t *testing.T) {
 	var f faultNotes
 	for i, c := range []struct {
 		err  events.FaultError

@@ -13,7 +13,7 @@ import (
 
 // Who holds a publication up is told after a second, at doubling distances, anew when it
 // is another one, and once when nobody does any more.
-func TestStallsAreTold(t *testing.T) {
+func TestStallsAreReported(t *testing.T) {
 	const s = time.Second
 	nobody := events.Hold{}
 	by := func(id uint64, d time.Duration) events.Hold { return events.Hold{Receiver: id, For: d, Behind: 7} }
@@ -55,7 +55,7 @@ func TestStallsAreTold(t *testing.T) {
 
 // A cursor that stands still and holds its stream up is told of; one that reads, or
 // holds nothing up, is not.
-func TestUnreadIsTold(t *testing.T) {
+func TestUnreadIsReported(t *testing.T) {
 	const s = time.Second
 	type step struct {
 		at    time.Duration

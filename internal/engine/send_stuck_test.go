@@ -17,7 +17,7 @@ import (
 
 // That nothing can be sent is told after a second, and again at twice as long, with the best reason that is
 // known; and once that it is over, if it was told.
-func TestStuckTells(t *testing.T) {
+func TestStuckIsEmitted(t *testing.T) {
 	begin := reliable.Instant(time.Hour)
 	at := func(ms int) reliable.Instant { return begin.Add(time.Duration(ms) * time.Millisecond) }
 	gone := errors.New("interface hv0 is down")

@@ -165,7 +165,7 @@ func TestListerLeavesRoom(t *testing.T) {
 
 // A publisher that a lister asks tells its topics, and takes nobody in: neither flow control
 // nor its end waits, and nobody counts. docs/protocol.md §9.10.
-func TestSenderTellsListers(t *testing.T) {
+func TestSenderAnswersListers(t *testing.T) {
 	now := reliable.Instant(time.Hour)
 	s, w := newSender(t, now)
 	x, _ := s.Topic("a.b")

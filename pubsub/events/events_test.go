@@ -18,7 +18,7 @@ func TestKinds(t *testing.T) {
 }
 
 // A peer is named by what is known of it.
-func TestWho(t *testing.T) {
+func TestPeerText(t *testing.T) {
 	for who, want := range map[[2]string]string{
 		{"", ""}: "00000000000000ff", {"a", ""}: "a", {"", "b"}: "00000000000000ff at b", {"a", "b"}: "a at b",
 	} {

@@ -24,7 +24,7 @@ var newUser = []string{
 }
 
 // README.md has these lines, in this order, and none before them that is run.
-func TestNewUserIsTold(t *testing.T) {
+func TestNewUserGetsErrors(t *testing.T) {
 	var lines []string
 	for _, b := range blocksOf(read(t, "README.md")) {
 		if !b.output {

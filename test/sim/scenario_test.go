@@ -176,7 +176,7 @@ func TestMinFlowWaitsForTheSlowest(t *testing.T) {
 }
 
 // Without flow control it has gaps, and the others do not notice.
-func TestNoFlowWaitsForNobody(t *testing.T) {
+func TestNoFlowWaitsForNoSubscriber(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 256
 	o.Subscribers[1].Service, o.Subscribers[1].Buffer = 50*time.Microsecond, 64
@@ -346,7 +346,7 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 // What cannot be repaired is told as soon as the publisher knows, and the
 // stream goes on.
 // docs/protocol.md §9.1.
-func TestGoneIsTold(t *testing.T) {
+func TestGoneIsReported(t *testing.T) {
 	o := Simple(1, 1, 20_000)
 	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 64
 	// The packets are lost, and their repair for longer than the window lasts.

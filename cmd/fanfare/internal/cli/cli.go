@@ -150,7 +150,12 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // plain is an error's text for users of commands, without names of packages.
-func plain(err error) string { return strings.TrimPrefix(err.Error(), "pubsub: ") }
+func plain(err error) string {
+	if err == nil || errors.Is(err, errReported) {
+		return ""
+	}
+	return strings.TrimPrefix(err.Error(), "pubsub: ")
+}
 
 func dispatch(ctx context.Context, e *env, args []string) error {
 	if len(args) == 0 {

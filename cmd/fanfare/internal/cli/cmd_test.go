@@ -96,7 +96,7 @@ func TestRepeatAndRate(t *testing.T) {
 }
 
 // Without a subscriber of the topic nothing was delivered, whatever patterns there are.
-func TestPubToNobody(t *testing.T) {
+func TestPubWithoutSubscriber(t *testing.T) {
 	url := memURL(t) + "?groups=1"
 	s := start(t, nil, "sub", "-t", url, "-n", "1", "md.>")
 	p := start(t, strings.NewReader("x\n"), "pub", "-t", url, "-json", "totally.other")

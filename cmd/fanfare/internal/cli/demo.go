@@ -89,9 +89,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if err != nil {
-		d.report.Error = err.Error()
-	}
+	d.report.Error = plain(err)
 	if err := d.report.write(d); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // A publisher that numbers messages wrongly is told of, and the exit code says that not
 // all is well, though everything that came was written.
-func TestSubTellsOfAPublisherThatNumbersWrongly(t *testing.T) {
+func TestSubReportsAPublisherThatNumbersWrongly(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		send func(from *stranger)

@@ -129,7 +129,6 @@ type jsonTopicCount struct {
 	Messages uint64 `json:"messages"`
 }
 
-// jsonFaults is why what sub has written may not be all.
 type jsonFaults struct {
 	GapCount    int       `json:"gap_count"`
 	Gaps        []jsonGap `json:"gaps"` // the first maxGapsListed

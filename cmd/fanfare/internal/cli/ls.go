@@ -201,7 +201,6 @@ func lsTable(w io.Writer, t *pubsub.TopicList) error {
 	return tab.Flush()
 }
 
-// lsRate is a rate in three digits; a slow one is not shown as none.
 func lsRate(perSecond float64) string {
 	if perSecond > 0 && perSecond < 10 {
 		return fmt.Sprintf("%.1f", perSecond)
@@ -253,11 +252,10 @@ func (l *ls) showJSON(t *pubsub.TopicList, verdict error) error {
 			return err
 		}
 	}
-	sum := lsSummary{"summary", len(t.Topics), t.Publishers, t.Incomplete, t.Unnamed, t.Groups, t.Joined, t.Refused, t.For.Seconds(), ""}
-	if err := cmp.Or(verdict, t.Err); err != nil {
-		sum.Error = plain(err)
-	}
-	return lines.write(&sum)
+	return lines.write(&lsSummary{
+		"summary", len(t.Topics), t.Publishers, t.Incomplete, t.Unnamed, t.Groups, t.Joined, t.Refused, t.For.Seconds(),
+		plain(cmp.Or(verdict, t.Err)),
+	})
 }
 
 func lsCommand() command {
@@ -352,7 +350,6 @@ type jsonSubscription struct {
 	Pending  int      `json:"pending"`
 }
 
-// here asks the processes of this host, but for this one.
 func (l *ls) here(ctx context.Context) ([]jsonProcess, error) {
 	seen, err := readAll(ctx, l.sockets...)
 	if err != nil {

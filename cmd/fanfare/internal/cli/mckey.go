@@ -234,15 +234,13 @@ func (m *mckey) write(v any, format string, args ...any) error {
 }
 
 func (m *mckey) summarize(err error) error {
-	s := mckeySummary{Type: "summary", Role: roleReceiver, Complete: err == nil}
+	s := mckeySummary{Type: "summary", Role: roleReceiver, Complete: err == nil, Error: plain(err)}
 	if m.sim {
 		s.Role = "both"
 	} else if m.send {
 		s.Role = roleSender
 	}
-	if err != nil {
-		s.Error = err.Error()
-	}
+
 	text := ""
 	for _, side := range m.sides {
 		switch s.Strange += side.strange; {

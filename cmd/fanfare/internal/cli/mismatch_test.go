@@ -16,7 +16,7 @@ const far = "newsa"
 
 // Who waits for what cannot come, because the other side has another number of groups,
 // ends with an exit code of its own and says why.
-func TestMismatchEndsWhoWaits(t *testing.T) {
+func TestMismatchEndsTheWait(t *testing.T) {
 	synctest.Test(t, testMismatchEndsWhoWaits) // -idle is no race with what is told
 }
 

@@ -72,7 +72,7 @@ func (o *unreadOutput) Write([]byte) (int, error) {
 }
 
 // A sub whose output nobody reads ends by its -until and by a signal, and says why.
-func TestSubEndsThoughNobodyReads(t *testing.T) {
+func TestSubEndsThoughOutputIsUnread(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, args := range map[string][]string{
 		"until": {"-json", "-until", "15s"}, "until, lines": {"-until", "15s"}, "signal": {"-json"}, // long enough for something to come on a busy host

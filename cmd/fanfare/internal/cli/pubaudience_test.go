@@ -49,7 +49,7 @@ func TestAudience(t *testing.T) {
 }
 
 // Who waits for subscribers and hears of none is told where to look, once, also that keys may differ.
-func TestNobodyIsHeard(t *testing.T) {
+func TestNoPeerIsDetected(t *testing.T) {
 	var out strings.Builder
 	p := pub{e: &env{console: newConsole(&out, "pub")}}
 	e := events.Event{Kind: events.NoSubscriberHeard, Topics: []string{"md.x"}, Interface: "eth0"}

@@ -44,9 +44,7 @@ func (p *pub) finish(ctx context.Context, err error) error {
 	}
 	sum.Delivered = end == nil && p.apart.Load() == nil && silent == 0 && sum.Released == 0 && sum.GivenUp == 0 &&
 		sum.LeftBehind == 0 && sum.Subscribers >= max(p.wait, 1) && p.linger != 0
-	if err != nil {
-		sum.Error = plain(err)
-	}
+	sum.Error = plain(err)
 	var m *events.ConfigMismatchError
 	if errors.As(err, &m) {
 		sum.Mismatch = mismatchAsJSON(m, true)
@@ -154,7 +152,6 @@ func someThat(n uint64, noun, words string) string {
 	return count(n, noun) + " " + words
 }
 
-// stoppedEarly says that a pub that was stopped did not wait for all subscribers.
 var stoppedEarly = map[bool]string{true: "stopped before subscribers had everything"}
 
 func (p *pub) line(s *pubSummary) string {

@@ -67,7 +67,7 @@ func TestPubStoppedWhileHeldUp(t *testing.T) {
 }
 
 // A subscriber that was there between two looks at the clock has been there.
-func TestPubCountsWhoWasThereForAMoment(t *testing.T) {
+func TestPubCountsShortVisits(t *testing.T) {
 	url := memURL(t)
 	stdin, typed := io.Pipe()
 	p := start(t, stdin, "pub", "-t", url, "-v", "md.x")

@@ -129,9 +129,7 @@ func (r *reply) run(ctx context.Context, e *env) error {
 		err = normalEnd(ctx, err)
 	}
 	if r.json {
-		if err != nil {
-			r.sum.Error = plain(err)
-		}
+		r.sum.Error = plain(err)
 		err = cmp.Or(err, r.lines.write(&r.sum))
 	} else if !r.quiet {
 		e.console.line("%s", r.sum.line())

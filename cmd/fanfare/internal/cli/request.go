@@ -139,9 +139,7 @@ func (r *request) run(ctx context.Context, e *env) error {
 		}
 	}
 	if r.json {
-		if err != nil {
-			sum.Error = plain(err)
-		}
+		sum.Error = plain(err)
 		err = cmp.Or(err, lines.write(&sum))
 	}
 	return cannotCome(err)

@@ -42,7 +42,7 @@ func awaitText(t *testing.T, what string, p *process, texts ...string) {
 
 // A sub whose output nobody takes holds pub up. Both say so while it lasts; pub goes on
 // without it, and the other sub gets all.
-func TestSubThatNobodyReads(t *testing.T) {
+func TestSubWithUnreadOutput(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	programOnly(t)

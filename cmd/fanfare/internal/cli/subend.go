@@ -32,10 +32,7 @@ func (s *sub) finish(ctx context.Context, err error) error {
 	if err == nil {
 		err = s.verdict(&sum)
 	}
-	sum.Complete = err == nil
-	if err != nil && !errors.Is(err, errReported) {
-		sum.Error = plain(err)
-	}
+	sum.Complete, sum.Error = err == nil, plain(err)
 	if !s.quiet {
 		if err == nil && s.finished == endUntil && s.from != fromLive && s.tally.came() == 0 {
 			s.e.console.line("-until is over, and no message came: what -from %s asks for may take longer to come", s.from)

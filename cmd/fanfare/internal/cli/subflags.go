@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/outfile"
@@ -183,13 +185,19 @@ func (s *sub) reportNoPublisher() (stop func()) {
 	if s.quiet {
 		return func() {}
 	}
-	timer := time.AfterFunc(noPublisherAfter, func() {
-		if !s.detected() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		whileRunning(ctx, noPublisherAfter, errors.New("it is time"), func(step context.Context) error {
+			<-step.Done()
+			return context.Cause(step)
+		})
+		if ctx.Err() == nil && !s.detected() {
 			s.e.console.line("no publisher of %s detected for %v: is one running, with the same -t? fanfare doctor checks this host, and its -peer the network",
 				s.topicsText(), noPublisherAfter)
 		}
 	})
-	return func() { timer.Stop() }
+	return func() { cancel(); wait.Wait() }
 }
 
 func (s *sub) detected() bool {

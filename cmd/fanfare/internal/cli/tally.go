@@ -32,10 +32,8 @@ type tally struct {
 	}
 }
 
-// maxGapsListed bounds the list of the summary, which counts all.
 const maxGapsListed = 1000
 
-// publisher is a bus that we hear. It may have a stream in several groups.
 type publisher struct {
 	id       pubsub.PublisherID
 	ours     bool

@@ -395,7 +395,6 @@ func (r *tapRun) writeSummary(sum *tapSummary) error {
 	return r.out.write([]byte(b.String()))
 }
 
-// write writes a stream in lines: publisher, totals, what was missing, what receivers said.
 func (s *tapStream) write(b *strings.Builder) {
 	name, group := s.Publisher, "unknown group"
 	if s.Name != "" {

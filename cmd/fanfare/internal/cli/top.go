@@ -177,7 +177,6 @@ func (l *looked) registerWire(fs *flagSet) {
 		"it asks them for the names of their topics, as ls does. Given more than once, each is a leg")
 }
 
-// open begins to listen, and returns what reads all. The caller closes it.
 func (l *looked) open(ctx context.Context) (read func(context.Context) ([]inspect.Seen, error),
 	closeIt func(), err error) {
 	if err := placesExist(l.places); err != nil {

@@ -169,7 +169,7 @@ func TestTopLive(t *testing.T) {
 
 // A process that is killed leaves its socket behind, which the next who looks removes;
 // where there is nobody to look at that is said, with what to do.
-func TestTopNobody(t *testing.T) {
+func TestTopWithoutProcess(t *testing.T) {
 	programOnly(t)
 	dir := filepath.Join(t.TempDir(), "fanfare")
 	t.Setenv(inspect.Variable, dir)

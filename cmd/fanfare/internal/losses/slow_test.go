@@ -76,7 +76,7 @@ func TestSubscriptionState(t *testing.T) {
 }
 
 // Who is slow is told by loss, as top and web show it, and is no loss.
-func TestSlowIsTold(t *testing.T) {
+func TestSlowIsReported(t *testing.T) {
 	b := inspect.Bus{
 		Identity:      inspect.Identity{ID: "b", Name: "desk"},
 		Subscriptions: []inspect.Subscription{{Topics: []string{"md.a"}, Publishers: []inspect.SubscriptionFeed{{Name: "feed", Lag: 5698, Window: 5698}}}},

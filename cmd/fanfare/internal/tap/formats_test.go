@@ -247,7 +247,7 @@ func TestDamagedBlocks(t *testing.T) {
 }
 
 // A section of another version is left out with a word.
-func TestOtherVersionIsTold(t *testing.T) {
+func TestOtherVersionIsReported(t *testing.T) {
 	f := orders["little endian"]().section(1).section(2).section(3)
 	_, src, err := readAll(t, f.b)
 	if s := src.Skipped(); err != nil || len(s) != 1 || s[errVersion.Error()] != 2 {

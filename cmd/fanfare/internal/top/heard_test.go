@@ -9,7 +9,7 @@ import (
 
 // A subscription whose publisher was lost, or that cannot hear any, is marked, and in the first
 // line; and who was lost is not among those who publish.
-func TestWhoIsNotHeard(t *testing.T) {
+func TestPublishersNotReceived(t *testing.T) {
 	observe := func(change func(*inspect.Bus)) *Figures {
 		b := inspect.Bus{Identity: inspect.Identity{ID: "b"},
 			Groups: []inspect.Group{{Address: "g", Topics: 1, Joined: true}}, Subscriptions: []inspect.Subscription{{Number: 1, Topics: []string{"md.a"}}}}

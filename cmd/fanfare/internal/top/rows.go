@@ -397,7 +397,6 @@ func byKey[T any, K comparable](list []T, key func(*T) K) map[K]*T {
 	return all
 }
 
-// first is the first element of a list that matches; nil: there is none.
 func first[T any](list []T, match func(*T) bool) *T {
 	for i := range list {
 		if match(&list[i]) {
@@ -407,7 +406,6 @@ func first[T any](list []T, match func(*T) bool) *T {
 	return nil
 }
 
-// best is the matching element that comes before the others.
 func best[T any](list []T, match func(*T) bool, before func(a, b *T) bool) (best *T) {
 	for i := range list {
 		if x := &list[i]; match(x) && (best == nil || before(x, best)) {

@@ -9,7 +9,7 @@ import (
 
 // A subscription that loses messages permanently because it reads too slowly is in the list of those
 // who are slow, and its line on the map is red, for a minute; though no packet was lost.
-func TestWhoLosesForGood(t *testing.T) {
+func TestPermanentLosses(t *testing.T) {
 	seen := func(last time.Time) []inspect.Seen {
 		s := app(1, start, 0, 0)
 		b := &s.Snapshot.Buses[0]
@@ -41,7 +41,7 @@ func TestWhoLosesForGood(t *testing.T) {
 }
 
 // A subscriber that was given up is in the list for a minute.
-func TestWhoIsGone(t *testing.T) {
+func TestGoneSubscribers(t *testing.T) {
 	for ago, want := range map[time.Duration]int{5 * time.Second: 1, 2 * time.Minute: 0} {
 		s := app(1, start, 0, 0)
 		s.Snapshot.Buses[0].Events = []inspect.Event{{Sequence: 1, Kind: "subscriber_silent", Time: start.Add(-ago), Group: "g1", Name: "risk", For: 1.5, Behind: 9}}
