@@ -3,8 +3,8 @@
 //	cd bench/peers && go run . throughput
 //
 // NATS with its server in a process of its own, a hand-written loop over net.UDPConn, in process a Go channel, and
-// ZeroMQ over OpenPGM (epgm) where libzmq and a C compiler are installed. It is a module of its own: nobody who uses
-// Fanfare needs any of these.
+// ZeroMQ over OpenPGM (epgm) where libzmq and a C compiler are installed. It is a module of its own: users of
+// Fanfare need none of these.
 package main
 
 import (

@@ -83,10 +83,10 @@ type wakes struct {
 	processors int
 }
 
-// giveWay lets those run whom the loop has woken, before it sleeps. They are to run next on the processor (P) of
-// Go's scheduler that the loop has, and a thread that blocks in the transport keeps that until the scheduler's
-// monitor takes it away, 20 µs later or many more; the loop goes on by another one, if there is one. It reports
-// whether it did: more may have come meanwhile. Loop only.
+// giveWay yields to the goroutines that the loop has woken, before it sleeps. They run next on the loop's processor (P)
+// of Go's scheduler, and a thread that blocks in the transport keeps that until the scheduler's monitor takes it away,
+// 20 µs later or more; the loop continues on another one, if there is one. It reports whether it yielded: more may
+// have come meanwhile. Loop only.
 func (l *Loop) giveWay() bool {
 	if !l.readied {
 		return false
@@ -195,8 +195,8 @@ func (l *Loop) unneeded() bool {
 
 // sleeper is how the loop sleeps, and how others make it run earlier than it meant to.
 //
-// The loop announces until when it will sleep before it looks at kick for the last time. So one who needs it earlier
-// either has its kick seen, or sees that the loop sleeps too long, and wakes it: a system call only then.
+// The loop announces until when it will sleep before it looks at kick for the last time. So a goroutine that needs it
+// earlier either has its kick seen, or sees that the loop sleeps too long, and wakes it: a system call only then.
 type sleeper struct {
 	transport func()       // ends a sleep in the transport
 	until     atomic.Int64 // when the sleep ends that was announced; 0: the loop runs
@@ -214,7 +214,7 @@ func newSleeper(transport func()) sleeper {
 // awake says that the loop runs. Loop only.
 func (s *sleeper) awake() { s.until.Store(0) }
 
-// kicked reports whether somebody wants the loop to look once more. Loop only.
+// kicked reports whether the loop is to look once more. Loop only.
 func (s *sleeper) kicked() bool { return s.kick.Load() && s.kick.Swap(false) }
 
 // announce says that the loop is about to sleep until then, at rest or in the transport. It
@@ -246,7 +246,7 @@ func (s *sleeper) wakeBy(due reliable.Instant) {
 	}
 }
 
-// endRest ends the loop's rest, for one who waits for what it will read.
+// endRest ends the loop's rest, for a goroutine that waits for packets which the loop will read.
 func (s *sleeper) endRest() {
 	if s.resting.Load() {
 		s.wakeBy(0)

@@ -27,7 +27,7 @@ type WayKey struct {
 // WayCounts are packets of a stream.
 type WayCounts struct {
 	Repaired uint64 // that had been missing and came as repairs
-	Lost     uint64 // that were given up for good
+	Lost     uint64 // that were given up
 }
 
 func (c WayCounts) total() uint64 { return c.Repaired + c.Lost }

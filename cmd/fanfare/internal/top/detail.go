@@ -275,7 +275,7 @@ func process(socket string) string {
 	return socket
 }
 
-// losing says which subscription has lost most permanently within the last minute; empty: nobody.
+// losing says which subscription has lost most permanently within the last minute; empty: none.
 func (f *Figures) losing() string {
 	var most inspect.Loss
 	var in string
