@@ -96,7 +96,7 @@ func TestLossOfAnOverflowedSocket(t *testing.T) {
 	var naps sync.WaitGroup
 	naps.Go(func() {
 		for { // 6,000 messages each time, of which the buffer holds some hundred; fewer if the publisher is held up, too
-			sub.cmd.Process.Signal(syscall.SIGSTOP)
+			sub.stop(t)
 			time.Sleep(300 * time.Millisecond)
 			sub.cmd.Process.Signal(syscall.SIGCONT)
 			select {
@@ -124,7 +124,7 @@ func TestLossOfAStoppedSubscriber(t *testing.T) {
 	for sub.stdout.String() == "" {
 		time.Sleep(time.Millisecond)
 	}
-	sub.cmd.Process.Signal(syscall.SIGSTOP)
+	sub.stop(t)
 	host, _ := os.Hostname()
 	who := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
 	r := awaitLoss(t, dir, "subscriber_silent", "who "+who, "still runs: was it killed, stopped, or cut off", "Not looked at:", "it does not answer: it is stopped")

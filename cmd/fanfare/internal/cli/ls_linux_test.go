@@ -102,7 +102,7 @@ func TestUnanswered(t *testing.T) {
 		return strings.Count(p.stdout.String(), " md.") == len(subs)
 	})
 	for _, s := range subs[1:3] {
-		s.cmd.Process.Signal(syscall.SIGSTOP)
+		s.stop(t)
 		defer s.cmd.Process.Signal(syscall.SIGCONT)
 	}
 	subs[3].kill()

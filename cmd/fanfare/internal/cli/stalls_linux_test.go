@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
@@ -36,6 +38,25 @@ func awaitText(t *testing.T, what string, p *process, texts ...string) {
 		}
 		if ctx.Err() != nil {
 			t.Fatalf("%s does not say %q but:\n%s", what, missing, p.stderr.String())
+		}
+	}
+}
+
+// stop sends SIGSTOP, and waits until the process has stopped: on a busy host that is a while later.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &info, unix.WSTOPPED|unix.WNOWAIT, nil)
+		switch err {
+		case nil:
+			return
+		case unix.EINTR:
+		default:
+			t.Fatalf("waiting until the process has stopped: %v", err)
 		}
 	}
 }
@@ -97,9 +118,7 @@ func TestStoppedSub(t *testing.T) {
 			t.Fatal("nothing came")
 		}
 	}
-	if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stopped.stop(t)
 	awaitText(t, "pub", pub, " at 127.0.0.1:", " has vanished")
 	pub.end(t, 1)
 	neighbour.end(t, 0)
@@ -126,9 +145,7 @@ func TestIdleSubThatIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the message", func() bool { return s.stdout.String() != "" })
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	s.stop(t)
 	stopped := time.Now()
 	if _, err := p.stdin.Write([]byte("2\n")); err != nil {
 		t.Fatal(err)
@@ -158,9 +175,7 @@ func TestSubThatIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the message", func() bool { return strings.Contains(s.stdout.String(), `"message"`) })
-	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	s.stop(t)
 	stopped := time.Now()
 	if _, err := p.stdin.Write([]byte("2\n")); err != nil {
 		t.Fatal(err)
