@@ -103,7 +103,8 @@ func TestCloseOfSubscriberIsNoGap(t *testing.T) {
 			n := 0
 			for _, err := range sub.Messages(ctx) {
 				if err != nil {
-					t.Errorf("after %d messages: %v", n, err)
+					t.Errorf("after %d messages: %v\npublisher %+v, subscribers %+v\nsubscriber %+v",
+						n, err, pubBus.Stats().Publications, pub.Receivers(), subBus.Stats().Groups)
 				}
 				if n++; n == 5000 {
 					wg.Go(func() { subBus.Close() })
