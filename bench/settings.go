@@ -295,9 +295,7 @@ func (s *Settings) shapeText() string {
 			parts = append(parts, fmt.Sprintf(format, n))
 		}
 	}
-	add(s.Topics, 2, "%d topics, "+map[worker.Order]string{
-		worker.OrderRound: "one message on each in turn", worker.OrderZipf: "drawn by Zipf's law", worker.OrderBursts: "in runs of 10 to 100 messages",
-	}[s.Order])
+	add(s.Topics, 2, "%d topics, "+s.Order.Text())
 	add(s.Goroutines, 2, "%d publishing goroutines")
 	add(s.Buses, 2, "%d publishers")
 	add(s.Extra, 1, "%d subscriptions to other topics")

@@ -7,10 +7,21 @@ type Order string
 
 // Orders.
 const (
-	OrderRound  Order = "round"  // one message on each topic in turn
-	OrderZipf   Order = "zipf"   // drawn: few topics have most of the messages
-	OrderBursts Order = "bursts" // runs of messages on one topic
+	OrderRound  Order = "round"
+	OrderZipf   Order = "zipf"
+	OrderBursts Order = "bursts"
 )
+
+// Text says what the order is.
+func (o Order) Text() string {
+	switch o {
+	case OrderZipf:
+		return "drawn, few topics have most"
+	case OrderBursts:
+		return "runs of 10 to 100 messages on one topic"
+	}
+	return "one message on each in turn"
+}
 
 // Orders are all of them.
 func Orders() []Order { return []Order{OrderRound, OrderZipf, OrderBursts} }

@@ -214,10 +214,11 @@ func (b *benchmark) registerLoad(fs *flagSet) {
 	intVar(fs, &b.Topics, "topics", b.Topics, "go through `N` topics, with a Publisher each. Order and count of each topic's messages are "+
 		"checked. Beside it, as \"one\", one publisher on one topic, as beside all flags down to -extra-subscriptions, which are of "+
 		"throughput and latency")
-	choiceVar(fs, &b.Order, "order", "how to go through the topics",
-		word{string(worker.OrderRound), "one message on each in turn"},
-		word{string(worker.OrderZipf), "drawn, few topics have most"},
-		word{string(worker.OrderBursts), "runs of 10 to 100 messages on one topic"})
+	var orders []word
+	for _, o := range worker.Orders() {
+		orders = append(orders, word{string(o), o.Text()})
+	}
+	choiceVar(fs, &b.Order, "order", "how to go through the topics", orders...)
 	boolVar(fs, &b.Split, "split", "each subscriber takes its share of the topics: with -subs 4 a quarter. Its rate counts for all messages")
 	intVar(fs, &b.Goroutines, "goroutines", b.Goroutines, "`N` goroutines publish, sharing the bus and its publishers")
 	intVar(fs, &b.Buses, "pubs", b.Buses, "`N` buses publish, in one process")

@@ -22,12 +22,12 @@ import (
 // mckey is the counterpart of rdma-core's mckey(1): it joins an RDMA multicast
 // group and sends to it, or receives from it. The two can be mixed on a network.
 type mckey struct {
-	url, ip, mgid        string
-	send, sendOnly, json bool
-	size                 int
-	count                uint64
-	rate                 float64
-	timeout, settling    time.Duration
+	url, ip, mgid     string
+	send, sendOnly    bool
+	size              int
+	count             uint64
+	rate              float64
+	timeout, settling time.Duration
 
 	sim   bool // the URL names a simulated subnet
 	group rdma.Addr
@@ -72,7 +72,7 @@ first 20 messages length, immediate, and the sender's QPN and GID. A sender puts
 its QPN into the immediate, as the original does.
 `,
 		examples: `fanfare mckey -t sim://
-fanfare mckey -t 'sim://?flavor=roce' -o -C 100 -json
+fanfare mckey -t 'sim://?flavor=roce' -o -C 100
 fanfare mckey -t roce://eth0 -m 239.1.2.3
 fanfare mckey -t roce://eth0 -m 239.1.2.3 -s -o`,
 		exits: []word{
@@ -105,7 +105,6 @@ func (m *mckey) register(fs *flagSet) {
 	above(durationVar(fs, &m.timeout, "timeout", 30*time.Second, "how long to wait for all joins, and then as long again for all messages, after -settle"), 0)
 	atLeast(durationVar(fs, &m.settling, "settle", 3*time.Second, "how long to wait from the join to the first message sent, while switches learn of "+
 		"members; on sim:// 0 unless given"), 0)
-	boolVar(fs, &m.json, "json", "results as JSON objects on standard output")
 }
 
 func (m *mckey) check(fs *flagSet, operands []string) error {
@@ -152,7 +151,7 @@ func (m *mckey) run(ctx context.Context, e *env) error {
 		defer host.Close()
 		err = m.transfer(ctx, host)
 	}
-	return cmp.Or(err, m.summarize(err))
+	return cmp.Or(err, m.summarize())
 }
 
 func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) {
@@ -184,76 +183,25 @@ func (m *mckey) transfer(ctx context.Context, host *fabricurl.Host) (err error) 
 	return err
 }
 
-type mckeyJoin struct {
-	Type      string `json:"type"` // "join"
-	Role      string `json:"role"`
-	Device    string `json:"device"`
-	Port      uint8  `json:"port"`
-	LinkLayer string `json:"link_layer"`
-	LocalQPN  string `json:"local_qpn"`
-	Member    string `json:"member"`
-	DGID      string `json:"dgid"`
-	MLID      string `json:"mlid"`
-	QPN       string `json:"qpn"`
-	QKey      string `json:"qkey"`
-	SL        uint8  `json:"sl"`
-	SGIDIndex int    `json:"sgid_index"`
-	HopLimit  uint8  `json:"hop_limit"`
-}
-
-type mckeyMessage struct {
-	Type       string `json:"type"`   // "message"
-	Role       string `json:"role"`   // the receiver's
-	Number     uint64 `json:"number"` // from 1
-	Bytes      int    `json:"bytes"`
-	Immediate  string `json:"immediate,omitempty"`
-	SourceQPN  string `json:"source_qpn"`
-	SourceGID  string `json:"source_gid,omitempty"`
-	AsExpected bool   `json:"as_expected"` // it has the length of -S and its sender's QPN as immediate
-}
-
-type mckeySummary struct {
-	Type     string `json:"type"` // "summary"
-	Role     string `json:"role"` // of this process
-	Sent     uint64 `json:"sent"`
-	Received uint64 `json:"received"`
-	Expected uint64 `json:"expected"` // to receive
-	Strange  uint64 `json:"strange"`
-	Complete bool   `json:"complete"`
-	Error    string `json:"error,omitempty"`
-}
-
-func (m *mckey) write(v any, format string, args ...any) error {
+func (m *mckey) printf(format string, args ...any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.json {
-		return newJSONLines(m.out).write(v)
-	}
 	_, err := fmt.Fprintf(m.out, format, args...)
 	return err
 }
 
-func (m *mckey) summarize(err error) error {
-	s := mckeySummary{Type: "summary", Role: roleReceiver, Complete: err == nil, Error: plain(err)}
-	if m.sim {
-		s.Role = "both"
-	} else if m.send {
-		s.Role = roleSender
-	}
-
-	text := ""
-	for _, side := range m.sides {
-		switch s.Strange += side.strange; {
-		case side.ah == nil:
-		case side.role == roleSender:
-			s.Sent = side.messages
-			text += fmt.Sprintf("sender: %s of %d bytes sent\n", count(s.Sent, "message"), m.size)
+// summarize prints how many messages each side that joined has sent or received.
+func (m *mckey) summarize() (err error) {
+	for _, s := range m.sides {
+		switch {
+		case s.ah == nil || err != nil:
+		case s.role == roleSender:
+			err = m.printf("sender: %s of %d bytes sent\n", count(s.messages, "message"), m.size)
 		default:
-			s.Received, s.Expected = side.messages, m.count
-			text += fmt.Sprintf("receiver: %d of %s received\n", s.Received, count(s.Expected, "message"))
+			err = m.printf("receiver: %d of %s received\n", s.messages, count(m.count, "message"))
 		}
 	}
-	return m.write(&s, "%s", text)
+	return err
 }
 
 // mckeySide is the sender or the receiver: an id, its queue pair, and what belongs to them.
@@ -303,15 +251,10 @@ func (s *mckeySide) join(ctx context.Context, group rdma.Addr) (rdma.Addr, error
 	if group.Family == rdma.FamilyIB {
 		group = rdma.IBAddr(ah.GRH.DGID)
 	}
-	j := mckeyJoin{
-		"join", s.role, s.pd.Device().Name(), s.id.Port(), s.port.LinkLayer.String(), s.qp.QPN().String(),
-		s.member().String(), ah.GRH.DGID.String(), ah.DLID.String(), s.ud.QPN.String(), s.ud.QKey.String(),
-		ah.SL, ah.GRH.SGIDIndex, ah.GRH.HopLimit,
-	}
-	return group, s.m.write(&j, "%[1]s: joined as %s with QPN %s on %s port %d (%s)\n"+
-		"%[1]s: joined dgid: %[7]s mlid %s sl %d, qpn %s, qkey %s, sgid_index %d, hop_limit %d\n",
-		s.role, j.Member, j.LocalQPN, j.Device, j.Port, j.LinkLayer,
-		j.DGID, j.MLID, j.SL, j.QPN, j.QKey, j.SGIDIndex, j.HopLimit)
+	return group, s.m.printf("%[1]s: joined as %[2]s with QPN %[3]v on %[4]s port %[5]d (%[6]v)\n"+
+		"%[1]s: joined dgid: %[7]v mlid %[8]v sl %[9]d, qpn %[10]v, qkey %[11]v, sgid_index %[12]d, hop_limit %[13]d\n",
+		s.role, s.member(), s.qp.QPN(), s.pd.Device().Name(), s.id.Port(), s.port.LinkLayer,
+		ah.GRH.DGID, ah.DLID, ah.SL, s.ud.QPN, s.ud.QKey, ah.GRH.SGIDIndex, ah.GRH.HopLimit)
 }
 
 // atEnd has close call f, before what was begun earlier is ended, as verbs want it.
@@ -513,28 +456,25 @@ func (s *mckeySide) receive(ctx context.Context) error {
 	return nil
 }
 
+// message counts a message, and prints the first ones.
 func (s *mckeySide) message(wc *rdma.WorkCompletion) error {
 	s.messages++
-	r := mckeyMessage{
-		Type: "message", Role: s.role, Number: s.messages, Bytes: max(0, int(wc.ByteLen)-rdma.GRHBytes), SourceQPN: wc.SrcQPN.String(),
-	}
+	bytes, imm, gid := max(0, int(wc.ByteLen)-rdma.GRHBytes), "none", "none"
 	if wc.Flags&rdma.WCWithImm != 0 {
-		imm := rdma.QPN(binary.BigEndian.Uint32(wc.Imm[:]))
-		r.Immediate, r.AsExpected = imm.String(), imm == wc.SrcQPN && r.Bytes == s.m.size
+		imm = rdma.QPN(binary.BigEndian.Uint32(wc.Imm[:])).String()
 	}
 	if h, ok := rdma.ParseGRH(s.port.LinkLayer, s.slot(wc.WRID)); ok {
-		r.SourceGID = h.Src.String()
+		gid = h.Src.String()
 	}
 	note := ""
-	if !r.AsExpected {
+	if imm != wc.SrcQPN.String() || bytes != s.m.size {
 		s.strange++
 		note = " (not as expected)"
 	}
 	if s.messages > mckeyListed {
 		return nil
 	}
-	return s.m.write(&r, "%s: message %d: %d bytes, immediate %s, from QPN %s, GID %s%s\n",
-		s.role, r.Number, r.Bytes, cmp.Or(r.Immediate, "none"), r.SourceQPN, r.SourceGID, note)
+	return s.m.printf("%s: message %d: %d bytes, immediate %s, from QPN %s, GID %s%s\n", s.role, s.messages, bytes, imm, wc.SrcQPN, gid, note)
 }
 
 func (s *mckeySide) slot(i uint64) []byte { return s.mem[int(i)*s.slotBytes:][:s.slotBytes] }
