@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/fabricurl"
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 	"github.com/fanfaremq/fanfare/transport/sealed/keyring"
@@ -41,7 +41,7 @@ type UnreadableError = transport.UnreadableError
 func (c *Config) isOpen(file string, closed bool) bool {
 	open := file == "" && c.Keys == nil && !closed
 	if open {
-		logline.GroupsOpen.Log(c.Logger)
+		report.GroupsOpen.Log(c.Logger)
 	}
 	return open
 }
@@ -96,9 +96,9 @@ func (c *Config) seal(t transport.Transport, files busFiles) (transport.Transpor
 		use, ok = set.Sending(time.Now())
 	}
 	if !ok {
-		logline.NoKeyValid.Log(c.Logger)
+		report.NoKeyValid.Log(c.Logger)
 	} else {
-		logline.GroupsSealed.Log(c.Logger, "key", use.String())
+		report.GroupsSealed.Log(c.Logger, "key", use.String())
 	}
 	return s, nil
 }

@@ -3,7 +3,7 @@ package pubsub
 import (
 	"log/slog"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/transport/udp"
 )
 
@@ -11,6 +11,6 @@ import (
 // be repaired, and publishers that wait for subscribers run slower.
 func warnLimits(log *slog.Logger, l udp.SocketLimits) {
 	if l.ReceiveGranted < l.ReceiveAsked {
-		logline.ReceiveBufferCapped.Log(log, "asked_bytes", l.ReceiveAsked, "granted_bytes", l.ReceiveGranted)
+		report.ReceiveBufferCapped.Log(log, "asked_bytes", l.ReceiveAsked, "granted_bytes", l.ReceiveGranted)
 	}
 }

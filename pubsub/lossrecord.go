@@ -86,11 +86,3 @@ func publicLossMinute(m *lossrecord.Minute) stats.LossMinute {
 	}
 	return x
 }
-
-// LossEvents are the labels of the events that a stats.LossRecord has.
-func LossEvents() (labels []string) {
-	for kind := range engine.LossEvents() {
-		labels = append(labels, events.Kind(kind).Label())
-	}
-	return labels
-}

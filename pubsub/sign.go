@@ -8,7 +8,7 @@ import (
 	mrand "math/rand/v2"
 
 	"github.com/fanfaremq/fanfare/internal/engine"
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/signed"
@@ -55,7 +55,7 @@ func (c *Config) sign(dc *engine.Config, t transport.Transport, files busFiles) 
 			return err
 		}
 		dc.Publisher = signed.PublisherID(key, cmp.Or(dc.Publisher, mrand.Uint64()))
-		logline.PublishersSigned.Log(c.Logger, "key", signed.Format(key.Public().(ed25519.PublicKey)))
+		report.PublishersSigned.Log(c.Logger, "key", signed.Format(key.Public().(ed25519.PublicKey)))
 	}
 	if dc.Trust = c.Trust; files.trust != "" {
 		f, err := signed.OpenTrust(files.trust, c.Logger)
@@ -65,7 +65,7 @@ func (c *Config) sign(dc *engine.Config, t transport.Transport, files busFiles) 
 		dc.Trust, dc.Stopped = f, func() { f.Close() }
 	}
 	if dc.Trust != nil {
-		logline.PublishersTrusted.Log(c.Logger, "keys", dc.Trust.Trust().Keys())
+		report.PublishersTrusted.Log(c.Logger, "keys", dc.Trust.Trust().Keys())
 	}
 	return nil
 }

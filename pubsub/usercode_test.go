@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
@@ -284,7 +284,7 @@ func TestLoggerUsesTheBus(t *testing.T) {
 	used := make(chan string, 16)
 	var send, poll atomic.Bool
 	log := logFunc(func(text string) {
-		if text != logline.SendFailed.Text && text != logline.WaitFailed.Text {
+		if text != report.SendFailed.Text && text != report.WaitFailed.Text {
 			return
 		}
 		if err := pub.TryPublish([]byte(text)); err != nil {
@@ -310,7 +310,7 @@ func TestLoggerUsesTheBus(t *testing.T) {
 	sub := subscribe(t, subBus, "x")
 	pub = publisher(t, pubBus, "x")
 	wait(t, ctx, pub, 1)
-	for line, arm := range map[string]*atomic.Bool{logline.SendFailed.Text: &send, logline.WaitFailed.Text: &poll} {
+	for line, arm := range map[string]*atomic.Bool{report.SendFailed.Text: &send, report.WaitFailed.Text: &poll} {
 		arm.Store(true)
 		returns(t, ctx, "Publish", func() error { return pub.Publish(ctx, []byte("x")) })
 		returns(t, ctx, "what the Logger calls", func() error {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -121,21 +121,21 @@ func (w *callWatch) look() {
 // watchState watches the function that makes a topic's state: late joiners wait for it, also for the state of other
 // topics of the group, and report only that none arrived.
 func (l *Loop) watchState(topic string) *callWatch {
-	say := func(line *logline.Line, attr string, d time.Duration) {
+	say := func(line *report.Line, attr string, d time.Duration) {
 		_ = l.post(func() { line.Log(l.log, "topic", topic, attr, d) }) // it fails where the loop has ended
 	}
 	return &callWatch{
 		clock: l.clock,
-		slow:  func(d time.Duration) { say(&logline.StateSlow, "so_far", d) },
-		fast:  func(d time.Duration) { say(&logline.StateReturned, "after", d) },
+		slow:  func(d time.Duration) { say(&report.StateSlow, "so_far", d) },
+		fast:  func(d time.Duration) { say(&report.StateReturned, "after", d) },
 	}
 }
 
 // watchBeside looks after what is called beside the loop for subscription s. The log has line while that takes
 // long, and calls it what, "of topic", and the subscription's topics as they are then.
-func (s *Subscription) watchBeside(line *logline.Line, what string) *callWatch {
+func (s *Subscription) watchBeside(line *report.Line, what string) *callWatch {
 	l := s.l
-	emit := func(line *logline.Line, kind events.Kind, attr string, d time.Duration) {
+	emit := func(line *report.Line, kind events.Kind, attr string, d time.Duration) {
 		_ = l.post(func() { // it fails where the loop has ended
 			topics := s.names()
 			line.Log(l.log, "handler", what+handlerText(shownTopics(topics)), attr, d)
@@ -145,6 +145,6 @@ func (s *Subscription) watchBeside(line *logline.Line, what string) *callWatch {
 	return &callWatch{
 		clock: l.clock,
 		slow:  func(d time.Duration) { emit(line, events.HandlerSlow, "so_far", d) },
-		fast:  func(d time.Duration) { emit(&logline.HandlerReturned, events.HandlerReturned, "after", d) },
+		fast:  func(d time.Duration) { emit(&report.HandlerReturned, events.HandlerReturned, "after", d) },
 	}
 }

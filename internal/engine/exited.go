@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 )
 
 // A function of the user's that ends the goroutine that calls it, by runtime.Goexit, ends the bus or a part of it.
@@ -45,7 +45,7 @@ func (l *Loop) exited() {
 		return
 	}
 	what := l.watchdog.lastCalled()
-	logline.HandlerExited.Log(l.log, "handler", what)
+	report.HandlerExited.Log(l.log, "handler", what)
 	l.stop(&exitedError{what, "the bus"})
 }
 
@@ -78,7 +78,7 @@ func (s *Subscription) exited(what string) {
 			return
 		}
 		what += " of topic " + shownTopics(s.names())
-		logline.HandlerBesideExited.Log(s.l.log, "handler", what)
+		report.HandlerBesideExited.Log(s.l.log, "handler", what)
 		s.suppressed.Store(true)
 		s.fail(&exitedError{what, "its subscription"})
 		s.l.evicted = append(s.l.evicted, s)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/discovery"
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -284,7 +284,7 @@ func (h *hellos) open(now reliable.Instant) (err error) {
 // failed logs that the bus cannot become a sender of hellos, or cannot send one. Data is not affected.
 func (h *hellos) failed(now reliable.Instant, err error) {
 	h.retryAt = now.Add(senderRetry)
-	logline.HelloFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", err)
+	report.HelloFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", err)
 }
 
 // listen joins and leaves group 0 as the search wants it, unless it is joined anyway.
@@ -294,7 +294,7 @@ func (h *hellos) listen() {
 	case search == h.joined:
 	case search:
 		if err := h.l.join(0); err != nil {
-			logline.SearchFailed.Log(h.l.log, "err", err)
+			report.SearchFailed.Log(h.l.log, "err", err)
 			return
 		}
 		h.joined = true
@@ -318,7 +318,7 @@ func (h *hellos) membership(e *transport.Event) bool {
 		}
 		if e.State == transport.Failed {
 			h.joined = false
-			logline.SearchFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", e.Err)
+			report.SearchFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", e.Err)
 		}
 		return true
 	}

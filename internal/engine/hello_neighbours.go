@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/fanfaremq/fanfare/internal/discovery"
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
@@ -127,10 +127,10 @@ func (l *Loop) reportMismatch(err *events.ConfigMismatchError, e events.Event) {
 		args = append(args, strings.ReplaceAll(string(d.Field), " ", "_"), d.Theirs+" there, "+d.Ours+" here")
 	}
 	if err.Harmless() {
-		l.say(&logline.MismatchHarmless, args...)
+		l.say(&report.MismatchHarmless, args...)
 	} else {
 		args = append(args, "do", err.Differences[0].Advice)
-		l.say(&logline.Mismatch, args...)
+		l.say(&report.Mismatch, args...)
 	}
 	l.event(e)
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/discovery"
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -283,7 +283,7 @@ func TestHelloCannotBeSent(t *testing.T) {
 	}{{fmt.Errorf("udp: sendmsg: %w", syscall.EPERM), 3}, {transport.ErrBusy, 0}, {transport.ErrNotReady, 0}} {
 		synctest.Test(t, func(t *testing.T) {
 			var all, with atomic.Int64
-			_, l := newLoopOver(t, Config{Wait: WaitPark, Logger: slog.New(lines{&all, &with, logline.HelloFailed.Text})}, func(tr transport.Transport) transport.Transport {
+			_, l := newLoopOver(t, Config{Wait: WaitPark, Logger: slog.New(lines{&all, &with, report.HelloFailed.Text})}, func(tr transport.Transport) transport.Transport {
 				return &refusing{Transport: tr, err: c.err}
 			})
 			publication(t, l, "x")

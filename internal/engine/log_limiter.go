@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -38,13 +38,13 @@ func (l *logLimiter) allow(now reliable.Instant) (left uint64, ok bool) {
 // withLeftOut adds to a line how many like it were left out.
 func withLeftOut(args []any, left uint64) []any {
 	if left > 0 {
-		args = append(args, logline.LeftOut, left)
+		args = append(args, report.LeftOut, left)
 	}
 	return args
 }
 
 // say writes a line about a peer, if there were not too many.
-func (j *journal) say(line *logline.Line, args ...any) {
+func (j *journal) say(line *report.Line, args ...any) {
 	if left, ok := j.notes.allow(j.clock.now()); ok {
 		line.Log(j.log, withLeftOut(args, left)...)
 	}

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -35,7 +35,7 @@ func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cau
 	}
 	args := append(publisherArgs(g, st), "first", first, "count", count, "cause", cause)
 	if lines > 0 {
-		args = append(args, logline.LeftOut, lines, "packets_left_out", packets)
+		args = append(args, report.LeftOut, lines, "packets_left_out", packets)
 	}
-	logline.PacketsLost.Log(j.log, args...)
+	report.PacketsLost.Log(j.log, args...)
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/transport"
 )
 
@@ -31,9 +31,9 @@ func (x *memberships) back(m membership) (last bool) {
 
 // memberLost logs a lost membership: if the interface is gone all groups lose theirs, and only the first is logged.
 func (j *journal) memberLost(e *transport.Event, group string) {
-	line := &logline.GroupLostToo
+	line := &report.GroupLostToo
 	if j.memberships.lost(membership{e.Group, e.Role}) {
-		line = &logline.GroupLost
+		line = &report.GroupLost
 	}
 	line.Log(j.log, "group", group, "role", e.Role, "err", e.Err)
 }
@@ -41,10 +41,10 @@ func (j *journal) memberLost(e *transport.Event, group string) {
 // memberBack logs a membership that is back; the last one reports all of them.
 func (j *journal) memberBack(m membership, group string) {
 	if !j.memberships.back(m) {
-		logline.GroupBack.Log(j.log, "group", group, "role", m.role)
+		report.GroupBack.Log(j.log, "group", group, "role", m.role)
 		return
 	}
-	logline.GroupsBack.Log(j.log, "memberships", j.memberships.most, "latest", group)
+	report.GroupsBack.Log(j.log, "memberships", j.memberships.most, "latest", group)
 }
 
 // failuresAtOnce is how many groups that cannot be joined each have their line.
@@ -53,6 +53,6 @@ const failuresAtOnce = 4
 // joinFailed logs that a group cannot be joined.
 func (j *journal) joinFailed(e *transport.Event, group string) {
 	if lines, ok := j.failed.allow(j.clock.now()); ok {
-		logline.JoinFailed.Log(j.log, withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
+		report.JoinFailed.Log(j.log, withLeftOut([]any{"group", group, "role", e.Role, "err", e.Err}, lines)...)
 	}
 }

@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -85,7 +85,7 @@ func (r *repeats) say(now reliable.Instant, peer uint64, what events.Kind) bool 
 }
 
 // sayOf logs an event of a peer, once for all groups.
-func (j *journal) sayOf(peer uint64, what events.Kind, line *logline.Line, args ...any) {
+func (j *journal) sayOf(peer uint64, what events.Kind, line *report.Line, args ...any) {
 	if j.repeats.say(j.clock.now(), peer, what) {
 		j.say(line, args...)
 	} else {
@@ -97,9 +97,9 @@ func (j *journal) sayOf(peer uint64, what events.Kind, line *logline.Line, args 
 func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 	args := publisherArgs(g, st)
 	if j.presences.came(st.Publisher, st.Epoch) {
-		j.say(&logline.PublisherUp, args...)
+		j.say(&report.PublisherUp, args...)
 	} else {
-		logline.PublisherUpToo.Log(j.log, args...)
+		report.PublisherUpToo.Log(j.log, args...)
 	}
 }
 
@@ -108,13 +108,13 @@ func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Caus
 	args := publisherArgs(g, st)
 	switch say := j.presences.went(st.Publisher, st.Epoch, cause); {
 	case !say:
-		logline.PublisherDownToo.Log(j.log, append(args, "cause", cause)...)
+		report.PublisherDownToo.Log(j.log, append(args, "cause", cause)...)
 	case cause == events.CausePublisherLost:
-		j.say(&logline.PublisherLost, args...)
+		j.say(&report.PublisherLost, args...)
 	case cause == events.CauseNone:
-		j.say(&logline.PublisherEnded, args...)
+		j.say(&report.PublisherEnded, args...)
 	default:
-		j.say(&logline.PublisherDown, append(args, "cause", cause)...)
+		j.say(&report.PublisherDown, append(args, "cause", cause)...)
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/gid"
-	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/lossrecord"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -332,7 +332,7 @@ func (l *Loop) joined(e *transport.Event) {
 		l.memberLost(e, addr)
 		l.event(events.Event{Kind: events.GroupLost, Group: addr, Err: e.Err})
 	default:
-		logline.GroupMembership.Log(l.log, "group", addr, "role", e.Role, "state", e.State)
+		report.GroupMembership.Log(l.log, "group", addr, "role", e.Role, "state", e.State)
 	}
 	if m := (membership{e.Group, e.Role}); e.State == transport.Joined && l.memberships.away[m] {
 		l.memberBack(m, addr)

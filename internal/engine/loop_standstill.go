@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -42,6 +42,6 @@ func (w *watchdog) reportStandstill() {
 		return
 	}
 	w.stand.stood = 0
-	logline.StoodStill.Log(w.l.log, "for", d)
+	report.StoodStill.Log(w.l.log, "for", d)
 	w.l.event(events.Event{Kind: events.StoodStill, For: d})
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -65,7 +65,7 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 		return
 	}
 	if err := l.t.Wait(wait); err != nil && !errors.Is(err, net.ErrClosed) {
-		l.say(&logline.WaitFailed, "err", err)
+		l.say(&report.WaitFailed, "err", err)
 	}
 	l.inbox.lain.Waited(l.now().Sub(begun), wait)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/gid"
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -140,7 +140,7 @@ func (w *watchdog) control(now reliable.Instant) {
 	}
 	w.mu.Unlock()
 	e := events.Event{Kind: events.HandlerReturned, For: d, Topics: topicsOf(topic)}
-	logline.HandlerReturned.Log(w.l.log, "handler", handlerText(topic), "after", e.For)
+	report.HandlerReturned.Log(w.l.log, "handler", handlerText(topic), "after", e.For)
 	w.l.event(e)
 }
 
@@ -219,7 +219,7 @@ func (s *Subscription) other(d *Delivery) {
 
 // report reports a handler that runs. If that is OnEvent, it is not called a second time.
 func (w *watchdog) report(e events.Event, topic string) {
-	logline.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
+	report.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	w.l.counters.events[e.Kind].Add(1)
 	w.l.recent.add(e, w.l.cfg.RecentEvents)
 	if !w.emitting.TryLock() {

@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
@@ -46,6 +46,6 @@ func (g *group) watchEcho(now reliable.Instant) {
 		heard = heard || st.Publisher == g.l.cfg.Publisher && st.Epoch == g.l.cfg.Epoch
 	}
 	if g.echo.missing(g.l.ran(now), publishing, heard) {
-		logline.NoLoopback.Log(g.l.log, "group", g.address)
+		report.NoLoopback.Log(g.l.log, "group", g.address)
 	}
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -20,7 +20,7 @@ func (l *Loop) namesake(st *reliable.Stream) {
 		return
 	}
 	if l.namesakes++; doubled(l.namesakes-1, l.namesakes) {
-		logline.Namesake.Log(l.log,
+		report.Namesake.Log(l.log,
 			"name", l.cfg.Name, "publisher", id(st.Publisher), "epoch", st.Epoch, "ours", l.cfg.Epoch, "heard", l.namesakes)
 	}
 }
@@ -51,6 +51,6 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	}
 	known[pair] = true
 	g.l.event(e)
-	g.l.say(&logline.DuplicateName,
+	g.l.say(&report.DuplicateName,
 		"name", e.Name, "publisher", e.Publisher.String(), "epoch", e.Epoch, "address", e.Address, "other_epoch", e.OtherEpoch, "other_address", e.OtherAddress)
 }

@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -66,9 +65,9 @@ func (l *Loop) emitDrops() {
 
 // emitDropped reports drops in the log and as an event.
 func (l *Loop) emitDropped(d *Dropped) {
-	line := &logline.PacketsDropped
+	line := &report.PacketsDropped
 	if d.Quiet {
-		line = &logline.PacketsMissed
+		line = &report.PacketsMissed
 	}
 	l.say(line, "cause", d.Cause, "packets", d.Packets, "do", d.Do)
 	l.event(events.Event{Kind: events.PacketsDropped, Cause: d.Cause, Behind: d.Packets})
@@ -145,36 +144,13 @@ func (s *Subscription) recordLoss(it *topics.Item, g *group, from *reliable.Orig
 	record.Add(time.Now(), e)
 }
 
-// lossEvents are the events that go with loss here or elsewhere, and whether the event is about a subscriber of ours.
-var lossEvents = [events.Kinds]struct{ kept, subscriber bool }{
-	events.PublisherLost:       {kept: true},
-	events.PublisherRestarted:  {kept: true},
-	events.PublisherRefused:    {kept: true},
-	events.PublisherFault:      {kept: true},
-	events.TopicCollision:      {kept: true},
-	events.ReleasedByPublisher: {kept: true},
-	events.SubscriptionEvicted: {kept: true},
-	events.ConfigMismatch:      {kept: true},
-	events.DictionaryMissing:   {kept: true},
-	events.PacketsUnreadable:   {kept: true},
-	events.BadPackets:          {kept: true},
-	events.DuplicateName:       {kept: true},
-	events.LegDown:             {kept: true},
-	events.StoodStill:          {kept: true},
-	events.Unfindable:          {kept: true},
-	events.Unmet:               {kept: true},
-	events.GroupLost:           {kept: true},
-	events.GroupFailed:         {kept: true},
-	events.CannotSend:          {kept: true},
-	events.CannotReply:         {kept: true},
-	events.SubscriberSilent:    {kept: true, subscriber: true},
-	events.SubscriberReleased:  {kept: true, subscriber: true},
-	events.SlowSubscriber:      {kept: true, subscriber: true},
-}
-
 // recordEvent takes in an event, if it goes with loss and concerns a peer of this bus.
 func (l *Loop) recordEvent(e *events.Event) {
-	if l.cfg.Losses == nil || !lossEvents[e.Kind].kept {
+	if l.cfg.Losses == nil {
+		return
+	}
+	kept := report.Losses()[e.Kind.Label()]
+	if kept == nil {
 		return
 	}
 	switch e.Kind {
@@ -188,11 +164,11 @@ func (l *Loop) recordEvent(e *events.Event) {
 		}
 	}
 	x := stats.LossEntry{
-		Cause: strings.ReplaceAll(e.Kind.String(), " ", "_"), Event: true, Subscription: shownTopics(e.Topics),
+		Cause: e.Kind.Label(), Event: true, Subscription: shownTopics(e.Topics),
 		Group: e.Group, Leg: e.Leg, Publisher: e.Publisher, Epoch: e.Epoch,
 		Name: e.Name, Address: e.Address, For: e.For, Behind: e.Behind,
 	}
-	if lossEvents[e.Kind].subscriber {
+	if kept.OfSubscriber {
 		x.Publisher, x.Epoch, x.Subscriber = 0, 0, e.Subscriber
 	}
 	if e.Err != nil {
@@ -223,15 +199,4 @@ func shownTopics(topics []string) string {
 		return strings.Join(topics[:topicsShown], " ") + " and more"
 	}
 	return strings.Join(topics, " ")
-}
-
-// LossEvents yields the kinds of events that go into the record.
-func LossEvents() iter.Seq[events.Kind] {
-	return func(yield func(events.Kind) bool) {
-		for kind, x := range lossEvents {
-			if x.kept && !yield(events.Kind(kind)) {
-				return
-			}
-		}
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/gid"
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 )
 
 // What runs beside the loop for subscriptions, in goroutines of their own: handlers that
@@ -56,7 +56,7 @@ func (c *Conflation) Beside(f func(*Delivery)) *Beside {
 // call calls f with what next delivers until the end.
 func (s *Subscription) call(next func(context.Context, *Delivery) error, f func(*Delivery)) {
 	var d Delivery
-	watch := s.watchBeside(&logline.HandlerBesideSlow, "")
+	watch := s.watchBeside(&report.HandlerBesideSlow, "")
 	defer watch.stop()
 	for {
 		err := next(context.Background(), &d)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -66,7 +66,7 @@ func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflati
 		s: s, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
 		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
-	c.watch = s.watchBeside(&logline.KeySlow, "Conflate's key ")
+	c.watch = s.watchBeside(&report.KeySlow, "Conflate's key ")
 	c.drain = s.l.beside(c.run, func() { s.exited("Conflate's key") })
 	return c
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -12,7 +12,7 @@ func (g *group) watchDamage() {
 	if g.damaged += d.Packets; !doubled(before, g.damaged) {
 		return
 	}
-	g.l.say(&logline.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
+	g.l.say(&report.BadPackets, "packets", g.damaged, "publisher", id(d.Publisher), "address", d.Address, "group", g.address)
 	g.l.event(events.Event{Kind: events.BadPackets, Group: g.address, Publisher: events.PublisherID(d.Publisher),
 		Address: d.Address, Behind: g.damaged})
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -58,9 +58,9 @@ func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Even
 	e := g.event(events.PublisherFault, st)
 	e.Err = err
 	if g.faults.due(err) {
-		line := &logline.PublisherFault
+		line := &report.PublisherFault
 		if err.Fault == events.FaultTopic {
-			line = &logline.TopicRefused
+			line = &report.TopicRefused
 		}
 		g.l.say(line, "publisher", id(st.Publisher), "fault", err.Fault, "topic", err.Topic, "times", err.Count, "group", g.address)
 		g.l.event(e)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -59,7 +59,7 @@ func (g *group) tellHolding(kind events.Kind, st *reliable.Stream, d time.Durati
 }
 
 // holdLines are the lines of the log for one reason to hold a publisher up.
-type holdLines struct{ holds, released *logline.Line }
+type holdLines struct{ holds, released *report.Line }
 
 // slowest is the subscription that holds a stream up: its topics, and how many packets
 // it has still to read. Without one that is read it is the handlers. Where all that came is read, and packets are
@@ -75,9 +75,9 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, wh
 	}
 	switch {
 	case behind == 0 && (slow != nil || g.r.AnyMissing()):
-		return nil, 0, holdLines{&logline.HoldsByLoss, &logline.ReleasedForLoss}
+		return nil, 0, holdLines{&report.HoldsByLoss, &report.ReleasedForLoss}
 	case slow != nil:
-		return slow.names(), behind, holdLines{&logline.HoldsByReading, &logline.ReleasedForReading}
+		return slow.names(), behind, holdLines{&report.HoldsByReading, &report.ReleasedForReading}
 	}
 	for _, t := range g.topics {
 		if t.handlers.Len() > 0 {
@@ -85,7 +85,7 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, wh
 		}
 	}
 	slices.Sort(topics)
-	return topics, 0, holdLines{&logline.HoldsByHandling, &logline.ReleasedForHandling}
+	return topics, 0, holdLines{&report.HoldsByHandling, &report.ReleasedForHandling}
 }
 
 // names are the subscription's topics and patterns.
@@ -130,6 +130,6 @@ func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	}
 	e := g.event(events.SubscriptionNotRead, f.st)
 	e.For, e.Behind, e.Topics = d, uint64(lag), s.names()
-	g.l.sayOf(f.st.Publisher, events.SubscriptionNotRead, &logline.SubscriptionNotRead, "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
+	g.l.sayOf(f.st.Publisher, events.SubscriptionNotRead, &report.SubscriptionNotRead, "topics", e.Topics, "publisher", id(f.st.Publisher), "group", g.address, "for", d, "unread_packets", lag)
 	g.l.event(e)
 }

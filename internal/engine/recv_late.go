@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/slow"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -39,7 +39,7 @@ func (f *feed) evict(now reliable.Instant) {
 		PublisherName: f.st.Origin().Name, Group: f.g.address,
 		Behind: uint64(lag), Allowed: uint64(f.bound), For: d,
 	}
-	logline.SubscriptionEvicted.Log(s.l.log,
+	report.SubscriptionEvicted.Log(s.l.log,
 		append(publisherArgs(f.g, f.st), "topics", s.names(), "for", d, "behind_packets", lag, "allowed_packets", f.bound)...)
 	e := f.g.event(events.SubscriptionEvicted, f.st)
 	e.For, e.Behind, e.Topics, e.Err = d, uint64(lag), s.names(), err

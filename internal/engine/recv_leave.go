@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -53,16 +53,16 @@ func (g *group) leave() {
 	g.end()
 	left, err := l.leave(g.index)
 	if err != nil {
-		logline.LeaveFailed.Log(l.log, "group", g.address, "err", err)
+		report.LeaveFailed.Log(l.log, "group", g.address, "err", err)
 	}
 	if !left || err != nil {
 		return // others need it
 	}
-	logline.GroupLeft.Log(l.log, "group", g.address)
+	report.GroupLeft.Log(l.log, "group", g.address)
 }
 
 // publisherLeft notes that a publisher is not followed any more in one of its groups.
 func (j *journal) publisherLeft(g *group, st *reliable.Stream) {
 	j.presences.went(st.Publisher, st.Epoch, events.CauseNone)
-	logline.PublisherLeft.Log(j.log, publisherArgs(g, st)...)
+	report.PublisherLeft.Log(j.log, publisherArgs(g, st)...)
 }

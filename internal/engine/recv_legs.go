@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -60,12 +60,12 @@ func (l *Loop) legChanged(e *transport.Event) {
 	name := x.name(leg)
 	if x.lost[leg] = e.Kind == transport.LegLost; x.lost[leg] {
 		x.since[leg] = now
-		logline.LegDown.Log(l.log, "leg", name, "err", e.Err)
+		report.LegDown.Log(l.log, "leg", name, "err", e.Err)
 		l.event(events.Event{Kind: events.LegDown, Leg: name, Err: e.Err})
 		return
 	}
 	d := now.Sub(x.since[leg])
-	logline.LegBack.Log(l.log, "leg", name, "after", d)
+	report.LegBack.Log(l.log, "leg", name, "after", d)
 	l.event(events.Event{Kind: events.LegBack, Leg: name, For: d})
 }
 
@@ -82,11 +82,11 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	case e.Silent:
 		x.silent[key] = struct{}{}
 		ev.Kind = events.LegDown
-		l.sayOf(st.Publisher+uint64(e.Leg), events.LegDown, &logline.LegSilent, args...)
+		l.sayOf(st.Publisher+uint64(e.Leg), events.LegDown, &report.LegSilent, args...)
 		l.event(ev)
 	case reported:
 		delete(x.silent, key)
-		logline.LegHeard.Log(l.log, args...)
+		report.LegHeard.Log(l.log, args...)
 		l.event(ev)
 	}
 }

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/ring"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -93,7 +93,7 @@ func (o *output) note(e *reliable.Event) {
 		}
 	case reliable.EventCollision:
 		err := e.Collision
-		g.l.say(&logline.TopicCollision, "publisher", id(o.st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
+		g.l.say(&report.TopicCollision, "publisher", id(o.st.Publisher), "topic", err.Other, "subscribed", err.Known, "group", g.address)
 		x := g.event(events.TopicCollision, o.st)
 		x.Err = err
 		g.l.event(x)

@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -38,7 +38,7 @@ func (g *group) unreadable(st *reliable.Stream, err *events.DictionaryError) {
 	}
 	e := g.event(events.DictionaryMissing, st)
 	e.Err = err
-	g.l.say(&logline.DictionaryMissing, "publisher", id(st.Publisher), "codec", err.Codec, "dictionary", err.Dictionary, "group", g.address)
+	g.l.say(&report.DictionaryMissing, "publisher", id(st.Publisher), "codec", err.Codec, "dictionary", err.Dictionary, "group", g.address)
 	for _, s := range g.subs.List() {
 		s.notify(e)
 	}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -131,7 +131,7 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 func (g *group) reportTooManyTopics(st *reliable.Stream) {
 	if !g.patterns.full {
 		g.patterns.full = true
-		logline.TooManyTopics.Log(g.l.log, append(publisherArgs(g, st), "known", g.r.NamesKnown())...)
+		report.TooManyTopics.Log(g.l.log, append(publisherArgs(g, st), "known", g.r.NamesKnown())...)
 	}
 }
 
@@ -140,7 +140,7 @@ func (g *group) reportTooManyTopics(st *reliable.Stream) {
 func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
 	fresh, err := g.want(s, id, name)
 	if err != nil {
-		g.l.say(&logline.PatternCollision, "topic", name, "err", err, "group", g.address)
+		g.l.say(&report.PatternCollision, "topic", name, "err", err, "group", g.address)
 		return nil
 	}
 	if !fresh {

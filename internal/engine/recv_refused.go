@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -79,7 +79,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why event
 	err := &events.PublisherRefusedError{Publisher: events.PublisherID(publisher), Epoch: epoch,
 		Group: g.address, Reason: why}
 	g.refused.remember(now, err)
-	logline.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
+	report.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
 	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(publisher),
 		Epoch: epoch, Err: err})
 	for _, s := range g.subs.List() {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
 	"github.com/fanfaremq/fanfare/internal/pattern"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/topics"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -186,7 +186,7 @@ func (s *Survey) Close() error {
 		for index, g := range s.groups {
 			g.lister.Close()
 			if _, err := s.l.leave(index); err != nil {
-				logline.LeaveFailed.Log(s.l.log, "group", g.address, "err", err)
+				report.LeaveFailed.Log(s.l.log, "group", g.address, "err", err)
 			}
 		}
 	})

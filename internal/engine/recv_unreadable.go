@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/transport"
@@ -9,7 +9,7 @@ import (
 
 // unreadable passes on why packets that come cannot be opened. Each reason comes once; that clocks differ now and then.
 func (l *Loop) unreadable(err error) {
-	logline.PacketsUnreadable.Log(l.log, "err", err)
+	report.PacketsUnreadable.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
 }
 

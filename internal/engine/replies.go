@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -34,7 +34,7 @@ const (
 )
 
 // refused adds a failure at now. It returns the peer if that is to be reported.
-func (x *unreplied) refused(now reliable.Instant, peer transport.Peer) (p *unrepliedPeer, report bool) {
+func (x *unreplied) refused(now reliable.Instant, peer transport.Peer) (p *unrepliedPeer, due bool) {
 	if p = x.peers[peer]; p == nil {
 		if len(x.peers) >= maxUnreplied {
 			x.expire(now)
@@ -85,7 +85,7 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 	case err == nil:
 		if d, reported := l.unreplied.sent(l.ran(l.now()), peer); reported {
 			address := l.t.PeerAddress(peer)
-			l.say(&logline.RepliesAgain, "address", address, "after", d)
+			l.say(&report.RepliesAgain, "address", address, "after", d)
 			l.event(events.Event{Kind: events.RepliesAgain, Address: address, For: d})
 		}
 	default:
@@ -94,10 +94,10 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 			return // the bus ends, or its interface is away, which has a report of its own
 		}
 		now := l.ran(l.now())
-		if p, report := l.unreplied.refused(now, peer); report {
+		if p, due := l.unreplied.refused(now, peer); due {
 			address, d := l.t.PeerAddress(peer), now.Sub(p.since)
 			do := replyRemedy(err, address)
-			l.say(&logline.CannotReply, "address", address, "for", d, "packets", p.failed, "err", err, "do", do)
+			l.say(&report.CannotReply, "address", address, "for", d, "packets", p.failed, "err", err, "do", do)
 			l.event(events.Event{Kind: events.CannotReply, Address: address, For: d, Behind: p.failed, Err: fmt.Errorf("%w: %s", err, do)})
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -109,12 +109,12 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 // handlers may publish.
 func (p *Publication) emitStalls() {
 	if f := p.out.failed.Load(); f != nil && p.out.failed.CompareAndSwap(f, nil) {
-		logline.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", f.err, "times", f.times)
+		report.SendFailed.Log(p.l.log, "group", p.l.t.GroupAddress(p.group), "err", f.err, "times", f.times)
 	}
 	if x := &p.stalls.trails; x.unlogged {
 		x.unlogged = false
 		t := &x.last
-		logline.SubscriberTrails.Log(p.l.log, "subscriber", id(t.Receiver), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
+		report.SubscriberTrails.Log(p.l.log, "subscriber", id(t.Receiver), "name", t.Name, "address", t.Address, "group", p.l.t.GroupAddress(p.group),
 			"for", t.For, "received_packets_per_s", int(t.Received), "published_packets_per_s", int(t.Sent), "behind_packets", t.Behind)
 	}
 	if len(p.stalls.unreported) == 0 {
@@ -130,21 +130,21 @@ func (p *Publication) emitStalls() {
 		args := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {
 		case events.SubscriberUp:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberUp, args...)
+			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberUp, args...)
 		case events.SubscriberLeft:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberLeft, append(args, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberLeft, append(args, "behind_packets", e.Behind)...)
 		case events.SubscriberSilent:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberSilent, append(args, "silent_for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberSilent, append(args, "silent_for", e.For, "behind_packets", e.Behind)...)
 		case events.SubscriberReleased:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SubscriberReleased, append(args, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &report.SubscriberReleased, append(args, "for", e.For, "behind_packets", e.Behind)...)
 		case events.SlowSubscriber:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.SlowSubscriber, append(args, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &report.SlowSubscriber, append(args, "for", e.For, "behind_packets", e.Behind)...)
 		case events.PublisherStalled:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherStalled, append(args, "for", e.For, "behind_packets", e.Behind)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &report.PublisherStalled, append(args, "for", e.For, "behind_packets", e.Behind)...)
 		case events.CannotSend, events.SendsAgain:
 			p.l.sayStuck(p, &e)
 		case events.PublisherResumed:
-			p.l.sayOf(e.Subscriber, e.Kind, &logline.PublisherResumed, append(args, "after", e.For)...)
+			p.l.sayOf(e.Subscriber, e.Kind, &report.PublisherResumed, append(args, "after", e.For)...)
 		}
 		p.l.event(e)
 	}

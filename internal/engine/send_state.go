@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
@@ -163,7 +163,7 @@ func (x *stateMaking) exited() {
 	if !exits() {
 		return
 	}
-	logline.StateFailed.Log(x.p.l.log, "topic", x.at.t.Name, "err", &exitedError{"the function that makes it", "this state"})
+	report.StateFailed.Log(x.p.l.log, "topic", x.at.t.Name, "err", &exitedError{"the function that makes it", "this state"})
 	x.made = append(x.made, madeState{t: x.at.t, failed: true})
 	x.give()
 }
@@ -208,7 +208,7 @@ func (p *Publication) makeState(src *stateSource) madeState {
 		return madeState{t: src.t, number: w.number, left: w.state}
 	}
 	if !errors.Is(err, net.ErrClosed) {
-		logline.StateFailed.Log(p.l.log, "topic", src.t.Name, "err", err)
+		report.StateFailed.Log(p.l.log, "topic", src.t.Name, "err", err)
 	}
 	return madeState{t: src.t, number: w.number, failed: true}
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport"
@@ -121,16 +121,16 @@ func (j *journal) sayStuck(p *Publication, e *events.Event) {
 	}
 	first := j.stuck == p
 	if e.Kind == events.SendsAgain {
-		line := &logline.SendsAgainToo
+		line := &report.SendsAgainToo
 		if first {
-			line, j.stuck = &logline.SendsAgain, nil
+			line, j.stuck = &report.SendsAgain, nil
 		}
 		line.Log(j.log, "group", e.Group, "after", e.For)
 		return
 	}
-	line := &logline.CannotSendToo
+	line := &report.CannotSendToo
 	if first {
-		line = &logline.CannotSend
+		line = &report.CannotSend
 	}
 	line.Log(j.log, "group", e.Group, "for", e.For, "waiting_packets", e.Behind, "err", e.Err)
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 )
@@ -98,7 +98,7 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 // without that in which the loop did not run.
 func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 	u := &l.unheard
-	side := func(x *lonely, heard func() bool, topics func() []string, line *logline.Line, kind events.Kind) {
+	side := func(x *lonely, heard func() bool, topics func() []string, line *report.Line, kind events.Kind) {
 		u.mu.Lock()
 		reported := x.reported
 		u.mu.Unlock()
@@ -119,8 +119,8 @@ func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
 		l.say(line, "topics", shownTopics(names), "interface", l.cfg.Interface, "for", d)
 		l.event(events.Event{Kind: kind, Topics: names[:min(len(names), topicsShown)], Interface: l.cfg.Interface, For: d})
 	}
-	side(&u.publishes, l.heardSubscriber, l.offered, &logline.NoSubscriberHeard, events.NoSubscriberHeard)
-	side(&u.subscribes, l.heardPublisher, l.subscribed, &logline.NoPublisherHeard, events.NoPublisherHeard)
+	side(&u.publishes, l.heardSubscriber, l.offered, &report.NoSubscriberHeard, events.NoSubscriberHeard)
+	side(&u.subscribes, l.heardPublisher, l.subscribed, &report.NoPublisherHeard, events.NoPublisherHeard)
 	return waiting
 }
 

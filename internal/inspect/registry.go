@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 )
 
 // registry is the buses of a process, and the socket while there are some.
@@ -38,9 +38,9 @@ func (r *registry) add(s Source, log *slog.Logger) (remove func()) {
 	var foreign *ForeignError
 	switch {
 	case errors.As(err, &foreign):
-		logline.InspectDirForeign.Log(log, "err", err)
+		report.InspectDirForeign.Log(log, "err", err)
 	case err != nil:
-		logline.NoInspectSocket.Log(log, "err", err)
+		report.NoInspectSocket.Log(log, "err", err)
 	}
 	return sync.OnceFunc(func() { r.remove(s) })
 }

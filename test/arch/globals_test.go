@@ -19,7 +19,7 @@ var datapath = []string{
 // processWide are the variables of these packages, beside errors. Tables are only read.
 var processWide = map[string][]string{
 	"tables": {
-		"internal/engine.heardPublisher", "internal/engine.whyNoSubscriber", "internal/engine.lossEvents", "internal/engine.reasonOf",
+		"internal/engine.heardPublisher", "internal/engine.whyNoSubscriber", "internal/engine.reasonOf",
 		"internal/sys.RoomForUID", "internal/sys.segmentRoom", "pubsub.causes", "pubsub.clockForm",
 		"pubsub.flowForms", "pubsub.waits", "internal/discovery.helloFirst", "reliable.namedBefore", "transport/sealed.reasons", "transport/shm.options", "transport/shm.ring",
 		"transport/signed.ofKeys", "transport/signed.ofTrust", "transport/signed.weakKeys", "transport/ud.defaultRange", "transport/udp.defaultRange",

@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1756},
 		{"importable names of reliable", m.importable["reliable"], 260},
-		{"importable names of pubsub", m.importable["pubsub"], 169},
+		{"importable names of pubsub", m.importable["pubsub"], 168},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 279},
 		{"core functions that are passed a large object", m.passed, 118},
@@ -54,7 +54,7 @@ func TestLimits(t *testing.T) {
 		"nobody":    {0, 5},
 		"told":      {1, 10},
 		"he":        {0, 0},
-		"what goes": {4, 11},
+		"what goes": {5, 11},
 	} {
 		within(t, "lines of comments and texts with "+name, m.inCode[name], x.code)
 		within(t, "words of documents: "+name, m.inDocs[name], x.docs)

@@ -15,7 +15,7 @@ var packages = []struct {
 	{"internal/crc", 154, ""},
 	{"internal/gid", 42, ""},
 	{"internal/histogram", 134, ""},
-	{"internal/logline", 237, ""},
+	{"internal/report", 365, ""},
 	{"internal/lossrecord", 296, ""},
 	{"internal/metricserver", 74, ""},
 	{"internal/outfile", 145, ""},
@@ -94,7 +94,7 @@ var packages = []struct {
 	{"pubsub/metrics", 567, "pubsub"},
 
 	// The bench.
-	{"bench/worker", 1594, ""},
+	{"bench/worker", 1605, ""},
 	{"bench/contenders", 1367, "bench/worker pubsub pubsub/events pubsub/metrics"},
 	{"bench", 2483, "bench/contenders bench/worker internal/inspect pubsub transport/mem transport/shm"},
 	{"bench/compression", 192, "bench internal/compress internal/wire reliable transport"},
@@ -106,11 +106,11 @@ var packages = []struct {
 	{"cmd/fanfare/internal/doctor", 1028, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
 	{"cmd/fanfare/internal/doctor/peer", 1644, "cmd/fanfare/internal/doctor"},
 	{"cmd/fanfare/internal/tap", 2088, "internal/compress internal/dissect internal/wire rdma/roce transport"},
-	{"cmd/fanfare/internal/losses", 1493, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub " +
+	{"cmd/fanfare/internal/losses", 1462, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub " +
 		"transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2049, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/web", 947, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/cli", 9737, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor " +
+	{"cmd/fanfare/internal/cli", 9668, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor " +
 		"cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap " +
 		"cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl " +
 		"internal/inspect internal/pattern internal/wire pubsub pubsub/events pubsub/metrics rdma " +

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 )
 
 // checkEvery is how often a file is looked at.
@@ -107,7 +107,7 @@ func (f *File) follow() {
 func (f *File) reportBad(err error) {
 	if f.bad != err.Error() {
 		f.bad = err.Error()
-		logline.TrustBad.Log(f.log, "err", err)
+		report.TrustBad.Log(f.log, "err", err)
 	}
 }
 
@@ -130,5 +130,5 @@ func (f *File) check(text []byte, t *Trust, err error) {
 	}
 	f.bad = ""
 	f.trust.Store(t)
-	logline.TrustChanged.Log(f.log, "file", f.file, "keys", t.Keys())
+	report.TrustChanged.Log(f.log, "file", f.file, "keys", t.Keys())
 }

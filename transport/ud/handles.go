@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -124,7 +124,7 @@ func (t *Transport) takeHandles() {
 			v.attr, v.due, v.err = m.attr, t.cfg.Clock()+again, noHandle(err)
 			t.counts.received.PeersRefused.Add(1)
 			t.counts.sent.Busy.Add(uint64(m.count))
-			logline.NoAddressHandle.Log(t.cfg.Logger, "sender", m.attr.GRH.DGID, "err", err)
+			report.NoAddressHandle.Log(t.cfg.Logger, "sender", m.attr.GRH.DGID, "err", err)
 		} else {
 			v.ah, v.err = ah, nil
 			for ; m.count > 0; m.drop() {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
@@ -94,9 +94,9 @@ func (t *Transport) queueFailed(cause error) {
 		h.pause = max(h.pause/2, firstPause)
 	default:
 		h.pause = 0
-		line := &logline.QueuePairInError
+		line := &report.QueuePairInError
 		if errors.Is(cause, errStalled) {
-			line = &logline.QueuePairStalled
+			line = &report.QueuePairStalled
 		}
 		line.Log(t.cfg.Logger, "err", cause)
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"syscall"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 )
@@ -34,5 +34,5 @@ func (t *Transport) reportFallback(group int) {
 		return
 	}
 	t.members.fellBack = true
-	logline.SendOnlyRefused.Log(t.cfg.Logger, "group", t.addrs[group])
+	report.SendOnlyRefused.Log(t.cfg.Logger, "group", t.addrs[group])
 }

@@ -45,7 +45,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/rdma"
 	"github.com/fanfaremq/fanfare/transport"
 	"github.com/fanfaremq/fanfare/transport/internal/events"
@@ -233,7 +233,7 @@ func (t *Transport) fail(err error) {
 		return // it ends already, and queue pairs that are closed flush
 	}
 	t.closer.fault = fmt.Errorf("ud: %w", err)
-	logline.TransportFailed.Log(t.cfg.Logger, "err", err)
+	report.TransportFailed.Log(t.cfg.Logger, "err", err)
 	t.Close()
 }
 

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/transport/sealed"
 )
 
@@ -228,14 +228,14 @@ func (f *File) follow() {
 func (f *File) reportBad(err error) {
 	if f.bad != err.Error() {
 		f.bad = err.Error()
-		logline.KeyringBad.Log(f.log, "err", err)
+		report.KeyringBad.Log(f.log, "err", err)
 	}
 }
 
 // reportHoles warns of times in which nothing can be sent.
 func (f *File) reportHoles(list []sealed.Key) {
 	for _, h := range Holes(list, time.Now()) {
-		logline.KeyringHole.Log(f.log, "from", Time(h.From), "until", Time(h.Until))
+		report.KeyringHole.Log(f.log, "from", Time(h.From), "until", Time(h.Until))
 	}
 }
 
@@ -271,6 +271,6 @@ func (f *File) check(text []byte, err error) {
 	if id, ok := set.Sending(time.Now()); ok {
 		sending = id.String()
 	}
-	logline.KeyringChanged.Log(f.log, "file", f.file, "keys", len(list), "sending", sending)
+	report.KeyringChanged.Log(f.log, "file", f.file, "keys", len(list), "sending", sending)
 	f.reportHoles(list)
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -219,24 +219,24 @@ type ownWords map[string]bool
 // What commands say in their own words: all that have a bus, by fabricEvent, and some beside.
 var (
 	fabricWords = owned(nil,
-		&logline.PacketsUnreadable, &logline.LegDown, &logline.LegSilent,
-		&logline.Unfindable, &logline.GroupLost, &logline.CannotSend,
-		&logline.HandlerSlow, &logline.HandlerReturned) // of events: it waits for the output, which takes no more
-	mismatchWords = owned(fabricWords, &logline.Mismatch) // ping, request, ls
-	pubWords      = owned(mismatchWords, &logline.StoodStill,
-		&logline.SubscriberSilent, &logline.SubscriberReleased,
-		&logline.SlowSubscriber, &logline.PublisherStalled, &logline.PublisherResumed)
-	subWords = owned(mismatchWords, &logline.StoodStill,
-		&logline.PublisherLost, &logline.PublisherRefused, &logline.PublisherFault,
-		&logline.DuplicateName, &logline.TopicRefused, &logline.PacketsLost,
-		&logline.SubscriptionNotRead, &logline.SubscriptionEvicted,
-		&logline.HoldsByReading, &logline.HoldsByHandling, &logline.HoldsByLoss,
-		&logline.ReleasedForReading, &logline.ReleasedForHandling, &logline.ReleasedForLoss)
-	replyWords = owned(fabricWords, &logline.PublisherRefused, &logline.PacketsLost) // it complains of them, as of gaps
-	dictWords  = owned(fabricWords, &logline.PacketsLost)                            // it takes samples
+		&report.PacketsUnreadable, &report.LegDown, &report.LegSilent,
+		&report.Unfindable, &report.GroupLost, &report.CannotSend,
+		&report.HandlerSlow, &report.HandlerReturned) // of events: it waits for the output, which takes no more
+	mismatchWords = owned(fabricWords, &report.Mismatch) // ping, request, ls
+	pubWords      = owned(mismatchWords, &report.StoodStill,
+		&report.SubscriberSilent, &report.SubscriberReleased,
+		&report.SlowSubscriber, &report.PublisherStalled, &report.PublisherResumed)
+	subWords = owned(mismatchWords, &report.StoodStill,
+		&report.PublisherLost, &report.PublisherRefused, &report.PublisherFault,
+		&report.DuplicateName, &report.TopicRefused, &report.PacketsLost,
+		&report.SubscriptionNotRead, &report.SubscriptionEvicted,
+		&report.HoldsByReading, &report.HoldsByHandling, &report.HoldsByLoss,
+		&report.ReleasedForReading, &report.ReleasedForHandling, &report.ReleasedForLoss)
+	replyWords = owned(fabricWords, &report.PublisherRefused, &report.PacketsLost) // it complains of them, as of gaps
+	dictWords  = owned(fabricWords, &report.PacketsLost)                           // it takes samples
 )
 
-func owned(base ownWords, lines ...*logline.Line) ownWords {
+func owned(base ownWords, lines ...*report.Line) ownWords {
 	own := make(ownWords)
 	for text := range base {
 		own[text] = true

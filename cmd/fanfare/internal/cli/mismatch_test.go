@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
@@ -91,7 +91,7 @@ func TestRequestMismatch(t *testing.T) {
 	if s := asks.stderr.String(); !strings.Contains(s, "is configured differently: groups 16 there, 64 here") || strings.Count(s, "differently") != 1 {
 		t.Errorf("it says %s", s)
 	}
-	await(t, "the other side's word", func() bool { return strings.Contains(answers.stderr.String(), logline.Mismatch.Text) })
+	await(t, "the other side's word", func() bool { return strings.Contains(answers.stderr.String(), report.Mismatch.Text) })
 	answers.cancel(&signalError{syscall.SIGINT})
 	answers.end(t, 0)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 )
 
 // A warning is left out by the commands that say it otherwise, and by no others.
@@ -20,21 +20,21 @@ func TestOwnWords(t *testing.T) {
 	}
 	const all = "dict ls ping pub reply request sub"
 	for _, c := range []struct {
-		line *logline.Line
+		line *report.Line
 		own  string
 	}{
-		{&logline.GroupLost, all}, {&logline.LegDown, all}, {&logline.LegSilent, all}, {&logline.Unfindable, all}, {&logline.CannotSend, all},
-		{&logline.PacketsUnreadable, all}, {&logline.HandlerSlow, all}, {&logline.HandlerReturned, all},
-		{&logline.Mismatch, "ls ping pub request sub"},
-		{&logline.PacketsLost, "dict reply sub"},
-		{&logline.PublisherRefused, "reply sub"},
-		{&logline.PublisherLost, "sub"}, {&logline.PublisherFault, "sub"}, {&logline.DuplicateName, "sub"}, {&logline.TopicRefused, "sub"},
-		{&logline.SubscriptionNotRead, "sub"}, {&logline.SubscriptionEvicted, "sub"}, {&logline.HoldsByReading, "sub"}, {&logline.HoldsByHandling, "sub"},
-		{&logline.ReleasedForReading, "sub"}, {&logline.ReleasedForHandling, "sub"}, {&logline.HoldsByLoss, "sub"}, {&logline.ReleasedForLoss, "sub"},
-		{&logline.SubscriberSilent, "pub"}, {&logline.SubscriberReleased, "pub"}, {&logline.SlowSubscriber, "pub"},
-		{&logline.PublisherStalled, "pub"}, {&logline.PublisherResumed, "pub"},
-		{&logline.StoodStill, "pub sub"},
-		{&logline.PacketsDropped, ""}, {&logline.SendFailed, ""}, {&logline.CannotReply, ""}, {&logline.ReceiveBufferCapped, ""},
+		{&report.GroupLost, all}, {&report.LegDown, all}, {&report.LegSilent, all}, {&report.Unfindable, all}, {&report.CannotSend, all},
+		{&report.PacketsUnreadable, all}, {&report.HandlerSlow, all}, {&report.HandlerReturned, all},
+		{&report.Mismatch, "ls ping pub request sub"},
+		{&report.PacketsLost, "dict reply sub"},
+		{&report.PublisherRefused, "reply sub"},
+		{&report.PublisherLost, "sub"}, {&report.PublisherFault, "sub"}, {&report.DuplicateName, "sub"}, {&report.TopicRefused, "sub"},
+		{&report.SubscriptionNotRead, "sub"}, {&report.SubscriptionEvicted, "sub"}, {&report.HoldsByReading, "sub"}, {&report.HoldsByHandling, "sub"},
+		{&report.ReleasedForReading, "sub"}, {&report.ReleasedForHandling, "sub"}, {&report.HoldsByLoss, "sub"}, {&report.ReleasedForLoss, "sub"},
+		{&report.SubscriberSilent, "pub"}, {&report.SubscriberReleased, "pub"}, {&report.SlowSubscriber, "pub"},
+		{&report.PublisherStalled, "pub"}, {&report.PublisherResumed, "pub"},
+		{&report.StoodStill, "pub sub"},
+		{&report.PacketsDropped, ""}, {&report.SendFailed, ""}, {&report.CannotReply, ""}, {&report.ReceiveBufferCapped, ""},
 	} {
 		for name, own := range commands {
 			if want := strings.Contains(" "+c.own+" ", " "+name+" "); own[c.line.Text] != want {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 
 	"github.com/fanfaremq/fanfare/pubsub"
 	"github.com/fanfaremq/fanfare/pubsub/events"
@@ -71,18 +71,18 @@ func TestLogHandler(t *testing.T) {
 		t.Errorf("held back, but %q is there", b.String())
 	}
 	h.release(true, false, subWords)
-	log.Warn(logline.PublisherLost.Text, "publisher", 7)
+	log.Warn(report.PublisherLost.Text, "publisher", 7)
 	log.Warn("packets were dropped by this host", "cause", "socket_overflow")
 	log.Error("broken", "err", "cause")
 	h.level = slog.LevelDebug // with -v nothing is left out
-	log.Warn(logline.PublisherLost.Text, "publisher", 7)
+	log.Warn(report.PublisherLost.Text, "publisher", 7)
 	h.level = slog.LevelWarn
 	h.release(true, true, subWords)
 	log.Warn("not with -q")
 	want := "fanfare sub: warning: small buffer (granted_bytes=4096, asked_bytes=8192)\n" +
 		"fanfare sub: warning: packets were dropped by this host (cause=socket_overflow)\n" +
 		"fanfare sub: error: broken (err=cause)\n" +
-		"fanfare sub: warning: " + logline.PublisherLost.Text + " (publisher=7)\n"
+		"fanfare sub: warning: " + report.PublisherLost.Text + " (publisher=7)\n"
 	if b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}

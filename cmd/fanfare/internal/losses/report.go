@@ -300,7 +300,7 @@ func (f *Finding) take(x *inspect.Loss) {
 func (h *host) older(o *stats.OlderLosses) Finding {
 	f := h.begin(Lost, o.Cause, o.First, o.Last)
 	f.Times, f.Messages = o.Times, o.Messages
-	if table[o.Cause].why != "" && Causes()[o.Cause].Label == "" {
+	if isEvent(o.Cause) && Causes()[o.Cause].Label == "" {
 		f.Kind = Happened
 	}
 	f.Do = Do(o.Cause, h.evidence(&f, "", ""))

@@ -1,4 +1,4 @@
-package logline_test
+package report_test
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/logline"
+	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/operate/logs.md anew")
+var update = flag.Bool("update", false, "write the tables of docs/operate/logs.md, and alerts.yml, anew")
 
 // The document lists all lines as they are.
 func TestDocument(t *testing.T) {
@@ -36,7 +36,7 @@ func TestDocument(t *testing.T) {
 	}
 	var b strings.Builder
 	listed := make(map[string]bool) // a text for debugging as well is listed once
-	for _, s := range logline.All {
+	for _, s := range report.All {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
 		for _, l := range s.Lines {
 			if listed[l.Text] && l.Level == slog.LevelDebug {
@@ -60,16 +60,47 @@ func TestDocument(t *testing.T) {
 			b.WriteByte('\n')
 		}
 	}
-	want := before + begin + b.String() + "\n" + end + after
-	if want == string(text) {
-		return
+	generated(t, file, string(text), before+begin+b.String()+"\n"+end+after)
+}
+
+// generated writes a document anew if that is asked for, or demands that it is as the code has it.
+func generated(t *testing.T, file, is, want string) {
+	t.Helper()
+	switch {
+	case is == want:
+	case !*update:
+		t.Fatalf("%s is not as the code has it: go test ./internal/report -run TestDocument -update writes it", file)
+	default:
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if !*update {
-		t.Fatalf("the tables of %s are not the code's: go test ./internal/logline -run TestDocument -update writes them", file)
-	}
-	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+}
+
+// The rules of Prometheus are those of the conditions.
+func TestDocumentOfAlerts(t *testing.T) {
+	const file = "../../docs/operate/alerts.yml"
+	is, err := os.ReadFile(file)
+	if err != nil {
 		t.Fatal(err)
 	}
+	quoted := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+	var b strings.Builder
+	b.WriteString(`# Rules for Prometheus: rule_files in its configuration. "promtool test rules alerts_test.yml" tests them.
+# What the causes mean, and what to do about each, is in metrics.md. Generated from internal/report.
+groups:
+  - name: fanfare
+    rules:
+`)
+	for _, a := range report.Alerts() {
+		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", a.Name, a.Expr)
+		if a.For != "" {
+			fmt.Fprintf(&b, "        for: %s\n", a.For)
+		}
+		fmt.Fprintf(&b, "        labels: {severity: %s}\n        annotations:\n          summary: %s\n          description: %s\n",
+			a.Severity, quoted(a.Summary), quoted(a.Description))
+	}
+	generated(t, file, string(is), b.String())
 }
 
 // Each line has all documented fields, in the same form, and each event that is reported to an operator
@@ -80,7 +111,7 @@ func TestLinesAreComplete(t *testing.T) {
 	for k := events.Kind(0); !strings.HasPrefix(k.String(), "event("); k++ {
 		kinds[k.Label()] = false
 	}
-	for _, s := range logline.All {
+	for _, s := range report.All {
 		for _, l := range s.Lines {
 			if key := l.Level.String() + l.Text; texts[key] || l.Text == "" {
 				t.Errorf("two lines are %q", l.Text)
@@ -125,7 +156,7 @@ func TestNothingElseIsLogged(t *testing.T) {
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok {
-					if of, ok := s.X.(*ast.Ident); ok && of.Name == "logline" {
+					if of, ok := s.X.(*ast.Ident); ok && of.Name == "report" {
 						used[s.Sel.Name] = true
 					}
 				}
@@ -139,14 +170,14 @@ func TestNothingElseIsLogged(t *testing.T) {
 				}
 				of := s.X
 				if x, ok := of.(*ast.SelectorExpr); ok {
-					if ident, ok := x.X.(*ast.Ident); ok && ident.Name == "logline" {
+					if ident, ok := x.X.(*ast.Ident); ok && ident.Name == "report" {
 						calls++
 						return true
 					}
 					of = x.Sel
 				}
 				if ident, ok := of.(*ast.Ident); ok && regexp.MustCompile(`(?i)^(s?log|logger)$`).MatchString(ident.Name) {
-					t.Errorf("%s writes a line of its own: put it into internal/logline", set.Position(call.Pos()))
+					t.Errorf("%s writes a line of its own: put it into internal/report", set.Position(call.Pos()))
 				}
 				return true
 			})
@@ -160,12 +191,12 @@ func TestNothingElseIsLogged(t *testing.T) {
 		t.Errorf("only %d lines are written: has their form changed?", calls)
 	}
 	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, "lines.go", nil, parser.SkipObjectResolution)
+	f, err := parser.ParseFile(set, "conditions.go", nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
 	listed := 0
-	for _, s := range logline.All {
+	for _, s := range report.All {
 		listed += len(s.Lines)
 	}
 	for _, d := range f.Decls {
@@ -191,15 +222,15 @@ func TestNothingElseIsLogged(t *testing.T) {
 
 // A line that does not have the attributes it should is found out.
 func TestUndeclared(t *testing.T) {
-	defer func(f func(*logline.Line, string)) { logline.Undeclared = f }(logline.Undeclared)
+	defer func(f func(*report.Line, string)) { report.Undeclared = f }(report.Undeclared)
 	var wrong []string
-	logline.Undeclared = func(_ *logline.Line, attr string) { wrong = append(wrong, attr) }
-	l := logline.Line{Level: slog.LevelWarn, Text: "text", Attrs: "a b?"}
+	report.Undeclared = func(_ *report.Line, attr string) { wrong = append(wrong, attr) }
+	l := report.Line{Level: slog.LevelWarn, Text: "text", Attrs: "a b?"}
 	for _, c := range []struct {
 		args []any
 		want []string
 	}{
-		{[]any{"a", 1}, nil}, {[]any{"a", 1, "b", 2, logline.LeftOut, 3}, nil}, {[]any{"b", 2}, []string{"a"}}, {[]any{"a", 1, "c", 2}, []string{"c"}}, {[]any{1, 1, "a", 2}, []string{""}},
+		{[]any{"a", 1}, nil}, {[]any{"a", 1, "b", 2, report.LeftOut, 3}, nil}, {[]any{"b", 2}, []string{"a"}}, {[]any{"a", 1, "c", 2}, []string{"c"}}, {[]any{1, 1, "a", 2}, []string{""}},
 	} {
 		wrong = nil
 		var out bytes.Buffer
