@@ -111,7 +111,7 @@ func endAll(ctx context.Context, subs map[*Subscription]struct{}) (stuck error) 
 		s.s.Close()
 	}
 	for s := range subs {
-		if err := errors.Join(s.beside.Wait(ctx), s.newest.Wait(ctx)); err != nil {
+		if err := errors.Join(s.worker.Wait(ctx), s.newest.Wait(ctx)); err != nil {
 			stuck = err
 		}
 	}

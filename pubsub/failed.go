@@ -49,14 +49,14 @@ func failed(call, topic string, err error) error {
 
 // publicError returns err, with what the engine reports as closed or not heard as the errors that are documented here.
 func publicError(err error) error {
-	var unheard *engine.UnheardError
+	var absent *engine.AbsentError
 	var unsent *events.UnsentError
 	var closed *closedError
 	switch {
 	case err == nil, errors.As(err, &closed):
 		return err
-	case errors.As(err, &unheard):
-		return unheardGap(unheard)
+	case errors.As(err, &absent):
+		return absentGap(absent)
 	case errors.As(err, &unsent):
 		return &events.UnsentError{Messages: unsent.Messages, Err: publicError(unsent.Err)}
 	case errors.Is(err, net.ErrClosed):

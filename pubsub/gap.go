@@ -59,8 +59,8 @@ func gapError(d *engine.Delivery) *GapError {
 	return e
 }
 
-// unheardGap is the gap of a position whose publisher is absent.
-func unheardGap(err *engine.UnheardError) *GapError {
+// absentGap is the gap of a position whose publisher is absent.
+func absentGap(err *engine.AbsentError) *GapError {
 	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost,
 		Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}
 }

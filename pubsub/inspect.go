@@ -25,7 +25,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 	for _, s := range subs[:min(len(subs), inspect.MaxSubscriptions)] {
 		at = append(at, s.s)
 	}
-	look := b.loop.Look(ctx, at, engine.LookLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
+	look := b.loop.Inspect(ctx, at, engine.InspectionLimits{Topics: inspect.MaxTopics, Names: inspect.MaxSubscribed})
 	st := &look.Bus
 	x := inspect.Bus{
 		Identity: b.identity(), Closing: look.Closing, Ended: errorText(b.loop.EndedErr()),
@@ -113,9 +113,9 @@ func (b *Bus) shownSubscriptions() []*Subscription {
 	return all
 }
 
-func (s *Subscription) shown(l *engine.SubscriptionLook) inspect.Subscription {
+func (s *Subscription) shown(l *engine.SubscriptionInspection) inspect.Subscription {
 	x := inspect.Subscription{
-		Number: s.number, Topics: l.Names, TopicsLeftOut: max(0, l.Topics-len(l.Names)), Handler: s.beside != nil ||
+		Number: s.number, Topics: l.Names, TopicsLeftOut: max(0, l.Topics-len(l.Names)), Handler: s.worker != nil ||
 			s.s.Handled(),
 		Policy: s.policy, From: s.from.String(), Messages: l.Messages, Pending: l.Pending,
 		Replaced: l.Replaced, Waiting: l.Waiting, WaitingBytes: l.WaitingBytes,

@@ -286,7 +286,7 @@ func TestHandlerBeside(t *testing.T) {
 			t.Errorf("the publisher was held up for %v", d)
 		}
 		<-sub.Done()
-		sub.beside.Wait(ctx)
+		sub.worker.Wait(ctx)
 		if !errors.Is(last, events.ErrEvicted) || !errors.Is(sub.Err(), events.ErrEvicted) {
 			t.Errorf("the last call has %v, Err is %v", last, sub.Err())
 		}
@@ -309,7 +309,7 @@ func TestHandlerBeside(t *testing.T) {
 			if err := end(sub); err != nil || !over.Load() {
 				t.Errorf("closed: %v, the handler has returned: %v", err, over.Load())
 			}
-			if err := sub.beside.Wait(ctx); err != nil {
+			if err := sub.worker.Wait(ctx); err != nil {
 				t.Error(err)
 			}
 		}

@@ -92,13 +92,13 @@ func PublisherEvents() SubscribeOption {
 type Subscription struct {
 	bus    *Bus
 	s      *engine.Subscription
-	one    *engine.Subscription // s, if it is read as it is: by no handler beside it, not conflated
+	one    *engine.Subscription // s, if it is read as it is: no worker calls its handler, and it is not conflated
 	d      engine.Delivery
 	topic  string // the first one
 	from   Start
 	policy string             // for when it reads too slowly, as inspection shows it
 	number uint64             // 1 is the first of the bus
-	beside *engine.Beside     // calls its handler; nil: the bus does, or there is none
+	worker *engine.Worker     // calls its handler; nil: the bus does, or there is none
 	newest *engine.Conflation // keeps the newest message of each key; nil: all are delivered
 }
 
@@ -185,9 +185,9 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 	if err != nil {
 		return nil, err
 	}
-	beside := handler != nil && (policy.Beside() || o.slow.conflates)
+	ownGoroutine := handler != nil && (policy.OwnGoroutine() || o.slow.conflates)
 	var called engine.Handler
-	if handler != nil && !beside {
+	if handler != nil && !ownGoroutine {
 		called = inPlace(handler)
 	}
 	s, err := b.loop.Subscribe(topics, policy, o.from.from(b, o.events).From, o.events, called)
@@ -200,12 +200,12 @@ func (b *Bus) subscribe(topic string, options []SubscribeOption, handler Handler
 		sub.newest = s.Conflate(o.slow.conflationKey(), o.slow.limits)
 	}
 	switch {
-	case beside && sub.newest != nil:
-		sub.beside = sub.newest.Beside(call)
-	case beside:
-		sub.beside = s.Beside(call)
+	case ownGoroutine && sub.newest != nil:
+		sub.worker = sub.newest.StartWorker(call)
+	case ownGoroutine:
+		sub.worker = s.StartWorker(call)
 	}
-	if sub.beside == nil && sub.newest == nil {
+	if sub.worker == nil && sub.newest == nil {
 		sub.one = s
 	}
 	b.add(sub)
@@ -271,7 +271,7 @@ func (s *Subscription) next(ctx context.Context) error {
 	switch {
 	case s.one != nil:
 		return s.one.Next(ctx, &s.d)
-	case s.beside != nil:
+	case s.worker != nil:
 		return engine.ErrHandled
 	case s.newest != nil:
 		return s.newest.Next(ctx, &s.d)
@@ -372,7 +372,7 @@ func (s *Subscription) Close() error {
 	err := s.close()
 	if !errors.Is(err, ErrInHandler) && !errors.Is(err, errNotMade) {
 		s.bus.remove(s)
-		s.beside.Wait(context.Background())
+		s.worker.Wait(context.Background())
 		s.newest.Wait(context.Background())
 	}
 	return s.failed("close subscription of", err)

@@ -43,7 +43,7 @@ func (s *Subscription) unreadable() error {
 	switch {
 	case s.s == nil:
 		return errNotMade
-	case s.beside != nil:
+	case s.worker != nil:
 		return engine.ErrHandled
 	}
 	return nil

@@ -97,7 +97,7 @@ func (x *instances) full(publisher uint64, most int) bool {
 // instance is found once, and again beside one that was not.
 func (x *instances) duplicate(st *Stream) *Stream {
 	for _, o := range x.of[st.Publisher] {
-		if o == st || st.beside.other && o.beside.other || !st.lives() || !o.lives() {
+		if o == st || st.duplicates.other && o.duplicates.other || !st.lives() || !o.lives() {
 			continue
 		}
 		if min(st.life.heard, o.life.heard).sub(max(st.life.upAt, o.life.upAt)) >= overlapTime {
@@ -131,15 +131,15 @@ func (st *Stream) key() streamKey { return streamKey{st.Publisher, st.Epoch} }
 // same time.
 func (st *Stream) reportDuplicate() {
 	if o := st.r.instances.duplicate(st); o != nil {
-		st.beside.other, o.beside.other = true, true
+		st.duplicates.other, o.duplicates.other = true, true
 		if o.life.upAt > st.life.upAt {
 			st, o = o, st
 		}
 		st.r.sink.DuplicateName(st, o)
 	}
-	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.beside.own && st.lives() &&
+	if st.Publisher == st.r.cfg.Own && !st.r.cfg.Loopback && !st.duplicates.own && st.lives() &&
 		st.life.heard.sub(st.life.upAt) >= overlapTime {
-		st.beside.own = true
+		st.duplicates.own = true
 		st.r.sink.DuplicateName(st, nil)
 	}
 }

@@ -22,7 +22,7 @@ func TestInstances(t *testing.T) {
 	}
 	ended := func(st *Stream) *Stream { st.life.ended = true; return st }
 	finished := func(st *Stream) *Stream { st.life.finished = true; return st }
-	told := func(st *Stream) *Stream { st.beside.other = true; return st }
+	told := func(st *Stream) *Stream { st.duplicates.other = true; return st }
 	for _, c := range []struct {
 		name      string
 		of        []*Stream

@@ -60,8 +60,8 @@ func (x *heardOf) Batch(messages, packets uint64) {
 func (x *heardOf) Asked(id, first, count uint64) {
 	x.asked = append(x.asked, [3]uint64{id, first, count})
 }
-func (x *heardOf) Replied(*GivenReply) bool  { return true }
-func (x *heardOf) RoundTrip(d time.Duration) { x.trips = append(x.trips, d) }
+func (x *heardOf) Replied(*CompleteReply) bool { return true }
+func (x *heardOf) RoundTrip(d time.Duration)   { x.trips = append(x.trips, d) }
 
 // A sender tells of trains, how full their packets are, NAKs, repairs and round trips.
 func TestSenderReports(t *testing.T) {

@@ -32,14 +32,14 @@ type Stream struct {
 	guard                      sequenceGuard
 	clock                      clocks
 
-	life    liveness
-	beside  reportedDuplicates
-	topics  streamTopics
-	holding holding
-	nak     nakState
-	report  reportState
-	totals  totalsState
-	faults  events.FaultCounts
+	life       liveness
+	duplicates reportedDuplicates
+	topics     streamTopics
+	holding    holding
+	nak        nakState
+	report     reportState
+	totals     totalsState
+	faults     events.FaultCounts
 }
 
 // clocks is what is known of the publisher's clocks: that of its heartbeats, and that by which deliveries are timed.

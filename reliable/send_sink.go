@@ -13,7 +13,7 @@ type SenderSink interface {
 	// RoundTrip: a status has answered a heartbeat after d, without the time that its receiver took.
 	RoundTrip(d time.Duration)
 	// Replied: a reply is whole. It reports whether it is taken: else its receiver owes one still.
-	Replied(x *GivenReply) bool
+	Replied(x *CompleteReply) bool
 }
 
 // SentTrain is what a transport has taken.
@@ -51,5 +51,5 @@ type noSenderSink struct{}
 func (noSenderSink) Sent(SentTrain)               {}
 func (noSenderSink) Batch(uint64, uint64)         {}
 func (noSenderSink) Asked(uint64, uint64, uint64) {}
-func (noSenderSink) Replied(*GivenReply) bool     { return true }
+func (noSenderSink) Replied(*CompleteReply) bool  { return true }
 func (noSenderSink) RoundTrip(time.Duration)      {}

@@ -23,16 +23,16 @@ type hellos struct {
 	g  *discovery.Greeter // loop only, as all down to news
 	tx transport.Sender   // nil: none yet
 	// mem holds one hello, which must not change until the transport has released it.
-	mem     []byte
-	taken   uint64           // packets that tx has taken
-	retryAt reliable.Instant // when to try again to become a sender, or to say that nothing can be sent
-	from    string           // where the hello came from that is being handled; empty: see SourceAddress
-	joined  bool             // group 0 was joined for a search
-	closed  bool
-	wanted  wire.TopicFilter // of all topics subscribed to, unless anew
-	topics  int              // how many
-	anew    bool             // they are others than in wanted
-	unheard unheardTimer
+	mem       []byte
+	taken     uint64           // packets that tx has taken
+	retryAt   reliable.Instant // when to try again to become a sender, or to say that nothing can be sent
+	from      string           // where the hello came from that is being handled; empty: see SourceAddress
+	joined    bool             // group 0 was joined for a search
+	closed    bool
+	wanted    wire.TopicFilter // of all topics subscribed to, unless anew
+	topics    int              // how many
+	anew      bool             // they are others than in wanted
+	detection detectionTimer
 
 	news    atomic.Bool  // what follows has changed since the loop looked
 	waiting atomic.Int64 // goroutines that wait for subscribers
@@ -170,7 +170,7 @@ func (h *hellos) reply(now reliable.Instant, from transport.Source, b []byte) bo
 // wants notes that other topics are subscribed to than before.
 func (h *hellos) wants(now reliable.Instant) {
 	h.anew = true
-	h.unheard.at = 0
+	h.detection.at = 0
 	h.g.Wants(now)
 }
 
@@ -213,7 +213,7 @@ func (h *hellos) ends(now reliable.Instant) {
 
 func (h *hellos) takeNews(now reliable.Instant) {
 	h.news.Store(false)
-	h.unheard.at = 0
+	h.detection.at = 0
 	h.mu.Lock()
 	hurry, any, kept := h.hurry, len(h.published) > 0, h.answers
 	h.hurry, h.answers = false, nil

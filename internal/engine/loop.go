@@ -87,16 +87,16 @@ type Loop struct {
 	journal // what the log says
 	sleeper // how it sleeps, and how others wake it
 
-	mu       sync.Mutex // of outgoing and shutdown
-	outgoing            // its publications
-	shutdown shutdown   // how it ends
-	commands commands   // to be run by it
-	counters counters
-	watchdog watchdog
-	looks    looks
-	besides  besides
-	recent   recentEvents
-	unheard  unheard
+	mu        sync.Mutex // of outgoing and shutdown
+	outgoing             // its publications
+	shutdown  shutdown   // how it ends
+	commands  commands   // to be run by it
+	counters  counters
+	watchdog  watchdog
+	looks     looks
+	workers   workers
+	recent    recentEvents
+	detection peerDetection
 
 	// Loop only:
 	groupList // what it receives

@@ -19,7 +19,7 @@ type shutdown struct {
 }
 
 // refuses reports whether the caller cannot wait for the bus to end something: it is in a handler of it.
-func (l *Loop) refuses() bool { return l.watchdog.within() || l.besides.within() }
+func (l *Loop) refuses() bool { return l.watchdog.within() || l.workers.within() }
 
 // Close ends publications and subscriptions and stops the loop. Publications
 // linger until their subscribers have everything, and replies until no requester asks for them any more, or

@@ -26,7 +26,7 @@ type ConflationKey func(buf []byte, from *reliable.Origin, t *topics.Track, numb
 type Conflation struct {
 	s     *Subscription
 	key   ConflationKey
-	drain *Beside
+	drain *Worker
 
 	// The goroutine's own:
 	d     Delivery
@@ -67,7 +67,7 @@ func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflati
 		store: slow.NewConflation[Delivery](limits), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
 	c.watch = s.watchBeside(&report.KeySlow, "Conflate's key ")
-	c.drain = s.l.beside(c.run, func() { s.exited("Conflate's key") })
+	c.drain = s.l.work(c.run, func() { s.exited("Conflate's key") })
 	return c
 }
 

@@ -279,7 +279,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 		}
 	}
 	g.refused.heard(st.Publisher)
-	delete(g.expected.unheard, Instance{st.Publisher, st.Epoch})
+	delete(g.expected.absent, Instance{st.Publisher, st.Epoch})
 	g.askTotals(st)
 	first := g.alone(st)
 	if first {

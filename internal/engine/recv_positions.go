@@ -47,23 +47,23 @@ func (p *Positions) next(publisher, epoch, topic uint64) uint64 {
 	return p.of[Instance{publisher, epoch}][topic].Next
 }
 
-// UnheardError says that an instance is not heard of which a position is known: what it
+// AbsentError says that an instance is not heard of which a position is known: what it
 // published of the topic from message Next on may be lost.
-type UnheardError struct {
+type AbsentError struct {
 	Instance
 	Position
 	Events bool // the subscription gets an event when the instance comes up after all
 }
 
-func (e *UnheardError) Error() string {
+func (e *AbsentError) Error() string {
 	return fmt.Sprintf("publisher %s is not heard: messages of topic %s from number %d on may be lost", id(e.Publisher), e.Topic, e.Next)
 }
 
 // expected are the instances with positions that have not been heard. Loop only.
 type expected struct {
-	unheard map[Instance]bool
-	ran     time.Duration    // for how long the group was joined and the loop ran
-	at, up  reliable.Instant // up to then, and what Loop.ran was then
+	absent map[Instance]bool
+	ran    time.Duration    // for how long the group was joined and the loop ran
+	at, up reliable.Instant // up to then, and what Loop.ran was then
 }
 
 // pass counts the time up to now, of which the loop ran up: none where it stood still, for it could not hear.
@@ -79,11 +79,11 @@ func (g *group) expect() {
 	if g.from.Positions == nil {
 		return
 	}
-	g.expected.unheard = make(map[Instance]bool)
+	g.expected.absent = make(map[Instance]bool)
 	for of, topics := range g.from.Positions.of {
 		for _, x := range topics {
 			if x.Group == g.index && !x.Gone {
-				g.expected.unheard[of] = true
+				g.expected.absent[of] = true
 			}
 		}
 	}
@@ -93,24 +93,24 @@ func (g *group) expect() {
 // when it wants to be called again.
 func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	x := &g.expected
-	if len(x.unheard) == 0 {
+	if len(x.absent) == 0 {
 		return reliable.Never
 	}
 	if x.pass(now, g.l.ran(now), g.joined); x.ran <= reliable.LongestSilence {
 		return now.Add(time.Second)
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(x.unheard), func(a, b Instance) int {
+	for _, of := range slices.SortedFunc(maps.Keys(x.absent), func(a, b Instance) int {
 		return cmp.Or(cmp.Compare(a.Publisher, b.Publisher), cmp.Compare(a.Epoch, b.Epoch))
 	}) {
 		topics := slices.SortedFunc(maps.Values(g.from.Positions.of[of]),
 			func(a, b Position) int { return cmp.Compare(a.Topic, b.Topic) })
 		for _, p := range topics {
 			if p.Group == g.index && !p.Gone && g.isWanted(p.Topic) {
-				g.owner.unheard(g, &UnheardError{of, p, g.owner.events})
+				g.owner.publisherAbsent(g, &AbsentError{of, p, g.owner.events})
 			}
 		}
 	}
-	x.unheard = nil
+	x.absent = nil
 	return reliable.Never
 }
 
@@ -119,8 +119,8 @@ func (g *group) isWanted(topic string) bool {
 	return g.topics[wire.TopicID(topic)] != nil || len(g.patterns.matching(topic)) > 0
 }
 
-// unheard reports an absent instance to the subscription. Loop only.
-func (s *Subscription) unheard(g *group, err *UnheardError) {
+// publisherAbsent reports an absent instance to the subscription. Loop only.
+func (s *Subscription) publisherAbsent(g *group, err *AbsentError) {
 	t := &topics.Track{ID: wire.TopicID(err.Topic), Name: err.Topic}
 	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost},
 		g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})

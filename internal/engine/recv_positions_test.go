@@ -25,7 +25,7 @@ func TestUnheardByTimeThatRan(t *testing.T) {
 	} {
 		g := &group{l: &Loop{}, joined: c.joined}
 		g.from.Positions = NewPositions()
-		g.expected.unheard = map[Instance]bool{{1, 2}: true}
+		g.expected.absent = map[Instance]bool{{1, 2}: true}
 		runs, now := &g.l.watchdog.stand.runs, reliable.Instant(time.Hour)
 		for range c.turns {
 			runs.Runs(now)
@@ -35,7 +35,7 @@ func TestUnheardByTimeThatRan(t *testing.T) {
 			runs.Rests(g.tendExpected(now))
 			now = now.Add(c.stops)
 		}
-		if unheard := g.expected.unheard == nil; unheard != c.unheard {
+		if unheard := g.expected.absent == nil; unheard != c.unheard {
 			t.Errorf("%s: not heard: %v", c.name, unheard)
 		}
 	}

@@ -78,7 +78,7 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 }
 
 // Replied implements reliable.SenderSink, under the lock of a publication.
-func (s *senderSink) Replied(x *reliable.GivenReply) bool {
+func (s *senderSink) Replied(x *reliable.CompleteReply) bool {
 	l := s.l
 	p := &l.inbox.proofs
 	if p.replies == nil {

@@ -31,7 +31,7 @@ type Delivery struct {
 	topics.Item
 	From  *reliable.Origin // of messages and gaps
 	Event *events.Event    // nil for messages and gaps
-	Err   error            // a *events.TopicCollisionError, *RefusedError or *UnheardError; otherwise nil
+	Err   error            // a *events.TopicCollisionError, *RefusedError or *AbsentError; otherwise nil
 }
 
 // setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was

@@ -125,7 +125,7 @@ func (p *Publication) emitStalls() {
 	for _, e := range collected {
 		e.Group = p.l.t.GroupAddress(p.group)
 		if e.Relevant {
-			p.l.unheard.met.Store(true)
+			p.l.detection.met.Store(true)
 		}
 		args := []any{"subscriber", id(e.Subscriber), "name", e.Name, "address", e.Address, "group", e.Group}
 		switch e.Kind {

@@ -23,7 +23,7 @@ type states struct {
 	// Of the round that runs:
 	todo    []*stateSource   // that have yet to make their state
 	made    []madeState      // which is still to be sent
-	making  *Beside          // makes some just now, or has; nil: none does
+	making  *Worker          // makes some just now, or has; nil: none does
 	makes   bool             // it has not ended
 	resting reliable.Instant // nothing is done before
 }
@@ -136,7 +136,7 @@ func (p *Publication) tendState(now reliable.Instant) {
 	x.s.Flush(now, false)
 	x.makes = true
 	making := &stateMaking{p: p}
-	x.making = p.l.beside(making.run, making.exited)
+	x.making = p.l.work(making.run, making.exited)
 }
 
 // stateMaking makes the next states of a round.

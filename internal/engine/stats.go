@@ -20,7 +20,7 @@ type counters struct {
 	refused        atomic.Uint64 // messages, by trust
 	losses         losses
 	times          distributions
-	way            wayLosses
+	way            networkLosses
 	sampling       sampling
 	events         [events.Kinds]atomic.Uint64 // by kind
 }

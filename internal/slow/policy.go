@@ -36,9 +36,9 @@ func (p Policy) Blocks(free, crowded bool) bool {
 	return p.Kind == Block || p.Kind == Auto && !free && !crowded
 }
 
-// Beside reports whether handlers run in a goroutine of their own: the bus's own would
+// OwnGoroutine reports whether handlers run in a goroutine of their own: the bus's own would
 // be held up by them, and with it all else on the bus.
-func (p Policy) Beside() bool { return p.Kind != Auto && p.Kind != Block }
+func (p Policy) OwnGoroutine() bool { return p.Kind != Auto && p.Kind != Block }
 
 // Bound is how many packets a cursor may be behind in a window of span packets. It is half of them at most: a burst
 // that fills the other half while the reader comes back from its work must not cost it a second gap.

@@ -33,7 +33,7 @@ func TestPolicy(t *testing.T) {
 		if got := p.Blocks(false, true); got != c.blocksCrowded {
 			t.Errorf("%d blocks a publisher that waits, with a crowded conflation: %v", c.kind, got)
 		}
-		if got := p.Beside(); got != c.beside {
+		if got := p.OwnGoroutine(); got != c.beside {
 			t.Errorf("%d has handlers in a goroutine of their own: %v", c.kind, got)
 		}
 		for _, x := range []struct {

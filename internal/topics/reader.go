@@ -36,12 +36,12 @@ type Reader struct {
 	unused  int          // packets since a fragment came
 	hold    Item         // a message that waits behind its gap
 
-	nameless nameless
-	at       uint64 // packets read so far
-	guard    numberGuard
-	tally    Tally // nil: nothing is counted
-	faults   readerFaults
-	trust    readerTrust
+	unnamed unnamedTopics
+	at      uint64 // packets read so far
+	guard   numberGuard
+	tally   Tally // nil: nothing is counted
+	faults  readerFaults
+	trust   readerTrust
 }
 
 // readerRun is the current run.
@@ -214,7 +214,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if wrong {
 		it.Cause = events.CauseMisnumbered
 	}
-	t.known, t.next, t.losses, t.from, t.nameless = true, run.Number, r.losses, 0, events.CauseNone
+	t.known, t.next, t.losses, t.from, t.unnamed = true, run.Number, r.losses, 0, events.CauseNone
 	if run.Kind == wire.RunMessages {
 		r.begin(t, run.Body)
 		r.asks = run.Flags&wire.RunFlagRequest != 0
@@ -237,8 +237,8 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 // gapBefore fills it with the gap of topic t before message number, if there is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	cause := r.cause
-	if t.nameless != events.CauseNone {
-		cause = t.nameless
+	if t.unnamed != events.CauseNone {
+		cause = t.unnamed
 	}
 	switch {
 	case t.from > 0:
@@ -297,7 +297,7 @@ func (r *Reader) follows(topic, number uint64) *Track {
 	if t.begun {
 		t.foreign, t.begun = 0, false
 	}
-	t.losses, t.nameless = r.losses, events.CauseNone
+	t.losses, t.unnamed = r.losses, events.CauseNone
 	return t
 }
 

@@ -8,10 +8,10 @@ type Track struct {
 	next   uint64 // number of the next message
 	losses uint64 // of the reader when it had the latest message, or unsure
 	known  bool
-	// nameless is why messages of it passed before its name was known, if none was delivered since.
-	nameless events.Cause
-	stated   bool // its state was read, or reported as missing, or it begins without
-	begun    bool // foreign is not 0
+	// unnamed is why messages of it passed before its name was known, if none was delivered since.
+	unnamed events.Cause
+	stated  bool // its state was read, or reported as missing, or it begins without
+	begun   bool // foreign is not 0
 	// refused: its publisher may not publish on it; refusalSent: that was reported.
 	refused, refusalSent bool
 	Data                 any // the user's own
@@ -29,7 +29,7 @@ type Track struct {
 func (r *Reader) Want(id uint64, name string, data any) *Track {
 	t := r.topics.Get(id)
 	if t == nil {
-		t = &Track{ID: id, Name: name, nameless: r.nameless.named(id), since: r.losses}
+		t = &Track{ID: id, Name: name, unnamed: r.unnamed.named(id), since: r.losses}
 		r.topics.Add(id, t)
 		r.judge(t)
 	}

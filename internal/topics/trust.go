@@ -44,7 +44,7 @@ func (r *Reader) judge(t *Track) {
 	}
 	if t.refused && !was {
 		r.discard(t.ID)
-		t.known, t.nameless, t.begun, t.foreign, t.from, t.refusalSent = false, events.CauseNone, false, 0, 0, false
+		t.known, t.unnamed, t.begun, t.foreign, t.from, t.refusalSent = false, events.CauseNone, false, 0, 0, false
 	}
 }
 

@@ -185,7 +185,7 @@ func (k *keys) Prove(node int, publisher, epoch, topic, number, receiver uint64,
 	return k.proofs.answers[node].Reply(&to, data)
 }
 
-func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.GivenReply) bool {
+func (k *keys) Proves(node int, publisher, epoch uint64, x *reliable.CompleteReply) bool {
 	to := signed.ReplyTo{Publisher: publisher, Epoch: epoch, Topic: x.Topic.ID, Number: x.Number, Receiver: x.Receiver}
 	_, v := k.proofs.takes.Check(x.Topic.Name, &to, x.Data, x.Proof, x.First)
 	v.Count(&k.proofs.judged, 1)

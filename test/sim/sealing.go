@@ -22,7 +22,7 @@ type Sealing interface {
 	// Prove returns what a node replies to a request of the publisher with that id and epoch, with the proof that
 	// stands behind it, if Options.Trust is set. Proves reports whether a publisher's node takes that of a receiver.
 	Prove(node int, publisher, epoch, topic, number, receiver uint64, data []byte) []byte
-	Proves(node int, publisher, epoch uint64, x *reliable.GivenReply) bool
+	Proves(node int, publisher, epoch uint64, x *reliable.CompleteReply) bool
 	// Stranger returns a packet that another sender has sealed: with these keys in another group, with other keys,
 	// or as an insider, which has the group's key.
 	Stranger(now time.Duration, draw uint64) []byte

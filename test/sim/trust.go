@@ -67,7 +67,7 @@ func (replySink) Batch(uint64, uint64)         {}
 func (replySink) Asked(uint64, uint64, uint64) {}
 func (replySink) RoundTrip(time.Duration)      {}
 
-func (x replySink) Replied(r *reliable.GivenReply) bool {
+func (x replySink) Replied(r *reliable.CompleteReply) bool {
 	o := x.p.sim.o
 	if o.Trust == nil || o.Sealing.Proves(int(x.p.index), x.p.id, x.p.epoch(x.p.life), r) {
 		return true

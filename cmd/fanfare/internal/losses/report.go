@@ -23,7 +23,7 @@ const (
 	Lost Kind = "lost"
 	// Happened: an event that goes with loss, perhaps elsewhere.
 	Happened Kind = "event"
-	// Hint: nothing is lost by it so far. No peer is detected, which may be as it should be (Unheard),
+	// Hint: nothing is lost by it so far. No peer is detected, which may be as it should be (Undetected),
 	// or a subscriber reads too slowly.
 	Hint Kind = "hint"
 	// Dropped: packets were lost on the way or dropped here. Where they were not repaired there is a finding Lost too.

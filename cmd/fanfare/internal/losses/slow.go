@@ -250,17 +250,17 @@ func (h *Hearing) Text(s *inspect.Subscription) string {
 	return ""
 }
 
-// unheardEvents are those that say why packets of a publisher are not received.
-var unheardEvents = []string{"packets_unreadable", "config_mismatch", "publisher_refused", "publisher_fault", "topic_collision", "bad_packets", "group_failed"}
+// undetectedEvents are those that say why packets of a publisher are not received.
+var undetectedEvents = []string{"packets_unreadable", "config_mismatch", "publisher_refused", "publisher_fault", "topic_collision", "bad_packets", "group_failed"}
 
 // whyUnheard is the text of the last such event, or its kind where the text is not remembered.
 func whyUnheard(b *inspect.Bus) string {
 	for _, e := range slices.Backward(b.Events) {
-		if slices.Contains(unheardEvents, e.Kind) {
+		if slices.Contains(undetectedEvents, e.Kind) {
 			return e.Text
 		}
 	}
-	for _, kind := range unheardEvents {
+	for _, kind := range undetectedEvents {
 		if b.EventCounts[kind] > 0 {
 			return strings.ReplaceAll(kind, "_", " ")
 		}

@@ -24,7 +24,7 @@ func line(what, format string, args ...any) [2]string {
 func (f *Figures) topicDetail(x *Topic) [][2]string {
 	lines := append([][2]string{line("topic", "%s", x.Topic), line("published by", "%s", x.Bus)}, x.lines()...)
 	lines = append(lines, line("group", "%s", x.Group), line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("subscribers", "%d", x.Subscribers))
-	lines = append(lines, f.unheardLines(&x.Of, true)...)
+	lines = append(lines, f.undetectedLines(&x.Of, true)...)
 	for i := range f.Subscribers {
 		if s := &f.Subscribers[i]; s.key == x.key && s.Group == x.Group {
 			lines = append(lines, line("  "+printable(s.Subscriber), "%s", s.about()))
@@ -33,8 +33,8 @@ func (f *Figures) topicDetail(x *Topic) [][2]string {
 	return lines
 }
 
-func (f *Figures) unheardLines(of *Of, publishes bool) [][2]string {
-	u := f.unheardOf(of, publishes)
+func (f *Figures) undetectedLines(of *Of, publishes bool) [][2]string {
+	u := f.undetectedOf(of, publishes)
 	if u == nil {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (f *Figures) subscriptionDetail(x *Subscription) [][2]string {
 	}
 	lines = append(lines, line("read by", "%s; when it is too slow: %s; from: %s", how, x.Policy, x.seen.From),
 		line("messages", "%d, %s a second", x.Messages, rate(x.Rate).text), line("not read yet", "%s", count(x.Pending, "packet")))
-	lines = append(lines, f.unheardLines(&x.Of, false)...)
+	lines = append(lines, f.undetectedLines(&x.Of, false)...)
 	if x.hearing.State != "" {
 		lines = append(lines, line("publishers", "%s", x.hears()))
 	}
@@ -232,7 +232,7 @@ func (f *Figures) worst() (level, string) {
 	silenced := best(f.Subscriptions, func(x *Subscription) bool { return x.hearing.Silenced() },
 		func(a, b *Subscription) bool { return a.LostFor < b.LostFor })
 	if silenced != nil {
-		return alarm, silenced.unheardText()
+		return alarm, silenced.undetectedText()
 	}
 	slow := best(f.Subscribers, func(x *Subscriber) bool {
 		return x.State == losses.Holds && x.HeldFor > 1 || x.State == losses.Released
@@ -262,8 +262,8 @@ func (f *Figures) worst() (level, string) {
 	if f.Host.SmallSockets > 0 {
 		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))
 	}
-	for i := range f.unheard {
-		return calm, printable(f.unheard[i].Text())
+	for i := range f.undetected {
+		return calm, printable(f.undetected[i].Text())
 	}
 	return calm, ""
 }
@@ -306,7 +306,7 @@ func (f *Figures) whyStuck(of *Of) string {
 	return "its log says why"
 }
 
-func (x *Subscription) unheardText() string {
+func (x *Subscription) undetectedText() string {
 	return printable(x.Process + ": " + x.hearing.Text(x.seen))
 }
 
@@ -329,7 +329,7 @@ func (f *Figures) suspicious() string {
 		return fmt.Sprintf("slow: the reader of %s in %s has %s not read", printable(strings.Join(x.Topics, " ")), printable(x.Process), count(x.Pending, "packet"))
 	}
 	if x := first(f.Subscriptions, func(x *Subscription) bool { return x.hearing.Why != "" }); x != nil {
-		return x.unheardText()
+		return x.undetectedText()
 	}
 	e := first(f.Events, func(e *Event) bool {
 		return f.Time.Sub(e.Event.Time) < time.Minute && (e.Event.Kind == "config_mismatch" || e.Event.Kind == "duplicate_name")
@@ -337,7 +337,7 @@ func (f *Figures) suspicious() string {
 	if e != nil {
 		return fmt.Sprintf("%s: %s", printable(e.Process), printable(e.Event.Text))
 	}
-	if u := first(f.unheard, func(u *losses.Unheard) bool { return u.Elsewhere != "" }); u != nil {
+	if u := first(f.undetected, func(u *losses.Undetected) bool { return u.OtherProcess != "" }); u != nil {
 		return printable(u.Text())
 	}
 	return ""

@@ -35,9 +35,9 @@ type Figures struct {
 	Events        []Event        `json:"events"`
 	Failed        []Failed       `json:"failed,omitempty"`
 
-	unheard   []losses.Unheard
-	unheardAt map[unheardKey]*losses.Unheard
-	made      []*table // by view; nil: not yet
+	undetected   []losses.Undetected
+	undetectedAt map[undetectedKey]*losses.Undetected
+	made         []*table // by view; nil: not yet
 }
 
 // Rate is a number a second between two observations, or another figure that may not be
@@ -259,11 +259,11 @@ func orNone(l *inspect.Latency) inspect.Latency {
 func (s *Subscriber) slow() bool { return s.State != stateOK }
 
 const (
-	stateOK      = "ok"
-	stateUnheard = "unheard" // no peer was ever detected on its interface
-	stateLosing  = "losing"  // a subscription that lost messages within the last minute
-	stateLost    = "lost"    // and before
-	stateBusy    = "busy"
-	stateClosing = "closing"
-	stateFailed  = "failed"
+	stateOK         = "ok"
+	stateUndetected = "unheard" // no peer was ever detected on its interface
+	stateLosing     = "losing"  // a subscription that lost messages within the last minute
+	stateLost       = "lost"    // and before
+	stateBusy       = "busy"
+	stateClosing    = "closing"
+	stateFailed     = "failed"
 )

@@ -26,10 +26,10 @@ func Between(before, now Observation) *Figures {
 	} {
 		*r = unknown
 	}
-	f.unheard, f.unheardAt = losses.FindUnheard(now.Seen), make(map[unheardKey]*losses.Unheard)
-	for i := range f.unheard {
-		u := &f.unheard[i]
-		f.unheardAt[unheardKey{u.BusKey, u.Publishes}] = u
+	f.undetected, f.undetectedAt = losses.FindUndetected(now.Seen), make(map[undetectedKey]*losses.Undetected)
+	for i := range f.undetected {
+		u := &f.undetected[i]
+		f.undetectedAt[undetectedKey{u.BusKey, u.Publishes}] = u
 	}
 	earlier := make(map[busKey]*inspect.Bus)
 	for p, b := range losses.Buses(before.Seen) {
@@ -118,8 +118,8 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 		row.State = stateClosing
 	default:
 		for _, publishes := range []bool{true, false} {
-			if u := f.unheardOf(&x.of, publishes); u != nil {
-				row.State, row.Problem = stateUnheard, u.Text()
+			if u := f.undetectedOf(&x.of, publishes); u != nil {
+				row.State, row.Problem = stateUndetected, u.Text()
 			}
 		}
 	}
@@ -256,12 +256,12 @@ func lagsOf(b *inspect.Bus) map[streamKey]int {
 	return all
 }
 
-// unheardOf is what is known of a bus that publishes, or subscribes, and detects no peer.
-func (f *Figures) unheardOf(of *Of, publishes bool) *losses.Unheard {
-	return f.unheardAt[unheardKey{of.key.BusKey, publishes}]
+// undetectedOf is what is known of a bus that publishes, or subscribes, and detects no peer.
+func (f *Figures) undetectedOf(of *Of, publishes bool) *losses.Undetected {
+	return f.undetectedAt[undetectedKey{of.key.BusKey, publishes}]
 }
 
-type unheardKey struct {
+type undetectedKey struct {
 	losses.BusKey
 	publishes bool
 }

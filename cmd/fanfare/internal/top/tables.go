@@ -114,8 +114,8 @@ func (f *Figures) topicTable() table {
 			state, r.level = fmt.Sprintf("%d slow", x.Slow), warn
 		} else if x.Gone > 0 {
 			state, r.level = fmt.Sprintf("%d gone", x.Gone), warn
-		} else if u := f.unheardOf(&x.Of, true); u != nil {
-			state, r.level = unheardText(u)
+		} else if u := f.undetectedOf(&x.Of, true); u != nil {
+			state, r.level = undetectedText(u)
 		}
 		r.cells = []cell{text("pub"), text(x.Topic), rate(x.Rate), whole(x.Messages), text("-"), whole(x.Behind), whole(uint64(x.Subscribers)), text(state), text(x.Process), text(x.Bus)}
 	})
@@ -134,8 +134,8 @@ func (f *Figures) topicTable() table {
 		case losses.Behind, stateLost:
 			r.level = warn
 		default:
-			if u := f.unheardOf(&x.Of, false); u != nil {
-				state, r.level = unheardText(u)
+			if u := f.undetectedOf(&x.Of, false); u != nil {
+				state, r.level = undetectedText(u)
 			}
 			if x.hearing.Why != "" {
 				r.level = warn
@@ -150,11 +150,11 @@ func (f *Figures) topicTable() table {
 	return t
 }
 
-// unheardText is the state of a topic without a subscriber, or of a subscription without a
+// undetectedText is the state of a topic without a subscriber, or of a subscription without a
 // publisher. That alone is nothing to look at.
-func unheardText(u *losses.Unheard) (string, level) {
+func undetectedText(u *losses.Undetected) (string, level) {
 	switch {
-	case u.Elsewhere != "":
+	case u.OtherProcess != "":
 		return "other is on " + u.OtherInterface, warn
 	case u.Publishes:
 		return "no subscriber", calm

@@ -84,11 +84,11 @@ func TestUnheard(t *testing.T) {
 				if c.waits {
 					go p.WaitReceivers(ctx, topic.ID, 1)
 				}
-				time.Sleep(unheardAfter - unheardEvery)
+				time.Sleep(undetectedAfter - detectionEvery)
 				if happened(pub, events.NoSubscriberHeard)+happened(sub, events.NoPublisherHeard) != 0 {
 					t.Error("told too early")
 				}
-				time.Sleep(10 * unheardAfter)
+				time.Sleep(10 * undetectedAfter)
 				synctest.Wait()
 				for _, side := range []struct {
 					l    *Loop
@@ -125,15 +125,15 @@ func TestUnheardIsOver(t *testing.T) {
 		if err := p.Publish(t.Context(), topic, []byte("m"), true); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * unheardAfter)
-		if d, _ := pub.Unheard(); d < unheardAfter {
+		time.Sleep(2 * undetectedAfter)
+		if d, _ := pub.Unheard(); d < undetectedAfter {
 			t.Errorf("nobody heard for %v", d)
 		}
 		sub, _ := on(t, "a", "eth0")
 		if _, err := sub.Subscribe([]TopicName{named(t, "x")}, policyAuto, From{}, false, quiet); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * unheardAfter)
+		time.Sleep(2 * undetectedAfter)
 		_, noPub := sub.Unheard()
 		if d, _ := pub.Unheard(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
 			t.Errorf("nobody heard for %v and %v, though both hear each other", d, noPub)
@@ -170,13 +170,13 @@ func TestUnheardAcrossAStandstill(t *testing.T) {
 		if err := p.Publish(t.Context(), topic, []byte("m"), true); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * unheardAfter)
+		time.Sleep(2 * undetectedAfter)
 		before, _ := pub.Unheard()
-		if before < unheardAfter || before > 2*unheardAfter {
+		if before < undetectedAfter || before > 2*undetectedAfter {
 			t.Errorf("behind a standstill: no subscriber is heard for %v", before)
 		}
 		stand()
-		if d, _ := pub.Unheard(); d < before || d > before+unheardAfter {
+		if d, _ := pub.Unheard(); d < before || d > before+undetectedAfter {
 			t.Errorf("across a standstill: no subscriber is heard for %v", d)
 		}
 	})

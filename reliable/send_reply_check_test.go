@@ -11,10 +11,10 @@ import (
 // judging takes the replies that have a proof of one byte, over and over.
 type judging struct {
 	noSenderSink
-	given []GivenReply
+	given []CompleteReply
 }
 
-func (x *judging) Replied(r *GivenReply) bool {
+func (x *judging) Replied(r *CompleteReply) bool {
 	x.given = append(x.given, *r)
 	return bytes.Equal(r.Proof, bytes.Repeat([]byte{'p'}, wire.ReplyProofLen))
 }

@@ -16,14 +16,14 @@ import (
 // interface reports it once, as a hint that names the interface.
 
 const (
-	// unheardAfter is how long no peer must have been detected: peers send heartbeats, statuses and searches
+	// undetectedAfter is how long no peer must have been detected: peers send heartbeats, statuses and searches
 	// once a second or more often.
-	unheardAfter = 5 * time.Second
-	unheardEvery = time.Second // how often the loop looks
+	undetectedAfter = 5 * time.Second
+	detectionEvery  = time.Second // how often the loop looks
 )
 
 // unheard is what the loop knows of it.
-type unheard struct {
+type peerDetection struct {
 	mu                    sync.Mutex
 	publishes, subscribes lonely
 	met                   atomic.Bool // a subscriber that wants what the bus publishes came, left or was given up
@@ -42,7 +42,7 @@ func (x *lonely) note(now time.Time) (d time.Duration, due bool) {
 		x.since = now
 	}
 	d = now.Sub(x.since)
-	due = !x.reported && d >= unheardAfter
+	due = !x.reported && d >= undetectedAfter
 	x.reported = x.reported || due
 	return d, due
 }
@@ -62,7 +62,7 @@ func (l *Loop) happened(kinds []events.Kind) bool {
 // heardSubscriber reports whether a subscriber was detected that wants what the bus publishes, or may want it, or
 // whether an event says why none is.
 func (l *Loop) heardSubscriber() bool {
-	return l.unheard.met.Load() || l.happened(whyNoSubscriber) ||
+	return l.detection.met.Load() || l.happened(whyNoSubscriber) ||
 		slices.ContainsFunc(l.publications(), func(p *Publication) bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -72,20 +72,20 @@ func (l *Loop) heardSubscriber() bool {
 
 func (l *Loop) heardPublisher() bool { return l.happened(heardPublisher) }
 
-// unheardTimer is when a loop looks. Loop only.
-type unheardTimer struct {
+// detectionTimer is when a loop looks. Loop only.
+type detectionTimer struct {
 	at      reliable.Instant
 	waiting bool // for the time to report
 }
 
 // noteUnheard reports, when it is time, that no peer was detected, and returns when to look again.
 func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
-	x := &l.hellos.unheard
+	x := &l.hellos.detection
 	if l.cfg.Interface == "" {
 		return reliable.Never
 	}
 	if now >= x.at {
-		x.at = now.Add(unheardEvery)
+		x.at = now.Add(detectionEvery)
 		x.waiting = l.lookUnheard(l.start.Add(time.Duration(l.ran(now))))
 	}
 	if x.waiting {
@@ -97,7 +97,7 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 // lookUnheard returns whether there may still be something to report. ran is the time
 // without that in which the loop did not run.
 func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
-	u := &l.unheard
+	u := &l.detection
 	side := func(x *lonely, heard func() bool, topics func() []string, line *report.Line, kind events.Kind) {
 		u.mu.Lock()
 		reported := x.reported
@@ -178,7 +178,7 @@ func (l *Loop) subscribed() (names []string) {
 // Unheard is for how long no peer was detected: no subscriber of what the bus publishes, no publisher for its
 // subscriptions. Zero: one was, or the bus needs none. Time in which the loop did not run is no part of it.
 func (l *Loop) Unheard() (subscriber, publisher time.Duration) {
-	u := &l.unheard
+	u := &l.detection
 	of := func(side *lonely, heard func() bool) time.Duration {
 		u.mu.Lock()
 		reported, since := side.reported, side.since

@@ -10,7 +10,7 @@ import (
 
 // What a pattern lacks of a topic because its name did not come in time says so, whatever
 // else was lost; also where the reader was overtaken by the word of it.
-func TestNamelessTopicsSayWhy(t *testing.T) {
+func TestUnnamedTopicsTopicsSayWhy(t *testing.T) {
 	const id, other = 7, 8
 	unnamed := reliable.Event{Kind: reliable.EventUnnamed, Topic: id, Count: 1, Cause: events.CauseUnnamed}
 	lost := reliable.Event{Kind: reliable.EventGap, Seq: 2, Count: 1, Cause: events.CauseGone}
@@ -18,8 +18,8 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 		before func(rd *Reader)
 		want   []events.Cause // of what is told before the topic's name comes, and of its gap
 	}{
-		"nothing was nameless": {func(rd *Reader) {}, []events.Cause{events.CauseGone}},
-		"its messages were":    {func(rd *Reader) { rd.Take(&unnamed) }, []events.Cause{events.CauseUnnamed, events.CauseUnnamed}},
+		"all had their names": {func(rd *Reader) {}, []events.Cause{events.CauseGone}},
+		"its messages were":   {func(rd *Reader) { rd.Take(&unnamed) }, []events.Cause{events.CauseUnnamed, events.CauseUnnamed}},
 		"another's were": {func(rd *Reader) {
 			rd.Take(&reliable.Event{Kind: reliable.EventUnnamed, Topic: other, Count: 1, Cause: events.CauseUnnamed})
 		}, []events.Cause{events.CauseUnnamed, events.CauseGone}},
@@ -71,12 +71,12 @@ func TestNamelessTopicsSayWhy(t *testing.T) {
 
 // However many topics have no name, what is remembered of them is bounded, and none is
 // taken for one that had its name in time.
-func TestNamelessIsBounded(t *testing.T) {
-	var n nameless
-	for id := range uint64(3 * maxNameless) {
+func TestUnnamedTopicsIsBounded(t *testing.T) {
+	var n unnamedTopics
+	for id := range uint64(3 * maxUnnamed) {
 		n.add(id, events.CauseTooManyTopics)
 	}
-	if len(n.ids) > maxNameless || n.named(0) != events.CauseUnnamed {
-		t.Errorf("%d ids are remembered; the first is nameless: %v", len(n.ids), n.named(0))
+	if len(n.ids) > maxUnnamed || n.named(0) != events.CauseUnnamed {
+		t.Errorf("%d ids are remembered; the first has no name: %v", len(n.ids), n.named(0))
 	}
 }

@@ -5,19 +5,19 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// nameless is what a Reader knows of topics that had messages before their name was known:
+// unnamedTopics is what a Reader knows of topics that had messages before their name was known:
 // when such a topic is wanted later, that is why its first messages are missing.
-type nameless struct {
+type unnamedTopics struct {
 	ids    map[uint64]events.Cause // why it had none
 	count  uint64                  // Event.Count of the latest EventUnnamed
 	missed bool                    // some were overlooked: it may be any topic
 }
 
-// maxNameless bounds the ids that a reader remembers. One packet has fewer.
-const maxNameless = 1 << 12
+// maxUnnamed bounds the ids that a reader remembers. One packet has fewer.
+const maxUnnamed = 1 << 12
 
-func (n *nameless) add(id uint64, cause events.Cause) {
-	if n.ids == nil || len(n.ids) >= maxNameless {
+func (n *unnamedTopics) add(id uint64, cause events.Cause) {
+	if n.ids == nil || len(n.ids) >= maxUnnamed {
 		n.missed = n.missed || n.ids != nil
 		n.ids = make(map[uint64]events.Cause)
 	}
@@ -25,7 +25,7 @@ func (n *nameless) add(id uint64, cause events.Cause) {
 }
 
 // named returns why messages of a topic may have passed before its name was known; CauseNone: none have.
-func (n *nameless) named(id uint64) events.Cause {
+func (n *unnamedTopics) named(id uint64) events.Cause {
 	cause := n.ids[id]
 	if delete(n.ids, id); cause == events.CauseNone && n.missed {
 		return events.CauseUnnamed
@@ -35,14 +35,14 @@ func (n *nameless) named(id uint64) events.Cause {
 
 // Unnamed records that messages of a topic follow that has no known name.
 func (r *Reader) Unnamed(e *reliable.Event) {
-	r.nameless.count = max(r.nameless.count, e.Count)
-	r.nameless.add(e.Topic, e.Cause)
+	r.unnamed.count = max(r.unnamed.count, e.Count)
+	r.unnamed.add(e.Topic, e.Cause)
 }
 
 // Overlooked says to a reader of patterns that events may have been left out, and how many EventUnnamed the stream has
 // delivered (Stream.Unnamed): if it has not read all of them, messages may be missing.
 func (r *Reader) Overlooked(unnamed uint64) {
-	if unnamed > r.nameless.count {
-		r.nameless.count, r.nameless.missed, r.blind = unnamed, true, events.CauseUnnamed
+	if unnamed > r.unnamed.count {
+		r.unnamed.count, r.unnamed.missed, r.blind = unnamed, true, events.CauseUnnamed
 	}
 }

@@ -31,7 +31,7 @@ func TestWayLosses(t *testing.T) {
 		{"drops while other packets are missing", 1, []step{{2, 1, true, 0}, {4, 3, true, 0}, {4, 5, false, 1}}},
 		{"a train that is counted once", 44, []step{{1, 40, true, 0}, {1, 44, true, 0}, {1, 45, false, 1}}},
 	} {
-		var x wayLosses
+		var x networkLosses
 		for i, s := range c.steps {
 			x.now = s.settled
 			x.note(reliable.Instant(i)*reliable.Instant(time.Second), s.dropped, c.train, 0, s.lacking)
@@ -40,7 +40,7 @@ func TestWayLosses(t *testing.T) {
 			}
 		}
 	}
-	var q wayLosses // of an adapter that does not count
+	var q networkLosses // of an adapter that does not count
 	for i, s := range []struct {
 		full, settled uint64
 		lacking       bool
@@ -54,14 +54,14 @@ func TestWayLosses(t *testing.T) {
 			t.Errorf("a queue that was used up: step %d: %d and %d on the way, want %d and %d", i, n, f, s.queue, s.fabric)
 		}
 	}
-	last := wayLosses{lookAt: reliable.Instant(time.Second)} // three are dropped, the last of which is found missing when the others are settled
+	last := networkLosses{lookAt: reliable.Instant(time.Second)} // three are dropped, the last of which is found missing when the others are settled
 	for i, settled := range []uint64{1, 2, 3} {
 		last.now = settled
 		if last.note(reliable.Instant(i)*reliable.Instant(time.Millisecond), 3, 1, 0, i == 0); last.fabric.Load() != 0 {
 			t.Errorf("of three that were dropped number %d was lost on the way", settled)
 		}
 	}
-	x := wayLosses{lookAt: reliable.Instant(time.Second)}
+	x := networkLosses{lookAt: reliable.Instant(time.Second)}
 	if x.due(0) {
 		t.Error("a turn without losses looks")
 	}

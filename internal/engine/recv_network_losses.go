@@ -8,13 +8,13 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// wayLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is
+// networkLosses separates losses in the network from drops on this host. Both are found missing, but only a drop is
 // counted, and before its packet is repaired or given up: a packet that is settled without a drop was lost on the
 // way. A drop is counted before its packet is found missing, by the next packet or by a heartbeat. Drops of packets
 // that are never missing explain nothing: they are forgotten when no packet is missing and they are old enough, a
 // second at most, that a later packet would have shown the gap. An adapter that does not count drops reports only
 // that its queue was used up: that explains the packets that are missing then. Loop only, but for fabric and queue.
-type wayLosses struct {
+type networkLosses struct {
 	dropped uint64           // by this host, as noted last
 	settled uint64           // packets that were missing, as noted last
 	now     uint64           // the same, of all groups up to now
@@ -32,11 +32,11 @@ type wayLosses struct {
 const lookEvery = time.Second
 
 // due reports whether to call note.
-func (x *wayLosses) due(now reliable.Instant) bool { return x.now != x.settled || now >= x.lookAt }
+func (x *networkLosses) due(now reliable.Instant) bool { return x.now != x.settled || now >= x.lookAt }
 
 // note takes in how many packets this host has dropped up to now, of which each stands for up to train that were
 // missing, how often the receive queue was used up, and whether some are missing still.
-func (x *wayLosses) note(now reliable.Instant, dropped, train, full uint64, lacking bool) {
+func (x *networkLosses) note(now reliable.Instant, dropped, train, full uint64, lacking bool) {
 	if full != x.full || lacking && now < x.starved {
 		x.full, x.starved = full, now.Add(2*lookEvery)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Look is all that there is to say of a bus at one time.
-type Look struct {
+// Inspection is all that there is to say of a bus at one time.
+type Inspection struct {
 	stats.Bus
 	// Topics are those published with the most messages, the most first, and TopicsLeft is how many others there are.
-	Topics     []TopicLook
+	Topics     []TopicInspection
 	TopicsLeft int
 	// Subscriptions are those that were asked for, in their order.
-	Subscriptions []SubscriptionLook
+	Subscriptions []SubscriptionInspection
 	// Err says why Groups, Legs and what the loop knows of subscriptions are missing.
 	Err error
 	// Ended reports whether the loop has ended, by itself or because it was closed.
@@ -26,8 +26,8 @@ type Look struct {
 	Closing bool
 }
 
-// TopicLook is a topic that is published.
-type TopicLook struct {
+// TopicInspection is a topic that is published.
+type TopicInspection struct {
 	Name        string
 	Group       string // address
 	Messages    uint64
@@ -36,14 +36,14 @@ type TopicLook struct {
 	p           *Publication
 }
 
-// SubscriptionLook is what there is to say of a subscription.
-type SubscriptionLook struct {
+// SubscriptionInspection is what there is to say of a subscription.
+type SubscriptionInspection struct {
 	stats.Subscription
 	Names []string // of topics and patterns, as many as were asked for
 }
 
-// LookLimits bound a Look.
-type LookLimits struct{ Topics, Names int }
+// InspectionLimits bound an Inspection.
+type InspectionLimits struct{ Topics, Names int }
 
 // looks are the looks of others at what the loop alone knows: one at a time, so that a loop
 // which does not come to it is asked no more often.
@@ -57,13 +57,13 @@ type loopLook struct {
 	finished chan struct{}
 	groups   []stats.Group
 	legs     []stats.Leg
-	subs     map[*Subscription]SubscriptionLook
+	subs     map[*Subscription]SubscriptionInspection
 }
 
-// Look takes a look. Unlike Stats it waits for the loop, which a handler may hold up, no longer than ctx, and
+// Inspect looks at the bus. Unlike Stats it waits for the loop, which a handler may hold up, no longer than ctx, and
 // interrupts it once, however many subscriptions there are. It is not called by handlers.
-func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) Look {
-	x := Look{Bus: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
+func (l *Loop) Inspect(ctx context.Context, subs []*Subscription, most InspectionLimits) Inspection {
+	x := Inspection{Bus: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
 	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
 	answer, err := l.ask(ctx, subs, most.Names)
 	x.Err = err
@@ -71,7 +71,7 @@ func (l *Loop) Look(ctx context.Context, subs []*Subscription, most LookLimits) 
 		x.Groups, x.Legs = answer.groups, answer.legs
 	}
 	for _, s := range subs {
-		var st SubscriptionLook
+		var st SubscriptionInspection
 		if err == nil {
 			st = answer.subs[s]
 		}
@@ -87,7 +87,7 @@ func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopL
 	l.looks.mu.Lock()
 	x := l.looks.running
 	if x == nil {
-		x = &loopLook{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionLook, len(subs))}
+		x = &loopLook{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionInspection, len(subs))}
 		if err := l.post(func() { l.answer(x, subs, names) }); err != nil {
 			l.looks.mu.Unlock()
 			return nil, err
@@ -112,7 +112,7 @@ func (l *Loop) answer(x *loopLook, subs []*Subscription, names int) {
 	x.groups, x.legs = l.groupStats(), l.legStats()
 	l.sampleOf(l.now(), x.groups, x.legs)
 	for _, s := range subs {
-		var st SubscriptionLook
+		var st SubscriptionInspection
 		s.look(&st.Subscription)
 		all := s.names()
 		st.Names = all[:min(len(all), names)]
@@ -130,10 +130,10 @@ const (
 )
 
 // busiestTopics are the topics with the most messages, up to most, and how many others there are.
-func (l *Loop) busiestTopics(most int) (top []TopicLook, others int) {
+func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 	looked := 0
 	byMessages := func() {
-		slices.SortFunc(top, func(a, b TopicLook) int {
+		slices.SortFunc(top, func(a, b TopicInspection) int {
 			switch {
 			case a.Messages > b.Messages:
 				return -1
@@ -151,7 +151,7 @@ func (l *Loop) busiestTopics(most int) (top []TopicLook, others int) {
 			p.mu.Lock()
 			list := p.s.TopicsFrom(from, topicsAtOnce)
 			for _, t := range list {
-				top = append(top, TopicLook{Name: t.Name, Group: address, Messages: t.Next(), topic: t, p: p})
+				top = append(top, TopicInspection{Name: t.Name, Group: address, Messages: t.Next(), topic: t, p: p})
 			}
 			p.mu.Unlock()
 			more = len(list) == topicsAtOnce

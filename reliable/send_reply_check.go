@@ -4,8 +4,8 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 
 // Replies that are whole, and whether they are taken: docs/protocol.md §24.7.
 
-// GivenReply is a whole reply that is to be judged (SenderSink.Replied).
-type GivenReply struct {
+// CompleteReply is a whole reply that is to be judged (SenderSink.Replied).
+type CompleteReply struct {
 	Topic    *Topic
 	Number   uint64
 	Receiver uint64
@@ -22,7 +22,7 @@ func (s *Sender) takes(r *Request, f *responder, x *Reply) bool {
 		n := len(x.Data) - wire.ReplyProofLen
 		x.Data, proof = x.Data[:n:n], x.Data[n:]
 	}
-	return s.cfg.Sink.Replied(&GivenReply{
+	return s.cfg.Sink.Replied(&CompleteReply{
 		Topic: r.topic, Number: r.key.number, Receiver: f.id, Data: x.Data, Proof: proof, First: !f.stranger && !f.refused,
 	})
 }

@@ -16,25 +16,25 @@ import (
 // What runs beside the loop for subscriptions, in goroutines of their own: handlers that
 // may take their time, and conflation. Each reads its subscription as a user does.
 
-// Beside is one such goroutine. It ends with its subscription.
-type Beside struct {
+// Worker is one such goroutine. It ends with its subscription.
+type Worker struct {
 	goroutine atomic.Uint64
 	done      chan struct{}
 }
 
-// besides are those of a bus that run.
-type besides struct {
+// workers are those of a bus that run.
+type workers struct {
 	mu  sync.Mutex
-	all map[*Beside]bool // under mu
+	all map[*Worker]bool // under mu
 }
 
-// beside runs f. It defers exited, for f calls what may end the goroutine.
-func (l *Loop) beside(f, exited func()) *Beside {
-	b := &Beside{done: make(chan struct{})}
-	l.besides.add(b)
+// work runs f. It defers exited, for f calls what may end the goroutine.
+func (l *Loop) work(f, exited func()) *Worker {
+	b := &Worker{done: make(chan struct{})}
+	l.workers.add(b)
 	go func() {
 		defer close(b.done)
-		defer l.besides.remove(b)
+		defer l.workers.remove(b)
 		defer exited()
 		b.goroutine.Store(gid.Self())
 		f()
@@ -42,15 +42,15 @@ func (l *Loop) beside(f, exited func()) *Beside {
 	return b
 }
 
-// Beside starts to call f with each delivery of the subscription, and at last with the error with which it ends, if
-// it was not closed. The subscription has no other reader.
-func (s *Subscription) Beside(f func(*Delivery)) *Beside {
-	return s.l.beside(func() { s.call(s.Next, f) }, s.handlerExited)
+// StartWorker starts to call f with each delivery of the subscription, and at last with the error with which it ends,
+// if it was not closed. The subscription has no other reader.
+func (s *Subscription) StartWorker(f func(*Delivery)) *Worker {
+	return s.l.work(func() { s.call(s.Next, f) }, s.handlerExited)
 }
 
-// Beside is Subscription.Beside for the newest messages.
-func (c *Conflation) Beside(f func(*Delivery)) *Beside {
-	return c.s.l.beside(func() { c.s.call(c.Next, f) }, c.s.handlerExited)
+// StartWorker is Subscription.StartWorker for the newest messages.
+func (c *Conflation) StartWorker(f func(*Delivery)) *Worker {
+	return c.s.l.work(func() { c.s.call(c.Next, f) }, c.s.handlerExited)
 }
 
 // call calls f with what next delivers until the end.
@@ -76,8 +76,8 @@ func (s *Subscription) call(next func(context.Context, *Delivery) error, f func(
 }
 
 // Wait waits until the goroutine has ended, which is when its subscription has and f has
-// returned. It gives up lastWait after the end of ctx. A nil *Beside has ended.
-func (b *Beside) Wait(ctx context.Context) error {
+// returned. It gives up lastWait after the end of ctx. A nil *Worker has ended.
+func (b *Worker) Wait(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
@@ -96,23 +96,23 @@ func (b *Beside) Wait(ctx context.Context) error {
 	}
 }
 
-func (x *besides) add(b *Beside) {
+func (x *workers) add(b *Worker) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.all == nil {
-		x.all = make(map[*Beside]bool)
+		x.all = make(map[*Worker]bool)
 	}
 	x.all[b] = true
 }
 
-func (x *besides) remove(b *Beside) {
+func (x *workers) remove(b *Worker) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.all, b)
 }
 
 // within reports whether the caller is in one of them.
-func (x *besides) within() bool {
+func (x *workers) within() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(x.all) == 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/fanfaremq/fanfare/internal/pattern"
 )
 
-// Unheard is a bus that publishes without that a subscriber was ever heard on its interface, or
+// Undetected is a bus that publishes without that a subscriber was ever heard on its interface, or
 // subscribes without a publisher. That may be as it should be. Where another bus of this host
 // wants the other side of the same topics on another interface, it most likely is not.
-type Unheard struct {
+type Undetected struct {
 	BusKey
 	Process, Bus string
 	Publishes    bool // otherwise it subscribes
@@ -22,11 +22,11 @@ type Unheard struct {
 	Interface    string
 	For          time.Duration
 	// Elsewhere is the bus on OtherInterface, with its process; empty: there is none.
-	Elsewhere, OtherInterface string
+	OtherProcess, OtherInterface string
 }
 
-func FindUnheard(seen []inspect.Seen) (all []Unheard) {
-	look := &looker{seen, make(map[sideKey][]pattern.Pattern), maxCompared}
+func FindUndetected(seen []inspect.Seen) (all []Undetected) {
+	look := &sides{seen, make(map[sideKey][]pattern.Pattern), maxCompared}
 	for p, b := range Buses(seen) {
 		for _, publishes := range []bool{true, false} {
 			silent := b.NoPublisher
@@ -36,7 +36,7 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 			if silent == 0 {
 				continue
 			}
-			u := Unheard{
+			u := Undetected{
 				BusKey: KeyOf(p, b), Process: p.Name(), Bus: cmp.Or(b.Name, b.ID), Publishes: publishes,
 				Topics: topicsOf(b, publishes), Interface: interfaceOf(b), For: seconds(silent),
 			}
@@ -51,7 +51,7 @@ func FindUnheard(seen []inspect.Seen) (all []Unheard) {
 // that they are not looked for: it takes 0.1 s, and processes may say that they have thousands of buses.
 const maxCompared = 1 << 20
 
-type looker struct {
+type sides struct {
 	seen     []inspect.Seen
 	patterns map[sideKey][]pattern.Pattern // that were parsed
 	left     int                           // how many comparisons there may be yet
@@ -62,7 +62,7 @@ type sideKey struct {
 	publishes bool
 }
 
-func (l *looker) elsewhere(u *Unheard, b *inspect.Bus) {
+func (l *sides) elsewhere(u *Undetected, b *inspect.Bus) {
 	groups := make(map[string]bool)
 	addresses(b, u.Publishes, func(address string) bool { groups[address] = true; return false })
 	for p, x := range Buses(l.seen) {
@@ -71,7 +71,7 @@ func (l *looker) elsewhere(u *Unheard, b *inspect.Bus) {
 			continue
 		}
 		if l.overlap(sideKey{b, u.Publishes}, sideKey{x, !u.Publishes}) {
-			u.Elsewhere, u.OtherInterface = fmt.Sprintf("%s in %s", cmp.Or(x.Name, x.ID), p.Name()), on
+			u.OtherProcess, u.OtherInterface = fmt.Sprintf("%s in %s", cmp.Or(x.Name, x.ID), p.Name()), on
 			return
 		}
 		if l.left < 0 {
@@ -103,7 +103,7 @@ func addresses(b *inspect.Bus, publishes bool, match func(address string) bool) 
 	return slices.ContainsFunc(b.Groups, func(g inspect.Group) bool { return match(g.Address) })
 }
 
-func (l *looker) overlap(a, b sideKey) bool {
+func (l *sides) overlap(a, b sideKey) bool {
 	return slices.ContainsFunc(l.of(a), func(p pattern.Pattern) bool {
 		return slices.ContainsFunc(l.of(b), func(q pattern.Pattern) bool {
 			l.left--
@@ -112,7 +112,7 @@ func (l *looker) overlap(a, b sideKey) bool {
 	})
 }
 
-func (l *looker) of(k sideKey) []pattern.Pattern {
+func (l *sides) of(k sideKey) []pattern.Pattern {
 	all, ok := l.patterns[k]
 	if !ok {
 		for _, text := range topicsOf(k.bus, k.publishes) {
@@ -126,27 +126,27 @@ func (l *looker) of(k sideKey) []pattern.Pattern {
 }
 
 // Cause is the label of the event that reported it.
-func (u *Unheard) Cause() string {
+func (u *Undetected) Cause() string {
 	if u.Publishes {
 		return "no_subscriber_heard"
 	}
 	return "no_publisher_heard"
 }
 
-func (u *Unheard) Text() string {
+func (u *Undetected) Text() string {
 	names := andMore(strings.Join(u.Topics[:min(len(u.Topics), topicsListed)], ", "), len(u.Topics)-topicsListed)
 	what, other := "no publisher of "+names, "publishes"
 	if u.Publishes {
 		what, other = "no subscriber of "+names, "subscribes"
 	}
 	text := fmt.Sprintf("%s was detected on %s for %s", what, u.Interface, span(u.For))
-	if u.Elsewhere != "" {
-		text += fmt.Sprintf("; %s %s on %s: the two do not hear each other", u.Elsewhere, other, u.OtherInterface)
+	if u.OtherProcess != "" {
+		text += fmt.Sprintf("; %s %s on %s: the two do not hear each other", u.OtherProcess, other, u.OtherInterface)
 	}
 	return text
 }
 
-func (u *Unheard) Do() string {
+func (u *Undetected) Do() string {
 	other := "publisher"
 	if u.Publishes {
 		other = "subscriber"
@@ -154,14 +154,14 @@ func (u *Unheard) Do() string {
 	switch {
 	case strings.HasPrefix(u.Interface, "/"): // memory, by its directory, in which others of this user are
 		return fmt.Sprintf("Nothing, if there is no %s yet. If another user runs it, give both the same group= in their URLs; a container must have %s of this host, too.", other, u.Interface)
-	case u.Elsewhere != "":
-		return fmt.Sprintf("Give both the same interface: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.Elsewhere)
+	case u.OtherProcess != "":
+		return fmt.Sprintf("Give both the same interface: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.OtherProcess)
 	}
 	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", other, u.Interface)
 }
 
 func (r *Report) unheard(seen []inspect.Seen) {
-	for _, u := range FindUnheard(seen) {
+	for _, u := range FindUndetected(seen) {
 		r.Findings = append(r.Findings, Finding{
 			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
 			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For.Seconds(), Why: strings.ToUpper(u.Text()[:1]) + u.Text()[1:] + ".", Do: u.Do(),
