@@ -275,7 +275,7 @@ func TestLatencyJSON(t *testing.T) {
 	}
 }
 
-// All requests are answered by all, each executed once by each, beside loss. docs/protocol.md §24.
+// All requests are answered by all, each executed once by each, beside loss. docs/protocol §24.
 func TestRequestJSON(t *testing.T) {
 	b := newBench(t, "udp")
 	b.Subs, b.Requests, b.Goroutines, b.Loss, b.AllReplies = 3, 300, 4, 0.01, true

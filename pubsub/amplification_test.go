@@ -10,7 +10,7 @@ import (
 
 // Nothing is sent because of a packet that does not authenticate, nor a timer begun that sends: two buses that say what they
 // have to say, with a topic each, say no more in a minute in which 12,000 hostile packets come, to groups and to each of
-// them, than in a minute without: neither in packets nor in bytes. docs/protocol.md §27.6.
+// them, than in a minute without: neither in packets nor in bytes. docs/protocol §27.6.
 func TestNothingIsSentBecauseOfHostilePackets(t *testing.T) {
 	const groups, attacks, seconds = 4, 12_000, 60
 	type amount struct{ packets, bytes uint64 }

@@ -9,7 +9,7 @@ import (
 
 // Who waits for subscribers on a new group knows of one within a round trip, whether the
 // subscription, the publisher or the wait comes first: in protocol time within the
-// distance of heartbeats then (protocol.md §5.7). mem takes no time at all.
+// distance of heartbeats then (protocol §5.7). mem takes no time at all.
 func TestWaitSubscribersIsQuick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

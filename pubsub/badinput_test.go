@@ -9,7 +9,7 @@ import (
 )
 
 // Whatever comes on a group beside a live stream changes nothing but counters.
-// docs/protocol.md §13.1.
+// docs/protocol §13.1.
 func TestBadInputOnTheGroup(t *testing.T) {
 	ctx := testContext(t)
 	raw := udpURL(t)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// docs/protocol.md §10.4.
+// docs/protocol §10.4.
 func TestPublishSubscribe(t *testing.T) {
 	eachFabric(t, testPublishSubscribe)
 }

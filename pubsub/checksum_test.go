@@ -9,7 +9,7 @@ import (
 
 // A packet that says that it has a checksum, and is damaged, is not delivered over UDP,
 // where most have none.
-// docs/protocol.md §2.4, §16.7.
+// docs/protocol §2.4, §16.7.
 func TestDamagedPacketIsNotDeliveredOverUDP(t *testing.T) {
 	ctx := testContext(t)
 	log := &operatorLog{}

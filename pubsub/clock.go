@@ -20,7 +20,7 @@ import (
 // noClock is the Config.Clock of a bus that times nothing.
 const noClock = "none"
 
-// clock is the clock of Config.Clock. docs/protocol.md §5.11.
+// clock is the clock of Config.Clock. docs/protocol §5.11.
 func (c *Config) clock() (reliable.Clock, error) {
 	if c.Clock == noClock {
 		return reliable.Clock{}, nil

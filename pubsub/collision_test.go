@@ -65,7 +65,7 @@ func (w *twin) announce(name string) {
 // A topic of another process with the id of a subscribed one is a typed error
 // in the stream, once; what that publisher sends under it is not delivered any
 // more, and the right publisher's messages go on.
-// docs/protocol.md §3.6.
+// docs/protocol §3.6.
 func TestTopicCollisionBetweenProcesses(t *testing.T) {
 	ctx := testContext(t)
 	raw := udpURL(t)

@@ -20,7 +20,7 @@ func quote(i int) []byte {
 }
 
 // What is compressed comes to handlers and readers as it was, over each fabric, with losses
-// too, and messages of several packets as well; and it takes fewer bytes. docs/protocol.md §26.1.
+// too, and messages of several packets as well; and it takes fewer bytes. docs/protocol §26.1.
 func TestCompress(t *testing.T) {
 	var dictionary []byte
 	for i := range 200 {
@@ -101,7 +101,7 @@ func testCompress(t *testing.T, url string, c Config) {
 }
 
 // Who lacks the dictionary has gaps that say so, and hears which one it is, once.
-// docs/protocol.md §26.5.
+// docs/protocol §26.5.
 func TestDictionaryMissing(t *testing.T) {
 	ctx := testContext(t)
 	url, dictionary := memURL(t), bytes.Repeat(quote(1), 4)

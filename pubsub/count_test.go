@@ -7,7 +7,7 @@ import (
 )
 
 // Subscribers of a topic are counted, and not those whose patterns or other topics share its group.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestCountsOnlyThoseThatWant(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// The defaults are those of the specification's table. docs/protocol.md §20.2.
+// The defaults are those of the specification's table. docs/protocol §20.2.
 func TestDefaultsAreSpecified(t *testing.T) {
-	text, err := os.ReadFile("../docs/protocol.md")
+	text, err := os.ReadFile("../docs/protocol/timers.md")
 	if err != nil {
 		t.Fatal(err)
 	}

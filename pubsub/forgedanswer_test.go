@@ -143,7 +143,7 @@ func (a *answering) count(kind events.Kind) (n int) {
 // What an insider without a signing key makes of answers. State and names of topics are the publisher's to give: he gives
 // none. Statuses hold a publisher up for the stall limit at most, and it is told. Answers to hellos are told, a bounded
 // number of them. Replies to requests are taken that prove themselves, of keys that are trusted for the topic: none of his is, and
-// one in the name of a subscriber keeps no reply of that subscriber out. docs/protocol.md §24.7, §29.1, §29.6, §29.10.
+// one in the name of a subscriber keeps no reply of that subscriber out. docs/protocol §24.7, §29.1, §29.6, §29.10.
 func TestForgedAnswer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, test := range map[string]func(*testing.T, *answering){
@@ -356,7 +356,7 @@ func forgedReply(t *testing.T, a *answering) {
 }
 
 // Who trusts nobody in particular takes replies as they come, signed or not, without their proofs; and one without a key replies to
-// who trusts nobody. docs/protocol.md §24.7.
+// who trusts nobody. docs/protocol §24.7.
 func TestReplyProofIsTakenAway(t *testing.T) {
 	for _, signs := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

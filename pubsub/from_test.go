@@ -43,7 +43,7 @@ func readNumbers(t *testing.T, ctx context.Context, s *Subscription, last uint64
 	}
 }
 
-// docs/protocol.md §4.6, §9.8.
+// docs/protocol §4.6, §9.8.
 func TestFrom(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ var hostilePackets = flag.Int("hostile", 1_000_000, "hostile `packets` of TestHo
 // A stream runs while somebody who sees all packets sends as fast as he can: what he has seen, to groups and as
 // replies, changed, moved to other groups, to one bus and to all, and played back, packets of an earlier epoch of the
 // publisher, of another key, of a revoked one, of long ago, open ones and garbage. None is believed, and all that was published is delivered once, whole
-// and in order. docs/protocol.md §27.1, §27.6, §27.7.
+// and in order. docs/protocol §27.1, §27.6, §27.7.
 func TestHostile(t *testing.T) {
 	testenv.Slow(t)
 	const groups, epochs = 4, 2
@@ -174,7 +174,7 @@ func topicOf(b *Bus, group int) string {
 
 // Requests and replies, and a stream, over two legs, while somebody sees and sends all that he likes on both: on one leg what
 // he has seen on the other, replies to groups and what was for groups as replies. Each request has its reply, exactly, and
-// the stream is whole. docs/protocol.md §27.1, §27.6.
+// the stream is whole. docs/protocol §27.1, §27.6.
 func TestHostileLegs(t *testing.T) {
 	const groups = 4
 	requests := 200

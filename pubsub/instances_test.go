@@ -14,7 +14,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Several buses of one Config.Name: docs/protocol.md §3.
+// Several buses of one Config.Name: docs/protocol §3.
 
 // instancesFabrics are those that the tests of instances run over.
 func instanceFabrics(t *testing.T, f func(t *testing.T, url string)) {
@@ -307,7 +307,7 @@ func TestDuplicateName(t *testing.T) {
 	})
 }
 
-// docs/protocol.md §3.12.
+// docs/protocol §3.12.
 func TestNameIsChecked(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"": true, "feed": true, "Börse-1": true, strings.Repeat("n", 64): true,

@@ -11,7 +11,7 @@ import (
 )
 
 // Over RoCEv2 in user space, whose packets all of the network see, and over simulated subnets that lose packets, sealed groups work as over every
-// fabric: a stream arrives whole, requests are replied to, and a bus without the key gets nothing and is told why. docs/protocol.md §27.1, §27.8.
+// fabric: a stream arrives whole, requests are replied to, and a bus without the key gets nothing and is told why. docs/protocol §27.1, §27.8.
 func TestSealedOverRDMA(t *testing.T) {
 	const n = 20_000 // in packets of size=1024, of which some are lost
 	for _, c := range []struct {

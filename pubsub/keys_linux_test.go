@@ -7,7 +7,7 @@ import (
 )
 
 // Over shared memory, whose packets others read, too, sealed groups work as over every fabric, with replies. With a leg beside it as well.
-// docs/protocol.md §27.1.
+// docs/protocol §27.1.
 func TestSealedOverSharedMemory(t *testing.T) {
 	const n = 20_000
 	for _, legs := range [][]string{nil, {udpURL(t)}} {

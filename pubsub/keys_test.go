@@ -101,7 +101,7 @@ func nothing(t *testing.T, sub *Subscription) {
 }
 
 // Over sealed groups all arrives, in order and whole, also where packets are lost, repeated and
-// reordered: with a file of keys, over every fabric. docs/protocol.md §27.1, §27.3.
+// reordered: with a file of keys, over every fabric. docs/protocol §27.1, §27.3.
 func TestSealed(t *testing.T) {
 	const n = 20_000
 	eachFabric(t, func(t *testing.T, url string) {
@@ -123,7 +123,7 @@ func TestSealed(t *testing.T) {
 }
 
 // Who has no key, or another one, and who is open among sealed ones, hears nothing; and it is told
-// why, once, with what to do. docs/protocol.md §27.8.
+// why, once, with what to do. docs/protocol §27.8.
 func TestUnreadable(t *testing.T) {
 	ours := newKey(t)
 	other := newKey(t, ours)
@@ -195,7 +195,7 @@ func TestUnreadable(t *testing.T) {
 }
 
 // Keys are changed twenty times while messages are published, with loss: nothing is missing, and
-// each key is used. docs/protocol.md §27.7.
+// each key is used. docs/protocol §27.7.
 func TestRotationWithoutGap(t *testing.T) {
 	const rotations, each = 20, 2000
 	ctx := testContext(t)
@@ -253,7 +253,7 @@ func TestRotationWithoutGap(t *testing.T) {
 }
 
 // A key that is taken out is refused from the next packet on, at the side that has taken it out.
-// docs/protocol.md §27.7.
+// docs/protocol §27.7.
 func TestRevocation(t *testing.T) {
 	first := newKey(t)
 	second := newKey(t, first)
@@ -348,7 +348,7 @@ func (s spySender) Send(out *transport.Outbound) (int, error) {
 }
 
 // In what sealed buses send, of every kind, there is no topic, no name, no payload and no magic of an
-// open packet; without keys there is. docs/protocol.md §27.1.
+// open packet; without keys there is. docs/protocol §27.1.
 func TestCaptureOfSealedGroup(t *testing.T) {
 	for _, seal := range []bool{true, false} {
 		t.Run(fmt.Sprint("sealed ", seal), func(t *testing.T) {

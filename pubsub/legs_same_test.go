@@ -110,7 +110,7 @@ func heardData(t *testing.T, spy transport.Transport, tags []uint32) map[uint64]
 // A publisher sends the same bytes on each leg, with the tag of its first one, which its
 // heartbeats list before the others. The leg that carries the least bounds all packets, and
 // where one does not protect them all have a checksum. A leg that takes nothing holds no
-// other up. docs/protocol.md §23.2.
+// other up. docs/protocol §23.2.
 func TestLegsCarryTheSame(t *testing.T) {
 	for name, busy := range map[string]int{"both take all": -1, "the first takes nothing": 0, "the second takes nothing": 1} {
 		t.Run(name, func(t *testing.T) {

@@ -242,7 +242,7 @@ func TestLegIsCutUnderLoad(t *testing.T) {
 }
 
 // Who has any leg in common with a publisher hears it, in whatever order they were given, and
-// is told where not all are the same. docs/protocol.md §23.8, §23.10.
+// is told where not all are the same. docs/protocol §23.8, §23.10.
 func TestLegsInCommon(t *testing.T) {
 	ctx := testContext(t)
 	urls := pair(memURL, t)
@@ -286,7 +286,7 @@ func TestLegsInCommon(t *testing.T) {
 	}
 }
 
-// What cannot be a bus's legs is told with the URL that is to blame. docs/protocol.md §23.1.
+// What cannot be a bus's legs is told with the URL that is to blame. docs/protocol §23.1.
 func TestBadLegs(t *testing.T) {
 	a := memURL(t)
 	for _, c := range []struct {

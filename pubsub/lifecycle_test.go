@@ -234,7 +234,7 @@ func TestManyPublishersOneGroup(t *testing.T) {
 
 // Topics of one group keep the publisher's order; other groups' topics do not
 // bleed in.
-// docs/protocol.md §3.10, §10.4.
+// docs/protocol §3.10, §10.4.
 func TestTopicsOfOneGroup(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -296,7 +296,7 @@ func largeMessages(t *testing.T, url string) {
 }
 
 // A subscriber with a lower limit on messages sees the larger ones as gaps.
-// docs/protocol.md §12.3.
+// docs/protocol §12.3.
 func maxMessage(t *testing.T, url string) {
 	ctx := testContext(t)
 	pubBus := openBus(t, Config{}, url)
@@ -350,7 +350,7 @@ func TestBatchFlushDrain(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §3.9.
+// docs/protocol §3.9.
 func TestBadTopics(t *testing.T) {
 	b := openBus(t, Config{}, memURL(t))
 	for _, topic := range []string{"", ".", "a.", ".a", "a..b", "a b", "a\x00b", "a\nb", "a*", "a>b", "a\u00a0b", "a\u200bb", "a\u2028b", "a\ufeffb", "\xff", strings.Repeat("x", 256)} {

@@ -12,7 +12,7 @@ import (
 
 // A bus with Config.Loopback hears itself, by cursor and by handler, and counts as a
 // subscriber of its own; one without does not.
-// docs/protocol.md §3.4.
+// docs/protocol §3.4.
 func TestLoopback(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)

@@ -34,7 +34,7 @@ func withOptions(url string, options ...string) string {
 }
 
 // A fabric of any kind maps topics to groups as its URL says, and a bus joins the
-// groups of its topics only. docs/protocol.md §3.10, §3.14, §3.15.
+// groups of its topics only. docs/protocol §3.10, §3.14, §3.15.
 func TestMapping(t *testing.T) {
 	topics := []string{"md.xnas.AAPL", "md.xnas.MSFT", "md.xnas.AAPL.trades", "md.xnas"}
 	table := tableFile(t, "# exchange", "md.xnas 3", "md.xnas.> 3")
@@ -101,7 +101,7 @@ func TestMappingErrors(t *testing.T) {
 }
 
 // Buses that map topics differently are told so, with both mappings.
-// docs/protocol.md §14.1, §14.4.
+// docs/protocol §14.1, §14.4.
 func TestMappingsDiffer(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

@@ -86,7 +86,7 @@ func farTopic(a, b *Bus) string {
 
 // A subscriber with another number of groups hears nothing of the publisher: both are
 // told why, and who waits for it has an error instead of nothing for ever.
-// docs/protocol.md §14.4, §14.6.
+// docs/protocol §14.4, §14.6.
 func TestGroupsDiffer(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	ctx := testContext(t)
@@ -134,7 +134,7 @@ func TestGroupsDiffer(t *testing.T) {
 
 // Who is configured alike, or subscribes on other addresses, raises no alarm; nor does
 // a restart.
-// docs/protocol.md §14.7.
+// docs/protocol §14.7.
 func TestNoFalseAlarm(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -188,7 +188,7 @@ func TestPacketSizesDiffer(t *testing.T) {
 }
 
 // Packets of another version are told of, and that they are.
-// docs/protocol.md §14.4, §18.2.
+// docs/protocol §14.4, §18.2.
 func TestVersionsDiffer(t *testing.T) {
 	ctx := testContext(t)
 	url := udpURL(t)

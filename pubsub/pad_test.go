@@ -52,7 +52,7 @@ func (s lengthsSender) Send(out *transport.Outbound) (int, error) {
 }
 
 // Of messages that come one by one, and of replies, the length of a sealed packet says nothing; without
-// padding it says all. docs/protocol.md §27.11.
+// padding it says all. docs/protocol §27.11.
 func TestSizesOfMessagesDoNotShow(t *testing.T) {
 	for _, c := range []struct {
 		pad   int

@@ -57,7 +57,7 @@ type position struct {
 }
 
 // gone is what was delivered of a publisher that has not been heard since. Its positions stay: it may be heard
-// again, for an end can be forged (docs/protocol.md §11.6).
+// again, for an end can be forged (docs/protocol §11.6).
 type gone struct {
 	lost  bool // it is lost, or not heard
 	ended bool // it has ended, and all of it was delivered

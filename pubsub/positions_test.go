@@ -191,7 +191,7 @@ func (r *resumer) took(m Message, err error) {
 }
 
 // A subscriber and its publishers are restarted again and again, and killed, at 5 % loss: what was published is delivered
-// once, or is a gap. 1,000 restarts: go test ./pubsub -run TestResumeAcrossRestarts -restarts 1000. docs/protocol.md §9.8.
+// once, or is a gap. 1,000 restarts: go test ./pubsub -run TestResumeAcrossRestarts -restarts 1000. docs/protocol §9.8.
 func TestResumeAcrossRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -294,7 +294,7 @@ func (f *feed) instance() [2]uint64 {
 }
 
 // Numbers belong to an epoch: a position says nothing of the publisher's next run, of which a subscriber that is restarted
-// gets every message. docs/protocol.md §9.8.
+// gets every message. docs/protocol §9.8.
 func TestResumeAfterPublisherRestart(t *testing.T) {
 	ctx := testContext(t)
 	url := memURL(t)
@@ -379,7 +379,7 @@ func TestPositionOfPublisherThatIsGone(t *testing.T) {
 	})
 }
 
-// A publisher that was lost and is back is waited for again, also where it has published nothing since. docs/protocol.md §9.8.
+// A publisher that was lost and is back is waited for again, also where it has published nothing since. docs/protocol §9.8.
 func TestPositionOfPublisherThatIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -493,7 +493,7 @@ func TestPositions(t *testing.T) {
 }
 
 // From the newest packet down, only what lies behind the positions is fetched of the window, by name and by pattern.
-// docs/protocol.md §9.8.
+// docs/protocol §9.8.
 func TestResumeFetchesWhatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

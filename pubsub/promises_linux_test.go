@@ -475,7 +475,7 @@ func nobodyIsTold(p *promised) {
 	}
 }
 
-// docs/protocol.md §8.1.
+// docs/protocol §8.1.
 func nobodyIsWaitedFor(p *promised) {
 	from := small
 	from.FlowControl = FlowNone

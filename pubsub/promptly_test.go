@@ -85,7 +85,7 @@ func TestRemovedTopicFreesNeighbours(t *testing.T) {
 
 // A publisher that ends within milliseconds is told of where it cannot be heard, by a
 // subscriber that is looking for publishers: it says hello before it goes.
-// docs/protocol.md §14.2.
+// docs/protocol §14.2.
 func TestQuickPublisherIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := memURL(t)

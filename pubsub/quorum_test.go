@@ -11,7 +11,7 @@ import (
 // One of four subscribers stops, or of two. With a quorum of three, or where the three carry the tag
 // that the publisher looks for, they get everything, and the publisher knows that they
 // have it; the fourth has an exact gap when it reads on.
-// docs/protocol.md §8.1, §8.11.
+// docs/protocol §8.1, §8.11.
 func testOneStops(t *testing.T, url string, flow FlowControl, reading int) {
 	ctx := testContext(t)
 	pubBus := openBus(t, Config{FlowControl: flow, WindowBytes: 256 << 10}, url)

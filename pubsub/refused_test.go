@@ -13,7 +13,7 @@ import (
 
 // A publisher beyond the limit is told of in the stream of each subscription, once, and
 // by the bus; the others are delivered, and it is, too, when there is room.
-// docs/protocol.md §12.1.
+// docs/protocol §12.1.
 func refusedPublisherIsTold(t *testing.T, url string) {
 	ctx := testContext(t)
 	var mu sync.Mutex

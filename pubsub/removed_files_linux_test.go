@@ -34,7 +34,7 @@ func removableURL(t *testing.T) (url string, remove func()) {
 }
 
 // Where the files of a fabric are removed under its buses each says so once, and what to do; those who have met go
-// on, and who comes later does not meet them. docs/protocol.md §28.10.
+// on, and who comes later does not meet them. docs/protocol §28.10.
 func TestFilesAreRemoved(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -88,7 +88,7 @@ func TestFilesAreRemoved(t *testing.T) {
 }
 
 // With a leg beside it the leg is down, and not back, and who comes later is heard by the other.
-// docs/protocol.md §28.10.
+// docs/protocol §28.10.
 func TestFilesOfALegAreRemoved(t *testing.T) {
 	testenv.Slow(t)
 	ctx := testContext(t)

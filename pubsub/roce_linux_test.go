@@ -284,7 +284,7 @@ func roceHosts(t *testing.T, rest, nearAddr, farAddr string) {
 
 // Who checks the whole ICRC and who cannot are on one network: each hears the
 // other.
-// docs/protocol.md §17.7.
+// docs/protocol §17.7.
 func TestRoCEChecksMix(t *testing.T) {
 	if !testenv.Namespace(t) {
 		return

@@ -60,7 +60,7 @@ func rotate(t *testing.T, ctx context.Context, pubBus, subBus *Bus, next func())
 }
 
 // By the clock: keys that all are in the keyring begin one after the other, and end soon after the next one's beginning.
-// docs/protocol.md §27.7.
+// docs/protocol §27.7.
 func TestRotationByClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var keys []Key
@@ -81,7 +81,7 @@ func TestRotationByClock(t *testing.T) {
 }
 
 // By files, as fanfare key rotate and a copy do it: a new key comes into both files, begins, and ends the one before. And
-// when the subscriber's file lacks it, it is told which it is, and takes nothing more. docs/protocol.md §27.7, §27.8.
+// when the subscriber's file lacks it, it is told which it is, and takes nothing more. docs/protocol §27.7, §27.8.
 func TestRotationByFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -16,7 +16,7 @@ import (
 )
 
 // A clock of a host that is set wrong by more than five minutes ends what it is sent and what it sends, which both sides are told, with the
-// difference, and again while it lasts. When the clock is set right, all that was published comes. docs/protocol.md §27.6, §27.8.
+// difference, and again while it lasts. When the clock is set right, all that was published comes. docs/protocol §27.6, §27.8.
 func TestClockIsSetWhileASealedStreamRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()

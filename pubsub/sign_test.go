@@ -76,7 +76,7 @@ func eventually(t *testing.T, ctx context.Context, what string, is func() bool) 
 
 // What is signed arrives, in order and whole, also where packets are lost, repeated and reordered: with
 // files, over every fabric, sealed and open, at who verifies and at who does not.
-// docs/protocol.md §29.1, §29.5, §29.9.
+// docs/protocol §29.1, §29.5, §29.9.
 func TestSigned(t *testing.T) {
 	n := fewer(10_000)
 	eachFabric(t, func(t *testing.T, url string) {
@@ -114,7 +114,7 @@ func TestSigned(t *testing.T) {
 
 // A key that is not trusted for a topic: its messages are counted, told once to each, and are no gap;
 // others of it are delivered. It is the same for subscriptions, patterns and handlers.
-// docs/protocol.md §29.8.
+// docs/protocol §29.8.
 func TestTopicOfAnother(t *testing.T) {
 	ctx := testContext(t)
 	ours, others := signingKey(t), signingKey(t)
@@ -304,7 +304,7 @@ func (x *insider) run(n int) {
 }
 
 // An insider has the group's key and another signing key than the publisher: nothing of what he sends is
-// delivered, and he ends and damages no stream. All that was published arrives. docs/protocol.md §29.6.
+// delivered, and he ends and damages no stream. All that was published arrives. docs/protocol §29.6.
 func TestInsider(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -413,7 +413,7 @@ func testInsider(t *testing.T, seals bool) {
 
 // Trust changes while a stream runs: a key that is revoked, or loses the topic, is refused from the next
 // packet on, and told; when it is trusted again the stream goes on. None of that is a gap of the topic.
-// docs/protocol.md §29.7, §29.8.
+// docs/protocol §29.7, §29.8.
 func TestTrustChanges(t *testing.T) {
 	ctx := testContext(t)
 	key := signingKey(t)

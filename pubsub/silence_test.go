@@ -19,7 +19,7 @@ import (
 )
 
 // sealing is what who has a group's key can do beside what package transport/sealed does: seal in the name of any sender, or of
-// one that he makes up, with any counter (docs/protocol.md §27.2, §27.4).
+// one that he makes up, with any counter (docs/protocol §27.2, §27.4).
 type sealing struct {
 	t   *testing.T
 	key Key
@@ -86,7 +86,7 @@ func (s sealing) sender(index uint32) []byte {
 
 // An insider silences no publisher that signs, neither by packets in its name with high counters, of his own or with what it has signed,
 // nor by as many made-up senders as are remembered: a live one or one that comes, at a subscriber that is there or
-// one that comes. One that does not sign is heard again a while after one packet. docs/protocol.md §27.6, §27.9, §29.6.
+// one that comes. One that does not sign is heard again a while after one packet. docs/protocol §27.6, §27.9, §29.6.
 func TestInsiderSilencesNoPublisher(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

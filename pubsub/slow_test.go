@@ -70,7 +70,7 @@ func bySlowHandler(t *testing.T, n, size int, c Config, cost func(i int) time.Du
 
 // A bus whose handlers take their time says that it is there, and how far it has
 // come, all the while: its publishers wait for it.
-// docs/protocol.md §11.3.
+// docs/protocol §11.3.
 func TestSlowHandlerIsHeard(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -188,7 +188,7 @@ func slowHandlerGivesWay(t *testing.T, n, size int) {
 
 // A subscription that is never read stays behind, though it holds nobody up while the
 // window has room: it is told of by name, and not waited for.
-// docs/protocol.md §8.9.
+// docs/protocol §8.9.
 func slowSubscriberEvent(t *testing.T, url string) {
 	ctx := testContext(t)
 	slow := make(chan events.Event, 10)

@@ -67,7 +67,7 @@ func (h *heard) awaitOf(t *testing.T, ctx context.Context, kind events.Kind, nam
 // A subscription that is not read holds the publisher up. Both sides are told who it
 // is, it is released, the publisher and the others go on, and what it gets when it reads
 // on has one gap, which is exact.
-// docs/protocol.md §8.7.
+// docs/protocol §8.7.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

@@ -8,7 +8,7 @@ import (
 
 // A topic that is added while the state of others comes begins with what is published from
 // then on: nothing is said of its state, whether its publisher keeps one or not, and what
-// was there has its own. docs/protocol.md §25.6.
+// was there has its own. docs/protocol §25.6.
 func TestAddWhileStateComes(t *testing.T) {
 	for _, retained := range []bool{false, true} {
 		for _, handled := range []bool{false, true} {

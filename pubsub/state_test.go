@@ -33,7 +33,7 @@ func stateOf(t *testing.T, ctx context.Context, s *Subscription) (records []stri
 }
 
 // A subscription begins with the last message that was published before it came, and goes on
-// with the next one. docs/protocol.md §25.
+// with the next one. docs/protocol §25.
 func TestRetain(t *testing.T) {
 	eachFabric(t, func(t *testing.T, url string) {
 		ctx := testContext(t)
@@ -65,7 +65,7 @@ func TestRetain(t *testing.T) {
 
 // A pattern begins with the state of each topic that matches, in whichever group, says of each
 // without state that there is none, and has topics that come later from their first message on.
-// docs/protocol.md §25.9.
+// docs/protocol §25.9.
 func TestStateOfPattern(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -327,7 +327,7 @@ func fiftyJoins(t *testing.T, bus *Bus, url string, publish func(context.Context
 }
 
 // State that is larger than the receive window cannot come, also where nothing is published meanwhile: the error says
-// how large the window is, and what to raise. With that it comes. docs/protocol.md §25.8.
+// how large the window is, and what to raise. With that it comes. docs/protocol §25.8.
 func TestStateLargerThanTheWindow(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

@@ -69,7 +69,7 @@ func TestStandingStillIsNoSilence(t *testing.T) {
 }
 
 // Packets that lay unread while a bus stood still, in a handler here, for longer than they may be under way are taken: those to
-// its groups, signed too, and replies to it. No clock is said to differ. docs/protocol.md §27.6, §29.6.
+// its groups, signed too, and replies to it. No clock is said to differ. docs/protocol §27.6, §29.6.
 func TestStandingStillIsNoClockFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

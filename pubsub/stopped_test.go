@@ -95,7 +95,7 @@ type stopLine struct {
 // waits, as long as it is told to. The one that goes on has everything, or is told exactly
 // what it lacks; and the publisher knows who it was. One that was released hears that as the
 // cause of its gaps, also where its publisher has forgotten it meanwhile.
-// docs/protocol.md §8.1, §8.4, §8.9, §8.12.
+// docs/protocol §8.1, §8.4, §8.9, §8.12.
 func TestStoppedProcess(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

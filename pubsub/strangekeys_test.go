@@ -17,7 +17,7 @@ import (
 
 // Who makes keys fills neither the log nor memory: of 64 that are not trusted it is told one by one, and then once that
 // there are more, and all packets are counted. A trusted publisher is heard meanwhile. When
-// the trust changes it begins anew. docs/protocol.md §29.8.
+// the trust changes it begins anew. docs/protocol §29.8.
 func TestStrangeKeys(t *testing.T) {
 	const (
 		strangeGroups = 6

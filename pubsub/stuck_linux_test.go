@@ -13,7 +13,7 @@ import (
 )
 
 // A publisher whose interface goes down says so, by an event and in the errors of its calls, whatever its flow
-// control; and it goes on, with nothing lost, when the interface is back. docs/protocol.md §8.1.
+// control; and it goes on, with nothing lost, when the interface is back. docs/protocol §8.1.
 func TestNothingCanBeSent(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	if !testenv.Namespace(t) {

@@ -8,7 +8,7 @@ import (
 )
 
 // A subscriber of many groups has no more room for all of them than the one queue holds in which they wait; where each
-// group has a queue of its own it has more. docs/protocol.md §7.3.
+// group has a queue of its own it has more. docs/protocol §7.3.
 func TestRoomOfGroupsTogether(t *testing.T) {
 	testenv.Slow(t)
 	const topics = 500 // in all groups

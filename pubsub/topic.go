@@ -8,7 +8,7 @@ import (
 
 // CheckTopic says what is wrong with a topic name, with a *TopicError, before anything is opened for it. A topic is
 // valid UTF-8 of at most 255 bytes: tokens separated by single dots, none of them empty, without white space, control
-// or other invisible characters, and without * and >, which are wildcards (CheckPattern). docs/protocol.md §3.9.
+// or other invisible characters, and without * and >, which are wildcards (CheckPattern). docs/protocol §3.9.
 func CheckTopic(name string) error {
 	p, err := parsePattern(name)
 	if err == nil && p.Wild() {
@@ -26,7 +26,7 @@ func CheckTopic(name string) error {
 //
 // Patterns know 131,072 topics of each group (Bus.Subscribe).
 //
-// docs/protocol.md §3.13.
+// docs/protocol §3.13.
 func CheckPattern(text string) error {
 	_, err := parsePattern(text)
 	return err

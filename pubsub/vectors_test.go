@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// docs/protocol.md §3.12: docs/vectors/hashes.json.
+// docs/protocol §3.12: docs/vectors/hashes.json.
 func TestHashVectors(t *testing.T) {
 	var v struct {
 		Publishers []struct {

@@ -46,7 +46,7 @@ func (a *arrivals) take(m Message, err error) {
 // A pattern that begins beside a stream in full flight, whose publisher has 10,000 topics in the
 // group, holds nobody up: whoever subscribes by name gets a message a millisecond all the time,
 // and the pattern has every message from its beginning on as soon as it is published.
-// docs/protocol.md §9.9.
+// docs/protocol §9.9.
 func TestLatePatternBlocksNoPublisher(t *testing.T) {
 	for _, handled := range []bool{false, true} {
 		for _, added := range []bool{false, true} {

@@ -84,7 +84,7 @@ func TestWildcardErrors(t *testing.T) {
 
 // A pattern that begins with the window has what that holds of each topic that matches,
 // in both ways of reading, also where the names have left the window; and topics that are
-// new. docs/protocol.md §9.9.
+// new. docs/protocol §9.9.
 func TestWildcardFromWindow(t *testing.T) {
 	for name, window := range map[string]int{"all": 0, "part": 64 << 10} {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,7 @@ type Local struct {
 // ibv_create_ah_from_wc(3) cannot do this: it fails with EINVAL for a datagram that was sent to a group. EINVAL here:
 // wc is not of a received datagram with a header, or area is not one; or its source, which any host can write as it
 // likes, is none that a single port has: a group, the unspecified or the limited broadcast address, on InfiniBand a
-// multicast LID. A reply to such a one would go to many. docs/protocol.md §17.5.
+// multicast LID. A reply to such a one would go to many. docs/protocol §17.5.
 func ReplyAHAttr(local Local, wc *WorkCompletion, area []byte) (AHAttr, error) {
 	h, err := receivedHeader("reply address", local.LinkLayer, wc, area)
 	if err != nil {

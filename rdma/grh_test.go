@@ -88,7 +88,7 @@ func FuzzParseGRH(f *testing.F) {
 	})
 }
 
-// docs/protocol.md §17.5.
+// docs/protocol §17.5.
 func TestReplyAHAttr(t *testing.T) {
 	h := Header{Src: GID{0: 0xfe, 1: 0x80, 15: 1}, Dst: GID{0: 0xff, 15: 2}, TrafficClass: 9, FlowLabel: 8, HopLimit: 1}
 	var area [GRHBytes]byte
@@ -117,7 +117,7 @@ func TestReplyAHAttr(t *testing.T) {
 }
 
 // No reply goes to an address that is not a single port's: it would go to a group, or to all.
-// docs/protocol.md §17.5.
+// docs/protocol §17.5.
 func TestReplyAHAttrToOnePortOnly(t *testing.T) {
 	v4 := func(a, b, c, d byte) GID { return GID{10: 0xff, 11: 0xff, 12: a, 13: b, 14: c, 15: d} }
 	var area [GRHBytes]byte

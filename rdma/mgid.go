@@ -41,7 +41,7 @@ const DefaultScope = 2
 //
 // Only 28 bits of an IPv4 and 80 bits of an IPv6 address go into the MGID, so that several addresses share one: the
 // IPv6 scope in particular is lost (kernel core/cma.c, cma_set_mgid; include/net/ip.h, ip_ib_mc_map;
-// include/net/if_inet6.h, ipv6_ib_mc_map). docs/protocol.md §17.2.
+// include/net/if_inet6.h, ipv6_ib_mc_map). docs/protocol §17.2.
 func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 	if a.Size() == 0 || a.IsAny() {
 		return GID{}
@@ -72,7 +72,7 @@ func MGIDForIB(a Addr, ps PortSpace, scope uint8, pkey PKey) GID {
 
 // MGIDForRoCE returns the MGID of a join of a on RoCE: on version 2 the IP address, IPv4 as ::ffff:a.b.c.d; on
 // version 1 an IPv4 address as ff0e::ffff:a.b.c.d. The zero MGID represents a zero or loopback address, to
-// which a queue pair cannot be attached (kernel core/cma.c, cma_iboe_set_mgid). docs/protocol.md §17.2.
+// which a queue pair cannot be attached (kernel core/cma.c, cma_iboe_set_mgid). docs/protocol §17.2.
 func MGIDForRoCE(a Addr, typ GIDType) GID {
 	switch {
 	case a.Size() == 0 || a.IsAny():

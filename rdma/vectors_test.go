@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// docs/protocol.md §17.2, §17.6: docs/vectors/hashes.json.
+// docs/protocol §17.2, §17.6: docs/vectors/hashes.json.
 func TestMGIDVectors(t *testing.T) {
 	var v struct {
 		UD []struct {

@@ -10,7 +10,7 @@ import (
 
 // Who wants the topics once gets them twice at most, and who wants them again and again
 // gets no more than their rate.
-// docs/protocol.md §9.3.
+// docs/protocol §9.3.
 func TestAnnouncesKeepToTheirRate(t *testing.T) {
 	const seconds = 5
 	for name, c := range map[string]struct {

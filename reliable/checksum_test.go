@@ -9,7 +9,7 @@ import (
 )
 
 // Where the fabric checks packets by itself a checksum may be there all the same, and
-// then it must match, in any packet of any path (docs/protocol.md §2.4).
+// then it must match, in any packet of any path (docs/protocol §2.4).
 func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 	checksummed := func(b []byte) []byte {
 		wire.SetChecksum(b)
@@ -59,7 +59,7 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 }
 
 // A publisher on such a fabric does not accept a damaged NAK or status, either.
-// docs/protocol.md §2.4.
+// docs/protocol §2.4.
 func TestChecksumOfRepliesIsVerified(t *testing.T) {
 	b := newBench(t, nil)
 	h := b.s.header

@@ -22,7 +22,7 @@ const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
 
 // A publisher that has another topic by the id of a wanted one is told of once,
 // by type, and again to those who come later; one with the right name never.
-// docs/protocol.md §3.6.
+// docs/protocol §3.6.
 func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -66,7 +66,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 }
 
 // Who can send a packet can give any id any name. One that is not the id's own is counted,
-// and ends nothing. docs/protocol.md §3.6.
+// and ends nothing. docs/protocol §3.6.
 func TestWrongNameIsNoCollision(t *testing.T) {
 	for what, said := range map[string]string{"another id's": "a.c", "no topic's": "a..b", "a pattern": "a.*", "escapes": "\x1b[2J"} {
 		l := &log{}

@@ -10,7 +10,7 @@ import (
 )
 
 // SenderConfig describes a stream at its publisher. The caller sets every field, except where zero has a stated
-// meaning: what users may configure, and the defaults, belong to the caller's package (docs/protocol.md §20.2).
+// meaning: what users may configure, and the defaults, belong to the caller's package (docs/protocol §20.2).
 type SenderConfig struct {
 	Publisher uint64 // id of the publisher
 	Epoch     uint64 // of this instance of the publisher: no other has the same
@@ -145,7 +145,7 @@ func (c *SenderConfig) padded(n int) int {
 	return padded(n, c.Pad, c.PacketSize)
 }
 
-// padded is the next multiple of unit from n on, but most at most. docs/protocol.md §27.11.
+// padded is the next multiple of unit from n on, but most at most. docs/protocol §27.11.
 func padded(n, unit, most int) int {
 	if unit <= 1 {
 		return n
@@ -251,7 +251,7 @@ type ReceiverConfig struct {
 	// Loans keeps packets out of the windows' memory. May be nil.
 	Loans Loans
 	// Trust returns which keys may publish on which topics now, if publishers have proved the keys that their ids
-	// name (docs/protocol.md §29.1); then each key has a share of every bound. Nil: everything is allowed.
+	// name (docs/protocol §29.1); then each key has a share of every bound. Nil: everything is allowed.
 	Trust func() TopicTrust
 	// Discovery gets what packets say about the configuration of their publishers. May be nil.
 	Discovery Discovery
@@ -260,7 +260,7 @@ type ReceiverConfig struct {
 }
 
 // Discovery compares the configuration of other buses with that of this one. tags are those of the
-// receiver's group, one for each leg. docs/protocol.md §14.
+// receiver's group, one for each leg. docs/protocol §14.
 type Discovery interface {
 	// Hello takes in a hello, and reports whether it is for this bus.
 	Hello(from uint64, now Instant, b []byte) bool

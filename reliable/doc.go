@@ -1,5 +1,5 @@
 // Package reliable is Fanfare's protocol: it turns lossy, reordering multicast datagrams into streams of messages in
-// order, without duplicates and without silent loss. docs/protocol.md numbers its rules; comments here cite them.
+// order, without duplicates and without silent loss. docs/protocol numbers its rules; comments here cite them.
 //
 // The package is pure. It opens no socket, starts no goroutine, reads no clock and draws no randomness of its own: the
 // time (now) and the random source come in, packets to send and messages to deliver come out. internal/engine runs it

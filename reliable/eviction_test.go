@@ -11,7 +11,7 @@ import (
 const ms = Instant(time.Millisecond)
 
 // Without a topic nothing is asked of a publisher, and it is told so.
-// docs/protocol.md §6.2, §7.7.
+// docs/protocol §6.2, §7.7.
 func TestUnwantedStreamIsLeft(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -38,7 +38,7 @@ func TestUnwantedStreamIsLeft(t *testing.T) {
 
 // A stream that was evicted while its publisher was cut off goes on where it
 // stood: what came between is missing, and found to be.
-// docs/protocol.md §4.4.
+// docs/protocol §4.4.
 func TestEvictedStreamGoesOn(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
@@ -67,7 +67,7 @@ func TestEvictedStreamGoesOn(t *testing.T) {
 
 // A stream that a cursor reads makes room too when its publisher is lost: else
 // crashed publishers would in time keep every new one out.
-// docs/protocol.md §12.1.
+// docs/protocol §12.1.
 func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
@@ -97,7 +97,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 }
 
 // Where publishers prove their keys, who begins all the streams that he can leaves half to others; what is down
-// takes no part. docs/protocol.md §12.1.
+// takes no part. docs/protocol §12.1.
 func TestStreamsAreShared(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.Trust = 16, trustAll })
 	now := Instant(time.Hour)

@@ -8,7 +8,7 @@ import (
 )
 
 // While more data is expected no heartbeat of the ladder goes; when none has come by then,
-// it does at once. protocol.md §5.2.
+// it does at once. protocol §5.2.
 func TestNoHeartbeatBeforeExpectedData(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")

@@ -10,7 +10,7 @@ import (
 
 // A publisher that has said where its stream ends, or that it does not wait for this
 // receiver, and how far each topic has come, and falls silent then, leaves an exact
-// account of what is missing. docs/protocol.md §9.2, §9.3.
+// account of what is missing. docs/protocol §9.2, §9.3.
 func TestLastWordOfAPublisher(t *testing.T) {
 	announce := func(asOf, next uint64) []byte {
 		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 1}, asOf, 0, 1)

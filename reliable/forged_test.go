@@ -12,7 +12,7 @@ import (
 // What packets can do that somebody makes up well, without keys: the rows of docs/security.md that the
 // simulator's attacker leaves out, since they do harm. The test holds the page, not a wish: each of these
 // is to do that, and no more.
-// docs/protocol.md §19.
+// docs/protocol §19.
 
 // Data within the window takes the place of the real packet, and changes nothing that was delivered.
 func TestForgedData(t *testing.T) {

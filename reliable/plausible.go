@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Which packets from the wire are plausible. docs/protocol.md §13, §19.
+// Which packets from the wire are plausible. docs/protocol §13, §19.
 //
 // Packets are not authenticated. Any of them may be damaged (where the fabric does not check), late, duplicated,
 // replayed for any length of time, or forged by an attacker that reaches the group and has read the identity of a
@@ -49,7 +49,7 @@ const (
 	assignedPackets = 1 << 21
 )
 
-// impossible reports whether seq is too far beyond high to be plausible, even if confirmed (docs/protocol.md §9.4).
+// impossible reports whether seq is too far beyond high to be plausible, even if confirmed (docs/protocol §9.4).
 // For a stream that is down nothing is: its publisher may have continued for any length of time. A receiver of a
 // running stream cannot have missed so much.
 func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {
@@ -57,7 +57,7 @@ func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {
 }
 
 // confirmed reports whether a packet that names seq, far ahead, confirms an earlier one that named a sequence at most
-// near from there (docs/protocol.md §9.4). sentAt is the time of a heartbeat, zero for data: the same packet again
+// near from there (docs/protocol §9.4). sentAt is the time of a heartbeat, zero for data: the same packet again
 // confirms nothing.
 func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 	again := seq == g.seq && sentAt == g.sentAt
@@ -70,7 +70,7 @@ func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 }
 
 // assigned reports whether a publisher may have assigned all sequences below asOf, if packets below high are known
-// (docs/protocol.md §9.3).
+// (docs/protocol §9.3).
 func (g *sequenceGuard) assigned(asOf, high uint64) bool {
 	return asOf <= high || asOf-high <= assignedPackets
 }
@@ -93,7 +93,7 @@ const maxLeap = quietHeartbeat + quietHeartbeat/2
 
 // fresh reports whether a heartbeat that was sent at that time of its publisher is newer
 // than all before, not overtaken or replayed. A single one that is further ahead than
-// time has passed here may be forged, and would make all true ones old (docs/protocol.md §5.9).
+// time has passed here may be forged, and would make all true ones old (docs/protocol §5.9).
 func (g *clockGuard) fresh(now Instant, sentAt uint64) bool {
 	if sentAt <= g.newest {
 		return false
@@ -116,7 +116,7 @@ func (g *clockGuard) heard(now Instant, sentAt uint64) {
 }
 
 // statusOrder is where a status stands among those of its subscriber. Packets overtake each other, and may be replayed:
-// a stale status may only advance what never goes back. docs/protocol.md §7.5.
+// a stale status may only advance what never goes back. docs/protocol §7.5.
 type statusOrder struct {
 	next  uint64
 	echo  uint64        // SentAt of the newest heartbeat heard

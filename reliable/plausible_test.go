@@ -9,7 +9,7 @@ import (
 )
 
 // One packet from far away is damage; a jump that is confirmed is accepted.
-// docs/protocol.md §9.4, §19.1.
+// docs/protocol §9.4, §19.1.
 func TestReceiverRefusesFarPackets(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -32,7 +32,7 @@ func TestReceiverRefusesFarPackets(t *testing.T) {
 // A receiver that was cut off for so long that its publisher went on by more than is
 // plausible of a running stream goes on behind a gap, by data as by heartbeats alone; a
 // single packet from there, or one again and again, is not enough.
-// docs/protocol.md §9.4.
+// docs/protocol §9.4.
 func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 	const lead = 10 * jumpPackets
 	for name, again := range map[string]func(i uint64) []byte{
@@ -85,7 +85,7 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 
 // A heartbeat that tells of more packets than a window is not accepted alone; with
 // another one, or a data packet from there, it is.
-// docs/protocol.md §9.4.
+// docs/protocol §9.4.
 func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 	for name, second := range map[string][]byte{
 		"the same again": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
@@ -129,7 +129,7 @@ func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 
 // An announce as of a sequence that cannot be leaves the question open which topics
 // lost what: the true ones answer it.
-// docs/protocol.md §9.3.
+// docs/protocol §9.3.
 func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -152,7 +152,7 @@ func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 }
 
 // NCFs put asking off, but not for good: one may be replayed again and again.
-// docs/protocol.md §6.6.
+// docs/protocol §6.6.
 func TestReceiverAsksInSpiteOfNCFs(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -176,7 +176,7 @@ func TestReceiverAsksInSpiteOfNCFs(t *testing.T) {
 
 // A heartbeat that claims an interval no publisher has does not hide that its
 // publisher is gone.
-// docs/protocol.md §5.4.
+// docs/protocol §5.4.
 func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -192,7 +192,7 @@ func TestReceiverBoundsTheHeartbeatInterval(t *testing.T) {
 
 // Packets that came before, repeated again and again, neither keep a publisher alive
 // that is gone nor bring it back; those of one that is idle do keep it.
-// docs/protocol.md §5.9, §11.3, §13.5.
+// docs/protocol §5.9, §11.3, §13.5.
 func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 	var ncf wire.RangesBuilder
 	ncf.Begin(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, wire.TypeNCF, 0, 0, wire.ReasonQueued, time.Millisecond, 400)

@@ -68,7 +68,7 @@ func wantChanges(counts map[string]uint64) map[string]uint64 {
 	return want
 }
 
-// docs/protocol.md §13.1, §13.3, §2.3, §2.8, §21.1: docs/vectors/received.json.
+// docs/protocol §13.1, §13.3, §2.3, §2.8, §21.1: docs/vectors/received.json.
 func TestReceivedByReceiver(t *testing.T) {
 	cases, _ := receivedCases(t)
 	for _, c := range cases {
@@ -108,7 +108,7 @@ func withoutBytes(s, before stats.Receiver) stats.Receiver {
 	return s
 }
 
-// docs/protocol.md §13.1, §13.3: docs/vectors/received.json.
+// docs/protocol §13.1, §13.3: docs/vectors/received.json.
 func TestReceivedByPublisher(t *testing.T) {
 	_, cases := receivedCases(t)
 	for _, c := range cases {

@@ -170,7 +170,7 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 }
 
 // stream returns the stream that h names, and starts it if h's packet may start one: only heartbeats and first
-// transmissions do (docs/protocol.md §4.1), and where the publisher's window is wanted only heartbeats (§4.6). at and
+// transmissions do (docs/protocol §4.1), and where the publisher's window is wanted only heartbeats (§4.6). at and
 // name are the publisher's, as far as the packet says them.
 func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, at extent, name []byte) *Stream {
 	key := streamKey{h.Publisher, h.Epoch}

@@ -12,7 +12,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// docs/protocol.md §6.1, §6.2.
+// docs/protocol §6.1, §6.2.
 func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -46,7 +46,7 @@ func TestReceiverAsksForAllGapsInOneNAK(t *testing.T) {
 
 // A packet that is only late closes its gap by itself; the receiver learns to
 // wait that long before it asks.
-// docs/protocol.md §6.3.
+// docs/protocol §6.3.
 func TestReceiverLearnsReordering(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -75,7 +75,7 @@ func TestReceiverLearnsReordering(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §4.1.
+// docs/protocol §4.1.
 func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -96,7 +96,7 @@ func TestReceiverStartsOnAnythingButRepairs(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §3.2, §13.1.
+// docs/protocol §3.2, §13.1.
 func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Checksum = 8, 3, true })
@@ -121,7 +121,7 @@ func TestReceiverIgnoresWhatIsNotForIt(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §9.1.
+// docs/protocol §9.1.
 func TestReceiverReportsGoneAtOnce(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -147,7 +147,7 @@ func TestReceiverReportsGoneAtOnce(t *testing.T) {
 }
 
 // Every gap is given up at its deadline, also those found after others were.
-// docs/protocol.md §9.1.
+// docs/protocol §9.1.
 func TestReceiverDeadlines(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.Deadline = 50 * time.Millisecond })
@@ -169,7 +169,7 @@ func TestReceiverDeadlines(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §11.3.
+// docs/protocol §11.3.
 func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -199,7 +199,7 @@ func TestReceiverLosesAndFindsItsPublisher(t *testing.T) {
 }
 
 // Forged streams take no memory that a real one has.
-// docs/protocol.md §12.1, §19.2.
+// docs/protocol §12.1, §19.2.
 func TestReceiverCapsStreams(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -220,7 +220,7 @@ func TestReceiverCapsStreams(t *testing.T) {
 }
 
 // Every stream gets a window, and all together keep to the limit.
-// docs/protocol.md §12.2.
+// docs/protocol §12.2.
 func TestReceiverSharesMemory(t *testing.T) {
 	l := &log{}
 	mem := &heap{}
@@ -248,7 +248,7 @@ func TestReceiverSharesMemory(t *testing.T) {
 }
 
 // The publisher is answered where its newest heartbeat came from.
-// docs/protocol.md §3.3, §5.10.
+// docs/protocol §3.3, §5.10.
 func TestReceiverFollowsThePublisher(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -270,7 +270,7 @@ func TestReceiverFollowsThePublisher(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §7.7.
+// docs/protocol §7.7.
 func TestReceiverSaysGoodbye(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -283,7 +283,7 @@ func TestReceiverSaysGoodbye(t *testing.T) {
 }
 
 // A newcomer says early and more than once that it is there.
-// docs/protocol.md §4.3, §7.1.
+// docs/protocol §4.3, §7.1.
 func TestReceiverRepeatsItsFirstStatus(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -297,7 +297,7 @@ func TestReceiverRepeatsItsFirstStatus(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §6.3.
+// docs/protocol §6.3.
 func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	r := &Receiver{cfg: ReceiverConfig{Rand: rand.New(rand.NewPCG(1, 1))}}
 	var n nakState
@@ -324,7 +324,7 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 // A telling of many topics takes many packets; what was heard of one counts
 // when the next is told, so that losses do not begin it anew for ever. The
 // transport takes one packet at a time here.
-// docs/protocol.md §9.5.
+// docs/protocol §9.5.
 func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	b := newBench(t, nil)
 	l := &log{}
@@ -367,7 +367,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 
 // A receiver that needs no checksums puts them into its replies to a publisher
 // that does.
-// docs/protocol.md §2.4.
+// docs/protocol §2.4.
 func TestReceiverRepliesWithChecksum(t *testing.T) {
 	for _, checksum := range []bool{false, true} {
 		r := newReceiver(t, &log{}, func(c *ReceiverConfig) {})
@@ -468,7 +468,7 @@ func TestWindowComesBackSmaller(t *testing.T) {
 
 // A publisher that has said where its stream ends, and is lost before all has come, is
 // lost.
-// docs/protocol.md §11.3.
+// docs/protocol §11.3.
 func TestLostAfterTheEnd(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -23,7 +23,7 @@ const (
 
 // Check returns the header of a packet, and whether it is for a stream of a receiver with this configuration and
 // undamaged. What it says about the configuration of its publisher's bus goes to Discovery. tagOf is the tag of a
-// stream that is known. docs/protocol.md §13.1.
+// stream that is known. docs/protocol §13.1.
 func (c *ReceiverConfig) Check(now Instant, from uint64, b []byte,
 	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (h wire.Header, ok bool) {
 	h, v := c.judge(now, from, b, tagOf)
@@ -61,7 +61,7 @@ func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte,
 		return h, ownPacket
 	}
 	// A checksum that is there must match, even where the fabric has checked the
-	// packet: the damage may be older (docs/protocol.md §2.4).
+	// packet: the damage may be older (docs/protocol §2.4).
 	if wire.Verify(b, c.Checksum) != nil {
 		if c.Discovery != nil && h.Flags&wire.FlagChecksum == 0 {
 			c.Discovery.WithoutChecksum(from, now, h, b)
@@ -121,7 +121,7 @@ func legTags(tag uint32, legs []uint32) []uint32 {
 func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTags, tag) }
 
 // byOtherTag reports whether a packet with a tag other than the group's is of a publisher that has legs and shares one
-// of them with this receiver: its heartbeats say so. docs/protocol.md §23.8.
+// of them with this receiver: its heartbeats say so. docs/protocol §23.8.
 func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
 	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
 	if tag, ok := tagOf(h.Publisher, h.Epoch); ok && tag == h.GroupTag {

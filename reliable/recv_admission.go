@@ -2,7 +2,7 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/pubsub/events"
 
-// Which streams a receiver keeps: there is room for MaxStreams. docs/protocol.md §12.1.
+// Which streams a receiver keeps: there is room for MaxStreams. docs/protocol §12.1.
 
 // admit makes room for one more stream of the publisher, if it must. It reports false where there is none.
 func (r *Receiver) admit(publisher uint64) bool {
@@ -44,7 +44,7 @@ func (r *Receiver) fair(key uint32) bool {
 
 // dispensable returns the stream to evict first, among those with a publisher that is lost or has ended, or nil. It
 // prefers a stream that another instance has most likely replaced, then one with an output that keeps no packets, and
-// of these the one that has been silent longest. docs/protocol.md §12.1.
+// of these the one that has been silent longest. docs/protocol §12.1.
 func (r *Receiver) dispensable(list []*Stream) *Stream {
 	var first *Stream
 	for _, st := range list {

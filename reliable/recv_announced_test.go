@@ -19,7 +19,7 @@ func announced(asOf, next uint64) []byte {
 
 // The end of a stream waits for the totals, which are asked for, and are reached there
 // whatever place they are of.
-// docs/protocol.md §9.7.
+// docs/protocol §9.7.
 func TestEndAsksForTotals(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -54,7 +54,7 @@ func TestEndAsksForTotals(t *testing.T) {
 
 // A publisher that falls silent after its end has ended, and is not lost: also where its
 // totals do not come, and where the output has no room.
-// docs/protocol.md §11.2.
+// docs/protocol §11.2.
 func TestSilenceAfterTheEnd(t *testing.T) {
 	const silence = 10 * time.Second
 	end := heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 3, SentAt: 1})

@@ -3,7 +3,7 @@ package reliable
 import "time"
 
 // ReceiveBuffer is what waits in a fabric's receive buffer without loss, and how the streams of several Receivers share
-// it, so that what they promise to their publishers fits. One goroutine uses them all. docs/protocol.md §7.3.
+// it, so that what they promise to their publishers fits. One goroutine uses them all. docs/protocol §7.3.
 //
 //	a stream                            half of its part / streams that are up, or groups if they are more
 //	one that had new data before, too   that, and a quarter of its part / such streams at least
@@ -29,7 +29,7 @@ func NewReceiveBuffer(packets int, together, sendersApart bool) *ReceiveBuffer {
 }
 
 // Read records that all packets that arrived before that time have been handled; later ones may be unread. Without any
-// call packets are taken as read when they arrive. docs/protocol.md §6.15.
+// call packets are taken as read when they arrive. docs/protocol §6.15.
 func (b *ReceiveBuffer) Read(before Instant) { b.read = before }
 
 // judged is the time up to which missing packets are judged at now: unread packets arrived later.

@@ -17,7 +17,7 @@ func bufferOf(packets, groups int, together, sendersApart bool) *ReceiveBuffer {
 }
 
 // What waits in one buffer shares it: where groups wait together, among all groups. Half of it is always left to what flow
-// control does not hold back. docs/protocol.md §7.3.
+// control does not hold back. docs/protocol §7.3.
 func TestReceiveBufferIsShared(t *testing.T) {
 	type key struct {
 		publisher uint64
@@ -61,7 +61,7 @@ func TestReceiveBufferIsShared(t *testing.T) {
 	}
 }
 
-// A stream that is down promises nothing, and leaves its share to others. docs/protocol.md §7.3.
+// A stream that is down promises nothing, and leaves its share to others. docs/protocol §7.3.
 func TestStreamThatIsDownHasNoShare(t *testing.T) {
 	b := NewReceiveBuffer(100, false, false)
 	x, y := b.join(1, 0, 0), b.join(2, 0, 0)
@@ -78,7 +78,7 @@ func TestStreamThatIsDownHasNoShare(t *testing.T) {
 }
 
 // Where few of many streams have new data those have half of the buffer, but not before it was seen how many
-// they are, nor when they rest again. docs/protocol.md §7.3.
+// they are, nor when they rest again. docs/protocol §7.3.
 func TestBusyStreamsPromiseMore(t *testing.T) {
 	at := func(ms int) Instant { return Instant(time.Hour).Add(time.Duration(ms) * time.Millisecond) }
 	b := bufferOf(1024, 16, true, true)
@@ -119,7 +119,7 @@ func TestBusyStreamsPromiseMore(t *testing.T) {
 }
 
 // The statuses of all groups that wait together promise no more than half of what their buffer holds, from the first one
-// on, and again when groups are left. docs/protocol.md §7.3.
+// on, and again when groups are left. docs/protocol §7.3.
 func TestGroupsTogetherPromiseWhatFitsTheirBuffer(t *testing.T) {
 	const groups = 16
 	buffer := NewReceiveBuffer(groups*20, true, true)

@@ -42,7 +42,7 @@ type LegEvent struct {
 }
 
 // copied takes in a data packet of which a copy is here, by its header alone. It reports
-// whether b is one. docs/protocol.md §23.3.
+// whether b is one. docs/protocol §23.3.
 func (r *Receiver) copied(now Instant, b []byte) bool {
 	st, repair := r.dataOf(b)
 	if st == nil {
@@ -86,7 +86,7 @@ func (r *Receiver) dataOf(b []byte) (st *Stream, repair bool) {
 	return st, h.Flags&wire.FlagRepair != 0
 }
 
-// brought notes that a first transmission has come. docs/protocol.md §23.4.
+// brought notes that a first transmission has come. docs/protocol §23.4.
 func (st *Stream) brought(now Instant, seq uint64, first bool) {
 	x := st.path.legs
 	st.heardBy(now)
@@ -148,7 +148,7 @@ func (st *Stream) overdue(now Instant) {
 }
 
 // beat takes in by which leg a heartbeat came. fresh: it is the first copy of a new one. It reports whether it is
-// another copy of the newest, of which nothing else is to be learnt. docs/protocol.md §23.5.
+// another copy of the newest, of which nothing else is to be learnt. docs/protocol §23.5.
 func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool) (copy bool) {
 	x := st.path.legs
 	l := &x.of[st.r.leg]

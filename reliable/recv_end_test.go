@@ -24,7 +24,7 @@ func ended(t *testing.T) (*Receiver, *log, func(sentAt, lead uint64, flags wire.
 }
 
 // The end of a stream counts after a second heartbeat with a later time; one below what is known is refused.
-// docs/protocol.md §11.5, §11.6.
+// docs/protocol §11.5, §11.6.
 func TestEndNeedsASecondHeartbeat(t *testing.T) {
 	_, l, beat := ended(t)
 	beat(2, 2, wire.FlagEnd)
@@ -38,7 +38,7 @@ func TestEndNeedsASecondHeartbeat(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §11.5.
+// docs/protocol §11.5.
 func TestEndBelowWhatIsKnown(t *testing.T) {
 	r, l, beat := ended(t)
 	beat(2, 1, wire.FlagEnd)
@@ -49,7 +49,7 @@ func TestEndBelowWhatIsKnown(t *testing.T) {
 	}
 }
 
-// One heartbeat of the end, and silence, are the end. docs/protocol.md §11.5.
+// One heartbeat of the end, and silence, are the end. docs/protocol §11.5.
 func TestEndBySilence(t *testing.T) {
 	r, l, beat := ended(t)
 	beat(2, 2, wire.FlagEnd)
@@ -62,7 +62,7 @@ func TestEndBySilence(t *testing.T) {
 }
 
 // What a publisher sends on after an end that was forged is delivered, without a gap: before the end counts, after it, and
-// also by a heartbeat alone; but not once the stream was removed. docs/protocol.md §11.6.
+// also by a heartbeat alone; but not once the stream was removed. docs/protocol §11.6.
 func TestStreamGoesOnAfterForgedEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -114,7 +114,7 @@ func TestStreamGoesOnAfterForgedEnd(t *testing.T) {
 	}
 }
 
-// A publisher whose heartbeats come and are never new is lost, and it is said that their times do not grow. docs/protocol.md §5.9.
+// A publisher whose heartbeats come and are never new is lost, and it is said that their times do not grow. docs/protocol §5.9.
 func TestOldHeartbeatsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		beats  int

@@ -10,7 +10,7 @@ import (
 )
 
 // Malformed packets of a stream are told of, those of nobody known are only counted.
-// docs/protocol.md §10.3.
+// docs/protocol §10.3.
 func TestMalformedPacketsAreReported(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -3,7 +3,7 @@ package reliable
 // The receiver's side of flow control: how much room it promises.
 
 // limit is the first sequence there is no room for: what fits the window that readers leave free, and not more beyond
-// what was read than waits in the fabric's receive buffer without loss, which streams share. docs/protocol.md §7.3.
+// what was read than waits in the fabric's receive buffer without loss, which streams share. docs/protocol §7.3.
 func (st *Stream) limit(now Instant) uint64 {
 	unread, held := st.out.Backlog()
 	backlog := uint64(unread + held)

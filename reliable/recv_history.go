@@ -2,7 +2,7 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/pubsub/events"
 
-// How a receiver gets what was sent before it came. docs/protocol.md §4.6 to §4.8.
+// How a receiver gets what was sent before it came. docs/protocol §4.6 to §4.8.
 
 // history is the part of a stream that was sent before its receiver came, while that fetches it: the newest packets
 // first, for the oldest may leave the publisher's window meanwhile. What cannot be had makes the stream begin behind

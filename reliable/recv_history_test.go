@@ -36,7 +36,7 @@ func asked(t *testing.T, all []sent) (ranges [][2]uint64, statuses int, joining 
 	return ranges, statuses, joining
 }
 
-// docs/protocol.md §4.6, §4.7.
+// docs/protocol §4.6, §4.7.
 func TestReceiverFetchesTheWindow(t *testing.T) {
 	r, l := fromWindow(t, 200)
 	var order []uint64
@@ -108,7 +108,7 @@ func TestNextWhileTheWindowIsFetched(t *testing.T) {
 }
 
 // What has left the window meanwhile makes the stream begin further on.
-// docs/protocol.md §4.8.
+// docs/protocol §4.8.
 func TestHistoryThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		trail, later uint64 // the trail of the second heartbeat, or what the publisher says is gone
@@ -158,7 +158,7 @@ func TestHistoryThatIsGone(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §4.8.
+// docs/protocol §4.8.
 func TestHistoryBeyondTheReceiveWindow(t *testing.T) {
 	r, l := fromWindow(t, 40)
 	now := Instant(time.Second)
@@ -176,7 +176,7 @@ func TestHistoryBeyondTheReceiveWindow(t *testing.T) {
 }
 
 // What is not repaired in time, and a publisher that is lost, end the wait.
-// docs/protocol.md §4.8, §9.1.
+// docs/protocol §4.8, §9.1.
 func TestHistoryThatDoesNotCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration
@@ -214,7 +214,7 @@ func TestHistoryThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// Nobody waits for who joins, and it waits for everybody. docs/protocol.md §6.13, §8.10.
+// Nobody waits for who joins, and it waits for everybody. docs/protocol §6.13, §8.10.
 func TestJoinersComeLast(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.WindowPackets, c.Silence = 64, time.Minute })
 	b.status(1, 0, 1<<40, 0)
@@ -246,7 +246,7 @@ func TestJoinersComeLast(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §6.13.
+// docs/protocol §6.13.
 func TestJoinersLeaveTheBudgetToOthers(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) {
 		c.PacketSize, c.MaxTrainBytes, c.WindowPackets, c.Flow = 1472, 4*1472, 1024, NoFlow{}

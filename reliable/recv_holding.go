@@ -9,7 +9,7 @@ import (
 )
 
 // holding is what a stream's publisher says of this receiver: that it holds the
-// publisher up, or that it is not waited for any more. docs/protocol.md §8.6, §8.7.
+// publisher up, or that it is not waited for any more. docs/protocol §8.6, §8.7.
 type holding struct {
 	held     time.Duration // as of the newest heartbeat that names the holder; 0: another receiver
 	released bool          // until this receiver has caught up
@@ -42,7 +42,7 @@ func (h *holding) heard(hb *wire.Heartbeat, receiver uint64, caughtUp bool) (new
 }
 
 // unnamedRounds finds out from heartbeats that do not name this receiver that it is none of
-// those that were released: heartbeats name these by turns. docs/protocol.md §8.7.
+// those that were released: heartbeats name these by turns. docs/protocol §8.7.
 type unnamedRounds struct {
 	holders int            // in a row that name one that holds the publisher up
 	others  map[uint64]int // how often each of the others was named as released

@@ -16,7 +16,7 @@ type heartbeatOfTurn struct {
 
 // A receiver is released from the heartbeat on that says so to the one that shows that it is
 // not among those that were released, when it has everything: it is told of once for each
-// release, however many others were released too. docs/protocol.md §8.7.
+// release, however many others were released too. docs/protocol §8.7.
 func TestReleaseIsReportedOnce(t *testing.T) {
 	const me = 42
 	out, hold := func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, true} }, func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, false} }

@@ -8,7 +8,7 @@ import (
 
 // A bus that publishes is one instance of its publisher id: it has an epoch of its own. Where the id is made from a
 // configured name there may be several, one after the other (a restart) or at the same time (a rolling update, or a
-// name given twice). Their streams are independent: nothing about one ends, closes or delays another. docs/protocol.md
+// name given twice). Their streams are independent: nothing about one ends, closes or delays another. docs/protocol
 // §3.5, §3.7.
 
 // streamKey names a stream within its group.
@@ -53,7 +53,7 @@ func (r *Receiver) Up(publisher, epoch uint64) bool {
 }
 
 // silence is why an instance that fell silent is down: CauseRestart if another one of
-// its publisher id was heard since, and CausePublisherLost otherwise. docs/protocol.md §11.3.
+// its publisher id was heard since, and CausePublisherLost otherwise. docs/protocol §11.3.
 func (x *instances) silence(st *Stream) events.Cause {
 	for _, o := range x.of[st.Publisher] {
 		if o != st && o.life.heard > st.life.heard {
@@ -87,7 +87,7 @@ func (x *instances) expired(st *Stream, now upTime) bool {
 func (x *liveness) removeAt() upTime { return x.downAt.add(supersededKeep) }
 
 // full reports whether a publisher id has as many streams as it may: half of all, so that a name given to very many
-// buses, or known to a forger, does not keep other publishers out. docs/protocol.md §12.1.
+// buses, or known to a forger, does not keep other publishers out. docs/protocol §12.1.
 func (x *instances) full(publisher uint64, most int) bool {
 	return len(x.of[publisher]) >= max(2, most/2)
 }

@@ -116,7 +116,7 @@ func (x *instanceRig) pass(d time.Duration, lead uint64, epochs ...uint64) {
 
 // Several instances live side by side, whatever the order of their epochs, and each is
 // delivered whole.
-// docs/protocol.md §3.5.
+// docs/protocol §3.5.
 func TestInstancesAreAllDelivered(t *testing.T) {
 	for _, epochs := range [][]uint64{{3, 4}, {4, 3}, {5, 1, 9}} {
 		x := newInstanceRig(t, nil)
@@ -143,7 +143,7 @@ func TestInstancesAreAllDelivered(t *testing.T) {
 }
 
 // What one forged packet of a newer epoch does to a publisher: nothing.
-// docs/protocol.md §19.3.
+// docs/protocol §19.3.
 func TestForgedEpochSilencesNoPublisher(t *testing.T) {
 	x := newInstanceRig(t, nil)
 	x.data(3, 0)
@@ -161,7 +161,7 @@ func TestForgedEpochSilencesNoPublisher(t *testing.T) {
 // An instance that fell silent is lost, or restarted if another one was heard since. It
 // comes back where it stood, also after its stream was removed; one that has ended does
 // not.
-// docs/protocol.md §3.5, §4.4, §11.3.
+// docs/protocol §3.5, §4.4, §11.3.
 func TestInstancesComeAndGo(t *testing.T) {
 	x := newInstanceRig(t, func(c *ReceiverConfig) { c.Deadline = time.Hour })
 	x.data(3, 0)
@@ -204,7 +204,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 
 // Two instances that live side by side are told of once, after some seconds. A restart,
 // a rolling update and one that was lost and is back are not.
-// docs/protocol.md §3.7.
+// docs/protocol §3.7.
 func TestDuplicateNameIsReported(t *testing.T) {
 	pairs := func(x *instanceRig) string {
 		s := ""
@@ -268,7 +268,7 @@ func TestDuplicateNameIsReported(t *testing.T) {
 
 // A service that is killed and restarted every second for hours, or a thousand instances
 // of one name, leave room and memory for other publishers.
-// docs/protocol.md §12.1.
+// docs/protocol §12.1.
 func TestInstancesLeaveRoomForOthers(t *testing.T) {
 	for name, run := range map[string]func(x *instanceRig){
 		"restarts": func(x *instanceRig) {
@@ -325,7 +325,7 @@ func TestInstancesLeaveRoomForOthers(t *testing.T) {
 
 // What this bus publishes it does not hear, unless it asks to; another instance of its
 // publisher id is heard.
-// docs/protocol.md §3.4.
+// docs/protocol §3.4.
 func TestOwnPackets(t *testing.T) {
 	for _, loopback := range []bool{false, true} {
 		x := newInstanceRig(t, func(c *ReceiverConfig) { c.Own, c.OwnEpoch, c.Loopback = 7, 3, loopback })

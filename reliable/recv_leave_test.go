@@ -2,7 +2,7 @@ package reliable
 
 import "testing"
 
-// docs/protocol.md §4.5: streams that were left start anew, those that ended do not.
+// docs/protocol §4.5: streams that were left start anew, those that ended do not.
 func TestTombstonesOfAReceiverThatLeft(t *testing.T) {
 	x := formerStreams()
 	ended, lost := streamKey{1, 1}, streamKey{2, 1}

@@ -17,7 +17,7 @@ const MaxLegs = wire.MaxLegs
 //   - which leg has fallen silent while another brings the stream (silences);
 //   - by which leg replies go (way).
 //
-// docs/protocol.md §23. Streams of a receiver with one leg have none.
+// docs/protocol §23. Streams of a receiver with one leg have none.
 type streamLegs struct {
 	n  int
 	of [MaxLegs]streamLeg

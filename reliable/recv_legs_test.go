@@ -40,7 +40,7 @@ func TestSeqSet(t *testing.T) {
 }
 
 // What the legs bring decides until when a missing packet is waited for, and by which leg
-// replies go. docs/protocol.md §23.4, §23.6.
+// replies go. docs/protocol §23.4, §23.6.
 func TestStreamLegs(t *testing.T) {
 	const us = Instant(time.Microsecond)
 	type state struct {
@@ -191,7 +191,7 @@ func (x *twoLegs) step(d time.Duration) {
 }
 
 // Of two legs that lose a fifth each, only what both have lost is asked for, and all of that;
-// a leg that is dead holds nothing up. docs/protocol.md §23.3, §23.4.
+// a leg that is dead holds nothing up. docs/protocol §23.3, §23.4.
 func TestOnlyWhatAllLegsLostIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -264,10 +264,10 @@ func TestOnlyWhatAllLegsLostIsAskedFor(t *testing.T) {
 }
 
 // A leg that brings a stream no more is told as silent, once, and when it does again. That
-// holds nothing up: after a first wait nobody waits for it. docs/protocol.md §23.4, §23.7.
+// holds nothing up: after a first wait nobody waits for it. docs/protocol §23.4, §23.7.
 func TestSilentLeg(t *testing.T) { silentLeg(t, both, 2) }
 
-// One on which the publisher is not is none. docs/protocol.md §23.7.
+// One on which the publisher is not is none. docs/protocol §23.7.
 func TestAbsentLegIsNotSilent(t *testing.T) { silentLeg(t, wire.Legs{}, 0) }
 
 func silentLeg(t *testing.T, legs wire.Legs, told int) {
@@ -311,7 +311,7 @@ func silentLeg(t *testing.T, legs wire.Legs, told int) {
 }
 
 // A leg by which heartbeats come whose times do not grow falls silent, and so does the stream where that is so of both: either is
-// said to be because of their times. That a leg is slow, or dead, is not. docs/protocol.md §5.9, §23.7.
+// said to be because of their times. That a leg is slow, or dead, is not. docs/protocol §5.9, §23.7.
 func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 	const every = Instant(100 * time.Millisecond)
 	own := func(at Instant) Instant { return at }
@@ -360,7 +360,7 @@ func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 }
 
 // Copies of a heartbeat and of a status change nothing but the address of their leg, and
-// replies that are repeated go by the other leg. docs/protocol.md §23.2, §23.5, §23.6.
+// replies that are repeated go by the other leg. docs/protocol §23.2, §23.5, §23.6.
 func TestRepliesByTheOtherLeg(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.LegTags = []uint32{8, 9} }) // 9 is the second leg's

@@ -37,7 +37,7 @@ func (x *liveness) gone() bool {
 	return x.down && x.ended && !x.finished && x.downCause == events.CauseNone
 }
 
-// heartbeat takes in a heartbeat. docs/protocol.md §5.10, §9.4.
+// heartbeat takes in a heartbeat. docs/protocol §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
 	fresh := st.clock.fresh(now, hb.SentAt)
 	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
@@ -98,7 +98,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 }
 
 // ending takes in what a heartbeat that is new says of the end. A single one may be forged: the end counts after a
-// second one, or silence. docs/protocol.md §11.5, §11.6.
+// second one, or silence. docs/protocol §11.5, §11.6.
 func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	x := &st.life
 	if flags&wire.FlagEnd == 0 || st.high > x.endAt {
@@ -120,7 +120,7 @@ func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 }
 
 // revive forgets the end of a stream that is kept, because its publisher continues: new packets follow where it stood.
-// docs/protocol.md §11.6.
+// docs/protocol §11.6.
 func (r *Receiver) revive(st *Stream) {
 	next := st.next
 	r.remove(st)
@@ -132,7 +132,7 @@ func (r *Receiver) revive(st *Stream) {
 func (st *Stream) reach() uint64 { return max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
 
 // follow answers to the address of the newest heartbeat from now on: a replayed
-// packet may have started the stream, or the publisher's address may change. docs/protocol.md §3.3.
+// packet may have started the stream, or the publisher's address may change. docs/protocol §3.3.
 func (st *Stream) follow(from uint64) {
 	peer, ok := st.r.peers.Retain(from)
 	if !ok {
@@ -153,7 +153,7 @@ func (st *Stream) follow(from uint64) {
 }
 
 // alive notes a sign of life: a packet that did not come before, or a heartbeat that
-// is newer than all others. Anything else may be replayed. docs/protocol.md §11.3.
+// is newer than all others. Anything else may be replayed. docs/protocol §11.3.
 func (st *Stream) alive(now Instant) {
 	st.life.heard = st.r.up(now)
 	if st.life.down {
@@ -176,7 +176,7 @@ func (st *Stream) back(now Instant) {
 }
 
 // finish ends the stream when all of it is delivered. One that is lost has had its end, until
-// its publisher is heard again. docs/protocol.md §11.2.
+// its publisher is heard again. docs/protocol §11.2.
 func (st *Stream) finish(now Instant) {
 	if st.life.ended { // which it is once
 		st.finishNow(now)
@@ -234,7 +234,7 @@ func (st *Stream) tick(now Instant) bool {
 	return false
 }
 
-// silenceLimit is how long the publisher may be silent. docs/protocol.md §5.4.
+// silenceLimit is how long the publisher may be silent. docs/protocol §5.4.
 func (st *Stream) silenceLimit() time.Duration {
 	return max(lostFloor, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat)
 }
@@ -245,7 +245,7 @@ func (st *Stream) lostAt() upTime { return st.r.patience(st.life.heard, st.silen
 // endedUntil is until when a stream that has ended answers.
 func (st *Stream) endedUntil() upTime { return max(st.life.endedAt, st.life.heard).add(endedKeep) }
 
-// lose gives the publisher up as lost. The stream stays, in case it was only cut off. docs/protocol.md §11.3.
+// lose gives the publisher up as lost. The stream stays, in case it was only cut off. docs/protocol §11.3.
 func (st *Stream) lose(now Instant) {
 	st.life.ended = st.life.endSaid && st.high <= st.life.endAt
 	if st.over() {
@@ -297,7 +297,7 @@ func (st *Stream) over() bool {
 }
 
 // depart ends the stream of a publisher that fell silent when it was over: now, or when the
-// output has room. docs/protocol.md §11.2.
+// output has room. docs/protocol §11.2.
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), events.CauseNone

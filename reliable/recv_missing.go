@@ -15,7 +15,7 @@ type abandoned struct {
 }
 
 // extend marks everything below seq that is not accounted for as missing, as
-// far as the window goes. docs/protocol.md §6.1.
+// far as the window goes. docs/protocol §6.1.
 func (st *Stream) extend(now Instant, seq uint64) {
 	if seq <= st.tracked {
 		return
@@ -106,7 +106,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 	return repaired
 }
 
-// giveUp gives up everything missing below end. docs/protocol.md §9.1.
+// giveUp gives up everything missing below end. docs/protocol §9.1.
 func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 	st.win.history.giveUp(st, now, end, cause)
 	for seq := st.next; seq < min(end, st.tracked) && st.win.missing > 0; seq++ {
@@ -125,7 +125,7 @@ func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 }
 
 // overrun handles a packet beyond the window: this receiver has fallen behind so far that it must skip. A single such
-// packet may be damage, so only a second one nearby is accepted. docs/protocol.md §9.4.
+// packet may be damage, so only a second one nearby is accepted. docs/protocol §9.4.
 func (st *Stream) overrun(now Instant, seq uint64) {
 	if st.guard.impossible(seq, st.high, st.life.down) {
 		st.r.stats.Implausible++
@@ -142,7 +142,7 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	st.giveUp(now, seq+1-st.win.span+st.win.span/4, events.CauseOverrun)
 }
 
-// expire gives up what has been missing for longer than the deadline. docs/protocol.md §9.1.
+// expire gives up what has been missing for longer than the deadline. docs/protocol §9.1.
 func (st *Stream) expire(now Instant) {
 	judged := st.r.judged(now)
 	if st.win.missing == 0 || judged < st.nak.expireAt {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// nakState decides when missing packets are asked for. docs/protocol.md §6.
+// nakState decides when missing packets are asked for. docs/protocol §6.
 type nakState struct {
 	at       Instant // the earliest due of all missing packets
 	expireAt Instant // no missing packet is given up before
@@ -22,7 +22,7 @@ type nakState struct {
 	again     bool // the last NAK asked for something that it had asked for before
 }
 
-// heard takes the timers that the publisher has measured. docs/protocol.md §6.9.
+// heard takes the timers that the publisher has measured. docs/protocol §6.9.
 func (n *nakState) heard(hb *wire.Heartbeat) {
 	n.backoff, n.receivers, n.path = min(hb.Backoff, maxBackoffTime), hb.Receivers, hb.RTT
 	switch {
@@ -35,7 +35,7 @@ func (n *nakState) heard(hb *wire.Heartbeat) {
 
 // firstDelay is how long to wait before the first NAK for a packet: at once, unless reordering or shared losses were
 // seen. The back-off is distributed as in RFC 5401 §3.2: few of many subscribers draw a short one, and their NAK brings
-// the repair before the others ask. docs/protocol.md §6.3.
+// the repair before the others ask. docs/protocol §6.3.
 func (n *nakState) firstDelay(r *Receiver) time.Duration {
 	d := n.grace
 	if n.backoff > 0 {
@@ -46,7 +46,7 @@ func (n *nakState) firstDelay(r *Receiver) time.Duration {
 	return d
 }
 
-// late learns from a packet that was not lost but d late. docs/protocol.md §6.10.
+// late learns from a packet that was not lost but d late. docs/protocol §6.10.
 func (n *nakState) late(d time.Duration) {
 	d = min(d+d/4, 2*n.rtt.value())
 	if d > n.grace {
@@ -56,11 +56,11 @@ func (n *nakState) late(d time.Duration) {
 	}
 }
 
-// repaired forgets reordering slowly: true losses do not profit from grace. docs/protocol.md §6.10.
+// repaired forgets reordering slowly: true losses do not profit from grace. docs/protocol §6.10.
 func (n *nakState) repaired() { n.grace -= n.grace / 32 }
 
 // appendNAK appends one NAK with all packets that are to be asked for now to
-// buf, or returns nil. docs/protocol.md §6.2.
+// buf, or returns nil. docs/protocol §6.2.
 func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n, judged := &st.nak, st.r.judged(now)
 	if st.win.missing == 0 || judged < n.at || st.life.down {
@@ -132,7 +132,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 // maxNAK bounds a NAK in bytes: some 600 isolated losses.
 const maxNAK = 1200
 
-// asked notes that the packets from first to end were asked for, and returns when to ask again. docs/protocol.md §6.4.
+// asked notes that the packets from first to end were asked for, and returns when to ask again. docs/protocol §6.4.
 func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	retry := st.nak.rtt.retry(st.nak.path)
 	next := Never
@@ -150,7 +150,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	return next
 }
 
-// notice takes in an NCF or a Gone. docs/protocol.md §6.6, §9.1.
+// notice takes in an NCF or a Gone. docs/protocol §6.6, §9.1.
 func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 	changed := false
 	for {

@@ -23,7 +23,7 @@ type Names interface {
 }
 
 // names has the names of the topics of a receiver's streams. They belong to the receiver, not to a reader: readers may
-// begin anywhere and leave packets out. docs/protocol.md §9.9.
+// begin anywhere and leave packets out. docs/protocol §9.9.
 type names struct {
 	to     Names // nil: no subscription asks for them
 	hold   bool  // packets wait for them: there is a pattern
@@ -41,11 +41,11 @@ type topicName struct {
 	key     uint32 // of the publisher that has named it first
 }
 
-// signKey is the id of the key that the stream's publisher signs with. docs/protocol.md §29.1.
+// signKey is the id of the key that the stream's publisher signs with. docs/protocol §29.1.
 func (st *Stream) signKey() uint32 { return uint32(st.Publisher >> 32) }
 
 // room reports whether one more name may come from a stream. Where publishers prove their keys, each may have as
-// many as it leaves free, so that others have a share whatever it says. docs/protocol.md §12.5.
+// many as it leaves free, so that others have a share whatever it says. docs/protocol §12.5.
 func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d.known.Len() }
 
 // streamNames has the topic names that one stream has announced, and which of its topics have no name yet.

@@ -49,7 +49,7 @@ func asksFor(t *testing.T, r *Receiver, now Instant) (n int) {
 
 // Names are learned in the stream without asking, from its beginning; a packet whose topic
 // has no name waits, is asked for, and goes on with the name, in order.
-// docs/protocol.md §9.9.
+// docs/protocol §9.9.
 func TestNamesAreLearned(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
@@ -89,7 +89,7 @@ func TestNamesAreLearned(t *testing.T) {
 
 // In a stream that begins with what its publisher's window holds names are asked for at
 // once; those that are known are so before the first packet, and one that is not is waited
-// for when the history is there. docs/protocol.md §9.9.
+// for when the history is there. docs/protocol §9.9.
 func TestNamesOfTheWindow(t *testing.T) {
 	r, l := fromWindow(t, 200)
 	now := Instant(time.Hour)
@@ -118,7 +118,7 @@ func TestNamesOfTheWindow(t *testing.T) {
 
 // The wait for a name ends when the publisher has told all topics and not that one, or is
 // silent, or when the recovery deadline has passed; then that is told, once.
-// docs/protocol.md §9.9.
+// docs/protocol §9.9.
 func TestNamesThatDoNotCome(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	for _, c := range []struct {
@@ -171,7 +171,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 
 // Who joins a stream under way asks for all names, and whoever wants a topic by its name
 // says that, too. Names go with the last stream that has the topic.
-// docs/protocol.md §9.9.
+// docs/protocol §9.9.
 func TestNamesOfStreams(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
@@ -207,7 +207,7 @@ func TestNamesOfStreams(t *testing.T) {
 }
 
 // The names that are kept are bounded: a topic beyond is not waited for.
-// docs/protocol.md §12.5.
+// docs/protocol §12.5.
 func TestNamesAreBounded(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
@@ -253,7 +253,7 @@ func TestNamesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// Where publishers prove their keys, who names all that he can leaves half to others. docs/protocol.md §12.5.
+// Where publishers prove their keys, who names all that he can leaves half to others. docs/protocol §12.5.
 func TestNamesAreShared(t *testing.T) {
 	at := Instant(time.Hour)
 	r := newReceiver(t, &log{}, nil)

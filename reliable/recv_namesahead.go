@@ -2,7 +2,7 @@ package reliable
 
 // Names that are learned ahead of a pattern: the first pattern of a group with streams that other subscriptions follow
 // already would make these wait while thousands of names arrive. So names are learned first, and no packet waits for
-// one until the pattern begins. docs/protocol.md §9.9.
+// one until the pattern begins. docs/protocol §9.9.
 
 // LearnNamesAhead reports the topics of the group to to, as LearnNames does, but no packet waits for a name, and
 // publishers do not learn that any topic may be wanted. LearnNames then begins where streams deliver next, and with nil

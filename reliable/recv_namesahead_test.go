@@ -11,7 +11,7 @@ import (
 
 // While names are learned ahead of a pattern no packet waits for one; publishers are asked
 // for all names, again until they have told them in a row, and do not take it that any topic
-// is wanted. Then the pattern begins: from there on packets wait. docs/protocol.md §9.9.
+// is wanted. Then the pattern begins: from there on packets wait. docs/protocol §9.9.
 func TestNamesAhead(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)

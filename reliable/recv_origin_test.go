@@ -15,7 +15,7 @@ type upLog struct {
 func (l *upLog) StreamUp(st *Stream) { l.names = append(l.names, st.Origin().Name) }
 
 // A publisher that is first heard by a heartbeat comes up with its name.
-// docs/protocol.md §5.6.
+// docs/protocol §5.6.
 func TestPublisherComesUpWithItsName(t *testing.T) {
 	l := new(upLog)
 	r, err := NewReceiver(receiverConfig(ReceiverConfig{ID: 42, GroupTag: 9, Memory: &heap{}, Rand: newReceiver(t, new(log), nil).cfg.Rand}), l, l)

@@ -8,7 +8,7 @@ import (
 )
 
 // Who is on some other leg of a publisher than its first hears it all the same: a heartbeat
-// lists the legs, and what follows has its tag. docs/protocol.md §23.8, §4.1.
+// lists the legs, and what follows has its tag. docs/protocol §23.8, §4.1.
 func TestPublisherOnAnotherLeg(t *testing.T) {
 	hb := func(tags ...uint32) []byte {
 		return heartbeatOf(1, wire.FlagSolicit, wire.Heartbeat{SentAt: 5, Interval: time.Second, StatusInterval: time.Second, Legs: wire.LegsOf(tags)})

@@ -9,7 +9,7 @@ import (
 )
 
 // How a receiver reads packets whose runs are compressed, and gives up those that it cannot read.
-// docs/protocol.md §13.6, §26.
+// docs/protocol §13.6, §26.
 //
 // A packet is unpacked when it arrives, which shows whether it is sound, and delivered from there if it is its turn. A
 // packet that has to wait lies as it arrived, in a slot or where the fabric has put it, and is unpacked once more when
@@ -95,14 +95,14 @@ func (st *Stream) runs(e *entry) []byte {
 }
 
 // unreadable takes in a packet that is sound and cannot be read here: it is lost, and not asked for
-// again, for it would come as it is. docs/protocol.md §13.6, §26.5.
+// again, for it would come as it is. docs/protocol §13.6, §26.5.
 func (st *Stream) unreadable(now Instant, seq uint64, repair bool) {
 	st.r.stats.Unreadable++
 	st.giveUpOne(now, seq, repair)
 }
 
 // unsupported takes in a sound packet with a codec, kind of run or packet size that is not supported here.
-// docs/protocol.md §13.6.
+// docs/protocol §13.6.
 func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) {
 	if !st.lacks(d.Seq) {
 		st.data(now, b, d, repair) // counts it: nothing of it is delivered
@@ -113,7 +113,7 @@ func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) 
 }
 
 // malformedData takes in a malformed packet with a sequence that can be read. A repair is the packet as it was sent
-// first: a second repair would be the same. docs/protocol.md §13.7.
+// first: a second repair would be the same. docs/protocol §13.7.
 func (st *Stream) malformedData(now Instant, seq uint64, repair bool) {
 	st.malformed()
 	if repair && st.lacks(seq) && seq < st.tracked {

@@ -3,7 +3,7 @@ package reliable
 import "github.com/fanfaremq/fanfare/internal/wire"
 
 // The names of topics on which their publishers may not publish: patterns do not learn of such topics, and a publisher
-// of one does not count as present. docs/protocol.md §29.8.
+// of one does not count as present. docs/protocol §29.8.
 
 // refusedNames are those of one stream, by id of the topic, that no other stream has made known.
 type refusedNames map[uint64]*refusedName
@@ -20,7 +20,7 @@ func (x *refusedNames) add(id uint64, name string) {
 	(*x)[id] = &refusedName{text: name}
 }
 
-// TopicTrust says which keys may publish on which topics. It never changes. docs/protocol.md §29.8.
+// TopicTrust says which keys may publish on which topics. It never changes. docs/protocol §29.8.
 type TopicTrust interface {
 	// May reports whether a publisher may publish on a topic.
 	May(publisher uint64, topic string) bool

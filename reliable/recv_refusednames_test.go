@@ -25,7 +25,7 @@ func trustAll() TopicTrust { return everybody }
 var everybody = &allows{everything: true}
 
 // A publisher's names of topics on which it may not publish are not learned, and not waited for: its messages are
-// counted, and told of once. Another that may makes the topic known. docs/protocol.md §29.8.
+// counted, and told of once. Another that may makes the topic known. docs/protocol §29.8.
 func TestRefusedNames(t *testing.T) {
 	at := Instant(time.Hour)
 	trust := &allows{topics: "mine"}
@@ -68,7 +68,7 @@ func TestRefusedNames(t *testing.T) {
 }
 
 // What a publisher announces of topics on which it may not publish counts for nothing: no bus takes it for a
-// publisher of them. docs/protocol.md §29.8.
+// publisher of them. docs/protocol §29.8.
 func TestRefusedAnnounce(t *testing.T) {
 	at := Instant(time.Hour)
 	trust := &allows{topics: "mine"}

@@ -9,7 +9,7 @@ import (
 
 // While a topic has no publisher, those that are heard are asked for all their topics
 // once: then it is known that none of them has it.
-// docs/protocol.md §14.3.
+// docs/protocol §14.3.
 func TestLacks(t *testing.T) {
 	const step = minStatusEvery
 	l := &log{}

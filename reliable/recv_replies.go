@@ -17,7 +17,7 @@ var (
 )
 
 // keptReplies are the replies of a receiver that their publishers may still ask for. They are kept for replyKeep after
-// they were sent last, and up to maxKeptBytes: then those go that were sent least recently. docs/protocol.md §24.
+// they were sent last, and up to maxKeptBytes: then those go that were sent least recently. docs/protocol §24.
 type keptReplies struct {
 	byKey  map[replyKey]*keptReply
 	first  *keptReply // sent least recently
@@ -65,7 +65,7 @@ func CheckReply(data []byte) error {
 }
 
 // Respond replies with data, which it keeps, to the request that is the message number of a topic of a publisher.
-// signed says that its proof stands at its end (wire.ReplyProofLen). docs/protocol.md §24.2, §24.7.
+// signed says that its proof stands at its end (wire.ReplyProofLen). docs/protocol §24.2, §24.7.
 func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, data []byte, signed bool) error {
 	if err := CheckReply(data); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (st *Stream) send(a *keptReply, offset int) {
 }
 
 // appendReply appends the next packet of a reply that is to be sent to buf, or returns nil. again: it
-// was sent before. docs/protocol.md §24.2.
+// was sent before. docs/protocol §24.2.
 func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 	for len(st.path.replies) > 0 {
 		a := st.path.replies[0]
@@ -147,7 +147,7 @@ func (st *Stream) dequeue() {
 	}
 }
 
-// recall takes in what a publisher asks for again. docs/protocol.md §24.4.
+// recall takes in what a publisher asks for again. docs/protocol §24.4.
 func (st *Stream) recall(now Instant, x *wire.Recall) {
 	r, q := st.r, &st.r.kept
 	for i := range x.Count {
@@ -173,7 +173,7 @@ func (st *Stream) recall(now Instant, x *wire.Recall) {
 	}
 }
 
-// replyBurst is how many bytes of a reply go at a time: its publisher asks for more. docs/protocol.md §24.2.
+// replyBurst is how many bytes of a reply go at a time: its publisher asks for more. docs/protocol §24.2.
 func replyBurst(packetSize int) int {
 	return min(32, max(1, 65536/packetSize)) * wire.MaxReplyBytes(packetSize)
 }

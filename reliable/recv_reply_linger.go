@@ -2,7 +2,7 @@ package reliable
 
 import "time"
 
-// How long a receiver that goes waits for replies that it owes. docs/protocol.md §24.5.
+// How long a receiver that goes waits for replies that it owes. docs/protocol §24.5.
 
 const (
 	// wholeReplyOwed is how long a reply may be asked for again that was sent to its end: its publisher asks after the

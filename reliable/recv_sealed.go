@@ -8,7 +8,7 @@ type noticed struct {
 	sealed sealedSeen
 }
 
-// sealedSeen is what was seen of sealed packets (docs/protocol.md §27), which a receiver behind a
+// sealedSeen is what was seen of sealed packets (docs/protocol §27), which a receiver behind a
 // transport without keys cannot open.
 type sealedSeen struct {
 	some, taken bool

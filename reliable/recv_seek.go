@@ -4,7 +4,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 
 // seek finds out how much of its history a stream needs where its topics begin with certain messages
 // (ReceiverConfig.Wanted). The history is fetched from the newest packet down, so it is enough to know when each of the
-// topics has come down to its first message, or has nothing to be fetched. docs/protocol.md §9.8.
+// topics has come down to its first message, or has nothing to be fetched. docs/protocol §9.8.
 type seek struct {
 	// begun is, by topic, the newest packet at or behind which the first message that is wanted
 	// begins, of maxPendingTotals topics at most: where more are wanted, their totals do not settle it.

@@ -11,7 +11,7 @@ import (
 )
 
 // Of its history a stream fetches what lies behind the first messages that are wanted, and no more.
-// docs/protocol.md §9.8.
+// docs/protocol §9.8.
 func TestReceiverFetchesFromANumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		topics  []string
@@ -89,7 +89,7 @@ func TestReceiverFetchesFromANumber(t *testing.T) {
 }
 
 // What is remembered of topics while a stream seeks where it begins is bounded by what may be wanted.
-// docs/protocol.md §9.8.
+// docs/protocol §9.8.
 func TestSeekIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		patterns bool

@@ -12,7 +12,7 @@ func (r *Receiver) when(t upTime) Instant { return r.runs.when(t) }
 // NoteStall says that the caller has not read all that had come for a while before now: it did not run when it should
 // have (Running), or is so far behind. What publishers sent meanwhile is still to be handled: so that is neither their
 // silence nor time in which no repair came. And they may have asked for a sign of life: they get one as often as they
-// would ask. docs/protocol.md §11.3.
+// would ask. docs/protocol §11.3.
 func (r *Receiver) NoteStall(now Instant) {
 	r.stalledUntil = r.up(now)
 	for _, st := range r.list {

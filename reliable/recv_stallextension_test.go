@@ -10,7 +10,7 @@ import (
 // A receiver that is behind blames nobody for it: what came meanwhile lies
 // unread. So a publisher gets its silenceLimit once more, and a missing packet its
 // deadline; but not for ever.
-// docs/protocol.md §11.3.
+// docs/protocol §11.3.
 func TestAwake(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	begin := func() (*Receiver, *log) {
@@ -68,7 +68,7 @@ func TestAwake(t *testing.T) {
 
 // A receiver that is behind tells publishers that it is there, who may have asked for
 // that: as often as they ask, about, and no more.
-// docs/protocol.md §11.3.
+// docs/protocol §11.3.
 func TestAwakeIsASignOfLife(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	r := newReceiver(t, new(log), nil)

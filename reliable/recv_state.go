@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a receiver begins with the state that a publisher puts into its stream. docs/protocol.md §25.
+// How a receiver begins with the state that a publisher puts into its stream. docs/protocol §25.
 
 // stateJoin is the progress of a stream that begins with state: a round of it (wire.State).
 //

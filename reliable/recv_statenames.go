@@ -7,7 +7,7 @@ import (
 )
 
 // The names of topics with state, for patterns: nothing of a round is delivered before they are known, or will not be.
-// docs/protocol.md §25.9.
+// docs/protocol §25.9.
 
 // nameRound asks for the names of all topics that the publisher has when a round begins.
 func (st *Stream) nameRound(now Instant) {

@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// reportState decides when a stream's publisher gets a status, and what was in the last one. docs/protocol.md §7.1.
+// reportState decides when a stream's publisher gets a status, and what was in the last one. docs/protocol §7.1.
 type reportState struct {
 	every     time.Duration // advertised cadence
 	sentAt    Instant
@@ -27,7 +27,7 @@ func (p *reportState) heard(hb *wire.Heartbeat) {
 	p.every = max(hb.StatusInterval, minStatusEvery)
 }
 
-// solicited makes a status due, spread a little where there are many of us. docs/protocol.md §7.1.
+// solicited makes a status due, spread a little where there are many of us. docs/protocol §7.1.
 func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
 	var spread time.Duration
 	if hb.Receivers > 8 {
@@ -36,7 +36,7 @@ func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
 	st.report.at = min(st.report.at, now.Add(spread))
 }
 
-// tick makes a status due when the publisher needs to know how much room we have made. docs/protocol.md §7.1.
+// tick makes a status due when the publisher needs to know how much room we have made. docs/protocol §7.1.
 func (p *reportState) tick(st *Stream, now Instant) {
 	if st.life.down {
 		return
@@ -49,7 +49,7 @@ func (p *reportState) tick(st *Stream, now Instant) {
 	st.r.due = min(st.r.due, st.report.at)
 }
 
-// appendStatus appends the status that is due to buf, or returns nil. docs/protocol.md §7.1, §7.6.
+// appendStatus appends the status that is due to buf, or returns nil. docs/protocol §7.1, §7.6.
 func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	p := &st.report
 	if now < st.report.at {

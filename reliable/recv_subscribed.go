@@ -74,7 +74,7 @@ func (r *Receiver) reportChange(now Instant) {
 	}
 }
 
-// changed makes a status due because of a change of what is wanted. docs/protocol.md §7.1.
+// changed makes a status due because of a change of what is wanted. docs/protocol §7.1.
 func (p *reportState) changed(now Instant) { p.at = min(p.at, max(now, p.changeAt)) }
 
 // PublisherMissing reports whether some wanted topic has no publisher that is up, as far as is known. Publishers that

@@ -12,7 +12,7 @@ import (
 )
 
 // However often topics change, each publisher gets a status for it once in 5 ms, and the last one says what is wanted.
-// docs/protocol.md §7.1.
+// docs/protocol §7.1.
 func TestStatusesOfChanges(t *testing.T) {
 	const publishers, changes = 3, 1000
 	l := &log{}

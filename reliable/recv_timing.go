@@ -9,7 +9,7 @@ import (
 // deliveryTimer measures how long deliveries of a stream take, for the few packets that its publisher picks. A
 // heartbeat names such a packet before it is sent, and a later one has the time when it was sent: between the two, or
 // after them, it is delivered here. The timer keeps each of them, in their order, until both times are known. Only the
-// last one may have an unknown send time, and only that one may have been delivered already. docs/protocol.md §5.12.
+// last one may have an unknown send time, and only that one may have been delivered already. docs/protocol §5.12.
 type deliveryTimer struct {
 	next    uint64 // the lowest sequence that is still to be delivered; noTiming: there is none
 	count   int    // of packets

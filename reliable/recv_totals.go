@@ -10,7 +10,7 @@ import (
 
 // totalsState gets the number of each topic's next message from the publisher: after a permanent loss, since only that
 // shows exactly what a topic that is silent since has lost, and at the end of the stream, where it shows whether
-// everything that was published arrived. docs/protocol.md §9.3, §9.5, §9.7.
+// everything that was published arrived. docs/protocol §9.3, §9.5, §9.7.
 type totalsState struct {
 	open    bool   // totals are asked for, and not complete
 	lossy   bool   // because of a loss

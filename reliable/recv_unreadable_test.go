@@ -11,7 +11,7 @@ import (
 )
 
 // Packets that are sound and cannot be read are given up at once: they are not requested, hold up nothing behind them, and
-// the gap has its cause. docs/protocol.md §13.6, §26.7.
+// the gap has its cause. docs/protocol §13.6, §26.7.
 func TestUnreadableIsNotMissing(t *testing.T) {
 	codec := func(c wire.Codec) func(b []byte) {
 		return func(b []byte) {
@@ -58,7 +58,7 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 }
 
 // A malformed packet is requested once: where its repair is malformed, too, it is given up at once.
-// docs/protocol.md §13.2, §13.7.
+// docs/protocol §13.2, §13.7.
 func TestMalformedRepairIsNotRequestedAgain(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -55,7 +55,7 @@ func (st *Stream) WantTotals() {
 func (st *Stream) Stalled() bool { return st.stalled && !st.win.state.waits() }
 
 // leastWindow is the window that every stream can count on, in packets: half of the group's memory is kept for that,
-// shared by as many streams as there may be. docs/protocol.md §12.2.
+// shared by as many streams as there may be. docs/protocol §12.2.
 func (st *Stream) leastWindow() uint64 {
 	c := &st.r.cfg
 	return uint64(max(min(c.MemoryBytes/(2*c.MaxStreams), c.WindowBytes)/st.packetSize, minWindow))

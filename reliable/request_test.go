@@ -158,7 +158,7 @@ func (a *asking) answered() {
 }
 
 // Without loss a request costs one packet, a reply one each, and nothing else.
-// docs/protocol.md §24.1, §24.2, §2.21.
+// docs/protocol §24.1, §24.2, §2.21.
 func TestRequestWithoutLoss(t *testing.T) {
 	a := newAsking(t, 3, nil)
 	for range 10 {
@@ -180,7 +180,7 @@ func TestRequestWithoutLoss(t *testing.T) {
 	}
 }
 
-// Beside any loss each request is executed once, and answered. docs/protocol.md §24.3, §24.4, §2.22.
+// Beside any loss each request is executed once, and answered. docs/protocol §24.3, §24.4, §2.22.
 func TestRequestBesideLoss(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -200,7 +200,7 @@ func TestRequestBesideLoss(t *testing.T) {
 
 func pick(r *rand.Rand, of ...int) int { return of[r.IntN(len(of))] }
 
-// Replies of many packets come whole, a burst at a time. docs/protocol.md §24.2, §24.4.
+// Replies of many packets come whole, a burst at a time. docs/protocol §24.2, §24.4.
 func TestLargeReply(t *testing.T) {
 	for _, percent := range []int{0, 10} {
 		rnd := rand.New(rand.NewPCG(7, 1))
@@ -237,7 +237,7 @@ func TestLargeReply(t *testing.T) {
 }
 
 // Where the transport takes a packet of a train and no more, replies are asked for also behind
-// as many as a packet holds that never come. docs/protocol.md §24.4.
+// as many as a packet holds that never come. docs/protocol §24.4.
 func TestRecallsThatWereNotSent(t *testing.T) {
 	a := newAsking(t, 2, nil)
 	a.answers[0].silent = true
@@ -256,7 +256,7 @@ func TestRecallsThatWereNotSent(t *testing.T) {
 }
 
 // A handler that takes its time is not called again, and is asked the less often the longer it takes.
-// docs/protocol.md §24.4.
+// docs/protocol §24.4.
 func TestSlowResponder(t *testing.T) {
 	a := newAsking(t, 1, nil)
 	x := a.answers[0]
@@ -284,7 +284,7 @@ func TestSlowResponder(t *testing.T) {
 	}
 }
 
-// A receiver that leaves is not waited for. docs/protocol.md §24.5.
+// A receiver that leaves is not waited for. docs/protocol §24.5.
 func TestResponderLeaves(t *testing.T) {
 	a := newAsking(t, 2, nil)
 	a.answers[0].silent = true
@@ -307,7 +307,7 @@ func TestResponderLeaves(t *testing.T) {
 }
 
 // A member that answers that it does not want the topic of a request is no subscriber, and not gone. It is waited for
-// until then, and one that ends what it has subscribed to is gone. docs/protocol.md §7.10, §24.5.
+// until then, and one that ends what it has subscribed to is gone. docs/protocol §7.10, §24.5.
 func TestRequestBesideUnrelatedPattern(t *testing.T) {
 	a := newAsker(t, "a.b")
 	x := a.receive("a.b", "c.d")
@@ -338,7 +338,7 @@ func TestRequestBesideUnrelatedPattern(t *testing.T) {
 	}
 }
 
-// What is kept of replies is bounded, in bytes and in time. docs/protocol.md §24.5, §24.6.
+// What is kept of replies is bounded, in bytes and in time. docs/protocol §24.5, §24.6.
 func TestKeptReplies(t *testing.T) {
 	a := newAsking(t, 1, nil)
 	x := a.answers[0]
@@ -423,7 +423,7 @@ func TestReplyAcrossAStandstill(t *testing.T) {
 	}
 }
 
-// Bad replies change nothing but a counter, and memory is bounded. docs/protocol.md §24.3, §24.6, §13.1.
+// Bad replies change nothing but a counter, and memory is bounded. docs/protocol §24.3, §24.6, §13.1.
 func TestBadReplies(t *testing.T) {
 	a := newAsking(t, 1, func(c *SenderConfig) { c.MaxReceivers = 4 })
 	a.answers[0].silent = true
@@ -484,7 +484,7 @@ func TestRequestClosedEarly(t *testing.T) {
 }
 
 // Who has replied knows until when it may be asked for that: for a while behind the end of a reply, and as long
-// as its publisher may still ask for more of it. docs/protocol.md §24.5.
+// as its publisher may still ask for more of it. docs/protocol §24.5.
 func TestOwedReplies(t *testing.T) {
 	a := newAsking(t, 1, nil)
 	x := a.answers[0]

@@ -12,7 +12,7 @@ import (
 // A publisher restarts again and again while a subscription does not read: the oldest
 // of its streams lose what is unread, but for the packet in the reader's hand, and
 // another publisher has its window.
-// docs/protocol.md §12.2.
+// docs/protocol §12.2.
 func TestReceiverRestartsTakeNoMemoryFromOthers(t *testing.T) {
 	l := &attaching{}
 	mem := &heap{}

@@ -79,7 +79,7 @@ func TestLostIsReportedInOrder(t *testing.T) {
 }
 
 // Of a publisher that is lost, a loss that had to wait for room is told before it is said
-// that the publisher is lost: once, and last. docs/protocol.md §9.3.
+// that the publisher is lost: once, and last. docs/protocol §9.3.
 func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 	for name, asks := range map[string]bool{"in place": false, "with a reader that was overtaken": true} {
 		x, l, got := lending(t, 100)
@@ -111,7 +111,7 @@ func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 }
 
 // A publisher that has said where its stream ends, and is lost before all of it came,
-// goes down once. The stream ends when the publisher is heard again. docs/protocol.md §11.2.
+// goes down once. The stream ends when the publisher is heard again. docs/protocol §11.2.
 func TestEndOfALostPublisher(t *testing.T) {
 	x, l, got := lending(t, 100)
 	full := false

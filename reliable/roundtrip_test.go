@@ -10,7 +10,7 @@ import (
 
 // Whatever echoes are replayed or made up, the round trip stays in bounds, and with it
 // what depends on it: how long a silent subscriber is waited for, and heartbeats.
-// docs/protocol.md §7.8.
+// docs/protocol §7.8.
 func TestRoundTripIsBounded(t *testing.T) {
 	t.Run("replayed", func(t *testing.T) {
 		b := newBench(t, nil)

@@ -9,7 +9,7 @@ type rttEstimator struct {
 	measured           bool
 }
 
-// docs/protocol.md §6.9.
+// docs/protocol §6.9.
 func (r *rttEstimator) sample(d time.Duration) {
 	d = min(max(d, minRTT), farRTT)
 	r.newest = d
@@ -63,7 +63,7 @@ func (r *rttEstimator) known() time.Duration {
 
 // retry is how long to wait for an answer before asking again. Answers that had to queue make it long, but not beyond
 // what many tries within the recovery deadline allow, unless the path itself is far: path is what heartbeats and
-// statuses take, which do not queue. docs/protocol.md §6.9.
+// statuses take, which do not queue. docs/protocol §6.9.
 func (r *rttEstimator) retry(path time.Duration) time.Duration {
 	if !r.measured {
 		return max(minRetry, 2*startRTT)

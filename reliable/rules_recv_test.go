@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Rules of docs/protocol.md for receivers, with numbers that no other test shows exactly.
+// Rules of docs/protocol for receivers, with numbers that no other test shows exactly.
 
 // constant is a source of random numbers that all are u, from 0 to 1.
 type constant float64
@@ -18,7 +18,7 @@ type constant float64
 func (u constant) Uint64() uint64 { return uint64(u * (1 << 53)) }
 
 // The first NAK waits for the grace and what is drawn of the back-off window as in RFC 5401
-// §3.2. The wanted values were computed from the formula of docs/protocol.md §6.3, elsewhere.
+// §3.2. The wanted values were computed from the formula of docs/protocol §6.3, elsewhere.
 func TestFirstNAKIsDrawn(t *testing.T) {
 	for _, c := range []struct {
 		receivers uint32
@@ -54,7 +54,7 @@ func TestFirstNAKIsDrawn(t *testing.T) {
 }
 
 // A receiver's round trip begins with the publisher's, follows its own samples, and takes the publisher's for one where that is more than twice its own.
-// docs/protocol.md §6.9.
+// docs/protocol §6.9.
 func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
 	const us = time.Microsecond
 	type step struct {
@@ -109,7 +109,7 @@ func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
 	}
 }
 
-// Only a repair that was asked for once tells the round trip. docs/protocol.md §6.9.
+// Only a repair that was asked for once tells the round trip. docs/protocol §6.9.
 func TestRoundTripOfOneNAK(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	now := Instant(1)
@@ -141,7 +141,7 @@ func TestRoundTripOfOneNAK(t *testing.T) {
 }
 
 // What a publisher states counts, whatever our own defaults are: its packet size, its cadence
-// of statuses, its heartbeat interval. docs/protocol.md §20.1, §5.4, §7.2.
+// of statuses, its heartbeat interval. docs/protocol §20.1, §5.4, §7.2.
 func TestTimersComeFromThePublisher(t *testing.T) {
 	for _, c := range []struct{ cadence, interval time.Duration }{
 		{77 * time.Millisecond, 600 * time.Millisecond},
@@ -184,7 +184,7 @@ func TestTimersComeFromThePublisher(t *testing.T) {
 }
 
 // A NAK is repeated at the repetition interval, twice it every second time, 20 ms in the
-// end. docs/protocol.md §6.4.
+// end. docs/protocol §6.4.
 func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -210,7 +210,7 @@ func TestNAKsAreRepeatedAtDoublingDistances(t *testing.T) {
 }
 
 // What may lie unread is not judged: the first NAK goes, and no other, nothing is given up, and the publisher is not silent,
-// until what had come by then has been read. Statuses go on. docs/protocol.md §6.15.
+// until what had come by then has been read. Statuses go on. docs/protocol §6.15.
 func TestWhatMayLieUnreadIsNotJudged(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -240,7 +240,7 @@ func TestWhatMayLieUnreadIsNotJudged(t *testing.T) {
 	}
 }
 
-// How long a gap may close by itself follows how late packets were. docs/protocol.md §6.10.
+// How long a gap may close by itself follows how late packets were. docs/protocol §6.10.
 func TestGrace(t *testing.T) {
 	var n nakState
 	for i, step := range []struct {
@@ -264,7 +264,7 @@ func TestGrace(t *testing.T) {
 }
 
 // The limit is as much as fits the window, and the fabric's receive buffer beyond what is
-// known to exist; streams share that. docs/protocol.md §7.3.
+// known to exist; streams share that. docs/protocol §7.3.
 func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Buffer = NewReceiveBuffer(40, false, false) })
 	limit := func(publisher byte) uint64 {
@@ -298,7 +298,7 @@ func TestLimitPromisesWhatThereIsRoomFor(t *testing.T) {
 }
 
 // Topics and name go with the first statuses and when they have changed, not with each
-// that is asked for. docs/protocol.md §7.1, §7.6.
+// that is asked for. docs/protocol §7.1, §7.6.
 func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Name = "reader" })
 	var at []time.Duration
@@ -344,7 +344,7 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 }
 
 // Who has everything up to the end says so, ends the stream, and answers for two seconds
-// more. docs/protocol.md §11.2.
+// more. docs/protocol §11.2.
 func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -385,7 +385,7 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	}
 }
 
-// A stream that is down is asked nothing and told nothing. docs/protocol.md §11.4.
+// A stream that is down is asked nothing and told nothing. docs/protocol §11.4.
 func TestDownStreamIsLeftAlone(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -408,7 +408,7 @@ func TestDownStreamIsLeftAlone(t *testing.T) {
 }
 
 // What is known of missing packets takes one entry each, and no more of them than the
-// window has packets. docs/protocol.md §12.4.
+// window has packets. docs/protocol §12.4.
 func TestMissingPacketsAreBounded(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, data(3, 0, 0))
@@ -432,7 +432,7 @@ func TestMissingPacketsAreBounded(t *testing.T) {
 	}
 }
 
-// A bus without hellos ignores those of others. docs/protocol.md §14.8.
+// A bus without hellos ignores those of others. docs/protocol §14.8.
 func TestHellosMayBeIgnored(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	r.Handle(1, 5, wire.AppendHello(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Hello{}))
@@ -441,7 +441,7 @@ func TestHellosMayBeIgnored(t *testing.T) {
 	}
 }
 
-// Which heartbeats are new. docs/protocol.md §5.9.
+// Which heartbeats are new. docs/protocol §5.9.
 func TestNewHeartbeats(t *testing.T) {
 	const s = uint64(time.Second)
 	type one struct {
@@ -474,7 +474,7 @@ func TestNewHeartbeats(t *testing.T) {
 	}
 }
 
-// How long a publisher may be silent. docs/protocol.md §5.4, §11.3.
+// How long a publisher may be silent. docs/protocol §5.4, §11.3.
 func TestPatience(t *testing.T) {
 	for _, c := range []struct{ interval, want time.Duration }{
 		{0, 4100 * time.Millisecond}, // no heartbeat came

@@ -9,10 +9,10 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Rules of docs/protocol.md for publishers, with numbers that no other test shows exactly.
+// Rules of docs/protocol for publishers, with numbers that no other test shows exactly.
 
 // Repairs may take a share of the data that is sent, or a window each round trip, which grows and shrinks.
-// docs/protocol.md §6.11.
+// docs/protocol §6.11.
 func TestRepairBudget(t *testing.T) {
 	const size, start = 1024, repairBurst / 1024
 	repeat := &windowSlot{size: size, repairedAt: 1}
@@ -69,7 +69,7 @@ func TestRepairBudget(t *testing.T) {
 }
 
 // The groups of a bus share the budget: while one sends data, the others do not take a window of their own, but in
-// all a share of that data. A sender that flow control holds back does not make the bus busy. docs/protocol.md §6.11.
+// all a share of that data. A sender that flow control holds back does not make the bus busy. docs/protocol §6.11.
 func TestGroupsShareTheRepairBudget(t *testing.T) {
 	const size, groups = 1024, 16
 	first := &windowSlot{size: size}
@@ -113,7 +113,7 @@ func TestGroupsShareTheRepairBudget(t *testing.T) {
 }
 
 // A window that has grown is as at first again after four round trips in which no repair waited, also where each had
-// one. docs/protocol.md §6.11.
+// one. docs/protocol §6.11.
 func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	now := Instant(time.Hour)
 	var a repairAccount
@@ -139,7 +139,7 @@ func TestRepairWindowAfterCalmRounds(t *testing.T) {
 	}
 }
 
-// A round trip is that of the farthest receiver that asks: it rises at once, and falls by half. docs/protocol.md §6.11.
+// A round trip is that of the farthest receiver that asks: it rises at once, and falls by half. docs/protocol §6.11.
 func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 	var a repairAccount
 	a.init(NewRepairBudget(noLock{}), 0.5, 1472, 1)
@@ -158,7 +158,7 @@ func TestRepairBudgetFollowsTheRoundTrip(t *testing.T) {
 	}
 }
 
-// The cadence of statuses. docs/protocol.md §7.2.
+// The cadence of statuses. docs/protocol §7.2.
 func TestStatusCadence(t *testing.T) {
 	for _, c := range []struct {
 		members int
@@ -186,7 +186,7 @@ func TestStatusCadence(t *testing.T) {
 	}
 }
 
-// A publisher that is held up asks for statuses, on the ladder. docs/protocol.md §8.3.
+// A publisher that is held up asks for statuses, on the ladder. docs/protocol §8.3.
 func TestHeldUpPublisherAsks(t *testing.T) {
 	b := newBench(t, nil)
 	b.next()
@@ -217,7 +217,7 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 }
 
 // A telling of all topics goes four packets at a time, the rotation with heartbeats one,
-// and the end of a stream begins a telling. docs/protocol.md §9.6.
+// and the end of a stream begins a telling. docs/protocol §9.6.
 func TestReportsHaveARate(t *testing.T) {
 	b := newBench(t, nil)
 	const topics = 1000 // some 12 to a packet
@@ -265,7 +265,7 @@ func TestReportsHaveARate(t *testing.T) {
 	}
 }
 
-// The back-off window, step by step. docs/protocol.md §6.8.
+// The back-off window, step by step. docs/protocol §6.8.
 func TestBackoffLoop(t *testing.T) {
 	const rtt = 200 * time.Microsecond
 	s := &Sender{}
@@ -323,7 +323,7 @@ func (c *counting) Pack(dst, runs []byte) []byte {
 func (*counting) Unpack(dst []byte, _ wire.Packed) ([]byte, error) { return dst, nil }
 
 // A repair of a compressed packet is the packet that was sent, whatever the codec would make
-// of it now, and the checksum is over that. docs/protocol.md §26.6, §2.2.
+// of it now, and the checksum is over that. docs/protocol §26.6, §2.2.
 func TestRepairsOfCompressedPackets(t *testing.T) {
 	codec := &counting{}
 	b := newBench(t, func(c *SenderConfig) { c.Packer, c.Checksum = codec, true })

@@ -3,7 +3,7 @@ package reliable
 import "time"
 
 // upTime is an Instant without all time before it in which this side did not run. Everything
-// that judges others by how long they say nothing is counted in it. docs/protocol.md §11.3.
+// that judges others by how long they say nothing is counted in it. docs/protocol §11.3.
 type upTime Instant
 
 // neverUp is later than every upTime.

@@ -8,7 +8,7 @@ import (
 )
 
 // Time in which the owner did not run counts for nothing, however often that is; what it is late by, or
-// sleeps for, counts. docs/protocol.md §11.3.
+// sleeps for, counts. docs/protocol §11.3.
 func TestRunning(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour + d) }
 	type step struct {
@@ -128,7 +128,7 @@ func TestSenderThatDidNotRun(t *testing.T) {
 }
 
 // A sender that stops again and again still releases a member that never answers: the time in which it runs counts,
-// however short it is between two stops, if it has asked ten times since the last one. docs/protocol.md §8.4.
+// however short it is between two stops, if it has asked ten times since the last one. docs/protocol §8.4.
 func TestSilentMemberOfASenderThatStops(t *testing.T) {
 	const silence, runs, stops = 5 * time.Second, 2 * time.Second, 3 * time.Second
 	b := newBench(t, func(c *SenderConfig) { c.Silence = silence })

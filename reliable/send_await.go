@@ -3,7 +3,7 @@ package reliable
 import "time"
 
 // awaiting sends heartbeats faster while callers wait for subscribers: a joining subscriber learns of the publisher by
-// the next heartbeat. docs/protocol.md §5.7.
+// the next heartbeat. docs/protocol §5.7.
 type awaiting struct {
 	waiters int
 	since   Instant       // the first of them began

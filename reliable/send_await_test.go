@@ -20,7 +20,7 @@ func (b *bench) heartbeats(until Instant) (at []Instant) {
 	return at
 }
 
-// protocol.md §5.7: for who waits for subscribers the first heartbeat goes at once, and
+// protocol §5.7: for who waits for subscribers the first heartbeat goes at once, and
 // later ones within a sixteenth of the time waited; together they are no load.
 func TestAwaitHastensHeartbeats(t *testing.T) {
 	b := newBench(t, nil)
@@ -61,7 +61,7 @@ func TestAwaitInManyGroups(t *testing.T) {
 	}
 }
 
-// Who waits for subscribers does not wait for data that is expected. docs/protocol.md §5.7.
+// Who waits for subscribers does not wait for data that is expected. docs/protocol §5.7.
 func TestAwaitWhereDataIsExpected(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")

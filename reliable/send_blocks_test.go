@@ -3,7 +3,7 @@ package reliable
 import "testing"
 
 // When the oldest block may be used again, and when it is a subscriber that keeps it.
-// docs/protocol.md §8.1.
+// docs/protocol §8.1.
 func TestOldestBlockIsUsedAgain(t *testing.T) {
 	const last, post = 10, 7 // of the block
 	for _, c := range []struct {

@@ -55,7 +55,7 @@ func TestDeliveredOn(t *testing.T) {
 	want(last, 5, 2)
 }
 
-// docs/protocol.md §7.5: what members have only grows; the count by topic follows the
+// docs/protocol §7.5: what members have only grows; the count by topic follows the
 // count by packets, whatever is asked when.
 func TestDeliveredOnRandomly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))

@@ -9,7 +9,7 @@ import (
 
 // FlowControl decides how far a publisher may run ahead of its subscribers: of n members
 // that count, Need of them must have room for a packet before it is sent, and no packet
-// leaves the window that fewer than Need of them have. docs/protocol.md §8.1.
+// leaves the window that fewer than Need of them have. docs/protocol §8.1.
 //
 //	            counts       needs                         delivered to
 //	MinFlow     all          all of them                   those that count
@@ -144,7 +144,7 @@ func (f *flowState) frontier(s *Sender, none uint64, counts func(*Member) bool, 
 }
 
 // admit asks flow control, the window and the rate limit for packets of so many bytes each. It returns how many of
-// them, from the first on, may have their sequences; if none, what the first one waits for. docs/protocol.md §8.1.
+// them, from the first on, may have their sequences; if none, what the first one waits for. docs/protocol §8.1.
 func (s *Sender) admit(now Instant, lens []uint16) (int, events.Reason) {
 	n, why := s.win.admits(s.flow.limit, s.flow.floor)
 	if n == 0 {

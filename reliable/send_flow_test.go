@@ -10,7 +10,7 @@ import (
 
 // How far each strategy lets a publisher go beside members with this room and these
 // packets, and how far it takes everything for delivered.
-// docs/protocol.md §8.1.
+// docs/protocol §8.1.
 func TestFlowControl(t *testing.T) {
 	type member struct {
 		next, limit uint64
@@ -82,7 +82,7 @@ func TestFlowControl(t *testing.T) {
 // With a quorum of two, one subscriber of three that stops holds nobody up, is named to
 // nobody, and is told that packets are gone; a second one that stops holds the publisher
 // up until it is released.
-// docs/protocol.md §8.1, §8.6, §8.7.
+// docs/protocol §8.1, §8.6, §8.7.
 func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = QuorumFlow{2}, time.Second })
 	all := func(next uint64) {
@@ -133,7 +133,7 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 // A subscriber without the tag is served, holds nobody up, is not released, and does not
 // keep what is published from being delivered; it counts from the status on that says the
 // tag, and no later one takes that back.
-// docs/protocol.md §8.11, §7.9.
+// docs/protocol §8.11, §7.9.
 func TestTagCountsFromItsStatus(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = TaggedFlow{"book", MinFlow{}}, time.Second })
 	status := func(receiver, next uint64, tag string) {

@@ -71,7 +71,7 @@ func publishTrains(t *testing.T, b *bench, sizes []int, blocks int) (out trains,
 
 // Messages that follow each other share trains whatever their sizes are: a block of packet
 // memory is one train, nearly full, and little of it is not the messages'.
-// docs/protocol.md §2.12, §10.1.
+// docs/protocol §2.12, §10.1.
 func TestLargeMessagesShareTrains(t *testing.T) {
 	const blocks = 30
 	for _, c := range []struct {
@@ -180,7 +180,7 @@ func TestWriterSplits(t *testing.T) {
 }
 
 // A message that fits a block is not begun at the end of another one, so that no other writer
-// waits for the rest of it. docs/protocol.md §10.1.
+// waits for the rest of it. docs/protocol §10.1.
 func TestBlockEndsBeforeAMessage(t *testing.T) {
 	b := newBench(t, nil) // 4 packets of 512 bytes
 	x := b.topic("x")
@@ -219,7 +219,7 @@ func TestBlockEndsBeforeAMessage(t *testing.T) {
 }
 
 // The rest of a message in an open packet holds others up, as its first fragments are out.
-// docs/protocol.md §10.1.
+// docs/protocol §10.1.
 func TestOthersWaitForTheLastFragment(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")

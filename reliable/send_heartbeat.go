@@ -9,7 +9,7 @@ import (
 
 // heartbeat is the ladder that carries the end of a burst: the first heartbeat follows the last packet at once, the
 // next ones at twice the distance each, up to slowHeartbeat, and to quietHeartbeat when all have everything. It is
-// armed once and compared on expiry, not armed again by every packet. docs/protocol.md §5.1, §5.8.
+// armed once and compared on expiry, not armed again by every packet. docs/protocol §5.1, §5.8.
 type heartbeat struct {
 	due      Instant
 	last     Instant       // last heartbeat
@@ -35,7 +35,7 @@ func (h *heartbeat) data(now Instant) {
 }
 
 // Expect says that more data follows at t or before: until then it need not be said that
-// there is none. Zero says that none is expected any more. docs/protocol.md §5.2.
+// there is none. Zero says that none is expected any more. docs/protocol §5.2.
 func (s *Sender) Expect(t Instant) { s.heartbeat.expected = t }
 
 // probe begins to ask subscribers for the room that the publisher waits for.
@@ -55,7 +55,7 @@ func (h *heartbeat) restart(now Instant) {
 	h.due, h.interval, h.sinceRestart = now, tailDelay, 0
 }
 
-// appendHeartbeat adds a heartbeat to the control train if one is due. docs/protocol.md §5.2, §5.8.
+// appendHeartbeat adds a heartbeat to the control train if one is due. docs/protocol §5.2, §5.8.
 func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	h := &s.heartbeat
 	if now < h.due || c.full() {
@@ -83,7 +83,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	s.sendHeartbeat(now, c)
 }
 
-// slowest is the top of the ladder now. docs/protocol.md §5.8.
+// slowest is the top of the ladder now. docs/protocol §5.8.
 func (s *Sender) slowest() time.Duration {
 	if s.blocked != events.ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 &&
 		s.win.sent == s.win.next &&
@@ -148,7 +148,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 }
 
 // statusEvery is the cadence of statuses: all subscribers' together stay
-// within statusShare of the packet rate. docs/protocol.md §7.2.
+// within statusShare of the packet rate. docs/protocol §7.2.
 func (s *Sender) statusEvery() time.Duration {
 	n := time.Duration(max(1, len(s.members.list)))
 	rate := s.heartbeat.rate.value

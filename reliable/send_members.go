@@ -96,7 +96,7 @@ func (m *members) asks(now upTime, id uint64) *Member {
 func (m *members) full() bool { return len(m.list) >= m.max }
 
 // counts reports whether flow control waits for it, if it does for any. A member that fetches history does so as
-// fast as others leave room, and holds up no publisher. docs/protocol.md §8.10.
+// fast as others leave room, and holds up no publisher. docs/protocol §8.10.
 func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 
 // alive notes a sign of life, unless it is long since it said anything new.
@@ -126,7 +126,7 @@ func (m *members) add(x *Member) {
 	m.list = append(m.list, x)
 }
 
-// handleStatus takes in a status. address is the text of where it came from. docs/protocol.md §7.5, §8.5.
+// handleStatus takes in a status. address is the text of where it came from. docs/protocol §7.5, §8.5.
 func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, address func() string) {
 	s.stats.Statuses++
 	ms := &s.members
@@ -204,7 +204,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	}
 }
 
-// farewell takes in the status x of a receiver that leaves, of m if it is a member. docs/protocol.md §8.5.
+// farewell takes in the status x of a receiver that leaves, of m if it is a member. docs/protocol §8.5.
 func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flags, next uint64) {
 	switch {
 	case m == nil && flags&wire.FlagWantTopics != 0:
@@ -294,7 +294,7 @@ func (m *members) answered() bool {
 	return true
 }
 
-// announceAgain announces the topics once more to members that are known to want them still. docs/protocol.md §9.3.
+// announceAgain announces the topics once more to members that are known to want them still. docs/protocol §9.3.
 func (s *Sender) announceAgain(now Instant) {
 	again := false
 	for _, x := range s.members.list {
@@ -308,7 +308,7 @@ func (s *Sender) announceAgain(now Instant) {
 	}
 }
 
-// silent reports whether a member has said nothing for three times the cadence of statuses. docs/protocol.md §8.4.
+// silent reports whether a member has said nothing for three times the cadence of statuses. docs/protocol §8.4.
 func (m *members) silent(now upTime, every time.Duration) bool {
 	for _, x := range m.list {
 		if now.sub(x.heard) > 3*every+slowHeartbeat {
@@ -349,18 +349,18 @@ func (x *Member) unanswered(now upTime) time.Duration {
 }
 
 // RepliesRead records that all replies that arrived before that time have been handled; later ones may be unread.
-// Without any call replies are taken as read when they arrive. docs/protocol.md §6.15.
+// Without any call replies are taken as read when they arrive. docs/protocol §6.15.
 func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
 
 // RepliesLost says that replies were dropped on this host, or questions not sent: that a member was not heard says
-// nothing until it has been asked as often again. docs/protocol.md §8.4.
+// nothing until it has been asked as often again. docs/protocol §8.4.
 func (s *Sender) RepliesLost() {
 	for _, x := range s.members.list {
 		x.asked.times = 0
 	}
 }
 
-// giveUp gives up the members that stayed silent through all solicitations. docs/protocol.md §8.4.
+// giveUp gives up the members that stayed silent through all solicitations. docs/protocol §8.4.
 func (m *members) giveUp(s *Sender, at Instant) {
 	now, judged := s.up(at), s.up(min(at, m.read))
 	m.former.forget(now)

@@ -2,7 +2,7 @@ package reliable
 
 import "time"
 
-// membership is where a subscriber stands with flow control. docs/protocol.md §8.4, §8.5, §8.7.
+// membership is where a subscriber stands with flow control. docs/protocol §8.4, §8.5, §8.7.
 //
 //	          holds: a packet waits for it
 //	┌─────────┐ ────────────────────────► ┌───────┐ release: for StallLimit ┌──────────┐

@@ -7,7 +7,7 @@ import (
 )
 
 // naming is the state of a topic's name in a stream: receivers learn it from a topic run, which comes before the
-// topic's first message (docs/protocol.md §10.8).
+// topic's first message (docs/protocol §10.8).
 //
 // Writers fill their packets apart from each other, and which packet gets the lower sequence is known only then. So
 // each of them puts the name before its own first message, until one that holds it has its sequence.

@@ -42,7 +42,7 @@ func namesIn(t *testing.T, packets []sent) string {
 }
 
 // A topic's name is in the stream before its first message, whatever the writer, and not
-// again once it has its sequence. docs/protocol.md §2.19, §10.8.
+// again once it has its sequence. docs/protocol §2.19, §10.8.
 func TestNameBeforeFirstMessage(t *testing.T) {
 	long := strings.Repeat("l", wire.MaxTopicName)
 	for _, c := range []struct {

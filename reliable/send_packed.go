@@ -4,7 +4,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// How a publisher compresses. docs/protocol.md §26.
+// How a publisher compresses. docs/protocol §26.
 //
 // A Writer fills packets as it does without compression. When they get their sequences, the runs of as many of them as
 // fit one packet compressed go into one: that is where bytes are saved. The compressed packet takes the memory of the

@@ -8,7 +8,7 @@ import (
 )
 
 // topicQuestions ask members for topics, for those that ask how many subscribe to one: a status names few topics, and a
-// pattern stands for any. A heartbeat asks for one, as long as some member has not answered. docs/protocol.md §7.10.
+// pattern stands for any. A heartbeat asks for one, as long as some member has not answered. docs/protocol §7.10.
 type topicQuestions struct {
 	list []question
 	now  int          // the one that heartbeats ask
@@ -249,7 +249,7 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 }
 
 // asks handles the question of a heartbeat. Where statuses name all topics, they answer it already, unless they
-// were lost. A pattern may want a topic with a name that is still to come. docs/protocol.md §7.10.
+// were lost. A pattern may want a topic with a name that is still to come. docs/protocol §7.10.
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	if hb.Asked == 0 {
 		return

@@ -90,7 +90,7 @@ func newAsker(t *testing.T, topics ...string) *asker {
 
 // A subscriber of unrelated patterns, or of more topics than a status names, is not counted; one whose pattern
 // matches is, within some round trips, and as long as it has that.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestQuestions(t *testing.T) {
 	a := newAsker(t, "totally.other", "md.x")
 	var many []string
@@ -126,7 +126,7 @@ func TestQuestions(t *testing.T) {
 }
 
 // What is answered is not asked again, and what changes is told.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestQuestionsEnd(t *testing.T) {
 	a := newAsker(t, "a.b", "c.d")
 	w := a.receive("a.*", "x.>")
@@ -148,7 +148,7 @@ func TestQuestionsEnd(t *testing.T) {
 
 // A member of which no status with topics has come may want any topic, and names its topics when it is asked again: else
 // it would not count for up to a cadence, or for as long as other statuses follow each other closely.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestQuestionsOfTopicsThatWereLost(t *testing.T) {
 	a := newAsker(t, "a.b", "c.d")
 	a.deaf = true
@@ -175,7 +175,7 @@ func TestQuestionsOfTopicsThatWereLost(t *testing.T) {
 }
 
 // Many topics take turns, and no more than some are remembered.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestManyQuestions(t *testing.T) {
 	const topics = 2 * maxQuestions
 	var names []string
@@ -207,7 +207,7 @@ func TestManyQuestions(t *testing.T) {
 }
 
 // A receiver whose statuses named all topics when it was asked names the topic first when they do not any more.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestQuestionBeforeManyTopics(t *testing.T) {
 	a := newAsker(t, "a.b")
 	var many []string
@@ -231,7 +231,7 @@ func TestQuestionBeforeManyTopics(t *testing.T) {
 }
 
 // Topics that are asked for once are answered while nothing is published, and hasten heartbeats no longer than that.
-// docs/protocol.md §7.10, §5.8.
+// docs/protocol §7.10, §5.8.
 func TestQuestionsOfAnIdlePublisher(t *testing.T) {
 	var names []string
 	for i := range maxQuestions {
@@ -262,7 +262,7 @@ func TestQuestionsOfAnIdlePublisher(t *testing.T) {
 }
 
 // Topics that nobody asks for any more give way to others, also where they were not answered.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestQuestionsExpire(t *testing.T) {
 	var names []string
 	for i := range maxQuestions + 1 {

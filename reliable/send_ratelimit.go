@@ -72,7 +72,7 @@ func (b *tokenBucket) due(size int) Instant {
 	return b.at.Add(time.Duration(wait*float64(time.Second)) + 1)
 }
 
-// peakRate is the recent peak of the data rate, in bytes a second. docs/protocol.md §6.14.
+// peakRate is the recent peak of the data rate, in bytes a second. docs/protocol §6.14.
 type peakRate struct {
 	rate  float64
 	bytes float64 // sent since at

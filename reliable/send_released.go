@@ -4,7 +4,7 @@ import "slices"
 
 // formerlyReleased are members that were released and then fell silent: a process that was
 // stopped, say. They count for nothing, but heartbeats name them for a while, as those that are
-// still there, so that one that comes back knows why it has a gap. docs/protocol.md §8.12.
+// still there, so that one that comes back knows why it has a gap. docs/protocol §8.12.
 type formerlyReleased struct{ list []*Member } // the oldest first
 
 // remember notes a member that is removed because it is silent.

@@ -26,7 +26,7 @@ func namedReleased(t *testing.T, packets []sent) (ids []uint64) {
 
 // A subscriber that is released as slow and then says nothing any more is forgotten, and named
 // in heartbeats all the same. When it is back and asks for what is gone, it is named ahead of
-// the notice, once; it is released still, until it has caught up. docs/protocol.md §8.12.
+// the notice, once; it is released still, until it has caught up. docs/protocol §8.12.
 func TestReleasedAndSilentIsNamed(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) {
 		c.Slow, c.StallLimit, c.Silence = SlowLimit{8, 500 * time.Millisecond}, time.Minute, time.Second

@@ -11,7 +11,7 @@ import (
 // may be sent of them now, and how far subscribers shall spread their NAKs.
 //
 // Repairs have a budget of their own, a share of the recent data rate, and none goes again before the one before can
-// have arrived: so a storm of NAKs costs its own bandwidth and no more. docs/protocol.md §6.6.
+// have arrived: so a storm of NAKs costs its own bandwidth and no more. docs/protocol §6.6.
 type repairs struct {
 	count  int // packets queued
 	queues [repairQueues]repairQueue
@@ -83,7 +83,7 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 	r.strangers.init(strangersRate, max(strangersRate, float64(cfg.PacketSize)), now)
 }
 
-// handleNAK queues what is asked for. docs/protocol.md §6.6, §6.7.
+// handleNAK queues what is asked for. docs/protocol §6.6, §6.7.
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	m, queue, hold := s.asker(now, n.Receiver)
@@ -181,7 +181,7 @@ func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, h
 // for a loss that all share about two shall come. Uncorrelated loss needs no back-off at all.
 //
 // It judges what has come in over the time that all have had to ask, and once
-// for each value that was advertised: what subscribers do follows only then. docs/protocol.md §6.8.
+// for each value that was advertised: what subscribers do follows only then. docs/protocol §6.8.
 func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	if r.fresh+r.duplicate == 0 || r.unsaid {
 		r.fresh, r.duplicate, r.countAt = 0, 0, max(r.countAt, now)
@@ -252,7 +252,7 @@ func (r *repairs) accrue(now Instant, bytes int) {
 		return
 	}
 	r.budget.add(now, false)
-	r.strangers.rate = max(strangersRate, r.peak.rate/strangersPart) // docs/protocol.md §6.14
+	r.strangers.rate = max(strangersRate, r.peak.rate/strangersPart) // docs/protocol §6.14
 	r.strangers.burst = max(strangersRate, float64(r.budget.bus.packet), r.strangers.rate/100)
 	r.strangers.refill(now) // at what the rate is now: none is saved from when it was higher
 }
@@ -281,7 +281,7 @@ func (r *repairs) notice(now Instant) bool {
 }
 
 // appendNotices reports packets that are gone, and packets that must wait for the budget longer than a round trip, so
-// that subscribers neither wait in vain nor ask again in between. docs/protocol.md §6.6, §6.7.
+// that subscribers neither wait in vain nor ask again in between. docs/protocol §6.6, §6.7.
 func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	rtt := s.rtt.value()
 	var b wire.RangesBuilder

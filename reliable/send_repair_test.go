@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// docs/protocol.md §2.2, §6.5, §6.6.
+// docs/protocol §2.2, §6.5, §6.6.
 func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(12)
@@ -37,7 +37,7 @@ func TestRepairsGoOldestFirstAndOnce(t *testing.T) {
 }
 
 // A repair that later packets have overtaken is lost: it is sent again, however long a round trip may take.
-// docs/protocol.md §6.6.
+// docs/protocol §6.6.
 func TestOvertakenRepairIsSentAgain(t *testing.T) {
 	const lead = 12 // when packet 5 is repaired for receiver 1
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestOvertakenRepairIsSentAgain(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §6.7.
+// docs/protocol §6.7.
 func TestGoneIsAnsweredAtOnce(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	for range 5 {
@@ -99,7 +99,7 @@ func TestGoneIsAnsweredAtOnce(t *testing.T) {
 }
 
 // A storm of NAKs costs the budget and no more, and who must wait is told.
-// docs/protocol.md §6.6.
+// docs/protocol §6.6.
 func TestRepairsKeepToTheirBudget(t *testing.T) {
 	const window = 1024
 	b := newBench(t, func(c *SenderConfig) {
@@ -174,7 +174,7 @@ func TestRepairsThatLeaveTheWindow(t *testing.T) {
 
 // The back-off opens while many ask for the same, is advertised at once, and
 // closes again.
-// docs/protocol.md §6.8.
+// docs/protocol §6.8.
 func TestBackoffFollowsDuplicates(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.WindowPackets = NoFlow{}, 1024 })
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -245,7 +245,7 @@ func TestRangesSortAndMerge(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §6.9.
+// docs/protocol §6.9.
 func TestRTTEstimate(t *testing.T) {
 	var r rttEstimator
 	if r.value() != startRTT || r.known() != 0 {

@@ -5,7 +5,7 @@ import "time"
 // RepairBudget limits the repairs of a bus: its senders share one. While one of them sends data, repairs of losses
 // take a share of that data and no more. Otherwise they take a window each round trip, as history for late joiners
 // always does: one burst, and, where no data is sent, twice as much after each round trip that used it up while no
-// packet was requested again, as TCP's window after a start (RFC 9293 §3.8.2). docs/protocol.md §6.11.
+// packet was requested again, as TCP's window after a start (RFC 9293 §3.8.2). docs/protocol §6.11.
 type RepairBudget struct {
 	lock        locker
 	tokenBucket         // the window's bytes

@@ -5,7 +5,7 @@ import "math/bits"
 // Repairs wait in queues that take turns, packet by packet: one for packets that are repaired for the first time,
 // for any subscriber, and one for each subscriber, or for a few of them if there are many. A packet may wait in
 // several, and is sent once. So a subscriber that asks for more than the budget gives, because its link loses
-// everything or because it is hostile, waits for itself and delays no other. docs/protocol.md §6.6.
+// everything or because it is hostile, waits for itself and delays no other. docs/protocol §6.6.
 const (
 	firstsQueue    = 0 // of what was never repaired
 	strangersQueue = 1 // of members without a queue of their own

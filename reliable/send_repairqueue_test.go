@@ -15,7 +15,7 @@ import (
 // One who asks for the oldest packets again and again, because no repair comes through
 // to it or out of malice, holds nobody's repair up, for whatever subscribers it counts, and
 // whatever subscriber it claims to be.
-// docs/protocol.md §6.6.
+// docs/protocol §6.6.
 func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
 	const window = 4096
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
 // A subscriber to which hardly anything comes through asks for more than the budget
 // gives. One that loses a packet in a hundred, and a repair in ten, gets all of them
 // before they leave the window.
-// docs/protocol.md §6.6.
+// docs/protocol §6.6.
 func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 	const window = 1024
 	b := newBench(t, func(c *SenderConfig) {
@@ -124,7 +124,7 @@ func TestBrokenSubscriberGetsItsShareOfRepairs(t *testing.T) {
 }
 
 // Each subscriber has a queue of its own as long as there are enough of them.
-// docs/protocol.md §6.6.
+// docs/protocol §6.6.
 func TestSubscribersShareFewQueues(t *testing.T) {
 	b := newBench(t, nil)
 	const own = repairQueues - memberQueues

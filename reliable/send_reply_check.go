@@ -2,7 +2,7 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// Replies that are whole, and whether they are taken: docs/protocol.md §24.7.
+// Replies that are whole, and whether they are taken: docs/protocol §24.7.
 
 // CompleteReply is a whole reply that is to be judged (SenderSink.Replied).
 type CompleteReply struct {
@@ -40,7 +40,7 @@ func (q *requests) refuse(now Instant, f *responder) {
 }
 
 // again drops what has come of a reply that is doubted, and is due to be asked for: it is asked for from its beginning.
-// Else one forged piece that came first would keep the reply out for ever. docs/protocol.md §24.3.
+// Else one forged piece that came first would keep the reply out for ever. docs/protocol §24.3.
 func (q *requests) again(now Instant, f *responder) {
 	q.refuse(now, f)
 	if !f.stranger {

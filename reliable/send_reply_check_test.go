@@ -20,7 +20,7 @@ func (x *judging) Replied(r *CompleteReply) bool {
 }
 
 // A reply that is not taken leaves its receiver owing one, which is asked for more and more seldom and taken when it comes, without its
-// proof; one of a receiver that nobody asked leaves nothing behind. docs/protocol.md §24.7.
+// proof; one of a receiver that nobody asked leaves nothing behind. docs/protocol §24.7.
 func TestRefusedReply(t *testing.T) {
 	sink := &judging{}
 	a := newAsking(t, 1, func(c *SenderConfig) { c.Sink = sink })
@@ -70,7 +70,7 @@ func TestRefusedReply(t *testing.T) {
 
 // A piece that contradicts those before it, by its total or by whether it is signed, is dropped; but one of both is forged, so that
 // where the reply is not complete when it is asked for, all of it is dropped, and asked for from its beginning: whichever came first,
-// the genuine one is taken, and nothing is left of the other. docs/protocol.md §24.3.
+// the genuine one is taken, and nothing is left of the other. docs/protocol §24.3.
 func TestForgedPieceOfReply(t *testing.T) {
 	for _, c := range []struct {
 		name     string

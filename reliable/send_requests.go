@@ -8,7 +8,7 @@ import (
 )
 
 // Request is a message that receivers reply to, at its publisher. It names itself by its
-// topic and number: no id is needed. docs/protocol.md §24.
+// topic and number: no id is needed. docs/protocol §24.
 //
 //	           its packet has a sequence            Close
 //	┌─────────┐ ───────────────────────► ┌──────┐ ───────► ┌────────┐
@@ -256,7 +256,7 @@ func (q *requests) memberWent() {
 	}
 }
 
-// handleReply takes in a packet of a reply. docs/protocol.md §24.3.
+// handleReply takes in a packet of a reply. docs/protocol §24.3.
 func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address func() string) {
 	s.stats.ReplyPackets++
 	q := &s.requests
@@ -340,7 +340,7 @@ func (r *Request) responder(s *Sender, id uint64) *responder {
 	return &r.from[len(r.from)-1]
 }
 
-// appendRecalls adds packets that ask for the replies that are due. docs/protocol.md §24.4.
+// appendRecalls adds packets that ask for the replies that are due. docs/protocol §24.4.
 func (s *Sender) appendRecalls(now Instant, c *control) {
 	q := &s.requests
 	if now < q.due || c.full() {

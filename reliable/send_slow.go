@@ -4,7 +4,7 @@ import "time"
 
 // SlowLimit says how far a subscriber may stay behind, and for how long, before the publisher lets it go: it is not
 // waited for until it is at most half as far behind. One that holds the publisher up for so long is let go, too, if
-// windows are smaller than the limit. Without Behind there is no limit. docs/protocol.md §8.9.
+// windows are smaller than the limit. Without Behind there is no limit. docs/protocol §8.9.
 type SlowLimit struct {
 	Behind uint64        // packets that it misses or has not read
 	For    time.Duration // without ever being less behind

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// docs/protocol.md §8.9.
+// docs/protocol §8.9.
 func TestLagging(t *testing.T) {
 	type step struct {
 		at     time.Duration
@@ -40,7 +40,7 @@ func TestLagging(t *testing.T) {
 
 // A subscriber that trickles, and so never stops, is released when it has been too far
 // behind for too long, and counts again only when it is half as far behind.
-// docs/protocol.md §8.9.
+// docs/protocol §8.9.
 func TestSlowSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{8, 5 * time.Second}, time.Minute })
 	got := uint64(0)
@@ -80,7 +80,7 @@ func TestSlowSubscriberIsReleased(t *testing.T) {
 
 // One that says nothing any more holds the publisher up at fewer packets than the limit, for
 // windows are small: it is released all the same. One that lets a packet through is not.
-// docs/protocol.md §8.9.
+// docs/protocol §8.9.
 func TestHolderIsReleasedAsSlow(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Slow, c.StallLimit = SlowLimit{100, 5 * time.Second}, time.Minute })
 	b.status(1, 0, 12, 0)

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// stall knows which members hold the publisher up, and since when, and which of them to release. docs/protocol.md §8.6,
+// stall knows which members hold the publisher up, and since when, and which of them to release. docs/protocol §8.6,
 // §8.7.
 //
 // A member holds the publisher up while flow control, which waits for it, may send nothing further because of it: the
@@ -55,7 +55,7 @@ func (x *stall) holder(list []*Member) *Member {
 }
 
 // release ends the wait for members that have held the publisher up for too long, and reports
-// whether there were any. lead is that of the stream. docs/protocol.md §8.7.
+// whether there were any. lead is that of the stream. docs/protocol §8.7.
 func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 	if !x.on || x.limit <= 0 {
 		return false
@@ -76,7 +76,7 @@ func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m.Limit > lead }
 
 // toName returns the member to name in the next heartbeat: one that holds the publisher up or, every second time and
-// whenever none does, one of those that were released, in turn; first of all the one in next. docs/protocol.md §5.5,
+// whenever none does, one of those that were released, in turn; first of all the one in next. docs/protocol §5.5,
 // §8.7, §8.12.
 func (x *stall) toName(list []*Member) *Member {
 	m := x.next

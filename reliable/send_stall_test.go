@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Who holds the publisher up, since when, and who is released (protocol.md §8).
-// docs/protocol.md §8.6, §8.7.
+// Who holds the publisher up, since when, and who is released (protocol §8).
+// docs/protocol §8.6, §8.7.
 func TestStall(t *testing.T) {
 	const window = 100
 	type member struct {
@@ -118,7 +118,7 @@ func TestStall(t *testing.T) {
 
 // Heartbeats name the holder, or nobody, and every second time one of those that were
 // released.
-// docs/protocol.md §5.5, §8.7.
+// docs/protocol §5.5, §8.7.
 func TestStallIsEmitted(t *testing.T) {
 	away := membership{state: memberReleased}
 	a, b, c := &Member{ID: 1}, &Member{ID: 2, membership: away}, &Member{ID: 3, membership: away}
@@ -146,7 +146,7 @@ func TestStallIsEmitted(t *testing.T) {
 
 // A subscriber that says all the time that it is there, and lets nothing through, is
 // named in heartbeats, released after the limit, and counts again when it has caught up.
-// docs/protocol.md §8.7.
+// docs/protocol §8.7.
 func TestHolderIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.StallLimit = 3 * time.Second })
 	say := func(id, next, limit uint64, unread uint32, name string) {
@@ -244,7 +244,7 @@ func TestHolderIsReleased(t *testing.T) {
 
 // Who holds the publisher up is known as soon as a packet is refused for it: also when it
 // had let some packets through since members were looked at last.
-// docs/protocol.md §8.6.
+// docs/protocol §8.6.
 func TestHolderIsKnownAtOnce(t *testing.T) {
 	b := newBench(t, nil)
 	say := func(next, limit uint64) {
@@ -269,7 +269,7 @@ func TestHolderIsKnownAtOnce(t *testing.T) {
 
 // A receiver hears that it holds its publisher up, and that it was released; what it
 // lacks for that is a gap of that cause, until it has caught up.
-// docs/protocol.md §8.6, §9.1.
+// docs/protocol §8.6, §9.1.
 func TestHoldingIsHeard(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)
@@ -324,7 +324,7 @@ func TestHoldingIsHeard(t *testing.T) {
 }
 
 // A member that fetches what it begins with is shown as such until its first status without
-// the flag. docs/protocol.md §8.10.
+// the flag. docs/protocol §8.10.
 func TestJoiningMemberIsShown(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(3)

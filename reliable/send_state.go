@@ -8,7 +8,7 @@ import (
 )
 
 // StateSender puts the state of topics into a stream, for late joiners: rounds of it, each for all receivers that
-// wait by then, in packets of its own, within a share of the rate. docs/protocol.md §25.
+// wait by then, in packets of its own, within a share of the rate. docs/protocol §25.
 //
 // Its owner asks when a round is Due, begins it, takes the state of each topic that is Wanted after that, and ends it.
 type StateSender struct {

@@ -49,7 +49,7 @@ func (b *bench) drawn(d time.Duration, every time.Duration, ask func(i int)) (by
 // all asks for all that was ever sent, and will be.
 func (b *bench) all(receiver uint64) { b.nak(receiver, [2]uint64{b.s.win.trail, 1 << 40}) }
 
-// What receivers draw that are no members, and what members draw. docs/protocol.md §6.14.
+// What receivers draw that are no members, and what members draw. docs/protocol §6.14.
 func TestStrangersDrawLittle(t *testing.T) {
 	const floor = strangersRate
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestStrangersDrawLittle(t *testing.T) {
 }
 
 // Who comes new, and whose first status is lost, gets its first packets at once all the same, and
-// all of them when its next status comes. docs/protocol.md §6.14, §7.1.
+// all of them when its next status comes. docs/protocol §6.14, §7.1.
 func TestFirstNAKBeforeTheFirstStatus(t *testing.T) {
 	b := idle(t, nil)
 	lost := [2]uint64{b.s.win.sent - 30, 30}
@@ -118,7 +118,7 @@ func TestFirstNAKBeforeTheFirstStatus(t *testing.T) {
 	}
 }
 
-// While data flows all that are no members share a sixteenth of its rate. docs/protocol.md §6.14.
+// While data flows all that are no members share a sixteenth of its rate. docs/protocol §6.14.
 func TestStrangersHaveAShareOfTheDataRate(t *testing.T) {
 	b := idle(t, nil)
 	x := b.topic("a.b")
@@ -141,7 +141,7 @@ func TestStrangersHaveAShareOfTheDataRate(t *testing.T) {
 	}
 }
 
-// A packet that is longer than the allowance is repaired, too. docs/protocol.md §6.14.
+// A packet that is longer than the allowance is repaired, too. docs/protocol §6.14.
 func TestStrangersDrawALongPacket(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) {
 		c.PacketSize, c.MaxTrain, c.MaxTrainBytes, c.WindowPackets, c.Flow = 60000, 1, 60000, 16, NoFlow{}

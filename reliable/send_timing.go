@@ -5,7 +5,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 // sendTimer picks packets of a stream for receivers to measure how long their deliveries take, and records when each is
 // first handed to the transport. Heartbeats have both: said.Next is the packet that was picked, before it is sent, and
 // said.Packet the one before it, with the time said.At. It is one packet for each heartbeat at most, so that it costs
-// nothing per packet. docs/protocol.md §5.11.
+// nothing per packet. docs/protocol §5.11.
 type sendTimer struct {
 	clock  Clock
 	handed uint64      // packets below were handed out, whether they were taken or not

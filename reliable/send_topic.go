@@ -67,7 +67,7 @@ func (s *Sender) TopicsFrom(from, n int) []*Topic {
 }
 
 // announceAll begins a cycle through all topics, or leaves a running one be. Whatever is asked for, all of them
-// together take announceRate. It reports whether it has begun one. docs/protocol.md §9.3.
+// together take announceRate. It reports whether it has begun one. docs/protocol §9.3.
 func (s *Sender) announceAll(now Instant) bool {
 	t := &s.topics
 	if t.left > 0 || len(t.list) == 0 {
@@ -79,7 +79,7 @@ func (s *Sender) announceAll(now Instant) bool {
 }
 
 // announcesAt is when the announcement continues. That of the end begins after the first heartbeat that says that the
-// stream ends, for only then receivers listen. docs/protocol.md §9.6.
+// stream ends, for only then receivers listen. docs/protocol §9.6.
 func (s *Sender) announcesAt() Instant {
 	switch t := &s.topics; {
 	case t.left == 0:
@@ -91,7 +91,7 @@ func (s *Sender) announcesAt() Instant {
 	}
 }
 
-// appendAnnounces adds the announces that are due to the control train. docs/protocol.md §9.6.
+// appendAnnounces adds the announces that are due to the control train. docs/protocol §9.6.
 func (s *Sender) appendAnnounces(now Instant, c *control) {
 	t := &s.topics
 	if now < s.announcesAt() || c.full() {
@@ -139,7 +139,7 @@ func (s *Sender) appendAnnounce(c *control, at, most int) int {
 	return at + n
 }
 
-// rotateAnnounce adds one packet of the idle rotation. docs/protocol.md §9.6.
+// rotateAnnounce adds one packet of the idle rotation. docs/protocol §9.6.
 func (s *Sender) rotateAnnounce(c *control) {
 	t := &s.topics
 	if len(t.list) == 0 || t.left > 0 || c.full() {

@@ -3,7 +3,7 @@ package reliable
 import "testing"
 
 // What was taken and not sent is counted, wherever it has come to.
-// docs/protocol.md §11.1.
+// docs/protocol §11.1.
 func TestUnsentMessages(t *testing.T) {
 	b := newBench(t, nil)
 	x, y := b.topic("x"), b.topic("y")

@@ -34,7 +34,7 @@ func (w *sendWindow) at(seq uint64) *windowSlot { return &w.index[seq&w.mask] }
 func (w *sendWindow) span() uint64 { return uint64(len(w.index)) }
 
 // admits is how many packets from the next one on flow control, with sequences below limit admitted and none below
-// floor missed, and memory let in; if none, what keeps the next one out. docs/protocol.md §8.1.
+// floor missed, and memory let in; if none, what keeps the next one out. docs/protocol §8.1.
 func (w *sendWindow) admits(limit, floor uint64) (n uint64, why events.Reason) {
 	if floor < noLimit {
 		limit = min(limit, floor+w.span()) // that one would push out a packet that a subscriber still misses

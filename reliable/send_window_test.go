@@ -137,7 +137,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 	}
 }
 
-// What keeps the next packet out, and how many there is room for. docs/protocol.md §8.1.
+// What keeps the next packet out, and how many there is room for. docs/protocol §8.1.
 func TestSendWindowAdmits(t *testing.T) {
 	for _, c := range []struct {
 		name                     string

@@ -49,7 +49,7 @@ func layout(t *testing.T, p []byte) []layoutRun {
 	}
 }
 
-// docs/protocol.md §2.10, §2.11, §10.6.
+// docs/protocol §2.10, §2.11, §10.6.
 func TestWriterPacksRunsOfTopics(t *testing.T) {
 	b := newBench(t, nil)
 	x, y := b.topic("x"), b.topic("y")
@@ -119,7 +119,7 @@ func TestAppendAll(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §2.9.
+// docs/protocol §2.9.
 func TestWriterFillsPacketsAndPads(t *testing.T) {
 	for _, equal := range []bool{false, true} {
 		b := newBench(t, func(c *SenderConfig) { c.EqualTrains = equal })
@@ -256,7 +256,7 @@ func TestWriterTakesTheLongestMessage(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §10.1.
+// docs/protocol §10.1.
 func TestWriterFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
@@ -303,7 +303,7 @@ func TestWriterFragments(t *testing.T) {
 
 // A message of which some fragments are out holds back other writers, until it
 // is complete or abandoned; the abandoned one was never published.
-// docs/protocol.md §10.1, §10.2.
+// docs/protocol §10.1, §10.2.
 func TestWritersDoNotMixFragments(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")
@@ -365,7 +365,7 @@ func TestTopicNames(t *testing.T) {
 	}
 }
 
-// Packets of whatever size are padded, and their messages are there as without. docs/protocol.md §27.11.
+// Packets of whatever size are padded, and their messages are there as without. docs/protocol §27.11.
 func TestPacketsArePadded(t *testing.T) {
 	for _, pad := range []int{0, 1, 64, 500, 512, 1472} {
 		b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow = pad, 1024, NoFlow{} })
@@ -393,7 +393,7 @@ func TestPacketsArePadded(t *testing.T) {
 	}
 }
 
-// What a packet is padded with counts for the rate limit. docs/protocol.md §27.11.
+// What a packet is padded with counts for the rate limit. docs/protocol §27.11.
 func TestRateLimitCountsPadding(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Pad, c.WindowPackets, c.Flow, c.Rate = 512, 1024, NoFlow{}, 512_000 })
 	x := b.topic("a.b")

@@ -123,7 +123,7 @@ func (s *Sender) packet(p *windowSlot) []byte {
 func (s *Sender) Handle(now Instant, b []byte) { s.HandleFrom(now, b, nil) }
 
 // HandleFrom is Handle of a packet that came from an address, the text of which is
-// asked for when it is needed. docs/protocol.md §13.1.
+// asked for when it is needed. docs/protocol §13.1.
 func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Sender) Deadline() Instant {
 }
 
 // End announces that the stream ends with what has its sequence: heartbeats say so
-// until all subscribers have everything (Drained) or the caller gives up. docs/protocol.md §11.1.
+// until all subscribers have everything (Drained) or the caller gives up. docs/protocol §11.1.
 func (s *Sender) End(now Instant) {
 	if !s.end.begun {
 		s.end.begun = true
@@ -202,7 +202,7 @@ func (s *Sender) Hurry(now Instant, anew bool) {
 }
 
 // Drained reports whether as many subscribers as flow control needs, or all if it waits for none, have everything that
-// has a sequence; after End, whether all have, and have had a chance to learn of it. docs/protocol.md §11.1.
+// has a sequence; after End, whether all have, and have had a chance to learn of it. docs/protocol §11.1.
 func (s *Sender) Drained() bool {
 	if s.win.next == 0 && len(s.members.list) == 0 {
 		return true // nothing was ever published

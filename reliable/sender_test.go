@@ -28,7 +28,7 @@ func (b *bench) assign(n int) (assigned int, r events.Reason) {
 	return int(b.s.Lead() - lead), r
 }
 
-// docs/protocol.md §8.1.
+// docs/protocol §8.1.
 func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 10, 0)
@@ -55,7 +55,7 @@ func TestMinFlowKeepsToTheSlowestWindow(t *testing.T) {
 }
 
 // What a subscriber lacks stays in the window, however much room it has.
-// docs/protocol.md §8.1.
+// docs/protocol §8.1.
 func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 1000, 0)
@@ -72,7 +72,7 @@ func TestMinFlowKeepsWhatIsLacking(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §8.2.
+// docs/protocol §8.2.
 func TestNoMemberBlocksAPublisher(t *testing.T) {
 	for name, flow := range map[string]FlowControl{"min without subscribers": MinFlow{}, "none": NoFlow{}} {
 		b := newBench(t, func(c *SenderConfig) { c.Flow = flow })
@@ -89,7 +89,7 @@ func TestNoMemberBlocksAPublisher(t *testing.T) {
 }
 
 // A subscriber that comes while packets are assigned that it has no room for.
-// docs/protocol.md §8.2.
+// docs/protocol §8.2.
 func TestAssignedPacketsWaitForANewcomer(t *testing.T) {
 	b := newBench(t, nil)
 	b.assign(10)
@@ -174,7 +174,7 @@ func TestUntakenPacketsAreHandedOutAgain(t *testing.T) {
 
 // A silent subscriber is asked ten times at least, over Silence at least, and
 // given up only if nothing at all comes from it.
-// docs/protocol.md §8.4.
+// docs/protocol §8.4.
 func TestSilentSubscriberIsReleased(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
@@ -226,7 +226,7 @@ func TestSilentSubscriberIsReleased(t *testing.T) {
 	}
 }
 
-// A publisher whose heartbeats do not leave takes no member for silent. docs/protocol.md §8.4.
+// A publisher whose heartbeats do not leave takes no member for silent. docs/protocol §8.4.
 func TestQuestionsNotSentAreNoSilence(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 2 * time.Second })
 	b.status(1, 0, 4, 0)
@@ -256,7 +256,7 @@ func TestQuestionsNotSentAreNoSilence(t *testing.T) {
 }
 
 // A publisher that has not read what came to it, or has dropped some of it, takes nobody for silent.
-// docs/protocol.md §6.15, §8.4.
+// docs/protocol §6.15, §8.4.
 func TestUnreadRepliesAreNoSilence(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
 	b.status(1, 0, 4, 0)
@@ -288,7 +288,7 @@ func TestUnreadRepliesAreNoSilence(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §8.8, §12.1.
+// docs/protocol §8.8, §12.1.
 func TestSubscribersAreBounded(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers = 10 })
 	for id := range uint64(100) {
@@ -301,7 +301,7 @@ func TestSubscribersAreBounded(t *testing.T) {
 
 // The ladder: the first two heartbeats a tail delay after what was before, then
 // twice the distance each; quiet when all have everything.
-// docs/protocol.md §5.1, §5.8.
+// docs/protocol §5.1, §5.8.
 func TestHeartbeatLadder(t *testing.T) {
 	b := newBench(t, nil)
 	b.next()
@@ -348,7 +348,7 @@ func TestHeartbeatLadder(t *testing.T) {
 }
 
 // While packets flow heartbeats come only for the timers they carry.
-// docs/protocol.md §5.2.
+// docs/protocol §5.2.
 func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	b.next()
@@ -364,7 +364,7 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 }
 
 // Who begins to wait until all have everything asks at once, right behind data. Beside data that goes on he is no reason to ask more
-// often than that, though some never have everything. docs/protocol.md §5.8.
+// often than that, though some never have everything. docs/protocol §5.8.
 func TestHurryAsksOnce(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	b.next()
@@ -396,7 +396,7 @@ func TestHurryAsksOnce(t *testing.T) {
 // A publisher that takes longer than the ladder's first step to fill a train sends no
 // heartbeat before each: the train tells the lead as well. What it is for comes behind
 // the last one.
-// docs/protocol.md §4.2, §5.2.
+// docs/protocol §4.2, §5.2.
 func TestNoHeartbeatBeforeData(t *testing.T) {
 	b := newBench(t, nil)
 	b.assign(1)
@@ -426,7 +426,7 @@ func TestNoHeartbeatBeforeData(t *testing.T) {
 
 // While the transport takes nothing the ladder goes on, and nobody is woken more
 // often than that asks for.
-// docs/protocol.md §5.3.
+// docs/protocol §5.3.
 func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(1)
@@ -446,7 +446,7 @@ func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §11.1.
+// docs/protocol §11.1.
 func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	b := newBench(t, nil)
 	b.status(1, 0, 100, 0)
@@ -477,7 +477,7 @@ func TestEndLingersUntilAllHaveIt(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §9.3.
+// docs/protocol §9.3.
 func TestTopicsAreAnnouncedOnRequest(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(3)
@@ -512,7 +512,7 @@ func TestTopicsAreAnnouncedOnRequest(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §13.1.
+// docs/protocol §13.1.
 func TestSenderCountsWhatIsNotForIt(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(2)

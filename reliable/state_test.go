@@ -10,7 +10,7 @@ import (
 )
 
 // A publisher answers who asks, once for all, and no more than its budget gives.
-// docs/protocol.md §25.1, §25.3, §25.5.
+// docs/protocol §25.1, §25.3, §25.5.
 func TestStateSender(t *testing.T) {
 	const ms = Instant(time.Millisecond)
 	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, WindowPackets: 256, Rate: 1_000_000, StateShare: 0.1})
@@ -81,7 +81,7 @@ func TestStateSender(t *testing.T) {
 }
 
 // A round that must wait when it ends goes on running until what says so has its sequence:
-// those who wait would never learn of it. docs/protocol.md §25.3.
+// those who wait would never learn of it. docs/protocol §25.3.
 func TestStateEndWaits(t *testing.T) {
 	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, WindowPackets: 256})
 	s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+writerBlocks)), 0)

@@ -35,7 +35,7 @@ func (b *bench) run(d time.Duration, each func()) uint64 {
 
 // What a subscriber said before it left, replayed, does not hold a publisher up: not
 // at once, not later, and not when it was released.
-// docs/protocol.md §7.5, §8.5, §13.5.
+// docs/protocol §7.5, §8.5, §13.5.
 func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 	for name, echo := range map[string]uint64{"with an echo": uint64(time.Hour), "without one": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 }
 
 // Who comes back after a farewell, or after it was released, is taken in.
-// docs/protocol.md §8.4, §8.5.
+// docs/protocol §8.4, §8.5.
 func TestSubscriberComesBack(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(3)
@@ -130,7 +130,7 @@ func TestSubscriberComesBack(t *testing.T) {
 
 // A status that is older than the newest one is no sign of life, and takes nothing back
 // of what has changed since; nor does one from the future.
-// docs/protocol.md §7.5, §8.5.
+// docs/protocol §7.5, §8.5.
 func TestOlderStatusHasNoSay(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(1)
@@ -155,7 +155,7 @@ func TestOlderStatusHasNoSay(t *testing.T) {
 
 // A copy of a heartbeat does not make the answer to it younger: statuses would seem to
 // come in another order.
-// docs/protocol.md §7.4.
+// docs/protocol §7.4.
 func TestCopiedHeartbeatIsNotEchoedAnew(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

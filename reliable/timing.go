@@ -2,7 +2,7 @@ package reliable
 
 import "time"
 
-// Clock is a wall clock, by which the times of deliveries are measured. docs/protocol.md §5.11.
+// Clock is a wall clock, by which the times of deliveries are measured. docs/protocol §5.11.
 type Clock struct {
 	ID  uint64        // those of clocks that agree are equal; 0: nothing is timed
 	Now func() uint64 // nanoseconds since 1970

@@ -9,7 +9,7 @@ import (
 )
 
 // A publisher names the packet that it will time, notes when it hands that out first, whether
-// the transport takes it or not, and tells it with the next heartbeat. docs/protocol.md §5.11.
+// the transport takes it or not, and tells it with the next heartbeat. docs/protocol §5.11.
 func TestSenderTimesPackets(t *testing.T) {
 	var wall uint64 = 5000
 	b := newBench(t, func(c *SenderConfig) {
@@ -44,7 +44,7 @@ func TestSenderTimesPackets(t *testing.T) {
 	}
 }
 
-// What was named far ahead is named anew when packets come slowly. docs/protocol.md §5.11.
+// What was named far ahead is named anew when packets come slowly. docs/protocol §5.11.
 func TestTimingAhead(t *testing.T) {
 	x := sendTimer{clock: Clock{ID: 1, Now: func() uint64 { return 9 }}}
 	x.said.Next = 1 << 20
@@ -87,7 +87,7 @@ func (s *timingStep) lead() uint64 {
 	return s.timing.Packet + 1
 }
 
-// The times of deliveries are those between clocks that agree. docs/protocol.md §5.12.
+// The times of deliveries are those between clocks that agree. docs/protocol §5.12.
 func TestDeliveriesAreTimed(t *testing.T) {
 	const ms = uint64(time.Millisecond)
 	type step = timingStep
@@ -153,7 +153,7 @@ func TestTimingsAreBounded(t *testing.T) {
 	}
 }
 
-// What somebody forges of packets that do not exist keeps none from being timed that do. docs/protocol.md §5.12.
+// What somebody forges of packets that do not exist keeps none from being timed that do. docs/protocol §5.12.
 func TestForgedTimings(t *testing.T) {
 	const far = uint64(1) << 60
 	for name, forged := range map[string][]wire.Heartbeat{

@@ -5,7 +5,7 @@ import "slices"
 // tombstones remember what is not kept any more, so that late and replayed packets do not bring it back: at a receiver
 // streams that ended or were evicted, at a publisher subscribers that left. The latest are kept, and of those that
 // belong together no more than a share, so that one that comes and goes again and again does not displace what is
-// remembered of others. docs/protocol.md §8.5, §12.1.
+// remembered of others. docs/protocol §8.5, §12.1.
 type tombstones[K comparable, V any] struct {
 	kept     int               // at most
 	share    int               // at most of those that belong together

@@ -2,7 +2,7 @@ package reliable
 
 import "testing"
 
-// docs/protocol.md §12.1.
+// docs/protocol §12.1.
 func TestTombstones(t *testing.T) {
 	x := formerStreams()
 	other := streamKey{8, 1}
@@ -39,7 +39,7 @@ func TestTombstones(t *testing.T) {
 }
 
 // Subscribers belong to nobody: the latest are remembered, of whatever stream.
-// docs/protocol.md §8.5.
+// docs/protocol §8.5.
 func TestTombstonesOfMembers(t *testing.T) {
 	x := formerMembers()
 	for id := range uint64(3 * farewellsKept) {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// docs/protocol.md §2.17, §3.8, §3.11: docs/vectors/hashes.json.
+// docs/protocol §2.17, §3.8, §3.11: docs/vectors/hashes.json.
 func TestHashVectors(t *testing.T) {
 	var v struct {
 		Topics []struct {

@@ -68,7 +68,7 @@ func (f *frames) add(t *testing.T, before, packet string) {
 }
 
 // Of the bad sealed packets tshark shows the header, of another version no more than that, and of what is no sealed packet nothing: it has no
-// keys, and verifies none. docs/protocol.md §27.2, §27.6.
+// keys, and verifies none. docs/protocol §27.2, §27.6.
 func TestTsharkBadSealed(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestTsharkBadSealed(t *testing.T) {
 }
 
 // Of the bad signed packets tshark takes those for no packets that cannot be read. It verifies none of the others: it shows what signs them, as it
-// stands there. docs/protocol.md §29.4, §29.9.
+// stands there. docs/protocol §29.4, §29.9.
 func TestTsharkBadSigned(t *testing.T) {
 	testenv.Slow(t)
 	v := testenv.ReadSignedVectors(t)

@@ -178,7 +178,7 @@ parts.packed = { name = "packed", len = 48, fields = {
 
 local VERSION, HELLO = 1, 8
 
--- What follows reads packets by the tables above. docs/protocol.md §2 has their meaning.
+-- What follows reads packets by the tables above. docs/protocol §2 has their meaning.
 
 local fanfare = Proto("fanfare", "Fanfare reliable multicast")
 local malformed = ProtoExpert.new("fanfare.malformed", "Fanfare: cut off or malformed", expert.group.MALFORMED, expert.severity.ERROR)
@@ -226,7 +226,7 @@ for part_name, part in pairs(parts) do
   end
 end
 
--- The header of a sealed packet: docs/protocol.md §27.2. The rest takes a key: fanfare tap opens it.
+-- The header of a sealed packet: docs/protocol §27.2. The rest takes a key: fanfare tap opens it.
 local sealed = {
   { name = "version", at = 2, field = register(ProtoField.uint8("fanfare.sealed.version", "version")) },
   { name = "counter", at = 4, field = register(ProtoField.uint32("fanfare.sealed.counter", "counter", base.DEC, nil, nil, "one more for each packet of the salt")) },
@@ -240,7 +240,7 @@ local sealed = {
 }
 local SEALED_HEADER, SEALED_TAG = 40, 16
 
--- What stands before a signed packet: docs/protocol.md §29.2. Nothing of it is verified here.
+-- What stands before a signed packet: docs/protocol §29.2. Nothing of it is verified here.
 local signed = {
   { name = "version", at = 2, size = 1, field = register(ProtoField.uint8("fanfare.signed.version", "version")) },
   { name = "node", at = 3, size = 1, field = register(ProtoField.uint8("fanfare.signed.node", "node", base.DEC, nil, nil, "place in the tree over the train")) },
@@ -268,7 +268,7 @@ local function varint(tvb, at, stop)
 end
 
 -- clean is text of the wire as people may see it: as it is where it is UTF-8 without spaces
--- and control characters, otherwise quoted. docs/protocol.md §13.4.
+-- and control characters, otherwise quoted. docs/protocol §13.4.
 local function clean(raw)
   local out, plain, i = {}, true, 1
   while i <= #raw do

@@ -249,7 +249,7 @@ func udp(port uint16, payload []byte) []byte {
 	return append(append(be.AppendUint16(b, uint16(8+len(payload))), 0, 0), payload...)
 }
 
-// ud is a datagram of RDMA from the BTH to the ICRC. docs/protocol.md §17.1.
+// ud is a datagram of RDMA from the BTH to the ICRC. docs/protocol §17.1.
 func ud(payload []byte) []byte {
 	pad := -len(payload) & 3
 	b := []byte{0x64, byte(pad) << 4, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0, 0, 0, 1, 0x01, 0x23, 0x45, 0x67, 0, 0, 0, 0x11}
@@ -277,7 +277,7 @@ func infiniband(bth []byte) []byte {
 }
 
 // Wireshark has every field of every vector by the same name and with the same value, over UDP,
-// in RoCEv2 and on InfiniBand. docs/protocol.md §2, §21.1.
+// in RoCEv2 and on InfiniBand. docs/protocol §2, §21.1.
 func TestTshark(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
@@ -373,7 +373,7 @@ func TestTsharkDamaged(t *testing.T) {
 	}
 }
 
-// Of a sealed packet tshark shows the header, and says that it is sealed. docs/protocol.md §27.2.
+// Of a sealed packet tshark shows the header, and says that it is sealed. docs/protocol §27.2.
 func TestTsharkSealed(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
@@ -410,7 +410,7 @@ func TestTsharkSealed(t *testing.T) {
 	}
 }
 
-// Of a signed packet tshark shows what stands before it, and then the packet. docs/protocol.md §29.2.
+// Of a signed packet tshark shows what stands before it, and then the packet. docs/protocol §29.2.
 func TestTsharkSigned(t *testing.T) {
 	var v struct {
 		Good []struct {

@@ -1,5 +1,5 @@
 // Package compress compresses the runs of packets, with S2 or Zstandard and perhaps a
-// dictionary: what reliable.Packer and wire.Unpacker want. docs/protocol.md §26.
+// dictionary: what reliable.Packer and wire.Unpacker want. docs/protocol §26.
 package compress
 
 import (
@@ -81,7 +81,7 @@ func Names() []string {
 }
 
 // maxWindow is the largest window that a frame of Zstandard may ask for, and mostEncoders how
-// many packets are compressed at a time at most: an encoder has some MiB. docs/protocol.md §26.2.
+// many packets are compressed at a time at most: an encoder has some MiB. docs/protocol §26.2.
 const (
 	maxWindow    = 1 << 20
 	mostEncoders = 4

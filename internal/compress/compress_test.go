@@ -48,7 +48,7 @@ func specs(t testing.TB) (all []Spec) {
 	return all
 }
 
-// Unpacking restores packed data, without an allocation. docs/protocol.md §26.2.
+// Unpacking restores packed data, without an allocation. docs/protocol §26.2.
 func TestPack(t *testing.T) {
 	testenv.Slow(t)
 	dicts := dictionaries(t)
@@ -94,7 +94,7 @@ func TestPack(t *testing.T) {
 }
 
 // A bomb, a wrong length, damage and a dictionary that is not known are errors, and nothing is
-// written beyond the length. docs/protocol.md §26.3, §26.5.
+// written beyond the length. docs/protocol §26.3, §26.5.
 func TestBadPacks(t *testing.T) {
 	dicts := dictionaries(t)
 	b := bytes.Repeat([]byte{0}, 60_000) // 1000 to 1

@@ -82,7 +82,7 @@ func (d *decoder) unzstd(room, b []byte) ([]byte, error) {
 }
 
 // oneFrame reports whether b is exactly one frame with content: the decoder would accept several, and skip
-// empty ones. RFC 8878, §3.1.1, docs/protocol.md §26.2.
+// empty ones. RFC 8878, §3.1.1, docs/protocol §26.2.
 func oneFrame(b []byte) bool {
 	const blockHeader, repeated, checksum = 3, 1, 4
 	var h zstd.Header

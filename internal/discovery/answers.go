@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// answers decides which hellos are answered (docs/protocol.md §14.5). Its bounds hold for forged hellos,
+// answers decides which hellos are answered (docs/protocol §14.5). Its bounds hold for forged hellos,
 // too: at most one answer each, at a bounded rate, with bounded memory.
 type answers struct {
 	buses  []answered

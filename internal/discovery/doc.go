@@ -1,5 +1,5 @@
 // Package discovery exchanges hellos between buses: it lets a bus find others on the same addresses that are
-// configured differently, so that neither receives the other's packets, and report them (docs/protocol.md §14).
+// configured differently, so that neither receives the other's packets, and report them (docs/protocol §14).
 // It is pure: time, randomness and packets come in, packets and reports come out.
 //
 // A Greeter joins four parts:

@@ -97,7 +97,7 @@ func (g *Greeter) Hurry(now reliable.Instant) {
 }
 
 // Ends makes the first hello due, of a bus that ends before it was sent: otherwise buses that do not receive its
-// packets would never detect it. docs/protocol.md §14.2.
+// packets would never detect it. docs/protocol §14.2.
 func (g *Greeter) Ends(now reliable.Instant) {
 	g.hello.end(now)
 	g.due = min(g.due, g.hello.due)
@@ -227,7 +227,7 @@ func (g *Greeter) otherVersion(from uint64, now reliable.Instant, tags []uint32,
 
 // Hello implements reliable.Discovery: it takes in a packet from group 0, and reports whether it is a hello
 // of a bus on the same addresses. An answer in a group is refused: one forged packet would reach all
-// buses there. docs/protocol.md §14.9.
+// buses there. docs/protocol §14.9.
 func (g *Greeter) Hello(from uint64, now reliable.Instant, b []byte) bool {
 	return g.take(from, now, b, false)
 }

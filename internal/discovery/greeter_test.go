@@ -90,7 +90,7 @@ var (
 	sixtyfour = Fabric{Groups: 64, PacketSize: 1472, MaxPacket: 65507}
 )
 
-// docs/protocol.md §14.2.
+// docs/protocol §14.2.
 func TestHelloSchedule(t *testing.T) {
 	x := newGreeting(1, sixteen)
 	start := reliable.Instant(time.Hour)
@@ -149,7 +149,7 @@ func TestHelloSchedule(t *testing.T) {
 // A subscriber that hears the hello of a bus it cannot hear tells its user, and
 // answers; the publisher then tells its own, and does not answer. What came the wrong way
 // counts for nothing.
-// docs/protocol.md §14.5, §14.9, §18.2.
+// docs/protocol §14.5, §14.9, §18.2.
 func TestHelloAnswered(t *testing.T) {
 	pub, sub := newGreeting(1, sixtyfour), newGreeting(2, sixteen)
 	pub.published, sub.subscribed = []uint64{5, 6}, []uint64{5}
@@ -233,7 +233,7 @@ func TestHelloAnswered(t *testing.T) {
 
 // Answers to one bus become rare, unless it waits, and never come closer than a
 // second.
-// docs/protocol.md §14.5.
+// docs/protocol §14.5.
 func TestAnswersBecomeRare(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		x := newGreeting(2, sixteen)
@@ -263,7 +263,7 @@ func TestAnswersBecomeRare(t *testing.T) {
 }
 
 // Whatever somebody forges, no more is said than was heard, no more than a bound a
-// second, and no more is remembered (docs/protocol.md §14.5).
+// second, and no more is remembered (docs/protocol §14.5).
 func TestAnswersAreBounded(t *testing.T) {
 	x := newGreeting(2, sixteen)
 	x.subscribed = []uint64{5}

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Legs that differ are reported, once, and keep no bus apart. docs/protocol.md §23.10.
+// Legs that differ are reported, once, and keep no bus apart. docs/protocol §23.10.
 func TestLegsThatDiffer(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -47,7 +47,7 @@ func TestLegsThatDiffer(t *testing.T) {
 }
 
 // A bus with legs says hello with the tag of each; who has one of them takes it, and answers
-// with that. docs/protocol.md §23.9.
+// with that. docs/protocol §23.9.
 func TestHellosOfLegs(t *testing.T) {
 	pub, sub := newGreeting(1, sixteen), newGreeting(2, sixtyfour)
 	pub.g = New(Config{Publisher: 1, Epoch: 1, GroupTag: 9, LegTags: []uint32{9, 10}, Fabric: sixteen, Rand: pub.g.cfg.Rand}, pub)

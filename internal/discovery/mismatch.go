@@ -31,7 +31,7 @@ type theirs struct {
 }
 
 // theirLegs is the number of legs of another bus, and of those that this bus has, too. Zero: unknown.
-// docs/protocol.md §23.10.
+// docs/protocol §23.10.
 type theirLegs struct{ all, shared int }
 
 // legsOf compares the legs in a heartbeat, whose packet has that tag, with the tags of its group on the legs of
@@ -51,7 +51,7 @@ func (f *Fabric) settings() wire.Settings { return wire.SettingsOf(f.Groups, f.M
 func harmless(list []events.ConfigDifference) bool { return len(list) == 0 || list[0].Harmless }
 
 // differences compares a bus's own configuration with another's
-// (docs/protocol.md §14.4). Differences that keep the buses apart come first.
+// (docs/protocol §14.4). Differences that keep the buses apart come first.
 func (f *Fabric) differences(t *theirs) (list []events.ConfigDifference) {
 	add := func(field events.ConfigField, ours, theirs any, advice string) {
 		list = append(list, events.ConfigDifference{Field: field, Ours: fmt.Sprint(ours), Theirs: fmt.Sprint(theirs), Advice: advice, Harmless: advice == ""})

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// docs/protocol.md §14.4, §14.1.
+// docs/protocol §14.4, §14.1.
 func TestDifferences(t *testing.T) {
 	ours := Fabric{Groups: 16, PacketSize: 1472, MaxPacket: 4096}
 	demanding := ours
@@ -158,7 +158,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §14.3.
+// docs/protocol §14.3.
 func TestSearch(t *testing.T) {
 	var s search
 	s.due = reliable.Never

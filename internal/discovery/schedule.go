@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// helloSchedule decides when a bus sends a hello to group 0 (docs/protocol.md §14.2).
+// helloSchedule decides when a bus sends a hello to group 0 (docs/protocol §14.2).
 type helloSchedule struct {
 	due    reliable.Instant
 	last   reliable.Instant // when the newest was sent

@@ -7,7 +7,7 @@ import (
 )
 
 // search decides when a bus receives hellos in group 0: for a moment, and ever more rarely, while it
-// subscribes to a topic of which no publisher was detected (docs/protocol.md §14.3).
+// subscribes to a topic of which no publisher was detected (docs/protocol §14.3).
 type search struct {
 	on   bool
 	due  reliable.Instant // of the next step

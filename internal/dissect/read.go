@@ -48,7 +48,7 @@ func Read(b []byte) Packet {
 	return p
 }
 
-// Check returns why receivers refuse a packet, as far as the packet alone shows it. docs/protocol.md §13.1, §13.3.
+// Check returns why receivers refuse a packet, as far as the packet alone shows it. docs/protocol §13.1, §13.3.
 func Check(b []byte) error {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -234,7 +234,7 @@ func (r *reader) parts(v *Value, end int, count uint64) bool {
 	}
 }
 
-// ranges reads pairs of varints; "base" is the sum so far. docs/protocol.md §2.15.
+// ranges reads pairs of varints; "base" is the sum so far. docs/protocol §2.15.
 func (r *reader) ranges(v *Value, end int, count uint64) bool {
 	at := binary.LittleEndian.Uint64(r.b[40:])
 	for range count {

@@ -1,4 +1,4 @@
-// Package dissect shows packets to people and programs: every field under its name in docs/protocol.md
+// Package dissect shows packets to people and programs: every field under its name in docs/protocol
 // §2 and in docs/vectors, in the order of the packet.
 //
 // The table of fields (table.go) is the single source of those names, of the order and of the meaning of each field.
@@ -20,7 +20,7 @@ const (
 	Chunks             // each behind its length in Size bytes, up to the end of the part
 	Parts              // Part again and again: as often as Count says, or up to a zero byte or the end
 	One                // Part once
-	Ranges             // as many pairs of varints as Count says: docs/protocol.md §2.15
+	Ranges             // as many pairs of varints as Count says: docs/protocol §2.15
 )
 
 // Behind is the offset of fields that follow the preceding field.
@@ -36,7 +36,7 @@ type Code struct {
 // Field is one row of the table.
 type Field struct {
 	Name  string // as in docs/vectors
-	Drawn string // as in the drawing of docs/protocol.md; empty if it shares another field's box
+	Drawn string // as in the drawing of docs/protocol; empty if it shares another field's box
 	Means string
 	Kind  Kind
 	At    int // bytes from the beginning of the part, or Behind
@@ -62,7 +62,7 @@ type Part struct {
 	Body   string // the field with the number of bytes that follow; empty: up to the end
 }
 
-// Header is what all packets begin with. docs/protocol.md §2.6.
+// Header is what all packets begin with. docs/protocol §2.6.
 var Header = &Part{Name: "header", Len: wire.HeaderLen, Fields: []Field{
 	{Name: "magic", Drawn: `magic "Ff"`, Means: `"Ff"`, At: 0, Size: 2, Hex: true, Implied: true},
 	{Name: "version", Drawn: "version", Means: "version of the protocol", At: 2, Size: 1},
@@ -129,7 +129,7 @@ func Body(t wire.Type) *Part {
 // Offsets of fields in the parts below are those of the drawings: from the beginning of
 // the packet, and Len is of all of it.
 
-// docs/protocol.md §2.9
+// docs/protocol §2.9
 var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
@@ -137,7 +137,7 @@ var data = &Part{Name: "data", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "padding", Means: "bytes behind the runs", Kind: Bytes, At: Behind},
 }}
 
-// Packed follows the header of a data packet with compressed runs: it names a codec. docs/protocol.md §26.1.
+// Packed follows the header of a data packet with compressed runs: it names a codec. docs/protocol §26.1.
 var Packed = &Part{Name: "packed", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "sequence", Drawn: "sequence", Means: "number of the packet in its stream", At: 32, Size: 8},
 	{Name: "packet_size", Drawn: "packet size", Means: "bytes of the stream's longest packets", At: 40, Size: 2},
@@ -146,7 +146,7 @@ var Packed = &Part{Name: "packed", Len: wire.DataHeaderLen, Fields: []Field{
 	{Name: "compressed", Drawn: "compressed runs ...", Means: "the runs, compressed", Kind: Bytes, At: Behind},
 }}
 
-// docs/protocol.md §2.10
+// docs/protocol §2.10
 var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []Field{
 	{Name: "kind", Drawn: "kind", Means: "what the run holds", At: 0, Size: 1, Codes: []Code{
 		{Value: uint64(wire.RunPadding), Name: "padding"}, {Value: uint64(wire.RunMessages), Name: "messages"}, {Value: uint64(wire.RunFragment), Name: "fragment"}, {Value: uint64(wire.RunTopic), Name: "topic"},
@@ -162,14 +162,14 @@ var run = &Part{Name: "run", Len: wire.RunHeaderLen, Body: "length", Fields: []F
 	{Name: "state", Means: "part of the state of the topic, for late joiners", Kind: One, At: Behind, When: uint64(wire.RunState), Part: state},
 }}
 
-// docs/protocol.md §2.12
+// docs/protocol §2.12
 var fragment = &Part{Name: "fragment", Len: wire.FragmentHeaderLen, Fields: []Field{
 	{Name: "total", Means: "bytes of the whole message", At: 0, Size: 4},
 	{Name: "offset", Means: "where in the message the fragment begins", At: 4, Size: 4},
 	{Name: "bytes", Means: "the fragment", Kind: Bytes, At: Behind},
 }}
 
-// docs/protocol.md §2.23
+// docs/protocol §2.23
 var state = &Part{Name: "state", Len: wire.StateHeaderLen, Fields: []Field{
 	{Name: "marks", Drawn: "marks", Means: "where in its round the run is", At: 0, Size: 1, Hex: true, Bits: []Code{
 		{Value: uint64(wire.StateBegins), Name: "begins"}, {Value: uint64(wire.StateEnds), Name: "ends"}, {Value: uint64(wire.StateFirst), Name: "first"},
@@ -184,7 +184,7 @@ var (
 	checksums = []Code{{Value: uint64(wire.ChecksumNone), Name: "none"}, {Value: uint64(wire.ChecksumCRC32C), Name: "CRC-32C"}}
 )
 
-// docs/protocol.md §2.13
+// docs/protocol §2.13
 var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field{
 	{Name: "lead", Drawn: "lead", Means: "sequence that the next new packet will have", At: 32, Size: 8},
 	{Name: "trail", Drawn: "trail", Means: "oldest sequence that can be sent again", At: 40, Size: 8},
@@ -212,7 +212,7 @@ var heartbeat = &Part{Name: "heartbeat", Len: wire.HeartbeatLen, Fields: []Field
 	{Name: "timings", Drawn: "timing, 32 bytes (§2.24)", Means: "when a packet was sent", Kind: Parts, At: Behind, Count: "timing_count", Part: timing},
 }}
 
-// docs/protocol.md §2.24
+// docs/protocol §2.24
 var timing = &Part{Name: "timing", Len: wire.TimingLen, Fields: []Field{
 	{Name: "clock", Drawn: "clock", Means: "by which clock; equal ones agree", At: 0, Size: 8, Hex: true},
 	{Name: "timed_packet", Drawn: "timed packet", Means: "sequence of the packet", At: 8, Size: 8},
@@ -220,7 +220,7 @@ var timing = &Part{Name: "timing", Len: wire.TimingLen, Fields: []Field{
 	{Name: "next", Drawn: "next", Means: "sequence of the packet that will be timed next", At: 24, Size: 8},
 }}
 
-// docs/protocol.md §2.14
+// docs/protocol §2.14
 var announce = &Part{Name: "announce", Len: wire.AnnounceHeaderLen, Fields: []Field{
 	{Name: "as_of", Drawn: "as of", Means: "the numbers hold for all packets below this sequence", At: 32, Size: 8},
 	{Name: "first_index", Drawn: "first index", Means: "index of the first topic here", At: 40, Size: 4},
@@ -236,7 +236,7 @@ var topic = &Part{Name: "topic", Len: wire.AnnounceHeaderLen - 38, Fields: []Fie
 	{Name: "name", Drawn: "name ...", Means: "name of the topic", Kind: Text, At: Behind, Count: "name_length"},
 }}
 
-// docs/protocol.md §2.15
+// docs/protocol §2.15
 var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
 	{Name: "receiver_id", Drawn: "receiver id (NAK), zero (NCF and Gone)", Means: "the requesting receiver; 0 in NCF and gone", At: 32, Size: 8, Hex: true},
 	{Name: "base", Drawn: "base", Means: "sequence from which the first range is counted", At: 40, Size: 8},
@@ -248,7 +248,7 @@ var ranges = &Part{Name: "ranges", Len: wire.RangesHeaderLen, Fields: []Field{
 	{Name: "first_and_count", Drawn: "ranges ...", Means: "first sequence and number of sequences of each range", Kind: Ranges, At: Behind, Count: "ranges"},
 }}
 
-// docs/protocol.md §2.16
+// docs/protocol §2.16
 var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
 	{Name: "receiver_id", Drawn: "receiver id", Means: "the sending receiver", At: 32, Size: 8, Hex: true},
 	{Name: "next", Drawn: "next", Means: "lowest sequence that is neither received nor given up", At: 40, Size: 8},
@@ -265,7 +265,7 @@ var status = &Part{Name: "status", Len: wire.StatusHeaderLen, Fields: []Field{
 	{Name: "tag", Means: "the receiver's tag", Kind: Text, At: Behind, Count: "tag_length", With: wire.FlagTagged},
 }}
 
-// docs/protocol.md §2.17
+// docs/protocol §2.17
 var hello = &Part{Name: "hello", Len: wire.HelloLen, Fields: []Field{
 	{Name: "groups", Drawn: "groups", Means: "groups of the bus", At: 32, Size: 4},
 	{Name: "mapping", Drawn: "mapping", Means: "how topics map to groups", At: 36, Size: 1, Codes: mappings},
@@ -280,7 +280,7 @@ var hello = &Part{Name: "hello", Len: wire.HelloLen, Fields: []Field{
 	{Name: "topic_filter", Drawn: "topic filter ...", Means: "Bloom filter of those topics", Kind: Bytes, At: 112, Size: 64},
 }}
 
-// docs/protocol.md §2.21
+// docs/protocol §2.21
 var reply = &Part{Name: "reply", Len: wire.ReplyHeaderLen, Body: "length", Fields: []Field{
 	{Name: "receiver_id", Drawn: "receiver id", Means: "the replying receiver", At: 32, Size: 8, Hex: true},
 	{Name: "topic_id", Drawn: "topic id", Means: "hash of the topic of the request", At: 40, Size: 8, Hex: true},
@@ -291,7 +291,7 @@ var reply = &Part{Name: "reply", Len: wire.ReplyHeaderLen, Body: "length", Field
 	{Name: "bytes", Drawn: "bytes ...", Means: "the reply, or a piece of it", Kind: Bytes, At: Behind},
 }}
 
-// docs/protocol.md §2.22
+// docs/protocol §2.22
 var recall = &Part{Name: "recall", Len: wire.RecallHeaderLen, Fields: []Field{
 	{Name: "count", Drawn: "count", Means: "replies that are asked for", At: 32, Size: 2, Implied: true},
 	{Name: "replies", Drawn: "replies ...", Means: "the replies", Kind: Parts, At: Behind, Count: "count", Part: recalled},

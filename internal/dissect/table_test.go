@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// drawn are the parts in the order of the drawings of docs/protocol.md §2.
+// drawn are the parts in the order of the drawings of docs/protocol §2.
 var drawn = []*Part{Header, data, run, heartbeat, announce, topic, ranges, status, hello, reply, recall, recalled, state, timing}
 
 // cell is a box of a drawing.
@@ -20,10 +20,10 @@ type cell struct {
 	at, size int // bytes
 }
 
-// drawings reads those of protocol.md §2.
+// drawings reads those of protocol §2.
 func drawings(t *testing.T) (all [][]cell) {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/protocol.md")
+	b, err := os.ReadFile("../../docs/protocol/core.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +59,11 @@ func drawings(t *testing.T) (all [][]cell) {
 }
 
 // Every box of a drawing is a field of the table, in its place, and every field that is drawn
-// has its box: docs/protocol.md §2.6, §2.9, §2.10, §2.13 to §2.24.
+// has its box: docs/protocol §2.6, §2.9, §2.10, §2.13 to §2.24.
 func TestTableIsTheDrawings(t *testing.T) {
 	all := drawings(t)
 	if len(all) != len(drawn) {
-		t.Fatalf("protocol.md has %d drawings, the table has %d parts", len(all), len(drawn))
+		t.Fatalf("protocol has %d drawings, the table has %d parts", len(all), len(drawn))
 	}
 	for i, p := range drawn {
 		found := make(map[string]bool)
@@ -105,9 +105,9 @@ func fieldDrawn(p *Part, title string) *Field {
 	return nil
 }
 
-// The code points of the table have the names and values of those of protocol.md §2.
+// The code points of the table have the names and values of those of protocol §2.
 func TestCodePoints(t *testing.T) {
-	b, err := os.ReadFile("../../docs/protocol.md")
+	b, err := os.ReadFile("../../docs/protocol/core.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestCodePoints(t *testing.T) {
 	}
 	for _, f := range fields {
 		if n := len(f.Codes) + len(f.Bits); found[f] != n {
-			t.Errorf("%s has %d code points, protocol.md has %d", f.Name, n, found[f])
+			t.Errorf("%s has %d code points, protocol has %d", f.Name, n, found[f])
 		}
 	}
 }

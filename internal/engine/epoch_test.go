@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// docs/protocol.md §3.1.
+// docs/protocol §3.1.
 func TestNewEpoch(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 123456789, time.UTC)
 	seen := make(map[uint64]bool)

@@ -79,7 +79,7 @@ func told(ch chan events.Event) Config {
 
 // A publisher whose packets carry no checksum, where one is demanded, is refused, as
 // before, and told of.
-// docs/protocol.md §14.4.
+// docs/protocol §14.4.
 func TestMissingChecksumIsReported(t *testing.T) {
 	ch := make(chan events.Event, 64)
 	_, l := newLoopOver(t, told(ch), func(tr transport.Transport) transport.Transport {
@@ -102,7 +102,7 @@ func TestMissingChecksumIsReported(t *testing.T) {
 
 // A search joins group 0 for a moment and leaves it; who then subscribes there, or
 // does so meanwhile, is a member as ever.
-// docs/protocol.md §14.3.
+// docs/protocol §14.3.
 func TestSearchJoinsForAMoment(t *testing.T) { synctest.Test(t, testSearchJoinsForAMoment) }
 
 func testSearchJoinsForAMoment(t *testing.T) {

@@ -18,7 +18,7 @@ type standstill struct {
 }
 
 // standstillAfter is for how long the loop must not have run. Publishers release a subscriber that says
-// nothing for one second (docs/protocol.md §8.4).
+// nothing for one second (docs/protocol §8.4).
 const standstillAfter = 2 * time.Second
 
 // ran takes in that the loop runs at now, and whether it has called a handler since it said so last.

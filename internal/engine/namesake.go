@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Several buses with one publisher id: docs/protocol.md §3.7.
+// Several buses with one publisher id: docs/protocol §3.7.
 
 // instancePair is two of them: reported once, not once a group.
 type instancePair struct{ publisher, later, earlier uint64 }

@@ -18,7 +18,7 @@ import (
 type From struct {
 	State     bool       // with the state that publishers keep
 	Window    bool       // with what publishers' windows hold
-	Positions *Positions // there with these messages of each topic; docs/protocol.md §9.8
+	Positions *Positions // there with these messages of each topic; docs/protocol §9.8
 }
 
 // ownership distinguishes groups of one index.
@@ -145,7 +145,7 @@ func (g *group) alone(st *reliable.Stream) bool {
 	return true
 }
 
-// farewellTime is how long a group without an owner stays, for its farewells to publishers. docs/protocol.md §7.7.
+// farewellTime is how long a group without an owner stays, for its farewells to publishers. docs/protocol §7.7.
 const farewellTime = 20 * time.Millisecond
 
 // speaks reports whether this group reports a stream that is up in several.

@@ -10,7 +10,7 @@ import (
 )
 
 // That this bus holds publishers up, and which subscriptions of it do: as their
-// publishers say, and as the bus itself sees. docs/protocol.md §8.6.
+// publishers say, and as the bus itself sees. docs/protocol §8.6.
 
 // holds is what was reported of a stream that this bus holds up. Loop only.
 type holds struct {

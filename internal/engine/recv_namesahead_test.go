@@ -31,7 +31,7 @@ func TestNamesAheadEnd(t *testing.T) {
 
 // Who subscribes to a pattern beside a publisher that says no names waits for them for the
 // recovery deadline, and not at all when the bus is closed meanwhile.
-// docs/protocol.md §9.9.
+// docs/protocol §9.9.
 func TestNamesThatDoNotCome(t *testing.T) {
 	all, err := pattern.Parse(">")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Patterns of topics. A subscription with one wants each topic that matches as if it had been added, from the moment on
-// in which the core learns its name: before the first message of it is delivered (docs/protocol.md §9.9). So what
+// in which the core learns its name: before the first message of it is delivered (docs/protocol §9.9). So what
 // routes and reads messages knows topics only.
 
 // patterns are those of a group's subscriptions. Loop only.

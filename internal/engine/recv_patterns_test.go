@@ -17,7 +17,7 @@ import (
 // A pattern may match as many topics as a receiver keeps names of, and anybody can announce
 // so many. To want them and to want them no more is work in proportion to their number: the loop
 // does it, and all else on the bus waits meanwhile. Work in proportion to the square of it
-// shows in the time that this test takes. docs/protocol.md §12.5.
+// shows in the time that this test takes. docs/protocol §12.5.
 func TestPatternOfManyTopics(t *testing.T) {
 	testenv.Slow(t)
 	const topics, each = 40_000, 1000
@@ -115,7 +115,7 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	if err := p.WaitReceivers(ctx, topic.ID, 1); err != nil {
 		t.Fatal(err)
 	}
-	const most = 131072 // docs/protocol.md §12.5
+	const most = 131072 // docs/protocol §12.5
 	l.do(func() { announce(l, most, most/128) })
 	for _, name := range []string{"late", "later"} {
 		_, beyond := publication(t, there, name)

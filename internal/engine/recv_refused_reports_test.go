@@ -8,7 +8,7 @@ import (
 )
 
 // Each reason is told once for each key, and of keys that are not trusted, which can be made up, maxStrange and then once
-// that there are more: they hide nothing else. docs/protocol.md §29.8.
+// that there are more: they hide nothing else. docs/protocol §29.8.
 func TestRefusedNotes(t *testing.T) {
 	var n refusedNotes
 	for round := range 3 {

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Nothing is taken for a bus's own, and not verified, of which receivers would tell. docs/protocol.md §29.6.
+// Nothing is taken for a bus's own, and not verified, of which receivers would tell. docs/protocol §29.6.
 func TestOwnIsNotVerified(t *testing.T) {
 	l := &Loop{cfg: Config{Publisher: 7, Epoch: 9}}
 	own := wire.AppendHello(nil, wire.Header{Publisher: 7, Epoch: 9}, new(wire.Hello))
@@ -37,7 +37,7 @@ func TestOwnIsNotVerified(t *testing.T) {
 }
 
 // Genuine packets of another group that are played back here are not verified, and their streams not remembered.
-// docs/protocol.md §29.6.
+// docs/protocol §29.6.
 func TestOfAnotherGroup(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	set, err := signed.NewTrust(signed.Grant{Topics: ">", Key: key.Public().(ed25519.PublicKey)})

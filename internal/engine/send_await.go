@@ -7,7 +7,7 @@ import "time"
 const awaitEach = time.Millisecond
 
 // await hastens the publication's heartbeats until done is called, unless n subscribers
-// of topic are there (docs/protocol.md §5.7).
+// of topic are there (docs/protocol §5.7).
 func (p *Publication) await(topic uint64, n int) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -61,7 +61,7 @@ const (
 	// on filling trains. With all of it taken back by one pause trains of 64 byte messages held 620, not 860 (of 920).
 	busyAfter = 16
 	// signedApart is how far apart a publisher that signs sends, from the beginning of one send to that of the next: each
-	// costs each receiver some 50 µs to verify (docs/protocol.md §29.7).
+	// costs each receiver some 50 µs to verify (docs/protocol §29.7).
 	signedApart = 100 * time.Microsecond
 	// rowSends is how many sends in a row, each within rowPause of the one before, it takes until the loop leaves a
 	// bus to its publishers. Data is followed by a heartbeat after 100 µs: at 5,000 messages/s the loop would be woken

@@ -180,7 +180,7 @@ func TestBurstsBehindAPace(t *testing.T) {
 }
 
 // A publisher that signs sends less than 10,000 times a second, however its messages come and whatever a send takes.
-// docs/protocol.md §29.7.
+// docs/protocol §29.7.
 func TestSignedApart(t *testing.T) {
 	for _, cost := range []time.Duration{25 * time.Microsecond, 60 * time.Microsecond, 120 * time.Microsecond} {
 		for _, apart := range []time.Duration{time.Microsecond, 20 * time.Microsecond, 90 * time.Microsecond, 101 * time.Microsecond, time.Millisecond} {

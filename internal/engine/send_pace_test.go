@@ -47,7 +47,7 @@ func pacedLoop(t *testing.T) (tr *watched, l *Loop, deaf *atomic.Bool) {
 }
 
 // Messages that keep a pace as short as a heartbeat waits are not followed by one each, and the loop sleeps meanwhile. When they end
-// one comes soon. Those further apart are, so that a loss does not wait for the next message. docs/protocol.md §5.1, §5.2.
+// one comes soon. Those further apart are, so that a loss does not wait for the next message. docs/protocol §5.1, §5.2.
 func TestHeartbeatsBesidePace(t *testing.T) {
 	const messages = 4 * rowSends
 	for _, c := range []struct {
@@ -94,7 +94,7 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 }
 
 // Who waits until all have everything asks at once, also behind messages that keep a pace, in which the loop is left alone.
-// docs/protocol.md §5.8.
+// docs/protocol §5.8.
 func TestDrainBesidePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, l, _ := pacedLoop(t)

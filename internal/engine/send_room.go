@@ -196,7 +196,7 @@ func (p *Publication) Receivers(topic uint64) int {
 }
 
 // WaitReceivers waits until n subscribers of topic are present. It returns a *events.ConfigMismatchError if none is,
-// and a bus that may subscribe to the topic says meanwhile that it cannot hear this one (docs/protocol.md §14.6).
+// and a bus that may subscribe to the topic says meanwhile that it cannot hear this one (docs/protocol §14.6).
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
 	h := p.l.hellos
 	defer h.await()()

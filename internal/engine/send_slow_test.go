@@ -48,7 +48,7 @@ func (s slowSender) Send(out *transport.Outbound) (int, error) {
 }
 
 // A heartbeat goes 100 µs after data has been sent, not after its sending began: it would follow each train of a
-// publisher whose sends take long. docs/protocol.md §5.8.
+// publisher whose sends take long. docs/protocol §5.8.
 func TestSlowSends(t *testing.T) {
 	slow := &slowSends{next: make(chan time.Duration, 1)}
 	_, l := newLoopOver(t, Config{}, func(tr transport.Transport) transport.Transport {

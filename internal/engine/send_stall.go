@@ -13,7 +13,7 @@ import (
 )
 
 // What holds a publication up: reported as events, in the log, and in the errors of calls that wait.
-// docs/protocol.md §8.6, §8.7.
+// docs/protocol §8.6, §8.7.
 
 // stalls follows which subscriber holds a publication up. Under its lock.
 type stalls struct {

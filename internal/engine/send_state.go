@@ -14,7 +14,7 @@ import (
 )
 
 // State for late joiners: publishers register a function that makes it, and a publication puts it
-// into its stream when a subscriber asks. docs/protocol.md §25.
+// into its stream when a subscriber asks. docs/protocol §25.
 
 // states are what a publication has of it. Under its lock.
 type states struct {

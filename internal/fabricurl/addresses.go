@@ -10,7 +10,7 @@ import (
 )
 
 // Groups are the addresses of the groups that a URL names, from the first on, without
-// anything being opened. The port is 0 where the fabric has none. docs/protocol.md §16.1, §17.2.
+// anything being opened. The port is 0 where the fabric has none. docs/protocol §16.1, §17.2.
 func (f *Fabric) Groups() (first netip.AddrPort, n int, err error) {
 	var udpConfig udp.Config
 	switch f.url.Scheme {
@@ -28,7 +28,7 @@ func (f *Fabric) Groups() (first netip.AddrPort, n int, err error) {
 		err = errors.New("the groups of this fabric have no addresses: udp://, roce:// and rdma:// have")
 	}
 	if err == nil {
-		first, n, err = udpConfig.Addresses() // with the same defaults: docs/protocol.md §15.4
+		first, n, err = udpConfig.Addresses() // with the same defaults: docs/protocol §15.4
 	}
 	if err != nil {
 		return netip.AddrPort{}, 0, f.error(err)

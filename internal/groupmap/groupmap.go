@@ -1,5 +1,5 @@
 // Package groupmap decides in which group of a fabric a topic is. Buses that shall hear
-// each other must decide alike: docs/protocol.md §3.10.
+// each other must decide alike: docs/protocol §3.10.
 package groupmap
 
 import (
@@ -128,13 +128,13 @@ func all(in []bool) {
 	}
 }
 
-// whole is the strategy hash: docs/protocol.md §3.10.
+// whole is the strategy hash: docs/protocol §3.10.
 type whole struct{ groups int }
 
 func (w whole) group(topic string) int            { return hashed(topic, w.groups) }
 func (w whole) mark(in []bool, _ pattern.Pattern) { all(in) }
 
-// prefix is the strategy prefix: docs/protocol.md §3.14.
+// prefix is the strategy prefix: docs/protocol §3.14.
 type prefix struct{ tokens, groups int }
 
 func (x prefix) group(topic string) int {

@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §3.10, §3.14, §3.15: docs/vectors/hashes.json.
+// docs/protocol §3.10, §3.14, §3.15: docs/vectors/hashes.json.
 func TestVectors(t *testing.T) {
 	var v struct {
 		Topics []struct {

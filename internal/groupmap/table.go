@@ -15,7 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// table is the strategy table: docs/protocol.md §3.15.
+// table is the strategy table: docs/protocol §3.15.
 type table struct {
 	groups int
 	lines  []line

@@ -6,7 +6,7 @@
 //	>             every topic
 //
 // These are the wildcards of NATS subjects. A pattern without one matches the topic
-// that it spells. docs/protocol.md §3.13.
+// that it spells. docs/protocol §3.13.
 package pattern
 
 import (
@@ -180,7 +180,7 @@ func Head(text string, n int) (head string, ok bool) {
 }
 
 // NameOf returns the name of a topic as a packet has it. It reports false for one that is no topic, or not that with
-// this id: packets may be forged. docs/protocol.md §3.6, §3.9.
+// this id: packets may be forged. docs/protocol §3.6, §3.9.
 func NameOf(id uint64, said []byte) (name string, ok bool) {
 	name = string(said)
 	p, err := Parse(name)

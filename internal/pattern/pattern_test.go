@@ -15,7 +15,7 @@ func mustParse(t testing.TB, text string) Pattern {
 	return p
 }
 
-// docs/protocol.md §3.13.
+// docs/protocol §3.13.
 func TestParse(t *testing.T) {
 	for _, x := range []struct {
 		text    string

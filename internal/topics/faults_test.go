@@ -12,7 +12,7 @@ import (
 )
 
 // What a reader tells of a publisher that numbers wrongly, and of one that does not.
-// docs/protocol.md §10.3.
+// docs/protocol §10.3.
 func TestReaderReportsFaults(t *testing.T) {
 	messages := func(number uint64, texts ...string) []byte {
 		body := ""

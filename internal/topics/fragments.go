@@ -6,7 +6,7 @@ import (
 )
 
 // fragment adds a fragment; it reports true, with the message in it, or the gap in its place if it is too long or not
-// complete, when that was the last one. docs/protocol.md §10.2.
+// complete, when that was the last one. docs/protocol §10.2.
 func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 	f, err := wire.ParseFragment(run.Body)
 	if err != nil {
@@ -45,7 +45,7 @@ func (r *Reader) fragment(t *Track, run wire.Run, it *Item) bool {
 }
 
 // passes reports whether a fragment that is not the first of its message is passed over: the reader has had no message
-// of topic t, so that this one had begun before the topic was wanted. A total is no message. docs/protocol.md §10.5.
+// of topic t, so that this one had begun before the topic was wanted. A total is no message. docs/protocol §10.5.
 //
 // What may have begun in lost packets is not passed over: it is reported with its last fragment. For that a loss counts
 // since the latest message in fragments, as nothing lies between those of one, and since the topic was wanted.

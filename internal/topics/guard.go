@@ -4,7 +4,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 
 // numberGuard judges numbers of messages beyond the next one of their topic: a packet that is damaged, replayed or
 // forged shall not make a reader report more messages lost than were ever sent, or drop the true ones as known.
-// docs/protocol.md §13, §19.
+// docs/protocol §13, §19.
 //
 //	┌──────┐   a packet has one that is implausible     ┌──────────┐
 //	│ sure │ ─────────────────────────────────────────► │ suspects │ ──┐ another one that
@@ -19,7 +19,7 @@ type numberGuard struct {
 const mostMessages = (wire.MaxPacket - wire.DataHeaderLen - wire.RunHeaderLen) / wire.MessageHeaderLen
 
 // plausibleHole reports whether a publisher may have left out so many messages of a topic, where so many packets are
-// lost: they, and one more, can have held them (docs/protocol.md §10.7).
+// lost: they, and one more, can have held them (docs/protocol §10.7).
 func plausibleHole(messages, packets uint64) bool { return (messages-1)/mostMessages <= packets }
 
 // confirmed reports whether an implausible number follows one that an earlier packet had:

@@ -11,7 +11,7 @@ import (
 
 // Lister learns which topics the publishers of one group have, and how fast they publish,
 // without receiving their streams: nothing is asked for but names, and no publisher takes
-// it for a subscriber. One goroutine uses it. docs/protocol.md §9.10.
+// it for a subscriber. One goroutine uses it. docs/protocol §9.10.
 type Lister struct {
 	cfg     reliable.ReceiverConfig
 	peers   reliable.Sources

@@ -58,7 +58,7 @@ func questions(t *testing.T, l *Lister) (n int) {
 }
 
 // A lister learns names and numbers from topic runs, announces and messages, whatever is
-// lost, and asks for what it lacks, as an answer to heartbeats only. docs/protocol.md §9.10.
+// lost, and asks for what it lacks, as an answer to heartbeats only. docs/protocol §9.10.
 func TestLister(t *testing.T) {
 	l, peers := newTestLister(events.PatternTopics)
 	at := func(d time.Duration) reliable.Instant { return reliable.Instant(time.Hour).Add(d) }
@@ -102,7 +102,7 @@ func TestLister(t *testing.T) {
 }
 
 // What hostile packets make a lister remember is bounded; names that are none are not
-// shown; and no question is drawn by less than it has bytes. docs/protocol.md §9.10, §19.2.
+// shown; and no question is drawn by less than it has bytes. docs/protocol §9.10, §19.2.
 func TestListerIsBounded(t *testing.T) {
 	const budget = 50
 	l, _ := newTestLister(budget)
@@ -164,7 +164,7 @@ func TestListerLeavesRoom(t *testing.T) {
 }
 
 // A publisher that a lister asks tells its topics, and takes nobody in: neither flow control
-// nor its end waits, and nobody counts. docs/protocol.md §9.10.
+// nor its end waits, and nobody counts. docs/protocol §9.10.
 func TestSenderAnswersListers(t *testing.T) {
 	now := reliable.Instant(time.Hour)
 	s, w := newSender(t, now)

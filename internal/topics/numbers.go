@@ -94,7 +94,7 @@ func (r *Reader) lostSince(t *Track) uint64 {
 }
 
 // misnumbered reports whether more messages of topic t are missing before number than the lost
-// packets can have held. docs/protocol.md §10.3, §10.7.
+// packets can have held. docs/protocol §10.3, §10.7.
 func (r *Reader) misnumbered(t *Track, number uint64) bool {
 	if !t.known || number <= t.next {
 		return false

@@ -10,7 +10,7 @@ import (
 
 // A total shows what a topic lacks. Where no packet was lost since its last message it is
 // the publisher's fault.
-// docs/protocol.md §9.7, §10.3.
+// docs/protocol §9.7, §10.3.
 func TestTotalsOnFault(t *testing.T) {
 	const x = 1
 	first := run(nil, x, 0, 1, 1)
@@ -62,7 +62,7 @@ func TestTotalsOnFault(t *testing.T) {
 }
 
 // A number that no lost packet explains is accepted when a later packet goes on with it.
-// docs/protocol.md §10.7.
+// docs/protocol §10.7.
 func TestImplausibleNumbers(t *testing.T) {
 	const x, y, far = 1, 2, 1 << 61
 	type step struct {
@@ -127,7 +127,7 @@ func TestImplausibleNumbers(t *testing.T) {
 }
 
 // A total from which a topic is first known says nothing against messages that come.
-// docs/protocol.md §10.7.
+// docs/protocol §10.7.
 func TestTotalOfUnknownTopic(t *testing.T) {
 	const x = 1
 	rd := NewReader(10, 100)

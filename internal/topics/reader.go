@@ -185,7 +185,7 @@ func (r *Reader) Next(it *Item) bool {
 	return r.rest(it)
 }
 
-// open begins a run of a wanted topic. It reports true when it filled it. docs/protocol.md §9.2, §10.5.
+// open begins a run of a wanted topic. It reports true when it filled it. docs/protocol §9.2, §10.5.
 func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false

@@ -117,7 +117,7 @@ func nextOf(rd *Reader, it *Item) bool {
 	return ok
 }
 
-// docs/protocol.md §9.2, §10.2, §10.5.
+// docs/protocol §9.2, §10.2, §10.5.
 func TestReader(t *testing.T) {
 	const x, y, z = 1, 2, 3
 	type step struct {
@@ -457,7 +457,7 @@ func TestReaderSurvivesAnything(t *testing.T) {
 }
 
 // The memory of a large message is kept for the next one, but not for ever.
-// docs/protocol.md §12.3.
+// docs/protocol §12.3.
 func TestReaderGivesTheMemoryOfLargeMessagesBack(t *testing.T) {
 	const size, piece = 4 << 20, 60_000
 	rd := NewReader(0, 16<<20)

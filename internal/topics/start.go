@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Topics that are to begin with a message of a certain number. docs/protocol.md §9.8.
+// Topics that are to begin with a message of a certain number. docs/protocol §9.8.
 
 // From makes a wanted topic, of which nothing was delivered yet, begin with message number.
 // What is before it is passed over; what is missing from it on, because the stream was

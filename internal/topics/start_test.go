@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// docs/protocol.md §9.8.
+// docs/protocol §9.8.
 func TestReaderBeginsWithANumber(t *testing.T) {
 	const id = 5
 	for name, c := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What of a stream's state is for the topics that a reader wants. docs/protocol.md §25.
+// What of a stream's state is for the topics that a reader wants. docs/protocol §25.
 
 // stateReader reads state for a Reader.
 type stateReader struct {

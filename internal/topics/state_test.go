@@ -47,7 +47,7 @@ func readerSays(r *Reader, events ...reliable.Event) (said []string) {
 }
 
 // What a reader makes of state: records over runs and packets, topics without state, and the
-// message that follows. docs/protocol.md §2.23, §25.4, §25.6, §25.8.
+// message that follows. docs/protocol §2.23, §25.4, §25.6, §25.8.
 func TestStateReader(t *testing.T) {
 	const a, b = 11, 22
 	message := func(number uint64, text string) reliable.Event {

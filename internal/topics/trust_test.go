@@ -27,7 +27,7 @@ func (*refusals) Unwanted(uint64, int) {}
 func (r *refusals) Refused(n int)      { r.messages += n }
 
 // What is refused by trust is counted, told once, and no gap: neither in messages nor in totals, nor when the
-// topic is trusted again. docs/protocol.md §29.8.
+// topic is trusted again. docs/protocol §29.8.
 func TestReaderTrust(t *testing.T) {
 	for _, c := range []struct {
 		name, script, want string
@@ -104,7 +104,7 @@ func TestReaderTrust(t *testing.T) {
 }
 
 // A topic that is to begin with a certain number begins as any other when it is trusted after all: what was refused
-// is no gap. docs/protocol.md §29.8.
+// is no gap. docs/protocol §29.8.
 func TestRefusedTopicWithANumber(t *testing.T) {
 	trust := new(allows)
 	r, id := NewReader(9, 1<<20), wire.TopicID("x")

@@ -39,7 +39,7 @@ func deliver(t *testing.T, packets ...[]byte) (messages []string, stats stats.Re
 }
 
 // Of a packet all messages are delivered or none: not those before the byte where it
-// turns out to be malformed (docs/protocol.md §13.2). The one that comes instead is taken.
+// turns out to be malformed (docs/protocol §13.2). The one that comes instead is taken.
 func TestPacketIsDeliveredAsAWhole(t *testing.T) {
 	good := wiretest.Run(wire.RunMessages, "a.b", 0, "\x03\x00one\x03\x00two")
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func FuzzPacketIsDeliveredAsAWhole(f *testing.F) {
 	})
 }
 
-// messagesOf splits runs as docs/protocol.md draws them, by itself: the messages of
+// messagesOf splits runs as docs/protocol draws them, by itself: the messages of
 // wholeTopics that their numbers admit, whether there are parts of others, and whether
 // all is sound.
 func messagesOf(b []byte) (messages []string, parts, sound bool) {
@@ -115,7 +115,7 @@ func messagesOf(b []byte) (messages []string, parts, sound bool) {
 		body := b[20 : 20+n]
 		b = b[20+n:]
 		from, wanted := next[topic]
-		// No packet is lost: what one can have held may be left out (docs/protocol.md §10.7).
+		// No packet is lost: what one can have held may be left out (docs/protocol §10.7).
 		take := wanted && number >= from && (number == from || (number-from-1)/32719 == 0)
 		if kind == 3 {
 			if len(body) == 0 || len(body) > 255 {

@@ -74,7 +74,7 @@ func AppendTopicState(b []byte, id, next uint64, name string) []byte {
 // FinishAnnounce writes the number of topics into the announce packet p.
 func FinishAnnounce(p []byte, count int) { binary.LittleEndian.PutUint16(p[48:], uint16(count)) }
 
-// ParseAnnounce reads the announce b after ParseHeader, and checks all of it. docs/protocol.md §13.3.
+// ParseAnnounce reads the announce b after ParseHeader, and checks all of it. docs/protocol §13.3.
 func ParseAnnounce(b []byte) (Announce, error) {
 	if len(b) < AnnounceHeaderLen {
 		return Announce{}, ErrShort

@@ -58,7 +58,7 @@ func describeAnnounce(tb testing.TB, b []byte) (announceDesc, error) {
 	return d, nil
 }
 
-// docs/protocol.md §2.14.
+// docs/protocol §2.14.
 func TestAnnounceGolden(t *testing.T) {
 	got, err := describeAnnounce(t, goldenAnnounce)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestAnnounceGolden(t *testing.T) {
 	testAppend(t, goldenAnnounce, func(b []byte) []byte { return goldenAnnounceValue.append(b, h) })
 }
 
-// docs/protocol.md §13.3.
+// docs/protocol §13.3.
 func TestAnnounceErrors(t *testing.T) {
 	g := goldenAnnounce
 	testErrors(t, parse, []errorCase{

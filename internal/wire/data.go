@@ -145,9 +145,9 @@ type Data struct {
 func DataSeq(b []byte) uint64 { return binary.LittleEndian.Uint64(b[32:]) }
 
 // ParseData reads the data packet b, after its header. All of it is checked, to the last message, so that nothing is
-// delivered of a packet that is malformed somewhere; but what is compressed is only measured. docs/protocol.md §13.3,
+// delivered of a packet that is malformed somewhere; but what is compressed is only measured. docs/protocol §13.3,
 // §26.3. With ErrUnsupported, for a codec or a kind of run that is not known, the rest of the packet is sound, and Seq
-// and PacketSize are known. docs/protocol.md §13.6.
+// and PacketSize are known. docs/protocol §13.6.
 func ParseData(b []byte) (d Data, err error) {
 	if err = d.Parse(b); err != nil && err != ErrUnsupported {
 		return Data{}, err

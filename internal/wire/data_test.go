@@ -146,7 +146,7 @@ func describeRun(tb testing.TB, r Run) runDesc {
 	return d
 }
 
-// docs/protocol.md §2.9, §2.10, §2.11, §2.12.
+// docs/protocol §2.9, §2.10, §2.11, §2.12.
 func TestDataGolden(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -170,7 +170,7 @@ func TestDataGolden(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §2.3, §13.3.
+// docs/protocol §2.3, §13.3.
 func TestDataErrors(t *testing.T) {
 	g := goldenData
 	testErrors(t, parse, []errorCase{
@@ -239,7 +239,7 @@ func TestDataTopics(t *testing.T) {
 // Every truncation into the header or a run is rejected. One between two runs,
 // or within the padding, leaves a valid packet with fewer runs: that is what
 // the checksum is for.
-// docs/protocol.md §13.1.
+// docs/protocol §13.1.
 func TestDataTruncated(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -357,7 +357,7 @@ func TestDataFull(t *testing.T) {
 }
 
 // A packet with a run that is no chain of whole messages is refused as a whole, wherever
-// in it the run is (docs/protocol.md §13.2).
+// in it the run is (docs/protocol §13.2).
 func TestMessagesMalformed(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
@@ -430,7 +430,7 @@ func TestNextRunUnchecked(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §2.12, §13.3.
+// docs/protocol §2.12, §13.3.
 func TestFragmentErrors(t *testing.T) {
 	g := goldenFragment[DataHeaderLen+RunHeaderLen:]
 	parse := func(b []byte) error { _, err := ParseFragment(b); return err }

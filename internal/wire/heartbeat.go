@@ -125,7 +125,7 @@ func AppendHeartbeat(b []byte, h Header, hb *Heartbeat) []byte {
 	return b
 }
 
-// ParseHeartbeat reads the heartbeat b, after its header. docs/protocol.md §13.3.
+// ParseHeartbeat reads the heartbeat b, after its header. docs/protocol §13.3.
 func ParseHeartbeat(b []byte) (Heartbeat, error) {
 	if len(b) < HeartbeatLen {
 		return Heartbeat{}, ErrShort
@@ -162,7 +162,7 @@ func ParseHeartbeat(b []byte) (Heartbeat, error) {
 		hb.Asked = binary.LittleEndian.Uint64(b[behind-askedLen:])
 	}
 	if timings > 0 {
-		if t := timing(b[behind:]); t.Clock != 0 { // one without a clock is none: docs/protocol.md §2.24
+		if t := timing(b[behind:]); t.Clock != 0 { // one without a clock is none: docs/protocol §2.24
 			hb.Timing = t
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// docs/protocol.md §2.13.
+// docs/protocol §2.13.
 func TestHeartbeatGolden(t *testing.T) {
 	got, err := ParseHeartbeat(goldenHeartbeat)
 	if err != nil {
@@ -22,7 +22,7 @@ func TestHeartbeatGolden(t *testing.T) {
 	testAppend(t, goldenHeartbeat, func(b []byte) []byte { return AppendHeartbeat(b, h, &goldenHeartbeatValue) })
 }
 
-// docs/protocol.md §13.3, §2.24.
+// docs/protocol §13.3, §2.24.
 func TestHeartbeatErrors(t *testing.T) {
 	g := goldenHeartbeat
 	testErrors(t, parse, []errorCase{
@@ -60,7 +60,7 @@ func TestHeartbeatErrors(t *testing.T) {
 }
 
 // A name that is too long is cut.
-// docs/protocol.md §5.6.
+// docs/protocol §5.6.
 func TestHeartbeatLongName(t *testing.T) {
 	in := Heartbeat{PacketSize: MinPacket, Name: bytes.Repeat([]byte("n"), MaxName+1)}
 	got, err := ParseHeartbeat(AppendHeartbeat(nil, goldenHeader, &in))
@@ -70,7 +70,7 @@ func TestHeartbeatLongName(t *testing.T) {
 }
 
 // Times that do not fit become the longest that do, negative ones zero.
-// docs/protocol.md §1.2.
+// docs/protocol §1.2.
 func TestHeartbeatTimes(t *testing.T) {
 	const (
 		most         = time.Duration(math.MaxUint32)

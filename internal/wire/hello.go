@@ -59,7 +59,7 @@ func AppendHello(b []byte, h Header, x *Hello) []byte {
 	return b
 }
 
-// ParseHello reads the hello b, of any version, after its header. docs/protocol.md §13.3.
+// ParseHello reads the hello b, of any version, after its header. docs/protocol §13.3.
 func ParseHello(b []byte) (Hello, error) {
 	if len(b) < HelloLen {
 		return Hello{}, ErrShort
@@ -84,7 +84,7 @@ func ParseHello(b []byte) (Hello, error) {
 }
 
 // TopicFilter is a set of topic ids that may hold some more than were added: a Bloom filter of 512 bits, three for each
-// topic. Of 50 topics it takes one other in 64 for its own, of 200 one in three. docs/protocol.md §2.17.
+// topic. Of 50 topics it takes one other in 64 for its own, of 200 one in three. docs/protocol §2.17.
 type TopicFilter [64]byte
 
 // Add adds a topic.

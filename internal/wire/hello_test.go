@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// docs/protocol.md §2.17.
+// docs/protocol §2.17.
 func TestHelloGolden(t *testing.T) {
 	got, err := ParseHello(goldenHello)
 	if err != nil {
@@ -22,7 +22,7 @@ func TestHelloGolden(t *testing.T) {
 	testAppend(t, goldenHello, func(b []byte) []byte { return AppendHello(b, h, &goldenHelloValue) })
 }
 
-// docs/protocol.md §13.3.
+// docs/protocol §13.3.
 func TestHelloErrors(t *testing.T) {
 	g := goldenHello
 	testErrors(t, parse, []errorCase{
@@ -44,7 +44,7 @@ func TestHelloErrors(t *testing.T) {
 
 // What every version keeps is read of a packet of any version, and a hello is
 // understood.
-// docs/protocol.md §2.5, §18.1.
+// docs/protocol §2.5, §18.1.
 func TestOtherVersions(t *testing.T) {
 	for _, g := range golden {
 		for _, v := range []uint8{0, 1, 2, 255} {
@@ -70,7 +70,7 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §2.17.
+// docs/protocol §2.17.
 func TestTopicFilter(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {

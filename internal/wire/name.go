@@ -13,7 +13,7 @@ const MaxName = 64
 const MaxTag = 32
 
 // CleanName is a name from the wire as it may be shown to people: as it is where it is valid UTF-8 that prints,
-// otherwise quoted, so that it cannot move a terminal's cursor or forge a line of a log. docs/protocol.md §13.4.
+// otherwise quoted, so that it cannot move a terminal's cursor or forge a line of a log. docs/protocol §13.4.
 func CleanName(name []byte) string {
 	s := string(name)
 	if !utf8.ValidString(s) {

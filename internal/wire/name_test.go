@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// docs/protocol.md §13.4.
+// docs/protocol §13.4.
 func TestCleanName(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                     "",
@@ -27,7 +27,7 @@ func TestCleanName(t *testing.T) {
 }
 
 // A name that is too long is cut: the rest of the status stays in its place.
-// docs/protocol.md §7.6.
+// docs/protocol §7.6.
 func TestStatusName(t *testing.T) {
 	st := Status{Next: 1, Limit: 2, Name: []byte(strings.Repeat("n", MaxName+1))}
 	got, err := describeStatus(AppendStatus(nil, goldenHeader, &st, []uint64{7}))

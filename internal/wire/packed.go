@@ -7,7 +7,7 @@ import (
 )
 
 // A data packet with a codec in its header holds its runs compressed, and says by which codec and dictionary, and
-// how long they are. docs/protocol.md §26:
+// how long they are. docs/protocol §26:
 //
 //	+---------------------------------------------------------------+
 //	|                           sequence                            |  32
@@ -73,7 +73,7 @@ func PutPacked(b []byte, p *Packed) {
 	binary.LittleEndian.PutUint32(b[44:], p.Dict)
 }
 
-// ParsePacked reads the data packet b, whose header has been parsed and names a codec. docs/protocol.md §26.3.
+// ParsePacked reads the data packet b, whose header has been parsed and names a codec. docs/protocol §26.3.
 func ParsePacked(b []byte) (Packed, error) {
 	if len(b) < DataHeaderLen {
 		return Packed{}, ErrShort

@@ -101,7 +101,7 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// ParseRanges reads the NAK, NCF or Gone b, after its header, and checks all of it. docs/protocol.md §13.3.
+// ParseRanges reads the NAK, NCF or Gone b, after its header, and checks all of it. docs/protocol §13.3.
 func ParseRanges(b []byte) (Ranges, error) {
 	if len(b) < RangesHeaderLen {
 		return Ranges{}, ErrShort

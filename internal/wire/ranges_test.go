@@ -83,7 +83,7 @@ func describeRanges(tb testing.TB, b []byte) (rangesDesc, error) {
 	return d, nil
 }
 
-// docs/protocol.md §2.15.
+// docs/protocol §2.15.
 func TestRangesGolden(t *testing.T) {
 	for _, c := range []struct {
 		typ    Type
@@ -102,7 +102,7 @@ func TestRangesGolden(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §13.3.
+// docs/protocol §13.3.
 func TestRangesErrors(t *testing.T) {
 	g := goldenNAK
 	// with replaces the ranges of g.

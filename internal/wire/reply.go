@@ -20,7 +20,7 @@ import "encoding/binary"
 // It holds length bytes, from offset on, of the total bytes with which a receiver answers
 // the request that is the topic's message of that number.
 //
-// With FlagSigned the last ReplyProofLen bytes of the whole reply are its proof (docs/protocol.md §24.7):
+// With FlagSigned the last ReplyProofLen bytes of the whole reply are its proof (docs/protocol §24.7):
 //
 //	+-------------------------------+-------------------------------+
 //	|            key id             |   signature, 64 bytes ...     |
@@ -58,7 +58,7 @@ func AppendReply(b []byte, h Header, r *Reply) []byte {
 	return b
 }
 
-// ParseReply reads the reply b, after its header. docs/protocol.md §13.3.
+// ParseReply reads the reply b, after its header. docs/protocol §13.3.
 func ParseReply(b []byte) (Reply, error) {
 	if len(b) < ReplyHeaderLen {
 		return Reply{}, ErrShort
@@ -147,7 +147,7 @@ func AppendRecalled(b []byte, x *Recalled) []byte {
 // FinishRecall writes into the Recall p how many replies it names.
 func FinishRecall(p []byte, count int) { binary.LittleEndian.PutUint16(p[32:], uint16(count)) }
 
-// ParseRecall reads the recall b after ParseHeader, and checks all of it. docs/protocol.md §13.3.
+// ParseRecall reads the recall b after ParseHeader, and checks all of it. docs/protocol §13.3.
 func ParseRecall(b []byte) (Recall, error) {
 	if len(b) < RecallHeaderLen {
 		return Recall{}, ErrShort

@@ -24,7 +24,7 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §13.3.
+// docs/protocol §13.3.
 func TestReplyErrors(t *testing.T) {
 	g := goldenReply
 	testErrors(t, parse, []errorCase{
@@ -49,7 +49,7 @@ func TestRecall(t *testing.T) {
 	testAppend(t, goldenRecall, func(b []byte) []byte { return goldenRecallValue.append(b, goldenHeaderOf(TypeNAK, 0)) })
 }
 
-// docs/protocol.md §13.3.
+// docs/protocol §13.3.
 func TestRecallErrors(t *testing.T) {
 	g := goldenRecall
 	testErrors(t, parse, []errorCase{

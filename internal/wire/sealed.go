@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sealed packets (docs/protocol.md §27.2, package transport/sealed) begin with another magic, so
+// Sealed packets (docs/protocol §27.2, package transport/sealed) begin with another magic, so
 // that a receiver without keys can distinguish them from packets of other software.
 const (
 	sealedMagic0, sealedMagic1 = 'F', 's'

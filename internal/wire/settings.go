@@ -18,7 +18,7 @@ type Mapping struct {
 	Param uint16
 }
 
-// MappingKind is a way to map topics to groups. docs/protocol.md §3.10.
+// MappingKind is a way to map topics to groups. docs/protocol §3.10.
 type MappingKind uint8
 
 // Kinds of mappings: by the hash of a topic's name, by that of its first tokens, and by the lines of a table.

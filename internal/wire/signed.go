@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// A signed packet (docs/protocol.md §29, package transport/signed): the proof of its sender, and then the packet.
+// A signed packet (docs/protocol §29, package transport/signed): the proof of its sender, and then the packet.
 //
 //	 0       1       2       3       4       5       6       7
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
@@ -105,7 +105,7 @@ func Stream(b []byte) (publisher, epoch uint64, tag uint32) {
 }
 
 // Content is the packet in a signed one, without verification, and b itself if it is not signed.
-// docs/protocol.md §29.9.
+// docs/protocol §29.9.
 func Content(b []byte) []byte {
 	if !IsSigned(b) {
 		return b

@@ -13,7 +13,7 @@ import "encoding/binary"
 // and number zero. The bytes of the first are the ids of the receivers that are known to wait, 8 each; the second has
 // none. In between there are the states of topics, one after the other, each from StateFirst to StateLast. The run's
 // number is that of the topic's first message that is not in the state; the bytes of all its runs together are records,
-// each its length in 4 bytes and then the record. docs/protocol.md §25.
+// each its length in 4 bytes and then the record. docs/protocol §25.
 const (
 	StateHeaderLen = 8
 	RecordLen      = 4 // the length before each record

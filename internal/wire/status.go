@@ -104,7 +104,7 @@ func AppendStatus(b []byte, h Header, s *Status, topics []uint64) []byte {
 	return b
 }
 
-// ParseStatus reads the status b, after its header. docs/protocol.md §13.3.
+// ParseStatus reads the status b, after its header. docs/protocol §13.3.
 func ParseStatus(b []byte) (Status, error) {
 	if len(b) < StatusHeaderLen {
 		return Status{}, ErrShort

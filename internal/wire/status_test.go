@@ -39,7 +39,7 @@ func describeStatus(b []byte) (statusDesc, error) {
 	return d, nil
 }
 
-// docs/protocol.md §2.16.
+// docs/protocol §2.16.
 func TestStatusGolden(t *testing.T) {
 	got, err := describeStatus(goldenStatus)
 	if err != nil {
@@ -52,7 +52,7 @@ func TestStatusGolden(t *testing.T) {
 	testAppend(t, goldenStatus, func(b []byte) []byte { return goldenStatusValue.append(b, h) })
 }
 
-// docs/protocol.md §13.3.
+// docs/protocol §13.3.
 func TestStatusErrors(t *testing.T) {
 	g := goldenStatus
 	testErrors(t, parse, []errorCase{
@@ -82,7 +82,7 @@ func TestStatusErrors(t *testing.T) {
 
 // A tag stands behind the name, where the flag says so; with one there is room for fewer
 // topics, so that a status with the longest name and tag fits the smallest packet.
-// docs/protocol.md §2.20.
+// docs/protocol §2.20.
 func TestStatusTag(t *testing.T) {
 	all := make([]uint64, MaxStatusTopics)
 	s := goldenStatusValue.Status
@@ -126,7 +126,7 @@ func TestStatusTag(t *testing.T) {
 }
 
 // A list of topics that is too long is cut, and says so.
-// docs/protocol.md §2.16.
+// docs/protocol §2.16.
 func TestStatusTopics(t *testing.T) {
 	all := make([]uint64, MaxStatusTopics+20)
 	for i := range all {

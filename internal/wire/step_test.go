@@ -6,7 +6,7 @@ import (
 )
 
 // Data.Step is told of packets with one run of messages of one length, whatever they are padded with, and of no others:
-// a reader takes it for that of the run it begins. docs/protocol.md §2.11.
+// a reader takes it for that of the run it begins. docs/protocol §2.11.
 func TestStepOfOnlyRun(t *testing.T) {
 	run := func(sizes ...int) []byte {
 		body := []byte{}
@@ -55,7 +55,7 @@ func TestStepOfOnlyRun(t *testing.T) {
 	}
 }
 
-// A packet begins with a head if every byte of it is the same. docs/protocol.md §2.1.
+// A packet begins with a head if every byte of it is the same. docs/protocol §2.1.
 func TestBegins(t *testing.T) {
 	var head [HeaderLen]byte
 	for i := range head {

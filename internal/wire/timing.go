@@ -15,7 +15,7 @@ import "encoding/binary"
 //	+---------------------------------------------------------------+
 const TimingLen = 32
 
-// Timing says when one packet was sent, for receivers with the same clock. docs/protocol.md §5.11.
+// Timing says when one packet was sent, for receivers with the same clock. docs/protocol §5.11.
 type Timing struct {
 	// Clock names the clock; zero: there is no timing.
 	Clock uint64

@@ -110,7 +110,7 @@ func vectorOf[F, V any](name string, value func(*F) V) ([]byte, V) {
 }
 
 // The packets of docs/vectors are parsed into their fields and built from them.
-// docs/protocol.md §21.1.
+// docs/protocol §21.1.
 func TestVectors(t *testing.T) {
 	if *update {
 		updateVectors(t)

@@ -20,7 +20,7 @@
 //
 // Type-specific parts are drawn beside their types: Data (data.go), Heartbeat
 // (heartbeat.go), Announce (announce.go), Status (status.go), NAK, NCF and
-// Gone (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol.md explains what they are for.
+// Gone (ranges.go), Hello (hello.go), Reply and Recall (reply.go). docs/protocol explains what they are for.
 //
 // All versions keep magic, version, type, group tag, publisher id and epoch where they are: ParseKept.
 //
@@ -163,7 +163,7 @@ func (h *Header) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[24:], h.Epoch)
 }
 
-// ParseHeader reads the common header. It does not verify the checksum: see Verify. docs/protocol.md §2.6, §13.1.
+// ParseHeader reads the common header. It does not verify the checksum: see Verify. docs/protocol §2.6, §13.1.
 func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderLen {
 		if len(b) >= 2 && (b[0] != 'F' || b[1] != 'f') {
@@ -195,7 +195,7 @@ func ParseHeader(b []byte) (Header, error) {
 
 // ParseKept reads what every version of the format keeps of the header: version,
 // type, group tag, publisher id and epoch. Of the flags nothing is known. What is no
-// packet of any version is ErrForeign or ErrShort. docs/protocol.md §18.1.
+// packet of any version is ErrForeign or ErrShort. docs/protocol §18.1.
 func ParseKept(b []byte) (version uint8, h Header, err error) {
 	if len(b) >= 2 && (b[0] != 'F' || b[1] != 'f') {
 		return 0, Header{}, ErrForeign
@@ -212,13 +212,13 @@ func ParseKept(b []byte) (version uint8, h Header, err error) {
 }
 
 // SetFlags replaces the flags of the packet b, the one thing that may change
-// between transmissions; FlagChecksum stays as SetChecksum has left it. docs/protocol.md §2.2.
+// between transmissions; FlagChecksum stays as SetChecksum has left it. docs/protocol §2.2.
 func SetFlags(b []byte, f Flags) {
 	b[4] = b[4]&byte(FlagChecksum) | byte(f&^FlagChecksum)
 }
 
 // checksum covers the packet without the flags byte and the checksum field. The eleven bytes of the header go as three
-// words, with a byte before them that leaves the CRC as it is at the beginning. docs/protocol.md §2.7.
+// words, with a byte before them that leaves the CRC as it is at the beginning. docs/protocol §2.7.
 func checksum(b []byte) uint32 {
 	c := crc.Castagnoli
 	sum := c.Word(beforeZero, binary.LittleEndian.Uint32(b[0:])<<8)
@@ -238,7 +238,7 @@ func SetChecksum(b []byte) {
 }
 
 // Verify checks the packet b, whose header has been parsed: a checksum that is
-// there must match, and where required it must be there. docs/protocol.md §2.4.
+// there must match, and where required it must be there. docs/protocol §2.4.
 func Verify(b []byte, required bool) error {
 	if Flags(b[4])&FlagChecksum == 0 {
 		if required {

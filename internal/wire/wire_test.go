@@ -161,7 +161,7 @@ func testErrors(t *testing.T, parse func([]byte) error, cases []errorCase) {
 	}
 }
 
-// docs/protocol.md §2.1, §2.6.
+// docs/protocol §2.1, §2.6.
 func TestGoldenHeaders(t *testing.T) {
 	for _, g := range golden {
 		got, err := ParseHeader(g.packet)
@@ -182,7 +182,7 @@ func TestGoldenHeaders(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §2.8, §13.1, §18.3.
+// docs/protocol §2.8, §13.1, §18.3.
 func TestHeaderErrors(t *testing.T) {
 	for _, g := range golden {
 		known := FlagTagged // which say what is behind
@@ -223,7 +223,7 @@ func TestHeaderErrors(t *testing.T) {
 // Every truncation of every control packet is rejected as short, by the
 // header's parser as well as by the type's own. For data packets see
 // TestDataTruncated.
-// docs/protocol.md §13.1.
+// docs/protocol §13.1.
 func TestControlTruncated(t *testing.T) {
 	for _, g := range golden {
 		if g.typ == TypeData {
@@ -243,7 +243,7 @@ func TestControlTruncated(t *testing.T) {
 
 // Bytes behind a control packet are ignored. Its header's flags, too, are of no
 // concern to its parser.
-// docs/protocol.md §2.8, §18.3.
+// docs/protocol §2.8, §18.3.
 func TestControlTrailing(t *testing.T) {
 	for _, g := range golden {
 		if g.typ == TypeData {
@@ -282,7 +282,7 @@ func TestTypeString(t *testing.T) {
 }
 
 // The numbers of the format cannot change without a new version.
-// docs/protocol.md §2.18.
+// docs/protocol §2.18.
 func TestConstants(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -328,7 +328,7 @@ func TestConstants(t *testing.T) {
 
 // The checksum is CRC-32C over bytes 0-3, 5-11 and 16 on, low byte first. That of the
 // vector was computed bit by bit (reflected polynomial 0x82F63B78), apart from this code.
-// docs/protocol.md §2.7.
+// docs/protocol §2.7.
 func TestSetChecksumGolden(t *testing.T) {
 	b := bytes.Clone(goldenHeartbeat)
 	SetChecksum(b)
@@ -342,7 +342,7 @@ func TestSetChecksumGolden(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §2.4, §2.7.
+// docs/protocol §2.4, §2.7.
 func TestChecksumVerify(t *testing.T) {
 	for _, g := range golden {
 		b := bytes.Clone(g.packet)
@@ -406,7 +406,7 @@ func testFlips(tb testing.TB, b []byte) {
 
 // A sender gives a packet its checksum once and marks its repairs: SetFlags must neither
 // break nor drop nor pretend a checksum.
-// docs/protocol.md §2.2, §2.7.
+// docs/protocol §2.2, §2.7.
 func TestSetFlags(t *testing.T) {
 	for _, g := range golden {
 		for f := range 256 {

@@ -35,7 +35,7 @@ func (e *FaultError) Error() string {
 // Is makes errors.Is(err, ErrPublisherFault) true.
 func (e *FaultError) Is(target error) bool { return target == ErrPublisherFault }
 
-// Fault is a way to break the protocol that missing packets do not explain. docs/protocol.md §10.3.
+// Fault is a way to break the protocol that missing packets do not explain. docs/protocol §10.3.
 type Fault uint8
 
 const (
@@ -153,7 +153,7 @@ func (e *PublisherRefusedError) Error() string {
 // Is makes errors.Is(err, ErrPublisherRefused) true.
 func (e *PublisherRefusedError) Is(target error) bool { return target == ErrPublisherRefused }
 
-// Refusal is why a publisher is not received. docs/protocol.md §12.1.
+// Refusal is why a publisher is not received. docs/protocol §12.1.
 type Refusal uint8
 
 // Reasons of a PublisherRefusedError.

@@ -125,7 +125,7 @@ func TestMutations(t *testing.T) {
 					case !s.checksummed || m.data == string(s.payload): // damage before the payload
 					case len(m.data) < wire.HeaderLen || wire.Verify([]byte(m.data), true) != nil:
 						refused++
-					case !sameButFlags(m.data, string(s.payload)): // which are not covered (docs/protocol.md)
+					case !sameButFlags(m.data, string(s.payload)): // which are not covered (docs/protocol)
 						t.Errorf("damaged %s is delivered as %q, and has the right CRC-32C", s.name, m.data)
 					}
 				}

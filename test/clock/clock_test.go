@@ -13,7 +13,7 @@ import (
 const setVar = "FANFARE_CLOCK_SET"
 
 // These tests pass, whatever the clock shows. Exempt are freshness and validity of keys, which are by the clock:
-// transport/sealed, transport/signed (docs/protocol.md §27, §29); and what compares with the host's clock, which is not
+// transport/sealed, transport/signed (docs/protocol §27, §29); and what compares with the host's clock, which is not
 // set: the age of a socket's file (TestStale), the frames that the kernel gives cmd/fanfare/internal/tap.
 var runs = [][]string{
 	{"-run", "Conform|Lack|Memory|Met|Life", "./transport/shm"},

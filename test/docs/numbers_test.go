@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/rdma"
 )
 
-// Numbers in the text of protocol.md, and in its tables that have no column "code": where they
+// Numbers in the text of protocol, and in its tables that have no column "code": where they
 // stand, and what they are in this order. One that begins with a letter is a constant of the
 // code, +1 is one more, and a unit behind it is what the text counts it in. All others are
 // literal: the tests of the rules have those.
@@ -68,9 +68,9 @@ var (
 	reference = regexp.MustCompile(`§\d+(?:\.\d+)?|RFC \d+|\bUDP/IP|\d+\*[a-z]\*`)
 )
 
-// The numbers of the text are those of the code, each. docs/protocol.md §13.3, §16.6, §28.3, §29.7.
+// The numbers of the text are those of the code, each. docs/protocol §13.3, §16.6, §28.3, §29.7.
 func TestNumbersOfTheText(t *testing.T) {
-	text := read(t, protocol)
+	text := protocol(t)
 	code := constants(t, "internal/wire", "reliable", "transport/udp", "transport/shm", "transport/signed", "rdma", "rdma/internal/rocev2")
 	value := func(word string) (float64, error) {
 		if strings.ContainsAny(word[:1], "0123456789") {
@@ -117,9 +117,9 @@ func TestNumbersOfTheText(t *testing.T) {
 	}
 }
 
-// The polynomial of the checksum, as it is and reflected: docs/protocol.md §2.7.
+// The polynomial of the checksum, as it is and reflected: docs/protocol §2.7.
 func TestPolynomialOfTheText(t *testing.T) {
-	m := regexp.MustCompile(`polynomial (0x\w+), reflected (0x\w+), initial value and final XOR\s+(0x\w+)`).FindStringSubmatch(read(t, protocol))
+	m := regexp.MustCompile(`polynomial (0x\w+), reflected (0x\w+), initial value and final XOR\s+(0x\w+)`).FindStringSubmatch(protocol(t))
 	if m == nil {
 		t.Fatal("§2.7 states no polynomial")
 	}
@@ -131,9 +131,9 @@ func TestPolynomialOfTheText(t *testing.T) {
 	}
 }
 
-// The addresses of groups on RDMA: docs/protocol.md §17.2.
+// The addresses of groups on RDMA: docs/protocol §17.2.
 func TestMGIDsOfTheText(t *testing.T) {
-	text := read(t, protocol)
+	text := protocol(t)
 	at := func(s string) rdma.Addr { return rdma.IPAddr(netip.MustParseAddr(s)) }
 	for family, ip := range map[string]string{"IPv4 a.b.c.d": "239.161.178.195", "IPv6": "ff15:1:2:3:4:5:6:7"} {
 		m := regexp.MustCompile(`\| InfiniBand \| ` + regexp.QuoteMeta(family) + ` \| ff1\*s\*:(\w+):\*pkey\*.*?low (\d+) bits`).FindStringSubmatch(text)

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,9 +14,32 @@ import (
 	"testing"
 )
 
-const protocol = root + "/docs/protocol.md"
+// parts are the pages of docs/protocol, by their names.
+func parts(t *testing.T) map[string]string {
+	t.Helper()
+	pages, err := filepath.Glob(root + "/docs/protocol/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages of the protocol: %v", err)
+	}
+	all := make(map[string]string)
+	for _, page := range pages {
+		all[filepath.Base(page)] = read(t, page)
+	}
+	return all
+}
 
-// rule is the head of a numbered rule of docs/protocol.md, section that of a section.
+// protocol is all of docs/protocol.
+func protocol(t *testing.T) string {
+	t.Helper()
+	all := parts(t)
+	var b strings.Builder
+	for _, page := range slices.Sorted(maps.Keys(all)) {
+		b.WriteString(all[page])
+	}
+	return b.String()
+}
+
+// rule is the head of a numbered rule of docs/protocol, section that of a section.
 var (
 	rule    = regexp.MustCompile(`(?m)^\*\*§(\d+)\.(\d+)\*\*`)
 	section = regexp.MustCompile(`(?m)^## (\d+)\. `)
@@ -24,7 +48,7 @@ var (
 // rules are the ids of all rules, in their order, and those of all sections.
 func rules(t *testing.T) (ids, sections []string) {
 	t.Helper()
-	text := read(t, protocol)
+	text := protocol(t)
 	for _, m := range section.FindAllStringSubmatch(text, -1) {
 		sections = append(sections, "§"+m[1])
 	}
@@ -38,10 +62,24 @@ func rules(t *testing.T) (ids, sections []string) {
 }
 
 // Sections are in order, and rules stand in that of their number, in order, each once:
-// docs/protocol.md §1.1.
+// docs/protocol §1.1.
 // A number may be missing: that of a rule that is gone is not used again.
 func TestRulesAreNumbered(t *testing.T) {
-	text := read(t, protocol)
+	in := make(map[string]string) // sections and rules: the page
+	for page, text := range parts(t) {
+		for _, m := range append(section.FindAllStringSubmatch(text, -1), rule.FindAllStringSubmatch(text, -1)...) {
+			id := strings.Join(m[1:], ".")
+			if in[id] != "" {
+				t.Errorf("§%s stands in %s and in %s", id, in[id], page)
+			}
+			in[id] = page
+		}
+		rulesAreNumbered(t, text)
+	}
+}
+
+func rulesAreNumbered(t *testing.T, text string) {
+	t.Helper()
 	heads := section.FindAllStringSubmatchIndex(text, -1)
 	before := 0
 	for i, h := range heads {
@@ -66,9 +104,9 @@ func TestRulesAreNumbered(t *testing.T) {
 	}
 }
 
-// cited matches a citation of one rule or section, or of several: "protocol.md §6.3, §6.4".
+// cited matches a citation of one rule or section, or of several: "protocol §6.3, §6.4".
 var (
-	cited    = regexp.MustCompile("protocol\\.md`? §\\d+(?:\\.\\d+)?(?:(?:, | and |, and )§\\d+(?:\\.\\d+)?)*")
+	cited    = regexp.MustCompile("protocol`? §\\d+(?:\\.\\d+)?(?:(?:, | and |, and )§\\d+(?:\\.\\d+)?)*")
 	citedOne = regexp.MustCompile(`§\d+(?:\.\d+)?`)
 )
 
@@ -81,7 +119,7 @@ func TestCitedRulesExist(t *testing.T) {
 		for _, m := range cited.FindAllString(text, -1) {
 			for _, id := range citedOne.FindAllString(m, -1) {
 				if n++; !slices.Contains(known, id) {
-					t.Errorf("%s cites protocol.md %s, which does not exist", file, id)
+					t.Errorf("%s cites protocol %s, which does not exist", file, id)
 				}
 			}
 		}
@@ -100,11 +138,11 @@ func TestCitedRulesExist(t *testing.T) {
 			}
 		}
 	}
-	inside := regexp.MustCompile(`RFC \d+ §[\d.]*\d`).ReplaceAllString(read(t, protocol), "")
+	inside := regexp.MustCompile(`RFC \d+ §[\d.]*\d`).ReplaceAllString(protocol(t), "")
 	inside = strings.ReplaceAll(inside, "§N.M", "")
 	for _, id := range citedOne.FindAllString(inside, -1) {
 		if !slices.Contains(known, id) {
-			t.Errorf("protocol.md refers to %s, which does not exist", id)
+			t.Errorf("docs/protocol refers to %s, which does not exist", id)
 		}
 	}
 }
@@ -188,7 +226,7 @@ func BenchmarkThat(b *testing.B) {}
 
 // RULE 1.6.
 func (x *rig) TestMethod() {}
-`, "RULE ", "protocol.md §")
+`, "RULE ", "protocol §")
 	got := citedOne.FindAllString(strings.Join(testFunctions(t, "x_test.go", source), "\n"), -1)
 	if want := []string{"§2.1", "§2.2", "§2.3"}; !slices.Equal(got, want) {
 		t.Errorf("cited in tests: %v, want %v", got, want)
@@ -197,7 +235,7 @@ func (x *rig) TestMethod() {}
 
 // The numbers of rules stay: a new one is at the end of its section, and that of a rule that
 // is gone is not used again. testdata/rules.txt has the last number that each section ever
-// gave, and which are gone. docs/protocol.md §1.1.
+// gave, and which are gone. docs/protocol §1.1.
 func TestRuleNumbersStay(t *testing.T) {
 	last, gone := make(map[string]int), make(map[string]bool)
 	for line := range strings.Lines(read(t, "testdata/rules.txt")) {
@@ -236,9 +274,9 @@ func TestRuleNumbersStay(t *testing.T) {
 // drawing matches the rows of a drawing of bytes.
 var drawing = regexp.MustCompile(`(?m)^(?://)?\t(\+[-+]+\+|\|.*)$`)
 
-// The drawings of packets are those of internal/wire, row by row: docs/protocol.md §2.
+// The drawings of packets are those of internal/wire, row by row: docs/protocol §2.
 func TestDrawings(t *testing.T) {
-	text := read(t, protocol)
+	text := protocol(t)
 	files, err := filepath.Glob(root + "/internal/wire/*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +291,7 @@ func TestDrawings(t *testing.T) {
 			if want := strings.Join(rows, "\n"); len(rows) > 0 {
 				found++
 				if !strings.Contains(text, want) {
-					t.Errorf("protocol.md lacks this drawing of %s:\n%s", filepath.Base(file), want)
+					t.Errorf("docs/protocol lacks this drawing of %s:\n%s", filepath.Base(file), want)
 				}
 			}
 			rows = nil
@@ -272,14 +310,14 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// tableRow is a row of a table of protocol.md that has columns "value" and "code".
+// tableRow is a row of a table of protocol that has columns "value" and "code".
 type tableRow struct{ what, value, code string }
 
 // tables reads all such rows.
 func tables(t *testing.T) (rows []tableRow) {
 	t.Helper()
 	value, code := -1, -1
-	for line := range strings.Lines(read(t, protocol)) {
+	for line := range strings.Lines(protocol(t)) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "|") {
 			value, code = -1, -1
@@ -328,7 +366,7 @@ func valueOf(s string) (float64, error) {
 }
 
 // The tables agree with the constants of the code, and leave out none of package wire and
-// no time of packages reliable and discovery: docs/protocol.md §2.18, §20.1.
+// no time of packages reliable and discovery: docs/protocol §2.18, §20.1.
 func TestTables(t *testing.T) {
 	code := constants(t, "internal/wire", "reliable", "internal/topics", "internal/discovery", "internal/engine", "transport/udp", "rdma", "rdma/internal/rocev2")
 	listed := make(map[string]bool)
@@ -353,7 +391,7 @@ func TestTables(t *testing.T) {
 		public := strings.HasPrefix(name, "wire.") && c.exported
 		time := (strings.HasPrefix(name, "reliable.") || strings.HasPrefix(name, "discovery.")) && c.duration
 		if (public || time) && !listed[name] && !slices.Contains(ownBusiness, name) {
-			t.Errorf("%s = %s is in no table of protocol.md", name, c.text)
+			t.Errorf("%s = %s is in no table of docs/protocol", name, c.text)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func start(t *testing.T, role, url string) *process {
 }
 
 // Processes that are stopped and go on have everything, and nobody is told of what is not so: that a publisher was lost, a
-// subscriber fell silent, or held somebody up. docs/protocol.md §11.3.
+// subscriber fell silent, or held somebody up. docs/protocol §11.3.
 func TestFrozen(t *testing.T) {
 	if os.Getenv(forVar) == "" {
 		t.Skipf("%s does not say for how long: test/sim does the same in virtual time", forVar)

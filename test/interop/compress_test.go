@@ -17,7 +17,7 @@ import (
 )
 
 // What is compressed comes to Python, under loss, with a dictionary and without: messages of
-// one packet and of many. docs/protocol.md §26.1, §26.2, §26.4.
+// one packet and of many. docs/protocol §26.1, §26.2, §26.4.
 func TestCompressedGoesToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -64,7 +64,7 @@ func packets(bus *pubsub.Bus) (n int) {
 }
 
 // Without the dictionary packets are lost, told as gaps and never asked for.
-// docs/protocol.md §26.5.
+// docs/protocol §26.5.
 func TestPythonLacksTheDictionary(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -94,7 +94,7 @@ func TestPythonLacksTheDictionary(t *testing.T) {
 }
 
 // A receiver may leave a codec out: packets that need it are unreadable.
-// docs/protocol.md §26.7.
+// docs/protocol §26.7.
 func TestPythonLeavesACodecOut(t *testing.T) {
 	const program = `
 import packed
@@ -123,7 +123,7 @@ type compressed struct {
 
 // What one implementation makes, the other reads: contents that take each kind of block,
 // literals and table, and each level. What is cut or damaged both refuse, or read the same of
-// it. docs/protocol.md §26.2 to §26.4.
+// it. docs/protocol §26.2 to §26.4.
 func TestDecompressors(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // others wait meanwhile

@@ -14,7 +14,7 @@ import (
 const singleEnds = 3
 
 // One heartbeat of the end does not end a stream at Python, and two do; it resumes where it stood.
-// docs/protocol.md §11.5, §11.6.
+// docs/protocol §11.5, §11.6.
 func TestForgedEndsGoToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -62,7 +62,7 @@ func TestForgedEndsGoToPython(t *testing.T) {
 	sub.until(ofType("summary"), nil)
 }
 
-// And the other way. docs/protocol.md §11.5, §11.6.
+// And the other way. docs/protocol §11.5, §11.6.
 func TestForgedEndsPythonToGo(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

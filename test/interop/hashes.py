@@ -1,4 +1,4 @@
-"""The hashes of docs/protocol.md: §3.8 to §3.12, §2.7, §2.17."""
+"""The hashes of docs/protocol §3.8 to §3.12, §2.7, §2.17."""
 
 import ipaddress
 

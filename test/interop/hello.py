@@ -1,4 +1,4 @@
-"""When a publisher says hello, and what it says (docs/protocol.md §14). Answers come by unicast."""
+"""When a publisher says hello, and what it says (docs/protocol §14). Answers come by unicast."""
 
 import random
 

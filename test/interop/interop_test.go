@@ -1,5 +1,5 @@
 // Package interop runs Fanfare against a second implementation of its protocol,
-// in Python, that was written from docs/protocol.md.
+// in Python, that was written from docs/protocol.
 package interop
 
 import (

@@ -1,4 +1,4 @@
-"""When a heartbeat goes out: the ladder of docs/protocol.md §5.8."""
+"""When a heartbeat goes out: the ladder of docs/protocol §5.8."""
 
 from timers import MS, S, US
 

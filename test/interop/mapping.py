@@ -1,4 +1,4 @@
-"""How topics map to groups: by hash, by prefix, by the lines of a table (docs/protocol.md §3.10, §3.13 to §3.15)."""
+"""How topics map to groups: by hash, by prefix, by the lines of a table (docs/protocol §3.10, §3.13 to §3.15)."""
 
 import wire
 from hashes import topic_id

@@ -1,4 +1,4 @@
-"""Which receivers a publisher waits for, from their statuses (docs/protocol.md §7, §8)."""
+"""Which receivers a publisher waits for, from their statuses (docs/protocol §7, §8)."""
 
 from questions import Questions
 from timers import MS, S, RoundTrip

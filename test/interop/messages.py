@@ -1,4 +1,4 @@
-"""From the packets of a stream, in order, to messages: numbers, fragments, gaps (docs/protocol.md §9, §10)."""
+"""From the packets of a stream, in order, to messages: numbers, fragments, gaps (docs/protocol §9, §10)."""
 
 import hashes
 import wire

@@ -1,4 +1,4 @@
-"""Names of topics, for those who want all topics of a pattern (docs/protocol.md §3.13, §9.9)."""
+"""Names of topics, for those who want all topics of a pattern (docs/protocol §3.13, §9.9)."""
 
 import hashes
 import wire

@@ -1,4 +1,4 @@
-"""The runs of compressed packets: docs/protocol.md §26."""
+"""The runs of compressed packets: docs/protocol §26."""
 
 import hashlib
 

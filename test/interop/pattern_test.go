@@ -15,7 +15,7 @@ import (
 
 // Patterns have all that a Python publisher sends, under loss: it puts the names of its topics
 // into the stream before their first messages, and tells them when it is asked.
-// docs/protocol.md §9.9, §10.8.
+// docs/protocol §9.9, §10.8.
 func TestPatternsOfPython(t *testing.T) {
 	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)
@@ -89,7 +89,7 @@ func TestPatternsToPython(t *testing.T) {
 // Python's patterns that come when Go is in full flight ask for the names of the topics that there
 // are. They have each message from where they begin, of each topic that matches: packets of
 // topics without a name wait. Whether one waits is a matter of chance, for the names may come first: so
-// it is tried again until one did. docs/protocol.md §9.9.
+// it is tried again until one did. docs/protocol §9.9.
 func TestLatePatternsOfPython(t *testing.T) {
 	testenv.Slow(t)
 	const attempts = 20

@@ -1,4 +1,4 @@
-"""What a receiver takes as plausible of a single packet (docs/protocol.md §5.9, §9.4)."""
+"""What a receiver takes as plausible of a single packet (docs/protocol §5.9, §9.4)."""
 
 from timers import S
 

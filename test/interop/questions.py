@@ -1,4 +1,4 @@
-"""Which topic heartbeats ask members for whose statuses do not name all that they want (docs/protocol.md §7.10)."""
+"""Which topic heartbeats ask members for whose statuses do not name all that they want (docs/protocol §7.10)."""
 
 from timers import MS, S
 

@@ -26,7 +26,7 @@ func crowd() []string {
 }
 
 // A subscriber in Python of more topics than a status names, and one of patterns, say whether they want a topic.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestQuestionsToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -67,7 +67,7 @@ func TestQuestionsToPython(t *testing.T) {
 const unmoved = 20
 
 // A publisher in Python counts a subscriber whose statuses do not name all topics once that wants the topic.
-// docs/protocol.md §7.10.
+// docs/protocol §7.10.
 func TestQuestionsOfPython(t *testing.T) {
 	testenv.Slow(t)
 	ctx, net := testContext(t), newNetwork(t)

@@ -1,4 +1,4 @@
-"""One group at a receiver: which streams there are, and what is refused (docs/protocol.md §12, §13)."""
+"""One group at a receiver: which streams there are, and what is refused (docs/protocol §12, §13)."""
 
 import wire
 from fabric import now_ns

@@ -1,4 +1,4 @@
-"""What was asked for: repairs within their budget, NCFs and gones (docs/protocol.md §6)."""
+"""What was asked for: repairs within their budget, NCFs and gones (docs/protocol §6)."""
 
 import wire
 from timers import MS, S, US

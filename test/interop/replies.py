@@ -1,4 +1,4 @@
-"""Requests and replies at both sides (docs/protocol.md §24)."""
+"""Requests and replies at both sides (docs/protocol §24)."""
 
 import wire
 from timers import MS, S, RoundTrip

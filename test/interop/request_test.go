@@ -11,7 +11,7 @@ import (
 )
 
 // Requests of the Go side are answered by the Python one, each once, beside loss.
-// docs/protocol.md §24.2, §24.4.
+// docs/protocol §24.2, §24.4.
 func TestRequestGoToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -44,7 +44,7 @@ func TestRequestGoToPython(t *testing.T) {
 	}
 }
 
-// And the other way: pub.py ends when all is answered. docs/protocol.md §24.3.
+// And the other way: pub.py ends when all is answered. docs/protocol §24.3.
 func TestRequestPythonToGo(t *testing.T) {
 	ctx, net := testContext(t), newNetwork(t)
 	bus, _ := net.listen(t, ctx)

@@ -78,7 +78,7 @@ func goPublisher(t *testing.T, ctx context.Context, net *network) *process {
 // A publisher that is killed and comes again under its name is told as restarted: its
 // first instance is delivered as far as it came, and the second from its beginning. The
 // second is about to open its bus when the first is killed: later than 2 s after that
-// the first would be told as lost (docs/protocol.md §11.3).
+// the first would be told as lost (docs/protocol §11.3).
 func TestRestartGoToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

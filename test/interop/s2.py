@@ -1,4 +1,4 @@
-"""Blocks of S2, and so of Snappy: docs/protocol.md §26.2."""
+"""Blocks of S2, and so of Snappy: docs/protocol §26.2."""
 
 
 class Corrupt(Exception):

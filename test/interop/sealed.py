@@ -1,4 +1,4 @@
-"""Sealed packets (docs/protocol.md §27), from the specification, with the standard library alone: slow, and for vectors."""
+"""Sealed packets (docs/protocol §27), from the specification, with the standard library alone: slow, and for vectors."""
 
 import hashlib
 import hmac

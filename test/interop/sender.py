@@ -1,4 +1,4 @@
-"""One group at a publisher: packets and their window, heartbeats, replies (docs/protocol.md §5 to §11)."""
+"""One group at a publisher: packets and their window, heartbeats, replies (docs/protocol §5 to §11)."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""Signed packets (docs/protocol.md §29), with Ed25519 (RFC 8032) of its own: for the vectors. The commands verify nothing."""
+"""Signed packets (docs/protocol §29), with Ed25519 (RFC 8032) of its own: for the vectors. The commands verify nothing."""
 
 import hashlib
 import struct

@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub"
 )
 
-// What is signed comes to Python, which verifies nothing, under loss. docs/protocol.md §29.9.
+// What is signed comes to Python, which verifies nothing, under loss. docs/protocol §29.9.
 func TestSignedGoesToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

@@ -1,4 +1,4 @@
-"""Joining with the state, at both sides (docs/protocol.md §25)."""
+"""Joining with the state, at both sides (docs/protocol §25)."""
 
 import struct
 

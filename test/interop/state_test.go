@@ -55,7 +55,7 @@ func publishSome(ctx context.Context, pubs map[string]*pubsub.Publisher, msgs []
 }
 
 // A Python subscriber begins with the state that Go publishers keep, in the middle of what
-// they publish and with loss on both ways. docs/protocol.md §25.2, §25.6.
+// they publish and with loss on both ways. docs/protocol §25.2, §25.6.
 func TestStateGoToPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
@@ -109,7 +109,7 @@ func TestStateGoToPython(t *testing.T) {
 }
 
 // And the other way: pub.py keeps the last message of each topic, and a Go subscription
-// begins with it, by names and by patterns. docs/protocol.md §25.1, §25.3, §25.4, §25.9.
+// begins with it, by names and by patterns. docs/protocol §25.1, §25.3, §25.4, §25.9.
 func TestStatePythonToGo(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

@@ -1,4 +1,4 @@
-"""When a receiver sends a status, and what it says (docs/protocol.md §7)."""
+"""When a receiver sends a status, and what it says (docs/protocol §7)."""
 
 import random
 

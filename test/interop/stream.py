@@ -1,4 +1,4 @@
-"""One stream at a receiver: order, loss, repair, silence and end (docs/protocol.md §4 to §11)."""
+"""One stream at a receiver: order, loss, repair, silence and end (docs/protocol §4 to §11)."""
 
 import math
 import random

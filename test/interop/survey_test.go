@@ -9,7 +9,7 @@ import (
 )
 
 // A survey hears all topics of a Python publisher, on which nothing is published yet.
-// docs/protocol.md §9.10.
+// docs/protocol §9.10.
 func TestSurveyOfPython(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time

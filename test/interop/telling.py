@@ -1,4 +1,4 @@
-"""The topics of a stream, and their announces (docs/protocol.md §2.14, §9.3 to §9.6)."""
+"""The topics of a stream, and their announces (docs/protocol §2.14, §9.3 to §9.6)."""
 
 import wire
 from timers import MS, S, US

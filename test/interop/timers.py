@@ -1,4 +1,4 @@
-"""Units of time, and a smoothed round trip (docs/protocol.md §6.9). Times are integers in nanoseconds."""
+"""Units of time, and a smoothed round trip (docs/protocol §6.9). Times are integers in nanoseconds."""
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 FIRST, LEAST, LONGEST = 200 * US, 5 * US, 500 * MS

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check codec, hashes, receiver and publisher against docs/vectors (docs/protocol.md §21). See README.md."""
+"""Check codec, hashes, receiver and publisher against docs/vectors (docs/protocol §21). See README.md."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""The packet format of Fanfare, version 1: docs/protocol.md §2 and §13.
+"""The packet format of Fanfare, version 1: docs/protocol §2 and §13.
 
 A parser returns a named tuple, or raises WireError with the counter of §13.1.
 """

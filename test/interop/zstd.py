@@ -3,7 +3,7 @@
 import struct
 
 MAGIC, DICTIONARY_MAGIC = 0xFD2FB528, 0xEC30A437
-MAX_WINDOW = 1 << 20  # docs/protocol.md §26.2
+MAX_WINDOW = 1 << 20  # docs/protocol §26.2
 MAX_BLOCK = 128 << 10
 RAW, RLE, COMPRESSED = range(3)
 PREDEFINED, ONE_SYMBOL, TABLE, REPEAT = range(4)

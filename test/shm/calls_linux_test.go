@@ -21,7 +21,7 @@ import (
 const messagesPerCall = 300
 
 // Who publishes at full rate over shared memory, and who is subscribed, makes no system call per message. All are counted, of
-// all threads, in the processes that fanfare bench measures, from their beginning to their end. docs/protocol.md §28.8.
+// all threads, in the processes that fanfare bench measures, from their beginning to their end. docs/protocol §28.8.
 func TestSystemCalls(t *testing.T) {
 	testenv.Slow(t)
 	if testing.Short() { // with the race detector

@@ -63,7 +63,7 @@ func (c *hostClock) now() time.Duration { return time.Duration(c.ran.Load()) }
 
 // releaseRule is for how long a subscriber that was killed may hold up a publisher that has
 // measured this round trip: until it has been asked ten times, not more than 100 ms apart, over
-// the time of silence and 30 round trips, and the heartbeat that finds so. docs/protocol.md §5.8, §8.4.
+// the time of silence and 30 round trips, and the heartbeat that finds so. docs/protocol §5.8, §8.4.
 func releaseRule(trip time.Duration) time.Duration {
 	const apart, asked = 100 * time.Millisecond, 10
 	return max(asked*apart, config.Silence, 30*trip) + apart
@@ -215,7 +215,7 @@ const lonely = 5
 
 // Publishers and subscribers are killed at any moment. Nobody gets a torn message or loses one
 // untold, those that live go on within the release rule, and the next that starts removes what is left.
-// docs/protocol.md §8.4, §28.6, §28.8.
+// docs/protocol §8.4, §28.6, §28.8.
 func TestKilled(t *testing.T) {
 	testenv.Slow(t)
 	kills := howMany(t, 12)

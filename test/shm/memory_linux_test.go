@@ -44,7 +44,7 @@ func fill(t *testing.T, dir string) {
 }
 
 // When the host has no memory left, heartbeats still come by shared memory and data does not. A subscriber that is also on the
-// wire gets all from there. docs/protocol.md §23.4.
+// wire gets all from there. docs/protocol §23.4.
 func TestFullMemoryLosesNothing(t *testing.T) {
 	dir := small(t, "8m")
 	wire := fmt.Sprintf("udp://?iface=lo&port=%d", testenv.Port(t))

@@ -14,7 +14,7 @@ import (
 
 // Subscribers that read in place are stopped at any moment, in the middle of a message too, and
 // go on, while a publisher that waits for nobody comes round its window: nothing that they have is
-// written over, and what they have missed is told. docs/protocol.md §28.5.
+// written over, and what they have missed is told. docs/protocol §28.5.
 func TestStopped(t *testing.T) {
 	testenv.Slow(t)
 	stops := howMany(t, 40)

@@ -96,7 +96,7 @@ func act(what, url string) {
 	}
 }
 
-// judgeModes checks the modes of all in a directory and of itself, by what they are. docs/protocol.md §28.1.
+// judgeModes checks the modes of all in a directory and of itself, by what they are. docs/protocol §28.1.
 func judgeModes(t *testing.T, dir string, want map[string]os.FileMode) {
 	t.Helper()
 	seen := make(map[string]bool)
@@ -124,7 +124,7 @@ func judgeModes(t *testing.T, dir string, want map[string]os.FileMode) {
 }
 
 // Two users share a fabric through a group and hear each other; a third one, who is in no such
-// group, gets nothing; and none can write into another's file. docs/protocol.md §28.1, §28.3, §28.7.
+// group, gets nothing; and none can write into another's file. docs/protocol §28.1, §28.3, §28.7.
 func TestOtherUser(t *testing.T) {
 	if what := os.Getenv(actVar); what != "" {
 		act(what, os.Getenv(urlVar))

@@ -10,7 +10,7 @@ import (
 
 // A repair is not sent again before the one before can have arrived and be missed: on long ways, on those
 // that become long, and where some subscribers are near and others far.
-// docs/protocol.md §6.6, §6.9.
+// docs/protocol §6.6, §6.9.
 func TestRepairsAreNotSentTwiceInARoundTrip(t *testing.T) {
 	const far = 100 * time.Millisecond // one way
 	for name, set := range map[string]func(o *Options){
@@ -40,7 +40,7 @@ func TestRepairsAreNotSentTwiceInARoundTrip(t *testing.T) {
 
 // A link that cannot carry what is published is not filled up with repairs, and a publisher that waits for
 // a subscriber behind it comes as far as the link allows.
-// docs/protocol.md §6.6, §6.11.
+// docs/protocol §6.6, §6.11.
 func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 	t.Parallel()
 	const link = 10e6 / 8
@@ -96,7 +96,7 @@ func TestRepairsLeaveASlowLinkToData(t *testing.T) {
 }
 
 // Where none is waited for, repairs keep to their share of the data at any loss.
-// docs/protocol.md §6.6, §6.11.
+// docs/protocol §6.6, §6.11.
 func TestRepairsAtHeavyLoss(t *testing.T) {
 	for _, gap := range []time.Duration{20 * time.Microsecond, 2 * time.Millisecond} {
 		o := Simple(3, 3, 200_000)

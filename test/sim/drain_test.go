@@ -8,7 +8,7 @@ import (
 // What lies unread in a receive buffer is not asked for, be it that the subscriber works at nine tenths of what it
 // can, that it was stopped and has much to read, or that more is published than it can read: then its buffer is never
 // empty. It asks nevertheless, and loses nothing.
-// docs/protocol.md §6.15.
+// docs/protocol §6.15.
 func TestWhatLiesUnreadIsNotAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -41,7 +41,7 @@ func TestWhatLiesUnreadIsNotAskedFor(t *testing.T) {
 
 // Half of a receive buffer is left to repairs and heartbeats, also where there is one group only: a subscriber that is
 // slower than its publisher fills what it promises, and loses nothing of the rest.
-// docs/protocol.md §7.3.
+// docs/protocol §7.3.
 func TestReceiveBufferHasRoomForRepairs(t *testing.T) {
 	o := Simple(3, 1, 100_000)
 	o.Net.Loss, o.Publishers[0].Window = 5*Percent, 4096

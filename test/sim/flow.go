@@ -20,13 +20,13 @@ type present struct {
 	wasReleased bool // it was released, at some time
 }
 
-// counts reports whether the publisher may wait for m, which it does not while m joins. docs/protocol.md §8.10.
+// counts reports whether the publisher may wait for m, which it does not while m joins. docs/protocol §8.10.
 func (t *truth) counts(m *present) bool {
 	return t.o.Flow != FlowNone && !m.joining && (m.tagged || !t.o.Tagged)
 }
 
 // checkFree checks that no subscriber holds the publisher up before the publisher knows that it counts: without any it
-// runs free. docs/protocol.md §8.1, §8.2.
+// runs free. docs/protocol §8.1, §8.2.
 func (p *publisher) checkFree() {
 	if p.s == nil || p.s.Room() > 0 {
 		return
@@ -40,7 +40,7 @@ func (p *publisher) checkFree() {
 }
 
 // checkLimit checks that a new packet fits the windows of all subscribers that
-// the publisher has heard of and waits for, or of as many as make its quorum. docs/protocol.md §8.1.
+// the publisher has heard of and waits for, or of as many as make its quorum. docs/protocol §8.1.
 func (p *publisher) checkLimit(b []byte) {
 	seq, first := dataSeq(b)
 	if p.o.Flow == FlowNone || !first {

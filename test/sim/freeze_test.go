@@ -47,7 +47,7 @@ func mustJudgeNobody(t *testing.T, r *Report) {
 }
 
 // A group that is frozen as a whole, however long, goes on where it stood: time in which a
-// process does not run says nothing of others. docs/protocol.md §11.3.
+// process does not run says nothing of others. docs/protocol §11.3.
 func TestFrozenGroup(t *testing.T) {
 	for _, d := range []time.Duration{33 * time.Second, 120 * time.Second, 3600 * time.Second} {
 		for name, at := range map[string]time.Duration{"in the middle": 400 * time.Millisecond, "at the end": 2 * time.Second, "idle": 3 * time.Second} {
@@ -72,7 +72,7 @@ func TestFrozenAgainAndAgain(t *testing.T) {
 	}
 }
 
-// Replies that were made come, however long requesters and responders are frozen meanwhile. docs/protocol.md §24.4.
+// Replies that were made come, however long requesters and responders are frozen meanwhile. docs/protocol §24.4.
 func TestFrozenRequests(t *testing.T) {
 	for _, d := range []time.Duration{33 * time.Second, 3600 * time.Second} {
 		for seed := range uint64(3) {

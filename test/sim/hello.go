@@ -14,7 +14,7 @@ import (
 
 // RunHellos runs some buses that say hello to each other, configured alike or not, over a network that loses, repeats
 // and delays, and restarts some of them. It checks from outside that each learns of those that it cannot receive, once,
-// and of no other, and that none says or remembers more than docs/protocol.md §14 lets it.
+// and of no other, and that none says or remembers more than docs/protocol §14 lets it.
 func RunHellos(seed uint64) error {
 	w := &helloWorld{rng: rand.New(rand.NewPCG(seed, 0x4e110)), now: reliable.Instant(time.Hour)}
 	w.loss = w.rng.Float64() / 2

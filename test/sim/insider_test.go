@@ -241,7 +241,7 @@ func (x *proofs) sealedAs(r *rand.Rand, unicast bool, own, b []byte) []byte {
 	return g.Seal(head, append(slices.Clone(head[32:40]), head[4:8]...), b, head)
 }
 
-// block is the cipher with a key that is derived from the group's (docs/protocol.md §27.4).
+// block is the cipher with a key that is derived from the group's (docs/protocol §27.4).
 func (x *proofs) block(info string, salt []byte) cipher.Block {
 	secret, err := hkdf.Key(sha256.New, x.k.secret[:], salt, info, 32)
 	if err != nil {
@@ -443,7 +443,7 @@ func drawInsider(seed uint64, tell func(error)) Options {
 // what he likes: played back, changed, unsigned, with proofs of others, signed by him in the name of others, and in streams of
 // his own, which verify. Nothing of his is delivered; what is delivered is exact, and all is delivered in time, with every fault
 // that the network has beside. He asks publishers for repairs, too, and replies to their requests before others do:
-// each takes what its subscribers have made, and signed. docs/protocol.md §24.7, §29.6, §29.8.
+// each takes what its subscribers have made, and signed. docs/protocol §24.7, §29.6, §29.8.
 func TestInsider(t *testing.T) {
 	t.Parallel()
 	var all []*proofs

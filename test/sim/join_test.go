@@ -36,7 +36,7 @@ func joiners(o *Options, n int, at func(i int) time.Duration) {
 
 // 1,000 join at any moment of a feed under loss: each gets, in order and once, all from where
 // the window begins, or what it lacks is told exactly. What checks that is in feed.go and
-// join.go. docs/protocol.md §4.6, §4.8.
+// join.go. docs/protocol §4.6, §4.8.
 func TestThousandJoins(t *testing.T) {
 	t.Parallel()
 	runs, each := 50, 20
@@ -65,7 +65,7 @@ func TestThousandJoins(t *testing.T) {
 	t.Logf("%d joins fetched %d packets, %d were given up for other reasons than that they were gone", runs*each, fetched, gaps)
 }
 
-// Who joins costs others nothing that they feel. docs/protocol.md §6.13, §8.10.
+// Who joins costs others nothing that they feel. docs/protocol §6.13, §8.10.
 func TestTwentyJoinAtOnce(t *testing.T) {
 	run := func(n int) *Report {
 		o := feedOf(7)
@@ -85,7 +85,7 @@ func TestTwentyJoinAtOnce(t *testing.T) {
 }
 
 // A joiner fetches without that anybody waits for it, and is waited for from then on.
-// docs/protocol.md §8.10.
+// docs/protocol §8.10.
 func TestJoinerIsWaitedForOnceItHasJoined(t *testing.T) {
 	o := Simple(3, 1, 200_000)
 	o.Subscribers[0].Stays[0] = Stay{Stop: StopEnd, For: 5 * time.Millisecond}

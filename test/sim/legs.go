@@ -171,7 +171,7 @@ func (x *heardByLegs) heard(s *sim, leg int, b []byte) {
 }
 
 // Leg implements reliable.Sink. A leg that is reported silent must have been so for a while,
-// and one that is reported back must have been reported silent. docs/protocol.md §23.7.
+// and one that is reported back must have been reported silent. docs/protocol §23.7.
 func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	s.sim.trace("subscriber %d: stream %#x.%d: %+v", s.number, st.Publisher, st.Epoch, e)
 	t := s.sim.truth(st.Publisher, st.Epoch)
@@ -196,7 +196,7 @@ func (s *subscriber) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	s.legs.down[t] = down
 }
 
-// leastSilence is that of docs/protocol.md §23.7, with no heartbeat interval.
+// leastSilence is that of docs/protocol §23.7, with no heartbeat interval.
 const leastSilence = 100 * time.Millisecond
 
 // asked counts what a subscriber with legs asks for.

@@ -15,7 +15,7 @@ func twoLegs(messages int) Options {
 }
 
 // Of two legs that lose a fifth each, with skew and jitter, what both lost is asked for, 4 %,
-// and next to nothing else. docs/protocol.md §23.4.
+// and next to nothing else. docs/protocol §23.4.
 func TestLegsAskForWhatBothLost(t *testing.T) {
 	o := twoLegs(100_000)
 	o.Net.Loss, o.Second.Loss = 20*Percent, 20*Percent
@@ -32,7 +32,7 @@ func TestLegsAskForWhatBothLost(t *testing.T) {
 }
 
 // One leg is cut and restored under load, for longer than a subscriber may be cut off, then
-// the other: nothing is lost or comes twice, nobody waits, and events say so. docs/protocol.md §23.7.
+// the other: nothing is lost or comes twice, nobody waits, and events say so. docs/protocol §23.7.
 func TestLegIsCut(t *testing.T) {
 	o := twoLegs(100_000)
 	o.Publishers[0].Gap = time.Millisecond // 5 s
@@ -54,7 +54,7 @@ func TestLegIsCut(t *testing.T) {
 }
 
 // A leg brings heartbeats and no data for two seconds, as shared memory does when it is full: the other one brings all, also of a
-// publisher that waits for nobody and has a small window. docs/protocol.md §23.4.
+// publisher that waits for nobody and has a small window. docs/protocol §23.4.
 func TestLegBringsNoData(t *testing.T) {
 	o := twoLegs(100_000)
 	p := &o.Publishers[0]
@@ -67,7 +67,7 @@ func TestLegBringsNoData(t *testing.T) {
 }
 
 // Who is only on the second leg hears a publisher on both, and misses nothing that the
-// publisher waits for. docs/protocol.md §23.8.
+// publisher waits for. docs/protocol §23.8.
 func TestOnlyTheSecondLeg(t *testing.T) {
 	o := twoLegs(50_000)
 	o.Net.Loss, o.Second.Loss, o.Second.UnicastLoss = 5*Percent, 5*Percent, 5*Percent

@@ -9,7 +9,7 @@ import (
 )
 
 // Subscribers that list topics beside: what they list must be true, and no publisher may
-// take the list for a subscriber. docs/protocol.md §9.10.
+// take the list for a subscriber. docs/protocol §9.10.
 
 // lists makes some subscribers so.
 func (d drawer) lists(o *Options) {

@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // Under heavy loss both ways a list comes to have all topics of all publishers, quiet ones
-// too, while these publish. What checks that it is true is in list.go. docs/protocol.md §9.10.
+// too, while these publish. What checks that it is true is in list.go. docs/protocol §9.10.
 func TestList(t *testing.T) {
 	listed := uint64(0)
 	const runs = 20

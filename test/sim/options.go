@@ -277,7 +277,7 @@ type Attack struct {
 	Stranger                                      bool // packets of others that seal
 }
 
-// What users have unless they configure something else: docs/protocol.md §20.2.
+// What users have unless they configure something else: docs/protocol §20.2.
 const (
 	usualSilence  = time.Second
 	usualShare    = 0.5

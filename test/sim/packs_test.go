@@ -15,7 +15,7 @@ func packed(seed uint64, compress string, dictionary bool) Options {
 }
 
 // TestPacks: what is compressed is delivered in place and through cursors, with loss too, and
-// takes less than half of the bytes. docs/protocol.md §26.1, §26.4.
+// takes less than half of the bytes. docs/protocol §26.1, §26.4.
 func TestPacks(t *testing.T) {
 	for _, compress := range []string{"s2", "s2:better", "zstd:fastest", "zstd:default", "zstd:better"} {
 		for _, dictionary := range []bool{false, true} {
@@ -36,7 +36,7 @@ func TestPacks(t *testing.T) {
 }
 
 // TestPacksOfOtherDictionary: who lacks the dictionary is told so, loses what is compressed
-// with it, asks for none of it again, and holds nobody up. docs/protocol.md §26.5.
+// with it, asks for none of it again, and holds nobody up. docs/protocol §26.5.
 func TestPacksOfOtherDictionary(t *testing.T) {
 	o := packed(1, "s2", true)
 	o.Subscribers[0].NoDictionary, o.Subscribers[1].NoDictionary = true, true
@@ -48,7 +48,7 @@ func TestPacksOfOtherDictionary(t *testing.T) {
 }
 
 // TestPacksOfNoise: what cannot be compressed goes as it is, and is hardly tried.
-// docs/protocol.md §26.1.
+// docs/protocol §26.1.
 func TestPacksOfNoise(t *testing.T) {
 	o := packed(1, "s2", false)
 	o.Publishers[0].Size = [2]int{7, 7} // a word each

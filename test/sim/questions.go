@@ -10,7 +10,7 @@ import (
 
 // Publishers that ask for the subscribers of their topics. The invariants, checked from outside of both: a member
 // that is counted for a topic wants it; an answer that is complete leaves out no member that has always wanted it;
-// and in the end those are counted that are there, and no others. docs/protocol.md §7.10.
+// and in the end those are counted that are there, and no others. docs/protocol §7.10.
 
 // questions lets some publishers ask.
 func (d drawer) questions(o *Options) {

@@ -6,7 +6,7 @@ import (
 )
 
 // A publisher that asks for its topics knows in the end which subscribers want each, by name or by a pattern, also by one that
-// begins late; those that have left or were killed are not counted. docs/protocol.md §7.10.
+// begins late; those that have left or were killed are not counted. docs/protocol §7.10.
 func TestAsks(t *testing.T) {
 	for seed := range uint64(10) {
 		o := Simple(seed, 6, 500)

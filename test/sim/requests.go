@@ -10,7 +10,7 @@ import (
 
 // Requests and replies. The invariant, checked from outside of both: a reply that a subscriber has made, and that
 // its publisher waits for, arrives, once and as it was made, while both are present; and no subscriber is asked
-// twice to make one. docs/protocol.md §24.
+// twice to make one. docs/protocol §24.
 
 // asked is a request of a publisher.
 type asked struct {

@@ -91,7 +91,7 @@ func TestRepairTrafficAndTime(t *testing.T) {
 
 // Round trips far beyond a LAN's, and those that grow on the way, do not make
 // subscribers ask, nor publishers answer, again and again.
-// docs/protocol.md §6.12.
+// docs/protocol §6.12.
 func TestRepairTrafficFarAway(t *testing.T) {
 	for _, latency := range []time.Duration{2 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestRepairTrafficFarAway(t *testing.T) {
 
 // The loss of a burst's last packet, with nothing behind it, is found within
 // 10 round trips and 200 microseconds.
-// docs/protocol.md §5.1.
+// docs/protocol §5.1.
 func TestTailLossIsFound(t *testing.T) {
 	for _, latency := range []time.Duration{2 * time.Microsecond, 20 * time.Microsecond, 200 * time.Microsecond, 2 * time.Millisecond} {
 		for lost := range uint64(3) {
@@ -140,7 +140,7 @@ func TestTailLossIsFound(t *testing.T) {
 
 // After a burst that all have, heartbeats climb their ladder and then come
 // once a second, and so do statuses.
-// docs/protocol.md §5.1, §7.2.
+// docs/protocol §5.1, §7.2.
 func TestIdleStreamGoesQuiet(t *testing.T) {
 	o := Simple(1, 4, 100)
 	o.Publishers[0].Lives[0].Stop = StopNever
@@ -193,7 +193,7 @@ func TestNoFlowWaitsForNoSubscriber(t *testing.T) {
 }
 
 // A publisher that waits for those with the tag is slowed by a slow one of them, and not by
-// others, which have exact gaps. docs/protocol.md §8.11.
+// others, which have exact gaps. docs/protocol §8.11.
 func TestTaggedFlow(t *testing.T) {
 	for _, tagged := range []bool{false, true} {
 		o := Simple(1, 3, 50_000)
@@ -212,7 +212,7 @@ func TestTaggedFlow(t *testing.T) {
 
 // A subscriber that dies under min stops the publisher for as long as silence
 // is borne, and no longer; the others have everything.
-// docs/protocol.md §8.4.
+// docs/protocol §8.4.
 func TestDeadSubscriberIsGivenUp(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Publishers[0].Gap = 10 * time.Microsecond
@@ -256,7 +256,7 @@ func TestKilledPublisherRestarts(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §9.1, §10.4.
+// docs/protocol §9.1, §10.4.
 func TestNothingIsSilentlyLostAtHeavyLoss(t *testing.T) {
 	o := Simple(1, 4, 30_000)
 	o.Net.Loss, o.Net.UnicastLoss, o.Net.Duplicate, o.Net.Reorder, o.Net.ReorderDepth = 30*Percent, 30*Percent, 2*Percent, 5*Percent, 16
@@ -305,7 +305,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 // Messages a little above a packet share packets, at loss too: a message takes little more than
-// its share of one, and trains are long. docs/protocol.md §10.1.
+// its share of one, and trains are long. docs/protocol §10.1.
 func TestMessagesAboveAPacket(t *testing.T) {
 	for _, writers := range []int{1, 3} {
 		o := Simple(1, 2, 3000)
@@ -345,7 +345,7 @@ func TestSlowReaderIsOvertaken(t *testing.T) {
 
 // What cannot be repaired is told as soon as the publisher knows, and the
 // stream goes on.
-// docs/protocol.md §9.1.
+// docs/protocol §9.1.
 func TestGoneIsReported(t *testing.T) {
 	o := Simple(1, 1, 20_000)
 	o.Publishers[0].Flow, o.Publishers[0].Window = FlowNone, 64
@@ -395,7 +395,7 @@ func TestCutIsBridged(t *testing.T) {
 }
 
 // Beside steady data repairs have a share of it: of a cut that takes the share times the recovery deadline, and no more,
-// all is repaired. pubsub.Config.RecoveryDeadline; docs/protocol.md §6.11, §9.1.
+// all is repaired. pubsub.Config.RecoveryDeadline; docs/protocol §6.11, §9.1.
 func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
 	for _, c := range []struct {
 		cut, deadline time.Duration
@@ -420,7 +420,7 @@ func TestCutIsRepairedWithinTheDeadline(t *testing.T) {
 
 // An attacker who floods the group with all he can think of changes nothing
 // but counters.
-// docs/protocol.md §13.1, §19.2.
+// docs/protocol §13.1, §19.2.
 func TestAttackChangesNothing(t *testing.T) {
 	o := Simple(1, 3, 50_000)
 	o.Checksum = true

@@ -11,7 +11,7 @@ import (
 
 // clones are copies of what nodes have in memory, as of a virtual machine that is cloned while it runs: each goes on from
 // there beside its node, and seals packets of its own. A copy is made by doing again all that its node did in this life, with
-// the same random bytes: that is deterministic, and so must be what it seals up to then. docs/protocol.md §27.5.
+// the same random bytes: that is deterministic, and so must be what it seals up to then. docs/protocol §27.5.
 type clones struct {
 	draw   *rand.Rand // what is copied when, and what the copies send
 	random io.Reader  // of copies, once they are ones

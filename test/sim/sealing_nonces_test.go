@@ -15,7 +15,7 @@ import (
 
 // nonces are all that the nodes of a run have sealed packets with, strangers too: over lives of each, whose clock is set at
 // each beginning, and over copies of what they have in memory (clones). Of one key, salt and nonce there may be one packet only;
-// it may be sent again, which is no news. 2^33 packets: transport/sealed, TestBillionsOfPackets. docs/protocol.md §27.5.
+// it may be sent again, which is no news. 2^33 packets: transport/sealed, TestBillionsOfPackets. docs/protocol §27.5.
 type nonces struct {
 	seed  maphash.Seed
 	seen  map[usedNonce]uint64 // the packet's hash

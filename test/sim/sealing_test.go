@@ -250,7 +250,7 @@ func drawSealed(seed uint64, tell func(error)) Options {
 // likes to all: garbage, packets cut, changed and spliced, played back at once and later, to the group what was for
 // one bus and the other way round, packets of another group with the same keys, of another key, and of the same id
 // with another secret. He can do nothing that a network does not do: what is delivered is exact, and all is
-// delivered in time, with every fault that the network has beside. docs/protocol.md §27.1, §27.6.
+// delivered in time, with every fault that the network has beside. docs/protocol §27.1, §27.6.
 func TestAdversaryWithoutKeys(t *testing.T) {
 	t.Parallel()
 	var used nonceCount

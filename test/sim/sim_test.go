@@ -141,7 +141,7 @@ func TestSimple(t *testing.T) {
 }
 
 // A pattern that begins beside streams in full flight has every message from there on, and no
-// packet waits for a name before. docs/protocol.md §9.9.
+// packet waits for a name before. docs/protocol §9.9.
 func TestLatePattern(t *testing.T) {
 	for _, loss := range []Ratio{0, 5 * Percent} {
 		for seed := range uint64(20) {

@@ -65,7 +65,7 @@ func TestReaderThatStops(t *testing.T) {
 
 // Two subscribers are released at once and read on slowly: while they work off what they have
 // they are told once that they were released, though heartbeats name them by turns.
-// docs/protocol.md §8.7.
+// docs/protocol §8.7.
 func TestTwoReleasedAtOnce(t *testing.T) {
 	for _, loss := range []Ratio{0, Percent} {
 		t.Run(loss.String(), func(t *testing.T) {

@@ -25,7 +25,7 @@ func stateJoiners(o *Options, n int, at func(i int) time.Duration) {
 
 // 1,000 join with state at any moment of a feed at a good half of what the network carries,
 // under loss, half of them by a pattern: each has the state of each topic as of the number that it
-// says, and all messages from there on. What checks that is in state.go and feed.go. docs/protocol.md §25.2 to §25.6, §25.9.
+// says, and all messages from there on. What checks that is in state.go and feed.go. docs/protocol §25.2 to §25.6, §25.9.
 func TestThousandJoinsWithState(t *testing.T) {
 	runs, each := 50, 20
 	if testing.Short() {
@@ -54,7 +54,7 @@ func TestThousandJoinsWithState(t *testing.T) {
 }
 
 // Who joins with state costs others little: the state is sent once for all who wait.
-// docs/protocol.md §25.3, §25.5.
+// docs/protocol §25.3, §25.5.
 func TestTwentyJoinWithStateAtOnce(t *testing.T) {
 	run := func(n int) *Report {
 		o := feedOf(7)
@@ -74,7 +74,7 @@ func TestTwentyJoinWithStateAtOnce(t *testing.T) {
 }
 
 // A joiner whose window does not hold what is sent meanwhile is told so, and goes on without
-// state; nobody waits for it. docs/protocol.md §25.6, §25.8.
+// state; nobody waits for it. docs/protocol §25.6, §25.8.
 func TestStateThatDoesNotFit(t *testing.T) {
 	o := feedOf(11)
 	o.Publishers[0].State = 3_000_000
@@ -89,7 +89,7 @@ func TestStateThatDoesNotFit(t *testing.T) {
 }
 
 // Who is there before the publisher asks for its state, too, and without state misses nothing.
-// docs/protocol.md §25.7.
+// docs/protocol §25.7.
 func TestStateFromTheBeginning(t *testing.T) {
 	for _, state := range []int{0, 500} {
 		o := Simple(5, 1, 500)

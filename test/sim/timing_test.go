@@ -6,7 +6,7 @@ import (
 )
 
 // Receivers tell how long deliveries take, those of packets that had to be repaired too, and each
-// time is that which has passed: the simulation compares them all. docs/protocol.md §5.12.
+// time is that which has passed: the simulation compares them all. docs/protocol §5.12.
 func TestDeliveriesAreTimed(t *testing.T) {
 	o := Simple(11, 3, 20_000)
 	o.Publishers[0].Gap = time.Millisecond

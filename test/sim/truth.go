@@ -151,7 +151,7 @@ func (t *truth) sent(now reliable.Instant, b []byte) (again bool, err error) {
 	case repair != (d.Seq < t.next):
 		return false, fmt.Errorf("packet %d sent, repair %v, %d is next", d.Seq, repair, t.next)
 	case repair && t.sums[d.Seq] != sum(b):
-		return true, fmt.Errorf("repair of packet %d differs from the original", d.Seq) // docs/protocol.md §2.2, §26.6
+		return true, fmt.Errorf("repair of packet %d differs from the original", d.Seq) // docs/protocol §2.2, §26.6
 	case repair:
 		return true, nil
 	case d.Seq != t.next:

@@ -10,7 +10,7 @@ import (
 )
 
 // Packets that no subscriber can read: they name a codec that none knows. The invariants: these are lost as unreadable,
-// and no others are; their subscriber learns of it; and it requests none that has arrived. docs/protocol.md §13.6.
+// and no others are; their subscriber learns of it; and it requests none that has arrived. docs/protocol §13.6.
 
 // unreadable lets some publishers send such.
 func (d drawer) unreadable(o *Options) {

@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // Packets with a codec that no subscriber knows are lost as unreadable, which is told, and cost no request; all others are
-// delivered, with loss, too. docs/protocol.md §13.6.
+// delivered, with loss, too. docs/protocol §13.6.
 func TestUnreadable(t *testing.T) {
 	for _, loss := range []Ratio{0, 5 * Percent} {
 		for _, compress := range []string{"", "s2"} {

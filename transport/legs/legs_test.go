@@ -515,7 +515,7 @@ func (l togetherLeg) Capabilities() transport.Capabilities {
 }
 
 // The announced capacity fits the buffers of all legs: groups share one if they do on any leg, and senders are
-// separate if they are on any. docs/protocol.md §7.3.
+// separate if they are on any. docs/protocol §7.3.
 func TestLegsShareReceiveBuffers(t *testing.T) {
 	for i, c := range []struct{ a, b, want [2]bool }{
 		{[2]bool{}, [2]bool{}, [2]bool{}},

@@ -57,7 +57,7 @@ func fabric(t *testing.T, cfg rocenet.Config) transporttest.Fabric {
 }
 
 // The reliable layer learns whether it must find damage by itself: if the ICRC is recovered, which is
-// only for IPv4 from a UDP socket. docs/protocol.md §17.7.
+// only for IPv4 from a UDP socket. docs/protocol §17.7.
 func TestChecked(t *testing.T) {
 	for _, c := range []struct {
 		cfg  rocenet.Config

@@ -58,7 +58,7 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 // What a hostile packet of each kind costs a receiver (docs/security.md): to be compared with
-// BenchmarkOpen, which is what a good one costs. docs/protocol.md §27.6.
+// BenchmarkOpen, which is what a good one costs. docs/protocol §27.6.
 func BenchmarkHostile(b *testing.B) {
 	set := testSet(b, 1)
 	now := time.Now()

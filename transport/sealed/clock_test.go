@@ -47,7 +47,7 @@ func one(t *testing.T, set *Keyset, at time.Time) []byte {
 var base = time.Unix(1_800_000_000, 0)
 
 // A sender whose clock was ahead, or behind, uses the right key for the time after the clock is set
-// right. docs/protocol.md §27.7.
+// right. docs/protocol §27.7.
 func TestSenderClockIsSet(t *testing.T) {
 	set := timedSet(t, base, [2]int{0, 2000}, [2]int{1000, 0})
 	s := newSealer(0, rand.Reader)
@@ -75,7 +75,7 @@ func TestSenderClockIsSet(t *testing.T) {
 }
 
 // A receiver whose clock was ahead, and refused a key as expired, accepts it when the clock is set
-// right; and it accepts a key from some minutes before its beginning on. docs/protocol.md §27.7.
+// right; and it accepts a key from some minutes before its beginning on. docs/protocol §27.7.
 func TestReceiverClockIsSet(t *testing.T) {
 	set := timedSet(t, base, [2]int{0, 1000}, [2]int{5000, 0})
 	o := testOpener(t, set)
@@ -108,7 +108,7 @@ func TestReceiverClockIsSet(t *testing.T) {
 }
 
 // A key that ends before it begins is revoked: it is never used to send, and never accepted. Other keys
-// in the keyring still work. docs/protocol.md §27.1.
+// in the keyring still work. docs/protocol §27.1.
 func TestKeyThatEndsBeforeItBegins(t *testing.T) {
 	bad := timedSet(t, base, [2]int{0, 0}, [2]int{1000, 900})
 	p := one(t, timedSet(t, base, [2]int{1, 2}, [2]int{}), base.Add(800*time.Second))
@@ -125,7 +125,7 @@ func TestKeyThatEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// Packets delayed by more than 5 minutes are refused, even those of a known sender. docs/protocol.md §27.6.
+// Packets delayed by more than 5 minutes are refused, even those of a known sender. docs/protocol §27.6.
 func TestHeldBack(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -154,7 +154,7 @@ func TestHeldBack(t *testing.T) {
 }
 
 // The times of a sender never go back: one whose clock is set back draws another salt. Its receivers
-// still accept it, if it is not more than 5 minutes off then. docs/protocol.md §27.4.
+// still accept it, if it is not more than 5 minutes off then. docs/protocol §27.4.
 func TestSenderClockIsSetBack(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -189,7 +189,7 @@ func TestSenderClockIsSetBack(t *testing.T) {
 }
 
 // Whatever the clock of a sender is, and however that of the receiver is set: accepted packets are not accepted
-// again, even after the sender is forgotten. docs/protocol.md §27.6.
+// again, even after the sender is forgotten. docs/protocol §27.6.
 func TestForgottenAreNotPlayedBack(t *testing.T) {
 	random := newPCG(t)
 	again, forgot := 0, 0
@@ -241,7 +241,7 @@ func TestForgottenAreNotPlayedBack(t *testing.T) {
 
 // After clocks that were wrong for a while, of the receiver, of some hosts or of all, are set right,
 // all senders are accepted, even those that were forgotten meanwhile. Their earlier packets are not
-// accepted again. docs/protocol.md §27.6.
+// accepted again. docs/protocol §27.6.
 func TestClocksAreSetRight(t *testing.T) {
 	set := testSet(t, 1)
 	for _, off := range []time.Duration{-24 * time.Hour, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour} {
@@ -325,7 +325,7 @@ func TestClocksAreSetRight(t *testing.T) {
 }
 
 // A clock that moves back and forth uses up no room permanently, though all senders draw new salts each
-// time that it is right again, and there is room for only some more than all of them. docs/protocol.md
+// time that it is right again, and there is room for only some more than all of them. docs/protocol
 // §27.6, §27.10.
 func TestClocksToAndFro(t *testing.T) {
 	const hosts = 50
@@ -376,7 +376,7 @@ func TestFewSenders(t *testing.T) {
 	}
 }
 
-// The time in packets has 32 bits: in 2106 it begins again, and nothing else does. docs/protocol.md §27.2.
+// The time in packets has 32 bits: in 2106 it begins again, and nothing else does. docs/protocol §27.2.
 func TestYear2106(t *testing.T) {
 	set := testSet(t, 1)
 	turn := time.Unix(1<<32, 0)

@@ -2,7 +2,7 @@ package sealed
 
 import "encoding/binary"
 
-// A sealed packet (docs/protocol.md §27.2):
+// A sealed packet (docs/protocol §27.2):
 //
 //	 0       1       2       3       4       5       6       7
 //	+-------+-------+-------+-------+-------+-------+-------+-------+
@@ -61,7 +61,7 @@ func (h header) sender() sender  { return sender(h[atSender : atSender+senderLen
 // sender names one sender of one group, or of replies: its salt and its mark.
 type sender [senderLen]byte
 
-// nonce is bytes 32 to 39 and then 4 to 7 of the header: different for each packet of a salt (docs/protocol.md §27.5).
+// nonce is bytes 32 to 39 and then 4 to 7 of the header: different for each packet of a salt (docs/protocol §27.5).
 func (h header) nonce(n *[nonceLen]byte) {
 	copy(n[:trainLen], h[atTrain:])
 	copy(n[trainLen:], h[atCounter:atCounter+4])

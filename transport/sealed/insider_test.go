@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A holder of the group's key against other holders: docs/protocol.md §27.6, §27.9.
+// A holder of the group's key against other holders: docs/protocol §27.6, §27.9.
 
 // as seals a packet in the name of a sender, with any counter and time: all that takes is the key.
 func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.Time) []byte {
@@ -30,7 +30,7 @@ func as(t *testing.T, set *Keyset, name []byte, index, counter uint32, at time.T
 
 // One packet in the name of a sender, with any counter and time, silences the sender until its clock
 // has passed that time, 5 minutes at most: of a group and by unicast, at receivers that know the sender
-// and at others. docs/protocol.md §27.9.
+// and at others. docs/protocol §27.9.
 func TestOnePacketSilencesForAWhile(t *testing.T) {
 	set := testSet(t, 1)
 	const behind, most = 3, 300 // seconds: the sender's clock, and skew
@@ -84,7 +84,7 @@ func TestOnePacketSilencesForAWhile(t *testing.T) {
 	}
 }
 
-// Made-up senders of one host fill its share, and leave others theirs, with a key that is to come, too. docs/protocol.md §27.10.
+// Made-up senders of one host fill its share, and leave others theirs, with a key that is to come, too. docs/protocol §27.10.
 func TestHostHasAShare(t *testing.T) {
 	cfg := Config{MaxSenders: 100}.withDefaults()
 	o, now, set := newOpener(&cfg), time.Now(), testSet(t, 1, 2)
@@ -126,7 +126,7 @@ func TestHostHasAShare(t *testing.T) {
 
 // Where packets are proven, an attacker without proof never becomes a known sender, whatever number it
 // invents, and uses no counter up; proven senders are accepted whatever else arrives. Repeats are not
-// detected here. docs/protocol.md §27.6, §27.10.
+// detected here. docs/protocol §27.6, §27.10.
 func TestOnlyProvenSendersAreKnown(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	cfg := Config{Proven: true, MaxSenders: 200}.withDefaults()

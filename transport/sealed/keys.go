@@ -186,7 +186,7 @@ func (m *marker) mark(k *key, salt []byte, index uint32) [markLen]byte {
 	return [markLen]byte(m.out[:])
 }
 
-// derive makes the cipher of one sender (docs/protocol.md §27.4).
+// derive makes the cipher of one sender (docs/protocol §27.4).
 func (k *key) derive(salt []byte, index uint32) (cipher.AEAD, error) {
 	var context [senderLen]byte
 	copy(context[:], salt)

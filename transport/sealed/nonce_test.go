@@ -40,7 +40,7 @@ func (n *nonces) seal(s *sealer, packets ...[]byte) {
 
 // No nonce is used for two packets under one key: over restarts with the clock set back and the same
 // name, over copies of the memory of what runs, at any point, and over the end of the counter.
-// What a copy is made of, after the random bytes were drawn, is the same packet. docs/protocol.md §27.5.
+// What a copy is made of, after the random bytes were drawn, is the same packet. docs/protocol §27.5.
 func TestNoNonceRepeats(t *testing.T) {
 	random := newPCG(t)
 	set := testSet(t, 1)
@@ -116,7 +116,7 @@ func TestNoNonceRepeats(t *testing.T) {
 }
 
 // The counter of a salt ends at 2^32-1, and does not go round: the next train has another salt.
-// docs/protocol.md §27.5.
+// docs/protocol §27.5.
 func TestCounterEnds(t *testing.T) {
 	set := testSet(t, 1)
 	s := newSealer(0, crand.Reader)
@@ -147,7 +147,7 @@ func TestCounterEnds(t *testing.T) {
 	}
 }
 
-// Random bytes are drawn for each train, when it is sealed, and not ahead. docs/protocol.md §27.5.
+// Random bytes are drawn for each train, when it is sealed, and not ahead. docs/protocol §27.5.
 func TestNothingIsDrawnAhead(t *testing.T) {
 	set, random := testSet(t, 1), new(counted)
 	s := newSealer(0, random)
@@ -211,7 +211,7 @@ func sealVirtually(s *sealer, n, packets uint64) bool {
 
 // Of 2^33 packets no two have one nonce under one key: of senders that are restarted, also within a
 // tick, with clocks that are set back and forth, and with memory that is copied, at any moment, while
-// both copies continue. docs/protocol.md §27.5.
+// both copies continue. docs/protocol §27.5.
 func TestBillionsOfPackets(t *testing.T) {
 	for _, c := range []struct {
 		name   string

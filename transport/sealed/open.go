@@ -24,7 +24,7 @@ const (
 )
 
 // opener opens packets, of one direction: those of groups, or replies. It checks what is cheap first
-// (docs/protocol.md §27.6):
+// (docs/protocol §27.6):
 //
 //	length, magic, version ─► sender known? ── yes ─► its key ─► its time ─► came before? ─► verifies? ─► taken
 //	                               └ no ─► its key ─► its mark ─► its time ─► forgotten? ─► not too many? ─► verifies? ─► room for it? ─┘

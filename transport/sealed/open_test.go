@@ -13,7 +13,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A packet of each kind, and its verdict. A refused packet makes no sender known. docs/protocol.md
+// A packet of each kind, and its verdict. A refused packet makes no sender known. docs/protocol
 // §27.6.
 func TestOpen(t *testing.T) {
 	now := time.Now()
@@ -100,7 +100,7 @@ func TestOpen(t *testing.T) {
 }
 
 // Every change of any one bit, and every truncation, is refused, of a sender that is known as of one
-// that is not. docs/protocol.md §27.6.
+// that is not. docs/protocol §27.6.
 func TestEveryBitIsProtected(t *testing.T) {
 	set := testSet(t, 1)
 	s := newSealer(3, rand.Reader)
@@ -137,7 +137,7 @@ func TestEveryBitIsProtected(t *testing.T) {
 }
 
 // A repeated packet is refused: at once, later, out of order; on each leg it is accepted once. A packet
-// that does not verify uses no counter up. docs/protocol.md §27.6.
+// that does not verify uses no counter up. docs/protocol §27.6.
 func TestReplay(t *testing.T) {
 	set := testSet(t, 1)
 	s, o := newSealer(0, rand.Reader), testOpener(t, set)
@@ -183,7 +183,7 @@ func TestReplay(t *testing.T) {
 }
 
 // Invented senders cost no memory and displace no sender; known senders are forgotten only when their
-// packets would be refused for their age. docs/protocol.md §27.6.
+// packets would be refused for their age. docs/protocol §27.6.
 func TestSendersAreNotDisplaced(t *testing.T) {
 	set := testSet(t, 1)
 	cfg := Config{MaxSenders: 100}.withDefaults()
@@ -236,7 +236,7 @@ func TestSendersAreNotDisplaced(t *testing.T) {
 }
 
 // A flood of packets with recorded marks, each followed by something else, leaves room for a new
-// sender, even the one with that mark: for each mark a cipher is derived once. docs/protocol.md §27.6.
+// sender, even the one with that mark: for each mark a cipher is derived once. docs/protocol §27.6.
 func TestFloodOfRecordedMarks(t *testing.T) {
 	set, now := testSet(t, 1), time.Now()
 	o := testOpener(t, set)

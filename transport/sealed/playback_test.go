@@ -61,7 +61,7 @@ func (r *recording) play(i int) {
 }
 
 // A receiver that joins a sender's group, and first gets a replay of the last minutes, accepts all that
-// the sender sends, whatever is replayed in between, in any order. docs/protocol.md §27.9.
+// the sender sends, whatever is replayed in between, in any order. docs/protocol §27.9.
 func TestPlaybackDelaysNoReceiver(t *testing.T) {
 	const before = 40_000 // packets, of which the last 30,000 are of the last 5 minutes
 	places := func(r *recording, at ...int) {
@@ -122,7 +122,7 @@ func TestPlaybackDelaysNoReceiver(t *testing.T) {
 }
 
 // Packets of an ended sender cannot be replayed for longer than 5 minutes, however slowly: one packet
-// every few seconds, in order, to a receiver that has never heard the sender. docs/protocol.md §27.6.
+// every few seconds, in order, to a receiver that has never heard the sender. docs/protocol §27.6.
 func TestPlaybackEnds(t *testing.T) {
 	for _, apart := range []time.Duration{time.Second, 5 * time.Second, time.Minute} {
 		r := newRecording(t, 2000, 100*time.Millisecond)
@@ -160,7 +160,7 @@ func TestRepliesToMany(t *testing.T) {
 }
 
 // A sender that is restored to an old copy of its memory, with its counters, is accepted again after some
-// seconds, and none of its packets is accepted twice. docs/protocol.md §27.9.
+// seconds, and none of its packets is accepted twice. docs/protocol §27.9.
 func TestSenderIsPutBack(t *testing.T) {
 	for _, back := range []int{1, 10, 1000, 3 * windowPackets} {
 		r := newRecording(t, 0, 10*time.Millisecond)

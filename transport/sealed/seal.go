@@ -29,7 +29,7 @@ const unicastIndex = math.MaxUint32
 //
 // No nonce is used twice with one cipher: it contains the counter, which only grows. Nor do two senders that continue
 // from one copy of memory (a cloned virtual machine) use one for different packets: it also contains random bytes,
-// which are drawn when the packets to be sealed are complete. docs/protocol.md §27.5.
+// which are drawn when the packets to be sealed are complete. docs/protocol §27.5.
 type sealer struct {
 	index  uint32
 	random io.Reader

@@ -1,7 +1,7 @@
 // Package sealed is a transport over any other one that encrypts and authenticates each packet, of every type, with
 // keys that all members share. Without a key an attacker sees neither topics nor messages, and nothing that it sends,
 // changes or replays is delivered. A sealed packet is longer than its contents by Overhead: the attacker sees the
-// sizes of messages that are alone in their packets, unless they are padded (pubsub.Config.Pad). docs/protocol.md §27
+// sizes of messages that are alone in their packets, unless they are padded (pubsub.Config.Pad). docs/protocol §27
 // defines the format, docs/security.md the guarantees.
 //
 //	Send  ─► seal: each packet into memory of this package, in one pass ─► inner Send

@@ -23,7 +23,7 @@ func (s *stoppable) Wait(time.Duration) error {
 
 // Packets that came before a process was stopped, or while it was, are judged by when they came: they are taken, however long
 // that lasted. Those that were too old then are not, nor are those that were taken before. As soon as all are read, and while
-// the process waits and there is nothing to read, the time counts. docs/protocol.md §27.6.
+// the process waits and there is nothing to read, the time counts. docs/protocol §27.6.
 func TestUnread(t *testing.T) {
 	net, now, set := mem.NewNetwork(), base, testSet(t, 1)
 	open := func() transport.Transport {

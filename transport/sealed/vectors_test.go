@@ -136,7 +136,7 @@ func vectorSet(t *testing.T, keys []vectorKey) *Keyset {
 func makeVectors(t *testing.T) *vectors {
 	v := &vectors{
 		About: []string{
-			"Sealed packets: docs/protocol.md §27. Bytes are in hexadecimal, as they are on the wire.",
+			"Sealed packets: docs/protocol §27. Bytes are in hexadecimal, as they are on the wire.",
 			"good: sealing packet with these values gives sealed, byte for byte; a receiver in the group of that index (4294967295: by unicast) opens it, once.",
 			"bad: a receiver that knows no sender yet, and whose clock is now, refuses sealed by the check that fails: magic, open, version, key, forged, time, replayed. With after it has taken that packet before.",
 			"sequences: to a receiver that knows no sender come these packets, one behind the other, when its clock is now; nobody sets that. Those without fails are taken.",
@@ -278,7 +278,7 @@ func vectorOpener(t *testing.T, set *Keyset, now uint32) *opener {
 	return o
 }
 
-// The vectors are what this package seals, opens and refuses. docs/protocol.md §27.2, §27.4.
+// The vectors are what this package seals, opens and refuses. docs/protocol §27.2, §27.4.
 func TestVectors(t *testing.T) {
 	made, err := json.MarshalIndent(makeVectors(t), "", "  ")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Packets that count as received, and those that restart the window of a sender. docs/protocol.md §27.6, §27.9.
+// Packets that count as received, and those that restart the window of a sender. docs/protocol §27.6, §27.9.
 func TestWindow(t *testing.T) {
 	const far = 1 << 20
 	type step struct {
@@ -77,7 +77,7 @@ func TestWindowCounters(t *testing.T) {
 }
 
 // For any packets, of the sender, replayed or by a key holder, with any counter and any time, in any
-// order: none is accepted twice. docs/protocol.md §27.6.
+// order: none is accepted twice. docs/protocol §27.6.
 func TestWindowTakesNothingTwice(t *testing.T) {
 	random := newPCG(t)
 	type packet struct {
@@ -142,7 +142,7 @@ func TestWindowTakesNothingTwice(t *testing.T) {
 
 // Replays by an attacker without a key, in any order and number, cause no packet of the sender to be
 // refused: whatever of it is lost, in bursts of any length, reordered, or not for this receiver (of
-// replies to many). docs/protocol.md §27.9.
+// replies to many). docs/protocol §27.9.
 func TestPlaybackHasNothingRefused(t *testing.T) {
 	random := newPCG(t)
 	for round := range 50 {

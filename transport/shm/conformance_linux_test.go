@@ -11,7 +11,7 @@ import (
 )
 
 // TestConformance runs the suite between endpoints of one process: the same files, mapped
-// again and again. docs/protocol.md §28.3, §28.4, §28.5.
+// again and again. docs/protocol §28.3, §28.4, §28.5.
 func TestConformance(t *testing.T) {
 	for _, withFaults := range []bool{false, true} {
 		t.Run(map[bool]string{false: "bare", true: "faulty"}[withFaults], func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Strangers' trains are copied: all else is the same. docs/protocol.md §28.7.
+// Strangers' trains are copied: all else is the same. docs/protocol §28.7.
 func TestConformanceOfStrangers(t *testing.T) {
 	transporttest.Run(t, func(t *testing.T) transporttest.Fabric {
 		dir := ownDir(t)

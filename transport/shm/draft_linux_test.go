@@ -18,7 +18,7 @@ import (
 )
 
 // Files of a group get their name by a rename when they are shared already, so that no other process
-// finds an unshared one after its maker was killed. docs/protocol.md §28.1.
+// finds an unshared one after its maker was killed. docs/protocol §28.1.
 func TestSharedBeforeNamed(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
 	d, err := findDir(cfg)
@@ -73,7 +73,7 @@ func appeared(t *testing.T, watch int, name string) uint32 {
 }
 
 // Where the maker of a shared fabric was killed before it was shared, at any point, the next one
-// makes it whole. docs/protocol.md §28.1.
+// makes it whole. docs/protocol §28.1.
 func TestHalfShared(t *testing.T) {
 	for name, leave := range map[string]func(dir string) error{
 		"draft": func(dir string) error { return os.Mkdir(draftOf(dir), 0o700) },
@@ -105,7 +105,7 @@ func TestHalfShared(t *testing.T) {
 }
 
 // A directory of ours that a member of the group has renamed to the fabric's is not opened to the
-// group: neither where the fabric should be, nor where we make it. docs/protocol.md §28.1.
+// group: neither where the fabric should be, nor where we make it. docs/protocol §28.1.
 func TestPrivateDirectoryMoved(t *testing.T) {
 	for name, to := range map[string]func(path string) string{"fabric": func(path string) string { return path }, "draft": draftOf} {
 		cfg := Config{Name: "x", Dir: ownDir(t), Group: strconv.Itoa(os.Getegid())}
@@ -128,7 +128,7 @@ func TestPrivateDirectoryMoved(t *testing.T) {
 }
 
 // A file that has replaced the pipe that we have just made is not shared, unless it is that pipe.
-// docs/protocol.md §28.1.
+// docs/protocol §28.1.
 func TestBellReplaced(t *testing.T) {
 	d := dir{place: place{shared: true, id: os.Getegid()}, path: t.TempDir()}
 	var err error
@@ -180,7 +180,7 @@ func TestBellReplaced(t *testing.T) {
 
 // With a umask that denies files to their owner, an endpoint makes and finds its fabric, even if it has
 // left a directory without permission to enter; files of other users, and links, stay unchanged.
-// docs/protocol.md §28.1.
+// docs/protocol §28.1.
 func TestMask(t *testing.T) {
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		for _, mask := range []int{0o777, 0o700, 0o300, 0o200} {
@@ -225,7 +225,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// A roll that is another name of a file of ours is not used, nor shared. docs/protocol.md §28.1.
+// A roll that is another name of a file of ours is not used, nor shared. docs/protocol §28.1.
 func TestRollNoLink(t *testing.T) {
 	cfg := Config{Name: "x", Dir: t.TempDir(), Group: strconv.Itoa(os.Getegid())}
 	d, err := findDir(cfg)
@@ -248,7 +248,7 @@ func TestRollNoLink(t *testing.T) {
 	}
 }
 
-// A file that replaces a bell is not written to, unless it is a pipe. docs/protocol.md §28.8.
+// A file that replaces a bell is not written to, unless it is a pipe. docs/protocol §28.8.
 func TestBellIsNoPipe(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	for b.BeginWait(-1) == 0 {
@@ -272,7 +272,7 @@ func TestBellIsNoPipe(t *testing.T) {
 }
 
 // If another user has taken the directory's name, the error comes at once, with advice.
-// docs/protocol.md §28.1.
+// docs/protocol §28.1.
 func TestSquatted(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "it takes root to give a directory away")

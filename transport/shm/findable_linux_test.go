@@ -15,7 +15,7 @@ import (
 )
 
 // An endpoint is not found any more where a name is gone or is that of something else. Other errors say
-// nothing of that. docs/protocol.md §28.10.
+// nothing of that. docs/protocol §28.10.
 func TestBecame(t *testing.T) {
 	m := mark{inode: 7}
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func TestBecame(t *testing.T) {
 }
 
 // Of many polls few read the clock, of few each does, and so does the first one after a sleep; it is looked
-// once in a second. docs/protocol.md §28.10.
+// once in a second. docs/protocol §28.10.
 func TestWhenToLook(t *testing.T) {
 	for _, c := range []struct {
 		every        time.Duration // that a poll comes
@@ -120,7 +120,7 @@ func rollPath(tr *Transport) string { return filepath.Join(tr.fabric.path, rollN
 func ownPath(tr *Transport) string  { return filepath.Join(tr.fabric.path, fileName(tr.own.id)) }
 
 // Whatever is removed under endpoints or renamed, each that cannot be discovered any more reports it once,
-// parked and polled, and continues with the other. docs/protocol.md §28.10.
+// parked and polled, and continues with the other. docs/protocol §28.10.
 func TestUnfindable(t *testing.T) {
 	for what, c := range removals {
 		for _, parked := range []bool{false, true} {
@@ -196,7 +196,7 @@ func pollUnfindable(t *testing.T, tr *Transport, batch *transport.Batch) (report
 }
 
 // Nothing is reported when others join, leave or are killed, nor at the endpoint's own end, when Close
-// removes its files. docs/protocol.md §28.10.
+// removes its files. docs/protocol §28.10.
 func TestFindable(t *testing.T) {
 	a, _, _ := pair(t, Config{})
 	a.findable.apart = time.Microsecond

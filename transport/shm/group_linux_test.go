@@ -26,7 +26,7 @@ func TestGroupNumbers(t *testing.T) {
 }
 
 // A member of the group may ring a bell without end. That ends a sleep, and only a few rings are read
-// at a time, so that it does not occupy the reader. docs/protocol.md §28.8.
+// at a time, so that it does not occupy the reader. docs/protocol §28.8.
 func TestEndlessRinging(t *testing.T) {
 	a, _, _ := pair(t, Config{})
 	bell, err := unix.Open(filepath.Join(a.fabric.path, bellName(a.own.id)), unix.O_WRONLY|unix.O_NONBLOCK, 0)
@@ -57,7 +57,7 @@ func TestEndlessRinging(t *testing.T) {
 }
 
 // If a process holds the lock of the roll and keeps announcing new endpoints, newcomers wait for so
-// long, and no longer. docs/protocol.md §28.2.
+// long, and no longer. docs/protocol §28.2.
 func TestRollIsNeverFree(t *testing.T) {
 	dir := ownDir(t)
 	h, err := enterFabric(Config{Name: "held", Dir: dir}, stay)
@@ -90,7 +90,7 @@ func TestRollIsNeverFree(t *testing.T) {
 }
 
 // The error of a lock that is never free, by its holder and the time since an endpoint joined or left.
-// docs/protocol.md §28.2.
+// docs/protocol §28.2.
 func TestLocked(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {
@@ -127,7 +127,7 @@ func TestLocked(t *testing.T) {
 }
 
 // The time in which the process that waits did not run does not count: the holder was stopped together with it.
-// docs/protocol.md §28.2.
+// docs/protocol §28.2.
 func TestLockedWhileStopped(t *testing.T) {
 	now := time.Now()
 	p := newLockWait(now)

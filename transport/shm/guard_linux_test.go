@@ -44,7 +44,7 @@ func childEnv(t *testing.T) []string {
 }
 
 // A train of another user is copied, and one of a file that others may write to. Only files that this user
-// alone can write are lent in place. docs/protocol.md §28.7.
+// alone can write are lent in place. docs/protocol §28.7.
 func TestStrangersAreCopied(t *testing.T) {
 	for name, c := range map[string]struct {
 		uid    int // -1: this one
@@ -100,7 +100,7 @@ func TestStrangersAreCopied(t *testing.T) {
 }
 
 // Another user may truncate its file at any place and time: any read after that, by any call, is
-// counted as its error, and this process lives. docs/protocol.md §28.7.
+// counted as its error, and this process lives. docs/protocol §28.7.
 func TestCutOffAnywhere(t *testing.T) {
 	if !child(t) {
 		return
@@ -200,7 +200,7 @@ func TestCutOffAnywhere(t *testing.T) {
 }
 
 // A member of the group may truncate the roll. No process ends by that, and existing connections
-// continue. docs/protocol.md §28.7.
+// continue. docs/protocol §28.7.
 func TestCutOffRoll(t *testing.T) {
 	if !child(t) {
 		return

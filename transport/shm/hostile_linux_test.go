@@ -73,7 +73,7 @@ func peerOf(t *Transport, other *Transport) *peer {
 }
 
 // What an endpoint may write into its own file to mislead others costs it its place, counted
-// as an error, and others nothing. docs/protocol.md §28.7.
+// as an error, and others nothing. docs/protocol §28.7.
 func TestGarbage(t *testing.T) {
 	for name, spoil := range map[string]func(a, b *Transport){
 		"chunk":    func(a, b *Transport) { forge(a, b, entry{maxChunks, 0, 10, 10, 0, 0}) },
@@ -117,7 +117,7 @@ func forge(a, b *Transport, e entry) {
 	p.tail++
 }
 
-// What a reader returns that it was not lent costs it its place. docs/protocol.md §28.7.
+// What a reader returns that it was not lent costs it its place. docs/protocol §28.7.
 func TestGarbageReturned(t *testing.T) {
 	for name, spoil := range map[string]func(b *Transport, slot int){
 		"far":   func(b *Transport, slot int) { word(b.own.mem, takenAt(slot)).Add(laneSlots + 1) },
@@ -166,7 +166,7 @@ func TestScribble(t *testing.T) {
 }
 
 // Another user that truncates its file causes an error, where a read would otherwise be a fault
-// (SIGBUS). docs/protocol.md §28.7.
+// (SIGBUS). docs/protocol §28.7.
 func TestCutOff(t *testing.T) {
 	a, b, s := pair(t, Config{distrust: true})
 	big := bytes.Repeat([]byte("x"), 60_000)
@@ -239,7 +239,7 @@ func TestDirectories(t *testing.T) {
 
 // A peer that keeps writing descriptors that are to be skipped, for groups without members, as fast as
 // they are read, does not occupy a reader: it reads no more of them at a time than a lane has.
-// docs/protocol.md §28.7.
+// docs/protocol §28.7.
 func TestEndlessDescriptors(t *testing.T) {
 	for _, distrust := range []bool{false, true} {
 		t.Run(fmt.Sprint("stranger ", distrust), func(t *testing.T) {

@@ -23,7 +23,7 @@ func single(packet []byte) *transport.Outbound {
 }
 
 // Lent trains stay unchanged until Poll has reported the end, whichever side was closed first.
-// docs/protocol.md §28.5.
+// docs/protocol §28.5.
 func TestLentUntilTheEnd(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	s.Send(single([]byte("mine")))
@@ -42,7 +42,7 @@ func TestLentUntilTheEnd(t *testing.T) {
 }
 
 // Nothing in a lane is written over before it is fetched, whatever is kept and returned late,
-// in the deepest lane that can be had. docs/protocol.md §28.5.
+// in the deepest lane that can be had. docs/protocol §28.5.
 func TestLaneKept(t *testing.T) {
 	_, b, s := pair(t, Config{QueueTrains: maxQueue})
 	fetched, out := transport.NewBatch(batch), single([]byte("x"))
@@ -86,7 +86,7 @@ func TestLaneKept(t *testing.T) {
 	}
 }
 
-// A bell that cannot be opened is tried again with the next train. docs/protocol.md §28.8.
+// A bell that cannot be opened is tried again with the next train. docs/protocol §28.8.
 func TestBellLater(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
@@ -107,7 +107,7 @@ func TestBellLater(t *testing.T) {
 	b.EndWait()
 }
 
-// A file that replaces a directory that was just made is not shared. docs/protocol.md §28.1.
+// A file that replaces a directory that was just made is not shared. docs/protocol §28.1.
 func TestShareNoLink(t *testing.T) {
 	here := t.TempDir()
 	victim, link := filepath.Join(here, "victim"), filepath.Join(here, "link")
@@ -126,7 +126,7 @@ func TestShareNoLink(t *testing.T) {
 	}
 }
 
-// Replacing the directory of a running fabric does not mislead its endpoints. docs/protocol.md §28.1.
+// Replacing the directory of a running fabric does not mislead its endpoints. docs/protocol §28.1.
 func TestDirectoryReplaced(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	moved := a.fabric.path + "x"
@@ -150,7 +150,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	}
 }
 
-// Packets in blocks of a window are read there, and not copied. docs/protocol.md §28.5.
+// Packets in blocks of a window are read there, and not copied. docs/protocol §28.5.
 func TestInPlace(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(2, chunkBytes)
@@ -173,7 +173,7 @@ func TestInPlace(t *testing.T) {
 }
 
 // A window without a free chunk moves to heap memory, from which packets are copied, and no endpoint
-// waits. docs/protocol.md §28.6.
+// waits. docs/protocol §28.6.
 func TestNoChunkForWindow(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(1, chunkBytes)
@@ -198,7 +198,7 @@ func TestNoChunkForWindow(t *testing.T) {
 	b.Stats()
 }
 
-// Windows get no more than a quarter of the chunks: then they are in heap memory. docs/protocol.md §28.6.
+// Windows get no more than a quarter of the chunks: then they are in heap memory. docs/protocol §28.6.
 func TestWindowsLeaveEnough(t *testing.T) {
 	a := mustOpen(t, Config{Name: "many", Dir: ownDir(t)})
 	var all [][]byte
@@ -247,7 +247,7 @@ func smallBy(t *testing.T, options string) (dir string) {
 }
 
 // Where memory is short, one that has stopped leaves enough of it for one that reads, whatever
-// the sizes of trains. docs/protocol.md §28.6.
+// the sizes of trains. docs/protocol §28.6.
 func TestShortOfMemory(t *testing.T) {
 	cfg := Config{Name: "short", Dir: small(t, "16m")}
 	a, stopped, reads := mustOpen(t, cfg), mustOpen(t, cfg), mustOpen(t, cfg)
@@ -286,7 +286,7 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 }
 
 // Without memory for a lane nothing is sent by it, and without memory for returned positions nothing is
-// fetched: until there is some; both are counted. docs/protocol.md §28.3.
+// fetched: until there is some; both are counted. docs/protocol §28.3.
 func TestNoMemoryForLane(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -337,7 +337,7 @@ func TestNoMemoryForLane(t *testing.T) {
 	}
 }
 
-// Endpoints that do not send to each other take little memory, however many there are. docs/protocol.md §28.3.
+// Endpoints that do not send to each other take little memory, however many there are. docs/protocol §28.3.
 func TestIdleTakesLittle(t *testing.T) {
 	cfg := Config{Name: "idle", Dir: t.TempDir()}
 	var all []*Transport
@@ -378,7 +378,7 @@ func TestIdleTakesLittle(t *testing.T) {
 }
 
 // What a lane had no room for is counted where it is missing: with the first train that was sent
-// behind it, however far the lane is read at a time, and at the end of the lane. docs/protocol.md §28.4.
+// behind it, however far the lane is read at a time, and at the end of the lane. docs/protocol §28.4.
 func TestDroppedWhereMissing(t *testing.T) {
 	_, b, s := pair(t, Config{QueueTrains: 100})
 	had, buf := depth(b), transport.NewBatch(40)
@@ -423,7 +423,7 @@ func TestDroppedWhereMissing(t *testing.T) {
 
 // A reader that keeps trains for longer than its lane receives all others in order, or the number of
 // those lost: no unread train is overwritten, however many it keeps, and neither side takes the other
-// for hostile. docs/protocol.md §28.6.
+// for hostile. docs/protocol §28.6.
 func TestKeptForLongerThanALane(t *testing.T) {
 	for queue, steps := range map[int]int{maxQueue: 15_000, 1024: 130_000} {
 		for _, share := range []float64{0.2, 0.8} {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// The layout of a memory file. docs/protocol.md §28.3. Numbers are in the byte order of the processor:
+// The layout of a memory file. docs/protocol §28.3. Numbers are in the byte order of the processor:
 // only processes of this host can map the file.
 const (
 	magic = 0x354d48536e614600 // "\0FanSHM5" with the highest byte first; stored last

@@ -6,7 +6,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Parts of the file do not overlap. docs/protocol.md §28.3.
+// Parts of the file do not overlap. docs/protocol §28.3.
 func TestLayout(t *testing.T) {
 	end := 0
 	for _, part := range []struct {
@@ -36,7 +36,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// A descriptor is read as it was written, or is refused: the chunk it names is in the file. docs/protocol.md
+// A descriptor is read as it was written, or is refused: the chunk it names is in the file. docs/protocol
 // §28.4, §28.7.
 func FuzzEntry(f *testing.F) {
 	for _, e := range []entry{{0, 0, 1, 1, 0, 0}, {maxChunks - 1, 0, chunkBytes, maxPacket, maxGroups - 1, 1<<16 - 1}, {3, chunkBytes - 100, 100, 50, transport.Unicast, 7}, {chunk: void}} {
@@ -64,7 +64,7 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// An entry is valid in its own lap alone, and not where nothing was written, in any lap. docs/protocol.md
+// An entry is valid in its own lap alone, and not where nothing was written, in any lap. docs/protocol
 // §28.4.
 func TestEntryIsThere(t *testing.T) {
 	for _, lap := range []uint64{0, 1, 2, 1<<16 - 2, 1<<16 - 1, 1 << 16, 1<<20 - 1, 1 << 20} {

@@ -15,7 +15,7 @@ import (
 )
 
 // Endpoints of one name meet; another name is another fabric; nothing is left when the last one
-// has gone. docs/protocol.md §28.1, §28.2, §28.9.
+// has gone. docs/protocol §28.1, §28.2, §28.9.
 func TestNames(t *testing.T) {
 	dir := ownDir(t)
 	a, b, c := mustOpen(t, Config{Name: "one", Dir: dir}), mustOpen(t, Config{Name: "one", Dir: dir}), mustOpen(t, Config{Name: "two", Dir: dir})
@@ -50,7 +50,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What dead owners have left is removed by the next, and what lives is not. docs/protocol.md §28.2.
+// What dead owners have left is removed by the next, and what lives is not. docs/protocol §28.2.
 func TestClean(t *testing.T) {
 	dir := ownDir(t)
 	a := mustOpen(t, Config{Name: "x", Dir: dir})
@@ -80,7 +80,7 @@ func TestClean(t *testing.T) {
 }
 
 // Fabrics without a living endpoint are removed by endpoints that enter another one of the same user,
-// with all unfinished files; living ones are not, nor the targets of links. docs/protocol.md §28.2.
+// with all unfinished files; living ones are not, nor the targets of links. docs/protocol §28.2.
 func TestSweep(t *testing.T) {
 	dir := ownDir(t)
 	live := mustOpen(t, Config{Name: "live", Dir: dir})
@@ -129,7 +129,7 @@ func TestSweep(t *testing.T) {
 }
 
 // An endpoint without a free descriptor when another joins, or with only one to list the endpoints,
-// connects to all as soon as there are descriptors, and has counted it. docs/protocol.md §28.2.
+// connects to all as soon as there are descriptors, and has counted it. docs/protocol §28.2.
 func TestNoDescriptor(t *testing.T) {
 	for _, free := range []int{0, 1} {
 		a, b, s := strangers(t)
@@ -211,7 +211,7 @@ func TestOtherVersion(t *testing.T) {
 }
 
 // Trains in a file that others may write are not lent in place, whoever owns it: a member of a group
-// may have given the roll that name. docs/protocol.md §28.7.
+// may have given the roll that name. docs/protocol §28.7.
 func TestWritableIsAStrangers(t *testing.T) {
 	for _, c := range []struct {
 		mode     uint32
@@ -258,7 +258,7 @@ func strangers(t *testing.T) (a, b *Transport, s transport.Sender) {
 	return a, b, s
 }
 
-// What a reader held that has died is free again, and it is passed over. docs/protocol.md §28.6.
+// What a reader held that has died is free again, and it is passed over. docs/protocol §28.6.
 func TestDeadReader(t *testing.T) {
 	a, b, s := pair(t, Config{QueueTrains: 1})
 	out := &transport.Outbound{Data: []byte("x"), Stride: 1, Count: 1, Lens: []uint16{1}}
@@ -279,7 +279,7 @@ func TestDeadReader(t *testing.T) {
 	}
 }
 
-// An endpoint that is awake gets no wake-ups, and one that sleeps only one. docs/protocol.md §28.8.
+// An endpoint that is awake gets no wake-ups, and one that sleeps only one. docs/protocol §28.8.
 func TestNoCallsWhileAwake(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	rang := func() uint64 { return a.rang }
@@ -307,7 +307,7 @@ func TestNoCallsWhileAwake(t *testing.T) {
 func depth(t *Transport) int { return int(word(t.own.mem, atDepth).Load()) }
 
 // An endpoint with a lane that another one had before receives what is sent from then on, and no older
-// entries, wherever in the lane they were. docs/protocol.md §28.3.
+// entries, wherever in the lane they were. docs/protocol §28.3.
 func TestLaneGivenAgain(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	used, again, sent := map[int]bool{peerOf(a, b).slot: true}, 0, 1

@@ -10,7 +10,7 @@ import (
 )
 
 // Packets that are lost without memory are counted at the sender, and those that a reader has not
-// fetched in time at the reader. docs/protocol.md §28.6.
+// fetched in time at the reader. docs/protocol §28.6.
 func TestNoMemoryIsNoOverflow(t *testing.T) {
 	packet := bytes.Repeat([]byte("x"), 60_000)
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestNoMemoryIsNoOverflow(t *testing.T) {
 }
 
 // However much an endpoint sends to one that does not read, others have memory to join, to connect and
-// to send something short, and a train or two. docs/protocol.md §28.6.
+// to send something short, and a train or two. docs/protocol §28.6.
 func TestTrainsSpareMemory(t *testing.T) {
 	cfg := Config{Name: "spare", Dir: small(t, "8m")}
 	stopped := mustOpen(t, cfg)

@@ -15,7 +15,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A file that is not that of a living endpoint is not met. docs/protocol.md §28.2, §28.3.
+// A file that is not that of a living endpoint is not met. docs/protocol §28.2, §28.3.
 func TestMeet(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(a)
@@ -54,7 +54,7 @@ func TestMeet(t *testing.T) {
 }
 
 // A peer that says it has ended is not sent to any more, though its process still has the lock.
-// docs/protocol.md §28.3.
+// docs/protocol §28.3.
 func TestEndedWithLock(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	word(b.own.mem, atClosed).Store(1)
@@ -68,7 +68,7 @@ func TestEndedWithLock(t *testing.T) {
 }
 
 // Packets of a peer that has ended are received, even over several polls, none of which leaves anything
-// lent. docs/protocol.md §28.5.
+// lent. docs/protocol §28.5.
 func TestEndedAndNotFetched(t *testing.T) {
 	for _, distrust := range []bool{false, true} {
 		a, b, s := pair(t, Config{distrust: distrust})
@@ -93,7 +93,7 @@ func TestEndedAndNotFetched(t *testing.T) {
 }
 
 // An endpoint that joins during another one's scan is found by that scan or by the next.
-// docs/protocol.md §28.2.
+// docs/protocol §28.2.
 func TestComesDuringScan(t *testing.T) {
 	a := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(a)
@@ -154,7 +154,7 @@ func TestComesDuringScan(t *testing.T) {
 }
 
 // An endpoint with a lane in which packets for another one were dropped before has lost nothing.
-// docs/protocol.md §28.3.
+// docs/protocol §28.3.
 func TestLaneGivenAgainLostNothing(t *testing.T) {
 	a, b, s := pair(t, Config{QueueTrains: 1})
 	for range depth(b) + 10 {
@@ -183,7 +183,7 @@ func TestLaneGivenAgainLostNothing(t *testing.T) {
 	}
 }
 
-// How many were dropped is not believed where it makes no sense. docs/protocol.md §28.7.
+// How many were dropped is not believed where it makes no sense. docs/protocol §28.7.
 func TestDroppedMakesNoSense(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	dropped := word(a.own.mem, droppedAt(peerOf(a, b).slot))
@@ -202,7 +202,7 @@ func TestDroppedMakesNoSense(t *testing.T) {
 	}
 }
 
-// A chunk that a window has exchanged is free when its reader has returned it. docs/protocol.md §28.6.
+// A chunk that a window has exchanged is free when its reader has returned it. docs/protocol §28.6.
 func TestRenewedChunkIsFree(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	mem, err := a.AllocBlocks(1, chunkBytes)
@@ -235,7 +235,7 @@ func TestRenewedChunkIsFree(t *testing.T) {
 }
 
 // A descriptor is visible only when complete: a reader that sees its lap sees its contents.
-// docs/protocol.md §28.4.
+// docs/protocol §28.4.
 func TestDescriptorIsWhole(t *testing.T) {
 	const laps = 100
 	a, b, _ := pair(t, Config{})
@@ -279,7 +279,7 @@ func breathe(n int) {
 	}
 }
 
-// What a fabric's member cannot open never was an endpoint of it, and keeps no place. docs/protocol.md §28.2.
+// What a fabric's member cannot open never was an endpoint of it, and keeps no place. docs/protocol §28.2.
 func TestNotShared(t *testing.T) {
 	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
 	if err != nil {
@@ -310,7 +310,7 @@ func TestNotShared(t *testing.T) {
 	}
 }
 
-// A directory that others may write to is not swept: they may have put other files there. docs/protocol.md
+// A directory that others may write to is not swept: they may have put other files there. docs/protocol
 // §28.1, §28.2.
 func TestSweepLeavesWhatIsOpen(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link in the place of a file is not followed, though all that it leads to is as it should be. docs/protocol.md §28.1.
+// A link in the place of a file is not followed, though all that it leads to is as it should be. docs/protocol §28.1.
 func TestLinksAreNotFollowed(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	for b.BeginWait(-1) == 0 { // it was woken to hear of its own join
@@ -66,7 +66,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 }
 
 // A process that one of the endpoint's starts has nothing of the fabric: an endpoint that has ended would seem to live by a lock
-// that it inherited. docs/protocol.md §28.2.
+// that it inherited. docs/protocol §28.2.
 func TestNothingInherited(t *testing.T) {
 	if os.Getenv(inChild) == t.Name() {
 		io.Copy(io.Discard, os.Stdin)
@@ -127,7 +127,7 @@ func TestNothingInherited(t *testing.T) {
 }
 
 // Nothing permits more than is needed, whatever the umask is: the group may read files and write into bells, and others may
-// nothing. docs/protocol.md §28.1.
+// nothing. docs/protocol §28.1.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		group                  string
@@ -161,7 +161,7 @@ func TestModes(t *testing.T) {
 }
 
 // Memory is allocated before it is written: otherwise the write would be a fault when memory is exhausted.
-// docs/protocol.md §28.3.
+// docs/protocol §28.3.
 func TestMemoryBefore(t *testing.T) {
 	tr := mustOpen(t, Config{Name: "x", Dir: ownDir(t)})
 	defer end(tr)

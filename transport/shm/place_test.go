@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The users that may use a directory, by its name. docs/protocol.md §28.1.
+// The users that may use a directory, by its name. docs/protocol §28.1.
 func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -43,7 +43,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// What a roll is, by all that can be seen of it: it is written into. docs/protocol.md §28.1.
+// What a roll is, by all that can be seen of it: it is written into. docs/protocol §28.1.
 func TestIsRoll(t *testing.T) {
 	own, group := place{id: 1000}, place{shared: true, id: 7}
 	for _, c := range []struct {

@@ -30,7 +30,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// However many readers stop, and whenever, one that reads in time is given everything. docs/protocol.md §28.6.
+// However many readers stop, and whenever, one that reads in time is given everything. docs/protocol §28.6.
 func TestStoppedReadersLeaveEnough(t *testing.T) {
 	for _, readers := range []int{2, 5, 100, lanes} {
 		var p pool

@@ -15,7 +15,7 @@
 // reader is lent the chunk where it lies, and returns the descriptor's position when the train is
 // released; when all have, the chunk is free. So no chunk is overwritten during a read, and a reader
 // that stops in the middle of a packet holds up no other endpoint: it keeps its chunks, and what does
-// not fit its lane is lost for it and counted (stats.Transport.ReceiveOverflow). docs/protocol.md §28.
+// not fit its lane is lost for it and counted (stats.Transport.ReceiveOverflow). docs/protocol §28.
 //
 // A reader that sleeps says so in its file, and is woken by a byte in its named pipe. Nothing else on
 // the path of a train makes a system call.

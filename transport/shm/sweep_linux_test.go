@@ -16,7 +16,7 @@ import (
 )
 
 // An endpoint that leaves after its roll was replaced removes nothing: the holder of the new one's lock
-// does not know of it. So no fabric is divided. docs/protocol.md §28.2.
+// does not know of it. So no fabric is divided. docs/protocol §28.2.
 func TestLeaveWithOldRoll(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
@@ -34,7 +34,7 @@ func TestLeaveWithOldRoll(t *testing.T) {
 }
 
 // Of endpoints that leave at once one removes the fabric: those that do not get the lock rely on its
-// holder. docs/protocol.md §28.2.
+// holder. docs/protocol §28.2.
 func TestLeaveAtOnce(t *testing.T) {
 	const drafts = 10_000 // so that to remove them takes a while
 	cfg := Config{Name: "x", Dir: ownDir(t)}
@@ -62,7 +62,7 @@ func TestLeaveAtOnce(t *testing.T) {
 	}
 }
 
-// A file that is just being made, and is not locked yet, is not checked. docs/protocol.md §28.2.
+// A file that is just being made, and is not locked yet, is not checked. docs/protocol §28.2.
 func TestDeserted(t *testing.T) {
 	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, stay)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestDeserted(t *testing.T) {
 }
 
 // An endpoint that starts while others remove the directory starts over, whatever it was about to make
-// there. docs/protocol.md §28.2.
+// there. docs/protocol §28.2.
 func TestRemovedWhileComing(t *testing.T) {
 	tries := 0
 	h, err := enterFabric(Config{Name: "x", Dir: ownDir(t)}, func(h *fabric) error {
@@ -104,7 +104,7 @@ func TestRemovedWhileComing(t *testing.T) {
 }
 
 // A name of an endpoint's that is no regular file is no endpoint: it is removed where possible, takes no room,
-// is not met, and does not keep the fabric. docs/protocol.md §28.2.
+// is not met, and does not keep the fabric. docs/protocol §28.2.
 func TestNoFileOfAnEndpoint(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a := mustOpen(t, cfg)
@@ -152,7 +152,7 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 }
 
 // A file that a member of the group has moved to the name of the roll is neither written to nor
-// enlarged. docs/protocol.md §28.1.
+// enlarged. docs/protocol §28.1.
 func TestRollMoved(t *testing.T) {
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		cfg := Config{Name: "x", Dir: ownDir(t), Group: group}
@@ -175,7 +175,7 @@ func TestRollMoved(t *testing.T) {
 	}
 }
 
-// The limit of endpoints is said with what counts as one. docs/protocol.md §28.2.
+// The limit of endpoints is said with what counts as one. docs/protocol §28.2.
 func TestFull(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	h, err := enterFabric(cfg, stay)

@@ -7,7 +7,7 @@ import (
 )
 
 // Before it sleeps, an endpoint checks all lanes once more, and for new endpoints: what arrived while
-// it was awake has rung no bell. docs/protocol.md §28.2, §28.8.
+// it was awake has rung no bell. docs/protocol §28.2, §28.8.
 func TestLookBeforeSleep(t *testing.T) {
 	a, b, s := pair(t, Config{})
 	sleeps := func() bool {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Valid files of trust, and the errors of others. docs/protocol.md §29.8.
+// Valid files of trust, and the errors of others. docs/protocol §29.8.
 func TestParseTrust(t *testing.T) {
 	one, two := Format(publicOf(testKey(1))), Format(publicOf(testKey(2)))
 	private := privatePrefix + strings.TrimPrefix(one, publicPrefix)

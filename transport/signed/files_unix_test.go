@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A pipe and a device are refused, and not waited for. docs/protocol.md §29.8.
+// A pipe and a device are refused, and not waited for. docs/protocol §29.8.
 func TestNoRegularFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Packets with invalid signatures cost a bounded amount of time, and take it from the stream that they
-// name; those without a cost do not count. docs/protocol.md §29.7.
+// name; those without a cost do not count. docs/protocol §29.7.
 func TestFlood(t *testing.T) {
 	r := newRig(t)
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
@@ -53,7 +53,7 @@ func TestFlood(t *testing.T) {
 }
 
 // A flood in the names of two streams uses up the checks for all failures: others are still verified, and have
-// a share when an attacker uses their names, too. docs/protocol.md §29.7.
+// a share when an attacker uses their names, too. docs/protocol §29.7.
 func TestFloodInSeveralNames(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -93,7 +93,7 @@ func TestFloodInSeveralNames(t *testing.T) {
 }
 
 // A trusted publisher, for whatever topics, leaves others a share of the streams and of the time.
-// docs/protocol.md §29.6, §29.7.
+// docs/protocol §29.6, §29.7.
 func TestShares(t *testing.T) {
 	r := newRig(t)
 	v := NewVerifier(Static{testTrust(t, 1, 2)})
@@ -139,7 +139,7 @@ func TestShares(t *testing.T) {
 }
 
 // A publisher that is not trusted any more is refused from the next packet on, and accepted again when
-// it is trusted again. docs/protocol.md §29.7.
+// it is trusted again. docs/protocol §29.7.
 func TestTrustChanges(t *testing.T) {
 	r := newRig(t)
 	trust := &changing{testTrust(t, 1)}

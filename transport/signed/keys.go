@@ -2,7 +2,7 @@
 // with its own key (Ed25519), and each packet of the train carries the signature and its path in a tree
 // of hashes, so that it can be verified alone, whatever else is lost (C. K. Wong and S. S. Lam, Digital
 // Signatures for Flows and Multicasts, 1998). A file of trust says which key may publish what.
-// docs/protocol.md §29 is the format, docs/security.md what is promised.
+// docs/protocol §29 is the format, docs/security.md what is promised.
 //
 //	Sender.Send ─► tree over the packets of a train, one signature ─► inner Send
 //	packet ─► Verifier.Check: cheap checks, hashes, one verification a train ─► taken, or why not

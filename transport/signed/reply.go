@@ -12,7 +12,7 @@ import (
 
 // Replies to requests are unicast, each in packets of its own, so there is no train to sign: a proof
 // follows the bytes of each. It names the request and the replier, so it is worthless in any other
-// context, at any time. docs/protocol.md §24.7.
+// context, at any time. docs/protocol §24.7.
 
 // ReplyTo identifies the request that a reply answers, and the replier.
 type ReplyTo struct {

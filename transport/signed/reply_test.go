@@ -8,7 +8,7 @@ import (
 )
 
 // A reply is accepted from a key that is trusted for the topic of its request, in the name in which it was
-// made, whole. docs/vectors/signed.json has the reasons of refusals. docs/protocol.md §24.7.
+// made, whole. docs/vectors/signed.json has the reasons of refusals. docs/protocol §24.7.
 func TestReplies(t *testing.T) {
 	s, err := NewSigner(testKey(1), nil, nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The tree over the packets of a train (docs/protocol.md §29.3). Each node has a number: the root 1,
+// The tree over the packets of a train (docs/protocol §29.3). Each node has a number: the root 1,
 // the children of n 2n and 2n+1.
 
 // node is a node of the tree: the first bytes of a SHA-256.

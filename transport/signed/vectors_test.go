@@ -77,7 +77,7 @@ var verdictNames = map[Verdict]string{Unsigned: "unsigned", Malformed: "malforme
 // makeVectors makes them anew.
 func makeVectors(t *testing.T) *vectors {
 	v := &vectors{About: []string{
-		"Signed packets: docs/protocol.md §29. Bytes are in hexadecimal, as they are on the wire.",
+		"Signed packets: docs/protocol §29. Bytes are in hexadecimal, as they are on the wire.",
 		"good: signing packets as one train with these values gives signed, byte for byte; a receiver that trusts the keys that are trusted takes each by itself, at that time.",
 		"bad: a receiver that knows no stream yet, and whose clock is now, refuses signed by the check that fails: unsigned, malformed, key, time, replayed, forged. With after it has taken that packet before.",
 		"replies: the proof of a whole reply to that request, by that receiver (§24.7). bad_replies: proofs that a publisher which trusts the keys that are trusted, for all topics, refuses.",
@@ -228,7 +228,7 @@ func (v *vectors) addReplies(t *testing.T, other *Signer) {
 	bad("a byte more", Forged, func(x *vectorReply) { x.Data += "00" })
 }
 
-// docs/vectors/signed.json has signed packets, and refused ones with the reason. docs/protocol.md §21.1, §29.2,
+// docs/vectors/signed.json has signed packets, and refused ones with the reason. docs/protocol §21.1, §29.2,
 // §29.3, §29.4.
 func TestVectors(t *testing.T) {
 	made := makeVectors(t)

@@ -47,7 +47,7 @@ func (v Verdict) Count(s *stats.Sign, packets uint64) {
 // Skew is how far apart the clocks of two hosts may be, and how long packets may be under way.
 const Skew = 5 * time.Minute
 
-// Verifier verifies the packets of publishers (docs/protocol.md §29.6). The cheap checks come first:
+// Verifier verifies the packets of publishers (docs/protocol §29.6). The cheap checks come first:
 //
 //	signed? ─► key trusted? ─► time? ─► train too old? ─► train verified before? ── yes ─► came? ─► hashes
 //	                                                              └ no ─► may it cost? ─► hashes, signature

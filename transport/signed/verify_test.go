@@ -12,7 +12,7 @@ import (
 )
 
 // Each packet of a train proves itself, whatever else is lost, and in whichever order they come; none does
-// with any bit changed. docs/protocol.md §29.2, §29.3, §29.4.
+// with any bit changed. docs/protocol §29.2, §29.3, §29.4.
 func TestEachPacketProvesItself(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 5, 8, 9, 31, 33, 44, 64, 65, 127, 128} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestEachPacketProvesItself(t *testing.T) {
 	}
 }
 
-// A packet comes once by each leg: it is signed which one of which train it is. docs/protocol.md §29.6.
+// A packet comes once by each leg: it is signed which one of which train it is. docs/protocol §29.6.
 func TestPacketComesOnce(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -107,7 +107,7 @@ func TestTrainIsVerifiedOnce(t *testing.T) {
 	is(t, "of the next train", v, r.train(t, 2)[0], Deferred)
 }
 
-// Times are taken modulo 2^32 seconds. docs/protocol.md §29.6.
+// Times are taken modulo 2^32 seconds. docs/protocol §29.6.
 func TestTimesWrap(t *testing.T) {
 	r := newRig(t)
 	r.add(time.Unix(1<<32, 0).Sub(r.now) - time.Second)
@@ -117,7 +117,7 @@ func TestTimesWrap(t *testing.T) {
 	is(t, "a second after", r.verifier(t), r.train(t, 1)[0], Taken)
 }
 
-// The checks of a packet, in their order. docs/protocol.md §29.6.
+// The checks of a packet, in their order. docs/protocol §29.6.
 func TestChecks(t *testing.T) {
 	r := newRig(t)
 	good := r.train(t, 3)[1]
@@ -165,7 +165,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Two keys are trusted: neither signs in a stream of the other. docs/protocol.md §29.1.
+// Two keys are trusted: neither signs in a stream of the other. docs/protocol §29.1.
 func TestKeyOfAnotherStream(t *testing.T) {
 	f, c := newFabric(), newClock()
 	s, err := NewSigner(testKey(2), nil, c.Now)
@@ -180,7 +180,7 @@ func TestKeyOfAnotherStream(t *testing.T) {
 }
 
 // Packets too old for their train to be remembered are refused without a signature check; streams count
-// separately. docs/protocol.md §29.6.
+// separately. docs/protocol §29.6.
 func TestOldTrains(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)
@@ -253,7 +253,7 @@ func FuzzCheck(f *testing.F) {
 }
 
 // Packets that may have lain unread for long are judged by when they may have come at the earliest: those that were fresh then
-// are taken, once, and those that were too old are not. docs/protocol.md §29.6.
+// are taken, once, and those that were too old are not. docs/protocol §29.6.
 func TestUnread(t *testing.T) {
 	r := newRig(t)
 	v := r.verifier(t)

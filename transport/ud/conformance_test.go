@@ -14,7 +14,7 @@ import (
 
 // TestConformance runs the suite over live subnets, each endpoint on a host of
 // its own, bare and inside package faulty.
-// docs/protocol.md §15.1, §15.2, §15.3.
+// docs/protocol §15.1, §15.2, §15.3.
 func TestConformance(t *testing.T) {
 	for _, flavor := range []fabric.Flavor{fabric.InfiniBand, fabric.RoCE} {
 		for _, wrapped := range []bool{false, true} {

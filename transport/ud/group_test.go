@@ -9,7 +9,7 @@ import (
 
 // A packet is a group's only if it was sent to the group's whole MGID: others
 // have the same lower bits, of another partition or scope, or of no group.
-// docs/protocol.md §15.3.
+// docs/protocol §15.3.
 func TestGroupOf(t *testing.T) {
 	first := rdma.IPAddr(netip.MustParseAddr("239.20.0.0"))
 	third := rdma.IPAddr(netip.MustParseAddr("239.20.0.2"))

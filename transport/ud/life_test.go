@@ -256,7 +256,7 @@ func TestChoiceOfPort(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §17.8.
+// docs/protocol §17.8.
 func TestCapabilities(t *testing.T) {
 	for _, mtu := range []rdma.MTU{256, 1024, 4096} {
 		f := fabric.New(fabric.Config{MTU: mtu})

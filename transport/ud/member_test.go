@@ -27,7 +27,7 @@ func (r *rig) states() map[string][]rdma.JoinState {
 }
 
 // A publisher joins send-only: it is not attached, and receives nothing, though the subnet delivers its
-// packets back to its port. docs/protocol.md §17.4.
+// packets back to its port. docs/protocol §17.4.
 func TestPublisherHearsNothing(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})
@@ -59,7 +59,7 @@ func TestPublisherHearsNothing(t *testing.T) {
 }
 
 // If the subnet manager refuses send-only members, publishers are full ones, and receive nothing either. It is
-// logged once, and counted. docs/protocol.md §17.4.
+// logged once, and counted. docs/protocol §17.4.
 func TestFallBackToFullMember(t *testing.T) {
 	r := newRig(t, fabric.Config{SM: fabric.SM{NoSendOnly: true}})
 	var log bytes.Buffer

@@ -154,7 +154,7 @@ func TestListTakenInPart(t *testing.T) {
 
 // A packet that claims to come from a group, or from nowhere, is not replied to:
 // the reply would go to all.
-// docs/protocol.md §17.5.
+// docs/protocol §17.5.
 func TestRetainOfForgedSource(t *testing.T) {
 	flavors(t, func(t *testing.T, flavor fabric.Flavor) {
 		r := newRig(t, fabric.Config{Flavor: flavor})

@@ -149,7 +149,7 @@ var (
 func (t *Transport) Capabilities() transport.Capabilities { return t.caps }
 
 // GroupAddress implements transport.Transport: "ud:239.20.0.3". It is the same
-// on every provider, though the MGID is not. docs/protocol.md §17.3.
+// on every provider, though the MGID is not. docs/protocol §17.3.
 func (t *Transport) GroupAddress(group int) string {
 	if group < 0 || group >= len(t.addrs) {
 		return ""

@@ -49,7 +49,7 @@ func TestRange(t *testing.T) {
 }
 
 // Packets fill an Ethernet frame, or the MTU where that is less, unless a size is configured.
-// docs/protocol.md §16.6.
+// docs/protocol §16.6.
 func TestPacketSizeFitsTheMTU(t *testing.T) {
 	for _, c := range []struct {
 		groups     string

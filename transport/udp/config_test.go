@@ -147,7 +147,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §15.3, §16.1.
+// docs/protocol §15.3, §16.1.
 func TestGroupAddresses(t *testing.T) {
 	cfg := loopback(t)
 	cfg.Port = 7000
@@ -164,7 +164,7 @@ func TestGroupAddresses(t *testing.T) {
 	}
 }
 
-// docs/protocol.md §15.4, §16.2, §16.6.
+// docs/protocol §15.4, §16.2, §16.6.
 func TestDefaults(t *testing.T) {
 	tr := open(t, udp.Config{Interface: "127.0.0.1"})
 	defer end(tr)
@@ -187,7 +187,7 @@ func TestDefaults(t *testing.T) {
 }
 
 // Whatever size its own packets have, an endpoint takes packets of all sizes up to 65507
-// bytes. docs/protocol.md §16.6.
+// bytes. docs/protocol §16.6.
 func TestReceivesLargePackets(t *testing.T) {
 	small := loopback(t)
 	small.PacketSize = 512

@@ -79,5 +79,5 @@ func conformance(t *testing.T, config func(testing.TB) udp.Config) {
 	}
 }
 
-// docs/protocol.md §15.1, §15.2, §15.3, §16.2, §16.4, §16.5.
+// docs/protocol §15.1, §15.2, §15.3, §16.2, §16.4, §16.5.
 func TestConformance(t *testing.T) { conformance(t, loopback) }

@@ -154,7 +154,7 @@ func TestReceiverBuffers(t *testing.T) {
 
 // ReceiveCapacity is what a socket buffer really holds of packets that arrive
 // singly: the kernel takes at least that many, and the formula is not so timid
-// as to waste most of the buffer. docs/protocol.md §16.8.
+// as to waste most of the buffer. docs/protocol §16.8.
 func TestReceiveCapacity(t *testing.T) {
 	for _, asked := range []int{64 << 10, 212992, 1 << 20} {
 		for _, size := range []int{64, 200, 512, 1000, 1472, 4000, 8900, 20000, 65507} {

@@ -47,7 +47,7 @@ var (
 	errNoPeer = fmt.Errorf("udp: %w", transport.ErrNoPeer)
 )
 
-// GroupAddress implements transport.Transport: "239.20.0.3:7400". docs/protocol.md §16.3.
+// GroupAddress implements transport.Transport: "239.20.0.3:7400". docs/protocol §16.3.
 func (t *Transport) GroupAddress(group int) string {
 	if group < 0 || group >= t.cfg.Groups {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// docs/protocol.md §16.1, §16.3: docs/vectors/hashes.json.
+// docs/protocol §16.1, §16.3: docs/vectors/hashes.json.
 func TestAddressVectors(t *testing.T) {
 	testenv.GroupAddresses(t, "udp", func(base netip.Addr, port, group int) string {
 		tr := new(Transport)

@@ -84,7 +84,7 @@ func (g *golden) build(t testing.TB) []byte {
 	return b
 }
 
-// docs/protocol.md §17.1, §17.6.
+// docs/protocol §17.1, §17.6.
 func TestGolden(t *testing.T) {
 	for _, g := range goldens {
 		frame := g.frame(t)

@@ -21,7 +21,7 @@ const (
 	b641 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 )
 
-// Valid keyrings, and the errors of others. No error shows a secret. docs/protocol.md §27.1.
+// Valid keyrings, and the errors of others. No error shows a secret. docs/protocol §27.1.
 func TestParse(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"0x10 " + hex1, "0x00000010 - -"},
@@ -99,7 +99,7 @@ func TestRotateTwiceInASecond(t *testing.T) {
 }
 
 // Rotated keys overlap, expired ones are removed, and none is kept for longer than it was announced.
-// docs/protocol.md §27.7.
+// docs/protocol §27.7.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	key := func(id sealed.KeyID, from, until time.Duration) sealed.Key {
@@ -184,7 +184,7 @@ func (l *logBuffer) count(text string) int {
 }
 
 // A changed keyring is used without a restart; a bad one changes nothing and is reported once; and the
-// goroutine that follows it ends with Close. docs/protocol.md §27.7.
+// goroutine that follows it ends with Close. docs/protocol §27.7.
 func TestFileIsFollowed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	one, _ := NewKey(nil, time.Time{}, time.Time{})

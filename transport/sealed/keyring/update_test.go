@@ -43,7 +43,7 @@ func onlyKeyring(t *testing.T, file string) {
 }
 
 // A keyring that is rotated keeps its comments and its form: an end is put in where it was, a key that
-// is over goes, a new one comes last, and nothing else changes. docs/protocol.md §27.7.
+// is over goes, a new one comes last, and nothing else changes. docs/protocol §27.7.
 func TestUpdateKeepsText(t *testing.T) {
 	other, third, fourth := strings.Repeat("ab", 32), strings.Repeat("cd", 32), strings.Repeat("ef", 32)
 	for _, c := range []struct{ name, text, want string }{

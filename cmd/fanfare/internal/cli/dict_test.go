@@ -39,7 +39,7 @@ func dictFile(t *testing.T) (dict, lines string) {
 }
 
 // What pub compresses with a dictionary comes to sub that has it; one that does not has a gap,
-// and is told which dictionary it lacks. docs/protocol.md §26.5.
+// and is told which dictionary it lacks. docs/protocol §26.5.
 func TestDict(t *testing.T) {
 	dict, lines := dictFile(t)
 	want, err := os.ReadFile(lines)
@@ -235,7 +235,7 @@ func packedPackets(t *testing.T, dictFile, lines string) (packets [][]byte) {
 }
 
 // What is compressed in a capture is read with its dictionary; without it tap says which
-// one is missing. docs/protocol.md §26.4, §26.5.
+// one is missing. docs/protocol §26.4, §26.5.
 func TestCaptureOfCompressed(t *testing.T) {
 	testenv.Slow(t)
 	dict, lines := dictFile(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // A keyring is made once, rotated and shown; secrets are in the file, which its owner alone may read, and
-// nowhere else. docs/protocol.md §27.1, §27.7.
+// nowhere else. docs/protocol §27.1, §27.7.
 func TestKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
 	run := func(code int, says string, args ...string) string {

@@ -8,7 +8,7 @@ import (
 )
 
 // A signing key is made and shown, its secret nowhere; what is wrong with files is said where they are used.
-// docs/protocol.md §29.1, §29.8.
+// docs/protocol §29.1, §29.8.
 func TestSignKey(t *testing.T) {
 	dir := t.TempDir()
 	file, trust := filepath.Join(dir, "desk"), filepath.Join(dir, "trust")

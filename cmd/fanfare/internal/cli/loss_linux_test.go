@@ -126,8 +126,8 @@ func TestLossOfAStoppedSubscriber(t *testing.T) {
 	}
 	sub.stop(t)
 	host, _ := os.Hostname()
-	who := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
-	r := awaitLoss(t, dir, "subscriber_silent", "who "+who, "still runs: was it killed, stopped, or cut off", "Not looked at:", "it does not answer: it is stopped")
+	peer := fmt.Sprintf("%s/%d at 127.0.0.1", host, sub.cmd.Process.Pid)
+	r := awaitLoss(t, dir, "subscriber_silent", "peer "+peer, "still runs: was it killed, stopped, or cut off", "Not looked at:", "it does not answer: it is stopped")
 	if r.code != exitIncomplete {
 		t.Errorf("exit code %d", r.code)
 	}

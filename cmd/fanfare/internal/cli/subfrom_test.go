@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// docs/protocol.md §4.6, §9.8.
+// docs/protocol §4.6, §9.8.
 func TestSubFrom(t *testing.T) {
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
@@ -64,7 +64,7 @@ func (s *stuckReader) Read(b []byte) (int, error) {
 	return s.r.Read(b)
 }
 
-// A line that pub keeps is written by a sub that comes later. docs/protocol.md §25.
+// A line that pub keeps is written by a sub that comes later. docs/protocol §25.
 func TestSubFromState(t *testing.T) {
 	url := memURL(t)
 	in := &stuckReader{r: strings.NewReader("one\ntwo\nthree\n"), done: make(chan struct{})}
@@ -80,7 +80,7 @@ func TestSubFromState(t *testing.T) {
 	pub.end(t, exitOK)
 }
 
-// So is each that matches a pattern. docs/protocol.md §25.9.
+// So is each that matches a pattern. docs/protocol §25.9.
 func TestSubFromStateOfPattern(t *testing.T) {
 	url := memURL(t) + "?groups=4"
 	var pubs []*running

@@ -25,7 +25,7 @@ statuses, too, which go to publishers alone; a group without a member on this ho
 may not reach its interface.
 
 Each packet is a line: time, source > destination, and its fields under the names
-that docs/protocol.md has for them. Lines that begin with ** say what was found:
+that docs/protocol has for them. Lines that begin with ** say what was found:
 streams, gaps and their repair, NAK storms, duplicates, traffic of others, packets
 that receivers refuse and why, packets of another group, dictionaries that are
 not given. Of each kind the first ten are shown, then the 16th, the 32nd and so on.
@@ -99,7 +99,7 @@ func (r *tapRun) check(fs *flagSet, operands []string) error {
 		if id, err := pubsub.ParsePublisherID(r.publisher); err == nil {
 			r.filter.publisher = uint64(id)
 		} else {
-			r.filter.publisher = wire.TopicID("publisher:"+r.publisher) | 1 // docs/protocol.md §3.12
+			r.filter.publisher = wire.TopicID("publisher:"+r.publisher) | 1 // docs/protocol §3.12
 		}
 	}
 	if len(r.urls) > 1 {

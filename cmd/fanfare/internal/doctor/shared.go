@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport/shm"
 )
 
-// SharedMemory is a directory in which fabrics of shm:// are. docs/protocol.md §28.1.
+// SharedMemory is a directory in which fabrics of shm:// are. docs/protocol §28.1.
 type SharedMemory struct {
 	Dir  string
 	Used bool  // a bus that runs has a fabric there

@@ -104,7 +104,7 @@ func (t *text) finding(f *Finding) {
 	if len(f.Ways) > 1 {
 		t.row("from", strings.Join(f.Ways, ", "))
 	}
-	t.row("who", f.Subscriber)
+	t.row("peer", f.Subscriber)
 	t.row("in", f.Where())
 	t.row("why", f.Why)
 	t.row("do", f.Do)

@@ -138,7 +138,7 @@ func packets(t testing.TB) (list [][]byte) {
 }
 
 // Packets come out of captures as they went in: over each kind of link, of each format,
-// over UDP, RoCE and InfiniBand. docs/protocol.md §16.2, §17.1, §17.2.
+// over UDP, RoCE and InfiniBand. docs/protocol §16.2, §17.1, §17.2.
 func TestCapture(t *testing.T) {
 	want := packets(t)
 	check := func(name string, file []byte, from, to, address string) {
@@ -328,7 +328,7 @@ func FuzzCapture(f *testing.F) {
 	})
 }
 
-// The tags of groups are those of docs/vectors/hashes.json's rule: docs/protocol.md §3.11.
+// The tags of groups are those of docs/vectors/hashes.json's rule: docs/protocol §3.11.
 func TestGroups(t *testing.T) {
 	for _, a := range []string{group0, group1, "ud:239.20.0.3"} {
 		g, ok := testGroups.byTag[wire.GroupTag(a)]

@@ -145,7 +145,7 @@ func udOf(b []byte) (Packet, []byte, error) {
 	return d, nil, errNotUDP
 }
 
-// ipOfMGID is the IPv4 address that an MGID was made of: docs/protocol.md §17.2.
+// ipOfMGID is the IPv4 address that an MGID was made of: docs/protocol §17.2.
 func ipOfMGID(g [16]byte) (netip.Addr, bool) {
 	if g[0] != 0xff || g[2] != 0x40 || g[3] != 0x01 {
 		return netip.Addr{}, false
@@ -222,14 +222,14 @@ func followsInStream(last, p []byte) bool {
 }
 
 // followsSealed is the same for packets that are sealed: they have key, time, sender and train in common, and counters
-// that follow each other. docs/protocol.md §27.2.
+// that follow each other. docs/protocol §27.2.
 func followsSealed(last, p []byte) bool {
 	next := wire.ParseSealed(last).Counter + 1
 	return wire.IsSealed(p) && bytes.Equal(p[8:40], last[8:40]) && wire.ParseSealed(p).Counter == next
 }
 
 // followsSigned is the same for packets that are signed: they have all but their nodes in common, which follow each
-// other. docs/protocol.md §29.3.
+// other. docs/protocol §29.3.
 func followsSigned(last, p []byte) bool {
 	const node = 3
 	return min(len(last), len(p)) >= wire.SignedLen && p[node] == last[node]+1 &&

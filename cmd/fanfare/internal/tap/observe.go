@@ -114,7 +114,7 @@ func (o *Observer) unseal(p *Packet) {
 	}
 }
 
-const unicastIndex = 1<<32 - 1 // the index of what is sent to one bus: docs/protocol.md §27.4
+const unicastIndex = 1<<32 - 1 // the index of what is sent to one bus: docs/protocol §27.4
 
 func NewObserver(groups *Groups, emit func(Finding)) *Observer {
 	return &Observer{

@@ -85,7 +85,7 @@ func rangesPacket(typ wire.Type, receiver uint64, first, n uint64) []byte {
 	return w.Finish()
 }
 
-// What is missing is told, and what becomes of it. docs/protocol.md §4.1, §5.1, §6.1.
+// What is missing is told, and what becomes of it. docs/protocol §4.1, §5.1, §6.1.
 func TestGaps(t *testing.T) {
 	r := newRig()
 	r.on(0, dataPacket(8, wire.FlagRepair)) // starts nothing
@@ -284,7 +284,7 @@ func FuzzObserve(f *testing.F) {
 }
 
 // A sealed packet is shown with what its header says, and is not taken for somebody else's; with the key it is read
-// as others are, whichever group it was sent to. docs/protocol.md §27.2, §27.8.
+// as others are, whichever group it was sent to. docs/protocol §27.2, §27.8.
 func TestSealedPackets(t *testing.T) {
 	v := testenv.ReadSealedVectors(t)
 	set := func(id uint32, secret []byte) *sealed.Keyset {
@@ -363,7 +363,7 @@ func TestSealedTrain(t *testing.T) {
 }
 
 // A signed packet is read as what is in it, and shown with the key that it says; one that is signed in an unknown way
-// is malformed. docs/protocol.md §29.2, §29.9.
+// is malformed. docs/protocol §29.2, §29.9.
 func TestSignedPackets(t *testing.T) {
 	var v struct {
 		Good []struct {

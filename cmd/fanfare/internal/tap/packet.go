@@ -52,7 +52,7 @@ type Signed struct {
 	Err         error // nil: it can
 }
 
-// Key is the id of the key that the packet says it is signed with. docs/protocol.md §29.1.
+// Key is the id of the key that the packet says it is signed with. docs/protocol §29.1.
 func (s *Signed) Key() uint32 {
 	publisher, _, _ := wire.Stream(s.Packet)
 	return uint32(publisher >> 32)
@@ -137,10 +137,10 @@ func (o *Observer) unread(s *Stream, p *Packet, repair bool) {
 
 type Group struct {
 	Index   int
-	Address string // its text: docs/protocol.md §16.3, §17.3
+	Address string // its text: docs/protocol §16.3, §17.3
 }
 
-// Groups are the groups of a fabric. docs/protocol.md §3.2, §16.1, §17.2.
+// Groups are the groups of a fabric. docs/protocol §3.2, §16.1, §17.2.
 type Groups struct {
 	port      uint16 // of UDP; 0: there is none
 	byTag     map[uint32]Group

@@ -32,7 +32,7 @@ func openMem(t *testing.T, name string) transport.Transport {
 }
 
 // A socket takes what a publisher sends to its groups, repairs and heartbeats too, and the
-// publisher has nothing of it: no member, no status, no NAK. docs/protocol.md §2.6.
+// publisher has nothing of it: no member, no status, no NAK. docs/protocol §2.6.
 func TestSocketAnswersNothing(t *testing.T) {
 	name := "mem://" + t.Name()
 	s, err := OpenSocket(openMem(t, name), nil, func(group int, err error) { t.Errorf("group %d: %v", group, err) })

@@ -13,7 +13,7 @@ const (
 	maxReceivers    = 256     // of a stream
 	maxSpans        = 256     // gaps of a stream
 	maxDictionaries = 64      // that are not given
-	farJump         = 1 << 30 // a sequence too far ahead to be plausible: docs/protocol.md §9.4
+	farJump         = 1 << 30 // a sequence too far ahead to be plausible: docs/protocol §9.4
 )
 
 type streamKey struct {

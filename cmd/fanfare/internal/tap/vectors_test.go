@@ -21,7 +21,7 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// clockSkew is by how much the time of a packet may differ from a receiver's own, in seconds. docs/protocol.md §27.6, §29.4.
+// clockSkew is by how much the time of a packet may differ from a receiver's own, in seconds. docs/protocol §27.6, §29.4.
 const clockSkew = 300
 
 // fromNow is by how much a time is from now.
@@ -53,7 +53,7 @@ func reader(t *testing.T, v *testenv.SealedVectors) (o *Observer, observe func(h
 
 // With the key none of the bad sealed packets is opened, and what is said is the check that fails, whether their senders are known or not.
 // Times and what has come before are for receivers to judge: who reads a capture opens such packets, and shows time and counter.
-// docs/protocol.md §27.6.
+// docs/protocol §27.6.
 func TestBadSealedPackets(t *testing.T) {
 	v := testenv.ReadSealedVectors(t)
 	for _, known := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestBadSealedPackets(t *testing.T) {
 }
 
 // Of the bad signed packets those that cannot be read are said to be malformed. Of others what signs them is shown as it stands there: who
-// reads a capture has no public keys, verifies no signature, and keeps no streams. docs/protocol.md §29.4, §29.9.
+// reads a capture has no public keys, verifies no signature, and keeps no streams. docs/protocol §29.4, §29.9.
 func TestBadSignedPackets(t *testing.T) {
 	v := testenv.ReadSignedVectors(t)
 	trusted := make(map[uint32]bool)
