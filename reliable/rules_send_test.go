@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,6 +110,50 @@ func TestGroupsShareTheRepairBudget(t *testing.T) {
 				t.Errorf("%d packets repaired, want %d to %d", n, c.least, c.top)
 			}
 		})
+	}
+}
+
+// Groups of a bus that have something to repair have equal parts of the budget, also where one has much, and is asked
+// first each time. docs/protocol §6.11, §6.13.
+func TestGroupsHaveEqualPartsOfTheRepairBudget(t *testing.T) {
+	const size, groups, each = 1024, 16, 8
+	e := &windowSlot{size: size}
+	for _, history := range []bool{false, true} {
+		for _, data := range []int{0, 4 * size} { // in each round, by the first group
+			t.Run(fmt.Sprintf("history %v, data %d", history, data), func(t *testing.T) {
+				now := Instant(time.Hour)
+				bus := NewRepairBudget(noLock{})
+				accounts, left := make([]repairAccount, groups), make([]int, groups)
+				for i := range accounts {
+					accounts[i].init(bus, 0.5, size, now)
+					left[i] = each
+				}
+				left[0] = 1 << 30
+				first, waiting := 0, groups-1
+				for round := 0; waiting > 0; round++ {
+					if round == 400 {
+						t.Fatalf("%d groups still wait: %v packets are left", waiting, left[1:])
+					}
+					accounts[0].data = data
+					accounts[0].add(now, false)
+					for range 20 {
+						for i := range accounts {
+							for left[i] > 0 && accounts[i].takes(now, e, false, history, joinersBurst) {
+								if left[i]--; i == 0 {
+									first++
+								} else if left[i] == 0 {
+									waiting--
+								}
+							}
+						}
+						now = now.Add(repairBusy / 20)
+					}
+				}
+				if first == 0 {
+					t.Error("the first group had no turn")
+				}
+			})
+		}
 	}
 }
 

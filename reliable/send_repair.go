@@ -93,6 +93,10 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		m.path.end = known
 	}
 	joining := queue == 1<<joinersQueue
+	fetched := uint64(noSeq) // a joiner asks for the newest first: from here on it asks again
+	if joining && m.path.fetched != 0 {
+		fetched = m.path.fetched - 1
+	}
 	pays := queue == 1<<strangersQueue && !s.members.full()
 	r := &s.repairs
 	rtt := s.rtt.value()
@@ -105,6 +109,9 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			break
 		}
 		end := first + count
+		if joining && (m.path.fetched == 0 || first < m.path.fetched-1) {
+			m.path.fetched = first + 1
+		}
 		if end > s.win.sent {
 			s.stats.NAKInvalid++ // a packet that was never sent cannot be missing
 			end = s.win.sent
@@ -142,8 +149,13 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				}
 				continue
 			}
-			if !first && queue != 1<<strangersQueue {
+			switch {
+			case first || queue == 1<<strangersQueue:
+			case !joining:
 				r.budget.again++
+			case seq >= fetched:
+				r.budget.again++
+				e.again = true
 			}
 			queues := queue
 			if first && !joining {

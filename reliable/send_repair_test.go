@@ -306,3 +306,24 @@ func TestBucket(t *testing.T) {
 		t.Error("no rate is no limit")
 	}
 }
+
+// Receivers that fetch the same history one after the other lose nothing: none of them slows the repairs of the next
+// ones down. docs/protocol §6.11, §6.13.
+func TestJoinersInTurnAreServedAtOnce(t *testing.T) {
+	b := idle(t, nil)
+	const joiners, packets = 20, 64
+	begun := b.now
+	for id := uint64(1); id <= joiners; id++ {
+		b.status(id, 0, 1<<40, wire.FlagJoining)
+		b.nak(id, [2]uint64{b.s.win.sent - packets, packets})
+		for n := 0; n < packets; b.now = b.now.Add(50 * time.Microsecond) {
+			if n += len(of(wire.TypeData, b.next())); b.now.Sub(begun) > time.Second {
+				t.Fatalf("receiver %d has %d packets after %v", id, n, b.now.Sub(begun))
+			}
+		}
+		b.now = b.now.Add(time.Millisecond)
+	}
+	if d := b.now.Sub(begun); d > joiners*10*time.Millisecond {
+		t.Errorf("%d receivers have their history after %v", joiners, d)
+	}
+}

@@ -2,10 +2,11 @@ package reliable
 
 import "time"
 
-// RepairBudget limits the repairs of a bus: its senders share one. While one of them sends data, repairs of losses
-// take a share of that data and no more. Otherwise they take a window each round trip, as history for late joiners
-// always does: one burst, and, where no data is sent, twice as much after each round trip that used it up while no
-// packet was requested again, as TCP's window after a start (RFC 9293 §3.8.2). docs/protocol §6.11.
+// RepairBudget limits the repairs of a bus: its senders share one, in equal parts where several have something to
+// repair. While one of them sends data, repairs of losses take a share of that data and no more. Otherwise they take a
+// window each round trip, as history for late joiners always does: one burst, and, where no data is sent, twice as
+// much after each round trip that used it up while no packet was requested again, as TCP's window after a start (RFC
+// 9293 §3.8.2). docs/protocol §6.11.
 type RepairBudget struct {
 	lock        locker
 	tokenBucket         // the window's bytes
@@ -22,10 +23,44 @@ type RepairBudget struct {
 	flowing, flowingBefore int // of those, from senders that flow control does not hold back
 	repaired, lastRepaired int // packets repaired
 	again, repeated        int // packets asked for, and repaired, that had been repaired before
+	refetched              int // repaired before, for another receiver that fetched history
 	slowest                time.Duration
 	short                  bool // a repair had to wait in this round
 	calm                   int  // round trips in a row in which none had to
+
+	losses, history sharers
 }
+
+// sharers counts the senders that have something to repair in a round, and in the one before.
+type sharers struct {
+	now, before int
+	part        float64 // bytes that the budget gave for each of them, so far
+}
+
+func (x *sharers) count() int { return max(x.now, x.before, 1) }
+
+// sharing is a sender's place among them.
+type sharing struct {
+	in     Instant // the last round in which it had something to repair
+	before bool    // and in the one before
+	part   float64 // sharers.part as of then
+	credit float64 // bytes of its part that it has not taken
+	spent  bool    // it waits for more of it
+}
+
+// may reports whether size bytes are left of the sender's part: most at most are kept.
+func (x *sharing) may(round, before Instant, all *sharers, size, most int) bool {
+	if x.in != round {
+		x.in, x.before = round, x.in == before
+		all.now++
+	}
+	x.credit, x.part = min(float64(most), x.credit+all.part-x.part), all.part
+	alone := all.count() == 1 && (x.before || all.before == 0)
+	x.spent = !alone && x.credit < float64(size)
+	return !x.spent
+}
+
+func (x *sharing) took(size int) { x.credit = max(0, x.credit-float64(size)) }
 
 // locker is what sync.Locker is.
 type locker interface {
@@ -57,6 +92,8 @@ type repairAccount struct {
 	// What the budget counts as flowing from this sender, in its round that began then.
 	flowing, flowingBefore int
 	began                  Instant
+
+	losses, history sharing
 }
 
 func (a *repairAccount) init(b *RepairBudget, share float64, packet int, now Instant) {
@@ -111,12 +148,22 @@ func (a *repairAccount) roll() {
 	a.began = a.bus.began
 }
 
-// takes takes what a repair of e needs, if it is there: for history only of what is full but for most bytes.
+// takes takes what a repair of e needs, if it is there: for history only of what is full but for most bytes for each
+// sender that has some.
 func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
 	a.addLocked(now, held)
-	return a.bus.takes(now, e, held, history, most)
+	b := a.bus
+	x, all, part := &a.losses, &b.losses, max(most, int(max(b.depth(), b.window)))
+	if history {
+		x, all, part = &a.history, &b.history, most
+	}
+	if !x.may(b.began, b.beganBefore, all, int(e.size), part) || !b.takes(now, e, held, history, most*all.count()) {
+		return false
+	}
+	x.took(int(e.size))
+	return true
 }
 
 // due is when size bytes are there for a repair, or no data was sent for a round: for history when all is there but
@@ -124,7 +171,10 @@ func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, mo
 func (a *repairAccount) due(size int, history bool, most int) Instant {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
-	return a.bus.due(size, history, most)
+	if b := a.bus; history && a.history.spent || !history && a.losses.spent {
+		return b.began.Add(b.round)
+	}
+	return a.bus.due(size, history, most*a.bus.history.count())
 }
 
 // speed is what the budget gives at present, in bytes a second.
@@ -148,6 +198,8 @@ func (b *RepairBudget) start() float64 { return float64(max(repairBurst, b.packe
 func (b *RepairBudget) spent(bytes int) {
 	b.data += bytes
 	b.earned = min(b.depth(), b.earned+b.share*float64(bytes))
+	b.losses.part += b.share * float64(bytes) / float64(b.losses.count())
+	b.history.part += b.share * float64(bytes) / float64(b.history.count())
 }
 
 // depth is how much of what data earns can be saved.
@@ -160,6 +212,12 @@ func (b *RepairBudget) busy() bool { return b.flowing+b.flowingBefore > 0 }
 
 // tick takes in that it is now.
 func (b *RepairBudget) tick(now Instant) {
+	if filled := b.rate * now.Sub(b.at).Seconds(); filled > 0 {
+		if !b.busy() {
+			b.losses.part += filled / float64(b.losses.count())
+		}
+		b.history.part += filled / float64(b.history.count())
+	}
 	b.refill(now)
 	if now.Sub(b.began) < b.round && (b.busy() || now.Sub(b.began) < b.rtt) {
 		return
@@ -170,7 +228,7 @@ func (b *RepairBudget) tick(now Instant) {
 	switch {
 	case b.calm >= 4, b.data > 0, 8*b.again > max(b.repaired, b.lastRepaired), 8*b.repeated > b.repaired:
 		b.window = b.start()
-	case b.again+b.repeated == 0 && b.short:
+	case b.again+b.repeated+b.refetched == 0 && b.short && float64(b.repaired*b.packet) >= b.window/2:
 		b.window *= 2
 	}
 	before := b.rtt
@@ -182,9 +240,11 @@ func (b *RepairBudget) tick(now Instant) {
 	}
 	b.beganBefore, b.began = b.began, now
 	b.dataBefore, b.flowingBefore, b.lastRepaired = b.data, b.flowing, b.repaired
-	b.data, b.flowing, b.repaired, b.again, b.repeated, b.slowest, b.short = 0, 0, 0, 0, 0, 0, false
+	fetched := 2*b.refetched > b.repaired // by one receiver after the other, or by one under many names
+	b.losses.before, b.history.before, b.losses.now, b.history.now = b.losses.now, b.history.now, 0, 0
+	b.data, b.flowing, b.repaired, b.again, b.repeated, b.refetched, b.slowest, b.short = 0, 0, 0, 0, 0, 0, 0, false
 	b.round = b.rtt
-	if b.flowingBefore > 0 {
+	if b.flowingBefore > 0 || fetched {
 		b.round = max(b.rtt, repairBusy)
 	}
 	b.rate, b.burst = b.window/b.round.Seconds(), b.window
@@ -193,7 +253,7 @@ func (b *RepairBudget) tick(now Instant) {
 func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
 	size, keepWindow, keepEarned := float64(e.size), 0, 0.0
 	if history {
-		keepWindow, keepEarned = int(b.burst)-most, b.depth()-float64(most)
+		keepWindow, keepEarned = max(0, int(b.burst)-most), max(0, b.depth()-float64(most))
 	}
 	busy := b.busy()
 	switch {
@@ -206,7 +266,11 @@ func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, mos
 		return false
 	}
 	b.repaired++
-	if e.repairedAt != 0 {
+	switch {
+	case e.repairedAt == 0:
+	case history && !e.again: // what one joiner fetches others have fetched before
+		b.refetched++
+	default:
 		b.repeated++
 	}
 	return true
@@ -214,7 +278,7 @@ func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, mos
 
 func (b *RepairBudget) due(size int, history bool, most int) Instant {
 	if history {
-		size += int(b.burst) - most
+		size += max(0, int(b.burst)-most)
 	}
 	at := Never
 	if history || !b.busy() {

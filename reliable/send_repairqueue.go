@@ -77,7 +77,7 @@ func (r *repairs) unqueue(e *windowSlot) {
 			r.active &^= 1 << i
 		}
 	}
-	e.queues = 0
+	e.queues, e.again = 0, false
 }
 
 // turnOf returns the next queue in turn that has packets in it.

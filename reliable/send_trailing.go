@@ -34,6 +34,8 @@ type memberPath struct {
 	end   uint64 // the highest sequence that it has requested, plus one
 	next  uint64
 	lost  uint32
+
+	fetched uint64 // the lowest sequence of history that it has requested, plus one; 0: none
 }
 
 // look ends a period, if it is over.

@@ -22,6 +22,7 @@ type windowSlot struct {
 	block      uint32
 	off        uint32
 	size       uint16
+	again      bool    // a receiver that fetches history asks for it once more
 	queues     uint32  // in which a repair of it waits, as bits
 	repairedAt Instant // last repair, zero if none
 	lead       uint64  // at the last repair

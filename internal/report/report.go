@@ -80,18 +80,6 @@ var Losses = sync.OnceValue(func() map[string]*Loss {
 	return all
 })
 
-// Alerts are all rules, those of conditions in the order of All and then the others.
-func Alerts() (all []Alert) {
-	for _, s := range All {
-		for _, l := range s.Lines {
-			if l.Alert != nil {
-				all = append(all, *l.Alert)
-			}
-		}
-	}
-	return append(all, otherAlerts...)
-}
-
 // LeftOut is the attribute that says how many lines were left out before one: lines of the same
 // kind of limit, not only of the same text.
 const LeftOut = "lines_left_out"

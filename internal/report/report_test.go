@@ -92,7 +92,15 @@ groups:
   - name: fanfare
     rules:
 `)
-	for _, a := range report.Alerts() {
+	var all []report.Alert
+	for _, s := range report.All {
+		for _, l := range s.Lines {
+			if l.Alert != nil {
+				all = append(all, *l.Alert)
+			}
+		}
+	}
+	for _, a := range append(all, report.OtherAlerts...) {
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", a.Name, a.Expr)
 		if a.For != "" {
 			fmt.Fprintf(&b, "        for: %s\n", a.For)

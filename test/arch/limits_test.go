@@ -35,7 +35,7 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 117_957},
+		{"lines of code", sum(m.code), 118_011},
 		{"lines of tests", sum(m.tests), 111_769},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1756},
@@ -45,16 +45,16 @@ func TestLimits(t *testing.T) {
 		{"fields of structs named Config", m.settings, 279},
 		{"core functions that are passed a large object", m.passed, 118},
 		{"lines over 120 columns, without texts", m.long, 16},
-		{"words of documents", m.words, 73_612},
+		{"words of documents", m.words, 74_091},
 	} {
 		within(t, x.what, x.value, x.limit)
 	}
 	for name, x := range map[string]struct{ code, docs int }{
 		"who":       {76, 29},
-		"nobody":    {0, 5},
+		"nobody":    {0, 0},
 		"told":      {1, 10},
 		"he":        {0, 0},
-		"what goes": {5, 11},
+		"what goes": {5, 2},
 	} {
 		within(t, "lines of comments and texts with "+name, m.inCode[name], x.code)
 		within(t, "words of documents: "+name, m.inDocs[name], x.docs)
@@ -65,7 +65,7 @@ func TestLimits(t *testing.T) {
 var wide = map[string]size{
 	"internal/topics.Reader":       {57, 11, 48},
 	"reliable.Receiver":            {73, 24, 100},
-	"reliable.Sender":              {110, 24, 176},
+	"reliable.Sender":              {110, 24, 186},
 	"reliable.Stream":              {154, 29, 134},
 	"internal/engine.Loop":         {98, 35, 181},
 	"internal/engine.Publication":  {73, 11, 63},

@@ -15,7 +15,7 @@ var packages = []struct {
 	{"internal/crc", 154, ""},
 	{"internal/gid", 42, ""},
 	{"internal/histogram", 134, ""},
-	{"internal/report", 365, ""},
+	{"internal/report", 353, ""},
 	{"internal/lossrecord", 296, ""},
 	{"internal/metricserver", 74, ""},
 	{"internal/outfile", 145, ""},
@@ -74,7 +74,7 @@ var packages = []struct {
 	{"transport/verbsnet", 177, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 11540, "internal/pattern internal/wire transport"},
+	{"reliable", 11619, "internal/pattern internal/wire transport"},
 	{"internal/topics", 1531, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 774, "internal/wire reliable"},
 

@@ -58,7 +58,7 @@ var numbers = []struct{ where, are string }{
 	{`packet size is \d+ bytes unless`, "shm.DefaultPacketSize"},
 	{`(?s)the greatest that has verified by \d+ or more`, "signed.recentTrains"},
 	{`(?s)than there is room for, of\s+\d+`, "signed.maxStreams"},
-	{`Here: \d+/s in the name of one stream, .*?;`, "signed.streamFails signed.failsPerSecond signed.strangerFails"},
+	{`Here: \d+/s in the name of one stream, .*?[.;]`, "signed.streamFails signed.failsPerSecond signed.strangerFails"},
 	{`Here: \d+/s of each key, and .*?\.`, "signed.keyWorkPerSecond signed.workPerSecond"},
 }
 
