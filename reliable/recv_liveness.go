@@ -322,7 +322,7 @@ func (st *Stream) deadline() Instant {
 	if st.win.state.wants() {
 		d = min(d, st.stateDue())
 	}
-	if st.topics.names.waiting {
+	if st.topics.names.waiting && st.stalled { // else the packet that waited is missing again: it had no room
 		d = min(d, st.topics.names.askAt, st.r.when(st.namesExpire()))
 	} else if st.learnsAhead() {
 		d = min(d, st.topics.names.askAt)

@@ -274,10 +274,11 @@ func TestAdversaryWithoutKeys(t *testing.T) {
 	t.Logf("%d of the adversary's packets; %d refused, %d taken which were a node's, unchanged: %v", all.Attacks, all.Refused, all.Relayed, all)
 }
 
-// Seeds of the adversary that have found a fault, of the core or of the simulator: of 6001947 a subscriber that
-// joins with state, whom nobody waits for, and that still does when the publisher ends.
+// Seeds of the adversary that have found a fault, of the core or of the simulator: of 6001947 a subscriber that joins
+// with state, and still does when the publisher ends; of 25902 a receiver whose deadline is past while the packet that
+// waits for names is missing again.
 func TestSeedsOfAdversaryFaults(t *testing.T) {
-	for _, seed := range []uint64{310303, 5001386, 6001947} {
+	for _, seed := range []uint64{310303, 5001386, 6001947, 25902} {
 		if _, err := Run(drawSealed(seed, func(err error) { t.Error(err) })); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
