@@ -17,6 +17,37 @@ func announced(asOf, next uint64) []byte {
 	return b
 }
 
+// An announce of an earlier telling that comes late says nothing of what was lost since, whatever the one before it in
+// the row says.
+// docs/protocol §9.5.
+func TestLateAnnounceOfAnEarlierTelling(t *testing.T) {
+	l := &log{}
+	r := newReceiver(t, l, nil)
+	now := Instant(time.Hour)
+	row := func(first uint32, asOf uint64, topic string, next uint64) {
+		b := wire.AppendAnnounceHeader(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, asOf, first, 3)
+		b = wire.AppendTopicState(b, wire.TopicID(topic), next, topic)
+		wire.FinishAnnounce(b, 1)
+		r.Handle(now, 5, b)
+	}
+	r.Handle(now, 5, data(3, 0, 0))
+	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, Trail: 2, SentAt: 1})) // packet 1 is lost
+	row(0, 4, "x.y", 7)
+	row(1, 2, "a.b", 2)
+	r.Handle(now, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 4, Trail: 4, SentAt: 2})) // 2 and 3 are lost
+	row(2, 4, "x.z", 7)
+	for _, x := range l.totals {
+		if x.Complete {
+			t.Errorf("totals are complete, a.b as of %d", l.totals[0].AsOf)
+		}
+	}
+	row(1, 4, "a.b", 4)
+	row(2, 4, "x.z", 7)
+	if n := len(l.totals); n < 2 || l.totals[n-2].Next != 4 || !l.totals[n-1].Complete {
+		t.Errorf("totals %+v", l.totals)
+	}
+}
+
 // The end of a stream waits for the totals, which are asked for, and are reached there
 // whatever place they are of.
 // docs/protocol §9.7.

@@ -135,8 +135,8 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	if !t.wanted() || a.AsOf < t.from {
 		return
 	}
-	if a.First != t.covered {
-		return // one was lost: it comes again, and then we go on from there
+	if a.First != t.covered || a.First > 0 && a.AsOf < t.asOf {
+		return // one was lost, or this one is of an earlier telling: it comes again, and then we go on from there
 	}
 	if a.First == 0 {
 		t.index, t.asOf, t.pending = 0, a.AsOf, t.pending[:0]

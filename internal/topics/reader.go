@@ -190,8 +190,13 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
 	}
-	if run.Continues() && r.passes(t, &run) {
-		return false // not ours, or lost: the next message shows which
+	if run.Continues() {
+		if r.passes(t, &run) {
+			return false // not ours, or lost: the next message shows which
+		}
+		if t.unnamed != events.CauseNone { // its first fragment came before its topic's name
+			r.expect, r.broken = 0, t.unnamed
+		}
 	}
 	if t.known && run.Number < t.next {
 		if run.Number+1 != t.foreign && t.losses != unsure {

@@ -69,6 +69,46 @@ func TestUnnamedTopicsTopicsSayWhy(t *testing.T) {
 	}
 }
 
+// A message whose first fragment came before its topic had a name is missing for that reason, whatever was lost before;
+// and the publisher has not misnumbered it.
+func TestUnnamedTopicsInFragments(t *testing.T) {
+	const id = 7
+	for name, before := range map[string]reliable.Event{
+		"packets were lost before": {Kind: reliable.EventGap, Count: 1, Cause: events.CauseGone},
+		"none was":                 {Kind: reliable.EventUnnamed, Topic: 9, Count: 1, Cause: events.CauseUnnamed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rd := NewReader(0, 1000)
+			rd.OnFault(func(err *events.FaultError) { t.Error(err) })
+			var gaps []Item
+			drain := func() {
+				for it := (Item{}); nextOf(rd, &it); {
+					if it.Gap() && it.Topic != nil {
+						gaps = append(gaps, it)
+					}
+				}
+			}
+			rd.Take(&before)
+			drain()
+			rd.Take(&reliable.Event{Kind: reliable.EventUnnamed, Topic: id, Count: 2, Cause: events.CauseUnnamed})
+			drain()
+			rd.Packet(fragment(id, 0, 30, 0, 10))
+			drain()
+			rd.Begun()
+			rd.Want(id, "x", nil)
+			rd.NamedLate(id)
+			rd.Whole(id)
+			rd.Packet(fragment(id, 0, 30, 10, 10))
+			drain()
+			rd.Packet(run(fragment(id, 0, 30, 20, 10), id, 1, 5))
+			drain()
+			if len(gaps) != 1 || gaps[0].Number != 0 || gaps[0].Lost != 1 || gaps[0].Cause != events.CauseUnnamed {
+				t.Errorf("gaps %+v, want message 0 because of its topic's name", gaps)
+			}
+		})
+	}
+}
+
 // However many topics have no name, what is remembered of them is bounded, and none is
 // taken for one that had its name in time.
 func TestUnnamedTopicsIsBounded(t *testing.T) {
