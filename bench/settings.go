@@ -162,6 +162,8 @@ func (s *Settings) checkTogether() error {
 		return errors.New("-split shares the topics among subscribers: give -subs too, such as 4")
 	case s.Split && s.Topics < s.Subs:
 		return fmt.Errorf("-split needs a topic for each subscriber: give -topics too, at least %d", s.Subs)
+	case s.Order != worker.OrderRound && s.Topics == 1:
+		return errors.New("-order would change nothing with one topic: give -topics too")
 	case s.Batch > 0 && s.Many():
 		return errors.New("-batch is of one publisher on one topic: leave -topics and the like out")
 	}

@@ -145,7 +145,7 @@ func (p *peers) check(fs *flag.FlagSet) error {
 	if p.html == "-" {
 		return errors.New("-html needs the name of a file; -json writes to standard output")
 	}
-	return checkMeaning(fs, p.scenario, &p.Settings)
+	return checkMeaning(fs, p.scenario)
 }
 
 func (p *peers) measure(ctx context.Context) error {
@@ -177,11 +177,9 @@ func (p *peers) measure(ctx context.Context) error {
 }
 
 // checkMeaning refuses flags that were given and would change nothing.
-func checkMeaning(fs *flag.FlagSet, scenario string, s *bench.Settings) (err error) {
+func checkMeaning(fs *flag.FlagSet, scenario string) (err error) {
 	fs.Visit(func(f *flag.Flag) {
 		switch {
-		case f.Name == "order" && s.Topics == 1:
-			err = errors.New("-order would change nothing with one topic: give -topics too")
 		case f.Name == "target" && scenario != "throughput":
 			err = fmt.Errorf("-target would change nothing in %s: leave it out", scenario)
 		case slices.Contains([]string{"requests", "goroutines", "all-replies"}, f.Name) && scenario != "request":

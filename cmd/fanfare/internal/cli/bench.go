@@ -337,8 +337,6 @@ func (b *benchmark) checkMeaning(fs *flagSet) (err error) {
 			err = usagef("-alone would change nothing with one subscriber: give -subs too")
 		case f.Name == "wildcard" && b.Split:
 			err = usagef("-wildcard takes all topics, and -split a share of them: give one")
-		case f.Name == "order" && b.Topics == 1:
-			err = usagef("-order would change nothing with one topic: give -topics too")
 		case b.InProcess() && f.Name == "iface":
 			err = usagef("-%s would change nothing with -transport %s, which does not leave the process: leave it out", f.Name, b.Transport)
 		}
