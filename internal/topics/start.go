@@ -64,7 +64,10 @@ func (r *Reader) gapFrom(t *Track, number uint64, it *Item) bool {
 		return false
 	}
 	cause := events.CauseGone
-	if r.skipped {
+	switch {
+	case t.unnamed != events.CauseNone:
+		cause = t.unnamed
+	case r.skipped:
 		cause = r.cause
 	}
 	*it = Item{Topic: t, Number: begin, Lost: number - begin, Cause: cause}

@@ -109,6 +109,24 @@ func TestUnnamedTopicsInFragments(t *testing.T) {
 	}
 }
 
+// What is missing of a topic that is to begin with a message passed without its name, whatever was lost before.
+func TestUnnamedTopicBeginsWithANumber(t *testing.T) {
+	const id = 7
+	rd := NewReader(0, 1000)
+	rd.Take(&reliable.Event{Kind: reliable.EventGap, Count: 1, Cause: events.CauseDeadline})
+	rd.Take(&reliable.Event{Kind: reliable.EventUnnamed, Topic: id, Count: 1, Cause: events.CauseUnnamed})
+	rd.Packet(run(nil, id, 27, 1, 1))
+	items(rd)
+	rd.Begun()
+	rd.Want(id, "x", nil)
+	rd.NamedLate(id)
+	rd.From(id, 16)
+	rd.Total(reliable.TopicTotal{ID: id, Next: 29})
+	if it := (Item{}); !nextOf(rd, &it) || it.Number != 16 || it.Lost != 13 || it.Cause != events.CauseUnnamed {
+		t.Errorf("%+v, want messages 16 to 28 because of the topic's name", it)
+	}
+}
+
 // However many topics have no name, what is remembered of them is bounded, and none is
 // taken for one that had its name in time.
 func TestUnnamedTopicsIsBounded(t *testing.T) {
