@@ -22,8 +22,8 @@ func (r *Reader) beginWith(id, number uint64) {
 		return
 	}
 	t.known, t.from, t.since = false, number+1, unsure
-	if !r.fresh && r.at == 0 {
-		r.broken = events.CauseGone // a message that we have begun within is missing
+	if r.expect == 0 && r.broken == events.CauseNone {
+		r.broken = events.CauseGone // a message of it that has begun is missing
 	}
 }
 

@@ -108,3 +108,37 @@ func TestReaderBeginsWithANumber(t *testing.T) {
 		})
 	}
 }
+
+// A message under way where a topic is to begin with an earlier one is missing: also where the reader was made before
+// it was known where the stream begins, or wants the topic later, and a total does not count the message yet.
+// docs/protocol §9.8, §10.2.
+func TestReaderBeginsWithinAMessage(t *testing.T) {
+	const id = 5
+	for name, before := range map[string]func() *Reader{
+		"behind the stream's beginning": func() *Reader { return NewReader(15, 1000) },
+		"before that is known":          func() *Reader { return NewReader(0, 1000) },
+		"under way": func() *Reader {
+			rd := NewReader(15, 1000)
+			rd.Packet(run(nil, 77, 10, 1)) // another topic
+			items(rd)
+			rd.Begun()
+			return rd
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rd := before()
+			rd.OnFault(func(err *events.FaultError) { t.Error(err) })
+			rd.Want(id, "x", nil)
+			rd.From(id, 10)
+			rd.Packet(fragment(id, 12, 30, 10, 10))
+			got := items(rd)
+			rd.Total(reliable.TopicTotal{ID: id, Next: 12})
+			got = append(got, items(rd)...)
+			rd.Packet(run(fragment(id, 12, 30, 20, 10), id, 13, 1))
+			got = append(got, items(rd)...)
+			if want := []string{"x:lost 10+2", "x:lost 12+1", "x:13"}; !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
+	}
+}
