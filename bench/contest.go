@@ -19,8 +19,8 @@ type contestant struct {
 	contender string
 	when      func(*Settings) bool // it takes part; nil: always
 	tweak     func(*Settings, *worker.Spec)
-	// of and by are the keys of the contestants whose rates are divided for its ratio, and note describes the
-	// ratio: empty for ours by this one.
+	// of and by are the keys of the contestants that its ratio divides, by their rates, and note describes the ratio:
+	// empty for ours by this one.
 	of, by, note string
 }
 
@@ -64,7 +64,7 @@ var variants = []contestant{
 		tweak: func(_ *Settings, w *worker.Spec) { w.Legs = nil }},
 }
 
-// ofOurs is a variant whose rate is divided by ours.
+// ofOurs is a variant with a ratio of its rate to ours.
 func ofOurs(key string, when func(*Settings) bool, tweak func(*Settings, *worker.Spec)) contestant {
 	return contestant{key: key, when: when, tweak: tweak, of: key, by: keyOurs, note: "of ours"}
 }

@@ -103,9 +103,9 @@ func (p *Point) Value(who, metric string) float64 { return p.Row(who, metric).Va
 // Rate is how many messages a second a contestant's slowest subscriber got.
 func (p *Point) Rate(who string) float64 { return p.Value(who, "msgs_per_s") }
 
-// Ratio is a ratio by its name: of full load a contestant's key (contestant says whose rates are
-// divided; where it says nothing ours by it), or batches_BASELINE. Of latency "p50_raw" is ours by
-// raw, below 1 where ours is faster. Runs are divided by their neighbours.
+// Ratio is a ratio by its name: of full load a contestant's key (contestant.of and by say what is divided; where they
+// are empty ours by it), or batches_BASELINE. Of latency "p50_raw" is ours by raw, below 1 where ours is faster. Runs
+// are divided by their neighbours.
 func (p *Point) Ratio(name string) Row { return p.Row("", "ratio_"+name) }
 
 // Has reports whether a row was measured.

@@ -18,7 +18,7 @@ import (
 // Bench runs measurements.
 type Bench struct {
 	Settings
-	// Exe is the program whose sub-command worker.Command is worker.Main with Contenders.
+	// Exe is a program with the sub-command worker.Command, which calls worker.Main with Contenders.
 	Exe        string
 	Contenders worker.Contenders
 	// Progress gets a line for each measurement that begins; may be nil.

@@ -53,7 +53,7 @@ func (t Table) text(w io.Writer, flags uint) {
 	for _, row := range append([][]string{t.Columns}, t.Rows...) {
 		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
 	}
-	tw.Flush() // whose errors are w's: a string has none
+	tw.Flush() // it fails only if w does: a string does not
 }
 
 // Lead says what was measured.

@@ -24,8 +24,7 @@ const (
 	mostBehind  = 1 << 30 // packets
 )
 
-// check says what is wrong with a configuration whose defaults are filled in: which
-// field, its value, and what it must be.
+// check says what is wrong with a configuration, after setDefaults: which field, its value, and what it must be.
 func (c *Config) check() error {
 	for _, f := range []struct {
 		name  string

@@ -126,7 +126,7 @@ type Config struct {
 	Trust TrustProvider
 
 	// Clock names the source that this host's clock follows, such as "ptp". Delivery times (Distributions.Delivery) are
-	// measured between buses with the same Clock: give one name to all hosts whose clocks are synchronised closely enough.
+	// measured between buses with the same Clock: give one name to all hosts with closely enough synchronised clocks.
 	// "none" measures nothing. The option clock=NAME of a URL sets the same: leave one of them out. At most 64 bytes of
 	// printable UTF-8, without spaces. Default: no name; times are measured between buses on one host.
 	Clock string
@@ -158,8 +158,8 @@ type Config struct {
 type Inspect string
 
 const (
-	// InspectAuto shows buses whose fabric leaves the process, and not those of mem:// and sim:// and of transports of the
-	// program's own: tests have such, with a clock that does not run.
+	// InspectAuto shows buses on fabrics that leave the process, and not those of mem:// and sim:// and of transports of
+	// the program's own: tests have such, with a clock that does not run.
 	InspectAuto Inspect = "auto"
 	// InspectOn shows the bus whatever its fabric. Not for testing/synctest.
 	InspectOn Inspect = "on"

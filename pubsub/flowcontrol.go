@@ -33,12 +33,12 @@ var flowForms = fmt.Sprintf("min, max, none, quorum:N with N from 1 to %d, tag:T
 // FlowQuorum waits for n subscribers, the fastest ones, or for all where there are fewer.
 func FlowQuorum(n int) FlowControl { return FlowControl(fmt.Sprintf("%s%d", quorum, n)) }
 
-// FlowTagged waits for all subscribers whose bus carries the tag (Config.Tag), and for no
-// others. While none of them is present the publisher runs free.
+// FlowTagged waits for all subscribers on buses with the tag (Config.Tag), and for no others. While none of them is
+// present the publisher runs free.
 func FlowTagged(tag string) FlowControl { return FlowControl(tagged + tag) }
 
-// Tagged is f among the subscribers whose bus carries the tag: FlowMin.Tagged("book") is
-// FlowTagged("book"). FlowNone and tagged flow control cannot be tagged.
+// Tagged is f among the subscribers on buses with the tag: FlowMin.Tagged("book") is FlowTagged("book"). FlowNone and
+// tagged flow control cannot be tagged.
 func (f FlowControl) Tagged(tag string) FlowControl {
 	if f == FlowMin || f == "" {
 		return FlowTagged(tag)

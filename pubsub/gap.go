@@ -59,7 +59,7 @@ func gapError(d *engine.Delivery) *GapError {
 	return e
 }
 
-// absentGap is the gap of a position whose publisher is absent.
+// absentGap is the gap of a position of an absent publisher.
 func absentGap(err *engine.AbsentError) *GapError {
 	return &GapError{Topic: err.Topic, First: err.Next, Open: true, Cause: events.CausePublisherLost,
 		Publisher: PublisherID(err.Publisher), Epoch: err.Epoch, events: err.Events}

@@ -45,8 +45,8 @@ var ErrStateKept = engine.ErrStateKept
 //		return w.Write(book.Bytes())
 //	})
 //
-// Keep the state small: a subscriber whose receive window has no room for it, together with the state of other topics
-// of the group and the messages published meanwhile, begins without it, however often it asks (StateOverrun, From).
+// Keep the state small: if a subscriber's receive window has no room for it, together with the state of other topics of
+// the group and the messages published meanwhile, it begins without it, however often it asks (StateOverrun, From).
 //
 // Return soon: the functions of several topics of one group are called one after the other, and a subscriber that has
 // waited for Config.RecoveryDeadline begins without state.
@@ -138,7 +138,7 @@ var ErrNoState = errors.New("there is no state")
 type StateError struct {
 	Topic string
 	Cause events.StateCause
-	// Publisher, with PublisherName and Epoch as in Message, is the one whose state is missing.
+	// Publisher, with PublisherName and Epoch as in Message, did not provide the state.
 	Publisher     PublisherID
 	PublisherName string
 	Epoch         uint64

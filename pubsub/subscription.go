@@ -60,7 +60,7 @@ func (m Message) IsState() bool { return m.from != nil && m.from.State != reliab
 // Number follows. IsState is true as well.
 func (m Message) IsStateEnd() bool { return m.from != nil && m.from.State == reliable.StateEnd }
 
-// Clone returns a message whose data is a copy.
+// Clone returns a message with a copy of the data.
 func (m Message) Clone() Message {
 	m.Data = slices.Clone(m.Data)
 	return m
@@ -129,8 +129,8 @@ type Handler func(msg Message, err error)
 // takes more than a second is named in the log and by events.HandlerSlow. What waits for the bus returns
 // ErrInHandler there. It publishes on its own bus: another one of the same fabric may wait until this one has
 // received, which waits for the handler. It must return: one that ends its goroutine by runtime.Goexit, as FailNow,
-// Fatal and Skip of a test do, and require of testify, ends the bus, whose calls and subscriptions then return an
-// error that says so. A panic crashes the program, as anywhere else.
+// Fatal and Skip of a test do, and require of testify, ends the bus. Its calls and subscriptions then return an error
+// that says so. A panic crashes the program, as anywhere else.
 //
 // With SlowGap, SlowLatest, SlowEvict or Conflate the handler has a goroutine of its own instead, which reads the
 // stream's window as Next does. It may take its time and use the bus; only what waits for handlers to return, Close

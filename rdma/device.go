@@ -124,7 +124,7 @@ type PortAttr struct {
 	PKeyTableLen int
 	// BadPKeys counts datagrams with a P_Key that the port does not have (IBTA P_KeyViolations).
 	BadPKeys uint64
-	// QKeyViolations counts datagrams whose Q_Key was not the queue pair's.
+	// QKeyViolations counts datagrams with another Q_Key than the queue pair's.
 	QKeyViolations uint64
 	// RateGbps is the speed of the link in gigabits per second.
 	RateGbps float64

@@ -11,8 +11,8 @@ import (
 // RoCEv2 gives it (kernel core/cma.c, cma_iboe_join_multicast). It matches ErrNotSupported.
 const ENOTSUPP = syscall.Errno(524)
 
-// ErrNotSupported is matched by every Error whose errno says that something
-// is not supported: ENOTSUPP, EOPNOTSUPP, ENOTSUP, ENOSYS.
+// ErrNotSupported is matched by every Error with an errno of something that is not supported: ENOTSUPP, EOPNOTSUPP,
+// ENOTSUP, ENOSYS.
 var ErrNotSupported = errors.New("rdma: not supported")
 
 // ErrNoEvent is what TryGetEvent and its like return when there is nothing to retrieve now. It matches syscall.EAGAIN.

@@ -114,11 +114,11 @@ func (e *Event) Err() error {
 
 // EventChannel carries the events of its ids; rdma_create_event_channel(3).
 type EventChannel interface {
-	// CreateID makes an id whose events come on this channel; rdma_create_id(3). context is for the caller. EINVAL: no
-	// such port space.
+	// CreateID makes an id that reports its events on this channel; rdma_create_id(3). context is for the caller. EINVAL:
+	// no such port space.
 	CreateID(ps PortSpace, context any) (ID, error)
 	// GetEvent waits for an event and retrieves it; rdma_get_cm_event(3). When it retrieves a MULTICAST_JOIN of a full
-	// member whose id has a queue pair, it attaches the queue pair to the group. An attachment that fails makes it a
+	// member, it attaches the id's queue pair, if there is one, to the group. An attachment that fails makes it a
 	// MULTICAST_ERROR with status -1, and the membership remains until left.
 	GetEvent(ctx context.Context) (*Event, error)
 	// TryGetEvent is GetEvent that returns ErrNoEvent instead of waiting.

@@ -51,8 +51,8 @@ func putIPv4(ip []byte, h *Header, id uint16) {
 	binary.BigEndian.PutUint16(ip[10:], ^onesComplement(ip))
 }
 
-// SetIPv4ID sets the identification in a GRH area with an IPv4 header whose
-// identification is 0, and the header's checksum (RFC 1624).
+// SetIPv4ID sets the identification in a GRH area with an IPv4 header without one (0), and the header's checksum (RFC
+// 1624).
 func SetIPv4ID(area []byte, id uint16) {
 	ip := area[20:GRHBytes]
 	binary.BigEndian.PutUint16(ip[4:], id)

@@ -49,7 +49,7 @@ func TestAnnouncesKeepToTheirRate(t *testing.T) {
 			count()
 			one := b.s.topics.size * 21 / 20 // with headers
 			if most := idle + c.most(one); bytes > most {
-				t.Errorf("%d bytes of announces in %d s, want %d at most; one telling is %d", bytes, seconds, most, one)
+				t.Errorf("%d bytes of announces in %d s, want %d at most; one listing is %d", bytes, seconds, most, one)
 			}
 			if tellings < 2 {
 				t.Errorf("%d tellings", tellings)

@@ -69,8 +69,8 @@ const (
 	repairBusy   = 2 * time.Millisecond
 	joinersBurst = 8 << 10
 	// strangersRate is the repair rate that receivers that are not members get from an idle publisher, in bytes a
-	// second, and the burst; from others they get strangersPart of the data rate. It is for receivers whose first
-	// status was lost: members are served without it.
+	// second, and the burst; from others they get strangersPart of the data rate. It is for receivers that lost their
+	// first status: members are served without it.
 	strangersRate = 16 << 10
 	strangersPart = 16
 

@@ -321,7 +321,7 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	}
 }
 
-// A telling of many topics takes many packets; what was heard of one counts
+// A listing of many topics takes many packets; what was heard of one counts
 // when the next is told, so that losses do not begin it anew for ever. The
 // transport takes one packet at a time here.
 // docs/protocol §9.5.

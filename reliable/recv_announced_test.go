@@ -17,7 +17,7 @@ func announced(asOf, next uint64) []byte {
 	return b
 }
 
-// An announce of an earlier telling that comes late says nothing of what was lost since, whatever the one before it in
+// An announce of an earlier listing that comes late says nothing of what was lost since, whatever the one before it in
 // the row says.
 // docs/protocol §9.5.
 func TestLateAnnounceOfAnEarlierTelling(t *testing.T) {

@@ -128,7 +128,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 		{"all are told", func(r *Receiver) {
 			r.Handle(at(2), 5, wiretest.Announce(0, 0, 1, "x")) // too early to hold it
 			if len(r.list[0].topics.names.unnamed) > 0 {
-				t.Error("given up by a telling of before")
+				t.Error("given up by an earlier listing")
 			}
 			r.Handle(at(2), 5, wiretest.Announce(2, 0, 2, "x"))
 			r.Handle(at(2), 5, wiretest.Announce(2, 1, 2, "y"))

@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a receiver reads packets whose runs are compressed, and gives up those that it cannot read.
+// How a receiver reads packets with compressed runs, and gives up those that it cannot read.
 // docs/protocol §13.6, §26.
 //
 // A packet is unpacked when it arrives, which shows whether it is sound, and delivered from there if it is its turn. A

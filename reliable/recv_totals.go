@@ -136,7 +136,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		return
 	}
 	if a.First != t.covered || a.First > 0 && a.AsOf < t.asOf {
-		return // one was lost, or this one is of an earlier telling: it comes again, and then we go on from there
+		return // one was lost, or this one is of an earlier listing: it comes again, and the row continues there
 	}
 	if a.First == 0 {
 		t.index, t.asOf, t.pending = 0, a.AsOf, t.pending[:0]

@@ -261,8 +261,8 @@ func TestHeldUpPublisherAsks(t *testing.T) {
 	}
 }
 
-// A telling of all topics goes four packets at a time, the rotation with heartbeats one,
-// and the end of a stream begins a telling. docs/protocol §9.6.
+// A listing of all topics goes four packets at a time, the rotation with heartbeats one,
+// and the end of a stream begins a listing. docs/protocol §9.6.
 func TestReportsHaveARate(t *testing.T) {
 	b := newBench(t, nil)
 	const topics = 1000 // some 12 to a packet

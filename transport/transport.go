@@ -159,9 +159,9 @@ type ReplyReader interface {
 	ReplyAddress() string
 }
 
-// Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with Lens[i] bytes. A train whose packets all
-// have length Stride, but the last, which may be shorter, goes out in one system call where the fabric has equal-size
-// trains (Capabilities.EqualTrains).
+// Outbound is a train to send: Count packets, the i-th at Data[i*Stride:] with Lens[i] bytes. If all packets have
+// length Stride, but the last, which may be shorter, the train goes out in one system call where the fabric has
+// equal-size trains (Capabilities.EqualTrains).
 type Outbound struct {
 	Data   []byte
 	Stride int

@@ -34,7 +34,7 @@ type message struct {
 // stopLine is what a worker is sent when the publisher has ended.
 const stopLine = "stop\n"
 
-// errAbandoned ends a worker whose standard input ended.
+// errAbandoned ends a worker at the end of its standard input.
 var errAbandoned = errors.New("the measuring program has ended")
 
 // Main is a worker's whole life. It returns the exit code.

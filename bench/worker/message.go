@@ -61,7 +61,7 @@ const sourceBytes = 4 << 10
 // NewSource returns a source of messages of size bytes, numbered from 0.
 func NewSource(size int) *Source { return newSource(size, 1, nil) }
 
-// newSource returns one whose Batch has batch messages, a power of two.
+// newSource returns a source with batch messages, a power of two, in each Batch.
 func newSource(size, batch int, topics *series) *Source {
 	n := 2 * batch
 	for n < 32 && 2*n*size <= sourceBytes {

@@ -2,9 +2,9 @@ package worker
 
 import "math/bits"
 
-// A series is what one goroutine publishes on one topic. Where there are several, the
-// number of a message (see MinSize) counts within its series, whose index stands in the
-// upper bits: publisher, and then topic in as many bits as there are topics.
+// A series is what one goroutine publishes on one topic. Where there are several, the number of a message (see MinSize)
+// counts within its series. The index of the series stands in the upper bits: publisher, and then topic in as many bits
+// as there are topics.
 const seriesShift = 40
 
 // MaxSeries is how many may be measured at once: the subscriber keeps 8 bytes for each.

@@ -20,7 +20,7 @@
 // which is closed with the last of it. See URLOpener for others.
 //
 //	fanfare://orders.new                   a topic, or a subscription to it
-//	fanfare://orders.new?subscribers=1     a topic whose first message waits for a subscriber
+//	fanfare://orders.new?subscribers=1     a topic: the first message waits for a subscriber
 //	fanfare://orders.>?from=window         a subscription to a pattern
 //
 // # At most once

@@ -2,7 +2,7 @@
 // the loopback interface. In two terminals:
 //
 //	go build -o hello ./examples/hello
-//	./hello               # subscribes, and prints what comes
+//	./hello               # subscribes, and prints messages
 //	./hello good morning  # publishes a line
 package main
 
@@ -21,7 +21,7 @@ import (
 func main() {
 	url := flag.String("url", "udp://239.20.0.0/16?iface=127.0.0.1", "fabric; with iface=eth0 the two sides may be on different hosts")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "hello subscribes and prints what comes; hello TEXT publishes TEXT. Flags:")
+		fmt.Fprintln(flag.CommandLine.Output(), "hello subscribes and prints messages; hello TEXT publishes TEXT. Flags:")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

@@ -37,7 +37,7 @@ type plan struct {
 	Topics []string
 	Locate map[uint16]int // stock locate → index in Topics; others are left out
 	Total  uint64         // messages of those topics
-	// Unnamed is the number of topics whose symbol no message of a file names: they are called by their stock locate.
+	// Unnamed is the number of topics without a symbol in any message of a file: their stock locate is their name.
 	Unnamed int
 }
 

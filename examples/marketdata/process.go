@@ -55,7 +55,7 @@ func runProcess(ctx context.Context, j job, events chan<- tagged) error {
 		readErr = forward(ctx, j, stdout, events)
 	}
 	if readErr != nil {
-		stdin.Close() // a child whose output is not read must not go on
+		stdin.Close() // ends the child: its output is no longer read
 	}
 	waitErr := cmd.Wait()
 	if errors.Is(readErr, errSilent) && waitErr != nil {

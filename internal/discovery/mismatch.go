@@ -34,8 +34,8 @@ type theirs struct {
 // docs/protocol §23.10.
 type theirLegs struct{ all, shared int }
 
-// legsOf compares the legs in a heartbeat, whose packet has that tag, with the tags of its group on the legs of
-// this bus.
+// legsOf compares the legs in a heartbeat, in a packet with that tag, with the tags of its group on the legs of this
+// bus.
 func legsOf(tag uint32, legs *wire.Legs, own []uint32) theirLegs {
 	x := theirLegs{all: max(1, legs.N)}
 	for _, leg := range own {

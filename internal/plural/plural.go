@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// N writes a number with its noun, whose plural has an s, es or ies: "1 gap", "2 gaps", "2 buses", "2 copies".
+// N writes a number with its noun, with an s, es or ies in the plural: "1 gap", "2 gaps", "2 buses", "2 copies".
 func N[T ~int | ~int64 | ~uint64](n T, noun string) string {
 	if n == 1 {
 		return "1 " + noun

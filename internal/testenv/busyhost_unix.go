@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// BusyHost starts programs that publish and subscribe on loopback until the test ends, built from the
-// source below root: three feeds, subscribers with loss, and one that is too slow. It returns the
-// directory with their inspection sockets, whose path they get in the named environment variable.
+// BusyHost starts programs that publish and subscribe on loopback until the test ends, built from the source below
+// root: three feeds, subscribers with loss, and one that is too slow. It returns the directory with their inspection
+// sockets. They get its path in the named environment variable.
 func BusyHost(t *testing.T, root, variable string) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "fanfare-")

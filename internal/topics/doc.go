@@ -21,7 +21,7 @@
 //
 // Read the files in this order: item.go and track.go (the types), reader.go (from event to item), runs.go (the fast
 // ways for handlers and cursors), fragments.go (messages of many packets), numbers.go and guard.go (what numbers and
-// totals show to be lost), start.go (topics that begin with a given number), unnamed.go (messages whose topic has no
+// totals show to be lost), start.go (topics that begin with a given number), unnamed.go (messages of topics without a
 // name yet), state.go (the state that a stream begins with), trust.go, faults.go and tally.go (what is not delivered).
 // lister.go stands beside them: a Lister learns which topics are published, without a stream.
 //

@@ -77,7 +77,7 @@ func TestLister(t *testing.T) {
 		{"and another", beat, listAskFirst / 2, "7:  3-4", 0},
 		{"the time has passed", beat, listAskFirst, "7:  3-4", 1},
 		{"a name in the stream", wiretest.Named(42, "y=2", "y:2"), listAskFirst, "7:  3-4, y 2-3", 0},
-		{"the second part of a telling", wiretest.Announce(42, 1, 2, "y"), listAskFirst, "7:  3-4, y 2-3", 0},
+		{"the second part of a listing", wiretest.Announce(42, 1, 2, "y"), listAskFirst, "7:  3-4, y 2-3", 0},
 		{"the first", wiretest.Announce(42, 0, 2, "x"), listAskFirst, "7: x 3-4, y 2-3", 0},
 		{"and the second again", wiretest.Announce(42, 1, 2, "y"), listAskFirst, "7 told: x 3-4, y 2-3", 0},
 		{"a heartbeat later", beat, time.Minute, "7 told: x 3-4, y 2-3", 0},

@@ -65,15 +65,15 @@ type Unpacker interface {
 // CodecOf is the codec of the data packet b.
 func CodecOf(b []byte) Codec { return Codec(b[5]) }
 
-// PutPacked makes the data packet b, whose header is written, one whose runs are
-// compressed: p.Bytes, which are to be behind the header already.
+// PutPacked makes the data packet b one with compressed runs: p.Bytes. The header is to be written already, and they
+// behind it.
 func PutPacked(b []byte, p *Packed) {
 	b[5] = byte(p.Codec)
 	binary.LittleEndian.PutUint16(b[42:], uint16(p.Len))
 	binary.LittleEndian.PutUint32(b[44:], p.Dict)
 }
 
-// ParsePacked reads the data packet b, whose header has been parsed and names a codec. docs/protocol §26.3.
+// ParsePacked reads the data packet b. Its header has been parsed and names a codec. docs/protocol §26.3.
 func ParsePacked(b []byte) (Packed, error) {
 	if len(b) < DataHeaderLen {
 		return Packed{}, ErrShort

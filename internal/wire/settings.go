@@ -62,7 +62,7 @@ func (c Checksum) String() string {
 }
 
 // SettingsOf returns the settings of a bus with this many groups, with this mapping of topics to groups (the zero
-// mapping is MappingHash), and whose packets carry a checksum or none.
+// mapping is MappingHash), and with or without a checksum in its packets.
 func SettingsOf(groups int, mapping Mapping, checksum bool) Settings {
 	if mapping == (Mapping{}) {
 		mapping.Kind = MappingHash

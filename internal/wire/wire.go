@@ -237,8 +237,8 @@ func SetChecksum(b []byte) {
 	binary.LittleEndian.PutUint32(b[12:], checksum(b))
 }
 
-// Verify checks the packet b, whose header has been parsed: a checksum that is
-// there must match, and where required it must be there. docs/protocol §2.4.
+// Verify checks the packet b after ParseHeader: a checksum that is there must match, and where required it must be
+// there. docs/protocol §2.4.
 func Verify(b []byte, required bool) error {
 	if Flags(b[4])&FlagChecksum == 0 {
 		if required {

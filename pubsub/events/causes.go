@@ -39,7 +39,7 @@ const (
 	NumCauses // the number of causes, CauseNone included
 )
 
-// PatternTopics is the number of topics of one group whose names patterns can know.
+// PatternTopics is the number of topics of one group that patterns can know by name.
 const PatternTopics = 1 << 17
 
 // causes are a label and a text for each.

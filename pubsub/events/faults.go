@@ -111,9 +111,9 @@ func (e *DictionaryError) Error() string {
 // ErrTopicCollision: two topic names have the same 64-bit id; rename one.
 var ErrTopicCollision = errors.New("topic ids collide")
 
-// TopicCollisionError names two topics whose names have the same 64-bit id. A publisher or a subscription of the second
-// on one bus is refused with it. In a subscription's stream it means that a publisher elsewhere has such a topic: it is
-// reported once, nothing more of that publisher is delivered under that id, and the stream continues. It matches
+// TopicCollisionError names two topics with the same 64-bit id. A publisher or a subscription of the second on one bus
+// is refused with it. In a subscription's stream it means that a publisher elsewhere has such a topic: it is reported
+// once, nothing more of that publisher is delivered under that id, and the stream continues. It matches
 // ErrTopicCollision.
 type TopicCollisionError struct {
 	ID        uint64      // of both topics

@@ -89,9 +89,9 @@ func (e *BackPressureError) Unwrap() error { return e.Err }
 // Is makes errors.Is(err, ErrBackPressure) true.
 func (e *BackPressureError) Is(target error) bool { return target == ErrBackPressure }
 
-// UnsentError is why Close or Shutdown of a bus failed, or Close of a publisher whose bus was closed: there
-// was no time to send messages that Publish had taken, because of a subscriber that held the publisher up, the
-// rate limit or the fabric. It matches the error that ended the wait.
+// UnsentError is why Close or Shutdown of a bus failed, or Close of a publisher on a closed bus: there was no time to
+// send messages that Publish had taken, because of a subscriber that held the publisher up, the rate limit or the
+// fabric. It matches the error that ended the wait.
 type UnsentError struct {
 	Messages uint64 // that were never sent, of the bus or of the publisher's group
 	Err      error

@@ -9,7 +9,7 @@
 //
 // What was lost permanently is in fanfare_gaps_total and fanfare_gap_messages_total, and what was dropped, repaired
 // afterwards or not, in fanfare_dropped_packets_total, by the label cause (pubsub.Causes says what each means and what
-// to do). Alert on fanfare_gaps_total: a gap whose size cannot be known has no messages. docs/operate has all metrics,
+// to do). Alert on fanfare_gaps_total: a gap of unknown size has no messages. docs/operate has all metrics,
 // rules for alerts and a dashboard.
 //
 // A scrape costs one Bus.Stats: the bus's goroutine is interrupted once, and no message pays anything.

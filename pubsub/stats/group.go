@@ -70,9 +70,9 @@ type Receiver struct {
 
 	Streams        uint64 // streams started, one for each publisher and each start of it
 	StreamsEnded   uint64 // streams that ended in order
-	StreamsLost    uint64 // streams whose publisher fell silent
+	StreamsLost    uint64 // streams lost because their publisher fell silent
 	StreamsRefused uint64 // packets of publishers beyond MaxPublishers, or without memory for a window
-	Restarts       uint64 // streams whose publisher fell silent while another instance of its name was received
+	Restarts       uint64 // streams of publishers that fell silent while another instance of their name was received
 
 	Own         uint64 // packets of this bus itself
 	Namesakes   uint64 // of Streams: of other buses with the name of this one
@@ -81,11 +81,10 @@ type Receiver struct {
 	Foreign     uint64 // packets that are not Fanfare's, another group's, or of no use to a subscriber
 	Version     uint64 // packets of other versions of the protocol, or with unsupported features
 	Malformed   uint64 // packets that do not parse
-	Damaged     uint64 // packets whose checksum is missing or wrong
+	Damaged     uint64 // packets with a wrong checksum, or without one
 	Implausible uint64 // packets with sequences that cannot be, or that no other packet confirms yet
 
-	// ClocksApart counts deliveries whose time by clocks that should agree (Config.Clock) was below zero, or above
-	// an hour.
+	// ClocksApart counts deliveries in a time below zero, or above an hour, by clocks that should agree (Config.Clock).
 	ClocksApart uint64
 
 	// Messages: topics, state and replies.

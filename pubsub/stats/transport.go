@@ -76,7 +76,7 @@ type Seal struct {
 type Sign struct {
 	Unsigned  uint64 // not signed
 	Malformed uint64 // signed in a way that is not known here
-	Untrusted uint64 // of a publisher whose key is not trusted for any topic
+	Untrusted uint64 // of a publisher with a key that is not trusted for any topic
 	Stale     uint64 // signed too long ago, or too far in the future, by the clock of this host
 	Replayed  uint64 // arrived before by the same leg, or of a train that is too old to know whether it arrived
 	Forged    uint64 // not verified

@@ -1,6 +1,6 @@
-// Package fabric simulates an RDMA subnet within the process: an InfiniBand subnet with a subnet
-// manager and administrator, or an Ethernet with RoCEv2 and IGMP; switches with multicast tables; hosts
-// whose devices have ports on them. Each host is an rdma.Provider.
+// Package fabric simulates an RDMA subnet within the process: an InfiniBand subnet with a subnet manager and
+// administrator, or an Ethernet with RoCEv2 and IGMP; switches with multicast tables; hosts with devices that have
+// ports on them. Each host is an rdma.Provider.
 //
 //	f := fabric.New(fabric.Config{Flavor: fabric.InfiniBand})
 //	defer f.Close()

@@ -16,7 +16,7 @@ from fabric import Fabric, now_ns
 from hashes import publisher_id, topic_id
 from hello import Greeter
 from sender import Publication
-from telling import Topic
+from listing import Topic
 from timers import S
 
 QUEUE = 1000  # messages that wait to be sent before more input is read
@@ -148,7 +148,7 @@ def publish(bus, args, lines, stop):
         bus.greeter.wait(now_ns())
         for pub in bus.publications.values():
             pub.ladder.wait(now_ns())
-    while not stop and any(pub.subscribers(t) < args.wait for pub in bus.publications.values() for t in pub.telling.topics):
+    while not stop and any(pub.subscribers(t) < args.wait for pub in bus.publications.values() for t in pub.listing.topics):
         again, _ = bus.run(again - now_ns())
     for pub in bus.publications.values():
         pub.ladder.waiting_since = None

@@ -6,7 +6,7 @@ import hashes
 from mapping import Mapping
 from receiver import Group
 from sender import Publication
-from telling import Topic
+from listing import Topic
 from timers import MS
 
 TAG, NOW = 67305985, 10**15

@@ -8,7 +8,7 @@ from members import Members
 from repairs import Repairs
 from replies import Requests
 from state import Keeper
-from telling import Telling
+from listing import Listing
 from timers import MS, S, US
 
 BURST = 64  # packets before replies are read again
@@ -25,7 +25,7 @@ class Publication:
         self.part = 0  # bytes of the first of them that went as fragments
         self.packets, self.lead, self.trail = {}, 0, 0
         self.members = Members(args.window, int(args.silence * S), bus.count)
-        self.ladder, self.telling = Ladder(now), Telling(self, topics)
+        self.ladder, self.listing = Ladder(now), Listing(self, topics)
         self.repairs = Repairs(self, args.repair_rate, now)
         self.keeper = Keeper(self, getattr(args, "retain", False))
         self.asks, self.requests = getattr(args, "requests", False), Requests(self, bus.replied)
@@ -148,11 +148,11 @@ class Publication:
             self.fabric.mapping.groups, self.fabric.mapping.kind,
             wire.CHECKSUM_CRC32C if self.checksum else wire.CHECKSUM_NONE, self.fabric.mapping.param,
             holder, (now - self.held) // MS if holder else 0, 0, self.bus.name, asked=asked)))
-        self.telling.one_with_heartbeat(now)
+        self.listing.one_with_heartbeat(now)
 
     def question(self):
         """The topic that a heartbeat asks for: each in turn while subscribers are waited for, and the last one from then on."""
-        waited = [t.id for t in self.telling.topics] if self.ladder.waiting_since is not None else []
+        waited = [t.id for t in self.listing.topics] if self.ladder.waiting_since is not None else []
         return self.members.questions.next(self.members.by_id.values(), waited, self.members.rtt.smoothed, self.sent_at)
 
     def holder(self):
@@ -198,7 +198,7 @@ class Publication:
             if m and h.flags & wire.WANT_STATE:
                 self.keeper.status(s, now)
             if (m or lists) and h.flags & wire.WANT_TOPICS:
-                self.telling.all(now)
+                self.listing.all(now)
         elif h.type == wire.NAK:
             r = wire.parse_ranges(b)
             self.members.nak(r.receiver, now)
@@ -215,7 +215,7 @@ class Publication:
     def end(self, now, linger):
         self.ending, self.members.ended_from = now + linger, self.sent_at + 1
         self.ladder.restart(now)
-        self.telling.all(now)
+        self.listing.all(now)
 
     def is_over(self, now):
         if self.ending is None or now >= self.ending:
@@ -226,7 +226,7 @@ class Publication:
     def tick(self, now):
         if self.sent_at:  # the first heartbeat comes before the first data
             self.send_new(now)
-        again = [self.keeper.wakes(now), self.repairs.tick(now), self.telling.tick(now), self.requests.tick(now)]
+        again = [self.keeper.wakes(now), self.repairs.tick(now), self.listing.tick(now), self.requests.tick(now)]
         flowing = bool(self.messages) and self.held is None
         quiet = self.members.have(self.lead) and self.members.by_id and not self.members.silent(now) and self.ending is None
         if self.ladder.fires(now, flowing, quiet):

@@ -56,8 +56,8 @@ func (h *hold) close() {
 	h.mem, h.free = nil, nil
 }
 
-// delayLine is a heap of packets by due time, then by order of arrival. (It is
-// not container/heap, whose interface allocates for each element.)
+// delayLine is a heap of packets by due time, then by order of arrival. (The interface of container/heap allocates for
+// each element.)
 type delayLine []held
 
 func (d delayLine) less(i, j int) bool {

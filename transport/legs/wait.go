@@ -114,8 +114,8 @@ func (t *Transport) Wait(timeout time.Duration) error {
 	return err
 }
 
-// host is the leg in whose Wait this transport waits, or -1: the first living leg that can wait for
-// others, or else the first living one.
+// host is the leg that this transport waits in, by its Wait, or -1: the first living leg that can wait for others, or
+// else the first living one.
 func (t *Transport) host() int {
 	first := -1
 	for i, l := range t.legs {

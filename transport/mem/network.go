@@ -96,7 +96,7 @@ func (n *Network) detach(t *Transport, leaving *grace.Period) {
 	}
 }
 
-// drop forgets t, whose senders are quiet.
+// drop forgets t, after its senders have stopped.
 func (n *Network) drop(t *Transport) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

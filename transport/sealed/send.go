@@ -37,7 +37,7 @@ type Sender struct {
 
 var _ transport.Sender = (*Sender)(nil)
 
-// readingSender is a Sender whose inner Sender reads replies.
+// readingSender is a Sender around a Sender that reads replies.
 type readingSender struct{ *Sender }
 
 var _ transport.ReplyReader = readingSender{}

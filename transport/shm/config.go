@@ -33,7 +33,7 @@ const (
 type Config struct {
 	// Name of the fabric: letters, digits, dots, dashes and underscores, 64 at most.
 	Name string
-	// Group is a Unix group, by name or number, whose members share the fabric. Empty: only processes of this user do.
+	// Group is a Unix group, by name or number: its members share the fabric. Empty: only processes of this user do.
 	Group string
 	// Dir is where the files are; default DefaultDir.
 	Dir string

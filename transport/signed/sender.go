@@ -32,7 +32,7 @@ type Sender struct {
 
 var errClosed = fmt.Errorf("signed: %w", net.ErrClosed)
 
-// readingSender is a Sender whose inner Sender reads replies, which are not signed.
+// readingSender is a Sender around a Sender that reads replies, which are not signed.
 type readingSender struct {
 	*Sender
 	transport.ReplyReader

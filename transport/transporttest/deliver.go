@@ -91,7 +91,7 @@ func testTrains(t *testing.T, f *fabric) {
 	f.until(t, "all packets are completed", func() bool { return s.Completed() == a.Stats().PacketsSent })
 }
 
-// Trains whose lengths differ, or whose stride is longer than their packets, are slower, but arrive just so.
+// Trains of packets that differ in length, or with a stride longer than the packets, are slower, but arrive just so.
 func testIrregularTrains(t *testing.T, f *fabric) {
 	a, b := f.endpoint(t), f.endpoint(t)
 	b.join(2)

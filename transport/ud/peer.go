@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/internal/train"
 )
 
-// source identifies a sender: its queue pair and the path to it. A publisher whose port gets another
-// LID thus becomes another peer.
+// source identifies a sender: its queue pair and the path to it. A publisher thus becomes another peer when its port
+// gets another LID.
 type source struct {
 	gid  rdma.GID
 	qpn  rdma.QPN

@@ -44,7 +44,7 @@ type recvQueue struct {
 	one      [1]rdma.RecvWR // for a Sender that reads replies
 }
 
-// unread reports whether completions were polled whose packets have not been lent yet.
+// unread reports whether there are polled completions with packets that have not been lent yet.
 func (q *recvQueue) unread() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -24,7 +24,7 @@
 //  3. Release puts the slot back. Slots are posted again in batches.
 //  4. Retain makes an address handle to the sender from the GRH area, or has the
 //     provider make it; Reply sends by it (peer.go, handles.go).
-//  5. Where no group was ever joined, what comes is replies, and senders may read
+//  5. Where no group was ever joined, only replies arrive, and senders may read
 //     them without the loop (replies.go).
 //
 // # Memberships

@@ -68,8 +68,8 @@ func (r *receiver) armUpTo(n int) {
 	}
 }
 
-// rearm refills the first n messages, whose buffers are lent or returned: with free buffers, and when
-// there are none left, with those of the last messages.
+// rearm refills the first n messages, after their buffers were lent or returned: with free buffers, and when there are
+// none left, with those of the last messages.
 func (r *receiver) rearm(n int) {
 	for i := range n {
 		switch {

@@ -22,7 +22,7 @@ type link struct {
 	running  bool // has a carrier (RUNNING in ip-link(8))
 }
 
-// findLink finds the interface for cfg, whose defaults are filled in.
+// findLink finds the interface for cfg, which has its defaults filled in.
 func findLink(cfg *Config) (link, error) {
 	is4 := cfg.Range.Addr().Is4()
 	if cfg.Interface == "" {

@@ -20,7 +20,7 @@ func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 // Digest covers every order, every level and every counter. It sorts all orders: take it at the end, or now and then.
 func (b *Book) Digest() Digest {
 	p := b.AppendState(nil)
-	// The levels follow from the orders; a book whose levels have gone wrong must not pass for an equal one.
+	// The levels follow from the orders; a book with wrong levels must not pass for an equal one.
 	for _, s := range []*side{&b.bids, &b.asks} {
 		p = binary.BigEndian.AppendUint64(p, uint64(len(s.levels)))
 		for _, l := range s.levels {

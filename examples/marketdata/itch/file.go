@@ -91,7 +91,7 @@ func isZstd(b []byte) bool {
 }
 
 // Next returns the next message, which is valid until the following call. At the end it returns io.EOF; a damaged file
-// gives a *FrameError. A known type whose length is not exactly its own counts as damage.
+// gives a *FrameError. A known type with another length than its own counts as damage.
 func (r *Reader) Next() (msg []byte, err error) {
 	if r.err != nil {
 		return nil, r.err

@@ -66,9 +66,9 @@ func (p *Path) maskedIPv6(b []byte, size int) int {
 	return ipv6Bytes
 }
 
-// Sum computes the ICRC of a datagram, given the CRC up to the BTH. b extends from the BTH to the ICRC,
-// whose bytes are ignored, and must be at least as long as ErrShort demands. Byte 4 of b changes
-// meanwhile, so no other goroutine may use b.
+// Sum computes the ICRC of a datagram, given the CRC up to the BTH. b extends from the BTH to the ICRC, and must be at
+// least as long as ErrShort demands. The bytes of the ICRC are ignored. Byte 4 of b changes meanwhile, so no other
+// goroutine may use b.
 func Sum(prefix uint32, b []byte) uint32 {
 	masked := b[4]
 	b[4] = 0xff

@@ -3,8 +3,8 @@ package shellword
 
 import "strings"
 
-// Of is a text as one word of a shell: others choose what directories are called, and whoever types the command may
-// be root.
+// Of is a text as one word of a shell: other users choose the names of directories, and the user that types the command
+// may be root.
 func Of(text string) string {
 	if text != "" && strings.Trim(text, plain) == "" {
 		return text

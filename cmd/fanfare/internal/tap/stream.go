@@ -41,7 +41,7 @@ type Counts struct {
 	Open       uint64 `json:"open"`       // of those, nothing is known
 	Duplicates uint64 `json:"duplicates"` // data that came twice, and is no repair
 	Unneeded   uint64 `json:"unneeded"`   // repairs of what had come here
-	Unread     uint64 `json:"unread"`     // data packets whose dictionary is not given: their messages are not counted
+	Unread     uint64 `json:"unread"`     // data packets without their dictionary: their messages are not counted
 }
 
 type Stream struct {

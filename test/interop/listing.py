@@ -12,14 +12,14 @@ class Topic:
         self.named = False  # its name is in the stream
 
 
-class Telling:
+class Listing:
     def __init__(self, publication, topics):
         self.p, self.topics = publication, topics
-        self.at, self.due = None, 0  # index of the next topic of a telling of all
+        self.at, self.due = None, 0  # index of the next topic of a listing of all
         self.rotation = 0
 
     def all(self, now):
-        """Begins a telling of all topics, unless one runs."""
+        """Begins a listing of all topics, unless one runs."""
         if self.at is None:
             self.at, self.due = 0, now
 
