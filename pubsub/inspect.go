@@ -39,7 +39,7 @@ func (v view) Inspect(ctx context.Context) inspect.Bus {
 		x.Incomplete = errorText(look.Err)
 	}
 	x.Counters.Add("", st)
-	subscriber, publisher := b.loop.Unheard()
+	subscriber, publisher := b.loop.Undetected()
 	x.NoSubscriber, x.NoPublisher = subscriber.Seconds(), publisher.Seconds()
 	for _, e := range st.Events {
 		if e.Count > 0 {

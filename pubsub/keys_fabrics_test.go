@@ -34,7 +34,7 @@ func TestSealedOverRDMA(t *testing.T) {
 					told <- e
 				}
 			}}, open)
-			unheard := subscribe(t, outside, "x")
+			outsider := subscribe(t, outside, "x")
 			pubBus, subBus := openBus(t, Config{Faults: c.faults}, url), openBus(t, Config{Faults: c.faults}, url)
 			streamAndRequests(t, ctx, pubBus, subBus, n, 100)
 			someMissed(t, subBus)
@@ -43,7 +43,7 @@ func TestSealedOverRDMA(t *testing.T) {
 					t.Errorf("refused without an attacker: %+v", s)
 				}
 			}
-			nothing(t, unheard)
+			nothing(t, outsider)
 			select {
 			case e := <-told:
 				var why *UnreadableError

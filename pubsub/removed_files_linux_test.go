@@ -48,15 +48,15 @@ func TestFilesAreRemoved(t *testing.T) {
 			if c.keys {
 				url = withKeys(url, keyFile(t, newKey(t)))
 			}
-			told, pubTold, log := &heard{}, &heard{}, &logLines{}
-			pubBus := openBus(t, Config{OnEvent: pubTold.event}, url)
-			subBus := openBus(t, Config{OnEvent: told.event, Logger: slog.New(slog.NewTextHandler(log, nil))}, url)
+			subEvents, pubEvents, log := &heard{}, &heard{}, &logLines{}
+			pubBus := openBus(t, Config{OnEvent: pubEvents.event}, url)
+			subBus := openBus(t, Config{OnEvent: subEvents.event, Logger: slog.New(slog.NewTextHandler(log, nil))}, url)
 			p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 			wait(t, ctx, p, 1)
 			publish(t, ctx, p, "before")
 			want(t, ctx, s, "before")
 			remove()
-			for _, h := range []*heard{told, pubTold} {
+			for _, h := range []*heard{subEvents, pubEvents} {
 				if e := h.await(t, ctx, events.Unfindable); !strings.Contains(e.Err.Error(), "was removed") || !strings.Contains(e.String(), "restart it") {
 					t.Errorf("event %v", e)
 				}
@@ -70,14 +70,14 @@ func TestFilesAreRemoved(t *testing.T) {
 				want(t, ctx, s, "old")
 				want(t, ctx, r, "new")
 			}
-			for _, e := range told.of(events.PublisherUp) {
+			for _, e := range subEvents.of(events.PublisherUp) {
 				if e.Publisher == newPub.ID() {
 					t.Errorf("who has come is met: %v", e)
 				}
 			}
-			for _, h := range []*heard{told, pubTold} {
+			for _, h := range []*heard{subEvents, pubEvents} {
 				if all := h.of(events.Unfindable); len(all) != 1 {
-					t.Errorf("told %d times: %v", len(all), all)
+					t.Errorf("reported %d times: %v", len(all), all)
 				}
 			}
 			if n := strings.Count(log.String(), "can no longer discover this bus"); n != 1 {
@@ -94,14 +94,14 @@ func TestFilesOfALegAreRemoved(t *testing.T) {
 	ctx := testContext(t)
 	memory, remove := removableURL(t)
 	wire := udpURL(t) + "&groups=16"
-	told := &heard{}
-	pubBus, subBus := openLegs(t, Config{}, wire, memory), openLegs(t, Config{OnEvent: told.event}, wire, memory)
+	subEvents := &heard{}
+	pubBus, subBus := openLegs(t, Config{}, wire, memory), openLegs(t, Config{OnEvent: subEvents.event}, wire, memory)
 	p, s := publisher(t, pubBus, "a.b"), subscribe(t, subBus, "a.b")
 	wait(t, ctx, p, 1)
 	publish(t, ctx, p, "before")
 	want(t, ctx, s, "before")
 	remove()
-	e := told.await(t, ctx, events.LegDown)
+	e := subEvents.await(t, ctx, events.LegDown)
 	if e.Leg != memory || e.Publisher != 0 || e.Err == nil || !strings.Contains(e.Err.Error(), "was removed") {
 		t.Errorf("event %+v", e)
 	}
@@ -114,8 +114,8 @@ func TestFilesOfALegAreRemoved(t *testing.T) {
 		want(t, ctx, s, "new")
 	}
 	for kind, n := range map[events.Kind]int{events.LegDown: 1, events.LegBack: 0, events.Unfindable: 0} {
-		if all := told.of(kind); len(all) > n || kind == events.LegDown && len(all) == 0 {
-			t.Errorf("%q is told %d times: %v", kind, len(all), all)
+		if all := subEvents.of(kind); len(all) > n || kind == events.LegDown && len(all) == 0 {
+			t.Errorf("%q is reported %d times: %v", kind, len(all), all)
 		}
 	}
 	for _, l := range subBus.Stats().Legs {

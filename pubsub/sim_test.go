@@ -347,7 +347,7 @@ func (c adversity) run(t *testing.T) {
 func TestSimMLIDsExhausted(t *testing.T) {
 	ctx := testContext(t)
 	url := simURL(t) + "?mlids=1&groups=8"
-	tell := func(to chan events.Event) func(events.Event) {
+	failures := func(to chan events.Event) func(events.Event) {
 		return func(e events.Event) {
 			if e.Kind == events.GroupFailed {
 				to <- e
@@ -355,7 +355,7 @@ func TestSimMLIDsExhausted(t *testing.T) {
 		}
 	}
 	pubFailed, subFailed := make(chan events.Event, 64), make(chan events.Event, 64)
-	pubBus, subBus := openBus(t, Config{OnEvent: tell(pubFailed)}, url), openBus(t, Config{OnEvent: tell(subFailed)}, url)
+	pubBus, subBus := openBus(t, Config{OnEvent: failures(pubFailed)}, url), openBus(t, Config{OnEvent: failures(subFailed)}, url)
 	first := "topic.0"
 	second := first
 	for i := 1; pubBus.Group(second) == pubBus.Group(first); i++ {

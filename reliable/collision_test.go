@@ -48,7 +48,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	setTopics(r, 4, []string{name, "c"})
 	r.Handle(5, 5, announce(3, 1, id, twin))
 	if err := st.Collided(id); len(l.collisions) != 1 || err == nil || *err != want || st.Collided(id+1) != nil {
-		t.Errorf("told again: %v; for a later subscription: %v", l.collisions, err)
+		t.Errorf("reported again: %v; for a later subscription: %v", l.collisions, err)
 	}
 	setTopics(r, 5, []string{"c"})
 	setTopics(r, 5, []string{name}) // all over again

@@ -92,7 +92,7 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 		c.Return()
 	}
 	if !ended {
-		t.Error("the cursor was not told of the end")
+		t.Error("the end was not reported to the cursor")
 	}
 }
 

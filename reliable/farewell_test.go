@@ -24,13 +24,13 @@ func TestLastWordOfAPublisher(t *testing.T) {
 		tells []uint64 // as of, and the number of the next message
 		want  uint64   // in the last total; 0: it is not known
 	}{
-		"the end":                              {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20}, 20},
-		"released":                             {0, wire.Heartbeat{Lead: 20, Holder: 42, Released: true, Held: time.Second}, []uint64{20}, 20},
-		"told twice":                           {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20, 20}, 20},
-		"nothing told":                         {wire.FlagEnd, wire.Heartbeat{Lead: 20}, nil, 0},
-		"told as of a sequence before the end": {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10}, 0},
-		"the last of two":                      {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10, 20}, 20},
-		"it may go on":                         {0, wire.Heartbeat{Lead: 20}, []uint64{20}, 0},
+		"the end":          {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20}, 20},
+		"released":         {0, wire.Heartbeat{Lead: 20, Holder: 42, Released: true, Held: time.Second}, []uint64{20}, 20},
+		"reported twice":   {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{20, 20}, 20},
+		"nothing reported": {wire.FlagEnd, wire.Heartbeat{Lead: 20}, nil, 0},
+		"reported as of a sequence before the end": {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10}, 0},
+		"the last of two":                          {wire.FlagEnd, wire.Heartbeat{Lead: 20}, []uint64{10, 20}, 20},
+		"it may go on":                             {0, wire.Heartbeat{Lead: 20}, []uint64{20}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := new(log)

@@ -66,13 +66,13 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 			r.Handle(now, 5, again(i))
 			replies(r, now)
 		}
-		told := uint64(0)
+		reported := uint64(0)
 		for _, g := range l.gaps {
-			told += g[1]
+			reported += g[1]
 		}
 		st := r.Streams()[0]
 		if name == "data" || name == "heartbeats" {
-			if len(l.up) != 2 || st.next < lead-100 || told != st.next-uint64(len(l.packets)) {
+			if len(l.up) != 2 || st.next < lead-100 || reported != st.next-uint64(len(l.packets)) {
 				t.Errorf("%s: up %d times, next is %d, gaps %v", name, len(l.up), st.next, l.gaps)
 			}
 			continue
@@ -109,11 +109,11 @@ func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 			t.Errorf("%s: accepted %v; %+v", name, got, r.Stats())
 		}
 		if confirms {
-			told := uint64(0)
+			reported := uint64(0)
 			for _, g := range l.gaps {
-				told += g[1]
+				reported += g[1]
 			}
-			if st.next < 4000 || told != st.next-1 {
+			if st.next < 4000 || reported != st.next-1 {
 				t.Errorf("%s: gaps %v, next is %d", name, l.gaps, st.next)
 			}
 			continue
@@ -140,14 +140,14 @@ func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 		r.Handle(1, 5, announce(3, asOf, wire.TopicID("a.b"), "a.b"))
 	}
 	if len(l.totals) != 0 || r.Stats().Implausible != 2 {
-		t.Errorf("told %v, %+v", l.totals, r.Stats())
+		t.Errorf("reported %v, %+v", l.totals, r.Stats())
 	}
 	if st := of(wire.TypeStatus, replies(r, 1)); len(st) != 1 || st[0].Flags&wire.FlagWantTopics == 0 {
 		t.Errorf("statuses %v", st)
 	}
 	r.Handle(1, 5, announce(3, 3, wire.TopicID("a.b"), "a.b"))
 	if len(l.totals) != 2 {
-		t.Errorf("told %v", l.totals)
+		t.Errorf("reported %v", l.totals)
 	}
 }
 
@@ -253,9 +253,9 @@ func TestReceiverTakesReplaysForNoSignOfLife(t *testing.T) {
 func TestSequenceGuard(t *testing.T) {
 	const near = 100
 	for _, c := range []struct {
-		name string
-		told [][2]uint64 // sequence, SentAt
-		want bool        // that the last one is confirmed
+		name     string
+		reported [][2]uint64 // sequence, SentAt
+		want     bool        // that the last one is confirmed
 	}{
 		{"one", [][2]uint64{{5000, 1}}, false},
 		{"another near it", [][2]uint64{{5000, 1}, {5000 + near, 2}}, true},
@@ -270,7 +270,7 @@ func TestSequenceGuard(t *testing.T) {
 	} {
 		var g sequenceGuard
 		got := false
-		for _, x := range c.told {
+		for _, x := range c.reported {
 			got = g.confirmed(x[0], x[1], near)
 		}
 		if got != c.want {

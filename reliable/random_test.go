@@ -223,7 +223,7 @@ func (r *random) judge() {
 		case st.abandon.below > st.next && st.next == st.tracked:
 			r.t.Errorf("given up to %d, next is %d", st.abandon.below, st.next)
 		case len(st.totals.pending) > 0 && st.totals.pending[0].asOf <= st.next:
-			r.t.Errorf("totals of %d are not told at %d", st.totals.pending[0].asOf, st.next)
+			r.t.Errorf("totals of %d are not delivered at %d", st.totals.pending[0].asOf, st.next)
 		case r.x.r.stats.StreamsLost+r.x.r.stats.Restarts == 0 && st.life.ended && st.next >= st.life.endAt && !st.totals.wanted():
 			r.t.Errorf("the stream has come to its end, %d, and goes on", st.life.endAt)
 		}

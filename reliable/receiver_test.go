@@ -351,7 +351,7 @@ func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 			b.s.Sent(b.now, 1, b.s.out.posted+1)
 		}
 		if now, b.now = now.Add(time.Millisecond), b.now.Add(time.Millisecond); now > Instant(10*time.Second) {
-			t.Fatalf("only %d topics were told", len(l.totals))
+			t.Fatalf("only %d topics were announced", len(l.totals))
 		}
 		done = len(l.totals) > 0 && l.totals[len(l.totals)-1].Complete
 	}

@@ -133,7 +133,7 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 			t.Error("it is not answered")
 		}
 		if room = true; len(l.up) != 1 {
-			t.Errorf("told up %d times", len(l.up))
+			t.Errorf("reported up %d times", len(l.up))
 		}
 		if r.Resume(late); !slices.Equal(l.down, []events.Cause{events.CauseNone}) {
 			t.Errorf("down %v", l.down)

@@ -17,7 +17,7 @@ func TestMalformedPacketsAreReported(t *testing.T) {
 	bad := wiretest.Data(1, wiretest.Run(wire.RunMessages, "a.b", 0, "\x09\x00short"))
 	r.Handle(Instant(time.Hour), 1, bad) // a stream that nobody knows
 	if len(l.faults) != 0 {
-		t.Errorf("told %v", l.faults)
+		t.Errorf("reported %v", l.faults)
 	}
 	r.Handle(Instant(time.Hour), 1, wiretest.Data(0, nil))
 	for range 5 {
@@ -29,6 +29,6 @@ func TestMalformedPacketsAreReported(t *testing.T) {
 	r.Handle(Instant(time.Hour), 1, large)
 	if len(l.faults) != 4 || l.faults[2] != (events.FaultError{Publisher: 7, Epoch: 3, Fault: events.FaultPacket, Count: 4}) || r.Stats().Malformed != 6 ||
 		l.faults[3] != (events.FaultError{Publisher: 7, Epoch: 3, Fault: events.FaultUnsupported, Count: 1}) {
-		t.Errorf("told %v, %d counted", l.faults, r.Stats().Malformed)
+		t.Errorf("reported %v, %d counted", l.faults, r.Stats().Malformed)
 	}
 }

@@ -27,7 +27,7 @@ func TestReleaseIsReportedOnce(t *testing.T) {
 		then     []heartbeatOfTurn
 		behind   bool // it has not everything meanwhile
 		released bool // in the end
-		told     int
+		reported int
 	}{
 		{"alone", []heartbeatOfTurn{out(me)}, nil, false, true, 1},
 		{"caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{nobody}, false, false, 1},
@@ -45,15 +45,15 @@ func TestReleaseIsReportedOnce(t *testing.T) {
 		{"holds again", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{hold(me), out(me)}, false, true, 2},
 	} {
 		var h holding
-		var told int
+		var reported int
 		was := false
 		hear := func(x heartbeatOfTurn) {
 			news := h.heard(&wire.Heartbeat{Holder: x.who, Released: x.released, Held: time.Second}, me, !c.behind)
 			if h.released && !was {
-				told++
+				reported++
 			}
 			if h.released != was && !news {
-				t.Errorf("%s: released is %v, and nobody is told", c.name, h.released)
+				t.Errorf("%s: released is %v, and no event reports it", c.name, h.released)
 			}
 			was = h.released
 		}
@@ -65,8 +65,8 @@ func TestReleaseIsReportedOnce(t *testing.T) {
 		for _, x := range c.then {
 			hear(x)
 		}
-		if h.released != c.released || told != c.told {
-			t.Errorf("%s: released %v, want %v; told %d times, want %d", c.name, h.released, c.released, told, c.told)
+		if h.released != c.released || reported != c.reported {
+			t.Errorf("%s: released %v, want %v; reported %d times, want %d", c.name, h.released, c.released, reported, c.reported)
 		}
 	}
 

@@ -22,7 +22,7 @@ func TestInstances(t *testing.T) {
 	}
 	ended := func(st *Stream) *Stream { st.life.ended = true; return st }
 	finished := func(st *Stream) *Stream { st.life.finished = true; return st }
-	told := func(st *Stream) *Stream { st.duplicates.other = true; return st }
+	reported := func(st *Stream) *Stream { st.duplicates.other = true; return st }
 	for _, c := range []struct {
 		name      string
 		of        []*Stream
@@ -43,9 +43,9 @@ func TestInstances(t *testing.T) {
 		{"the old one ends", []*Stream{up(60*s, 98*s), ended(up(0, 99*s))}, events.CauseRestart, false, false},
 		{"it ends", []*Stream{ended(up(0, 98*s)), up(60*s, 99*s)}, events.CauseRestart, false, false},
 		{"the other is lost", []*Stream{up(0, 98*s), lost(90*s, 92*s)}, events.CausePublisherLost, false, false},
-		{"both told", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s))}, events.CauseRestart, false, false},
-		{"the other told", []*Stream{up(0, 98*s), told(up(50*s, 99*s))}, events.CauseRestart, false, true},
-		{"a third", []*Stream{told(up(0, 98*s)), told(up(50*s, 99*s)), up(60*s, 97*s)}, events.CauseRestart, false, true},
+		{"both reported", []*Stream{reported(up(0, 98*s)), reported(up(50*s, 99*s))}, events.CauseRestart, false, false},
+		{"the other reported", []*Stream{up(0, 98*s), reported(up(50*s, 99*s))}, events.CauseRestart, false, true},
+		{"a third", []*Stream{reported(up(0, 98*s)), reported(up(50*s, 99*s)), up(60*s, 97*s)}, events.CauseRestart, false, true},
 	} {
 		x := newInstances()
 		for i, st := range c.of {
@@ -254,14 +254,14 @@ func TestDuplicateNameIsReported(t *testing.T) {
 			x.r.cfg.Own, x.r.cfg.OwnEpoch = 7, 9
 			x.pass(4*time.Second, 0, 9, 3)
 			if len(x.duplicates) > 0 {
-				t.Error("told at once")
+				t.Error("reported at once")
 			}
 			x.pass(time.Minute, 0, 9, 3)
 		}, " 3"},
 	} {
 		x := newInstanceRig(t, nil)
 		if c.run(x); pairs(x) != c.want {
-			t.Errorf("%s: told of%s, want%s", name, pairs(x), c.want)
+			t.Errorf("%s: reported%s, want%s", name, pairs(x), c.want)
 		}
 	}
 }

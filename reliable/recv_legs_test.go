@@ -253,7 +253,7 @@ func TestOnlyWhatAllLegsLostIsAskedFor(t *testing.T) {
 				}
 				// Time passes in steps of 10 µs here, and repairs are among what it is measured by.
 				if behind := x.delay[leg] - x.delay[0]; c.loss[0] < 1 && (s.Skew < behind-20*time.Microsecond || s.Skew > behind+20*time.Microsecond) {
-					t.Errorf("leg %d is told to be behind by %v, and is by %v", leg, s.Skew, behind)
+					t.Errorf("leg %d is reported to be behind by %v, and is by %v", leg, s.Skew, behind)
 				}
 			}
 			if st := x.r.Stats(); st.Duplicates > 0 || st.Late > 0 {
@@ -270,7 +270,7 @@ func TestSilentLeg(t *testing.T) { silentLeg(t, both, 2) }
 // One on which the publisher is not is none. docs/protocol §23.7.
 func TestAbsentLegIsNotSilent(t *testing.T) { silentLeg(t, wire.Legs{}, 0) }
 
-func silentLeg(t *testing.T, legs wire.Legs, told int) {
+func silentLeg(t *testing.T, legs wire.Legs, reported int) {
 	x := newTwoLegs(t)
 	seq := uint64(0)
 	run := func(d time.Duration) (longest time.Duration) {
@@ -292,15 +292,15 @@ func silentLeg(t *testing.T, legs wire.Legs, told int) {
 	if d := run(2 * time.Second); d > 2*time.Millisecond {
 		t.Errorf("a dead leg holds the other up by %v", d)
 	}
-	if len(x.l.legs) != told/2 || told > 0 && (x.l.legs[0].Leg != 1 || !x.l.legs[0].Silent || x.l.legs[0].For < 400*time.Millisecond || x.l.legs[0].For > time.Second) {
-		t.Fatalf("told %+v", x.l.legs)
+	if len(x.l.legs) != reported/2 || reported > 0 && (x.l.legs[0].Leg != 1 || !x.l.legs[0].Silent || x.l.legs[0].For < 400*time.Millisecond || x.l.legs[0].For > time.Second) {
+		t.Fatalf("reported %+v", x.l.legs)
 	}
 	x.loss = [2]float64{}
 	run(100 * time.Millisecond)
-	if len(x.l.legs) != told || told > 0 && (x.l.legs[1].Leg != 1 || x.l.legs[1].Silent || x.l.legs[1].For < 2*time.Second) {
-		t.Errorf("told %+v", x.l.legs)
+	if len(x.l.legs) != reported || reported > 0 && (x.l.legs[1].Leg != 1 || x.l.legs[1].Silent || x.l.legs[1].For < 2*time.Second) {
+		t.Errorf("reported %+v", x.l.legs)
 	}
-	if s := x.r.LegStats()[1]; s.Falls != uint64(told/2) || s.Silent != 0 {
+	if s := x.r.LegStats()[1]; s.Falls != uint64(reported/2) || s.Silent != 0 {
 		t.Errorf("%+v", s)
 	}
 	for _, st := range x.r.Streams() {
@@ -319,11 +319,11 @@ func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 	slow := func(at Instant) Instant { return at - 7*every/2 }
 	dead := func(at Instant) Instant { return at * min(1, max(0, 10*every-at)) }
 	for _, c := range []struct {
-		name   string
-		sent   [2]func(at Instant) Instant // when the heartbeat was sent that comes by that leg at a time
-		told   int                         // of legs that fall silent, and are heard again
-		faults uint64
-		down   int
+		name     string
+		sent     [2]func(at Instant) Instant // when the heartbeat was sent that comes by that leg at a time
+		reported int                         // of legs that fall silent, and are heard again
+		faults   uint64
+		down     int
 	}{
 		{"both are well", [2]func(Instant) Instant{own, own}, 0, 0, 0},
 		{"one stands", [2]func(Instant) Instant{own, stands}, 1, 1, 0},
@@ -353,7 +353,7 @@ func TestOldHeartbeatsOfALegAreNamed(t *testing.T) {
 				faults = f.Count
 			}
 		}
-		if len(x.l.legs) != c.told || faults != c.faults || len(x.l.faults) != int(c.faults) || len(x.l.down) != c.down {
+		if len(x.l.legs) != c.reported || faults != c.faults || len(x.l.faults) != int(c.faults) || len(x.l.down) != c.down {
 			t.Errorf("%s: legs %+v, faults %+v, down %v", c.name, x.l.legs, x.l.faults, x.l.down)
 		}
 	}

@@ -33,7 +33,7 @@ func TestLossSteps(t *testing.T) {
 		{Step: LossDelivered, Seq: 1, Count: 1}, {Step: LossDelivered, Seq: 2, Count: 1, Took: 4 * ms},
 	}
 	if !slices.Equal(l.losses, want) {
-		t.Errorf("told of\n%+v, want\n%+v", l.losses, want)
+		t.Errorf("reported\n%+v, want\n%+v", l.losses, want)
 	}
 	// What is only late is found missing, and is no repair.
 	l.losses = nil

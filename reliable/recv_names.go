@@ -155,7 +155,7 @@ func (st *Stream) nameAll(now Instant, b []byte) bool {
 		case n.has.Get(run.Topic) != nil || st.shares(run.Topic):
 			n.last = run.Topic
 		case n.refused[run.Topic] != nil:
-		case !st.nameless(now, run.Topic):
+		case !st.unnamedTopic(now, run.Topic):
 			return false
 		}
 	}
@@ -171,9 +171,9 @@ func (st *Stream) shares(id uint64) bool {
 	return t != nil
 }
 
-// nameless handles a topic without a known name. It reports whether the next packet, which has a message of it, can be
-// delivered nevertheless.
-func (st *Stream) nameless(now Instant, id uint64) bool {
+// unnamedTopic handles a topic without a known name. It reports whether the next packet, which has a message of it, can
+// be delivered nevertheless.
+func (st *Stream) unnamedTopic(now Instant, id uint64) bool {
 	if t, ok := st.r.wants[id]; ok && st.learn(id, []byte(t.name), false) {
 		return true // the subscription has given the name
 	}
@@ -191,12 +191,12 @@ func (st *Stream) nameless(now Instant, id uint64) bool {
 		st.askNames(now, st.next+1)
 		return false
 	}
-	st.tellUnnamed(id)
+	st.deliverUnnamed(id)
 	return st.out.Room()
 }
 
-// tellUnnamed delivers that the name of a topic is not known, and will not be.
-func (st *Stream) tellUnnamed(id uint64) {
+// deliverUnnamed delivers that the name of a topic is not known, and will not be.
+func (st *Stream) deliverUnnamed(id uint64) {
 	n := &st.topics.names
 	if n.unnamed == nil || len(n.unnamed) >= maxUnnamed {
 		n.unnamed = make(map[uint64]struct{})

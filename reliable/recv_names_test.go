@@ -125,7 +125,7 @@ func TestNamesThatDoNotCome(t *testing.T) {
 		name string
 		then func(r *Receiver)
 	}{
-		{"all are told", func(r *Receiver) {
+		{"all are announced", func(r *Receiver) {
 			r.Handle(at(2), 5, wiretest.Announce(0, 0, 1, "x")) // too early to hold it
 			if len(r.list[0].topics.names.unnamed) > 0 {
 				t.Error("given up by an earlier listing")
@@ -159,11 +159,11 @@ func TestNamesThatDoNotCome(t *testing.T) {
 			r.Handle(at(1), 5, wiretest.Named(1, "late:0"))
 			r.Tick(at(1))
 			if c.then(r); len(l.packets) != 2 || r.Stats().Unnamed != 1 || !slices.Equal(l.unnamed, []events.Cause{events.CauseUnnamed}) {
-				t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
+				t.Errorf("%d packets of 2, reported %d times", len(l.packets), r.Stats().Unnamed)
 			}
 			r.Handle(at(7*time.Second), 5, wiretest.Named(2, "late:1"))
 			if len(l.packets) != 3 || r.Stats().Unnamed != 1 {
-				t.Errorf("%d packets of 3, told %d times", len(l.packets), r.Stats().Unnamed)
+				t.Errorf("%d packets of 3, reported %d times", len(l.packets), r.Stats().Unnamed)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestNamesOfStreams(t *testing.T) {
 	r.Handle(at(2), 5, wiretest.Announce(9, 1, 2, "z"))
 	asksFor(t, r, at(2))
 	if n := asksFor(t, r, at(30*time.Second/1000)); n != 0 {
-		t.Error("names are asked for although all are told")
+		t.Error("names are asked for although all are announced")
 	}
 	names.all = nil
 	r.Handle(at(3), 5, heartbeatOf(3, wire.FlagEnd, wire.Heartbeat{Lead: 10, SentAt: 3, Interval: time.Second}))
@@ -228,10 +228,10 @@ func TestNamesAreBounded(t *testing.T) {
 	r.Handle(at(1), 5, wiretest.Named(1, "beyond:0"))
 	r.Tick(at(1))
 	if len(l.packets) != 2 || r.Stats().Unnamed != 1 {
-		t.Errorf("%d packets of 2, told %d times", len(l.packets), r.Stats().Unnamed)
+		t.Errorf("%d packets of 2, reported %d times", len(l.packets), r.Stats().Unnamed)
 	}
 	if !slices.Equal(l.unnamed, []events.Cause{events.CauseTooManyTopics}) {
-		t.Errorf("told because of %v", l.unnamed)
+		t.Errorf("reported because of %v", l.unnamed)
 	}
 }
 

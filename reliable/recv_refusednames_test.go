@@ -75,21 +75,21 @@ func TestRefusedAnnounce(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.Trust = func() TopicTrust { return trust } })
 	setTopics(r, at, []string{"theirs"})
 	r.Handle(at, 5, wiretest.Named(0, "mine=0", "mine:0"))
-	tell := func() bool {
+	related := func() bool {
 		r.Handle(at, 5, wiretest.Announce(1, 0, 2, "mine", "theirs"))
 		r.Tick(at)
 		return r.Streams()[0].Relevant() && !r.PublisherMissing(at)
 	}
-	if tell() {
+	if related() {
 		t.Error("it counts as a publisher of a topic on which it may not publish")
 	}
 	trust = &allows{topics: "theirs"}
 	r.Tick(at)
-	if !tell() {
+	if !related() {
 		t.Error("trusted, it does not count as a publisher of the topic")
 	}
 	trust = &allows{topics: "mine"}
-	if r.Tick(at); tell() {
+	if r.Tick(at); related() {
 		t.Error("not trusted any more, it counts as a publisher of the topic")
 	}
 }

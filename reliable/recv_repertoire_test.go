@@ -51,7 +51,7 @@ func TestLacks(t *testing.T) {
 	}
 	announce(at(3*step), 2, 3, "the third")
 	if !r.PublisherMissing(at(4*step)) || asks(at(4*step)) != 0 {
-		t.Error("a publisher that has told all its topics counts, or is asked again")
+		t.Error("a publisher that has announced all its topics counts, or is asked again")
 	}
 	announce(at(5*step), 3, 4, "a.b")
 	if r.PublisherMissing(at(5 * step)) {

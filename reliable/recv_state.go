@@ -86,7 +86,7 @@ func (st *Stream) joinState(now Instant) bool {
 			}
 			j.fail(why)
 		case stateDelivering:
-			if !st.tellState(now) {
+			if !st.deliverState(now) {
 				return false
 			}
 		case stateBehind:
@@ -272,8 +272,8 @@ func (st *Stream) stateDue() Instant {
 	return Never
 }
 
-// tellState delivers the state, or that there is none. It reports false where the output has no room.
-func (st *Stream) tellState(now Instant) bool {
+// deliverState delivers the state, or that there is none. It reports false where the output has no room.
+func (st *Stream) deliverState(now Instant) bool {
 	j := &st.win.state
 	if !st.roundNamed(now) {
 		return false
@@ -283,7 +283,7 @@ func (st *Stream) tellState(now Instant) bool {
 		if !hasState(runs) {
 			continue
 		}
-		if !st.deliverNameless(runs) || !st.out.Room() {
+		if !st.deliverUnnamedStates(runs) || !st.out.Room() {
 			return false
 		}
 		e := st.r.event(EventState, st.next)

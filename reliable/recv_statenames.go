@@ -27,7 +27,7 @@ func (st *Stream) roundNamed(now Instant) bool {
 	lacks := n.open
 	for seq := j.at; seq < j.end && !lacks && n.all < j.end; seq++ {
 		from = j.end
-		lacks = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.namelessState)
+		lacks = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.unnamedState)
 	}
 	if lacks && !st.life.down {
 		if !n.waiting {
@@ -42,28 +42,28 @@ func (st *Stream) roundNamed(now Instant) bool {
 	return true
 }
 
-// namelessState reports whether a topic with state has no known name.
-func (st *Stream) namelessState(id uint64) bool {
+// unnamedState reports whether a topic with state has no known name.
+func (st *Stream) unnamedState(id uint64) bool {
 	if _, ok := st.r.wants[id]; ok {
 		return false // the subscription has given the name
 	}
 	return st.topics.names.has.Get(id) == nil && !st.shares(id) && st.topics.names.refused[id] == nil
 }
 
-// deliverNameless delivers, for each topic with state in a packet and without a name, that it has none. It reports
+// deliverUnnamedStates delivers, for each topic with state in a packet and without a name, that it has none. It reports
 // false if the output has no room.
-func (st *Stream) deliverNameless(runs []byte) bool {
+func (st *Stream) deliverUnnamedStates(runs []byte) bool {
 	if st.r.names.to == nil {
 		return true
 	}
 	for _, id := range statesIn(runs) {
-		if _, reported := st.topics.names.unnamed[id]; reported || !st.namelessState(id) {
+		if _, reported := st.topics.names.unnamed[id]; reported || !st.unnamedState(id) {
 			continue
 		}
 		if !st.out.Room() {
 			return false
 		}
-		st.tellUnnamed(id)
+		st.deliverUnnamed(id)
 	}
 	return true
 }

@@ -54,7 +54,7 @@ func TestLostIsReportedInOrder(t *testing.T) {
 		x.handle(1, data(3, 1, 0))
 		now := Instant(time.Minute)
 		if x.r.Tick(now); len(l.down) != 1 || len(l.totals) != 0 {
-			t.Fatalf("down %v, told %v", l.down, l.totals)
+			t.Fatalf("down %v, reported %v", l.down, l.totals)
 		}
 		if back {
 			x.handle(now, data(3, 2, 0))
@@ -70,10 +70,10 @@ func TestLostIsReportedInOrder(t *testing.T) {
 		lost := slices.ContainsFunc(l.totals, func(t TopicTotal) bool { return t.Lost == events.CausePublisherLost })
 		if want := upTo(2); back {
 			if want = upTo(3); !slices.Equal(*got, want) || lost || len(l.up) != 2 {
-				t.Errorf("delivered %d, told %v, up %v", *got, l.totals, l.up)
+				t.Errorf("delivered %d, reported %v, up %v", *got, l.totals, l.up)
 			}
 		} else if !slices.Equal(*got, want) || !lost {
-			t.Errorf("delivered %d, told %v", *got, l.totals)
+			t.Errorf("delivered %d, reported %v", *got, l.totals)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 		x.handle(1, data(3, 2, 0)) // 1 is missing
 		now := Instant(time.Minute)
 		if x.r.Tick(now); len(l.down) != 1 || len(l.gaps)+len(l.totals) != 0 {
-			t.Fatalf("%s: down %v, told %v, %v without room", name, l.down, l.gaps, l.totals)
+			t.Fatalf("%s: down %v, reported %v, %v without room", name, l.down, l.gaps, l.totals)
 		}
 		if asks {
 			x.r.Streams()[0].WantTotals()

@@ -272,15 +272,15 @@ func TestReportsHaveARate(t *testing.T) {
 	b.next()
 	b.status(1, 0, 100, wire.FlagWantTopics)
 	var at []Instant
-	told, start := 0, b.now
-	for told < topics {
+	announced, start := 0, b.now
+	for announced < topics {
 		n := 0
 		for _, p := range of(wire.TypeAnnounce, b.next()) {
 			a, err := wire.ParseAnnounce(p.b)
-			if err != nil || int(a.First) != told || a.Total != topics {
-				t.Fatalf("announce from %d of %d, %v; %d were told", a.First, a.Total, err, told)
+			if err != nil || int(a.First) != announced || a.Total != topics {
+				t.Fatalf("announce from %d of %d, %v; %d were announced", a.First, a.Total, err, announced)
 			}
-			told += a.Count
+			announced += a.Count
 			n++
 		}
 		if n > announceBurst {

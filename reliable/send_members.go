@@ -70,7 +70,7 @@ type members struct {
 	questions topicQuestions
 	trailing  trailing
 	// came, left and givenUp are the subscribers that joined, left and were given up since the
-	// caller took them last, for its events: mostTold of each at most.
+	// caller took them last, for its events: maxHolds of each at most.
 	came, left, givenUp []events.Hold
 	read                Instant // all replies that came before have been handled
 	askedAt             upTime  // when all were asked last
@@ -191,7 +191,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		s.members.questions.answers(m, st.Echo, m.wantTopics)
 	}
 	if fresh {
-		ms.came = tellOf(ms.came, s.holdOf(m, 0))
+		ms.came = appendHold(ms.came, s.holdOf(m, 0))
 	}
 	s.countLost(m)
 	if m.wantsState {
@@ -223,7 +223,7 @@ func (s *Sender) leaves(m *Member) {
 	if _, may := s.wantsOurs(m); may && m.Next < s.win.sent {
 		s.stats.ReceiversBehind++
 	}
-	s.members.left = tellOf(s.members.left, s.holdOf(m, 0))
+	s.members.left = appendHold(s.members.left, s.holdOf(m, 0))
 	s.removeMember(m)
 }
 
@@ -378,12 +378,12 @@ func (m *members) giveUp(s *Sender, at Instant) {
 	}
 }
 
-// mostTold bounds what is kept for events until they are taken.
-const mostTold = 1024
+// maxHolds bounds what is kept for events until they are taken.
+const maxHolds = 1024
 
-// tellOf appends h, if there is room.
-func tellOf(list []events.Hold, h events.Hold) []events.Hold {
-	if len(list) < mostTold {
+// appendHold appends h, if there is room.
+func appendHold(list []events.Hold, h events.Hold) []events.Hold {
+	if len(list) < maxHolds {
 		list = append(list, h)
 	}
 	return list

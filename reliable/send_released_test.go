@@ -66,7 +66,7 @@ func TestReleasedAndSilentIsNamed(t *testing.T) {
 	all := b.next()
 	gone := slices.IndexFunc(all, func(p sent) bool { return p.Type == wire.TypeGone })
 	if gone < 1 || len(namedReleased(t, all[:gone])) != 1 {
-		t.Errorf("what is gone is told in packet %d of %d, and it is named by %d before", gone, len(all), len(namedReleased(t, all[:max(gone, 0)])))
+		t.Errorf("what is gone is announced in packet %d of %d, and it is named by %d before", gone, len(all), len(namedReleased(t, all[:max(gone, 0)])))
 	}
 	b.now = b.now.Add(slowHeartbeat / 2)
 	b.nak(1, [2]uint64{0, b.s.win.trail})

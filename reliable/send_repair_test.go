@@ -136,7 +136,7 @@ func TestRepairsKeepToTheirBudget(t *testing.T) {
 		t.Errorf("%d bytes of repairs in 50 ms, want %d to %d", bytes, once, once+8*repairBurst)
 	}
 	if notices == 0 {
-		t.Error("nobody was told to wait")
+		t.Error("no receiver was asked to wait")
 	}
 }
 

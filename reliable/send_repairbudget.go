@@ -121,22 +121,22 @@ func (a *repairAccount) addLocked(now Instant, held bool) {
 	b.again += a.again
 	b.slowest = max(b.slowest, a.slowest)
 	if held {
-		a.roll()
+		a.advance()
 		b.flowing, b.flowingBefore = b.flowing-a.flowing, b.flowingBefore-a.flowingBefore
 		a.flowing, a.flowingBefore = 0, 0
 	}
 	b.tick(now)
 	b.spent(a.data)
 	if !held {
-		a.roll()
+		a.advance()
 		a.flowing += a.data
 		b.flowing += a.data
 	}
 	a.data, a.again, a.slowest = 0, 0, 0
 }
 
-// roll follows the budget into its present round.
-func (a *repairAccount) roll() {
+// advance follows the budget into its present round.
+func (a *repairAccount) advance() {
 	switch b := a.bus; a.began {
 	case b.began:
 		return

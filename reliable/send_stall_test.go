@@ -128,18 +128,18 @@ func TestStallIsEmitted(t *testing.T) {
 			a.holds(5)
 		}
 		x := stall{flow: MinFlow{}}
-		told := make(map[*Member]int)
+		reported := make(map[*Member]int)
 		for range 12 {
-			told[x.toName(list)]++
+			reported[x.toName(list)]++
 		}
-		if want := map[bool][3]int{true: {6, 3, 3}, false: {0, 6, 6}}[holds]; [3]int{told[a], told[b], told[c]} != want {
-			t.Errorf("holds %v: told %v", holds, told)
+		if want := map[bool][3]int{true: {6, 3, 3}, false: {0, 6, 6}}[holds]; [3]int{reported[a], reported[b], reported[c]} != want {
+			t.Errorf("holds %v: reported %v", holds, reported)
 		}
 	}
 	x := stall{flow: MinFlow{}}
 	for range 4 {
 		if m := x.toName(list[:1]); m != a {
-			t.Errorf("told %+v", m)
+			t.Errorf("reported %+v", m)
 		}
 	}
 }
@@ -206,15 +206,15 @@ func TestHolderIsReleased(t *testing.T) {
 	if !b.s.Drained() {
 		t.Error("Drained waits for who was released")
 	}
-	told := false
+	reported := false
 	for range 4 {
 		b.now = b.s.Deadline()
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			hb, _ := wire.ParseHeartbeat(p.b)
-			told = told || hb.Holder == 2 && hb.Released && hb.Held >= 3*time.Second
+			reported = reported || hb.Holder == 2 && hb.Released && hb.Held >= 3*time.Second
 		}
 	}
-	if !told {
+	if !reported {
 		t.Error("heartbeats do not tell that it was released")
 	}
 	lead := b.s.Lead()

@@ -508,7 +508,7 @@ func TestTopicsAreAnnouncedOnRequest(t *testing.T) {
 		b.now = b.s.Deadline()
 	}
 	if len(seen) != 61 || seen[wire.TopicID("a.b")] != 3 {
-		t.Errorf("%d topics told, a.b at %d", len(seen), seen[wire.TopicID("a.b")])
+		t.Errorf("%d topics announced, a.b at %d", len(seen), seen[wire.TopicID("a.b")])
 	}
 }
 

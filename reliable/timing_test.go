@@ -100,9 +100,9 @@ func TestDeliveriesAreTimed(t *testing.T) {
 		want  []time.Duration
 		apart uint64
 	}{
-		{"told after the delivery", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
-		{"told before it", []step{beat(1*ms, 7, 0, 0, 1), {wall: 2 * ms, data: 1, seq: 1}, beat(4*ms, 7, 1, 2*ms, 2), {wall: 9 * ms, data: 1, seq: 0}}, []time.Duration{7 * time.Millisecond}, 0},
-		{"told twice", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1), beat(5*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
+		{"reported after the delivery", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
+		{"reported before it", []step{beat(1*ms, 7, 0, 0, 1), {wall: 2 * ms, data: 1, seq: 1}, beat(4*ms, 7, 1, 2*ms, 2), {wall: 9 * ms, data: 1, seq: 0}}, []time.Duration{7 * time.Millisecond}, 0},
+		{"reported twice", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1), beat(5*ms, 7, 0, 1*ms, 1)}, []time.Duration{2 * time.Millisecond}, 0},
 		{"another clock", []step{beat(1*ms, 8, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 8, 0, 1*ms, 1)}, nil, 0},
 		{"not named before", []step{{wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 1*ms, 1)}, nil, 0},
 		{"not timed", []step{beat(1*ms, 7, 0, 0, 0), {wall: 3 * ms, data: 1}, beat(4*ms, 7, 0, 0, 1)}, nil, 0},
@@ -149,7 +149,7 @@ func TestTimingsAreBounded(t *testing.T) {
 	}
 	r.Handle(40, 5, data(3, 0, 0))
 	if len(l.timed) != timingsKept || l.timed[0] != 999 {
-		t.Errorf("%d deliveries are told, the first took %d ns; want %d and 999", len(l.timed), l.timed[0], timingsKept)
+		t.Errorf("%d deliveries are reported, the first took %d ns; want %d and 999", len(l.timed), l.timed[0], timingsKept)
 	}
 }
 

@@ -38,9 +38,9 @@ type Bus interface {
 	// Mismatch reports, once, a bus that is configured differently. from is the source of its packet, or NoSource.
 	// relevant: it may publish a topic that this bus subscribes to, or may itself subscribe to one.
 	Mismatch(err *events.ConfigMismatchError, from uint64, relevant bool)
-	// Unheard reports, for each answer, a bus that may subscribe to the topics of filter and cannot
-	// receive this bus's packets.
-	Unheard(err *events.ConfigMismatchError, filter *wire.TopicFilter)
+	// Unreachable reports, for each answer, a bus that may subscribe to the topics of filter and cannot receive this
+	// bus's packets.
+	Unreachable(err *events.ConfigMismatchError, filter *wire.TopicFilter)
 }
 
 // NoSource stands for a source that is no longer known.
@@ -272,7 +272,7 @@ func (g *Greeter) heard(now reliable.Instant, from uint64, h *wire.Header, x *wi
 		return
 	}
 	if x.Answer {
-		g.bus.Unheard(mismatch(h, x.Name, list), &x.Filter)
+		g.bus.Unreachable(mismatch(h, x.Name, list), &x.Filter)
 		return
 	}
 	if topics, _ := g.bus.Subscribed(); topics > 0 && from != NoSource {

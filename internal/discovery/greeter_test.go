@@ -17,7 +17,7 @@ type greeting struct {
 	waits, missing        bool
 	mismatches            []*events.ConfigMismatchError
 	relevant              []bool
-	unheard               []wire.TopicFilter
+	unreachable           []wire.TopicFilter
 	peers                 map[uint32]int
 	retains               int
 }
@@ -54,8 +54,8 @@ func (x *greeting) PublisherMissing() bool { return x.missing }
 func (x *greeting) Mismatch(err *events.ConfigMismatchError, _ uint64, relevant bool) {
 	x.mismatches, x.relevant = append(x.mismatches, err), append(x.relevant, relevant)
 }
-func (x *greeting) Unheard(_ *events.ConfigMismatchError, f *wire.TopicFilter) {
-	x.unheard = append(x.unheard, *f)
+func (x *greeting) Unreachable(_ *events.ConfigMismatchError, f *wire.TopicFilter) {
+	x.unreachable = append(x.unreachable, *f)
 }
 func (x *greeting) Retain(from uint64) (uint32, bool) {
 	x.peers[uint32(from)]++
@@ -185,8 +185,8 @@ func TestHelloAnswered(t *testing.T) {
 			t.Fatal("the answer is not heard")
 		}
 	}
-	if len(pub.mismatches) != 1 || len(pub.unheard) != 3 || !pub.unheard[0].May(5) || pub.unheard[0].May(6) || !pub.relevant[0] {
-		t.Errorf("the publisher is told %v, and that %d cannot hear it", pub.mismatches, len(pub.unheard))
+	if len(pub.mismatches) != 1 || len(pub.unreachable) != 3 || !pub.unreachable[0].May(5) || pub.unreachable[0].May(6) || !pub.relevant[0] {
+		t.Errorf("the publisher gets %v, and %d buses that cannot receive its packets", pub.mismatches, len(pub.unreachable))
 	}
 	for _, h := range pub.next(now) {
 		if h.peer != 0 {

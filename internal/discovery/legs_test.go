@@ -73,7 +73,7 @@ func TestHellosOfLegs(t *testing.T) {
 		}
 	}
 	answers := sub.next(now)
-	if len(sub.mismatches) != 1 || len(answers) != 1 || !pub.g.Answer(55, now, answers[0].b) || len(pub.mismatches) != 1 || len(pub.unheard) != 1 {
+	if len(sub.mismatches) != 1 || len(answers) != 1 || !pub.g.Answer(55, now, answers[0].b) || len(pub.mismatches) != 1 || len(pub.unreachable) != 1 {
 		t.Fatalf("told %v, %d answers; the publisher was told %v", sub.mismatches, len(answers), pub.mismatches)
 	}
 	// One that cannot be sent is said again, with the same tag.

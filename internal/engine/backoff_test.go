@@ -9,10 +9,10 @@ import (
 func TestLasting(t *testing.T) {
 	const s = time.Second
 	for _, c := range []struct {
-		name string
-		at   []time.Duration
-		told []int // indices
-		over bool
+		name     string
+		at       []time.Duration
+		reported []int // indices
+		over     bool
 	}{
 		{"never", nil, nil, false},
 		{"short", []time.Duration{0, s / 2, s - 1}, nil, false},
@@ -23,14 +23,14 @@ func TestLasting(t *testing.T) {
 	} {
 		var x backoffReporter
 		for range 2 { // again, when it is over
-			var told []int
+			var reported []int
 			for i, d := range c.at {
 				if x.due(d) {
-					told = append(told, i)
+					reported = append(reported, i)
 				}
 			}
-			if over := x.over(); !slices.Equal(told, c.told) || over != c.over {
-				t.Errorf("%s: told at %v, want %v; over %v, want %v", c.name, told, c.told, over, c.over)
+			if over := x.over(); !slices.Equal(reported, c.reported) || over != c.over {
+				t.Errorf("%s: reported at %v, want %v; over %v, want %v", c.name, reported, c.reported, over, c.over)
 			}
 		}
 	}

@@ -72,11 +72,11 @@ func (u unlocked) Handle(ctx context.Context, r slog.Record) error {
 // they did at most. Where nothing is called no timer runs.
 func TestCallWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []string
+		var reported []string
 		w := &callWatch{
 			clock: newClock(),
-			slow:  func(d time.Duration) { told = append(told, fmt.Sprint("slow ", d)) },
-			fast:  func(d time.Duration) { told = append(told, fmt.Sprint("fast ", d)) },
+			slow:  func(d time.Duration) { reported = append(reported, fmt.Sprint("slow ", d)) },
+			fast:  func(d time.Duration) { reported = append(reported, fmt.Sprint("fast ", d)) },
 		}
 		calls := func(n int, each time.Duration, want ...string) {
 			t.Helper()
@@ -86,10 +86,10 @@ func TestCallWatch(t *testing.T) {
 				synctest.Wait()
 				w.end()
 			}
-			if !slices.Equal(told, want) {
-				t.Errorf("%d calls of %v: %q, want %q", n, each, told, want)
+			if !slices.Equal(reported, want) {
+				t.Errorf("%d calls of %v: %q, want %q", n, each, reported, want)
 			}
-			told = nil
+			reported = nil
 		}
 		calls(10_000, time.Millisecond)
 		calls(3, firstReport-time.Millisecond)
@@ -130,11 +130,11 @@ func TestCallWatchAcrossAStop(t *testing.T) {
 		{1600 * time.Millisecond, 2 * time.Second, []string{"slow 1s", "slow 2s", "fast 3.35s"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var told []string
+			var reported []string
 			w := &callWatch{
 				clock: newClock(),
-				slow:  func(d time.Duration) { told = append(told, fmt.Sprint("slow ", d)) },
-				fast:  func(d time.Duration) { told = append(told, fmt.Sprint("fast ", d)) },
+				slow:  func(d time.Duration) { reported = append(reported, fmt.Sprint("slow ", d)) },
+				fast:  func(d time.Duration) { reported = append(reported, fmt.Sprint("fast ", d)) },
 			}
 			defer w.stop()
 			w.begin()
@@ -144,8 +144,8 @@ func TestCallWatchAcrossAStop(t *testing.T) {
 			time.Sleep(c.after)
 			synctest.Wait()
 			w.end()
-			if !slices.Equal(told, c.want) {
-				t.Errorf("%v and %v: %q, want %q", c.before, c.after, told, c.want)
+			if !slices.Equal(reported, c.want) {
+				t.Errorf("%v and %v: %q, want %q", c.before, c.after, reported, c.want)
 			}
 		})
 	}

@@ -135,8 +135,8 @@ func (l *Loop) reportMismatch(err *events.ConfigMismatchError, e events.Event) {
 	l.event(e)
 }
 
-// Unheard implements discovery.Bus: goroutines that wait for subscribers may have waited for this one.
-func (h *hellos) Unheard(err *events.ConfigMismatchError, filter *wire.TopicFilter) {
+// Unreachable implements discovery.Bus: goroutines that wait for subscribers may have waited for this one.
+func (h *hellos) Unreachable(err *events.ConfigMismatchError, filter *wire.TopicFilter) {
 	err.Address = h.from
 	h.mu.Lock()
 	h.apart[h.cannot%uint64(len(h.apart))] = apartBus{err, *filter}

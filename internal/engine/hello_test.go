@@ -63,12 +63,12 @@ func mismatchOf(t *testing.T, ch chan events.Event) *events.ConfigMismatchError 
 				return m
 			}
 		case <-end:
-			t.Fatal("no mismatch was told")
+			t.Fatal("no mismatch was reported")
 		}
 	}
 }
 
-func told(ch chan events.Event) Config {
+func configTo(ch chan events.Event) Config {
 	return Config{Events: func(e events.Event) {
 		select {
 		case ch <- e:
@@ -82,7 +82,7 @@ func told(ch chan events.Event) Config {
 // docs/protocol §14.4.
 func TestMissingChecksumIsReported(t *testing.T) {
 	ch := make(chan events.Event, 64)
-	_, l := newLoopOver(t, told(ch), func(tr transport.Transport) transport.Transport {
+	_, l := newLoopOver(t, configTo(ch), func(tr transport.Transport) transport.Transport {
 		return other{Transport: tr, unprotected: true}
 	})
 	if _, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, handlerFuncs{other: func(*Delivery) {}}); err != nil {
@@ -92,7 +92,7 @@ func TestMissingChecksumIsReported(t *testing.T) {
 	publication(t, bare, "x")
 	m := mismatchOf(t, ch)
 	if d := m.Differences[0]; m.Publisher != 77 || d.Field != events.FieldChecksum || d.Ours != "CRC-32C" || d.Theirs != "none" {
-		t.Errorf("told %+v", m)
+		t.Errorf("reported %+v", m)
 	}
 	st, _ := l.Stats()
 	if g := st.Groups[0]; g.Damaged == 0 || g.Streams != 0 {
@@ -222,7 +222,7 @@ func (answersAt) ReplyAddress() string     { return "10.0.0.7:40233" }
 // come.
 func TestKeptHellosAreBounded(t *testing.T) {
 	ch := make(chan events.Event, 64)
-	_, l := newLoop(t, told(ch))
+	_, l := newLoop(t, configTo(ch))
 	busy, stop := make(chan struct{}), make(chan struct{})
 	l.post(func() {
 		close(busy)
@@ -247,14 +247,14 @@ func TestKeptHellosAreBounded(t *testing.T) {
 	}
 	close(stop)
 	if m := mismatchOf(t, ch); m.Address != "10.0.0.7:40233" || m.Publisher != 100 {
-		t.Errorf("told %+v", m)
+		t.Errorf("reported %+v", m)
 	}
 }
 
 // A group that cannot be joined for hellos is nobody's trouble but theirs.
 func TestNoHelloCanBeSent(t *testing.T) {
 	ch := make(chan events.Event, 64)
-	_, l := newLoop(t, told(ch))
+	_, l := newLoop(t, configTo(ch))
 	if _, err := l.Publication(3); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestNoHelloCanBeSent(t *testing.T) {
 	})
 	select {
 	case e := <-ch:
-		t.Errorf("told %v", e.Kind)
+		t.Errorf("reported %v", e.Kind)
 	default:
 	}
 }

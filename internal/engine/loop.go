@@ -244,7 +244,7 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	l.budget.end(now)
 	l.watchdog.control(now)
 	l.noteStall(now)
-	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now), l.noteUnheard(now))
+	deadline = min(l.tickGroups(now), l.tickPublications(now), l.hellos.tick(now), l.reportUndetected(now))
 	l.noteLosses(now)
 	l.sample(now)
 	l.emitDrops()

@@ -21,18 +21,18 @@ type journal struct {
 	log   *slog.Logger
 	clock clock
 
-	notes       logLimiter // on publishers
-	refused     logLimiter // on publishers that are not heard: for subscriptions, too
-	failed      logLimiter // on groups that cannot be joined
-	losing      lossNotes
-	presences   presences             // of publishers
-	repeats     repeats               // of peers
-	namesakes   uint64                // other buses with our id
-	duplicates  map[instancePair]bool // that were reported: of maxDuplicates at most
-	memberships memberships
-	unreplied   unreplied
-	sealedTold  bool         // that sealed packets come, and there are no keys
-	stuck       *Publication // the first of those that can send nothing, which was said; nil: there is none
+	notes          logLimiter // on publishers
+	refused        logLimiter // on publishers that are not heard: for subscriptions, too
+	failed         logLimiter // on groups that cannot be joined
+	losing         lossNotes
+	presences      presences             // of publishers
+	repeats        repeats               // of peers
+	namesakes      uint64                // other buses with our id
+	duplicates     map[instancePair]bool // that were reported: of maxDuplicates at most
+	memberships    memberships
+	unreplied      unreplied
+	sealedReported bool         // that sealed packets come, and there are no keys
+	stuck          *Publication // the first of those that can send nothing, which was said; nil: there is none
 }
 
 func newJournal(log *slog.Logger, c clock) journal {

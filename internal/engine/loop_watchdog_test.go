@@ -29,11 +29,11 @@ func TestHandlerAcrossAStop(t *testing.T) {
 		t.Run(c.before.String()+" "+c.after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
-				told := make(map[events.Kind][]time.Duration)
+				reported := make(map[events.Kind][]time.Duration)
 				_, l := newLoop(t, Config{Wait: WaitPark, Events: func(e events.Event) {
 					mu.Lock()
 					defer mu.Unlock()
-					told[e.Kind] = append(told[e.Kind], e.For.Round(10*time.Millisecond))
+					reported[e.Kind] = append(reported[e.Kind], e.For.Round(10*time.Millisecond))
 				}})
 				h := handlerFuncs{message: func(*reliable.Origin, *topics.Track, uint64, []byte) {
 					time.Sleep(c.before)
@@ -64,7 +64,7 @@ func TestHandlerAcrossAStop(t *testing.T) {
 				if c.returned > 0 {
 					returned = append(returned, c.returned)
 				}
-				if slow, back := told[events.HandlerSlow], told[events.HandlerReturned]; !slices.Equal(slow, c.slow) || !slices.Equal(back, returned) {
+				if slow, back := reported[events.HandlerSlow], reported[events.HandlerReturned]; !slices.Equal(slow, c.slow) || !slices.Equal(back, returned) {
 					t.Errorf("slow %v, returned after %v, want %v and %v", slow, back, c.slow, returned)
 				}
 			})

@@ -22,7 +22,7 @@ const (
 	detectionEvery  = time.Second // how often the loop looks
 )
 
-// unheard is what the loop knows of it.
+// peerDetection is the state of both sides.
 type peerDetection struct {
 	mu                    sync.Mutex
 	publishes, subscribes lonely
@@ -78,15 +78,15 @@ type detectionTimer struct {
 	waiting bool // for the time to report
 }
 
-// noteUnheard reports, when it is time, that no peer was detected, and returns when to look again.
-func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
+// reportUndetected reports, when it is time, that no peer was detected, and returns when to look again.
+func (l *Loop) reportUndetected(now reliable.Instant) reliable.Instant {
 	x := &l.hellos.detection
 	if l.cfg.Interface == "" {
 		return reliable.Never
 	}
 	if now >= x.at {
 		x.at = now.Add(detectionEvery)
-		x.waiting = l.lookUnheard(l.start.Add(time.Duration(l.ran(now))))
+		x.waiting = l.checkDetection(l.start.Add(time.Duration(l.ran(now))))
 	}
 	if x.waiting {
 		return x.at
@@ -94,9 +94,9 @@ func (l *Loop) noteUnheard(now reliable.Instant) reliable.Instant {
 	return reliable.Never
 }
 
-// lookUnheard returns whether there may still be something to report. ran is the time
-// without that in which the loop did not run.
-func (l *Loop) lookUnheard(ran time.Time) (waiting bool) {
+// checkDetection returns whether there may still be something to report. ran is the time without that in which the loop
+// did not run.
+func (l *Loop) checkDetection(ran time.Time) (waiting bool) {
 	u := &l.detection
 	side := func(x *lonely, heard func() bool, topics func() []string, line *report.Line, kind events.Kind) {
 		u.mu.Lock()
@@ -175,9 +175,9 @@ func (l *Loop) subscribed() (names []string) {
 	return names
 }
 
-// Unheard is for how long no peer was detected: no subscriber of what the bus publishes, no publisher for its
+// Undetected is for how long no peer was detected: no subscriber of what the bus publishes, no publisher for its
 // subscriptions. Zero: one was, or the bus needs none. Time in which the loop did not run is no part of it.
-func (l *Loop) Unheard() (subscriber, publisher time.Duration) {
+func (l *Loop) Undetected() (subscriber, publisher time.Duration) {
 	u := &l.detection
 	of := func(side *lonely, heard func() bool) time.Duration {
 		u.mu.Lock()

@@ -47,7 +47,7 @@ func happened(l *Loop, k events.Kind) uint64 { return l.counters.events[k].Load(
 // Whom nobody hears, on the wrong interface say, is told so once as a hint with the interface's
 // name, and who hears nobody too. Those who hear each other are told nothing, nor those who want
 // nobody, or have no interface.
-func TestUnheard(t *testing.T) {
+func TestUndetected(t *testing.T) {
 	for _, c := range []struct {
 		name, pub, sub string // networks
 		iface          string
@@ -86,7 +86,7 @@ func TestUnheard(t *testing.T) {
 				}
 				time.Sleep(undetectedAfter - detectionEvery)
 				if happened(pub, events.NoSubscriberHeard)+happened(sub, events.NoPublisherHeard) != 0 {
-					t.Error("told too early")
+					t.Error("reported too early")
 				}
 				time.Sleep(10 * undetectedAfter)
 				synctest.Wait()
@@ -101,14 +101,14 @@ func TestUnheard(t *testing.T) {
 					{sub, subLog, events.NoPublisherHeard, c.noPub, "topics=" + c.subscribe + " interface=eth0"},
 				} {
 					if n := happened(side.l, side.kind); n != side.want {
-						t.Errorf("%v was told %d times, want %d", side.kind, n, side.want)
+						t.Errorf("%v was reported %d times, want %d", side.kind, n, side.want)
 					}
 					if n := strings.Count(side.log.String(), side.text); n != int(side.want) {
 						t.Errorf("%d lines have %q, want %d:\n%s", n, side.text, side.want, side.log)
 					}
 				}
-				noSub, _ := pub.Unheard()
-				_, noPub := sub.Unheard()
+				noSub, _ := pub.Undetected()
+				_, noPub := sub.Undetected()
 				if noSub > 0 != (c.noSub > 0) || noPub > 0 != (c.noPub > 0) {
 					t.Errorf("it is said that no subscriber is heard for %v, and no publisher for %v", noSub, noPub)
 				}
@@ -118,7 +118,7 @@ func TestUnheard(t *testing.T) {
 }
 
 // Who comes after all is heard, and that is the end of it.
-func TestUnheardIsOver(t *testing.T) {
+func TestUndetectedIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pub, _ := on(t, "a", "eth0")
 		p, topic := publication(t, pub, "x")
@@ -126,7 +126,7 @@ func TestUnheardIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * undetectedAfter)
-		if d, _ := pub.Unheard(); d < undetectedAfter {
+		if d, _ := pub.Undetected(); d < undetectedAfter {
 			t.Errorf("nobody heard for %v", d)
 		}
 		sub, _ := on(t, "a", "eth0")
@@ -134,15 +134,15 @@ func TestUnheardIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * undetectedAfter)
-		_, noPub := sub.Unheard()
-		if d, _ := pub.Unheard(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
+		_, noPub := sub.Undetected()
+		if d, _ := pub.Undetected(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
 			t.Errorf("nobody heard for %v and %v, though both hear each other", d, noPub)
 		}
 	})
 }
 
 // Time in which the loop did not run is no part of what is said of the others, whenever that was.
-func TestUnheardAcrossAStandstill(t *testing.T) {
+func TestUndetectedAcrossStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pub, _ := on(t, "a", "eth0")
 		other, _ := on(t, "a", "")
@@ -171,12 +171,12 @@ func TestUnheardAcrossAStandstill(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * undetectedAfter)
-		before, _ := pub.Unheard()
+		before, _ := pub.Undetected()
 		if before < undetectedAfter || before > 2*undetectedAfter {
 			t.Errorf("behind a standstill: no subscriber is heard for %v", before)
 		}
 		stand()
-		if d, _ := pub.Unheard(); d < before || d > before+undetectedAfter {
+		if d, _ := pub.Undetected(); d < before || d > before+undetectedAfter {
 			t.Errorf("across a standstill: no subscriber is heard for %v", d)
 		}
 	})

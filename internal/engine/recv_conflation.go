@@ -92,7 +92,7 @@ func (c *Conflation) run() {
 		if c.ended = err; err == nil {
 			c.ended = net.ErrClosed
 		}
-		c.tellReader()
+		c.wakeReader()
 		return
 	}
 }
@@ -158,7 +158,7 @@ func (c *Conflation) keep() bool {
 		}
 	}
 	c.s.l.counters.replaced.Add(c.store.Replaced() - before)
-	c.tellReader()
+	c.wakeReader()
 	return true
 }
 
@@ -191,8 +191,8 @@ func (c *Conflation) isGone(t *topics.Track) bool {
 // ended first. Under mu, which it gives up while it waits.
 func (c *Conflation) waitRoom() bool {
 	c.full = true
-	c.tellLoop()
-	c.tellReader()
+	c.signalLoop()
+	c.wakeReader()
 	c.mu.Unlock()
 	defer c.mu.Lock()
 	select {
@@ -203,8 +203,8 @@ func (c *Conflation) waitRoom() bool {
 	}
 }
 
-// tellLoop lets the loop know when it has become crowded, or is not any more. Under mu.
-func (c *Conflation) tellLoop() {
+// signalLoop reports to the loop that the store has become crowded, or no longer is. Under mu.
+func (c *Conflation) signalLoop() {
 	crowded := c.store.Crowded()
 	if crowded == c.s.crowded.Load() {
 		return
@@ -224,8 +224,8 @@ func (s *Subscription) unblock() {
 	s.l.commands.resume.Store(true)
 }
 
-// tellReader wakes it, if it waits. Under mu.
-func (c *Conflation) tellReader() {
+// wakeReader wakes the reader, if it waits. Under mu.
+func (c *Conflation) wakeReader() {
 	if c.waits {
 		c.waits = false
 		token(c.wake)
@@ -352,7 +352,7 @@ func (c *Conflation) madeRoom() {
 		c.full = false
 		token(c.room)
 	}
-	c.tellLoop()
+	c.signalLoop()
 }
 
 // Stats is Subscription.Stats, with what was delivered to the reader.

@@ -23,7 +23,7 @@ func TestFaultsAreReportedOnce(t *testing.T) {
 		{events.FaultError{Publisher: 2, Epoch: 1, Fault: events.FaultHole, Count: 1}, true},
 	} {
 		if got := f.due(&c.err); got != c.tell {
-			t.Errorf("%d: %v: told is %v", i, &c.err, got)
+			t.Errorf("%d: %v: reported is %v", i, &c.err, got)
 		}
 	}
 	for p := range uint64(3 * faultsKept) {

@@ -30,7 +30,7 @@ func (g *group) holding() {
 		if released {
 			if x.when.over(); !x.released {
 				x.released = true
-				g.tellHolding(events.ReleasedByPublisher, st, held)
+				g.reportHolding(events.ReleasedByPublisher, st, held)
 			}
 			continue
 		}
@@ -39,12 +39,12 @@ func (g *group) holding() {
 		case held == 0:
 			o.held = nil
 		case x.when.due(held):
-			g.tellHolding(events.HoldsPublishersUp, st, held)
+			g.reportHolding(events.HoldsPublishersUp, st, held)
 		}
 	}
 }
 
-func (g *group) tellHolding(kind events.Kind, st *reliable.Stream, d time.Duration) {
+func (g *group) reportHolding(kind events.Kind, st *reliable.Stream, d time.Duration) {
 	e := g.event(kind, st)
 	e.For = d
 	var why holdLines

@@ -100,9 +100,9 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan events.Cause, 2)
+	reported := make(chan events.Cause, 2)
 	names := []TopicName{{Name: ">", Pattern: all}}
-	handler := handlerFuncs{other: func(d *Delivery) { told <- d.Cause }}
+	handler := handlerFuncs{other: func(d *Delivery) { reported <- d.Cause }}
 	if _, err := l.Subscribe(names, policyBlock, From{}, false, handler); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +126,8 @@ func TestTooManyTopicsForPatterns(t *testing.T) {
 		if err := read.Next(ctx, &d); err != nil || !d.Gap() || d.Cause != events.CauseTooManyTopics {
 			t.Errorf("read %+v, %v", d.Item, err)
 		}
-		if cause := <-told; cause != events.CauseTooManyTopics {
-			t.Errorf("the handler is told of %q", cause)
+		if cause := <-reported; cause != events.CauseTooManyTopics {
+			t.Errorf("the handler gets %q", cause)
 		}
 	}
 	l.do(func() {

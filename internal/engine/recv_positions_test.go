@@ -8,14 +8,14 @@ import (
 )
 
 // An instance is not heard when the loop has run for longer than it may be silent, and the group was joined.
-func TestUnheardByTimeThatRan(t *testing.T) {
+func TestInstanceAbsentByTimeThatRan(t *testing.T) {
 	const turn = 100 * time.Millisecond
 	for _, c := range []struct {
-		name    string
-		turns   int
-		stops   time.Duration // after each
-		joined  bool
-		unheard bool
+		name   string
+		turns  int
+		stops  time.Duration // after each
+		joined bool
+		absent bool
 	}{
 		{"it runs", 100, 0, true, true},
 		{"it runs for less", 80, 0, true, false},
@@ -35,8 +35,8 @@ func TestUnheardByTimeThatRan(t *testing.T) {
 			runs.Rests(g.tendExpected(now))
 			now = now.Add(c.stops)
 		}
-		if unheard := g.expected.absent == nil; unheard != c.unheard {
-			t.Errorf("%s: not heard: %v", c.name, unheard)
+		if absent := g.expected.absent == nil; absent != c.absent {
+			t.Errorf("%s: not heard: %v", c.name, absent)
 		}
 	}
 }

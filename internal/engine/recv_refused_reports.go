@@ -7,10 +7,10 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// refusedNotes decides which packets without a valid proof of their sender are reported: each reason once for each key,
-// until the trust changes. Untrusted keys can be forged: maxStrange of them are reported, and then once that there are
-// more. All packets are counted (stats.Sign).
-type refusedNotes struct {
+// refusedReports decides which packets without a valid proof of their sender are reported: each reason once for each
+// key, until the trust changes. Untrusted keys can be forged: maxStrange of them are reported, and then once that there
+// are more. All packets are counted (stats.Sign).
+type refusedReports struct {
 	mu       sync.Mutex
 	reported map[refusedKey]bool // under mu
 	strange  int                 // under mu: untrusted keys in reported
@@ -34,34 +34,34 @@ var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
 }
 
 // due records a packet, and returns the reason to report for it: 0 for none.
-func (n *refusedNotes) due(k refusedKey) transport.UnreadableReason {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (r *refusedReports) due(k refusedKey) transport.UnreadableReason {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	reason := reasonOf[k.verdict]
-	if reason == 0 || n.reported[k] {
+	if reason == 0 || r.reported[k] {
 		return 0
 	}
 	if k.verdict == signed.Untrusted {
-		if n.strange == maxStrange {
-			if n.many {
+		if r.strange == maxStrange {
+			if r.many {
 				return 0
 			}
-			n.many = true
+			r.many = true
 			return transport.UnreadableManyUntrusted
 		}
-		n.strange++
+		r.strange++
 	}
-	if n.reported == nil {
-		n.reported = make(map[refusedKey]bool)
+	if r.reported == nil {
+		r.reported = make(map[refusedKey]bool)
 	}
-	n.reported[k] = true
+	r.reported[k] = true
 	return reason
 }
 
 // forget begins anew: others are trusted than before.
-func (n *refusedNotes) forget() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	clear(n.reported)
-	n.strange, n.many = 0, false
+func (r *refusedReports) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.reported)
+	r.strange, r.many = 0, false
 }

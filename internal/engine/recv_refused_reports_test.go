@@ -9,8 +9,8 @@ import (
 
 // Each reason is told once for each key, and of keys that are not trusted, which can be made up, maxStrange and then once
 // that there are more: they hide nothing else. docs/protocol §29.8.
-func TestRefusedNotes(t *testing.T) {
-	var n refusedNotes
+func TestRefusedReports(t *testing.T) {
+	var r refusedReports
 	for round := range 3 {
 		for i := range 10 * maxStrange {
 			k := refusedKey{signed.Untrusted, signed.KeyID(1000 + i)}
@@ -21,26 +21,26 @@ func TestRefusedNotes(t *testing.T) {
 			case i == maxStrange:
 				want = transport.UnreadableManyUntrusted
 			}
-			if got := n.due(k); got != want {
-				t.Fatalf("round %d, key %d: %d is told, want %d", round, i, got, want)
+			if got := r.due(k); got != want {
+				t.Fatalf("round %d, key %d: %d is reported, want %d", round, i, got, want)
 			}
-			if got := n.due(k); got != 0 {
-				t.Fatalf("round %d, key %d: %d is told again", round, i, got)
+			if got := r.due(k); got != 0 {
+				t.Fatalf("round %d, key %d: %d is reported again", round, i, got)
 			}
 		}
-		if len(n.reported) != maxStrange {
-			t.Errorf("%d keys are remembered", len(n.reported))
+		if len(r.reported) != maxStrange {
+			t.Errorf("%d keys are remembered", len(r.reported))
 		}
 		for _, v := range []signed.Verdict{signed.Unsigned, signed.Malformed, signed.Stale, signed.Forged, signed.Deferred} {
 			for again := range 2 {
-				if got := n.due(refusedKey{v, 7}); (got == reasonOf[v]) != (again == 0) {
-					t.Errorf("round %d, verdict %d: %d is told", round, v, got)
+				if got := r.due(refusedKey{v, 7}); (got == reasonOf[v]) != (again == 0) {
+					t.Errorf("round %d, verdict %d: %d is reported", round, v, got)
 				}
 			}
 		}
-		if got := n.due(refusedKey{signed.Replayed, 7}); got != 0 {
-			t.Errorf("what is played back is told: %d", got)
+		if got := r.due(refusedKey{signed.Replayed, 7}); got != 0 {
+			t.Errorf("a replayed packet is reported: %d", got)
 		}
-		n.forget() // the trust has changed
+		r.forget() // the trust has changed
 	}
 }

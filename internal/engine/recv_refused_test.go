@@ -15,11 +15,11 @@ func TestRefusals(t *testing.T) {
 	for p := range uint64(3 * maxRefusals) {
 		now := reliable.Instant(p)
 		if r.seen(now, p) {
-			t.Fatalf("publisher %d was told before", p)
+			t.Fatalf("publisher %d was reported before", p)
 		}
 		r.remember(now, &events.PublisherRefusedError{Publisher: events.PublisherID(p)})
 		if !r.seen(now, p) || len(r.reported) > maxRefusals || len(r.reported) != len(r.order) {
-			t.Fatalf("after %d: %d told, %d in order", p, len(r.reported), len(r.order))
+			t.Fatalf("after %d: %d reported, %d in order", p, len(r.reported), len(r.order))
 		}
 	}
 	if r.seen(0, 0) || !r.seen(0, 3*maxRefusals-1) {
@@ -48,6 +48,6 @@ func TestForgedPublishersRefused(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := s.up.len(); n < linesAtOnce || n > linesAtOnce+11 {
-		t.Errorf("%d publishers were told in 10 s, want %d and one a second", n, linesAtOnce)
+		t.Errorf("%d publishers were reported in 10 s, want %d and one a second", n, linesAtOnce)
 	}
 }

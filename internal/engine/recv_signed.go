@@ -22,7 +22,7 @@ type proofs struct {
 	v       *signed.Verifier      // nil: all is taken
 	seals   transport.Prover      // nil: nothing is sealed
 	replies *signed.ReplyVerifier // for any goroutine; nil: all are taken
-	notes   refusedNotes
+	reports refusedReports
 	refused [signed.NumVerdicts]atomic.Uint64
 	streams atomic.Uint64
 }
@@ -43,7 +43,7 @@ func (x *proofs) begin(unread time.Duration) {
 		return
 	}
 	if x.v.Begin(time.Now(), unread) {
-		x.notes.forget()
+		x.reports.forget()
 	}
 	x.streams.Store(uint64(x.v.Streams()))
 }
@@ -71,8 +71,8 @@ func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 		return true
 	}
 	x.refused[v].Add(1)
-	if reason := x.notes.due(refusedKey{v, key}); reason != 0 {
-		l.tellRefused(reason, key, tr.From)
+	if reason := x.reports.due(refusedKey{v, key}); reason != 0 {
+		l.reportRefused(reason, key, tr.From)
 	}
 	return false
 }
@@ -91,7 +91,7 @@ func (s *senderSink) Replied(x *reliable.CompleteReply) bool {
 		return true
 	}
 	p.refused[v].Add(1)
-	if reason := p.notes.due(refusedKey{v, key}); reason != 0 {
+	if reason := p.reports.due(refusedKey{v, key}); reason != 0 {
 		err := &transport.UnreadableError{Reason: reason, Key: uint32(key)}
 		if reason == transport.UnreadableManyUntrusted {
 			err.Key = 0
@@ -123,8 +123,8 @@ func (l *Loop) own(p []byte) bool {
 	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
 }
 
-// tellRefused reports why packets are refused.
-func (l *Loop) tellRefused(reason transport.UnreadableReason, key signed.KeyID, from transport.Source) {
+// reportRefused reports why packets are refused.
+func (l *Loop) reportRefused(reason transport.UnreadableReason, key signed.KeyID, from transport.Source) {
 	err := &transport.UnreadableError{Reason: reason, Key: uint32(key), From: l.t.SourceAddress(from)}
 	if reason == transport.UnreadableManyUntrusted {
 		err.Key = 0

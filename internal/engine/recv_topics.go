@@ -143,7 +143,7 @@ func (s *Subscription) extend(g *group, t *groupTopic, named bool, isNew func(*f
 			f.o.log.want(f, c.id)
 		}
 	}
-	s.tellReader(c)
+	s.postChange(c)
 }
 
 // dropTopic removes a topic from those feeds of a group that which selects. Loop only.
@@ -155,7 +155,7 @@ func (s *Subscription) dropTopic(g *group, t *groupTopic, which func(*feed) bool
 			f.o.log.unwant(f, c.id)
 		}
 	}
-	s.tellReader(c)
+	s.postChange(c)
 }
 
 // remove runs on the loop.
@@ -181,7 +181,7 @@ func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) 
 			}
 		}
 		if s.handler == nil && s.topics.in(index) == 0 {
-			s.tellReader(topicChange{left: s.leave(g)})
+			s.postChange(topicChange{left: s.leave(g)})
 		}
 		g.reportWants()
 	}
@@ -221,8 +221,8 @@ func byGroup(topics []TopicName) map[int][]TopicName {
 	return groups
 }
 
-// tellReader passes a change on to the reader. Loop only.
-func (s *Subscription) tellReader(c topicChange) {
+// postChange passes a change to the reader. Loop only.
+func (s *Subscription) postChange(c topicChange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changes = append(s.changes, c)

@@ -15,8 +15,8 @@ func (l *Loop) unreadable(err error) {
 
 // noticeSealed reports once that sealed packets arrive in a group that only a survey receives, on a bus without keys.
 func (l *Loop) noticeSealed(from transport.Source, p []byte) {
-	if !l.sealedTold && wire.IsSealed(p) {
-		l.sealedTold = true
+	if !l.sealedReported && wire.IsSealed(p) {
+		l.sealedReported = true
 		l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: wire.ParseSealed(p).Key,
 			From: peers{l.t}.Address(uint64(from))})
 	}
@@ -25,8 +25,8 @@ func (l *Loop) noticeSealed(from transport.Source, p []byte) {
 // watchSealed does the same of those that subscriptions do not get.
 func (g *group) watchSealed() {
 	key, address, some := g.r.TakeSealed()
-	if some && !g.l.sealedTold {
-		g.l.sealedTold = true
+	if some && !g.l.sealedReported {
+		g.l.sealedReported = true
 		g.l.unreadable(&transport.UnreadableError{Reason: transport.UnreadableSealed, Key: key, From: address})
 	}
 }

@@ -40,11 +40,11 @@ func TestCannotReply(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
 	var mu sync.Mutex
-	var told []events.Event
+	var reported []events.Event
 	cfg := Config{Events: func(e events.Event) {
 		if e.Kind == events.CannotReply || e.Kind == events.RepliesAgain {
 			mu.Lock()
-			told = append(told, e)
+			reported = append(reported, e)
 			mu.Unlock()
 		}
 	}}
@@ -66,9 +66,9 @@ func TestCannotReply(t *testing.T) {
 		t.Helper()
 		for limit := time.Now().Add(time.Minute); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
 			mu.Lock()
-			if len(told) >= n {
+			if len(reported) >= n {
 				defer mu.Unlock()
-				return told[n-1]
+				return reported[n-1]
 			}
 			mu.Unlock()
 		}
@@ -87,7 +87,7 @@ func TestCannotReply(t *testing.T) {
 		t.Errorf("%d replies failed, %d packets are counted as lost by their publisher: %v", st.RepliesFailed, st.Transport.SendErrors, err)
 	}
 	mu.Lock()
-	n := len(told)
+	n := len(reported)
 	mu.Unlock()
 	broken.Store(false)
 	for e = await(n + 1); e.Kind == events.CannotReply; e = await(n + 1) {
@@ -148,10 +148,10 @@ func TestUnrepliedAcrossAStop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told atomic.Int64
+		var reported atomic.Int64
 		l := start(unroutable{tr, &broken}, Config{Wait: WaitPark, Events: func(e events.Event) {
 			if e.Kind == events.CannotReply {
-				told.Add(1)
+				reported.Add(1)
 			}
 		}})
 		defer l.Close(t.Context())
@@ -164,8 +164,8 @@ func TestUnrepliedAcrossAStop(t *testing.T) {
 		if err := l.do(func() { l.replyTo(1, nil) }); err != nil {
 			t.Fatal(err)
 		}
-		if n := told.Load(); n > 0 {
-			t.Errorf("told %d times", n)
+		if n := reported.Load(); n > 0 {
+			t.Errorf("reported %d times", n)
 		}
 	})
 }

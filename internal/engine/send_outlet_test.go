@@ -31,18 +31,18 @@ func TestOutletTriesAgain(t *testing.T) {
 		}
 		o.refused(now, c.err)
 		if tell := o.failed.Load() != nil; tell != c.tell || !o.busy || o.deadline() != now.Add(c.after) {
-			t.Errorf("%v: told %v, again after %v", c.err, tell, o.deadline().Sub(now))
+			t.Errorf("%v: reported %v, again after %v", c.err, tell, o.deadline().Sub(now))
 		}
 	}
 	var o outlet
-	var told []int
+	var reported []int
 	for i := range 20 {
 		o.refused(now, syscall.EPERM)
 		if f := o.failed.Swap(nil); f != nil {
-			told = append(told, i+1)
+			reported = append(reported, i+1)
 		}
 	}
-	if !slices.Equal(told, []int{1, 2, 4, 8, 16}) {
-		t.Errorf("told of failures %v", told)
+	if !slices.Equal(reported, []int{1, 2, 4, 8, 16}) {
+		t.Errorf("failures %v were reported", reported)
 	}
 }

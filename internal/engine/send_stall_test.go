@@ -73,7 +73,7 @@ func TestUnreadIsReported(t *testing.T) {
 		var x unread
 		for i, st := range steps {
 			if _, tell := x.note(reliable.Instant(time.Hour+st.at), st.pos, st.holds); tell != st.tell {
-				t.Errorf("%s, step %d: told %v", name, i, tell)
+				t.Errorf("%s, step %d: reported %v", name, i, tell)
 			}
 		}
 	}

@@ -34,21 +34,21 @@ func TestStuckIsEmitted(t *testing.T) {
 		{"the group is lost, and something else is wrong", gone, syscall.EPERM, "not permitted"},
 	} {
 		x := stuck{lost: c.lost}
-		var told []string
+		var reported []string
 		for ms := 0; ms <= 9000; ms += 100 {
 			x.refused(at(ms), c.err, 100)
 			if why := x.why(at(ms)); (why != nil) != (ms >= 1000) || why != nil && !strings.Contains(why.Error(), c.says) {
 				t.Errorf("%s: after %d ms: %v", c.name, ms, why)
 			}
 			if e, ok := x.note(at(ms), 7); ok {
-				told = append(told, fmt.Sprint(e.For))
+				reported = append(reported, fmt.Sprint(e.For))
 				if e.Kind != events.CannotSend || e.Behind != 7 || !strings.Contains(e.Err.Error(), c.says) {
 					t.Errorf("%s: %+v", c.name, e)
 				}
 			}
 		}
-		if got := strings.Join(told, " "); got != "1s 2s 4s 8s" {
-			t.Errorf("%s: told after %s", c.name, got)
+		if got := strings.Join(reported, " "); got != "1s 2s 4s 8s" {
+			t.Errorf("%s: reported after %s", c.name, got)
 		}
 		x.took(at(9100))
 		if e, ok := x.note(at(9200), 0); !ok || e.Kind != events.SendsAgain || e.For != 9100*time.Millisecond {
@@ -72,12 +72,12 @@ func TestStuckIsEmitted(t *testing.T) {
 func TestStuckAcrossAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var told []events.Event
+		var reported []events.Event
 		_, l := newLoopOver(t, Config{Wait: WaitPark, Events: func(e events.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == events.CannotSend {
-				told = append(told, e)
+				reported = append(reported, e)
 			}
 		}}, func(tr transport.Transport) transport.Transport {
 			return &refusing{Transport: tr, err: syscall.ENOBUFS}
@@ -87,15 +87,15 @@ func TestStuckAcrossAStop(t *testing.T) {
 		l.freeze(t, time.Minute)
 		time.Sleep(firstReport / 4)
 		mu.Lock()
-		if len(told) > 0 {
-			t.Errorf("told %v", told)
+		if len(reported) > 0 {
+			t.Errorf("reported %v", reported)
 		}
 		mu.Unlock()
 		time.Sleep(firstReport)
 		mu.Lock()
 		defer mu.Unlock()
-		if len(told) != 1 || told[0].For > 2*firstReport {
-			t.Errorf("after a second told %v", told)
+		if len(reported) != 1 || reported[0].For > 2*firstReport {
+			t.Errorf("after a second reported %v", reported)
 		}
 	})
 }
@@ -119,9 +119,9 @@ func TestStuckByLength(t *testing.T) {
 		if x.shows(c.took) {
 			x.took(begin.Add(time.Millisecond))
 		}
-		_, told := x.note(begin.Add(2*time.Second), c.waiting)
-		if told == c.over {
-			t.Errorf("%v, then %d are taken: told %v", c.err, c.took, told)
+		_, reported := x.note(begin.Add(2*time.Second), c.waiting)
+		if reported == c.over {
+			t.Errorf("%v, then %d are taken: reported %v", c.err, c.took, reported)
 		}
 	}
 }

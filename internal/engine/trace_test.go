@@ -37,10 +37,10 @@ func TestTraceUnsetCostsNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, tell); n != 0 || a.asked != 0 {
 		t.Errorf("%v allocations without a trace, an address was asked for %d times", n, a.asked)
 	}
-	told := 0
-	tell, a = traced(func(*Trace) { told++ })
-	if tell(); told != 2 || a.asked != 2 {
-		t.Errorf("with a trace it is told %d times, want 2", told)
+	reported := 0
+	tell, a = traced(func(*Trace) { reported++ })
+	if tell(); reported != 2 || a.asked != 2 {
+		t.Errorf("a trace gets %d events, want 2", reported)
 	}
 }
 

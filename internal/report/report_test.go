@@ -1,4 +1,4 @@
-package report_test
+package report
 
 import (
 	"bytes"
@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fanfaremq/fanfare/internal/report"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
@@ -36,7 +35,7 @@ func TestDocument(t *testing.T) {
 	}
 	var b strings.Builder
 	listed := make(map[string]bool) // a text for debugging as well is listed once
-	for _, s := range report.All {
+	for _, s := range All {
 		fmt.Fprintf(&b, "\n### %s\n\n", s.Title)
 		for _, l := range s.Lines {
 			if listed[l.Text] && l.Level == slog.LevelDebug {
@@ -92,15 +91,15 @@ groups:
   - name: fanfare
     rules:
 `)
-	var all []report.Alert
-	for _, s := range report.All {
+	var all []Alert
+	for _, s := range All {
 		for _, l := range s.Lines {
 			if l.Alert != nil {
 				all = append(all, *l.Alert)
 			}
 		}
 	}
-	for _, a := range append(all, report.OtherAlerts...) {
+	for _, a := range append(all, otherAlerts...) {
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", a.Name, a.Expr)
 		if a.For != "" {
 			fmt.Fprintf(&b, "        for: %s\n", a.For)
@@ -119,7 +118,7 @@ func TestLinesAreComplete(t *testing.T) {
 	for k := events.Kind(0); !strings.HasPrefix(k.String(), "event("); k++ {
 		kinds[k.Label()] = false
 	}
-	for _, s := range report.All {
+	for _, s := range All {
 		for _, l := range s.Lines {
 			if key := l.Level.String() + l.Text; texts[key] || l.Text == "" {
 				t.Errorf("two lines are %q", l.Text)
@@ -204,7 +203,7 @@ func TestNothingElseIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := 0
-	for _, s := range report.All {
+	for _, s := range All {
 		listed += len(s.Lines)
 	}
 	for _, d := range f.Decls {
@@ -230,15 +229,15 @@ func TestNothingElseIsLogged(t *testing.T) {
 
 // A line that does not have the attributes it should is found out.
 func TestUndeclared(t *testing.T) {
-	defer func(f func(*report.Line, string)) { report.Undeclared = f }(report.Undeclared)
+	defer func(f func(*Line, string)) { Undeclared = f }(Undeclared)
 	var wrong []string
-	report.Undeclared = func(_ *report.Line, attr string) { wrong = append(wrong, attr) }
-	l := report.Line{Level: slog.LevelWarn, Text: "text", Attrs: "a b?"}
+	Undeclared = func(_ *Line, attr string) { wrong = append(wrong, attr) }
+	l := Line{Level: slog.LevelWarn, Text: "text", Attrs: "a b?"}
 	for _, c := range []struct {
 		args []any
 		want []string
 	}{
-		{[]any{"a", 1}, nil}, {[]any{"a", 1, "b", 2, report.LeftOut, 3}, nil}, {[]any{"b", 2}, []string{"a"}}, {[]any{"a", 1, "c", 2}, []string{"c"}}, {[]any{1, 1, "a", 2}, []string{""}},
+		{[]any{"a", 1}, nil}, {[]any{"a", 1, "b", 2, LeftOut, 3}, nil}, {[]any{"b", 2}, []string{"a"}}, {[]any{"a", 1, "c", 2}, []string{"c"}}, {[]any{1, 1, "a", 2}, []string{""}},
 	} {
 		wrong = nil
 		var out bytes.Buffer

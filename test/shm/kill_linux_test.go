@@ -210,7 +210,7 @@ func (k *killing) judge() string {
 	return fmt.Sprintf("%s; the median of %d that waited for a subscriber that was killed %v", text, len(waiting), median)
 }
 
-// lonely is what there is of an endpoint without others: the user's directory, the fabric's, its roll, a file and a bell.
+// lonely is what there is of an endpoint without others: the user's directory, the fabric's, its members file, a file and a bell.
 const lonely = 5
 
 // Publishers and subscribers are killed at any moment. Nobody gets a torn message or loses one

@@ -349,8 +349,8 @@ func (b *helloBus) Mismatch(err *events.ConfigMismatchError, from uint64, _ bool
 	b.reported[[2]uint64{uint64(err.Publisher), err.Epoch}]++
 }
 
-// Unheard implements discovery.Bus.
-func (b *helloBus) Unheard(err *events.ConfigMismatchError, _ *wire.TopicFilter) {
+// Unreachable implements discovery.Bus.
+func (b *helloBus) Unreachable(err *events.ConfigMismatchError, _ *wire.TopicFilter) {
 	if len(b.published) == 0 || !b.apart(b.w.buses[err.Publisher-1]) {
 		b.w.fail("bus %d has heard from bus %d that it cannot be heard", b.index, err.Publisher-1)
 	}

@@ -11,8 +11,8 @@ func (s *subscriber) own() (id, epoch uint64) {
 	return p.id, p.epoch(0)
 }
 
-// unheard returns a live publisher with a stream that is not up here, or nil.
-func (s *subscriber) unheard() *publisher {
+// undetected returns a live publisher with a stream that is not up here, or nil.
+func (s *subscriber) undetected() *publisher {
 	if s.sim.o.Attack.Forge && s.sim.o.forged() {
 		return nil // there may be no room
 	}

@@ -71,7 +71,7 @@ func (s *sim) settled() bool {
 		return false // there may be something on its way
 	}
 	for _, x := range s.subscribers {
-		if x.present() && (x.incomplete() != nil || x.unheard() != nil) {
+		if x.present() && (x.incomplete() != nil || x.undetected() != nil) {
 			return false
 		}
 	}
@@ -98,7 +98,7 @@ func (s *sim) stuck() {
 	}
 	for _, x := range s.subscribers {
 		if x.present() {
-			if p := x.unheard(); p != nil {
+			if p := x.undetected(); p != nil {
 				s.fail("subscriber %d does not hear publisher %d, epoch %d, after %v without faults", x.number, p.index, p.t.epoch, s.o.Drain)
 			}
 			if f := x.incomplete(); f != nil {

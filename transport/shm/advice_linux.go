@@ -14,8 +14,8 @@ type left struct {
 }
 
 const (
-	newBytes = atRings + pageBytes // what an endpoint and its roll take to begin with
-	newFiles = 5                   // two directories, the roll, the file and the pipe
+	newBytes = atRings + pageBytes // what an endpoint and its members file take to begin with
+	newFiles = 5                   // two directories, the members file, the file and the pipe
 )
 
 // advised is an error of making an endpoint in a directory, with what to do where the system's does not say it.

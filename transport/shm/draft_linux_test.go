@@ -32,7 +32,7 @@ func TestSharedBeforeNamed(t *testing.T) {
 	}{
 		{cfg.Dir, filepath.Base(above), func() error { return nil }},
 		{above, cfg.Name, func() (err error) { d.above, err = d.openAt(unix.AT_FDCWD, above, above); return err }},
-		{d.path, rollName, d.open},
+		{d.path, membersName, d.open},
 	} {
 		if err := c.ready(); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestHalfShared(t *testing.T) {
 					t.Errorf("%s: %v, %v", path, st.Mode(), err)
 				}
 			}
-			if left := files(cfg.Dir); len(left) != 5 { // two directories, the roll, its own two
+			if left := files(cfg.Dir); len(left) != 5 { // two directories, the members file, its own two
 				t.Errorf("there are %q", left)
 			}
 		})
@@ -225,8 +225,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// A roll that is another name of a file of ours is not used, nor shared. docs/protocol §28.1.
-func TestRollNoLink(t *testing.T) {
+// A members file that is another name of a file of ours is not used, nor shared. docs/protocol §28.1.
+func TestMembersFileNoLink(t *testing.T) {
 	cfg := Config{Name: "x", Dir: t.TempDir(), Group: strconv.Itoa(os.Getegid())}
 	d, err := findDir(cfg)
 	if err == nil {
@@ -237,7 +237,7 @@ func TestRollNoLink(t *testing.T) {
 	}
 	defer d.close()
 	victim := filepath.Join(cfg.Dir, "victim")
-	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Link(victim, filepath.Join(d.path, rollName))); err != nil {
+	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Link(victim, filepath.Join(d.path, membersName))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := open(cfg); err == nil || !strings.Contains(err.Error(), "is no roll") {
@@ -291,7 +291,7 @@ func TestSquatted(t *testing.T) {
 		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "belongs to user 65534") || !strings.Contains(err.Error(), "dir=") {
 			t.Errorf("group %q: %v", group, err)
 		}
-		if time.Since(began) >= rollWait {
+		if time.Since(began) >= membersWait {
 			t.Error("it was tried again, though nothing is about to change it")
 		}
 	}

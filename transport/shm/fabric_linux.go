@@ -13,27 +13,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fabric is the directory in which the endpoints of a fabric find each other: it has a memory file and
-// a pipe for each, and the roll. The roll is a number that grows whenever an endpoint joins or leaves,
-// under the roll's lock. Any goroutine may call its methods.
+// fabric is the directory in which the endpoints of a fabric find each other: it has a memory file and a pipe for each,
+// and the members file. The members file holds a number that grows whenever an endpoint joins or leaves, under the
+// file's lock. Any goroutine may call its methods.
 type fabric struct {
 	dir
-	roll int     // descriptor
-	mem  []byte  // the roll, mapped
-	busy [8]byte // what the roll was when its lock was not to be had
+	members int     // descriptor
+	mem     []byte  // the members file, mapped
+	busy    [8]byte // what the members file held when another process had its lock
 
 	suspect atomic.Bool // a peer may have ended, or is invalid: the next scan checks
 }
 
-// enterFabric makes the directory of a fabric, if there is none, locks its roll, and calls settle to
-// make the endpoint's files. It starts over if the directory is removed meanwhile, by the last endpoint
-// that leaves or by a sweep of empty fabrics. The roll stays locked.
+// enterFabric makes the directory of a fabric, if there is none, locks its members file, and calls settle to make the
+// endpoint's files. It starts over if the directory is removed meanwhile, by the last endpoint that leaves or by a
+// sweep of empty fabrics. The members file stays locked.
 func enterFabric(cfg Config, settle func(*fabric) error) (*fabric, error) {
 	d, err := findDir(cfg)
 	if err != nil {
 		return nil, err
 	}
-	h := &fabric{dir: d, roll: -1}
+	h := &fabric{dir: d, members: -1}
 	for p := newLockWait(time.Now()); ; time.Sleep(time.Millisecond) {
 		if err = h.enter(); err == nil {
 			err = settle(h)
@@ -44,7 +44,7 @@ func enterFabric(cfg Config, settle func(*fabric) error) (*fabric, error) {
 		again := errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLocked)
 		if !again || p.over(time.Now(), h.busy) {
 			if errors.Is(err, errLocked) {
-				err = p.locked(h.path, lockHolder(h.roll))
+				err = p.locked(h.path, lockHolder(h.members))
 			}
 			err = advised(err, cfg.Dir)
 			h.withdraw()
@@ -54,15 +54,15 @@ func enterFabric(cfg Config, settle func(*fabric) error) (*fabric, error) {
 	}
 }
 
-// enter makes the directory and the roll, if there is none, and locks it.
+// enter makes the directory and the members file, if there is none, and locks it.
 func (h *fabric) enter() error {
 	if err := h.open(); err != nil {
 		return err
 	}
-	err := h.lockRoll()
+	err := h.lockMembersFile()
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = h.makeRoll(); err == nil {
-			err = h.lockRoll()
+		if err = h.makeMembersFile(); err == nil {
+			err = h.lockMembersFile()
 		}
 	}
 	return err
@@ -70,7 +70,7 @@ func (h *fabric) enter() error {
 
 // withdraw undoes enterFabric.
 func (h *fabric) withdraw() {
-	if h.mem != nil { // the roll is locked
+	if h.mem != nil { // the members file is locked
 		h.vanish()
 	} else if h.fd >= 0 {
 		h.removeEmpty()
@@ -79,9 +79,9 @@ func (h *fabric) withdraw() {
 }
 
 // unlock lets others come and go.
-func (h *fabric) unlock() { unix.Flock(h.roll, unix.LOCK_UN) }
+func (h *fabric) unlock() { unix.Flock(h.members, unix.LOCK_UN) }
 
-// count is the roll. Of a shared one others could cut off the end.
+// count is the number in the members file. Of a shared one others could cut off the end.
 func (h *fabric) count() (n uint64) {
 	if h.shared {
 		defer guard(debug.SetPanicOnFault(true), nil)
@@ -113,15 +113,15 @@ func guard(old bool, p *peer) {
 	}
 }
 
-// leave closes the roll and the directory.
+// leave closes the members file and the directory.
 func (h *fabric) leave() {
 	if h.mem != nil {
 		unix.Munmap(h.mem)
 		h.mem = nil
 	}
-	if h.roll >= 0 {
-		unix.Close(h.roll)
-		h.roll = -1
+	if h.members >= 0 {
+		unix.Close(h.members)
+		h.members = -1
 	}
 	h.close()
 }

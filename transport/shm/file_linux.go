@@ -22,7 +22,7 @@ type ownFile struct {
 	rung   [4096]byte       // what was read of the pipe, here so that it is not allocated
 }
 
-// makeFile makes the files of an endpoint. The roll is locked.
+// makeFile makes the files of an endpoint. The members file is locked.
 func (h *fabric) makeFile(id uint64, depth int) (f *ownFile, err error) {
 	f = &ownFile{id: id, fd: -1, bell: -1}
 	defer func() {

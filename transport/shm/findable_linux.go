@@ -46,7 +46,7 @@ func newFindable(h *fabric, own *ownFile, dir string) findable {
 	for _, of := range []struct {
 		name string
 		fd   int
-	}{{rollName, h.roll}, {fileName(own.id), own.fd}, {bellName(own.id), own.bell}} {
+	}{{membersName, h.members}, {fileName(own.id), own.fd}, {bellName(own.id), own.bell}} {
 		x.add(h.fd, of.name, filepath.Join(h.path, of.name), of.fd)
 	}
 	return x

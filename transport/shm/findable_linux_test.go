@@ -103,7 +103,7 @@ var removals = map[string]struct {
 	"another own file": {func(tr *Transport) error {
 		return errors.Join(os.Remove(ownPath(tr)), os.WriteFile(ownPath(tr), nil, 0o600))
 	}, true, ownPath},
-	"roll":              {func(tr *Transport) error { return os.Remove(rollPath(tr)) }, false, rollPath},
+	"roll":              {func(tr *Transport) error { return os.Remove(membersPath(tr)) }, false, membersPath},
 	"directory":         {func(tr *Transport) error { return os.RemoveAll(tr.fabric.path) }, false, hallPath},
 	"renamed directory": {func(tr *Transport) error { return os.Rename(tr.fabric.path, tr.fabric.path+"-old") }, false, hallPath},
 	"another directory": {func(tr *Transport) error {
@@ -115,9 +115,9 @@ var removals = map[string]struct {
 	"all": {func(tr *Transport) error { return os.RemoveAll(filepath.Dir(tr.fabric.path)) }, false, func(tr *Transport) string { return filepath.Dir(tr.fabric.path) }},
 }
 
-func hallPath(tr *Transport) string { return tr.fabric.path }
-func rollPath(tr *Transport) string { return filepath.Join(tr.fabric.path, rollName) }
-func ownPath(tr *Transport) string  { return filepath.Join(tr.fabric.path, fileName(tr.own.id)) }
+func hallPath(tr *Transport) string    { return tr.fabric.path }
+func membersPath(tr *Transport) string { return filepath.Join(tr.fabric.path, membersName) }
+func ownPath(tr *Transport) string     { return filepath.Join(tr.fabric.path, fileName(tr.own.id)) }
 
 // Whatever is removed under endpoints or renamed, each that cannot be discovered any more reports it once,
 // parked and polled, and continues with the other. docs/protocol §28.10.

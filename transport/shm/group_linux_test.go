@@ -56,9 +56,9 @@ func TestEndlessRinging(t *testing.T) {
 	}
 }
 
-// If a process holds the lock of the roll and keeps announcing new endpoints, newcomers wait for so
+// If a process holds the lock of the members file and keeps announcing new endpoints, newcomers wait for so
 // long, and no longer. docs/protocol §28.2.
-func TestRollIsNeverFree(t *testing.T) {
+func TestLockIsNeverFree(t *testing.T) {
 	dir := ownDir(t)
 	h, err := enterFabric(Config{Name: "held", Dir: dir}, stay)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestRollIsNeverFree(t *testing.T) {
 		}()
 		began := time.Now()
 		other, err := enterFabric(Config{Name: "held", Dir: dir}, stay)
-		if took := time.Since(began); !errors.Is(err, errLocked) || took < maxRollWait || took > maxRollWait+time.Second || !strings.Contains(err.Error(), "kept joining and leaving for 30s, and "+name) {
+		if took := time.Since(began); !errors.Is(err, errLocked) || took < maxMembersWait || took > maxMembersWait+time.Second || !strings.Contains(err.Error(), "kept joining and leaving for 30s, and "+name) {
 			t.Errorf("%v, %v after %v", other, err, took)
 		}
 		cancel()
@@ -99,19 +99,19 @@ func TestLocked(t *testing.T) {
 		over       bool
 		says       string
 	}{
-		{0, rollWait, 7, false, ""},
-		{0, rollWait + time.Millisecond, 7, true, "/x: another process has the lock of the fabric: process 7 has held it for 5s: is it stopped? let it go on (kill -CONT 7), or end it"},
-		{0, rollWait + time.Second, 0, true, "another process has held it for 6s: is it stopped? fuser -v /x/roll names it"},
-		{28 * time.Second, maxRollWait, 7, false, ""},
-		{28 * time.Second, maxRollWait + time.Millisecond, 7, true, "endpoints kept joining and leaving for 30s, and process 7 has it now: try again, or let it go on"},
+		{0, membersWait, 7, false, ""},
+		{0, membersWait + time.Millisecond, 7, true, "/x: another process has the lock of the fabric: process 7 has held it for 5s: is it stopped? let it go on (kill -CONT 7), or end it"},
+		{0, membersWait + time.Second, 0, true, "another process has held it for 6s: is it stopped? fuser -v /x/roll names it"},
+		{28 * time.Second, maxMembersWait, 7, false, ""},
+		{28 * time.Second, maxMembersWait + time.Millisecond, 7, true, "endpoints kept joining and leaving for 30s, and process 7 has it now: try again, or let it go on"},
 	} {
 		p, over := newLockWait(began), false
 		for at := time.Duration(0); at <= c.now; {
-			var roll [8]byte
+			var count [8]byte
 			if at >= c.moved {
-				roll[0] = 1
+				count[0] = 1
 			}
-			over = p.over(began.Add(at), roll)
+			over = p.over(began.Add(at), count)
 			if at == c.now {
 				break
 			}
@@ -155,7 +155,7 @@ func TestLockHolder(t *testing.T) {
 	if _, err := os.Stat("/proc/locks"); err != nil {
 		testenv.Skip(t, "no /proc/locks, which names the holder of a lock: %v", err)
 	}
-	if pid := lockHolder(h.roll); pid != os.Getpid() {
+	if pid := lockHolder(h.members); pid != os.Getpid() {
 		t.Errorf("it is locked by %d, want %d", pid, os.Getpid())
 	}
 }

@@ -199,14 +199,14 @@ func TestCutOffAnywhere(t *testing.T) {
 	}
 }
 
-// A member of the group may truncate the roll. No process ends by that, and existing connections
+// A member of the group may truncate the members file. No process ends by that, and existing connections
 // continue. docs/protocol §28.7.
-func TestCutOffRoll(t *testing.T) {
+func TestCutOffMembersFile(t *testing.T) {
 	if !child(t) {
 		return
 	}
 	a, b, s := pair(t, Config{Group: strconv.Itoa(os.Getegid())})
-	if err := unix.Truncate(a.fabric.path+"/"+rollName, 0); err != nil {
+	if err := unix.Truncate(a.fabric.path+"/"+membersName, 0); err != nil {
 		t.Fatal(err)
 	}
 	if n := a.fabric.count(); n != 0 {

@@ -213,7 +213,7 @@ func TestDirectories(t *testing.T) {
 			return errors.Join(os.Mkdir(parent(dir), 0o700), os.Chown(parent(dir), 65534, 65534))
 		}, "belongs to user 65534", true},
 		"roll": {func(dir string) error {
-			return os.MkdirAll(filepath.Join(parent(dir), "x", rollName), 0o700)
+			return os.MkdirAll(filepath.Join(parent(dir), "x", membersName), 0o700)
 		}, "roll", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -271,7 +271,7 @@ func TestShortOfMemory(t *testing.T) {
 
 // What fails to open leaves nothing.
 func TestFailedOpenLeavesNothing(t *testing.T) {
-	for _, size := range []string{"60k", "4k"} { // "4k": not even for the roll
+	for _, size := range []string{"60k", "4k"} { // "4k": not even for the members file
 		dir := small(t, size)
 		if _, err := open(Config{Name: "x", Dir: dir}); !errors.Is(err, unix.ENOSPC) {
 			t.Error(size, err)

@@ -60,7 +60,7 @@ func TestClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := mustOpen(t, Config{Name: "x", Dir: dir})
-	want := []string{rollName, fileName(a.own.id), fileName(a.own.id) + bellSuffix, fileName(b.own.id), fileName(b.own.id) + bellSuffix}
+	want := []string{membersName, fileName(a.own.id), fileName(a.own.id) + bellSuffix, fileName(b.own.id), fileName(b.own.id) + bellSuffix}
 	var got []string
 	for _, path := range files(a.fabric.path) {
 		got = append(got, filepath.Base(path))
@@ -92,10 +92,10 @@ func TestSweep(t *testing.T) {
 		os.Mkdir(filepath.Join(above, "begun"), 0o700),
 		os.Mkdir(filepath.Join(above, draftPrefix+"draft-7"), 0o700),
 		os.Mkdir(filepath.Join(above, "drafted"), 0o700),
-		os.WriteFile(filepath.Join(above, "drafted", draftPrefix+rollName+"-7"), nil, 0o600),
-		os.WriteFile(filepath.Join(live.fabric.path, draftPrefix+rollName+"-7"), nil, 0o600),
+		os.WriteFile(filepath.Join(above, "drafted", draftPrefix+membersName+"-7"), nil, 0o600),
+		os.WriteFile(filepath.Join(live.fabric.path, draftPrefix+membersName+"-7"), nil, 0o600),
 		os.WriteFile(victim, nil, 0o600),
-		os.WriteFile(filepath.Join(elsewhere, rollName), nil, 0o600),
+		os.WriteFile(filepath.Join(elsewhere, membersName), nil, 0o600),
 		os.Symlink(elsewhere, filepath.Join(above, "link")),
 	} {
 		if err != nil {
@@ -108,7 +108,7 @@ func TestSweep(t *testing.T) {
 	for _, path := range files(above) {
 		got = append(got, strings.TrimPrefix(path, above+"/"))
 	}
-	want := []string{"link", "live", "live/" + rollName, "next", "next/" + rollName}
+	want := []string{"link", "live", "live/" + membersName, "next", "next/" + membersName}
 	for _, tr := range []*Transport{live, again, next} {
 		want = append(want, tr.cfg.Name+"/"+fileName(tr.own.id), tr.cfg.Name+"/"+bellName(tr.own.id))
 	}
@@ -211,7 +211,7 @@ func TestOtherVersion(t *testing.T) {
 }
 
 // Trains in a file that others may write are not lent in place, whoever owns it: a member of a group
-// may have given the roll that name. docs/protocol §28.7.
+// may have given the members file that name. docs/protocol §28.7.
 func TestWritableIsAStrangers(t *testing.T) {
 	for _, c := range []struct {
 		mode     uint32

@@ -74,7 +74,7 @@ func (p place) stat(at int, name, path string) (x Place, ok bool) {
 }
 
 // lookInto sums up the files of a fabric, and asks whether any of its endpoints lives. The lock
-// of the roll is left alone: others need it for a moment, to come and to go.
+// of the members file is left alone: others need it for a moment, to come and to go.
 func (p *Place) lookInto(at int, name string) {
 	dir, err := openDir(at, name)
 	if err != nil {

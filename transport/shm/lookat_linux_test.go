@@ -104,17 +104,17 @@ func TestLookFollowsNoLink(t *testing.T) {
 
 // LookAt does not make the lock of a fabric appear taken to endpoints that join or leave: it locks only
 // the files of endpoints, which otherwise only their owners lock.
-func TestLookLocksNoRoll(t *testing.T) {
+func TestLookLocksNoMembersFile(t *testing.T) {
 	dir, _, fabric, _ := placeFor(t)
-	roll, err := os.Create(filepath.Join(fabric, "roll"))
+	members, err := os.Create(filepath.Join(fabric, "roll"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer roll.Close()
-	if err := unix.Flock(int(roll.Fd()), unix.LOCK_EX); err != nil {
+	defer members.Close()
+	if err := unix.Flock(int(members.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := LookAt(dir); err != nil || len(m.Places) != 2 || !m.Places[1].Left {
-		t.Errorf("an endpoint is said to live where the roll alone is locked: %+v, %v", m.Places, err)
+		t.Errorf("an endpoint is said to live where the members file alone is locked: %+v, %v", m.Places, err)
 	}
 }

@@ -10,62 +10,62 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const rollName = "roll"
+const membersName = "roll" // the members file. docs/protocol §28.1
 
 // draftPrefix begins the names of unfinished files: no fabric has such a name.
 const draftPrefix = "."
 
-// makeRoll makes a roll. It gets its name when it is complete: if this process is killed before, others
-// find none, and clean or sweep removes the draft.
-func (h *fabric) makeRoll() error {
-	draft := draftPrefix + rollName + "-" + rand.Text()
+// makeMembersFile makes the file and names it when it is complete: if this process is killed before, others find none,
+// and clean or sweep removes the draft.
+func (h *fabric) makeMembersFile() error {
+	draft := draftPrefix + membersName + "-" + rand.Text()
 	path := filepath.Join(h.path, draft)
 	fd, err := h.openFile(draft, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if err = h.share(fd, h.rollMode()); err != nil {
+	if err = h.share(fd, h.membersMode()); err != nil {
 		err = named(err, "share", path)
 	} else if err = allocate(fd, 0, pageBytes); err != nil {
 		err = named(err, "allocate", path)
 	} else {
-		err = made(unix.Renameat2(h.fd, draft, h.fd, rollName, unix.RENAME_NOREPLACE), path)
+		err = made(unix.Renameat2(h.fd, draft, h.fd, membersName, unix.RENAME_NOREPLACE), path)
 	}
 	h.remove(draft)
 	return err
 }
 
-// lockRoll opens and locks the roll, and maps it.
-func (h *fabric) lockRoll() (err error) {
-	path := filepath.Join(h.path, rollName)
-	if h.roll, err = h.openFile(rollName, unix.O_RDWR); err != nil {
+// lockMembersFile opens, locks and maps it.
+func (h *fabric) lockMembersFile() (err error) {
+	path := filepath.Join(h.path, membersName)
+	if h.members, err = h.openFile(membersName, unix.O_RDWR); err != nil {
 		return err
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(h.roll, &st); err != nil {
+	if err := unix.Fstat(h.members, &st); err != nil {
 		return named(err, "look at", path)
 	}
 	// A member of the group could otherwise have us write to another file of ours. A file without a link was just removed.
-	if st.Nlink != 0 && !h.isRoll(st.Mode&unix.S_IFMT == unix.S_IFREG, uint64(st.Nlink), int(st.Uid),
+	if st.Nlink != 0 && !h.isMembersFile(st.Mode&unix.S_IFMT == unix.S_IFREG, uint64(st.Nlink), int(st.Uid),
 		int(st.Gid), st.Mode&permissions, st.Size) {
-		return fmt.Errorf("%s is no roll, which is a file of its own, of mode %#o and %d bytes: remove it", path, h.rollMode(), pageBytes)
+		return fmt.Errorf("%s is no roll, which is a file of its own, of mode %#o and %d bytes: remove it", path, h.membersMode(), pageBytes)
 	}
-	if err := unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_, _ = unix.Pread(h.roll, h.busy[:], 0)
+	if err := unix.Flock(h.members, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_, _ = unix.Pread(h.members, h.busy[:], 0)
 		return fmt.Errorf("%s: %w", h.path, errLocked)
 	}
 	if !h.current() {
 		return named(fs.ErrNotExist, "lock", path)
 	}
-	h.mem, err = unix.Mmap(h.roll, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	h.mem, err = unix.Mmap(h.members, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	return named(err, "map", path)
 }
 
-// lockAgain locks the open roll, if it is unlocked and still has its name: the holder of another roll's
-// lock does not know of us.
+// lockAgain locks the open members file, if it is unlocked and still has its name: a process that has locked another
+// file of that name does not know of us.
 func (h *fabric) lockAgain() bool {
-	if unix.Flock(h.roll, unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if unix.Flock(h.members, unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
 	if !h.current() {
@@ -75,13 +75,13 @@ func (h *fabric) lockAgain() bool {
 	return true
 }
 
-// current reports whether the open roll still has its name.
+// current reports whether the open members file still has its name.
 func (h *fabric) current() bool {
 	var st unix.Stat_t
-	if unix.Fstat(h.roll, &st) != nil {
+	if unix.Fstat(h.members, &st) != nil {
 		return false
 	}
-	ino, err := h.inode(rollName)
+	ino, err := h.inode(membersName)
 	return err == nil && ino == st.Ino
 }
 

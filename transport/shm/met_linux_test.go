@@ -326,7 +326,7 @@ func TestSweepLeavesWhatIsOpen(t *testing.T) {
 	}
 	beside.leave()
 	end(mustOpen(t, cfg))
-	if _, err := os.Stat(filepath.Join(path, rollName)); err != nil {
+	if _, err := os.Stat(filepath.Join(path, membersName)); err != nil {
 		t.Error(err)
 	}
 	if err := os.Chmod(path, 0o700); err != nil {

@@ -47,9 +47,9 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roll, victim := filepath.Join(h.path, rollName), filepath.Join(cfg.Dir, "victim")
+		members, victim := filepath.Join(h.path, membersName), filepath.Join(cfg.Dir, "victim")
 		h.leave()
-		if err := errors.Join(os.Rename(roll, victim), os.Symlink(victim, roll)); err != nil {
+		if err := errors.Join(os.Rename(members, victim), os.Symlink(victim, members)); err != nil {
 			t.Fatal(err)
 		}
 		before, err := os.ReadFile(victim)
@@ -130,8 +130,8 @@ func TestNothingInherited(t *testing.T) {
 // nothing. docs/protocol §28.1.
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
-		group                  string
-		dir, roll, file, bells fs.FileMode
+		group                     string
+		dir, members, file, bells fs.FileMode
 	}{
 		{"", 0o700, 0o600, 0o600, 0o600},
 		{strconv.Itoa(os.Getegid()), fs.ModeSetgid | 0o770, 0o660, 0o640, 0o620},
@@ -145,11 +145,11 @@ func TestModes(t *testing.T) {
 			}
 			file := filepath.Join(tr.fabric.path, fileName(tr.own.id))
 			for path, want := range map[string]fs.FileMode{
-				filepath.Dir(tr.fabric.path):            fs.ModeDir | c.dir,
-				tr.fabric.path:                          fs.ModeDir | c.dir,
-				filepath.Join(tr.fabric.path, rollName): c.roll,
-				file:                                    c.file,
-				file + bellSuffix:                       fs.ModeNamedPipe | c.bells,
+				filepath.Dir(tr.fabric.path):               fs.ModeDir | c.dir,
+				tr.fabric.path:                             fs.ModeDir | c.dir,
+				filepath.Join(tr.fabric.path, membersName): c.members,
+				file:              c.file,
+				file + bellSuffix: fs.ModeNamedPipe | c.bells,
 			} {
 				if st, err := os.Stat(path); err != nil || st.Mode() != want {
 					t.Errorf("group %q, mask %#o: %s has mode %v, want %v, %v", c.group, mask, path, st.Mode(), want, err)

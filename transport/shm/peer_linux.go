@@ -99,7 +99,7 @@ func (h *fabric) meet(id uint64) (*peer, error) {
 
 // ours reports whether only this user can have written a file: it owns the file, and no other user may
 // write to it. Members of a group can give any file of the directory the name of an endpoint, also the
-// roll, which all of them may write.
+// members file, which all of them may write.
 func ours(st *unix.Stat_t) bool { return int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0 }
 
 // otherVersion reports whether a file begins as those of another layout do.

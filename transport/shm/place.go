@@ -40,22 +40,22 @@ func (p place) mode() uint32 {
 	return 0o700
 }
 
-// rollMode is that of the roll of a fabric in it.
-func (p place) rollMode() uint32 {
+// membersMode is the mode of the members file of a fabric in it.
+func (p place) membersMode() uint32 {
 	if p.shared {
 		return 0o660
 	}
 	return 0o600
 }
 
-// isRoll reports whether a file is an unchanged roll of a fabric in it: another file that was moved to
-// its name must not be written to.
-func (p place) isRoll(regular bool, links uint64, uid, gid int, mode uint32, size int64) bool {
+// isMembersFile reports whether a file is an unchanged members file of a fabric in it: another file that was moved to
+// that name must not be written to.
+func (p place) isMembersFile(regular bool, links uint64, uid, gid int, mode uint32, size int64) bool {
 	owner := uid
 	if p.shared {
 		owner = gid
 	}
-	return regular && links == 1 && owner == p.id && mode == p.rollMode() && size == pageBytes
+	return regular && links == 1 && owner == p.id && mode == p.membersMode() && size == pageBytes
 }
 
 // refusal is why an endpoint does not use a directory: others could read or replace its files.

@@ -43,8 +43,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// What a roll is, by all that can be seen of it: it is written into. docs/protocol §28.1.
-func TestIsRoll(t *testing.T) {
+// A file is a members file by its type, links, owner, mode and size: it is written into. docs/protocol §28.1.
+func TestIsMembersFile(t *testing.T) {
 	own, group := place{id: 1000}, place{shared: true, id: 7}
 	for _, c := range []struct {
 		in       place
@@ -68,7 +68,7 @@ func TestIsRoll(t *testing.T) {
 		{group, false, 1, 7, 1001, 0o660, pageBytes, false},
 		{group, false, 1, 1001, 7, 0o660, 0, false},
 	} {
-		if got := c.in.isRoll(!c.other, c.links, c.uid, c.gid, c.mode, c.size); got != c.want {
+		if got := c.in.isMembersFile(!c.other, c.links, c.uid, c.gid, c.mode, c.size); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

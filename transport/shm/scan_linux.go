@@ -104,8 +104,8 @@ var errNoLane = errors.New("all 256 lanes of an endpoint are taken, some by endp
 // scanAgain has the next scan be soon.
 func (t *Transport) scanAgain() { t.again.Store(t.now() + int64(askEvery)) }
 
-// absent reports whether an endpoint that could not be met does not exist, or is not ready: the roll then announces
-// it. The end of other errors, such as too few descriptors or too little memory, is not announced.
+// absent reports whether an endpoint that could not be met does not exist, or is not ready: the members file then
+// announces it. The end of other errors, such as too few descriptors or too little memory, is not announced.
 func absent(err error) bool {
 	return errors.Is(err, errNotReady) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)
 }

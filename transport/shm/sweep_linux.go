@@ -37,7 +37,7 @@ func (h *fabric) seen(name string) fate {
 }
 
 // judge returns the state of the owner of an endpoint's file. It tries the file's lock, so for a
-// starting endpoint only the holder of the roll's lock may call it.
+// starting endpoint only the holder of the members file's lock may call it.
 func (h *fabric) judge(name string) fate {
 	if f := h.seen(name); f == dead || f == gone {
 		return f
@@ -58,7 +58,7 @@ func (h *fabric) judge(name string) fate {
 	return dead
 }
 
-// clean removes the files of dead owners, and returns how many endpoints live. The roll is locked: no
+// clean removes the files of dead owners, and returns how many endpoints live. The members file is locked: no
 // endpoint is joining.
 func (h *fabric) clean() (living int, err error) {
 	names, err := h.names()
@@ -90,7 +90,7 @@ func (h *fabric) removeDrafts(names []string) {
 	}
 }
 
-// deserted reports whether no endpoint lives here, nor is starting. The roll may be another's.
+// deserted reports whether no endpoint lives here, nor is starting. The members file may be another's.
 func (h *fabric) deserted() bool {
 	names, err := h.names()
 	return err == nil && !slices.ContainsFunc(names, func(name string) bool {
@@ -108,7 +108,7 @@ func (h *fabric) vanish() {
 		}
 		living, err := h.clean()
 		if err == nil && living == 0 {
-			h.remove(rollName)
+			h.remove(membersName)
 			h.removeEmpty()
 		}
 		h.unlock()
@@ -130,7 +130,7 @@ func (h *fabric) sweep() {
 			unix.Unlinkat(h.above, name, unix.AT_REMOVEDIR) // a process that is making it starts over
 			continue
 		}
-		beside := &fabric{dir: h.dir, roll: -1}
+		beside := &fabric{dir: h.dir, members: -1}
 		beside.name, beside.path = name, filepath.Join(filepath.Dir(h.path), name)
 		beside.sweepAway()
 	}
@@ -149,9 +149,9 @@ func (h *fabric) sweepAway() {
 	if h.check(h.fd, h.path) != nil {
 		return
 	}
-	if err = h.lockRoll(); err == nil {
+	if err = h.lockMembersFile(); err == nil {
 		h.vanish()
-	} else if errors.Is(err, fs.ErrNotExist) { // its maker was killed before it made the roll
+	} else if errors.Is(err, fs.ErrNotExist) { // its maker was killed before it made the members file
 		names, _ := h.names()
 		h.removeDrafts(names)
 		h.removeEmpty()

@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An endpoint that leaves after its roll was replaced removes nothing: the holder of the new one's lock
+// An endpoint that leaves after its members file was replaced removes nothing: the holder of the new one's lock
 // does not know of it. So no fabric is divided. docs/protocol §28.2.
-func TestLeaveWithOldRoll(t *testing.T) {
+func TestLeaveWithOldMembersFile(t *testing.T) {
 	cfg := Config{Name: "x", Dir: ownDir(t)}
 	a, b := mustOpen(t, cfg), mustOpen(t, cfg)
-	a.fabric.remove(rollName)        // as the last endpoint that leaves does
+	a.fabric.remove(membersName)     // as the last endpoint that leaves does
 	c, err := enterFabric(cfg, stay) // while another comes
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestLeaveWithOldRoll(t *testing.T) {
 	end(a)
 	end(b)
 	if !c.current() {
-		t.Error("the roll of a starting endpoint was removed")
+		t.Error("the members file of a starting endpoint was removed")
 	}
 }
 
@@ -151,16 +151,16 @@ func TestNoFileOfAnEndpoint(t *testing.T) {
 	end(mustOpen(t, cfg))
 }
 
-// A file that a member of the group has moved to the name of the roll is neither written to nor
+// A file that a member of the group has moved to the name of the members file is neither written to nor
 // enlarged. docs/protocol §28.1.
-func TestRollMoved(t *testing.T) {
+func TestMembersFileMoved(t *testing.T) {
 	for _, group := range []string{"", strconv.Itoa(os.Getegid())} {
 		cfg := Config{Name: "x", Dir: ownDir(t), Group: group}
 		h, err := enterFabric(cfg, stay)
 		if err != nil {
 			t.Fatal(err)
 		}
-		moved, want := filepath.Join(h.path, rollName), bytes.Repeat([]byte{0xff}, 100)
+		moved, want := filepath.Join(h.path, membersName), bytes.Repeat([]byte{0xff}, 100)
 		h.leave()
 		if err := errors.Join(os.Remove(moved), os.WriteFile(moved, want, 0o600)); err != nil {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ type Transport struct {
 	done    atomic.Bool  // Poll has reported the end
 
 	known   atomic.Pointer[[]*peer] // replaced under mu, never changed
-	scanned atomic.Uint64           // the roll at the latest scan
+	scanned atomic.Uint64           // fabric.count at the latest scan
 	again   atomic.Int64            // when to scan again for endpoints that did not fit, in nanoseconds; 0: none
 
 	fetching sync.Mutex // of the lanes to us: Senders read replies in them, too
@@ -141,7 +141,7 @@ const (
 	markOther = 1
 )
 
-// appear makes the endpoint's file. The roll is locked.
+// appear makes the endpoint's file. The members file is locked.
 func (t *Transport) appear(h *fabric, id uint64) error {
 	n, err := h.clean()
 	if err != nil {

@@ -32,18 +32,18 @@ type sub struct {
 	tag     string
 	dicts   []string
 
-	e        *env
-	bus      *pubsub.Bus
-	s        *pubsub.Subscription
-	sink     sink
-	stalls   stallQueue // for events
-	events   *jsonLines // where gaps and events go with -json
-	tally    tally
-	idled    time.Duration               // waited for messages since the last one
-	finished end                         // empty while there is more to come
-	unheard  *events.ConfigMismatchError // the latest that was apart while no publisher of ours was heard
-	ends     time.Time                   // by -until
-	stood    atomic.Pointer[time.Time]   // when the bus last reported that the process had stood still
+	e          *env
+	bus        *pubsub.Bus
+	s          *pubsub.Subscription
+	sink       sink
+	stalls     stallQueue // for events
+	events     *jsonLines // where gaps and events go with -json
+	tally      tally
+	idled      time.Duration               // waited for messages since the last one
+	finished   end                         // empty while there is more to come
+	undetected *events.ConfigMismatchError // the latest while no publisher of ours was detected
+	ends       time.Time                   // by -until
+	stood      atomic.Pointer[time.Time]   // when the bus last reported that the process had stood still
 }
 
 type end string
@@ -298,7 +298,7 @@ func (s *sub) mismatch(e *pubsub.PublisherEvent) error {
 		return nil
 	}
 	if e.Relevant && !s.tally.anyOurs(func(*publisher) bool { return true }) {
-		s.unheard = m
+		s.undetected = m
 		if s.most > 0 {
 			return cannotCome(fmt.Errorf("%s cannot come: %w", count(s.most, "message"), m))
 		}

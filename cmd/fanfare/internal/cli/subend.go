@@ -105,10 +105,10 @@ func (s *sub) verdict(sum *subSummary) error {
 		return fmt.Errorf("%s refused: their publishers are not trusted with them", count(sum.Untrusted, "message"))
 	case n == 0 && s.unreadable.first.Load() != nil:
 		return s.unreadable.instead("no message")
-	case s.finished == endIdle && s.unheard != nil && n == 0:
-		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.unheard))
-	case s.finished == endUntil && s.unheard != nil && n == 0:
-		return cannotCome(fmt.Errorf("%v are over, and no message came: %w", s.until, s.unheard))
+	case s.finished == endIdle && s.undetected != nil && n == 0:
+		return cannotCome(fmt.Errorf("no message for %v: %w", s.idle, s.undetected))
+	case s.finished == endUntil && s.undetected != nil && n == 0:
+		return cannotCome(fmt.Errorf("%v are over, and no message came: %w", s.until, s.undetected))
 	case s.finished == endUntil && s.stoodStill():
 		return fmt.Errorf("this process stood still until just now (was it stopped?), and -until is over: later messages may be missing behind the %s that came", count(n, "message"))
 	case s.finished == endUntil && s.most > 0:

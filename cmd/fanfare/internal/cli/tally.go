@@ -154,16 +154,16 @@ func (t *tally) event(e *pubsub.PublisherEvent) (ours, done bool) {
 	return p.ours, p.ours && t.allGone()
 }
 
-func (t *tally) allGone() bool { return !t.anyUp() && t.topics.allHeard() }
+func (t *tally) allGone() bool { return !t.anyUp() && t.topics.allSeen() }
 
 func (t *tally) anyUp() bool { return t.anyOurs(func(p *publisher) bool { return len(p.up) > 0 }) }
 
 // missing are topics and patterns that had no publisher, of several, once those of the others have ended.
 func (t *tally) missing() []string {
-	if t.topics.allHeard() || t.anyUp() {
+	if t.topics.allSeen() || t.anyUp() {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(t.topics.unheard))[:min(len(t.topics.unheard), 3)]
+	return slices.Sorted(maps.Keys(t.topics.missing))[:min(len(t.topics.missing), 3)]
 }
 
 // fault reports whether all of ours are gone: that this publisher is ours may be known only behind its end.
@@ -226,7 +226,7 @@ func (t *tally) list() []jsonPublisher {
 // topicTally counts messages by topic, if several may come: those of patterns are known only when they do.
 type topicTally struct {
 	given   []string // topics and patterns
-	unheard map[string]pattern.Pattern
+	missing map[string]pattern.Pattern
 	counts  map[string]*topicCount // nil: one topic, which the whole tally is of
 	latest  *topicCount
 }
@@ -243,13 +243,13 @@ const (
 )
 
 func (t *topicTally) init(given []string) {
-	t.given, t.unheard = given, make(map[string]pattern.Pattern)
+	t.given, t.missing = given, make(map[string]pattern.Pattern)
 	for _, text := range given {
 		p, err := pattern.Parse(text) // checked before
 		if err != nil {
 			continue
 		}
-		t.unheard[text] = p
+		t.missing[text] = p
 		if p.Wild() || len(given) > 1 {
 			t.counts = make(map[string]*topicCount)
 		}
@@ -259,20 +259,20 @@ func (t *topicTally) init(given []string) {
 func (t *topicTally) several() bool { return t.counts != nil }
 
 func (t *topicTally) heard(topic string) {
-	delete(t.unheard, topic)
-	for text, p := range t.unheard {
+	delete(t.missing, topic)
+	for text, p := range t.missing {
 		if p.Match(topic) {
-			delete(t.unheard, text)
+			delete(t.missing, text)
 		}
 	}
 }
 
-// allHeard reports whether each topic and pattern has had one, if there are several.
-func (t *topicTally) allHeard() bool { return len(t.given) <= 1 || len(t.unheard) == 0 }
+// allSeen reports whether each topic and pattern has had one, if there are several.
+func (t *topicTally) allSeen() bool { return len(t.given) <= 1 || len(t.missing) == 0 }
 
 func (t *topicTally) message(topic string) {
 	if t.counts == nil {
-		if len(t.unheard) > 0 {
+		if len(t.missing) > 0 {
 			t.heard(topic)
 		}
 		return

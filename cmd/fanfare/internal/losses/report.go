@@ -103,7 +103,7 @@ func Make(seen []inspect.Seen, since, now time.Time) *Report {
 			r.process(s.Snapshot)
 		}
 	}
-	r.unheard(seen)
+	r.undetected(seen)
 	r.slow(seen)
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.First.Compare(b.First))

@@ -220,7 +220,7 @@ func HearingOf(b *inspect.Bus, s *inspect.Subscription) (h Hearing) {
 	case h.Of != nil:
 		h.State = PublisherLost
 	case h.Peers == 0:
-		h.State, h.Why = NoPublisher, whyUnheard(b)
+		h.State, h.Why = NoPublisher, whyUndetected(b)
 	}
 	return h
 }
@@ -253,8 +253,8 @@ func (h *Hearing) Text(s *inspect.Subscription) string {
 // undetectedEvents are those that say why packets of a publisher are not received.
 var undetectedEvents = []string{"packets_unreadable", "config_mismatch", "publisher_refused", "publisher_fault", "topic_collision", "bad_packets", "group_failed"}
 
-// whyUnheard is the text of the last such event, or its kind where the text is not remembered.
-func whyUnheard(b *inspect.Bus) string {
+// whyUndetected is the text of the last such event, or its kind where the text is not remembered.
+func whyUndetected(b *inspect.Bus) string {
 	for _, e := range slices.Backward(b.Events) {
 		if slices.Contains(undetectedEvents, e.Kind) {
 			return e.Text

@@ -160,7 +160,7 @@ func (u *Undetected) Do() string {
 	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", other, u.Interface)
 }
 
-func (r *Report) unheard(seen []inspect.Seen) {
+func (r *Report) undetected(seen []inspect.Seen) {
 	for _, u := range FindUndetected(seen) {
 		r.Findings = append(r.Findings, Finding{
 			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,

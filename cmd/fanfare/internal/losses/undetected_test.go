@@ -19,9 +19,9 @@ func onInterface(pid int, iface, topic string, publishes bool, seconds float64) 
 	return inspect.Seen{Snapshot: &inspect.Snapshot{Process: inspect.Process{PID: pid, Program: "app"}, Buses: []inspect.Bus{b}}}
 }
 
-// Who hears nobody is a hint, and no loss; where the other side is on another interface of this
-// host it says which, and of both.
-func TestUnheard(t *testing.T) {
+// A bus that detected no peer is a hint, and no loss. Where the peer is on another interface of this host, the hint
+// names the interfaces of both.
+func TestUndetected(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		seen []inspect.Seen

@@ -9,7 +9,7 @@ import (
 
 // A publisher and a subscriber of one topic on two interfaces are two groups, and both are marked;
 // one that has no subscriber yet is not.
-func TestUnheard(t *testing.T) {
+func TestUndetected(t *testing.T) {
 	pub := inspect.Bus{Identity: inspect.Identity{ID: "b1", Name: "feed"}, Fabric: inspect.Fabric{Interfaces: []string{"d0"}}, NoSubscriber: 9,
 		Publications: []inspect.Publication{{Address: "g"}}, Topics: []inspect.Topic{{Name: "x", Group: "g", Messages: 1}}}
 	sub := inspect.Bus{Identity: inspect.Identity{ID: "b2", Name: "desk"}, Fabric: inspect.Fabric{Interfaces: []string{"d1"}}, NoPublisher: 9,

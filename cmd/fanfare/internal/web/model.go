@@ -99,7 +99,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 		names = m.names
 	}
 	m.keep(buses, seen, err)
-	f.noteUnheard(losses.FindUndetected(seen))
+	f.noteUndetected(losses.FindUndetected(seen))
 	f.Processes = f.Processes[:min(len(f.Processes), maxProcesses)]
 	f.Point = sum.point(now, seconds)
 	f.Map = draw(seen, now)
@@ -115,7 +115,7 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	return f
 }
 
-func (f *Frame) noteUnheard(all []losses.Undetected) {
+func (f *Frame) noteUndetected(all []losses.Undetected) {
 	for _, u := range all {
 		for i := range f.Processes {
 			for j := range f.Processes[i].Buses {
