@@ -8,9 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Who wants the topics once gets them twice at most, and who wants them again and again
-// gets no more than their rate.
-// docs/protocol §9.3.
+// A receiver that asks for the topics once gets them twice at most, and one that asks again and again gets no more than
+// their rate. docs/protocol §9.3.
 func TestAnnouncesKeepToTheirRate(t *testing.T) {
 	const seconds = 5
 	for name, c := range map[string]struct {

@@ -52,7 +52,7 @@ func TestChecksumIsVerifiedOnACheckedFabric(t *testing.T) {
 	handle(checksummed(data(3, 3, 0)))
 	handle(damaged(data(3, 4, 0))) // the last one carried a checksum, too
 	handle(checksummed(data(3, 4, 0)))
-	handle(data(3, 5, 0)) // who needs none takes one without
+	handle(data(3, 5, 0)) // a receiver that needs none takes one without
 	if s := r.Stats(); len(l.packets) != 6 || s.Damaged != 7 || s.Packets != 6 {
 		t.Errorf("after good ones: %d packets delivered, %+v", len(l.packets), s)
 	}

@@ -20,9 +20,8 @@ func announce(epoch, asOf, id uint64, name string) []byte {
 // Two names of one id: docs/vectors/hashes.json.
 const name, twin = "8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"
 
-// A publisher that has another topic by the id of a wanted one is told of once,
-// by type, and again to those who come later; one with the right name never.
-// docs/protocol §3.6.
+// A publisher with another topic under the id of a wanted one is reported once, by type, and again to later
+// subscriptions; one with the right name never. docs/protocol §3.6.
 func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -53,7 +52,7 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	setTopics(r, 5, []string{"c"})
 	setTopics(r, 5, []string{name}) // all over again
 	if st.Collided(id) != nil {
-		t.Error("a collision of a topic that nobody wanted any more is remembered")
+		t.Error("a collision of a topic that is not wanted any more is remembered")
 	}
 	r.Handle(5, 5, announce(3, 1, id, twin))
 	// Another stream's name says nothing about this one, and a publisher with
@@ -65,8 +64,8 @@ func TestTopicCollisionOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// Who can send a packet can give any id any name. One that is not the id's own is counted,
-// and ends nothing. docs/protocol §3.6.
+// Any host that can send a packet can give any id any name. One that is not the id's own is counted, and ends nothing.
+// docs/protocol §3.6.
 func TestWrongNameIsNoCollision(t *testing.T) {
 	for what, said := range map[string]string{"another id's": "a.c", "no topic's": "a..b", "a pattern": "a.*", "escapes": "\x1b[2J"} {
 		l := &log{}
@@ -84,7 +83,7 @@ func TestWrongNameIsNoCollision(t *testing.T) {
 	}
 }
 
-// A publisher may concern who wants a topic until it has told all its topics without it.
+// A publisher may have a wanted topic until it has announced all its topics without it.
 func TestMayConcern(t *testing.T) {
 	for said, want := range map[string]bool{"": true, "wanted": true, "other": false} {
 		r := newReceiver(t, &log{}, nil)

@@ -10,8 +10,7 @@ import (
 
 const ms = Instant(time.Millisecond)
 
-// Without a topic nothing is asked of a publisher, and it is told so.
-// docs/protocol §6.2, §7.7.
+// A receiver without topics asks nothing of a publisher, and says that it leaves. docs/protocol §6.2, §7.7.
 func TestUnwantedStreamIsLeft(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -32,13 +31,12 @@ func TestUnwantedStreamIsLeft(t *testing.T) {
 		}
 	}
 	if naks > 0 || goodbyes != farewells {
-		t.Errorf("%d NAKs and %d farewells for a stream that nobody wants, want 0 and %d", naks, goodbyes, farewells)
+		t.Errorf("%d NAKs and %d farewells for an unwanted stream, want 0 and %d", naks, goodbyes, farewells)
 	}
 }
 
-// A stream that was evicted while its publisher was cut off goes on where it
-// stood: what came between is missing, and found to be.
-// docs/protocol §4.4.
+// A stream that was evicted while its publisher was cut off continues where it stood: the packets in between are
+// missing, and found to be. docs/protocol §4.4.
 func TestEvictedStreamGoesOn(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, func(c *ReceiverConfig) { c.MaxStreams = 1 })
@@ -96,8 +94,8 @@ func TestLostStreamWithCursorIsEvicted(t *testing.T) {
 	}
 }
 
-// Where publishers prove their keys, who begins all the streams that he can leaves half to others; what is down
-// takes no part. docs/protocol §12.1.
+// Where publishers prove their keys, a key that begins as many streams as it can leaves half to others; streams that
+// are down do not count. docs/protocol §12.1.
 func TestStreamsAreShared(t *testing.T) {
 	r := newReceiver(t, &log{}, func(c *ReceiverConfig) { c.MaxStreams, c.Trust = 16, trustAll })
 	now := Instant(time.Hour)

@@ -47,7 +47,7 @@ func TestLastWordOfAPublisher(t *testing.T) {
 				replies(r, at)
 			}
 			var last uint64
-			complete := false // before it is said that nobody is left to ask
+			complete := false // before the loss of the publisher is reported
 			for _, x := range l.totals {
 				if x.Lost != events.CauseNone {
 					break

@@ -9,10 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What packets can do that somebody makes up well, without keys: the rows of docs/security.md that the
-// simulator's attacker leaves out, since they do harm. The test holds the page, not a wish: each of these
-// is to do that, and no more.
-// docs/protocol §19.
+// What well-forged packets can do, without keys: the rows of docs/security.md that the simulator's attacker leaves out,
+// since they do harm. The test holds the page, not a wish: each of these is to do that, and no more. docs/protocol §19.
 
 // Data within the window takes the place of the real packet, and changes nothing that was delivered.
 func TestForgedData(t *testing.T) {
@@ -71,8 +69,8 @@ func TestForgedHeartbeat(t *testing.T) {
 	}
 }
 
-// A status of a receiver that is none holds the publisher up, until it is silent; invented ones count up to
-// MaxReceivers, and none lets a publisher overrun who is waited for.
+// A forged status of a receiver that does not exist holds the publisher up, until that receiver is silent. Invented
+// receivers count up to MaxReceivers, and none makes the publisher overrun a member that it waits for.
 func TestForgedStatus(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.MaxReceivers, c.Silence = 4, 300*time.Millisecond })
 	b.status(1, 0, 10, 0)

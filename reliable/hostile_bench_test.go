@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// BenchmarkHostile is what a hostile packet costs who has no keys, by kind: of 1416 bytes where it is data, a
+// BenchmarkHostile is the cost of a hostile packet to a bus without keys, by kind: of 1416 bytes where it is data, a
 // live stream beside it. docs/security.md has the table.
 func BenchmarkHostile(b *testing.B) {
 	const size = 1416
@@ -73,8 +73,8 @@ func BenchmarkHostile(b *testing.B) {
 		packet []byte
 	}{
 		{"of another stream", long(7, 4, 5, 9)},
-		{"a NAK of nobody for all", rb.Finish()},
-		{"a status of nobody, where there is no room", wire.AppendStatus(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Status{Receiver: 666, Next: 0, Limit: 5}, nil)},
+		{"a NAK of an unknown receiver for all", rb.Finish()},
+		{"a status of an unknown receiver, without room", wire.AppendStatus(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Status{Receiver: 666, Next: 0, Limit: 5}, nil)},
 		{"a reply to no request", wire.AppendReply(nil, wire.Header{GroupTag: 9, Publisher: 7, Epoch: 3}, &wire.Reply{Receiver: 1, Total: 1000, Bytes: make([]byte, 1000)})},
 	} {
 		b.Run("publisher/"+c.name, func(b *testing.B) {

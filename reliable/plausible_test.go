@@ -83,9 +83,8 @@ func TestReceiverGoesOnAfterALongCut(t *testing.T) {
 	}
 }
 
-// A heartbeat that tells of more packets than a window is not accepted alone; with
-// another one, or a data packet from there, it is.
-// docs/protocol §9.4.
+// A heartbeat with a lead more than a window ahead is not accepted alone; with another one, or a data packet from
+// there, it is. docs/protocol §9.4.
 func TestReceiverRefusesHeartbeatsFromFarAway(t *testing.T) {
 	for name, second := range map[string][]byte{
 		"the same again": heartbeatOf(3, 0, wire.Heartbeat{Lead: 5000, Trail: 4990, SentAt: 1}),
@@ -151,8 +150,7 @@ func TestReceiverRefusesAnnouncesFromFarAway(t *testing.T) {
 	}
 }
 
-// NCFs put asking off, but not for good: one may be replayed again and again.
-// docs/protocol §6.6.
+// NCFs delay NAKs, but not permanently: an NCF may be replayed again and again. docs/protocol §6.6.
 func TestReceiverAsksInSpiteOfNCFs(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

@@ -166,7 +166,7 @@ func (r *random) heartbeat(low uint64) {
 		hb.Lead = max(hb.Lead, hb.Trail)
 	}
 	var flags wire.Flags
-	if r.rng.IntN(20) == 0 { // with packets beyond it, which nobody should send
+	if r.rng.IntN(20) == 0 { // with packets beyond it, which no publisher should send
 		flags = wire.FlagEnd
 		hb.Lead -= min(hb.Lead, uint64(r.rng.IntN(3)))
 		hb.Trail = min(hb.Trail, hb.Lead)

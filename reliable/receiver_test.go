@@ -236,7 +236,7 @@ func TestReceiverSharesMemory(t *testing.T) {
 		}
 	}
 	if mem.bytes > limit || r.Stats().LostOverrun != 0 {
-		t.Errorf("%d bytes of %d, %d packets lost for want of a window", mem.bytes, limit, r.Stats().LostOverrun)
+		t.Errorf("%d bytes of %d, %d packets lost without a window", mem.bytes, limit, r.Stats().LostOverrun)
 	}
 	if first, last := r.Streams()[0].Span(), r.Streams()[63].Span(); first < 4*last || last < minWindow {
 		t.Errorf("the first window holds %d packets, the last %d", first, last)
@@ -252,7 +252,7 @@ func TestReceiverSharesMemory(t *testing.T) {
 func TestReceiverFollowsThePublisher(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
-	r.Handle(1, 666, data(3, 0, 0)) // replayed by somebody else
+	r.Handle(1, 666, data(3, 0, 0)) // replayed by another host
 	r.Handle(1, 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
 	r.Handle(1, 666, heartbeatOf(3, 0, wire.Heartbeat{Lead: 2, SentAt: 100}))
 	r.Tick(1)
@@ -321,10 +321,8 @@ func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
 	}
 }
 
-// A listing of many topics takes many packets; what was heard of one counts
-// when the next is told, so that losses do not begin it anew for ever. The
-// transport takes one packet at a time here.
-// docs/protocol §9.5.
+// A listing of many topics takes many packets; the part that was heard counts in the next listing, so that losses do
+// not begin it anew for ever. The transport takes one packet at a time here. docs/protocol §9.5.
 func TestTotalsOfManyTopicsUnderLoss(t *testing.T) {
 	b := newBench(t, nil)
 	l := &log{}

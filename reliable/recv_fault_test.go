@@ -9,13 +9,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Malformed packets of a stream are told of, those of nobody known are only counted.
-// docs/protocol §10.3.
+// Malformed packets of a stream are reported; those of unknown publishers are only counted. docs/protocol §10.3.
 func TestMalformedPacketsAreReported(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
 	bad := wiretest.Data(1, wiretest.Run(wire.RunMessages, "a.b", 0, "\x09\x00short"))
-	r.Handle(Instant(time.Hour), 1, bad) // a stream that nobody knows
+	r.Handle(Instant(time.Hour), 1, bad) // an unknown stream
 	if len(l.faults) != 0 {
 		t.Errorf("reported %v", l.faults)
 	}

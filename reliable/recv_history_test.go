@@ -53,7 +53,7 @@ func TestReceiverFetchesTheWindow(t *testing.T) {
 	}
 	first := replies(r, now)
 	if first[0].Type != wire.TypeStatus {
-		t.Error("asked before the publisher knows who asks")
+		t.Error("asked before the publisher knows the receiver")
 	}
 	ranges, _, joining := asked(t, first)
 	if !joining || !slices.Equal(ranges, [][2]uint64{{150 - historyAhead, historyAhead}}) {
@@ -93,8 +93,8 @@ func TestReceiverFetchesTheWindow(t *testing.T) {
 	}
 }
 
-// What is delivered next of a stream is what lies at its start, for as long as that is
-// fetched, also where the first packets are given up: a topic that is added then begins there.
+// While a stream fetches its history, the next packet to deliver is the first one of that, also where the first packets
+// are given up: a topic that is added then begins there.
 func TestNextWhileTheWindowIsFetched(t *testing.T) {
 	for _, c := range []struct{ packets, later uint64 }{{200, 20}, {32, 10}} { // gone, and without room
 		r, l := fromWindow(t, int(c.packets))
@@ -214,7 +214,7 @@ func TestHistoryThatDoesNotCome(t *testing.T) {
 	}
 }
 
-// Nobody waits for who joins, and it waits for everybody. docs/protocol §6.13, §8.10.
+// No repair and no publisher waits for a joining receiver, and its own repairs come last. docs/protocol §6.13, §8.10.
 func TestJoinersComeLast(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.WindowPackets, c.Silence = 64, time.Minute })
 	b.status(1, 0, 1<<40, 0)
@@ -267,7 +267,7 @@ func TestJoinersLeaveTheBudgetToOthers(t *testing.T) {
 	b.status(2, 0, 0, wire.FlagJoining)
 	b.nak(2, [2]uint64{b.s.win.trail, 500})
 	if n := repaired(); n > joinersBurst || n < joinersBurst-1472 {
-		t.Errorf("%d bytes at once for who joins", n)
+		t.Errorf("%d bytes at once for a joining receiver", n)
 	}
 	b.status(3, b.s.win.trail+500, 1<<40, 0)
 	b.nak(3, [2]uint64{b.s.win.trail + 500, 70})

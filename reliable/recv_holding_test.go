@@ -7,20 +7,19 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// heartbeatOfTurn is what a heartbeat says of who holds the publisher up: a holder, or with
-// released one of those that were released.
+// heartbeatOfTurn is the receiver that a heartbeat names: the holder of the publisher, or with released one of those
+// that were released.
 type heartbeatOfTurn struct {
 	who      uint64
 	released bool
 }
 
-// A receiver is released from the heartbeat on that says so to the one that shows that it is
-// not among those that were released, when it has everything: it is told of once for each
-// release, however many others were released too. docs/protocol §8.7.
+// A receiver is released from the heartbeat that says so until one shows that it is not among the released ones, when
+// it has everything. That is reported once for each release, however many others were released too. docs/protocol §8.7.
 func TestReleaseIsReportedOnce(t *testing.T) {
 	const me = 42
 	out, hold := func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, true} }, func(id uint64) heartbeatOfTurn { return heartbeatOfTurn{id, false} }
-	nobody := heartbeatOfTurn{}
+	noReceiver := heartbeatOfTurn{}
 	for _, c := range []struct {
 		name     string
 		said     []heartbeatOfTurn // by turns, ten times
@@ -30,8 +29,8 @@ func TestReleaseIsReportedOnce(t *testing.T) {
 		reported int
 	}{
 		{"alone", []heartbeatOfTurn{out(me)}, nil, false, true, 1},
-		{"caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{nobody}, false, false, 1},
-		{"not caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{nobody, nobody}, true, true, 1},
+		{"caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{noReceiver}, false, false, 1},
+		{"not caught up", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{noReceiver, noReceiver}, true, true, 1},
 		{"two at once", []heartbeatOfTurn{out(me), out(7)}, nil, false, true, 1},
 		{"two, and one that holds", []heartbeatOfTurn{out(me), hold(3), out(7), hold(3)}, nil, false, true, 1},
 		{"one, and one that holds", []heartbeatOfTurn{out(me), hold(3)}, nil, false, true, 1},
@@ -41,7 +40,7 @@ func TestReleaseIsReportedOnce(t *testing.T) {
 		{"the other stays", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{out(7), out(7), out(7)}, false, false, 1},
 		{"the other stays, and one holds", []heartbeatOfTurn{out(me), hold(3), out(7), hold(3)}, []heartbeatOfTurn{out(7), hold(3), out(7), hold(3), out(7)}, false, false, 1},
 		{"one holds", []heartbeatOfTurn{out(me), hold(3)}, []heartbeatOfTurn{hold(3), hold(3), hold(3)}, false, false, 1},
-		{"released again", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{nobody, out(me), out(7), out(me)}, false, true, 2},
+		{"released again", []heartbeatOfTurn{out(me)}, []heartbeatOfTurn{noReceiver, out(me), out(7), out(me)}, false, true, 2},
 		{"holds again", []heartbeatOfTurn{out(me), out(7)}, []heartbeatOfTurn{hold(me), out(me)}, false, true, 2},
 	} {
 		var h holding

@@ -202,9 +202,8 @@ func TestInstancesComeAndGo(t *testing.T) {
 	}
 }
 
-// Two instances that live side by side are told of once, after some seconds. A restart,
-// a rolling update and one that was lost and is back are not.
-// docs/protocol §3.7.
+// Two instances that live side by side are reported once, after some seconds. A restart, a rolling update and one that
+// was lost and is back are not. docs/protocol §3.7.
 func TestDuplicateNameIsReported(t *testing.T) {
 	pairs := func(x *instanceRig) string {
 		s := ""

@@ -54,7 +54,7 @@ func TestStreamLegs(t *testing.T) {
 		want state
 	}{
 		{"nothing came", func(x *streamLegs) {}, state{0, 0, 11}},
-		{"one leg is alone: nobody else is waited for", func(x *streamLegs) { x.brought(us, 0, 4, true) }, state{5, 2 * startRTT, 11}},
+		{"one leg is alone: there is no other to wait for", func(x *streamLegs) { x.brought(us, 0, 4, true) }, state{5, 2 * startRTT, 11}},
 		{"the slower of two decides", func(x *streamLegs) {
 			x.brought(us, 1, 1, true)
 			x.brought(us, 0, 9, true)
@@ -263,8 +263,8 @@ func TestOnlyWhatAllLegsLostIsAskedFor(t *testing.T) {
 	}
 }
 
-// A leg that brings a stream no more is told as silent, once, and when it does again. That
-// holds nothing up: after a first wait nobody waits for it. docs/protocol §23.4, §23.7.
+// A leg that no longer carries a stream is reported as silent, once, and when it carries it again. That holds nothing
+// up: after a first wait the stream does not wait for that leg. docs/protocol §23.4, §23.7.
 func TestSilentLeg(t *testing.T) { silentLeg(t, both, 2) }
 
 // One on which the publisher is not is none. docs/protocol §23.7.

@@ -196,7 +196,7 @@ func TestClosedCursorLetsGo(t *testing.T) {
 	if free(x) != 29 {
 		t.Fatalf("%d of 32 slots are free while 3 packets are held", free(x))
 	}
-	// The publisher is not told of room that is not there.
+	// The limit that the publisher gets counts no room that is not there.
 	st := x.r.Streams()[0]
 	limit := func() {
 		t.Helper()

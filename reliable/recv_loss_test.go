@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The sink is told of each step of a loss, and how long it took.
+// The sink gets each step of a loss, and how long it took.
 func TestLossSteps(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -45,7 +45,7 @@ func TestLossSteps(t *testing.T) {
 	}
 }
 
-// heardOf is a SenderSink that writes down what it is told.
+// heardOf is a SenderSink that records its calls.
 type heardOf struct {
 	sent    []SentTrain
 	batches [][2]uint64
@@ -63,7 +63,7 @@ func (x *heardOf) Asked(id, first, count uint64) {
 func (x *heardOf) Replied(*CompleteReply) bool { return true }
 func (x *heardOf) RoundTrip(d time.Duration)   { x.trips = append(x.trips, d) }
 
-// A sender tells of trains, how full their packets are, NAKs, repairs and round trips.
+// A sender reports trains, how full their packets are, NAKs, repairs and round trips.
 func TestSenderReports(t *testing.T) {
 	var x heardOf
 	b := newBench(t, func(c *SenderConfig) { c.Sink = &x })

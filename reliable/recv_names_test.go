@@ -116,9 +116,8 @@ func TestNamesOfTheWindow(t *testing.T) {
 	}
 }
 
-// The wait for a name ends when the publisher has told all topics and not that one, or is
-// silent, or when the recovery deadline has passed; then that is told, once.
-// docs/protocol §9.9.
+// The wait for a name ends when the publisher has announced all topics and not that one, or is silent, or when the
+// recovery deadline has passed; then that is reported, once. docs/protocol §9.9.
 func TestNamesThatDoNotCome(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	for _, c := range []struct {
@@ -169,9 +168,8 @@ func TestNamesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// Who joins a stream under way asks for all names, and whoever wants a topic by its name
-// says that, too. Names go with the last stream that has the topic.
-// docs/protocol §9.9.
+// A receiver that joins a stream under way asks for all names; a subscription to a topic by its name gives that name,
+// too. Names go with the last stream that has the topic. docs/protocol §9.9.
 func TestNamesOfStreams(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Hour).Add(d) }
 	l, names := &log{}, &learned{}
@@ -184,7 +182,7 @@ func TestNamesOfStreams(t *testing.T) {
 	}
 	r.Handle(at(2), 5, wiretest.Named(9, "a.b:0"))
 	if len(l.packets) != 2 || !slices.Equal(names.all, []string{"a.b"}) {
-		t.Errorf("learned %q, %d packets: a.b is known by who wants it", names.all, len(l.packets))
+		t.Errorf("learned %q, %d packets: a.b is known by the subscription", names.all, len(l.packets))
 	}
 	r.Handle(at(2), 5, wiretest.Announce(9, 0, 2, "x"))
 	r.Handle(at(2), 5, wiretest.Announce(9, 1, 2, "z"))
@@ -253,7 +251,8 @@ func TestNamesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// Where publishers prove their keys, who names all that he can leaves half to others. docs/protocol §12.5.
+// Where publishers prove their keys, a key that names as many topics as it can leaves half to others.
+// docs/protocol §12.5.
 func TestNamesAreShared(t *testing.T) {
 	at := Instant(time.Hour)
 	r := newReceiver(t, &log{}, nil)

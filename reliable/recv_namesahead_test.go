@@ -9,9 +9,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wiretest"
 )
 
-// While names are learned ahead of a pattern no packet waits for one; publishers are asked
-// for all names, again until they have told them in a row, and do not take it that any topic
-// is wanted. Then the pattern begins: from there on packets wait. docs/protocol §9.9.
+// While names are learned ahead of a pattern no packet waits for one. Publishers are asked for all names, again until
+// they have announced them in a row, and do not take it that any topic is wanted. Then the pattern begins: from there
+// on packets wait. docs/protocol §9.9.
 func TestNamesAhead(t *testing.T) {
 	l := new(log)
 	r := newReceiver(t, l, nil)
@@ -28,7 +28,7 @@ func TestNamesAhead(t *testing.T) {
 	r.Handle(ms, 1, wiretest.Named(4, "x:0"))
 	flags(ms)
 	if f := flags(500 * ms); f&(wire.FlagWantTopics|wire.FlagMoreTopics) != 0 {
-		t.Fatalf("asks for names before anybody wants them: %v", f)
+		t.Fatalf("asks for names before they are wanted: %v", f)
 	}
 
 	names := new(learned)
@@ -84,11 +84,11 @@ func TestNamesAhead(t *testing.T) {
 	}
 	r.LearnNames(609*ms, nil)
 	if r.LearnNamesAhead(610*ms, names); r.NamesKnown() != 0 {
-		t.Errorf("%d names are known when nobody has wanted any", r.NamesKnown())
+		t.Errorf("%d names are known when none was wanted", r.NamesKnown())
 	}
 	r.LearnNames(611*ms, nil)
 	r.Handle(612*ms, 1, wiretest.Named(9, "e:0"))
 	if st.Next() != 10 {
-		t.Error("a packet waits for a name that nobody wants")
+		t.Error("a packet waits for an unwanted name")
 	}
 }

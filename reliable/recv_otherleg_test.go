@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Who is on some other leg of a publisher than its first hears it all the same: a heartbeat
-// lists the legs, and what follows has its tag. docs/protocol §23.8, §4.1.
+// A receiver that shares another leg with a publisher than its first receives the stream all the same: a heartbeat
+// lists the legs, and later packets have its tag. docs/protocol §23.8, §4.1.
 func TestPublisherOnAnotherLeg(t *testing.T) {
 	hb := func(tags ...uint32) []byte {
 		return heartbeatOf(1, wire.FlagSolicit, wire.Heartbeat{SentAt: 5, Interval: time.Second, StatusInterval: time.Second, Legs: wire.LegsOf(tags)})

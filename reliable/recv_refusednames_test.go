@@ -19,13 +19,13 @@ func (a *allows) May(_ uint64, topic string) bool {
 	return a.everything || strings.Contains(a.topics, topic)
 }
 
-// trustAll trusts everybody for everything, as far as keys are proved.
-func trustAll() TopicTrust { return everybody }
+// trustAll trusts all publishers for all topics, as far as keys are proved.
+func trustAll() TopicTrust { return anyPublisher }
 
-var everybody = &allows{everything: true}
+var anyPublisher = &allows{everything: true}
 
 // A publisher's names of topics on which it may not publish are not learned, and not waited for: its messages are
-// counted, and told of once. Another that may makes the topic known. docs/protocol §29.8.
+// counted, and reported once. Another publisher that may makes the topic known. docs/protocol §29.8.
 func TestRefusedNames(t *testing.T) {
 	at := Instant(time.Hour)
 	trust := &allows{topics: "mine"}

@@ -40,7 +40,7 @@ func TestLacks(t *testing.T) {
 	}
 	beatAt(at(0))
 	if n := asks(at(0)); n != 0 {
-		t.Errorf("asked %d times before somebody wants to know", n)
+		t.Errorf("asked %d times before the answer is needed", n)
 	}
 	if !r.PublisherMissing(at(1*step)) || asks(at(1*step)) != 1 {
 		t.Error("a publisher that has announced nothing counts, or is not asked")

@@ -10,13 +10,12 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Of its history a stream fetches what lies behind the first messages that are wanted, and no more.
-// docs/protocol §9.8.
+// Of its history a stream fetches only what follows the first wanted messages. docs/protocol §9.8.
 func TestReceiverFetchesFromANumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		topics  []string
 		wanted  uint64
-		total   uint64 // that the publisher tells, of a.b only; 0: none
+		total   uint64 // that the publisher announces, of a.b only; 0: none
 		under   string // a message of this topic, in fragments, is in packets 147 to 151; the newest come first
 		late    uint64 // this packet of the history does not come
 		first   uint64 // packet: the first that came of those asked for at once

@@ -7,10 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A receiver that is behind blames nobody for it: what came meanwhile lies
-// unread. So a publisher gets its silenceLimit once more, and a missing packet its
-// deadline; but not for ever.
-// docs/protocol §11.3.
+// A receiver that is behind blames no publisher for it: the packets of that time lie unread. So a publisher gets its
+// silenceLimit once more, and a missing packet its deadline; but not for ever. docs/protocol §11.3.
 func TestAwake(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	begin := func() (*Receiver, *log) {
@@ -31,7 +29,7 @@ func TestAwake(t *testing.T) {
 	const still = 6 * time.Second
 	r.NoteStall(at(still))
 	if r.Tick(at(still)); lost(l) {
-		t.Fatalf("who stood still for %v has lost %v, gaps %v", still, l.down, l.gaps)
+		t.Fatalf("a receiver that stood still for %v has lost %v, gaps %v", still, l.down, l.gaps)
 	}
 	replies(r, at(still))
 	if d := r.Deadline(); d <= at(still) {
@@ -50,25 +48,24 @@ func TestAwake(t *testing.T) {
 	r, l = begin()
 	r.NoteStall(at(20 * time.Second))
 	if r.Tick(at(20 * time.Second)); lost(l) {
-		t.Errorf("who stood still for 20 s has lost %v, gaps %v", l.down, l.gaps)
+		t.Errorf("a receiver that stood still for 20 s has lost %v, gaps %v", l.down, l.gaps)
 	}
 	if r.Tick(at(23 * time.Second)); !lost(l) {
 		t.Error("three more seconds of silence are no loss")
 	}
-	// Who stands still all the time gives up in the end.
+	// A receiver that stands still all the time gives up in the end.
 	r, l = begin()
 	for d := time.Duration(0); d < time.Minute && !lost(l); d += 200 * time.Millisecond {
 		r.NoteStall(at(d))
 		r.Tick(at(d))
 	}
 	if !lost(l) {
-		t.Error("a minute of silence is no loss to who stands still again and again")
+		t.Error("a minute of silence is no loss to a receiver that stands still again and again")
 	}
 }
 
-// A receiver that is behind tells publishers that it is there, who may have asked for
-// that: as often as they ask, about, and no more.
-// docs/protocol §11.3.
+// A receiver that is behind sends its publishers a sign of life, since they may have asked for it: about as often as
+// they ask, and no more. docs/protocol §11.3.
 func TestAwakeIsASignOfLife(t *testing.T) {
 	at := func(d time.Duration) Instant { return Instant(time.Second + d) }
 	r := newReceiver(t, new(log), nil)

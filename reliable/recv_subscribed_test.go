@@ -55,7 +55,7 @@ func TestStatusesOfChanges(t *testing.T) {
 	}
 }
 
-// A change that comes alone is told at once.
+// A change that comes alone is sent at once.
 func TestStatusOfFirstChange(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

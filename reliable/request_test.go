@@ -68,7 +68,7 @@ func (a *asking) lost(p sent) bool {
 	return a.lose != nil && a.lose(p)
 }
 
-// exchange passes packets to and fro until nobody has any more just now.
+// exchange passes packets to and fro until neither side has any more.
 func (a *asking) exchange() {
 	for again := true; again; {
 		again = false
@@ -466,8 +466,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// A request of which nobody knows, because it was closed before its packet had a sequence,
-// leaves nothing behind.
+// A request that was closed before its packet had a sequence leaves nothing behind.
 func TestRequestClosedEarly(t *testing.T) {
 	a := newAsking(t, 1, nil)
 	r, other := &Request{Ready: func() {}}, &Request{Ready: func() {}}
@@ -483,7 +482,7 @@ func TestRequestClosedEarly(t *testing.T) {
 	}
 }
 
-// Who has replied knows until when it may be asked for that: for a while behind the end of a reply, and as long
+// A receiver that has replied knows until when it may be asked for the reply: for a while behind its end, and as long
 // as its publisher may still ask for more of it. docs/protocol §24.5.
 func TestOwedReplies(t *testing.T) {
 	a := newAsking(t, 1, nil)

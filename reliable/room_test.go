@@ -9,8 +9,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What an output has no room for waits in the window, and comes in order when it has.
-// Meanwhile the publisher is told of no more room than there is.
+// Packets that an output has no room for wait in the window, and come in order when it has. Meanwhile the limit that
+// the publisher gets has no more room than there is.
 func TestOutputWithoutRoom(t *testing.T) {
 	for _, most := range []int{0, 3, 100} { // packets that may stay where they are
 		x, l, got := lending(t, most)
@@ -42,8 +42,7 @@ func TestOutputWithoutRoom(t *testing.T) {
 	}
 }
 
-// That a publisher is lost is told behind the packets that came of it, and not at all if
-// it is back by then.
+// The loss of a publisher is reported behind the packets that came of it, and not at all if it is back by then.
 func TestLostIsReportedInOrder(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		x, l, got := lending(t, 100)
@@ -78,8 +77,7 @@ func TestLostIsReportedInOrder(t *testing.T) {
 	}
 }
 
-// Of a publisher that is lost, a loss that had to wait for room is told before it is said
-// that the publisher is lost: once, and last. docs/protocol §9.3.
+// A loss that had to wait for room is reported before the loss of its publisher: once, and last. docs/protocol §9.3.
 func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 	for name, asks := range map[string]bool{"in place": false, "with a reader that was overtaken": true} {
 		x, l, got := lending(t, 100)
@@ -103,7 +101,7 @@ func TestLossOfALostPublisherIsReportedInOrder(t *testing.T) {
 		if want := []TopicTotal{{Lost: events.CausePublisherLost, AsOf: 3}}; !slices.Equal(l.totals, want) {
 			t.Errorf("%s: totals %+v, want %+v", name, l.totals, want)
 		}
-		// A reader that is overtaken later asks then: nobody is left to answer.
+		// A reader that is overtaken later asks then: no publisher is left to answer.
 		if x.r.Streams()[0].WantTotals(); len(l.totals) != 2 || l.totals[1] != l.totals[0] {
 			t.Errorf("%s: asked again: totals %+v", name, l.totals)
 		}

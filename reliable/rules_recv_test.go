@@ -109,7 +109,7 @@ func TestReceiverSmoothsTheRoundTrip(t *testing.T) {
 	}
 }
 
-// Only a repair that was asked for once tells the round trip. docs/protocol §6.9.
+// Only a repair that was asked for once is a sample of the round trip. docs/protocol §6.9.
 func TestRoundTripOfOneNAK(t *testing.T) {
 	r := newReceiver(t, &log{}, nil)
 	now := Instant(1)
@@ -343,8 +343,8 @@ func TestStatusesNameTopicsNowAndThen(t *testing.T) {
 	}
 }
 
-// Who has everything up to the end says so, ends the stream, and answers for two seconds
-// more. docs/protocol §11.2.
+// A receiver that has everything up to the end says so, ends the stream, and answers for two seconds more.
+// docs/protocol §11.2.
 func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)
@@ -373,10 +373,10 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 			t.Errorf("heartbeat %d of the end is not answered", i)
 		}
 	}
-	setTopics(r, now, nil) // nobody wants it any more: who hears the answer is not to take it for somebody who comes back
+	setTopics(r, now, nil) // unwanted: the publisher must not take the answer for a receiver that comes back
 	leaving := func(b []byte) bool { return wire.Flags(b[4])&wire.FlagLeaving != 0 }
 	if st = end(7); len(st) != 1 || !leaving(st[0].b) {
-		t.Errorf("%d answers when nobody wants it, which do not say so", len(st))
+		t.Errorf("%d answers when it is unwanted, which do not say so", len(st))
 	}
 	now = now.Add(endedKeep + 1)
 	r.Tick(now)
@@ -385,7 +385,7 @@ func TestEndedStreamAnswersForAWhile(t *testing.T) {
 	}
 }
 
-// A stream that is down is asked nothing and told nothing. docs/protocol §11.4.
+// A stream that is down is asked nothing and gets no status. docs/protocol §11.4.
 func TestDownStreamIsLeftAlone(t *testing.T) {
 	l := &log{}
 	r := newReceiver(t, l, nil)

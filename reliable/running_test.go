@@ -44,7 +44,7 @@ func TestRunning(t *testing.T) {
 	if x.up(at(0)) != upTime(at(0)) {
 		t.Error("one that says nothing does not run")
 	}
-	// Before it says that it runs again time stands still, for those who ask meanwhile.
+	// Before it says that it runs again time stands still, for goroutines that ask meanwhile.
 	x.Runs(at(0))
 	x.Rests(at(time.Second))
 	end := x.up(at(time.Hour))
@@ -57,8 +57,8 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// A receiver that did not run takes nobody for lost, for however long that was, and again and again. A publisher that
-// is silent while it runs is lost.
+// A receiver that did not run takes no publisher for lost, for however long that was, and again and again. A publisher
+// that is silent while it runs is lost.
 func TestReceiverThatDidNotRun(t *testing.T) {
 	for _, d := range []time.Duration{33 * time.Second, 120 * time.Second, 3600 * time.Second} {
 		l, runs := new(log), new(Running)

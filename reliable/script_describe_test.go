@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// describe tells a packet's kind, its type or "repair", and what it says.
+// describe returns a packet's kind, its type or "repair", and its content.
 func describe(t *testing.T, b []byte) (kind string, line event) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *scriptSubscriber) StreamUp(st *Stream) {
 	s.x.say("  %s: publisher up, epoch %d, from packet %d", s.name, st.Epoch, st.Start())
 }
 
-// scriptOutput is what becomes of a stream's events: they are shown.
+// scriptOutput shows a stream's events.
 type scriptOutput struct {
 	*recorder
 	s *scriptSubscriber

@@ -20,8 +20,8 @@ func (b *bench) heartbeats(until Instant) (at []Instant) {
 	return at
 }
 
-// protocol §5.7: for who waits for subscribers the first heartbeat goes at once, and
-// later ones within a sixteenth of the time waited; together they are no load.
+// protocol §5.7: when a publisher begins to wait for subscribers the first heartbeat goes at once, and later ones
+// within a sixteenth of the time waited; together they are no load.
 func TestAwaitHastensHeartbeats(t *testing.T) {
 	b := newBench(t, nil)
 	b.heartbeats(b.now.Add(time.Second)) // the ladder is at its top
@@ -46,7 +46,7 @@ func TestAwaitHastensHeartbeats(t *testing.T) {
 	b.s.Awaited()
 	b.heartbeats(b.now.Add(slowHeartbeat + 1))
 	if heartbeats := b.heartbeats(b.now.Add(time.Second)); len(heartbeats) > 11 {
-		t.Errorf("%d heartbeats a second when nobody waits any more", len(heartbeats))
+		t.Errorf("%d heartbeats a second when the wait is over", len(heartbeats))
 	}
 }
 
@@ -61,7 +61,7 @@ func TestAwaitInManyGroups(t *testing.T) {
 	}
 }
 
-// Who waits for subscribers does not wait for data that is expected. docs/protocol §5.7.
+// A publisher that waits for subscribers does not wait for data that is expected. docs/protocol §5.7.
 func TestAwaitWhereDataIsExpected(t *testing.T) {
 	b := newBench(t, nil)
 	x := b.topic("x")

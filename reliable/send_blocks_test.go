@@ -11,7 +11,7 @@ func TestOldestBlockIsUsedAgain(t *testing.T) {
 		sent, floor, done uint64
 		reusable, missed  bool
 	}{
-		{"nobody needs it", 11, noLimit, 7, true, false},
+		{"it is not needed", 11, noLimit, 7, true, false},
 		{"all have it", 11, 11, 7, true, false},
 		{"a subscriber misses its last packet", 11, 10, 7, false, true},
 		{"a subscriber misses all of it", 11, 0, 7, false, true},

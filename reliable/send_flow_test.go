@@ -30,13 +30,13 @@ func TestFlowControl(t *testing.T) {
 		delivered uint64
 		free      bool
 	}{
-		{"min, nobody", MinFlow{}, nil, noLimit, noLimit, 50, false},
+		{"min, no subscriber", MinFlow{}, nil, noLimit, noLimit, 50, false},
 		{"min", MinFlow{}, four, 20, 10, 10, false},
 		{"min, the slowest released", MinFlow{}, []member{{10, 20, true, ""}, {40, 90, false, ""}}, 90, 40, 40, false},
 		{"min, all released", MinFlow{}, []member{{10, 20, true, ""}}, noLimit, noLimit, 50, false},
-		{"none, nobody", NoFlow{}, nil, noLimit, noLimit, 50, false},
+		{"none, no subscriber", NoFlow{}, nil, noLimit, noLimit, 50, false},
 		{"none", NoFlow{}, four, noLimit, noLimit, 10, true},
-		{"max, nobody", MaxFlow{}, nil, noLimit, noLimit, 50, false},
+		{"max, no subscriber", MaxFlow{}, nil, noLimit, noLimit, 50, false},
 		{"max", MaxFlow{}, four, 100, 40, 40, false},
 		{"max, one", MaxFlow{}, one, 20, 10, 10, false},
 		{"max, the fastest released", MaxFlow{}, []member{{40, 90, true, ""}, {10, 20, false, ""}, {12, 15, false, ""}}, 20, 12, 12, false},
@@ -46,11 +46,11 @@ func TestFlowControl(t *testing.T) {
 		{"quorum of 4", QuorumFlow{4}, four, 20, 10, 10, false},
 		{"quorum of more than there are", QuorumFlow{5}, four, 20, 10, 10, false},
 		{"quorum, one released", QuorumFlow{3}, []member{{10, 20, true, ""}, {40, 90, false, ""}, {30, 60, false, ""}, {20, 100, false, ""}}, 60, 20, 20, false},
-		{"quorum, nobody", QuorumFlow{3}, nil, noLimit, noLimit, 50, false},
-		{"tag, nobody", book(MinFlow{}), nil, noLimit, noLimit, 50, false},
+		{"quorum, no subscriber", QuorumFlow{3}, nil, noLimit, noLimit, 50, false},
+		{"tag, no subscriber", book(MinFlow{}), nil, noLimit, noLimit, 50, false},
 		{"tag", book(MinFlow{}), tagged, 60, 30, 30, false},
-		{"tag that nobody carries", book(MinFlow{}), four, noLimit, noLimit, 50, true},
-		{"tag, who carries it released", book(MinFlow{}), []member{{10, 20, true, "book"}, {5, 10, false, ""}}, noLimit, noLimit, 50, false},
+		{"tag that no subscriber has", book(MinFlow{}), four, noLimit, noLimit, 50, true},
+		{"tag, its subscriber released", book(MinFlow{}), []member{{10, 20, true, "book"}, {5, 10, false, ""}}, noLimit, noLimit, 50, false},
 		{"tag and max", book(MaxFlow{}), tagged, 90, 40, 40, false},
 		{"tag and quorum", book(QuorumFlow{2}), tagged, 60, 30, 30, false},
 		{"tag and a quorum of more", book(QuorumFlow{3}), tagged, 60, 30, 30, false},
@@ -79,9 +79,8 @@ func TestFlowControl(t *testing.T) {
 	}
 }
 
-// With a quorum of two, one subscriber of three that stops holds nobody up, is named to
-// nobody, and is told that packets are gone; a second one that stops holds the publisher
-// up until it is released.
+// With a quorum of two, one subscriber of three that stops does not hold the publisher up, is not named as a holder,
+// and learns that packets are gone; a second one that stops holds the publisher up until it is released.
 // docs/protocol §8.1, §8.6, §8.7.
 func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = QuorumFlow{2}, time.Second })
@@ -98,7 +97,7 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 		all(i + 1)
 	}
 	if _, held := b.s.Holder(b.now); held || b.s.Stats().ReceiversReleased != 0 {
-		t.Error("somebody holds the publisher up")
+		t.Error("a subscriber holds the publisher up")
 	}
 	if b.s.Delivered() != 100 || !b.s.Drained() {
 		t.Errorf("delivered below %d, drained %v", b.s.Delivered(), b.s.Drained())
@@ -130,9 +129,8 @@ func TestQuorumGoesOnWithoutOne(t *testing.T) {
 	}
 }
 
-// A subscriber without the tag is served, holds nobody up, is not released, and does not
-// keep what is published from being delivered; it counts from the status on that says the
-// tag, and no later one takes that back.
+// A subscriber without the tag is served, holds no publisher up, is not released, and does not keep what is published
+// from being delivered; it counts from the status on that says the tag, and no later one takes that back.
 // docs/protocol §8.11, §7.9.
 func TestTagCountsFromItsStatus(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow, c.StallLimit = TaggedFlow{"book", MinFlow{}}, time.Second })
@@ -162,7 +160,7 @@ func TestTagCountsFromItsStatus(t *testing.T) {
 		status(2, 100, tag)
 		b.put(b.topic("a.b"), 100)
 		if r := b.s.Assign(b.now, b.w, true); r != events.ReasonFlow {
-			t.Fatalf("beyond the limit of who carries the tag: %v", r)
+			t.Fatalf("beyond the limit of the tagged one: %v", r)
 		}
 	}
 	if h, held := b.s.Holder(b.now); !held || h.Receiver != 2 || b.s.Delivered() != 100 {

@@ -125,8 +125,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// What is answered is not asked again, and what changes is told.
-// docs/protocol §7.10.
+// A question that is answered is not asked again, and a receiver reports a change by itself. docs/protocol §7.10.
 func TestQuestionsEnd(t *testing.T) {
 	a := newAsker(t, "a.b", "c.d")
 	w := a.receive("a.*", "x.>")
@@ -261,8 +260,7 @@ func TestQuestionsOfAnIdlePublisher(t *testing.T) {
 	}
 }
 
-// Topics that nobody asks for any more give way to others, also where they were not answered.
-// docs/protocol §7.10.
+// Topics that are no longer asked for give way to others, also where they were not answered. docs/protocol §7.10.
 func TestQuestionsExpire(t *testing.T) {
 	var names []string
 	for i := range maxQuestions + 1 {

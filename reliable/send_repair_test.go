@@ -98,8 +98,7 @@ func TestGoneIsAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-// A storm of NAKs costs the budget and no more, and who must wait is told.
-// docs/protocol §6.6.
+// A storm of NAKs costs the budget and no more, and receivers that must wait get an NCF. docs/protocol §6.6.
 func TestRepairsKeepToTheirBudget(t *testing.T) {
 	const window = 1024
 	b := newBench(t, func(c *SenderConfig) {
@@ -182,7 +181,7 @@ func TestBackoffFollowsDuplicates(t *testing.T) {
 	lose := func(asking int) {
 		b.publish(1)
 		b.now = b.now.Add(2 * time.Millisecond)
-		// Of those who have lost it, as many ask as the window lets through.
+		// Of the receivers that lost it, as many ask as the window lets through.
 		for i := range asking {
 			if i == 0 || advertised == 0 || rng.Int64N(int64(advertised)) < int64(startRTT) {
 				b.nak(uint64(i), [2]uint64{b.s.win.sent - 1, 1})
@@ -203,7 +202,7 @@ func TestBackoffFollowsDuplicates(t *testing.T) {
 		lose(1)
 	}
 	if advertised != 0 {
-		t.Errorf("back-off %v, with losses that nobody shares", advertised)
+		t.Errorf("back-off %v, with losses of single receivers", advertised)
 	}
 }
 

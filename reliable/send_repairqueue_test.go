@@ -12,18 +12,17 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// One who asks for the oldest packets again and again, because no repair comes through
-// to it or out of malice, holds nobody's repair up, for whatever subscribers it counts, and
-// whatever subscriber it claims to be.
+// A receiver that asks for the oldest packets again and again, because no repair comes through to it or out of malice,
+// holds up no repair of another, for whatever subscribers it counts, and whatever subscriber it claims to be.
 // docs/protocol §6.6.
 func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
 	const window = 4096
 	for name, c := range map[string]struct {
 		flow     FlowControl
 		members  bool
-		pretends func(i uint64) uint64 // who asks
+		pretends func(i uint64) uint64 // the id of the asking receiver
 	}{
-		"nobody known":         {NoFlow{}, false, func(uint64) uint64 { return 666 }},
+		"no member":            {NoFlow{}, false, func(uint64) uint64 { return 666 }},
 		"min":                  {MinFlow{}, true, func(uint64) uint64 { return 666 }},
 		"another id each time": {NoFlow{}, true, func(i uint64) uint64 { return 1000 + i }},
 		"as the victim":        {NoFlow{}, true, func(uint64) uint64 { return 1 }},
@@ -55,7 +54,7 @@ func TestAskingForTheOldestAgainStarvesNoMember(t *testing.T) {
 				for _, p := range of(wire.TypeData, b.next()) {
 					repairs++
 					if p.seq() == wanted {
-						// Everybody's first repairs may go before, at half the budget each.
+						// All first repairs may go before, at half the budget each.
 						if d, most := b.now.Sub(start), 2*500*1472*startRTT/repairBurst; d > most {
 							t.Errorf("repaired after %v and %d other repairs, want %v at most", d, repairs, most)
 						}

@@ -19,8 +19,8 @@ func (x *judging) Replied(r *CompleteReply) bool {
 	return bytes.Equal(r.Proof, bytes.Repeat([]byte{'p'}, wire.ReplyProofLen))
 }
 
-// A reply that is not taken leaves its receiver owing one, which is asked for more and more seldom and taken when it comes, without its
-// proof; one of a receiver that nobody asked leaves nothing behind. docs/protocol §24.7.
+// A reply that is refused leaves its receiver owing one. It is asked for more and more seldom, and taken when it comes,
+// without its proof. A reply of a receiver that was not asked leaves nothing behind. docs/protocol §24.7.
 func TestRefusedReply(t *testing.T) {
 	sink := &judging{}
 	a := newAsking(t, 1, func(c *SenderConfig) { c.Sink = sink })

@@ -8,8 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Who holds the publisher up, since when, and who is released (protocol §8).
-// docs/protocol §8.6, §8.7.
+// Which member holds the publisher up, since when, and which ones are released. docs/protocol §8.6, §8.7.
 func TestStall(t *testing.T) {
 	const window = 100
 	type member struct {
@@ -21,7 +20,7 @@ func TestStall(t *testing.T) {
 		held     bool
 		seq      uint64 // of the packet that cannot go
 		members  []member
-		holder   int // index, -1: nobody
+		holder   int // index, -1: none
 		since    time.Duration
 		released []int
 	}
@@ -32,7 +31,7 @@ func TestStall(t *testing.T) {
 		flow  FlowControl
 		steps []step
 	}{
-		{"nobody", time.Second, MinFlow{}, []step{
+		{"none", time.Second, MinFlow{}, []step{
 			{0, false, 50, []member{{50, 60, false}}, none, 0, nil},
 		}},
 		{"at its limit, and not held", time.Second, MinFlow{}, []step{
@@ -116,9 +115,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// Heartbeats name the holder, or nobody, and every second time one of those that were
-// released.
-// docs/protocol §5.5, §8.7.
+// Heartbeats name the holder, or none, and every second time one of the released members. docs/protocol §5.5, §8.7.
 func TestStallIsEmitted(t *testing.T) {
 	away := membership{state: memberReleased}
 	a, b, c := &Member{ID: 1}, &Member{ID: 2, membership: away}, &Member{ID: 3, membership: away}
@@ -204,7 +201,7 @@ func TestHolderIsReleased(t *testing.T) {
 		t.Fatalf("the window still holds packet %d", b.s.win.trail)
 	}
 	if !b.s.Drained() {
-		t.Error("Drained waits for who was released")
+		t.Error("Drained waits for a released member")
 	}
 	reported := false
 	for range 4 {
@@ -215,7 +212,7 @@ func TestHolderIsReleased(t *testing.T) {
 		}
 	}
 	if !reported {
-		t.Error("heartbeats do not tell that it was released")
+		t.Error("heartbeats do not say that it was released")
 	}
 	lead := b.s.Lead()
 	if m := (&Member{Next: b.s.win.trail - 1, Limit: lead + 20}); m.caughtUp(b.s.win.trail, lead) {
@@ -242,9 +239,8 @@ func TestHolderIsReleased(t *testing.T) {
 	}
 }
 
-// Who holds the publisher up is known as soon as a packet is refused for it: also when it
-// had let some packets through since members were looked at last.
-// docs/protocol §8.6.
+// The holder of the publisher is known as soon as a packet is refused because of it: also when it had let some packets
+// through since members were looked at last. docs/protocol §8.6.
 func TestHolderIsKnownAtOnce(t *testing.T) {
 	b := newBench(t, nil)
 	say := func(next, limit uint64) {

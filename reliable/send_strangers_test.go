@@ -75,7 +75,7 @@ func TestStrangersDrawLittle(t *testing.T) {
 		{name: "one that fetches what was before it", for_: time.Second, every: 50 * time.Millisecond,
 			prepare: func(b *bench) { b.status(1, 0, 1<<40, wire.FlagJoining) },
 			ask:     func(b *bench, _ int) { b.all(1) }, least: 1 << 20, most: 2 * 8192 * 1472},
-		{name: "one for whom there is no room among the members", for_: time.Second, every: 50 * time.Millisecond,
+		{name: "one without room among the members", for_: time.Second, every: 50 * time.Millisecond,
 			prepare: func(b *bench) { b.status(1, b.s.win.sent, 1<<40, 0) },
 			change:  func(c *SenderConfig) { c.MaxReceivers = 1 },
 			ask:     func(b *bench, _ int) { b.all(2) }, least: 1 << 20, most: 3 * 8192 * 1472},
@@ -96,8 +96,8 @@ func TestStrangersDrawLittle(t *testing.T) {
 	}
 }
 
-// Who comes new, and whose first status is lost, gets its first packets at once all the same, and
-// all of them when its next status comes. docs/protocol §6.14, §7.1.
+// A new receiver that lost its first status gets its first packets at once all the same, and all of them when its next
+// status comes. docs/protocol §6.14, §7.1.
 func TestFirstNAKBeforeTheFirstStatus(t *testing.T) {
 	b := idle(t, nil)
 	lost := [2]uint64{b.s.win.sent - 30, 30}
@@ -114,7 +114,7 @@ func TestFirstNAKBeforeTheFirstStatus(t *testing.T) {
 		b.now = b.now.Add(startRTT)
 	}
 	if n < 19 {
-		t.Errorf("%d packets for who is a member now, want the other ones", n)
+		t.Errorf("%d packets for a receiver that is a member now, want the other ones", n)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestSendWindowGrows(t *testing.T) {
 					s.AddMemory(make([]byte, block))
 				}
 				if !s.Grant(w) {
-					t.Fatal("no block although nobody needs the window")
+					t.Fatal("no block although the window is not needed")
 				}
 			}
 		}
@@ -130,8 +130,7 @@ func TestShortWindowIsFlowControl(t *testing.T) {
 		s.Handle(now, wire.AppendStatus(nil, s.header, &wire.Status{Receiver: 7, Limit: 1 << 20}, nil))
 		send()
 	}
-	// Flow control holds nobody up as soon as the subscriber is released, before somebody
-	// asks for memory.
+	// Flow control holds no publisher up as soon as the subscriber is released, before a writer asks for memory.
 	if len(s.TakeReleased()) != 1 || s.Blocked() != events.ReasonNone || !s.Grant(w) {
 		t.Errorf("the subscriber is waited for for ever: blocked by %v", s.Blocked())
 	}
@@ -146,7 +145,7 @@ func TestSendWindowAdmits(t *testing.T) {
 		why                      events.Reason
 		room                     uint64
 	}{
-		{"nobody is waited for", 100, 100, noLimit, noLimit, 16, events.ReasonNone, noLimit - 100},
+		{"there is no member to wait for", 100, 100, noLimit, noLimit, 16, events.ReasonNone, noLimit - 100},
 		{"the first packet", 0, 0, noLimit, 0, 16, events.ReasonNone, 16},
 		{"up to the limit", 100, 100, 101, 100, 1, events.ReasonNone, 1},
 		{"at the limit", 101, 101, 101, 101, 0, events.ReasonFlow, 0},

@@ -255,7 +255,7 @@ func TestQuestionsNotSentAreNoSilence(t *testing.T) {
 	}
 }
 
-// A publisher that has not read what came to it, or has dropped some of it, takes nobody for silent.
+// A publisher that has not read its replies, or has dropped some of them, takes no member for silent.
 // docs/protocol §6.15, §8.4.
 func TestUnreadRepliesAreNoSilence(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Silence = 300 * time.Millisecond })
@@ -314,7 +314,7 @@ func TestHeartbeatLadder(t *testing.T) {
 		for _, p := range of(wire.TypeHeartbeat, b.next()) {
 			hb, _ := wire.ParseHeartbeat(p.b)
 			if hb.Lead != 2 || hb.Trail != 0 {
-				t.Fatalf("heartbeat tells %d..%d", hb.Trail, hb.Lead)
+				t.Fatalf("heartbeat says %d..%d", hb.Trail, hb.Lead)
 			}
 			at = append(at, b.now.Sub(start))
 		}
@@ -363,8 +363,8 @@ func TestHeartbeatsAreRareWhileDataFlows(t *testing.T) {
 	}
 }
 
-// Who begins to wait until all have everything asks at once, right behind data. Beside data that goes on he is no reason to ask more
-// often than that, though some never have everything. docs/protocol §5.8.
+// A publisher that begins to wait until all have everything asks at once, right behind data. Beside further data it
+// asks no more often than it would anyway, though some members never have everything. docs/protocol §5.8.
 func TestHurryAsksOnce(t *testing.T) {
 	b := newBench(t, func(c *SenderConfig) { c.Flow = NoFlow{} })
 	b.next()
@@ -388,15 +388,13 @@ func TestHurryAsksOnce(t *testing.T) {
 			b.s.Hurry(b.now, false)
 		}
 		if heartbeats > 6 {
-			t.Errorf("round %d: %d heartbeats in 50 ms of data, beside who waits", round, heartbeats)
+			t.Errorf("round %d: %d heartbeats in 50 ms of data, beside a wait", round, heartbeats)
 		}
 	}
 }
 
-// A publisher that takes longer than the ladder's first step to fill a train sends no
-// heartbeat before each: the train tells the lead as well. What it is for comes behind
-// the last one.
-// docs/protocol §4.2, §5.2.
+// A publisher that takes longer than the ladder's first step to fill a train sends no heartbeat before each: the train
+// has the lead as well. What it is for comes behind the last one. docs/protocol §4.2, §5.2.
 func TestNoHeartbeatBeforeData(t *testing.T) {
 	b := newBench(t, nil)
 	b.assign(1)
@@ -424,8 +422,7 @@ func TestNoHeartbeatBeforeData(t *testing.T) {
 	}
 }
 
-// While the transport takes nothing the ladder goes on, and nobody is woken more
-// often than that asks for.
+// While the transport takes nothing the ladder continues, and the loop is woken no more often than that asks for.
 // docs/protocol §5.3.
 func TestHeartbeatsWhileNothingIsTaken(t *testing.T) {
 	b := newBench(t, nil)

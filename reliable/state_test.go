@@ -9,7 +9,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// A publisher answers who asks, once for all, and no more than its budget gives.
+// A publisher answers all requests for state together, and with no more than its budget.
 // docs/protocol §25.1, §25.3, §25.5.
 func TestStateSender(t *testing.T) {
 	const ms = Instant(time.Millisecond)
@@ -42,7 +42,7 @@ func TestStateSender(t *testing.T) {
 		t.Fatal("no round begins")
 	}
 	if ask(now, 1, 0); x.Due() != Never {
-		t.Error("who is in the round asks for another")
+		t.Error("a receiver of the round asks for another")
 	}
 	state := make([]byte, 100_000)
 	left, begun, done := state, false, false
@@ -73,15 +73,15 @@ func TestStateSender(t *testing.T) {
 	for now += 100 * ms; !x.End(now); now += 100 * ms {
 	}
 	if due := x.Due(); due == Never || x.Open() {
-		t.Errorf("no further round for who came later: due at %v", due)
+		t.Errorf("no further round for a later receiver: due at %v", due)
 	}
 	if st := s.Stats(); st.StateRounds != 1 || st.StateBytes != 100_000 {
 		t.Errorf("%+v", st)
 	}
 }
 
-// A round that must wait when it ends goes on running until what says so has its sequence:
-// those who wait would never learn of it. docs/protocol §25.3.
+// A round that must wait when it ends continues until the packet that says so has its sequence: waiting receivers would
+// never learn of it. docs/protocol §25.3.
 func TestStateEndWaits(t *testing.T) {
 	cfg := senderConfig(SenderConfig{Publisher: 7, Epoch: 3, GroupTag: 9, PacketSize: 1472, WindowPackets: 256})
 	s, err := NewSender(cfg, make([]byte, cfg.BlockBytes()*(cfg.Blocks()+writerBlocks)), 0)

@@ -93,8 +93,7 @@ func TestReplayedStatusBlocksNoPublisher(t *testing.T) {
 	})
 }
 
-// Who comes back after a farewell, or after it was released, is taken in.
-// docs/protocol §8.4, §8.5.
+// A receiver that comes back after a farewell, or after it was released, becomes a member. docs/protocol §8.4, §8.5.
 func TestSubscriberComesBack(t *testing.T) {
 	b := newBench(t, nil)
 	b.publish(3)

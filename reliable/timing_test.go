@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// A publisher names the packet that it will time, notes when it hands that out first, whether
-// the transport takes it or not, and tells it with the next heartbeat. docs/protocol §5.11.
+// A publisher names the packet that it will time, records when it hands that out first, whether the transport takes it
+// or not, and sends it with the next heartbeat. docs/protocol §5.11.
 func TestSenderTimesPackets(t *testing.T) {
 	var wall uint64 = 5000
 	b := newBench(t, func(c *SenderConfig) {
@@ -133,8 +133,7 @@ func TestDeliveriesAreTimed(t *testing.T) {
 	}
 }
 
-// A stream that stands still remembers a bounded number of packets that were timed, and
-// tells of the first ones when it goes on.
+// A stream that stands still remembers a bounded number of timed packets, and reports the first ones when it continues.
 func TestTimingsAreBounded(t *testing.T) {
 	l, wall := new(log), uint64(1000)
 	r := newReceiver(t, l, nil)
@@ -153,7 +152,7 @@ func TestTimingsAreBounded(t *testing.T) {
 	}
 }
 
-// What somebody forges of packets that do not exist keeps none from being timed that do. docs/protocol §5.12.
+// Forged timings of packets that do not exist keep no packet that does from being timed. docs/protocol §5.12.
 func TestForgedTimings(t *testing.T) {
 	const far = uint64(1) << 60
 	for name, forged := range map[string][]wire.Heartbeat{

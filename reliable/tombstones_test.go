@@ -26,7 +26,7 @@ func TestTombstones(t *testing.T) {
 	}
 	x.remember(other, formerStream{}) // it was back, and has ended
 	if f, ok := x.find(other); !ok || f.evicted {
-		t.Error("what came last does not hold")
+		t.Error("the latest does not hold")
 	}
 	for p := range uint64(1000) {
 		x.remember(streamKey{100 + p, 1}, formerStream{})
@@ -38,8 +38,7 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// Subscribers belong to nobody: the latest are remembered, of whatever stream.
-// docs/protocol §8.5.
+// Subscribers belong to no stream: the latest are remembered, of whatever stream. docs/protocol §8.5.
 func TestTombstonesOfMembers(t *testing.T) {
 	x := formerMembers()
 	for id := range uint64(3 * farewellsKept) {

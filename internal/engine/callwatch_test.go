@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A function that makes a topic's state is told of while it takes seconds, at twice as long each time, and when it has returned; one
-// that takes less is not.
+// A function that makes a topic's state is reported while it takes seconds, at doubling intervals, and when it has
+// returned; one that takes less is not.
 func TestSlowState(t *testing.T) {
 	for _, c := range []struct {
 		takes time.Duration
@@ -68,8 +68,8 @@ func (u unlocked) Handle(ctx context.Context, r slog.Record) error {
 	return u.Handler.Handle(ctx, r)
 }
 
-// Of calls one after the other those are told of that take long: for as long as they have been seen to last, which is watchEvery less than
-// they did at most. Where nothing is called no timer runs.
+// Of consecutive calls the long ones are reported, for as long as they were seen to last: at most watchEvery less than
+// they did. Without calls no timer runs.
 func TestCallWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported []string
@@ -117,7 +117,7 @@ func (w *callWatch) stopped(d time.Duration) {
 	w.clock.start = w.clock.start.Add(-d)
 }
 
-// A call in which the process is stopped is not told of for that time.
+// The time in which the process is stopped during a call is not reported.
 func TestCallWatchAcrossAStop(t *testing.T) {
 	for _, c := range []struct {
 		before, after time.Duration

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What ends a goroutine without a word is told from what returns, and from panics, which must
-// crash as anywhere else.
+// A handler that ends its goroutine is distinguished from one that returns, and from a panic, which must crash as
+// anywhere else.
 func TestExits(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -52,7 +52,7 @@ func (t other) Leave(group int) error {
 	return t.Transport.Leave(group)
 }
 
-// mismatchOf waits for the first mismatch told.
+// mismatchOf waits for the first mismatch that is reported.
 func mismatchOf(t *testing.T, ch chan events.Event) *events.ConfigMismatchError {
 	t.Helper()
 	for end := time.After(time.Minute); ; {
@@ -77,8 +77,7 @@ func configTo(ch chan events.Event) Config {
 	}}
 }
 
-// A publisher whose packets carry no checksum, where one is demanded, is refused, as
-// before, and told of.
+// A publisher that sends packets without a checksum, where one is demanded, is refused, as before, and reported.
 // docs/protocol §14.4.
 func TestMissingChecksumIsReported(t *testing.T) {
 	ch := make(chan events.Event, 64)
@@ -100,9 +99,8 @@ func TestMissingChecksumIsReported(t *testing.T) {
 	}
 }
 
-// A search joins group 0 for a moment and leaves it; who then subscribes there, or
-// does so meanwhile, is a member as ever.
-// docs/protocol §14.3.
+// A search joins group 0 for a moment and leaves it; a subscription to the group, then or meanwhile, makes the bus a
+// member as ever. docs/protocol §14.3.
 func TestSearchJoinsForAMoment(t *testing.T) { synctest.Test(t, testSearchJoinsForAMoment) }
 
 func testSearchJoinsForAMoment(t *testing.T) {
@@ -152,7 +150,7 @@ func testSearchJoinsForAMoment(t *testing.T) {
 	}
 }
 
-// Who has heard a publisher of each of its topics does not search.
+// A bus that has detected a publisher of each of its topics does not search.
 func TestNoSearchWhereAllIsHeard(t *testing.T) { synctest.Test(t, testNoSearchWhereAllIsHeard) }
 
 func testNoSearchWhereAllIsHeard(t *testing.T) {
@@ -180,7 +178,7 @@ func testNoSearchWhereAllIsHeard(t *testing.T) {
 	}
 }
 
-// Who subscribes to group 0 while a search has joined it takes the membership over.
+// A subscription to group 0, while a search has joined it, takes the membership over.
 func TestSearchIsTakenOver(t *testing.T) { synctest.Test(t, testSearchIsTakenOver) }
 
 func testSearchIsTakenOver(t *testing.T) {
@@ -251,7 +249,7 @@ func TestKeptHellosAreBounded(t *testing.T) {
 	}
 }
 
-// A group that cannot be joined for hellos is nobody's trouble but theirs.
+// If the group for hellos cannot be joined, only hellos are affected.
 func TestNoHelloCanBeSent(t *testing.T) {
 	ch := make(chan events.Event, 64)
 	_, l := newLoop(t, configTo(ch))

@@ -75,7 +75,7 @@ func TestLogIsLimited(t *testing.T) {
 	}{
 		// Each is another instance, up to half of all streams.
 		{"restarts", "publisher up", 13, linesAtOnce + 60},
-		// Told at the 1st, 2nd, 4th … of them.
+		// Logged at the 1st, 2nd, 4th … of them.
 		{"namesakes", "under this bus's name", 77, linesAtOnce + 60},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,7 +10,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// The loop gives way once to whom it has woken, before its thread blocks, and not without that.
+// The loop gives way once to the goroutines that it has woken, before its thread blocks. If it has woken none, it does
+// not.
 func TestGiveWay(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	s, err := l.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyAuto, From{}, false, nil)
@@ -33,7 +34,7 @@ func TestGiveWay(t *testing.T) {
 				t.Errorf("a reader sleeps: %v; the loop gives way: %v", asleep, !asleep)
 			}
 			if l.giveWay() {
-				t.Error("it gives way again, to nobody")
+				t.Error("it gives way again, and has woken no goroutine")
 			}
 		}
 	}); err != nil {
@@ -41,7 +42,7 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
-// calls is a transport that notes what the loop asks of it, and what came.
+// calls is a transport that records the calls of the loop, and whether packets came.
 type calls struct {
 	transport.Transport
 	mu  sync.Mutex

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Who needs the loop earlier wakes it only where it would sleep too long, wherever it sleeps.
+// A goroutine that needs the loop earlier wakes it only if it would sleep too long, wherever it sleeps.
 func TestSleeperIsWokenOnlyIfItSleepsTooLong(t *testing.T) {
 	const due = 100
 	for _, c := range []struct {
@@ -46,7 +46,7 @@ func TestSleeperLooksOnceMore(t *testing.T) {
 	s := newSleeper(func() { t.Error("it was woken although it ran") })
 	s.wakeBy(1)
 	if s.announce(reliable.Never, false) {
-		t.Error("it sleeps although somebody wants it")
+		t.Error("it sleeps although a goroutine needs it")
 	}
 	if !s.announce(reliable.Never, false) {
 		t.Error("it does not sleep")

@@ -13,11 +13,11 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// A handler in which the process is stopped is not told of for that time.
+// The time in which the process is stopped during a handler is not reported.
 func TestHandlerAcrossAStop(t *testing.T) {
 	for _, c := range []struct {
 		before, after time.Duration
-		slow          []time.Duration // told while it runs
+		slow          []time.Duration // reported while it runs
 		returned      time.Duration
 	}{
 		{5 * time.Millisecond, 5 * time.Millisecond, nil, 0},

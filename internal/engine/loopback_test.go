@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// oneWay is a fabric that returns nothing to who sent it: here to nobody.
+// oneWay is a fabric that does not return packets to their sender: it drops them.
 type oneWay struct{ transport.Transport }
 
 type discarding struct{ transport.Sender }

@@ -32,7 +32,7 @@ func on(t *testing.T, network, iface string) (*Loop, *strings.Builder) {
 	return l, &out
 }
 
-// quiet is a handler that takes what comes.
+// quiet is a handler that ignores its messages.
 var quiet = handlerFuncs{
 	message: func(*reliable.Origin, *topics.Track, uint64, []byte) {},
 	run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, step, _ int) ([]byte, uint64) {
@@ -44,9 +44,8 @@ var quiet = handlerFuncs{
 
 func happened(l *Loop, k events.Kind) uint64 { return l.counters.events[k].Load() }
 
-// Whom nobody hears, on the wrong interface say, is told so once as a hint with the interface's
-// name, and who hears nobody too. Those who hear each other are told nothing, nor those who want
-// nobody, or have no interface.
+// A bus without a detected peer, on the wrong interface say, reports it once, as a hint with the interface's name.
+// Nothing is reported by buses that detect each other, that need no peer, or that have no interface.
 func TestUndetected(t *testing.T) {
 	for _, c := range []struct {
 		name, pub, sub string // networks
@@ -117,7 +116,7 @@ func TestUndetected(t *testing.T) {
 	}
 }
 
-// Who comes after all is heard, and that is the end of it.
+// After a peer is detected the bus no longer counts as undetected.
 func TestUndetectedIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pub, _ := on(t, "a", "eth0")
@@ -127,7 +126,7 @@ func TestUndetectedIsOver(t *testing.T) {
 		}
 		time.Sleep(2 * undetectedAfter)
 		if d, _ := pub.Undetected(); d < undetectedAfter {
-			t.Errorf("nobody heard for %v", d)
+			t.Errorf("no subscriber detected for %v", d)
 		}
 		sub, _ := on(t, "a", "eth0")
 		if _, err := sub.Subscribe([]TopicName{named(t, "x")}, policyAuto, From{}, false, quiet); err != nil {
@@ -136,7 +135,7 @@ func TestUndetectedIsOver(t *testing.T) {
 		time.Sleep(2 * undetectedAfter)
 		_, noPub := sub.Undetected()
 		if d, _ := pub.Undetected(); d != 0 || noPub != 0 || happened(sub, events.NoPublisherHeard) != 0 {
-			t.Errorf("nobody heard for %v and %v, though both hear each other", d, noPub)
+			t.Errorf("no peer detected for %v and %v, though both detect each other", d, noPub)
 		}
 	})
 }

@@ -2,11 +2,11 @@ package engine
 
 import "testing"
 
-// One goroutine reads; who borrows is waited for, and borrows nothing from one who reads.
+// One goroutine reads at a time. It waits for a borrower, and nothing can be borrowed while it reads.
 func TestReadersAreClaimedByOne(t *testing.T) {
 	var c readerClaim
 	if !c.read() {
-		t.Fatal("nobody reads, and it cannot be read")
+		t.Fatal("it is free, and cannot be read")
 	}
 	if c.read() || c.borrow() || c.Take() {
 		t.Error("claimed a second time")
@@ -19,7 +19,7 @@ func TestReadersAreClaimedByOne(t *testing.T) {
 	go func() { read <- c.read() }() // waits, or comes later
 	c.giveBack()
 	if !<-read {
-		t.Error("who reads is refused because somebody has borrowed")
+		t.Error("a reader is refused because of a borrower")
 	}
 	c.Leave()
 	if n := c.borrowed.Load(); n != 0 {

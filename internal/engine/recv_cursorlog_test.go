@@ -49,6 +49,6 @@ func TestClosedCursorsHoldSlotsForAWhile(t *testing.T) {
 	closed(10)
 	free(now.Add(heldFor), span-span/8)
 	if l.room(); l.deliver(&reliable.Event{Kind: reliable.EventPacket, Seq: seq, Slot: ring.NoSlot}) {
-		t.Error("a packet is kept that nobody will read")
+		t.Error("a packet is kept that no cursor will read")
 	}
 }

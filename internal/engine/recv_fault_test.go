@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A fault that several readers find is told of once; each kind, publisher and epoch by
-// itself; and what is remembered is bounded.
+// A fault that several readers find is reported once, separately by kind, publisher and epoch; the memory for it is
+// bounded.
 func TestFaultsAreReportedOnce(t *testing.T) {
 	var f faultNotes
 	for i, c := range []struct {

@@ -9,13 +9,13 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Who subscribes soon after a publisher's end does not wait for more of it, but hears
-// what it publishes when it is started again.
+// A subscription that begins soon after a publisher's end does not wait for more of it, but gets its messages when it
+// is started again.
 func TestSubscribeAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, to := newLoop(t, Config{Receiver: reliable.ReceiverConfig{MaxMessage: 1000}})
-	// Somebody keeps the group joined, without a cursor.
+	// A handler keeps the group joined, without a cursor.
 	if _, err := to.Subscribe([]TopicName{{Name: "x", Group: 0}}, policyBlock, From{}, false, handlerFuncs{
 		message: func(*reliable.Origin, *topics.Track, uint64, []byte) {},
 		run: func(_ *reliable.Origin, _ *topics.Track, number uint64, body []byte, _, _ int) ([]byte, uint64) {

@@ -19,7 +19,7 @@ func TestUnusedGroup(t *testing.T) {
 		{1 * s, true, false, reliable.Never},
 		{2 * s, false, false, 7 * s},
 		{4 * s, false, false, 7 * s},
-		{5 * s, true, false, reliable.Never}, // somebody subscribed again
+		{5 * s, true, false, reliable.Never}, // subscribed again
 		{6 * s, false, false, 11 * s},
 		{11*s - 1, false, false, 11 * s},
 		{11 * s, false, true, 11 * s},

@@ -80,7 +80,7 @@ func TestLoans(t *testing.T) {
 	l.Return(three[0])
 	check(1, 4, 2, 3)
 
-	// What comes back while its train is still being handled waits for the end.
+	// A position that is returned while its train is still being handled waits for the end.
 	tr := transport.Train{Data: make([]byte, 4), SegmentSize: 2, Lease: 6}
 	l.begin(&tr)
 	l.at = 0

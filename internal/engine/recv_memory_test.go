@@ -11,7 +11,7 @@ func TestReceiveMemory(t *testing.T) {
 	if err != nil || len(p) != 80 || cap(p) != 80 || &p[0] != ready {
 		t.Fatalf("%d bytes (room for %d), %v: not what was ready", len(p), cap(p), err)
 	}
-	m.Free(p) // somebody may still look at it
+	m.Free(p) // a reader may still look at it
 	seen := map[*byte]bool{ready: true}
 	for _, n := range []int{15, 10, 5, 80, 200} {
 		q, err := m.Alloc(n, true)

@@ -29,9 +29,8 @@ func TestNamesAheadEnd(t *testing.T) {
 	}
 }
 
-// Who subscribes to a pattern beside a publisher that says no names waits for them for the
-// recovery deadline, and not at all when the bus is closed meanwhile.
-// docs/protocol §9.9.
+// A subscription to a pattern, beside a publisher that sends no names, waits for them for the recovery deadline, and
+// not at all when the bus is closed meanwhile. docs/protocol §9.9.
 func TestNamesThatDoNotCome(t *testing.T) {
 	all, err := pattern.Parse(">")
 	if err != nil {

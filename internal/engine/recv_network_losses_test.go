@@ -25,7 +25,7 @@ func TestWayLosses(t *testing.T) {
 		{"by the socket", 1, []step{{3, 3, false, 0}, {5, 5, false, 0}}},
 		{"by both at once", 1, []step{{3, 5, false, 2}}},
 		{"repaired one by one", 1, []step{{3, 1, true, 0}, {3, 2, true, 0}, {3, 3, false, 0}, {3, 4, false, 1}}},
-		{"drops that nobody misses", 1, []step{{9, 0, false, 0}, {9, 0, false, 0}, {9, 4, false, 4}}},
+		{"drops of packets that are not missed", 1, []step{{9, 0, false, 0}, {9, 0, false, 0}, {9, 4, false, 4}}},
 		{"missed a second later", 1, []step{{1, 0, false, 0}, {1, 1, false, 0}, {1, 2, false, 1}}},
 		{"missed while others are repaired", 1, []step{{1, 0, true, 0}, {2, 1, false, 0}, {2, 2, false, 0}}},
 		{"drops while other packets are missing", 1, []step{{2, 1, true, 0}, {4, 3, true, 0}, {4, 5, false, 1}}},
@@ -69,6 +69,6 @@ func TestWayLosses(t *testing.T) {
 		t.Error("a loss is not looked at")
 	}
 	if x.now = 0; !x.due(reliable.Instant(time.Second)) {
-		t.Error("drops that nobody misses are never forgotten")
+		t.Error("drops of packets that are not missed are never forgotten")
 	}
 }

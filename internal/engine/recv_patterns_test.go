@@ -14,10 +14,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A pattern may match as many topics as a receiver keeps names of, and anybody can announce
-// so many. To want them and to want them no more is work in proportion to their number: the loop
-// does it, and all else on the bus waits meanwhile. Work in proportion to the square of it
-// shows in the time that this test takes. docs/protocol §12.5.
+// A pattern may match as many topics as a receiver keeps names of, and any host can announce so many. To want them and
+// to want them no more is work in proportion to their number: the loop does it, and all else on the bus waits
+// meanwhile. Work in proportion to the square of it shows in the time that this test takes. docs/protocol §12.5.
 func TestPatternOfManyTopics(t *testing.T) {
 	testenv.Slow(t)
 	const topics, each = 40_000, 1000
@@ -88,8 +87,8 @@ func announce(l *Loop, topics, each int) {
 	}
 }
 
-// What is published on more topics than patterns can know is told as that, and not as names that were late: by the gap, to
-// handlers and to readers, and once by the log.
+// Messages on more topics than patterns can know are reported as such, and not as late names: in the gap, to handlers
+// and to readers, and once in the log.
 func TestTooManyTopicsForPatterns(t *testing.T) {
 	testenv.Slow(t)
 	_, there := newLoop(t, Config{})

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Each reason is told once for each key, and of keys that are not trusted, which can be made up, maxStrange and then once
-// that there are more: they hide nothing else. docs/protocol §29.8.
+// Each reason is reported once for each key. Untrusted keys can be forged: maxStrange of them are reported, and then
+// once that there are more, so they hide nothing else. docs/protocol §29.8.
 func TestRefusedReports(t *testing.T) {
 	var r refusedReports
 	for round := range 3 {

@@ -14,9 +14,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/mem"
 )
 
-// Many subscriptions of one group each get the messages of their topics, all of them and
-// in order, whichever cursors are parked meanwhile. Those that nobody reads, of topics without messages,
-// hold nobody up.
+// Many subscriptions of one group each get the messages of their topics, all of them and in order, whichever cursors
+// are parked meanwhile. Subscriptions that are not read, of topics without messages, do not hold the publisher up.
 func TestManySubscriptionsOfAGroup(t *testing.T) {
 	testenv.Slow(t)
 	const topics, readers, idle, messages = 20, 60, 200, 20_000

@@ -11,7 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Nothing is taken for a bus's own, and not verified, of which receivers would tell. docs/protocol §29.6.
+// A packet that receivers would drop and report is not taken for the bus's own, which is not verified.
+// docs/protocol §29.6.
 func TestOwnIsNotVerified(t *testing.T) {
 	l := &Loop{cfg: Config{Publisher: 7, Epoch: 9}}
 	own := wire.AppendHello(nil, wire.Header{Publisher: 7, Epoch: 9}, new(wire.Hello))

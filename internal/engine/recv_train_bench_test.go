@@ -10,13 +10,13 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// anybody is a transport that knows every sender, and takes back trains that it has not lent.
-type anybody struct{ transport.Transport }
+// anySender is a transport that knows every sender, and takes back trains that it has not lent.
+type anySender struct{ transport.Transport }
 
-func (anybody) Retain(transport.Source) (transport.Peer, error) { return 1, nil }
-func (anybody) Forget(transport.Peer)                           {}
-func (anybody) Reply(transport.Peer, []byte) error              { return nil }
-func (anybody) Release(*transport.Train)                        {}
+func (anySender) Retain(transport.Source) (transport.Peer, error) { return 1, nil }
+func (anySender) Forget(transport.Peer)                           {}
+func (anySender) Reply(transport.Peer, []byte) error              { return nil }
+func (anySender) Release(*transport.Train)                        {}
 
 // counts is a handler that counts.
 type counts struct{ messages, others int }
@@ -45,7 +45,7 @@ func BenchmarkTrain(b *testing.B) {
 }
 
 func benchmarkTrain(b *testing.B, size int) {
-	_, l := newLoopOver(b, Config{}, func(t transport.Transport) transport.Transport { return anybody{t} })
+	_, l := newLoopOver(b, Config{}, func(t transport.Transport) transport.Transport { return anySender{t} })
 	h := new(counts)
 	if _, err := l.Subscribe([]TopicName{{Name: "a.b", Group: 0}}, policyAuto, From{}, false, h); err != nil {
 		b.Fatal(err)
@@ -78,7 +78,7 @@ func benchmarkTrain(b *testing.B, size int) {
 				now := l.now()
 				l.budget.begin(now)
 				l.goOn(now)
-				more = !l.train(now, &tr) // who runs beside it may have taken the turn's time
+				more = !l.train(now, &tr) // another goroutine may have taken the turn's time
 			}
 		}
 		if uint64(h.messages) != seq*uint64(each) || h.others > 0 {

@@ -107,7 +107,7 @@ func stalled(t *testing.T, p *Publication, topic *reliable.Topic) *Subscription 
 	return s
 }
 
-// someoneWaits waits until somebody waits for room.
+// someoneWaits waits until a publishing goroutine waits for room.
 func someoneWaits(p *Publication) {
 	for {
 		p.mu.Lock()

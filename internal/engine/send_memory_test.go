@@ -39,7 +39,7 @@ func TestWindowMemory(t *testing.T) {
 		t.Errorf("%d blocks of %d bytes", len(got), tr.allocated.Load())
 	}
 	if !m.wanted(block, int(tr.allocated.Load()), 2) || m.wanted(block, int(tr.allocated.Load())/2, 2) {
-		t.Error("who has more than its share, and only he, is to give back what others lack")
+		t.Error("a publication returns what others lack if it has more than its share, and only then")
 	}
 	m.give(got[0])
 	if m.wanted(block, int(tr.allocated.Load()), 2) {
@@ -54,7 +54,7 @@ func TestWindowMemory(t *testing.T) {
 	m.take(block, 0, 2)
 	m.take(block, 0, 2) // refused, and once more
 	if m.give(got[2]); m.take(block, int(tr.allocated.Load()), 2) != nil || m.take(block, 0, 2) == nil {
-		t.Error("who has more than its share takes what others lack")
+		t.Error("a publication with more than its share takes what others lack")
 	}
 	if m.close(); tr.freed.Load() != tr.allocated.Load() {
 		t.Errorf("%d bytes freed of %d", tr.freed.Load(), tr.allocated.Load())

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// comes has a message come at now. It reports whether somebody looks at it.
+// comes adds a message at now. It reports whether its goroutine looks at the train.
 func comes(o *open, now reliable.Instant) (looked bool) {
 	if left := o.gate.enter(); left > 0 {
 		o.gate.leave(left - 1)
@@ -21,8 +21,8 @@ func comes(o *open, now reliable.Instant) (looked bool) {
 	return true
 }
 
-// TestOpenIsLookedAtWhenDue has messages come at one pace into a train that stays open: somebody looks at the
-// first message that comes when it is due, or a quarter of the time behind at most, and rarely before.
+// TestOpenIsLookedAtWhenDue adds messages at one pace to a train that stays open. The first message that comes when the
+// train is due, or a quarter of linger later at most, looks at it, and earlier ones rarely do.
 func TestOpenIsLookedAtWhenDue(t *testing.T) {
 	for _, linger := range []time.Duration{50 * time.Microsecond, 100 * time.Microsecond, time.Millisecond} {
 		for _, apart := range []time.Duration{20, 200, time.Microsecond, 7 * time.Microsecond, 20 * time.Microsecond, 45 * time.Microsecond} {

@@ -11,7 +11,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// When a train that the transport has not taken is tried again, and whether the log is told.
+// When a train that the transport has not taken is tried again, and whether the log reports it.
 func TestOutletTriesAgain(t *testing.T) {
 	now := reliable.Instant(time.Second)
 	for _, c := range []struct {

@@ -93,8 +93,7 @@ func TestHeartbeatsBesidePace(t *testing.T) {
 	}
 }
 
-// Who waits until all have everything asks at once, also behind messages that keep a pace, in which the loop is left alone.
-// docs/protocol §5.8.
+// Drain asks at once, also behind messages that keep a pace, in which the loop is left alone. docs/protocol §5.8.
 func TestDrainBesidePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, l, _ := pacedLoop(t)
@@ -187,16 +186,16 @@ func TestLastOfPaceIsLost(t *testing.T) {
 	})
 }
 
-// Publishers steer while nothing holds them up and nobody waits for what subscribers say.
+// Publishers steer while nothing holds them up and no goroutine waits for answers of subscribers.
 func TestSteers(t *testing.T) {
 	_, l := newLoop(t, Config{})
 	p, _ := publication(t, l, "x")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for name, c := range map[string]struct{ begin, end func() }{
-		"who waits for answers": {func() { p.waiters.answers++ }, func() { p.waiters.answers-- }},
-		"a request":             {func() { p.inquiries[nil] = struct{}{} }, func() { delete(p.inquiries, nil) }},
-		"a busy transport":      {func() { p.out.busy = true }, func() { p.out.busy = false }},
+		"a wait for answers": {func() { p.waiters.answers++ }, func() { p.waiters.answers-- }},
+		"a request":          {func() { p.inquiries[nil] = struct{}{} }, func() { delete(p.inquiries, nil) }},
+		"a busy transport":   {func() { p.out.busy = true }, func() { p.out.busy = false }},
 	} {
 		if !p.steers() {
 			t.Fatal("publishers do not steer, with nothing in the way")

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// A transport that fails under those who wait for room: they learn why, and
-// nobody writes into packet memory that is gone.
+// If the transport fails while goroutines wait for room, each of them gets the error, and none writes into freed packet
+// memory.
 func TestFailureUnderWaiters(t *testing.T) {
 	ctx := context.Background()
 	for name, publish := range map[string]func(*Publication, *reliable.Topic) error{
@@ -60,7 +60,7 @@ func TestFailureUnderWaiters(t *testing.T) {
 	}
 }
 
-// Flush waits for what was published before it, not for what comes meanwhile.
+// Flush waits for messages published before it, not for later ones.
 func TestFlushEndsUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -102,8 +102,7 @@ func TestFlushEndsUnderLoad(t *testing.T) {
 	<-ended
 }
 
-// While somebody waits behind a subscriber that does not read, heartbeats stay
-// on their ladder.
+// While a goroutine waits behind a subscriber that does not read, heartbeats stay on their ladder.
 func TestWaitingIsQuiet(t *testing.T) { synctest.Test(t, testWaitingIsQuiet) }
 
 func testWaitingIsQuiet(t *testing.T) {
@@ -136,7 +135,7 @@ func TestTryLarge(t *testing.T) {
 	p.mu.Lock()
 	other := p.s.NewWriter()
 	p.s.Grant(other)
-	other.AppendFragment(topic, make([]byte, 100_000), 0) // somebody has begun
+	other.AppendFragment(topic, make([]byte, 100_000), 0) // another writer has begun
 	p.s.Assign(p.l.now(), other, false)
 	p.mu.Unlock()
 	var bp *events.BackPressureError

@@ -103,7 +103,7 @@ func TestSaturated(t *testing.T) {
 	}
 }
 
-// Who wants something of a loop at rest gets it, and Close ends it.
+// A command to a loop at rest is executed, and Close ends the loop.
 func TestRestIsInterrupted(t *testing.T) {
 	l, p, topic := saturable(t)
 	for range 3 {

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Who holds a publication up is told after a second, at doubling distances, anew when it
-// is another one, and once when nobody does any more.
+// The holder of a publication is reported after a second, at doubling distances, anew when it is another one, and once
+// when there is none any more.
 func TestStallsAreReported(t *testing.T) {
 	const s = time.Second
 	nobody := events.Hold{}
@@ -53,8 +53,7 @@ func TestStallsAreReported(t *testing.T) {
 	}
 }
 
-// A cursor that stands still and holds its stream up is told of; one that reads, or
-// holds nothing up, is not.
+// A cursor that stands still and holds its stream up is reported; one that reads, or holds nothing up, is not.
 func TestUnreadIsReported(t *testing.T) {
 	const s = time.Second
 	type step struct {

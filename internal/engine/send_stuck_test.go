@@ -15,8 +15,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// That nothing can be sent is told after a second, and again at twice as long, with the best reason that is
-// known; and once that it is over, if it was told.
+// That nothing can be sent is reported after a second, and again at doubling intervals, with the best known reason; and
+// once that it is over, if it was reported.
 func TestStuckIsEmitted(t *testing.T) {
 	begin := reliable.Instant(time.Hour)
 	at := func(ms int) reliable.Instant { return begin.Add(time.Duration(ms) * time.Millisecond) }
@@ -28,7 +28,7 @@ func TestStuckIsEmitted(t *testing.T) {
 		says string
 	}{
 		{"the system says why", nil, syscall.ENETUNREACH, "network is unreachable"},
-		{"nobody says why", nil, nil, "takes no packets"},
+		{"no reason is known", nil, nil, "takes no packets"},
 		{"the group is lost", gone, fmt.Errorf("udp: %w", transport.ErrNotReady), "interface hv0 is down"},
 		{"it is not joined yet", nil, transport.ErrNotReady, "not joined yet"},
 		{"the group is lost, and something else is wrong", gone, syscall.EPERM, "not permitted"},
@@ -58,7 +58,7 @@ func TestStuckIsEmitted(t *testing.T) {
 			t.Errorf("%s: behind it: %+v", c.name, e)
 		}
 	}
-	// What is short is nobody's business.
+	// Short ones are not reported.
 	var x stuck
 	x.refused(at(0), syscall.ENOBUFS, 100)
 	x.took(at(900))

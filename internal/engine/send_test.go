@@ -68,7 +68,7 @@ func TestRefusedSendsAreRetriedInTime(t *testing.T) {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := l.Close(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("Close with messages that nobody took: %v", err)
+			t.Errorf("Close with messages that were not taken: %v", err)
 		}
 	}
 }

@@ -15,8 +15,8 @@ type addresses struct {
 
 func (a *addresses) GroupAddress(int) string { a.asked++; return "mem://x/0" }
 
-// traced is what a trace is told of: a train, a NAK and, without a trace, a loss, which wants
-// the stream of a receiver otherwise.
+// traced returns a function that makes events of a trace: a train, a NAK and, without a trace, a loss, which needs the
+// stream of a receiver otherwise.
 func traced(trace func(*Trace)) (tell func(), a *addresses) {
 	a = new(addresses)
 	l := &Loop{cfg: Config{Trace: trace}, t: a}

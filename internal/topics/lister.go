@@ -24,7 +24,6 @@ type Lister struct {
 	packet  []byte // the latest that was compressed
 }
 
-// stream names a stream.
 type stream struct{ publisher, epoch uint64 }
 
 // ListBudget bounds what Listers remember: a topic that two publishers have takes two.
@@ -113,7 +112,6 @@ func (x *Listed) Topics(f func(*ListedTopic)) {
 // Len is how many topics the stream has.
 func (x *Listed) Len() int { return len(x.topics) }
 
-// tagOf is the tag of a stream that is known.
 func (l *Lister) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
 	if x := l.streams[stream{publisher, epoch}]; x != nil {
 		return x.tag, true
@@ -188,7 +186,6 @@ func (l *Lister) stream(now reliable.Instant, from uint64, h *wire.Header, seq u
 	return x
 }
 
-// data takes in a data packet: names, and numbers of messages.
 func (l *Lister) data(x *Listed, runs []byte) {
 	for {
 		run, rest, ok := wire.NextRun(runs)
@@ -229,7 +226,6 @@ func (l *Lister) runs(b []byte, d *wire.Data) []byte {
 	return reliable.PacketData(p)
 }
 
-// announce takes in an announce of a publisher's topics.
 func (l *Lister) announce(x *Listed, a wire.Announce) {
 	first, count, total := a.First, uint32(a.Count), a.Total
 	for {

@@ -306,7 +306,6 @@ func (r *Reader) follows(topic, number uint64) *Track {
 	return t
 }
 
-// begin begins a run of messages.
 func (r *Reader) begin(t *Track, body []byte) {
 	r.track, r.body, r.asks = t, body, false
 	if r.step = r.only; r.step == 0 {

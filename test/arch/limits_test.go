@@ -35,8 +35,8 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 118_011},
-		{"lines of tests", sum(m.tests), 111_769},
+		{"lines of code", sum(m.code), 118_001},
+		{"lines of tests", sum(m.tests), 111_768},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1756},
 		{"importable names of reliable", m.importable["reliable"], 260},
