@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/fanfaremq/fanfare/internal/ring"
@@ -241,10 +242,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 
 // gapBefore fills it with the gap of topic t before message number, if there is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
-	cause := r.cause
-	if t.unnamed != events.CauseNone {
-		cause = t.unnamed
-	}
+	cause := cmp.Or(t.unnamed, r.cause)
 	switch {
 	case t.from > 0:
 		return r.gapFrom(t, number, it)

@@ -1,6 +1,8 @@
 package topics
 
 import (
+	"cmp"
+
 	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
@@ -63,11 +65,8 @@ func (r *Reader) gapFrom(t *Track, number uint64, it *Item) bool {
 	if number <= begin {
 		return false
 	}
-	cause := events.CauseGone
-	switch {
-	case t.unnamed != events.CauseNone:
-		cause = t.unnamed
-	case r.skipped:
+	cause := cmp.Or(t.unnamed, events.CauseGone)
+	if r.skipped && t.unnamed == events.CauseNone {
 		cause = r.cause
 	}
 	*it = Item{Topic: t, Number: begin, Lost: number - begin, Cause: cause}
