@@ -37,8 +37,8 @@
 //
 // No stall is silent. A subscriber that is there and does not read is named, by its Config.Name or host and process,
 // its address, for how long it has held the publisher up and how far behind it is: after a second in the log and by
-// events.PublisherStalled; in the *FlowError of a Publish that its context ends; in Publisher.Receivers. Its own bus
-// says so, too, with the topics that are not read (events.HoldsPublishersUp, events.SubscriptionNotRead). After
+// events.PublisherStalled; in the *FlowError of a Publish whose context ends; in Publisher.Receivers. Its own bus says
+// so, too, with the topics that are not read (events.HoldsPublishersUp, events.SubscriptionNotRead). After
 // Config.StallLimit, 30 s, it is let go: the publisher goes on, and what it cannot catch up with when it reads on is a
 // *GapError of CauseReleased. Then it counts again. A subscriber that keeps making progress but stays more than
 // Config.SlowBehind packets behind is also released (events.SlowSubscriber).
@@ -51,7 +51,7 @@
 // (events.NoPublisherHeard).
 //
 // With FlowQuorum(n) a publisher waits for its n fastest subscribers, with FlowMax for the fastest, with FlowNone for
-// none: limit its Rate then to what subscribers can take. FlowTagged("book") looks only at subscribers on a bus with
+// none: limit its Rate then to what subscribers can take. FlowTagged("book") looks only at subscribers whose bus has
 // that Config.Tag, and FlowQuorum(2).Tagged("book") at the two fastest of them. A subscriber that is not waited for has
 // gaps when it falls out of the window. Publisher.Delivered says how far those that are waited for have come.
 //

@@ -162,7 +162,7 @@ func (c *Config) fit(attr *rdma.DeviceAttr, mtu int) error {
 		c.PacketSize = mtu
 	}
 	if c.PacketSize > mtu {
-		return fmt.Errorf("ud: packets of %d bytes do not fit device %s, which has an MTU of %d", c.PacketSize, attr.Name, mtu)
+		return fmt.Errorf("ud: packets of %d bytes do not fit device %s, whose MTU is %d", c.PacketSize, attr.Name, mtu)
 	}
 	return nil
 }
