@@ -127,7 +127,34 @@ func Draw(seed uint64) Options {
 	d.noData(&o)
 	d.questions(&o)
 	d.unreadable(&o)
+	if d.chance(15) {
+		d.extremes(&o)
+	}
 	return o
+}
+
+// extremes makes a run much worse in some ways: these have found what no other run did.
+func (d drawer) extremes(o *Options) {
+	if d.chance(40) {
+		o.Net.Reorder, o.Net.ReorderDepth = d.ratio(0, 60*Percent), d.between(1, 300)
+	}
+	if d.chance(20) {
+		o.Net.UnicastLoss = d.ratio(0, 95*Percent)
+	}
+	for i := range o.Publishers {
+		p := &o.Publishers[i]
+		if d.chance(30) {
+			p.Large, p.LargeBytes, p.Abandon = d.ratio(0, 90*Percent), pick(d, 1000, 1500, 2000), d.ratio(20, 50*Percent)
+		}
+		if d.chance(30) {
+			p.Repairs = pick(d, Percent, 10*Percent, 400*Percent)
+		}
+	}
+	for i := range o.Subscribers {
+		if d.chance(30) {
+			o.Subscribers[i].Deadline = d.time(200*time.Microsecond, 4*time.Millisecond)
+		}
+	}
 }
 
 // slow gives readers that hold up no publisher a policy.

@@ -140,6 +140,7 @@ type Publisher struct {
 	Linger     time.Duration // how long the end of a burst stays in the open packet
 	Abandon    Ratio         // of large messages that meet back-pressure
 	Requests   Ratio         // of the messages are requests
+	Repairs    Ratio         // of the data they may take; 0: usualShare
 	Asks       time.Duration // between two questions for the subscribers of a topic; 0: there are none
 	PacketMemory
 	Keeps
@@ -280,7 +281,7 @@ type Attack struct {
 // What users have unless they configure something else: docs/protocol §20.2.
 const (
 	usualSilence  = time.Second
-	usualShare    = 0.5
+	usualShare    = 50 * Percent
 	usualStreams  = 64
 	usualDeadline = 2 * time.Second
 )
