@@ -1,30 +1,50 @@
 // Package reliable is Fanfare's protocol: it turns lossy, reordering multicast datagrams into streams of messages in
 // order, without duplicates and without silent loss. docs/protocol numbers its rules; comments here cite them.
 //
+// A packet at its publisher:
+//
+//	Writer.Append   the next does not fit    Sender.Assign   Sender.Next          its memory is needed (Sender.Grant)
+//	┌──────┐ ─────────► ┌────────┐ ───────────► ┌──────────┐ ─────► ┌────────────┐ ─────► ┌──────┐
+//	│ open │            │ closed │              │ assigned │        │ repairable │ ◄─┐    │ gone │
+//	└──────┘            └────────┘              └──────────┘        └────────────┘ ──┘    └──────┘
+//	                                             has a sequence                     a NAK: sent again
+//
+// at a receiver:
+//
+//	          a later one came            it came          all before it were
+//	┌─────────┐ ──────► ┌─────────┐ ─────────► ┌─────────────┐ ──────► ┌───────────┐
+//	│ unknown │         │ missing │ ──┐        │ held, lent  │         │ delivered │
+//	└─────────┘         └─────────┘   │        └─────────────┘         └───────────┘
+//	                      ▲    ask    │ too late, or its publisher has it no more: gone, a gap
+//	                      └── (NAK)   ▼
+//
+// and a publisher's stream at a receiver (liveness, recv_liveness.go):
+//
+//	 its first packet           silence (§11.3)
+//	────────► ┌────┐ ──────────────────────────► ┌──────┐ ────────► removed, once a later
+//	          │ up │ ◄────────────────────────── │ down │           instance is known
+//	          └────┘        a sign of life       └──────┘
+//	          │    ▲
+//	          │    │ packets beyond the end
+//	          ▼    │
+//	         ┌───────┐ all is delivered  ┌──────────┐ 2 s
+//	         │ ended │ ────────────────► │ finished │ ────────────► removed, remembered
+//	         └───────┘                   └──────────┘
+//	 two heartbeats with the end, or one and silence
+//
+// Read the files in this order. The way out: send_writer.go and send_fragments.go (messages into packet memory),
+// send_sequence.go (sequences, as far as send_flow.go and send_ratelimit.go allow), send_train.go (what leaves:
+// control packets, repairs within their budget, new data), send_repair.go (NAKs), send_members.go (statuses),
+// send_heartbeat.go (the tail), send_stall.go (members that hold the publisher up). The way in: receiver.go (packets to
+// streams), recv_stream.go (what is in order is delivered at once and in place), recv_window.go and recv_loans.go (what
+// waits), recv_missing.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
+// (events, which a Reader of internal/topics turns into messages). Then what has pages of its own in docs/protocol:
+// requests (send_requests.go, recv_replies.go), state (send_state.go, recv_state.go), legs (recv_legs.go), compression
+// (send_packed.go, recv_packed.go), names (send_naming.go, recv_names.go).
+//
 // The package is pure. It opens no socket, starts no goroutine, reads no clock and draws no randomness of its own: the
 // time (now) and the random source come in, packets to send and messages to deliver come out. internal/engine runs it
 // over a transport; test/sim runs it in virtual time.
-//
-// The life of a message on the way out:
-//
-//  1. Writer.Append writes it into packet memory (send_writer.go).
-//  2. Sender.Assign gives complete packets their sequences, as far as flow control
-//     and the rate limit allow (send_sequence.go, send_flow.go, send_ratelimit.go).
-//  3. Sender.Next hands trains to transmit to the caller: control packets,
-//     repairs within their budget, then new data (send_train.go, send_repair.go).
-//  4. Sender.Handle takes in NAKs and statuses (send_repair.go, send_members.go);
-//     heartbeats carry the tail (send_heartbeat.go).
-//
-// and on the way in:
-//
-//  5. Receiver.Handle sorts packets into streams (receiver.go).
-//  6. Stream.data delivers what is in order, at once and in place, and holds
-//     the rest back until the gap is closed (recv_stream.go, recv_window.go,
-//     recv_loans.go).
-//  7. What is missing is asked for with one NAK for all gaps (recv_missing.go,
-//     recv_nak.go), given up when it is gone or too late.
-//  8. The stream's Output takes events, in order (recv_output.go); a Reader of
-//     internal/topics turns them into messages and gaps of topics.
 //
 // testdata/*.txt shows it at work: exchanges of packets and time, which a test runs.
 package reliable

@@ -1,10 +1,3 @@
-// Package engine runs the protocol over a transport: it is the only place
-// where clock, goroutines, transport and the pure core meet.
-//
-// One goroutine, the loop, owns the transport's receive side, all groups (recv_group.go) and the timers. Publications
-// (send_publication.go) are shared: their callers write and send from their own goroutines under the publication's
-// lock, and the loop takes the same lock for NAKs, statuses and timers. Subscriptions (recv_subscription.go) read
-// streams with cursors in their user's goroutine, or are called by the loop itself.
 package engine
 
 import (
