@@ -11,6 +11,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/engine"
 	"github.com/fanfaremq/fanfare/pubsub/events"
+	"github.com/fanfaremq/fanfare/reliable"
 )
 
 // Positions has how far a subscriber has read in each topic of each run of a publisher: message numbers belong to a
@@ -173,7 +174,7 @@ func (p *Positions) from(b *Bus, events bool) beginning {
 	to := engine.NewPositions()
 	for of, topics := range p.of {
 		for topic, x := range topics {
-			to.Set(engine.Instance{Publisher: uint64(of.publisher), Epoch: of.epoch},
+			to.Set(reliable.Instance{Publisher: uint64(of.publisher), Epoch: of.epoch},
 				engine.Position{Topic: topic, Group: b.Group(topic), Next: x.next, Gone: x.gone.ended || x.gone.lost && events})
 		}
 	}

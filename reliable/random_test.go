@@ -93,7 +93,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 }
 
 // publisher is the stream of the instance that speaks now, if it is known.
-func (r *random) publisher() *Stream { return r.x.r.instances.streams[streamKey{7, r.epoch}] }
+func (r *random) publisher() *Stream { return r.x.r.instances.streams[Instance{7, r.epoch}] }
 
 func (r *random) handle(b []byte) { r.x.handle(r.now, b) }
 

@@ -15,7 +15,7 @@ type Receiver struct {
 	list       []*Stream
 	detached   []*Stream // that are over, while their outputs still keep packets: the oldest first
 	latest     *Stream   // the stream of the last packet
-	tombstones tombstones[streamKey, formerStream]
+	tombstones tombstones[Instance, formerStream]
 	memory     int // bytes of all windows
 	windows    int // that have memory, without those of detached streams
 	subscribed
@@ -25,7 +25,7 @@ type Receiver struct {
 	inHand
 
 	historyLost  uint64    // packets from before we came that are lost
-	due          Instant   // nothing is to be done before
+	wake         wakeup    // nothing is to be done before
 	stalledUntil upTime    // until when what was sent may lie unread (NoteStall)
 	turn         int       // where Next goes on
 	heldUp       []*Stream // that report that this receiver holds them up, or no longer does
@@ -57,7 +57,11 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 		return nil, err
 	}
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
-	r := &Receiver{cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)}, outside: outside{sink: sink, peers: peers, runs: new(Running)}, instances: newInstances(), tombstones: formerStreams(), due: Never}
+	r := &Receiver{
+		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
+		outside:   outside{sink: sink, peers: peers, runs: new(Running)},
+		instances: newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
+	}
 	if n := len(cfg.LegTags); n > 1 {
 		r.legs = make([]legCounts, n)
 	}
@@ -162,7 +166,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 
 // known returns the running stream that h names, or nil.
 func (r *Receiver) known(h *wire.Header) *Stream {
-	st := r.instances.streams[streamKey{h.Publisher, h.Epoch}]
+	st := r.instances.streams[Instance{h.Publisher, h.Epoch}]
 	if st == nil {
 		r.stats.Stale++
 	}
@@ -173,9 +177,9 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 // transmissions do (docs/protocol §4.1), and where the publisher's window is wanted only heartbeats (§4.6). at and
 // name are the publisher's, as far as the packet says them.
 func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, at extent, name []byte) *Stream {
-	key := streamKey{h.Publisher, h.Epoch}
+	key := Instance{h.Publisher, h.Epoch}
 	st := r.latest
-	if st == nil || st.key() != key {
+	if st == nil || st.Instance != key {
 		st = r.instances.streams[key]
 	}
 	if st != nil {
@@ -228,7 +232,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	st.report.share = r.cfg.Buffer.join(st.Publisher, r.cfg.GroupTag, st.high)
 	r.latest = st
 	r.stats.Streams++
-	r.due = now
+	r.wake.by(now)
 	st.out = r.sink.Open(st)
 	r.sink.StreamUp(st)
 	if fetches {
@@ -272,13 +276,13 @@ func (r *Receiver) Resume(now Instant) {
 			st.advance(now)
 		}
 	}
-	r.due = now
+	r.wake.by(now)
 }
 
 // Next appends the next control packet to send to buf, a NAK, a reply or a status, and
 // returns it with the peer it goes to. It reports false when there is none.
 func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok bool) {
-	if now < r.due {
+	if now < r.wake.at {
 		return 0, nil, false
 	}
 	for range r.list {
@@ -297,15 +301,20 @@ func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok
 		}
 		r.turn++
 	}
-	r.due = r.deadline()
+	r.wake.at = r.deadline()
 	return 0, nil, false
 }
 
 // Deadline is when Tick or Next have something to do, if nothing else happens.
 func (r *Receiver) Deadline() Instant {
-	r.due = min(r.due, r.deadline())
-	return r.due
+	r.wake.by(r.deadline())
+	return r.wake.at
 }
+
+// wakeup is when a Receiver has something to send, at the earliest. Deadlines of its streams lower it; Next raises it.
+type wakeup struct{ at Instant }
+
+func (w *wakeup) by(at Instant) { w.at = min(w.at, at) }
 
 func (r *Receiver) deadline() Instant {
 	d := Never
@@ -322,9 +331,8 @@ func (r *Receiver) deadline() Instant {
 func (r *Receiver) Close(now Instant) {
 	for _, st := range r.list {
 		st.report.leaving = true
-		st.report.at = now
+		st.report.by(now)
 	}
-	r.due = now
 }
 
 // Free gives all memory back. No output may keep packets.

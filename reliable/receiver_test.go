@@ -299,7 +299,7 @@ func TestReceiverRepeatsItsFirstStatus(t *testing.T) {
 
 // docs/protocol §6.3.
 func TestFirstDelayIsSpreadOverTheBackoff(t *testing.T) {
-	r := &Receiver{cfg: ReceiverConfig{Rand: rand.New(rand.NewPCG(1, 1))}}
+	r := rand.New(rand.NewPCG(1, 1))
 	var n nakState
 	if n.firstDelay(r) != 0 {
 		t.Error("a delay without back-off and reordering")
@@ -442,7 +442,7 @@ func TestWindowComesBackSmaller(t *testing.T) {
 		r.Handle(now, 5, of(publisher, 0, 0))
 		r.Handle(now, 5, of(publisher, 2, 0))
 		r.Handle(now, 5, of(publisher, 1, wire.FlagRepair))
-		return r.instances.streams[streamKey{publisher, 3}]
+		return r.instances.streams[Instance{publisher, 3}]
 	}
 	a := use(7)
 	before := a.win.span

@@ -103,7 +103,7 @@ func (r *Receiver) Addressed(b []byte) bool {
 
 // tagOf is the tag of a stream that is known.
 func (r *Receiver) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
-	if st := r.instances.streams[streamKey{publisher, epoch}]; st != nil {
+	if st := r.instances.streams[Instance{publisher, epoch}]; st != nil {
 		return st.path.tag, true
 	}
 	return 0, false

@@ -93,7 +93,7 @@ func (r *Receiver) remove(st *Stream) {
 		r.latest = nil
 	}
 	r.cfg.Buffer.leave(&st.report.share)
-	r.tombstones.remember(st.key(), formerStream{evicted: !st.life.finished, next: st.high})
+	r.tombstones.remember(st.Instance, formerStream{evicted: !st.life.finished, next: st.high})
 	for _, p := range st.path.peers() {
 		r.peers.Forget(p)
 	}

@@ -77,7 +77,7 @@ func (r *Receiver) dataOf(b []byte) (st *Stream, repair bool) {
 	if err != nil || h.Type != wire.TypeData {
 		return nil, false
 	}
-	if key := (streamKey{h.Publisher, h.Epoch}); st == nil || st.key() != key {
+	if key := (Instance{h.Publisher, h.Epoch}); st == nil || st.Instance != key {
 		st = r.instances.streams[key]
 	}
 	if st == nil || h.GroupTag != st.path.tag {
@@ -119,20 +119,19 @@ func (st *Stream) heardBy(now Instant) {
 func (st *Stream) passed(now Instant) {
 	x := st.path.legs
 	from := x.advance()
-	if st.win.missing == 0 || x.passed == from {
+	if st.nak.missing == 0 || x.passed == from {
 		return
 	}
 	due := Never
 	for seq := max(from, st.next); seq < min(x.passed, st.tracked); seq++ {
 		if e := st.win.entries.at(seq); e.state == entryMissing && e.tries == 0 {
 			if due == Never {
-				due = st.r.dueAt(now, now.Add(st.nak.firstDelay(st.r)))
+				due = st.r.dueAt(now, now.Add(st.nak.firstDelay(st.r.cfg.Rand)))
 			}
 			e.due = min(e.due, due)
 		}
 	}
-	st.nak.at = min(st.nak.at, due)
-	st.r.due = min(st.r.due, st.nak.at)
+	st.nak.by(due)
 }
 
 // overdue finds out which legs are not worth waiting for: those that have not passed what is to be asked for now.

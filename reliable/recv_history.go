@@ -44,7 +44,7 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 		return
 	}
 	h := &st.win.history
-	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next, seek: newSeek(st)}
+	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next, seek: newSeek(st.r.cfg.Wanted != nil)}
 	keep := uint64(0) // the rest is for what is sent meanwhile
 	if st.window() {
 		keep = st.win.span - st.win.span/4
@@ -55,8 +55,8 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	st.win.entries.reach(st.next, st.next, lead)
 	for seq := st.next; seq < lead; seq++ {
 		*st.win.entries.at(seq) = entry{state: entryMissing, since: neverUp, due: Never}
-		st.win.missing++
 	}
+	st.nak.lacks(int(lead-st.next), Never, Never)
 	st.tracked, st.high = lead, lead
 	st.advance(now)
 }
@@ -76,9 +76,7 @@ func (h *history) ask(st *Stream, now Instant) {
 		}
 	}
 	if any {
-		st.nak.at = min(st.nak.at, st.r.judged(now))
-		st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
-		st.r.due = min(st.r.due, now)
+		st.nak.lacks(0, st.r.judged(now), now.Add(st.r.cfg.Deadline))
 	}
 }
 
@@ -109,7 +107,7 @@ func (h *history) pass(st *Stream, seq uint64) {
 	for ; st.next < seq; st.next++ {
 		switch e := st.win.entries.at(st.next); e.state {
 		case entryMissing:
-			st.win.missing--
+			st.nak.found()
 			if st.next >= h.at {
 				h.asked = max(0, h.asked-1)
 			}
@@ -157,8 +155,7 @@ func (h *history) settled(st *Stream, now Instant) bool {
 		return false
 	}
 	h.open, h.seek = false, seek{}
-	st.report.at = now // it is waited for from now on
-	st.r.due = min(st.r.due, now)
+	st.report.by(now) // it is waited for from now on
 	if begin := st.next; begin > h.first && (h.cause != events.CauseGone || h.first == 0) {
 		st.next = h.first
 		st.skip(begin-h.first, h.cause)

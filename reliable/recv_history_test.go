@@ -274,7 +274,7 @@ func TestJoinersLeaveTheBudgetToOthers(t *testing.T) {
 	if n := repaired(); n < repairBurst-joinersBurst-1472 {
 		t.Errorf("%d bytes of repairs for others", n)
 	}
-	if at := b.s.repairs.deadline(b.s); at <= b.now || at > b.now.Add(time.Second) {
+	if at := b.s.repairs.deadline(b.s.cfg.PacketSize); at <= b.now || at > b.now.Add(time.Second) {
 		t.Errorf("the next repair goes after %v", at.Sub(b.now))
 	}
 }

@@ -11,29 +11,29 @@ import (
 // name given twice). Their streams are independent: nothing about one ends, closes or delays another. docs/protocol
 // §3.5, §3.7.
 
-// streamKey names a stream within its group.
-type streamKey struct{ publisher, epoch uint64 }
+// Instance is one run of a publisher: its id, and the epoch of the run. Within a group it names a stream.
+type Instance struct{ Publisher, Epoch uint64 }
 
 // instances are the streams of one group, and what those of one publisher id mean for each other.
 type instances struct {
-	streams map[streamKey]*Stream
+	streams map[Instance]*Stream
 	of      map[uint64][]*Stream // by publisher id
 }
 
 func newInstances() instances {
-	return instances{streams: make(map[streamKey]*Stream), of: make(map[uint64][]*Stream)}
+	return instances{streams: make(map[Instance]*Stream), of: make(map[uint64][]*Stream)}
 }
 
 func (x *instances) add(st *Stream) {
-	x.streams[st.key()] = st
+	x.streams[st.Instance] = st
 	x.of[st.Publisher] = append(x.of[st.Publisher], st)
 }
 
 func (x *instances) remove(st *Stream) {
-	if x.streams[st.key()] != st {
+	if x.streams[st.Instance] != st {
 		return
 	}
-	delete(x.streams, st.key())
+	delete(x.streams, st.Instance)
 	list := x.of[st.Publisher]
 	for i, o := range list {
 		if o == st {
@@ -47,8 +47,8 @@ func (x *instances) remove(st *Stream) {
 }
 
 // Up reports whether an instance of a publisher is heard.
-func (r *Receiver) Up(publisher, epoch uint64) bool {
-	st := r.instances.streams[streamKey{publisher, epoch}]
+func (r *Receiver) Up(of Instance) bool {
+	st := r.instances.streams[of]
 	return st != nil && !st.life.down
 }
 
@@ -124,8 +124,6 @@ const (
 	// rolling update, which starts the new one before it stops the old one, is over by then.
 	overlapTime = 5 * time.Second
 )
-
-func (st *Stream) key() streamKey { return streamKey{st.Publisher, st.Epoch} }
 
 // reportDuplicate reports once that another instance of the publisher id of st, or this bus itself, publishes at the
 // same time.

@@ -15,10 +15,10 @@ import (
 func TestInstances(t *testing.T) {
 	const s = Instant(time.Second)
 	up := func(upAt, heard Instant) *Stream {
-		return &Stream{Publisher: 7, life: liveness{upAt: upTime(upAt), heard: upTime(heard)}}
+		return &Stream{Instance: Instance{7, 0}, life: liveness{upAt: upTime(upAt), heard: upTime(heard)}}
 	}
 	lost := func(heard, downAt Instant) *Stream {
-		return &Stream{Publisher: 7, life: liveness{heard: upTime(heard), down: true, downAt: upTime(downAt)}}
+		return &Stream{Instance: Instance{7, 0}, life: liveness{heard: upTime(heard), down: true, downAt: upTime(downAt)}}
 	}
 	ended := func(st *Stream) *Stream { st.life.ended = true; return st }
 	finished := func(st *Stream) *Stream { st.life.finished = true; return st }

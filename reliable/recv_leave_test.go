@@ -5,7 +5,7 @@ import "testing"
 // docs/protocol §4.5: streams that were left start anew, those that ended do not.
 func TestTombstonesOfAReceiverThatLeft(t *testing.T) {
 	x := formerStreams()
-	ended, lost := streamKey{1, 1}, streamKey{2, 1}
+	ended, lost := Instance{1, 1}, Instance{2, 1}
 	x.remember(ended, formerStream{next: 5})
 	x.remember(lost, formerStream{evicted: true, next: 7})
 	x.drop(func(x formerStream) bool { return x.evicted })

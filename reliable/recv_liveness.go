@@ -83,18 +83,17 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.extend(now, hb.Lead)
 	}
 	if flags&wire.FlagSolicit != 0 {
-		st.report.solicited(st, now, hb)
+		st.report.solicited(st.r.cfg.Rand, now, hb)
 	}
 	if st.next == hb.Lead && st.report.sentNext != st.next {
 		// We have everything: the publisher may rest. Not after every burst,
 		// though: while data comes in small ones the cadence will do.
-		st.report.at = min(st.report.at, max(now, st.report.sentAt.Add(minStatusEvery)))
+		st.report.by(max(now, st.report.sentAt.Add(minStatusEvery)))
 	}
 	if fresh && !st.life.finished {
 		st.ending(now, flags, hb)
 	}
 	st.finish(now)
-	st.r.due = min(st.r.due, st.report.at)
 }
 
 // ending takes in what a heartbeat that is new says of the end. A single one may be forged: the end counts after a
@@ -110,12 +109,12 @@ func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 		st.r.stats.Implausible++ // more is known to exist
 	case x.endSaid && hb.Lead == x.endAt:
 		x.ended = true
-		st.report.at = now
+		st.report.by(now)
 		st.advance(now)
 	default:
 		x.endSaid, x.endAt = true, hb.Lead
 		st.totals.ending(st)
-		st.report.at = now
+		st.report.by(now)
 	}
 }
 
@@ -124,7 +123,7 @@ func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 func (r *Receiver) revive(st *Stream) {
 	next := st.next
 	r.remove(st)
-	r.tombstones.remember(st.key(), formerStream{evicted: true, next: next})
+	r.tombstones.remember(st.Instance, formerStream{evicted: true, next: next})
 }
 
 // reach is how far beyond all known sequences a single packet may plausibly name one: one window, as it is now or may
@@ -168,7 +167,8 @@ func (st *Stream) back(now Instant) {
 	}
 	if st.life.down && !st.life.finished {
 		st.life.down, st.life.downCause, st.life.upAt = false, events.CauseNone, st.r.up(now)
-		st.report.sent, st.report.at, st.r.due = 0, now, now // it may have released us
+		st.report.sent = 0 // it may have released us
+		st.report.by(now)
 		st.topics.names.all = 0
 		st.totals.publisherBack(st)
 		st.r.sink.StreamUp(st)
@@ -197,10 +197,10 @@ func (st *Stream) finishNow(now Instant) {
 
 // close ends the stream.
 func (st *Stream) close(now Instant) {
-	st.life.finished, st.life.down, st.life.endedAt, st.report.at = true, true, st.r.up(now), now
+	st.life.finished, st.life.down, st.life.endedAt = true, true, st.r.up(now)
+	st.report.by(now)
 	st.plain.known = false // data beyond the end takes the long way
-	st.r.due = min(st.r.due, now)
-	st.returnLoans() // beyond the end
+	st.returnLoans()       // beyond the end
 	st.deliverEnd(events.CauseNone)
 	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, events.CauseNone)
@@ -235,12 +235,12 @@ func (st *Stream) tick(now Instant) bool {
 }
 
 // silenceLimit is how long the publisher may be silent. docs/protocol §5.4.
-func (st *Stream) silenceLimit() time.Duration {
-	return max(lostFloor, lostHeartbeats*st.life.heartbeatEvery+slowHeartbeat)
+func (x *liveness) silenceLimit() time.Duration {
+	return max(lostFloor, lostHeartbeats*x.heartbeatEvery+slowHeartbeat)
 }
 
 // lostAt is until when the publisher may be silent.
-func (st *Stream) lostAt() upTime { return st.r.patience(st.life.heard, st.silenceLimit()) }
+func (st *Stream) lostAt() upTime { return st.r.patience(st.life.heard, st.life.silenceLimit()) }
 
 // endedUntil is until when a stream that has ended answers.
 func (st *Stream) endedUntil() upTime { return max(st.life.endedAt, st.life.heard).add(endedKeep) }
@@ -265,7 +265,7 @@ func (st *Stream) lose(now Instant) {
 		return // that was the end of it
 	}
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), cause
-	st.report.at = Never
+	st.report.stop()
 	if st.win.state.waits() {
 		st.advance(now) // without state
 	}
@@ -293,7 +293,7 @@ func (st *Stream) LostFor(now Instant) time.Duration {
 // over reports whether the publisher has said where the stream ends, and nothing up to there
 // is missing nor, after a loss, unknown.
 func (st *Stream) over() bool {
-	return st.life.ended && st.win.missing == 0 && st.tracked >= st.life.endAt && !st.totals.missing()
+	return st.life.ended && st.nak.missing == 0 && st.tracked >= st.life.endAt && !st.totals.missing()
 }
 
 // depart ends the stream of a publisher that fell silent when it was over: now, or when the
@@ -301,7 +301,7 @@ func (st *Stream) over() bool {
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), events.CauseNone
-	st.report.at = Never
+	st.report.stop()
 	st.advance(now)
 }
 
@@ -316,7 +316,7 @@ func (st *Stream) deadline() Instant {
 		return st.r.when(st.life.removeAt() + 1)
 	}
 	d := min(st.report.at, st.r.when(st.lostAt()+1))
-	if st.win.missing > 0 {
+	if st.nak.missing > 0 {
 		d = min(d, st.nak.at, st.nak.expireAt)
 	}
 	if st.win.state.wants() {

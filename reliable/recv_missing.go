@@ -29,7 +29,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	if end <= st.tracked {
 		return
 	}
-	due := now.Add(st.nak.firstDelay(st.r))
+	due := now.Add(st.nak.firstDelay(st.r.cfg.Rand))
 	passed, grace := end, time.Duration(0) // by all legs, and how long to wait for those that have not
 	if x := st.path.legs; x != nil {
 		passed, grace = x.passed, x.grace()
@@ -45,13 +45,10 @@ func (st *Stream) extend(now Instant, seq uint64) {
 			due = max(due, now).Add(grace)
 		}
 		*st.win.entries.at(st.tracked) = entry{state: entryMissing, since: st.r.up(now), due: due}
-		st.win.missing++
-		st.r.stats.Missing++
 	}
+	st.r.stats.Missing += st.tracked - from
 	st.loss(LossFound, from, st.tracked-from, 0, 0)
-	st.nak.at = min(st.nak.at, first)
-	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
-	st.r.due = min(st.r.due, st.nak.at)
+	st.nak.lacks(int(st.tracked-from), first, now.Add(st.r.cfg.Deadline))
 }
 
 // latest is the last packet behind seq that has a slot, or nil.
@@ -70,18 +67,15 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
 	*e = entry{state: entryMissing, since: st.r.up(now), due: due}
 	st.win.history.low, st.win.state.scan = st.next, st.next
-	st.win.missing++
 	st.r.stats.Missing++
 	st.r.stats.Overrun++
-	st.nak.at = min(st.nak.at, due)
-	st.nak.expireAt = min(st.nak.expireAt, now.Add(st.r.cfg.Deadline))
-	st.r.due = min(st.r.due, st.nak.at)
+	st.nak.lacks(1, due, now.Add(st.r.cfg.Deadline))
 }
 
 // found accounts for a missing packet that has come. It reports whether a repair brought it.
 func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaired bool) {
 	st.life.heard = st.r.up(now)
-	st.win.missing--
+	st.nak.found()
 	if st.win.history.came(st, now, seq) {
 		// neither lost nor late: it was sent before we came
 	} else if repair {
@@ -100,26 +94,20 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 		st.r.stats.Late++
 		st.nak.late(st.r.up(now).sub(e.since))
 	}
-	if st.win.missing == 0 {
-		st.nak.at = Never
-	}
 	return repaired
 }
 
 // giveUp gives up everything missing below end. docs/protocol §9.1.
 func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 	st.win.history.giveUp(st, now, end, cause)
-	for seq := st.next; seq < min(end, st.tracked) && st.win.missing > 0; seq++ {
+	for seq := st.next; seq < min(end, st.tracked) && st.nak.missing > 0; seq++ {
 		if e := st.win.entries.at(seq); e.state == entryMissing {
 			e.state, e.cause = entryGone, cause
-			st.win.missing--
+			st.nak.found()
 		}
 	}
 	if end > st.tracked && end > st.abandon.below {
 		st.abandon.below, st.abandon.cause = end, cause
-	}
-	if st.win.missing == 0 {
-		st.nak.at = Never
 	}
 	st.advance(now)
 }
@@ -145,11 +133,11 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 // expire gives up what has been missing for longer than the deadline. docs/protocol §9.1.
 func (st *Stream) expire(now Instant) {
 	judged := st.r.judged(now)
-	if st.win.missing == 0 || judged < st.nak.expireAt {
+	if st.nak.missing == 0 || judged < st.nak.expireAt {
 		return
 	}
 	expired, next := false, Never
-	for seq, left := st.next, st.win.missing; seq < st.tracked && left > 0; seq++ {
+	for seq, left := st.next, st.nak.missing; seq < st.tracked && left > 0; seq++ {
 		e := st.win.entries.at(seq)
 		if e.state != entryMissing {
 			continue
@@ -168,13 +156,10 @@ func (st *Stream) expire(now Instant) {
 			continue
 		}
 		e.state, e.cause = entryGone, events.CauseDeadline
-		st.win.missing--
+		st.nak.found()
 	}
 	st.nak.expireAt = next
 	if expired {
 		st.advance(now)
-	}
-	if st.win.missing == 0 {
-		st.nak.at = Never
 	}
 }

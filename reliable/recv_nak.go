@@ -2,6 +2,7 @@ package reliable
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -10,6 +11,8 @@ import (
 
 // nakState decides when missing packets are asked for. docs/protocol §6.
 type nakState struct {
+	wake     *wakeup
+	missing  int     // packets
 	at       Instant // the earliest due of all missing packets
 	expireAt Instant // no missing packet is given up before
 	rtt      rttEstimator
@@ -20,6 +23,26 @@ type nakState struct {
 	path      time.Duration // the round trip that the publisher has measured
 	receivers uint32
 	again     bool // the last NAK asked for something that it had asked for before
+}
+
+// lacks notes that n more packets are missing: the first of them is to be asked for at due, and given up at expire.
+func (n *nakState) lacks(packets int, due, expire Instant) {
+	n.missing += packets
+	n.expireAt = min(n.expireAt, expire)
+	n.by(due)
+}
+
+// by makes a NAK due at that time at the latest.
+func (n *nakState) by(due Instant) {
+	n.at = min(n.at, due)
+	n.wake.by(n.at)
+}
+
+// found notes that a missing packet has come, or was given up.
+func (n *nakState) found() {
+	if n.missing--; n.missing == 0 {
+		n.at = Never
+	}
 }
 
 // heard takes the timers that the publisher has measured. docs/protocol §6.9.
@@ -36,11 +59,11 @@ func (n *nakState) heard(hb *wire.Heartbeat) {
 // firstDelay is how long to wait before the first NAK for a packet: at once, unless reordering or shared losses were
 // seen. The back-off is distributed as in RFC 5401 §3.2: few of many subscribers draw a short one, and their NAK brings
 // the repair before the others ask. docs/protocol §6.3.
-func (n *nakState) firstDelay(r *Receiver) time.Duration {
+func (n *nakState) firstDelay(rng *rand.Rand) time.Duration {
 	d := n.grace
 	if n.backoff > 0 {
 		lambda := math.Log(float64(max(2, n.receivers))) + 1
-		x := math.Log1p(r.cfg.Rand.Float64()*math.Expm1(lambda)) / lambda
+		x := math.Log1p(rng.Float64()*math.Expm1(lambda)) / lambda
 		d += time.Duration(x * float64(n.backoff))
 	}
 	return d
@@ -63,7 +86,7 @@ func (n *nakState) repaired() { n.grace -= n.grace / 32 }
 // buf, or returns nil. docs/protocol §6.2.
 func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n, judged := &st.nak, st.r.judged(now)
-	if st.win.missing == 0 || judged < n.at || st.life.down {
+	if n.missing == 0 || judged < n.at || st.life.down {
 		return nil
 	}
 	if !st.r.wanting() {
@@ -85,7 +108,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n.at = Never
 	next := Never
 	asked, lowest := uint64(0), uint64(0)
-	for seq, left := st.next, st.win.missing; seq < st.tracked && left > 0; {
+	for seq, left := st.next, n.missing; seq < st.tracked && left > 0; {
 		e := st.win.entries.at(seq)
 		if e.state != entryMissing {
 			seq++
@@ -177,14 +200,11 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 				continue
 			}
 			e.state, e.cause = entryGone, events.CauseGone
-			st.win.missing--
+			st.nak.found()
 			changed = true
 		}
 	}
 	if changed {
-		if st.win.missing == 0 {
-			st.nak.at = Never
-		}
 		st.advance(now)
 	}
 }

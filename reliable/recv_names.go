@@ -184,9 +184,7 @@ func (st *Stream) unnamedTopic(now Instant, id uint64) bool {
 	if _, reported := n.unnamed[id]; reported {
 		return true
 	}
-	if !n.waiting {
-		n.waiting, n.since, n.askAt = true, st.r.up(now), now
-	}
+	n.wait(now, st.r.up(now))
 	if !st.life.down && n.all <= st.next && st.r.judgedUp(now) < st.namesExpire() && st.r.names.room(st) {
 		st.askNames(now, st.next+1)
 		return false
@@ -220,6 +218,13 @@ func (st *Stream) nameRest(now Instant, b []byte) {
 	st.topics.names.all = all
 }
 
+// wait notes that the next packet waits for names.
+func (n *streamNames) wait(now Instant, up upTime) {
+	if !n.waiting {
+		n.waiting, n.since, n.askAt = true, up, now
+	}
+}
+
 // namesExpire is until when the next packet waits.
 func (st *Stream) namesExpire() upTime {
 	return st.r.patience(st.topics.names.since, st.r.cfg.Deadline)
@@ -233,8 +238,7 @@ func (st *Stream) askNames(now Instant, from uint64) {
 	}
 	if now >= n.askAt {
 		n.askAt = now.Add(nameRetry)
-		st.report.at = min(st.report.at, now)
-		st.r.due = min(st.r.due, now)
+		st.report.by(now)
 	}
 }
 

@@ -144,8 +144,8 @@ func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	e := st.win.entries.at(seq)
 	if waits {
 		st.found(now, seq, e, repair)
-	} else if st.win.missing--; st.win.missing == 0 {
-		st.nak.at = Never
+	} else {
+		st.nak.found()
 	}
 	*e = entry{state: entryGone, cause: events.CauseUnreadable}
 	st.advance(now)

@@ -76,7 +76,7 @@ func (r *Receiver) rejudge(now Instant) {
 		}
 		st.topics.repertoire.anew()
 		st.topics.relevant.Store(false)
-		st.report.at, st.report.topics = now, true
+		st.report.topics = true
+		st.report.by(now)
 	}
-	r.due = now
 }

@@ -70,7 +70,7 @@ func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, 
 	if err := CheckReply(data); err != nil {
 		return err
 	}
-	st := r.instances.streams[streamKey{publisher, epoch}]
+	st := r.instances.streams[Instance{publisher, epoch}]
 	if st == nil || st.life.down {
 		return ErrRequesterGone
 	}
@@ -103,7 +103,7 @@ func (st *Stream) send(a *keptReply, offset int) {
 		a.queued = true
 		st.path.replies = append(st.path.replies, a)
 	}
-	st.r.due = 0
+	st.r.wake.by(0)
 }
 
 // appendReply appends the next packet of a reply that is to be sent to buf, or returns nil. again: it
@@ -112,7 +112,7 @@ func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 	for len(st.path.replies) > 0 {
 		a := st.path.replies[0]
 		if !a.queued || st.life.down { // it was dropped meanwhile
-			st.dequeue()
+			st.path.dequeue()
 			continue
 		}
 		n := min(wire.MaxReplyBytes(st.packetSize), a.end-a.at)
@@ -129,7 +129,7 @@ func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 		st.r.stats.ReplyPackets++
 		again = a.again
 		if a.at += n; a.at == a.end {
-			st.dequeue()
+			st.path.dequeue()
 			a.sentAt = st.r.up(now)
 			st.r.kept.renew(a)
 		}
@@ -139,11 +139,11 @@ func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 }
 
 // dequeue takes the first reply from the queue.
-func (st *Stream) dequeue() {
-	st.path.replies[0].queued = false
-	st.path.replies[0] = nil
-	if st.path.replies = st.path.replies[1:]; len(st.path.replies) == 0 {
-		st.path.replies = nil
+func (x *paths) dequeue() {
+	x.replies[0].queued = false
+	x.replies[0] = nil
+	if x.replies = x.replies[1:]; len(x.replies) == 0 {
+		x.replies = nil
 	}
 }
 

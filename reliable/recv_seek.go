@@ -14,8 +14,8 @@ type seek struct {
 	under uint64 // the topic of the message that goes on behind it, if one does
 }
 
-func newSeek(st *Stream) seek {
-	if st.r.cfg.Wanted == nil {
+func newSeek(wanted bool) seek {
+	if !wanted {
 		return seek{}
 	}
 	return seek{begun: make(map[uint64]uint64)}

@@ -17,8 +17,7 @@ func (r *Receiver) NoteStall(now Instant) {
 	r.stalledUntil = r.up(now)
 	for _, st := range r.list {
 		if !st.life.down && now.Sub(st.report.sentAt) >= slowHeartbeat {
-			st.report.at = min(st.report.at, now)
-			r.due = min(r.due, now)
+			st.report.by(now)
 		}
 	}
 }

@@ -66,11 +66,6 @@ func (st *Stream) wantState(now Instant) {
 	st.topics.repertoire.asked = true // so that the topics that may have state are known
 }
 
-// settled reports whether the stream is delivered as any other.
-func (j *stateJoin) settled(st *Stream, now Instant) bool {
-	return j.phase == stateNone || st.joinState(now)
-}
-
 // joinState goes on as far as it can. It reports whether the stream is delivered from now on.
 func (st *Stream) joinState(now Instant) bool {
 	j := &st.win.state
@@ -92,8 +87,7 @@ func (st *Stream) joinState(now Instant) bool {
 		case stateBehind:
 			if st.next >= j.end {
 				j.phase = stateNone
-				st.report.at = now // it is waited for from now on
-				st.r.due = min(st.r.due, now)
+				st.report.by(now) // it is waited for from now on
 			}
 			return true
 		default:
@@ -220,8 +214,7 @@ func (st *Stream) askAgain(now Instant, why events.StateCause) {
 		return
 	}
 	j.phase, j.scan, j.since = stateAsked, st.next, st.r.up(now)
-	st.report.at = now
-	st.r.due = min(st.r.due, now)
+	st.report.by(now)
 }
 
 // overrun gives the round up because what is sent meanwhile does not fit the window.
@@ -311,8 +304,7 @@ func (st *Stream) deliverState(now Instant) bool {
 	}
 	st.start = st.next
 	j.phase, j.end = stateBehind, max(st.tracked, st.high)
-	st.report.at = now
-	st.r.due = min(st.r.due, now)
+	st.report.by(now)
 	return true
 }
 

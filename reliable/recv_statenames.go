@@ -30,9 +30,7 @@ func (st *Stream) roundNamed(now Instant) bool {
 		lacks = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.unnamedState)
 	}
 	if lacks && !st.life.down {
-		if !n.waiting {
-			n.waiting, n.since, n.askAt = true, st.r.up(now), now
-		}
+		n.wait(now, st.r.up(now))
 		if st.r.judgedUp(now) < st.namesExpire() {
 			st.askNames(now, from)
 			return false

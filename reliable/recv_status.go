@@ -1,6 +1,7 @@
 package reliable
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/fanfaremq/fanfare/internal/wire"
@@ -8,6 +9,7 @@ import (
 
 // reportState decides when a stream's publisher gets a status, and what was in the last one. docs/protocol §7.1.
 type reportState struct {
+	wake      *wakeup
 	every     time.Duration // advertised cadence
 	sentAt    Instant
 	sentNext  uint64
@@ -23,17 +25,29 @@ type reportState struct {
 	farewells int  // still to be said, because nothing is wanted any more
 }
 
+// by makes a status due at that time at the latest.
+func (p *reportState) by(at Instant) {
+	p.at = min(p.at, at)
+	p.wake.by(p.at)
+}
+
+// stop has no status due: the publisher is lost.
+func (p *reportState) stop() { p.at = Never }
+
+// changed makes a status due because of a change of what is wanted. docs/protocol §7.1.
+func (p *reportState) changed(now Instant) { p.by(max(now, p.changeAt)) }
+
 func (p *reportState) heard(hb *wire.Heartbeat) {
 	p.every = max(hb.StatusInterval, minStatusEvery)
 }
 
 // solicited makes a status due, spread a little where there are many of us. docs/protocol §7.1.
-func (p *reportState) solicited(st *Stream, now Instant, hb *wire.Heartbeat) {
+func (p *reportState) solicited(rng *rand.Rand, now Instant, hb *wire.Heartbeat) {
 	var spread time.Duration
 	if hb.Receivers > 8 {
-		spread = time.Duration(st.r.cfg.Rand.Int64N(int64(hb.Receivers) * int64(20*time.Microsecond)))
+		spread = time.Duration(rng.Int64N(int64(hb.Receivers) * int64(20*time.Microsecond)))
 	}
-	st.report.at = min(st.report.at, now.Add(spread))
+	p.by(now.Add(spread))
 }
 
 // tick makes a status due when the publisher needs to know how much room we have made. docs/protocol §7.1.
@@ -44,24 +58,23 @@ func (p *reportState) tick(st *Stream, now Instant) {
 	limit := st.limit(now)
 	room := min(st.win.span, st.share(now))
 	if limit > p.sentLimit && limit-p.sentLimit >= max(1, room/4) {
-		st.report.at = now
+		p.by(now)
 	}
-	st.r.due = min(st.r.due, st.report.at)
 }
 
 // appendStatus appends the status that is due to buf, or returns nil. docs/protocol §7.1, §7.6.
 func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	p := &st.report
-	if now < st.report.at {
+	if now < p.at {
 		return nil
 	}
-	unwanted := !st.r.wanting() && !st.report.leaving && !st.life.finished
-	if unwanted && st.report.farewells == 0 {
-		st.report.at = Never // no subscription here wants the stream: nothing to report
+	unwanted := !st.r.wanting() && !p.leaving && !st.life.finished
+	if unwanted && p.farewells == 0 {
+		p.at = Never // no subscription here wants the stream: nothing to report
 		return nil
 	}
 	h := st.header()
-	if st.report.leaving || !st.r.wanting() { // also of one that has ended: an answer must not admit the receiver again
+	if p.leaving || !st.r.wanting() { // also of one that has ended: an answer must not admit the receiver again
 		h.Flags |= wire.FlagLeaving
 	}
 	if st.win.history.open || st.win.state.joining() {
@@ -90,16 +103,16 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	}
 	p.sentAt, p.sentNext, p.sentLimit = now, st.next, s.Limit
 	p.sent++
-	st.report.at = now.Add(p.every)
+	p.at = now.Add(p.every)
 	if p.sent < joinStatuses {
-		st.report.at = now.Add(min(p.every, joinEvery<<p.sent))
+		p.at = now.Add(min(p.every, joinEvery<<p.sent))
 	}
 	switch {
 	case unwanted: // said more than once: it has no answer
-		st.report.farewells--
-		st.report.at = now.Add(farewellEvery)
-	case st.life.finished || st.report.leaving:
-		st.report.at = Never
+		p.farewells--
+		p.at = now.Add(farewellEvery)
+	case st.life.finished || p.leaving:
+		p.at = Never
 	}
 	st.r.stats.Statuses++
 	st.win.history.ask(st, now)

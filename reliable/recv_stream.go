@@ -16,9 +16,8 @@ import (
 // Packets below next are delivered or given up. From next to tracked each has an entry: missing, held, lent or gone.
 // All below high exist; those from tracked on do not fit the window yet.
 type Stream struct {
-	r          *Receiver
-	Publisher  uint64
-	Epoch      uint64
+	r *Receiver
+	Instance
 	origin     atomic.Pointer[Origin]
 	out        Output
 	plain      plainHeader
@@ -65,14 +64,14 @@ type paths struct {
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {
 	st := &Stream{
-		r: r, Publisher: h.Publisher, Epoch: h.Epoch, packetSize: packetSize,
+		r: r, Instance: Instance{h.Publisher, h.Epoch}, packetSize: packetSize,
 		path:  paths{peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0},
 		start: start, next: start, tracked: start, high: start,
 		life: liveness{heard: r.up(now), upAt: r.up(now), heartbeatEvery: quietHeartbeat},
 	}
-	st.report.every, st.report.at = maxStatusEvery, now
+	st.report.wake, st.report.every, st.report.at = &r.wake, maxStatusEvery, now
 	st.clock.timer.next = noTiming
-	st.nak.at, st.nak.expireAt = Never, Never
+	st.nak.wake, st.nak.at, st.nak.expireAt = &r.wake, Never, Never
 	st.win.span = st.leastWindow() // until it has a window, it promises no more
 	if r.legs != nil {
 		x := newStreamLegs(r.legs, start, r.up(now))
@@ -121,7 +120,7 @@ func (r *Receiver) data(now Instant, from uint64, h *wire.Header, b []byte) {
 	repair := h.Flags&wire.FlagRepair != 0
 	d, err := wire.ParseData(b)
 	if err != nil && !errors.Is(err, wire.ErrUnsupported) {
-		st := r.instances.streams[streamKey{h.Publisher, h.Epoch}]
+		st := r.instances.streams[Instance{h.Publisher, h.Epoch}]
 		switch {
 		case st == nil:
 			r.stats.Malformed++
@@ -295,7 +294,7 @@ func (st *Stream) advance(now Instant) {
 	if !st.win.history.settled(st, now) {
 		return
 	}
-	if !st.win.state.settled(st, now) {
+	if st.win.state.phase != stateNone && !st.joinState(now) {
 		st.stalled = true
 		return
 	}

@@ -70,12 +70,8 @@ func (r *Receiver) reportChange(now Instant) {
 	for _, st := range r.list {
 		st.report.topics = true
 		st.report.changed(now)
-		r.due = min(r.due, st.report.at)
 	}
 }
-
-// changed makes a status due because of a change of what is wanted. docs/protocol §7.1.
-func (p *reportState) changed(now Instant) { p.at = min(p.at, max(now, p.changeAt)) }
 
 // PublisherMissing reports whether some wanted topic has no publisher that is up, as far as is known. Publishers that
 // have not announced all their topics are asked to.
@@ -89,7 +85,6 @@ func (r *Receiver) PublisherMissing(now Instant) (missing bool) {
 		if p := &st.topics.repertoire; missing && !st.life.down && !p.all && !p.asked {
 			p.asked = true
 			st.report.changed(now)
-			r.due = min(r.due, st.report.at)
 		}
 	}
 	return missing

@@ -46,8 +46,7 @@ func (t *totalsState) loss(st *Stream) {
 	}
 	t.ask(from)
 	t.lossy, t.pending = true, t.pending[:0]
-	st.report.at = 0
-	st.r.due = 0
+	st.report.by(0)
 }
 
 // ask opens the question for what holds at from.
@@ -158,8 +157,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		if s := &st.win.history.seek; s.open() {
 			s.settle(st, now)
 		}
-		st.report.at = now
-		st.r.due = min(st.r.due, now)
+		st.report.by(now)
 	}
 	t.flush(st)
 	st.finish(now)

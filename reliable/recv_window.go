@@ -15,7 +15,6 @@ import (
 type recvWindow struct {
 	entries entries
 	span    uint64 // packets that fit
-	missing int    // entries that are missing
 	slots   *ring.Slots
 	keeps   bool // the output keeps packets: they are delivered in slots
 	history history

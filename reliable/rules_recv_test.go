@@ -34,7 +34,7 @@ func TestFirstNAKIsDrawn(t *testing.T) {
 		{100, 0.99, 998213},
 		{1_000_000, 0.5, 953214},
 	} {
-		r := &Receiver{cfg: ReceiverConfig{Rand: rand.New(constant(c.u))}}
+		r := rand.New(constant(c.u))
 		for _, grace := range []time.Duration{0, 70 * time.Microsecond} {
 			n := nakState{grace: grace}
 			n.heard(&wire.Heartbeat{Backoff: time.Millisecond, Receivers: c.receivers})
@@ -416,8 +416,8 @@ func TestMissingPacketsAreBounded(t *testing.T) {
 		r.Handle(Instant(i+2), 5, heartbeatOf(3, 0, wire.Heartbeat{Lead: 1 << 20, Trail: 1, SentAt: i + 1}))
 	}
 	st := r.Streams()[0]
-	if st.high != 1<<20 || st.win.missing > st.Span() || len(st.win.entries) != nextPow2(st.Span()) {
-		t.Errorf("%d are known, %d of them missing, in a window of %d; %d entries", st.high, st.win.missing, st.Span(), len(st.win.entries))
+	if st.high != 1<<20 || st.nak.missing > st.Span() || len(st.win.entries) != nextPow2(st.Span()) {
+		t.Errorf("%d are known, %d of them missing, in a window of %d; %d entries", st.high, st.nak.missing, st.Span(), len(st.win.entries))
 	}
 	for _, p := range of(wire.TypeNAK, replies(r, 20)) {
 		n, err := wire.ParseRanges(p.b)

@@ -33,7 +33,7 @@ func (s *Sender) Await(now Instant, least time.Duration) {
 	if a.waiters++; a.waiters == 1 {
 		a.since, a.least = now, least
 	}
-	s.heartbeat.due = min(s.heartbeat.due, now)
+	s.heartbeat.by(now)
 }
 
 // Awaited ends what a call of Await has begun.

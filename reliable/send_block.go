@@ -23,11 +23,11 @@ type runRef struct {
 
 // renew makes sure that no reader uses the block, into which packets are to be written. It
 // reports false if there is no memory for that.
-func (b *block) renew(s *Sender) bool {
-	if s.cfg.Renew == nil {
+func (b *block) renew(by func([]byte) []byte) bool {
+	if by == nil {
 		return true
 	}
-	mem := s.cfg.Renew(b.mem)
+	mem := by(b.mem)
 	if mem != nil {
 		b.mem = mem
 	}

@@ -32,6 +32,11 @@ func (x *sendBlocks) add(mem []byte, size int) {
 // count is how many there are.
 func (x *sendBlocks) count() int { return len(x.all) - len(x.unused) }
 
+// packet returns the packet of a slot of the window.
+func (x *sendBlocks) packet(p *windowSlot) []byte {
+	return x.all[p.block].mem[p.off : p.off+uint32(p.size)]
+}
+
 // take returns a free block, of which there is one.
 func (x *sendBlocks) take() *block {
 	n := len(x.free) - 1

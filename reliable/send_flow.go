@@ -116,23 +116,24 @@ type flowState struct {
 const noLimit = 1 << 63
 
 // recompute is called whenever a member has come, changed or gone.
-func (f *flowState) recompute(s *Sender) {
-	f.limit = f.frontier(s, noLimit, s.cfg.Flow.Counts, func(m *Member) uint64 { return m.Limit })
-	f.floor = f.frontier(s, noLimit, s.cfg.Flow.Counts, func(m *Member) uint64 { return m.Next })
-	f.free = len(s.members.list) > 0 && !slices.ContainsFunc(s.members.list, s.cfg.Flow.Counts)
+func (f *flowState) recompute(flow FlowControl, list []*Member) {
+	f.limit = f.frontier(flow, list, noLimit, flow.Counts, func(m *Member) uint64 { return m.Limit })
+	f.floor = f.frontier(flow, list, noLimit, flow.Counts, func(m *Member) uint64 { return m.Next })
+	f.free = len(list) > 0 && !slices.ContainsFunc(list, flow.Counts)
 }
 
 // frontier is the highest value that as many of the members that count have reached as flow
 // control needs: none if no member counts.
-func (f *flowState) frontier(s *Sender, none uint64, counts func(*Member) bool, value func(*Member) uint64) uint64 {
+func (f *flowState) frontier(flow FlowControl, list []*Member, none uint64, counts func(*Member) bool,
+	value func(*Member) uint64) uint64 {
 	f.ranks = f.ranks[:0]
-	for _, m := range s.members.list {
+	for _, m := range list {
 		if m.counts() && counts(m) {
 			f.ranks = append(f.ranks, value(m))
 		}
 	}
 	n := len(f.ranks)
-	switch need := s.cfg.Flow.Need(n); {
+	switch need := flow.Need(n); {
 	case n == 0:
 		return none
 	case need == n:

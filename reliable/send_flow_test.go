@@ -65,14 +65,14 @@ func TestFlowControl(t *testing.T) {
 				}
 				b.s.members.add(x)
 			}
-			b.s.flow.recompute(b.s)
+			b.s.flow.recompute(b.s.cfg.Flow, b.s.members.list)
 			if f := b.s.flow; f.limit != c.limit || f.floor != c.floor || f.free != c.free {
 				t.Errorf("limit %d, floor %d, free %v, want %d, %d, %v", f.limit, f.floor, f.free, c.limit, c.floor, c.free)
 			}
 			if d := b.s.Delivered(); d != c.delivered {
 				t.Errorf("delivered below %d, want %d", d, c.delivered)
 			}
-			if n := testing.AllocsPerRun(10, func() { b.s.flow.recompute(b.s) }); n != 0 {
+			if n := testing.AllocsPerRun(10, func() { b.s.flow.recompute(b.s.cfg.Flow, b.s.members.list) }); n != 0 {
 				t.Errorf("%v allocations", n)
 			}
 		})

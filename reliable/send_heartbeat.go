@@ -25,13 +25,14 @@ func (h *heartbeat) start(now Instant) {
 	h.due, h.interval, h.last = now, tailDelay, now
 }
 
+// by has a heartbeat sent at that time at the latest.
+func (h *heartbeat) by(at Instant) { h.due = min(h.due, at) }
+
 // data notes that new packets were sent.
 func (h *heartbeat) data(now Instant) {
 	h.lastData = now
 	h.interval = tailDelay
-	if soon := now.Add(tailDelay); h.due > soon {
-		h.due = soon
-	}
+	h.by(now.Add(tailDelay))
 }
 
 // Expect says that more data follows at t or before: until then it need not be said that
@@ -41,13 +42,13 @@ func (s *Sender) Expect(t Instant) { s.heartbeat.expected = t }
 // probe begins to ask subscribers for the room that the publisher waits for.
 func (h *heartbeat) probe(now Instant, rtt time.Duration) {
 	h.interval = min(max(tailDelay, 2*rtt), slowHeartbeat)
-	h.due = min(h.due, now.Add(h.interval))
+	h.by(now.Add(h.interval))
 }
 
 // hasten has the next heartbeat follow after d at the latest.
 func (h *heartbeat) hasten(now Instant, d time.Duration) {
 	h.interval = min(h.interval, d)
-	h.due = min(h.due, now.Add(d))
+	h.by(now.Add(d))
 }
 
 // restart begins the ladder anew, for the end of the stream.
@@ -106,7 +107,7 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	if s.end.begun {
 		hd.Flags |= wire.FlagEnd
 	}
-	if s.keepsState() {
+	if s.state.kept() {
 		hd.Flags |= wire.FlagState
 	}
 	if s.flow.free {

@@ -200,7 +200,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	s.admitted(now, m)
 	if m.wantTopics {
 		m.tellings = announceAgain
-		s.announceAll(now)
+		s.topics.announceAll(now)
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flags, next uint64) {
 	switch {
 	case m == nil && flags&wire.FlagWantTopics != 0:
-		s.announceAll(now) // it lists topics, and receives nothing: §9.10
+		s.topics.announceAll(now) // it lists topics, and receives nothing: §9.10
 	case m == nil:
 	case x.before(m.last):
 		s.stats.StatusesStale++ // it is back since
@@ -250,7 +250,7 @@ func (s *Sender) admitted(now Instant, m *Member) {
 	if m.caughtUp(s.win.trail, s.win.next) && (!m.membership.slow || s.cfg.Slow.back(m.behind(s.win.next))) {
 		m.returns()
 	}
-	s.flow.recompute(s)
+	s.flow.recompute(s.cfg.Flow, s.members.list)
 	s.lookForStall(now)
 }
 
@@ -267,7 +267,7 @@ func (s *Sender) removeMember(m *Member) {
 		}
 	}
 	s.stats.ReceiversLeft++
-	s.flow.recompute(s)
+	s.flow.recompute(s.cfg.Flow, s.members.list)
 	s.relieve()
 }
 
@@ -300,7 +300,7 @@ func (s *Sender) announceAgain(now Instant) {
 	for _, x := range s.members.list {
 		again = again || x.wantTopics && x.tellings > 0
 	}
-	if !again || !s.announceAll(now) {
+	if !again || !s.topics.announceAll(now) {
 		return
 	}
 	for _, x := range s.members.list {

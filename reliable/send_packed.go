@@ -241,7 +241,7 @@ func (w *Writer) unnumber(n int) {
 
 // runs are the runs of packet seq of the window.
 func (s *Sender) runs(seq uint64) []byte {
-	p := s.packet(s.win.at(seq))
+	p := s.blocks.packet(s.win.at(seq))
 	if wire.CodecOf(p) == wire.CodecNone {
 		return PacketData(p)
 	}

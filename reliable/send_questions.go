@@ -111,7 +111,7 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 	q := &s.members.questions
 	i := slices.IndexFunc(q.list, func(x question) bool { return x.topic == topic })
 	if i < 0 {
-		if i = s.newQuestion(now, topic); i < 0 {
+		if i = s.members.newQuestion(now, topic); i < 0 {
 			return s.Receivers(topic), true // it has its turn when others have been answered
 		}
 	}
@@ -136,7 +136,7 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 		if q.last(topic) {
 			after = s.askTurn()
 		}
-		s.heartbeat.due = min(s.heartbeat.due, max(now, s.heartbeat.last.Add(after)))
+		s.heartbeat.by(max(now, s.heartbeat.last.Add(after)))
 	}
 	return known, open
 }
@@ -150,8 +150,8 @@ func (q *topicQuestions) last(topic uint64) bool {
 }
 
 // newQuestion finds room for one. It returns -1 where there is none: those that are asked and not answered yet stay.
-func (s *Sender) newQuestion(now Instant, topic uint64) int {
-	q := &s.members.questions
+func (m *members) newQuestion(now Instant, topic uint64) int {
+	q := &m.questions
 	if len(q.list) < maxQuestions {
 		q.list = append(q.list, question{topic: topic})
 		return len(q.list) - 1
@@ -164,10 +164,10 @@ func (s *Sender) newQuestion(now Instant, topic uint64) int {
 	}
 	if oldest >= 0 {
 		q.list[oldest] = question{topic: topic}
-		for _, m := range s.members.list {
-			m.answered &^= 1 << oldest
-			m.wanting &^= 1 << oldest
-			m.said &^= 1 << oldest
+		for _, x := range m.list {
+			x.answered &^= 1 << oldest
+			x.wanting &^= 1 << oldest
+			x.said &^= 1 << oldest
 		}
 	}
 	return oldest
@@ -264,7 +264,7 @@ func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.H
 		st.askNames(now, st.next)
 	}
 	p.topics = true
-	p.solicited(st, max(now, p.changeAt), hb)
+	p.solicited(st.r.cfg.Rand, max(now, p.changeAt), hb)
 }
 
 // namedTopics are the topics that statuses name: the one that was asked for first, if it is wanted.

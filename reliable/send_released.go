@@ -58,6 +58,6 @@ func (s *Sender) explainGone(now Instant, receiver uint64) {
 	}
 	if m != nil && m.away() && (m.namedAt == 0 || now.Sub(m.namedAt) >= slowHeartbeat) {
 		s.stall.next = m
-		s.heartbeat.due = now
+		s.heartbeat.by(now)
 	}
 }

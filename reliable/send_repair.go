@@ -215,7 +215,7 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	if r.backoff != old {
 		r.unsaid = true
 		r.countAt = now.Add(rtt + old) // until then they ask by the old value
-		s.heartbeat.due = min(s.heartbeat.due, now)
+		s.heartbeat.by(now)
 	}
 }
 
@@ -229,7 +229,7 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 		return 0, false
 	}
 	q := &r.queues[i]
-	if seq, ok = q.find(s, 1<<i); !ok {
+	if seq, ok = q.find(&s.win, 1<<i); !ok {
 		return 0, false
 	}
 	e := s.win.at(seq)
@@ -246,11 +246,11 @@ func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 }
 
 // again queues a repair that the transport did not take.
-func (r *repairs) again(s *Sender, seq uint64) {
-	if seq < s.win.trail {
+func (r *repairs) again(w *sendWindow, seq uint64) {
+	if seq < w.trail {
 		return
 	}
-	if e := s.win.at(seq); e.queues == 0 {
+	if e := w.at(seq); e.queues == 0 {
 		r.queue(e, seq, 1<<firstsQueue)
 		q := &r.queues[firstsQueue]
 		q.at = min(q.at, seq) // it has had its turn
@@ -270,15 +270,15 @@ func (r *repairs) accrue(now Instant, bytes int) {
 }
 
 // due is when the next repair can go.
-func (r *repairs) due(s *Sender) Instant {
-	return r.budget.due(s.cfg.PacketSize, r.active == 1<<joinersQueue, max(joinersBurst, s.cfg.PacketSize))
+func (r *repairs) due(packet int) Instant {
+	return r.budget.due(packet, r.active == 1<<joinersQueue, max(joinersBurst, packet))
 }
 
-// deadline is when the next repair or notice can go.
-func (r *repairs) deadline(s *Sender) Instant {
+// deadline is when the next repair, of a packet of so many bytes, or the next notice can go.
+func (r *repairs) deadline(packet int) Instant {
 	d := Never
 	if r.count > 0 && r.starved {
-		d = r.due(s)
+		d = r.due(packet)
 	}
 	if r.gone.n > 0 {
 		d = min(d, r.goneAt.Add(r.noticeRTT/2))
@@ -311,7 +311,7 @@ func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	}
 	if r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, rtt) && !c.full() {
 		r.noticeRTT = rtt
-		wait := r.due(s).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.speed()*float64(time.Second))
+		wait := r.due(s.cfg.PacketSize).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.speed()*float64(time.Second))
 		if wait > rtt {
 			r.appendNCF(s, c, wait)
 		}
@@ -321,7 +321,7 @@ func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 
 func (r *repairs) appendNCF(s *Sender, c *control, wait time.Duration) {
 	var b wire.RangesBuilder
-	low := r.lowest(s)
+	low := r.lowest(&s.win)
 	b.Begin(c.begin(), s.header, wire.TypeNCF, 0, low, wire.ReasonQueued, wait, s.cfg.PacketSize)
 	for seq := low; seq < s.win.sent; {
 		if s.win.at(seq).queues == 0 {

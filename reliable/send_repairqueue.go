@@ -40,10 +40,10 @@ func (q *repairQueue) add(seq uint64) {
 }
 
 // find moves the queue's position to its next packet and returns it.
-func (q *repairQueue) find(s *Sender, queue uint32) (seq uint64, ok bool) {
+func (q *repairQueue) find(w *sendWindow, queue uint32) (seq uint64, ok bool) {
 	for range 2 {
-		for q.at = max(q.at, s.win.trail); q.at < s.win.sent; q.at++ {
-			if s.win.at(q.at).queues&queue != 0 {
+		for q.at = max(q.at, w.trail); q.at < w.sent; q.at++ {
+			if w.at(q.at).queues&queue != 0 {
 				return q.at, true
 			}
 		}
@@ -94,11 +94,11 @@ func (r *repairs) turnOf() (queue int, ok bool) {
 }
 
 // lowest is a sequence below which nothing is queued.
-func (r *repairs) lowest(s *Sender) uint64 {
-	low := s.win.sent
+func (r *repairs) lowest(w *sendWindow) uint64 {
+	low := w.sent
 	for q := r.active; q != 0; q &= q - 1 {
 		x := &r.queues[bits.TrailingZeros32(q)]
 		low = min(low, x.at, x.under)
 	}
-	return max(low, s.win.trail)
+	return max(low, w.trail)
 }

@@ -137,7 +137,7 @@ func (q *requests) assigned(s *Sender, now Instant, w *Writer, number, seq uint6
 	for _, m := range s.members.list {
 		if m.mayWant(&s.members.questions, r.topic.ID) {
 			r.from = append(r.from, responder{id: m.ID, total: -1, due: now.Add(q.retry())})
-			r.from[len(r.from)-1].subscribes(s, m, r.topic.ID)
+			r.from[len(r.from)-1].subscribes(&s.members.questions, m, r.topic.ID)
 		}
 	}
 	if q.open == nil {
@@ -218,8 +218,8 @@ func (r *Request) Waits(receiver uint64) bool {
 }
 
 // subscribes reports whether the receiver, which is m if it is a member, was known to want the topic.
-func (f *responder) subscribes(s *Sender, m *Member, topic uint64) bool {
-	f.wants = f.wants || m != nil && m.knownToWant(&s.members.questions, topic)
+func (f *responder) subscribes(q *topicQuestions, m *Member, topic uint64) bool {
+	f.wants = f.wants || m != nil && m.knownToWant(q, topic)
 	return f.wants
 }
 
@@ -235,7 +235,7 @@ func (r *Request) State(s *Sender) RequestState {
 			x.Owe++
 		}
 		m := s.members.byID[f.id]
-		if !f.subscribes(s, m, r.topic.ID) {
+		if !f.subscribes(&s.members.questions, m, r.topic.ID) {
 			continue
 		}
 		x.Subscribers++
@@ -265,7 +265,7 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 		s.stats.RepliesLate++
 		return
 	}
-	f := r.responder(s, x.Receiver)
+	f := r.responder(x.Receiver, s.cfg.MaxReceivers)
 	switch {
 	case f == nil:
 		s.stats.RepliesRefused++
@@ -326,14 +326,14 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 	r.Ready()
 }
 
-// responder returns what is known of a receiver, which may be new; nil if there are too many.
-func (r *Request) responder(s *Sender, id uint64) *responder {
+// responder returns what is known of a receiver, which may be new; nil if there are more than so many.
+func (r *Request) responder(id uint64, most int) *responder {
 	for i := range r.from {
 		if r.from[i].id == id {
 			return &r.from[i]
 		}
 	}
-	if len(r.from) >= s.cfg.MaxReceivers {
+	if len(r.from) >= most {
 		return nil
 	}
 	r.from = append(r.from, responder{id: id, wants: true, total: -1, due: Never, stranger: true})
@@ -360,7 +360,7 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 				q.again(now, f)
 			}
 			packet, m := c.count, s.members.byID[f.id]
-			f.subscribes(s, m, r.topic.ID)
+			f.subscribes(&s.members.questions, m, r.topic.ID)
 			switch {
 			case f.state != responderOwes:
 				continue

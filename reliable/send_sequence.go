@@ -193,7 +193,7 @@ func (s *Sender) Grant(w *Writer) bool {
 		return false
 	}
 	b := s.blocks.take()
-	if !b.renew(s) {
+	if !b.renew(s.cfg.Renew) {
 		s.blocks.free = append(s.blocks.free, b)
 		return false
 	}

@@ -60,7 +60,7 @@ func (s *Sender) releaseSlow(now upTime) {
 		any = true
 	}
 	if any {
-		s.flow.recompute(s)
+		s.flow.recompute(s.cfg.Flow, s.members.list)
 		s.relieve()
 	}
 }

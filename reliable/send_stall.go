@@ -147,7 +147,7 @@ func (s *Sender) releaseHolders(now Instant) {
 	before := len(s.stall.gone)
 	if s.stall.release(s.up(now), s.members.list, s.win.next) {
 		s.stats.ReceiversReleased += uint64(len(s.stall.gone) - before)
-		s.flow.recompute(s)
+		s.flow.recompute(s.cfg.Flow, s.members.list)
 		s.relieve() // released members keep no packet in the window
 	}
 }

@@ -45,8 +45,8 @@ func (x *StateSender) Keep(keeps bool) {
 	}
 }
 
-// keepsState reports whether heartbeats say that there is state.
-func (s *Sender) keepsState() bool { return s.state != nil && s.state.keeps }
+// kept reports whether heartbeats say that there is state.
+func (x *StateSender) kept() bool { return x != nil && x.keeps }
 
 // asks notes that a subscriber which has all below next waits for a round. One that has not
 // passed the beginning of the latest has that.

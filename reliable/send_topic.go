@@ -68,8 +68,7 @@ func (s *Sender) TopicsFrom(from, n int) []*Topic {
 
 // announceAll begins a cycle through all topics, or leaves a running one be. Whatever is asked for, all of them
 // together take announceRate. It reports whether it has begun one. docs/protocol §9.3.
-func (s *Sender) announceAll(now Instant) bool {
-	t := &s.topics
+func (t *topics) announceAll(now Instant) bool {
 	if t.left > 0 || len(t.list) == 0 {
 		return false
 	}

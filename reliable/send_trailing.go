@@ -39,14 +39,14 @@ type memberPath struct {
 }
 
 // look ends a period, if it is over.
-func (x *trailing) look(s *Sender, now upTime) {
+func (x *trailing) look(list []*Member, w *sendWindow, now upTime) {
 	d := now.sub(x.since)
 	if d < trailingEvery {
 		return
 	}
-	sent := s.win.sent - x.sent
+	sent := w.sent - x.sent
 	var last *Member
-	for _, m := range s.members.list {
+	for _, m := range list {
 		if !m.joining && m.path.asked > 0 && (last == nil || m.path.asked > last.path.asked) {
 			last = m
 		}
@@ -54,19 +54,19 @@ func (x *trailing) look(s *Sender, now upTime) {
 	x.found = nil
 	if x.short && sent > 0 && last != nil && uint64(last.path.asked) > sent/trailingShare {
 		got := last.Next - min(last.Next, last.path.next+uint64(last.Lost-last.path.lost))
-		x.found = &Trailing{last.hold(d, s.win.next), float64(got) / d.Seconds(), float64(sent) / d.Seconds()}
+		x.found = &Trailing{last.hold(d, w.next), float64(got) / d.Seconds(), float64(sent) / d.Seconds()}
 	}
-	for _, m := range s.members.list {
+	for _, m := range list {
 		m.path.asked, m.path.next, m.path.lost = 0, m.Next, m.Lost
 	}
-	*x = trailing{since: now, sent: s.win.sent, found: x.found}
+	*x = trailing{since: now, sent: w.sent, found: x.found}
 }
 
 // TakeTrailing returns the member that asked for most in the last second, once, if it asked for more than
 // there was room for.
 func (s *Sender) TakeTrailing(now Instant) (t Trailing, ok bool) {
 	x := &s.members.trailing
-	x.look(s, s.up(now))
+	x.look(s.members.list, &s.win, s.up(now))
 	if x.found == nil {
 		return Trailing{}, false
 	}

@@ -39,9 +39,9 @@ type stage struct {
 	block *block
 }
 
-func (s *Sender) freeStage() *stage {
-	for i := range s.out.stages {
-		if st := &s.out.stages[i]; st.block.post <= s.out.done {
+func (x *outbox) freeStage() *stage {
+	for i := range x.stages {
+		if st := &x.stages[i]; st.block.post <= x.done {
 			return st
 		}
 	}
@@ -83,7 +83,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 			e.repairedAt, e.lead = max(now, 1), s.win.sent
 		}
 		for _, seq := range o.seqs[n:o.count] {
-			s.repairs.again(s, seq)
+			s.repairs.again(&s.win, seq)
 		}
 		s.stats.RepairsSent += uint64(n)
 		if n > 0 {
@@ -166,8 +166,8 @@ func (s *Sender) repairTrain(now Instant, t *transport.Outbound) bool {
 	if s.repairs.count == 0 {
 		return false
 	}
-	st := s.freeStage()
-	if st == nil || !st.block.renew(s) {
+	st := s.out.freeStage()
+	if st == nil || !st.block.renew(s.cfg.Renew) {
 		return false
 	}
 	n, stride := 0, s.cfg.PacketSize
@@ -178,7 +178,7 @@ func (s *Sender) repairTrain(now Instant, t *transport.Outbound) bool {
 		}
 		e := s.win.at(seq)
 		p := st.block.mem[n*stride:][:e.size]
-		copy(p, s.packet(e))
+		copy(p, s.blocks.packet(e))
 		wire.SetFlags(p, wire.Flags(p[4])|wire.FlagRepair)
 		s.out.lens[n], s.out.seqs[n] = e.size, seq
 		n++ // where sizes differ the transport makes several trains of it
@@ -221,8 +221,8 @@ func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
 	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() && now < s.requests.due {
 		return false
 	}
-	st := s.freeStage()
-	if st == nil || !st.block.renew(s) {
+	st := s.out.freeStage()
+	if st == nil || !st.block.renew(s.cfg.Renew) {
 		return false
 	}
 	c := &s.out.ctl

@@ -59,7 +59,7 @@ func TestSendWindowGrows(t *testing.T) {
 	}
 	for seq := s.win.trail; seq < s.win.next; seq++ {
 		e := s.win.at(seq)
-		if got := s.packet(e); got[32] != byte(seq) {
+		if got := s.blocks.packet(e); got[32] != byte(seq) {
 			t.Fatalf("packet %d is %d", seq, got[32])
 		}
 	}

@@ -88,7 +88,7 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	s.repairs.init(&s.cfg, now)
 	s.members.trailing.since = s.up(now)
 	s.limiter.init(float64(cfg.Rate), max(float64(cfg.Rate)/1000, float64(2*cfg.MaxTrainBytes)), now)
-	s.flow.recompute(s)
+	s.flow.recompute(s.cfg.Flow, s.members.list)
 	s.heartbeat.start(now)
 	if cfg.Packer != nil {
 		s.packing = newPacking(cfg.Packer)
@@ -111,11 +111,6 @@ func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 // MaxInBlock: see MaxInPacket.
 func (s *Sender) MaxInBlock() int {
 	return max(s.MaxInPacket(), s.blocks.perBlock*wire.MaxFragment(s.cfg.PacketSize))
-}
-
-// packet returns the assigned packet of sequence seq, trail <= seq < next.
-func (s *Sender) packet(p *windowSlot) []byte {
-	return s.blocks.all[p.block].mem[p.off : p.off+uint32(p.size)]
 }
 
 // Handle takes in one unicast packet, a NAK, a status or a reply, addressed to this
@@ -172,8 +167,8 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 // transport to release packet memory is not in it: Completed is what happens then.
 func (s *Sender) Deadline() Instant {
 	d := Never
-	if s.freeStage() != nil {
-		d = min(s.heartbeat.due, s.repairs.deadline(s), s.announcesAt(), s.requests.due)
+	if s.out.freeStage() != nil {
+		d = min(s.heartbeat.due, s.repairs.deadline(s.cfg.PacketSize), s.announcesAt(), s.requests.due)
 	}
 	if s.blocked == events.ReasonRate && !s.end.begun { // behind the end nothing goes any more
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
@@ -187,7 +182,7 @@ func (s *Sender) End(now Instant) {
 	if !s.end.begun {
 		s.end.begun = true
 		s.end.at = now
-		s.announceAll(now) // so that all know whether it was of interest to them
+		s.topics.announceAll(now) // so that all know whether it was of interest to them
 		s.heartbeat.restart(now)
 	}
 }

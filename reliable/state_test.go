@@ -28,13 +28,13 @@ func TestStateSender(t *testing.T) {
 		st := wire.Status{Receiver: id, Next: next, Limit: 1 << 20, Echo: uint64(now) + 1}
 		s.handleStatus(now, wire.FlagJoining|wire.FlagWantState, &st, nil)
 	}
-	if ask(ms, 1, 0); x.Due() != Never || s.keepsState() {
+	if ask(ms, 1, 0); x.Due() != Never || s.state.kept() {
 		t.Fatal("nothing is kept, and a round is due")
 	}
 	x.Keep(true)
 	ask(2*ms, 1, 0)
 	ask(5*ms, 2, 0)
-	if due := x.Due(); due != 2*ms+Instant(stateCollect) || !s.keepsState() {
+	if due := x.Due(); due != 2*ms+Instant(stateCollect) || !s.state.kept() {
 		t.Fatalf("a round is due at %v", due)
 	}
 	now := x.Due()

@@ -17,7 +17,7 @@ func (st *Stream) Stats(now Instant) stats.Publisher {
 	return stats.Publisher{
 		ID: events.PublisherID(st.Publisher), Name: from.Name,
 		Epoch: st.Epoch, Address: from.Address, LostFor: st.LostFor(now),
-		Packets: st.next - st.start, Repaired: st.win.counts.Repaired, Lost: st.win.counts.Lost, Missing: st.win.missing,
+		Packets: st.next - st.start, Repaired: st.win.counts.Repaired, Lost: st.win.counts.Lost, Missing: st.nak.missing,
 	}
 }
 
@@ -33,7 +33,7 @@ func (r *Receiver) Dropped() uint64 {
 // AnyMissing reports whether packets are missing just now.
 func (r *Receiver) AnyMissing() bool {
 	for _, st := range r.list {
-		if st.win.missing > 0 {
+		if st.nak.missing > 0 {
 			return true
 		}
 	}

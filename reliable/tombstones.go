@@ -72,10 +72,10 @@ type formerStream struct {
 }
 
 // formerStreams are those of a group. One publisher id has a share of them, however often it restarts.
-func formerStreams() tombstones[streamKey, formerStream] {
-	return tombstones[streamKey, formerStream]{
+func formerStreams() tombstones[Instance, formerStream] {
+	return tombstones[Instance, formerStream]{
 		kept: tombstonesKept, share: tombstonesEach,
-		together: func(a, b streamKey) bool { return a.publisher == b.publisher },
+		together: func(a, b Instance) bool { return a.Publisher == b.Publisher },
 	}
 }
 

@@ -5,10 +5,10 @@ import "testing"
 // docs/protocol §12.1.
 func TestTombstones(t *testing.T) {
 	x := formerStreams()
-	other := streamKey{8, 1}
+	other := Instance{8, 1}
 	x.remember(other, formerStream{evicted: true, next: 5})
 	for epoch := range uint64(1000) {
-		x.remember(streamKey{7, epoch}, formerStream{evicted: epoch%2 == 0, next: epoch})
+		x.remember(Instance{7, epoch}, formerStream{evicted: epoch%2 == 0, next: epoch})
 	}
 	if f, ok := x.find(other); !ok || !f.evicted || f.next != 5 {
 		t.Error("an evicted stream is forgotten because of another publisher's restarts")
@@ -17,11 +17,11 @@ func TestTombstones(t *testing.T) {
 		t.Errorf("%d, %d are remembered", len(x.of), len(x.order))
 	}
 	for epoch, evicted := range map[uint64]bool{999: false, 998: true} {
-		if f, ok := x.find(streamKey{7, epoch}); !ok || f.evicted != evicted || f.next != epoch {
+		if f, ok := x.find(Instance{7, epoch}); !ok || f.evicted != evicted || f.next != epoch {
 			t.Errorf("of epoch %d is remembered: %+v, %v", epoch, f, ok)
 		}
 	}
-	if _, ok := x.find(streamKey{7, 1}); ok {
+	if _, ok := x.find(Instance{7, 1}); ok {
 		t.Error("the oldest is remembered")
 	}
 	x.remember(other, formerStream{}) // it was back, and has ended
@@ -29,10 +29,10 @@ func TestTombstones(t *testing.T) {
 		t.Error("the latest does not hold")
 	}
 	for p := range uint64(1000) {
-		x.remember(streamKey{100 + p, 1}, formerStream{})
+		x.remember(Instance{100 + p, 1}, formerStream{})
 	}
 	_, old := x.find(other)
-	_, last := x.find(streamKey{1099, 1})
+	_, last := x.find(Instance{1099, 1})
 	if len(x.of) != tombstonesKept || old || !last {
 		t.Errorf("%d are remembered", len(x.of))
 	}

@@ -12,10 +12,9 @@ import (
 // says it once a peer: the first group's line at its level, the others' for debugging.
 
 // presences knows of which publishers the log has said that they are up, or why they are down. Loop only.
-type presences struct{ of map[instance]*presence }
-
-// instance is one start of a publisher.
-type instance struct{ publisher, epoch uint64 }
+type presences struct {
+	of map[reliable.Instance]*presence
+}
 
 type presence struct {
 	groups int // in which it is up
@@ -24,15 +23,14 @@ type presence struct {
 }
 
 // came notes that a publisher is up in one more group. It reports whether the log has not said so.
-func (p *presences) came(publisher, epoch uint64) (say bool) {
-	key := instance{publisher, epoch}
-	x := p.of[key]
+func (p *presences) came(of reliable.Instance) (say bool) {
+	x := p.of[of]
 	if x == nil {
 		x = &presence{}
 		if p.of == nil {
-			p.of = make(map[instance]*presence)
+			p.of = make(map[reliable.Instance]*presence)
 		}
-		p.of[key] = x
+		p.of[of] = x
 	}
 	say = !x.up
 	x.groups++
@@ -41,16 +39,15 @@ func (p *presences) came(publisher, epoch uint64) (say bool) {
 }
 
 // went notes that a publisher is down in one of its groups. It reports whether the log has not said so, for that cause.
-func (p *presences) went(publisher, epoch uint64, cause events.Cause) (say bool) {
-	key := instance{publisher, epoch}
-	x := p.of[key]
+func (p *presences) went(of reliable.Instance, cause events.Cause) (say bool) {
+	x := p.of[of]
 	if x == nil {
 		return false // down a second time: an old instance that was lost has been restarted
 	}
 	say = x.up || x.cause != cause
 	x.up, x.cause = false, cause
 	if x.groups--; x.groups == 0 {
-		delete(p.of, key)
+		delete(p.of, of)
 	}
 	return say
 }
@@ -96,7 +93,7 @@ func (j *journal) sayOf(peer uint64, what events.Kind, line *report.Line, args .
 // publisherCame logs that a publisher is up.
 func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 	args := publisherArgs(g, st)
-	if j.presences.came(st.Publisher, st.Epoch) {
+	if j.presences.came(st.Instance) {
 		j.say(&report.PublisherUp, args...)
 	} else {
 		report.PublisherUpToo.Log(j.log, args...)
@@ -106,7 +103,7 @@ func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 // publisherWent logs that a publisher is down: a loss is a warning.
 func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Cause) {
 	args := publisherArgs(g, st)
-	switch say := j.presences.went(st.Publisher, st.Epoch, cause); {
+	switch say := j.presences.went(st.Instance, cause); {
 	case !say:
 		report.PublisherDownToo.Log(j.log, append(args, "cause", cause)...)
 	case cause == events.CausePublisherLost:

@@ -32,9 +32,9 @@ func TestPresences(t *testing.T) {
 		for i, s := range c.steps {
 			say := false
 			if s.up {
-				say = p.came(7, s.epoch)
+				say = p.came(reliable.Instance{Publisher: 7, Epoch: s.epoch})
 			} else {
-				say = p.went(7, s.epoch, s.cause)
+				say = p.went(reliable.Instance{Publisher: 7, Epoch: s.epoch}, s.cause)
 			}
 			if say != s.say {
 				t.Errorf("%s: step %d is said: %v", c.name, i, say)
@@ -43,8 +43,8 @@ func TestPresences(t *testing.T) {
 	}
 	var p presences
 	for i := range uint64(100) {
-		p.came(i, 1)
-		p.went(i, 1, ended)
+		p.came(reliable.Instance{Publisher: i, Epoch: 1})
+		p.went(reliable.Instance{Publisher: i, Epoch: 1}, ended)
 	}
 	if len(p.of) != 0 {
 		t.Errorf("%d publishers that are gone are remembered", len(p.of))

@@ -122,13 +122,13 @@ func (x *subscriptionLosses) call(topics []TopicName) {
 }
 
 // recordLoss takes in a gap that is being delivered to the subscription.
-func (s *Subscription) recordLoss(it *topics.Item, g *group, from *reliable.Origin) {
+func (s *Subscription) recordLoss(it *topics.Item, group string, from *reliable.Origin) {
 	record := s.l.cfg.Losses
 	if record == nil {
 		return
 	}
 	e := stats.LossEntry{
-		Cause: s.l.cfg.CauseLabel(it.Cause), Group: g.address,
+		Cause: s.l.cfg.CauseLabel(it.Cause), Group: group,
 		Publisher: events.PublisherID(from.Publisher), Epoch: from.Epoch,
 		Name: from.Name, Address: from.Address, Number: it.Number, Messages: it.Lost,
 	}

@@ -111,7 +111,7 @@ func (g *group) begin(st *reliable.Stream, rd *topics.Reader, t *groupTopic) {
 // numbered reports whether topics of the stream begin with certain messages.
 func (g *group) numbered(st *reliable.Stream) bool {
 	return g.from.Positions != nil && !st.Continued() &&
-		(st.Begun() || g.from.Positions.of[Instance{st.Publisher, st.Epoch}] != nil)
+		(st.Begun() || g.from.Positions.of[st.Instance] != nil)
 }
 
 // beginLive makes topics that are added to a group begin with what is published from now on.
@@ -136,9 +136,9 @@ func (g *group) askTotals(st *reliable.Stream) {
 }
 
 // alone reports whether no other group of that index has the stream up: then this one reports it.
-func (g *group) alone(st *reliable.Stream) bool {
+func (g *group) alone(of reliable.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
-		if x != g && x.r.Up(st.Publisher, st.Epoch) {
+		if x != g && x.r.Up(of) {
 			return false
 		}
 	}
@@ -149,9 +149,9 @@ func (g *group) alone(st *reliable.Stream) bool {
 const farewellTime = 20 * time.Millisecond
 
 // speaks reports whether this group reports a stream that is up in several.
-func (g *group) speaks(st *reliable.Stream) bool {
+func (g *group) speaks(of reliable.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
-		if x.r.Up(st.Publisher, st.Epoch) {
+		if x.r.Up(of) {
 			return x == g
 		}
 	}

@@ -279,9 +279,9 @@ func (g *group) StreamUp(st *reliable.Stream) {
 		}
 	}
 	g.refused.heard(st.Publisher)
-	delete(g.expected.absent, Instance{st.Publisher, st.Epoch})
+	delete(g.expected.absent, st.Instance)
 	g.askTotals(st)
-	first := g.alone(st)
+	first := g.alone(st.Instance)
 	if first {
 		g.l.publisherCame(g, st)
 	}
@@ -302,7 +302,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 func (g *group) StreamDown(st *reliable.Stream, cause events.Cause) {
 	outputOf(st).held = nil
 	g.l.inbox.legs.forget(st)
-	if g.suppressed || !g.alone(st) {
+	if g.suppressed || !g.alone(st.Instance) {
 		return
 	}
 	g.l.publisherWent(g, st, cause)

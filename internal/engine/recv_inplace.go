@@ -126,7 +126,7 @@ func (p *inPlace) unnamed(cause events.Cause) {
 	d := Delivery{Item: topics.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
 	for s := range p.g.handlers() {
 		if p.g.patterns.has(s) {
-			s.lost(&d.Item, p.g, d.From)
+			s.lost(&d.Item, p.g.address, d.From)
 			s.other(&d)
 		}
 	}
@@ -219,12 +219,12 @@ func (p *inPlace) gap(d *Delivery) {
 	d.From = p.st.Origin()
 	if d.Topic == nil {
 		for s := range p.g.handlers() {
-			s.lost(&d.Item, p.g, d.From)
+			s.lost(&d.Item, p.g.address, d.From)
 			s.other(d)
 		}
 	} else {
 		for _, s := range handlersOf(d.Topic) {
-			s.lost(&d.Item, p.g, d.From)
+			s.lost(&d.Item, p.g.address, d.From)
 			s.other(d)
 		}
 	}

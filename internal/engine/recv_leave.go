@@ -44,7 +44,7 @@ func (g *group) leave() {
 	l := g.l
 	for _, st := range g.r.Streams() {
 		l.inbox.legs.forget(st)
-		if !st.Down() && g.alone(st) {
+		if !st.Down() && g.alone(st.Instance) {
 			l.publisherLeft(g, st)
 		}
 	}
@@ -63,6 +63,6 @@ func (g *group) leave() {
 
 // publisherLeft notes that a publisher is not followed any more in one of its groups.
 func (j *journal) publisherLeft(g *group, st *reliable.Stream) {
-	j.presences.went(st.Publisher, st.Epoch, events.CauseNone)
+	j.presences.went(st.Instance, events.CauseNone)
 	report.PublisherLeft.Log(j.log, publisherArgs(g, st)...)
 }

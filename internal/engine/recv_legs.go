@@ -78,7 +78,7 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	ev.Leg, ev.For, ev.Address = x.name(e.Leg), e.For, st.Origin().Address
 	args := append(publisherArgs(g, st), "leg", ev.Leg, "for", e.For.Round(time.Millisecond))
 	switch {
-	case g.suppressed || x.lost[e.Leg] && !reported || !g.speaks(st):
+	case g.suppressed || x.lost[e.Leg] && !reported || !g.speaks(st.Instance):
 	case e.Silent:
 		x.silent[key] = struct{}{}
 		ev.Kind = events.LegDown

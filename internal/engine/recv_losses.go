@@ -28,9 +28,9 @@ func (x *losses) snapshot() []stats.Loss {
 	return all
 }
 
-// lost notes a gap in the stream of a publisher that is being delivered to the subscription.
-func (s *Subscription) lost(it *topics.Item, g *group, from *reliable.Origin) {
+// lost notes a gap in a stream to a group, given by its address, that is being delivered to the subscription.
+func (s *Subscription) lost(it *topics.Item, group string, from *reliable.Origin) {
 	s.l.counters.losses.count(it)
 	s.losses.count(it)
-	s.recordLoss(it, g, from)
+	s.recordLoss(it, group, from)
 }

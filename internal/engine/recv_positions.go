@@ -16,11 +16,8 @@ import (
 // Positions are where a subscription begins: of each instance of a publisher, and each of its
 // topics, the message that is wanted next. They do not change, and any goroutine may read them.
 type Positions struct {
-	of map[Instance]map[uint64]Position // by topic id
+	of map[reliable.Instance]map[uint64]Position // by topic id
 }
-
-// Instance is one run of a publisher.
-type Instance struct{ Publisher, Epoch uint64 }
 
 // Position is where a subscription begins a topic of one instance.
 type Position struct {
@@ -32,10 +29,12 @@ type Position struct {
 }
 
 // NewPositions returns no positions: each topic begins with message 0.
-func NewPositions() *Positions { return &Positions{of: make(map[Instance]map[uint64]Position)} }
+func NewPositions() *Positions {
+	return &Positions{of: make(map[reliable.Instance]map[uint64]Position)}
+}
 
 // Set adds a position.
-func (p *Positions) Set(of Instance, x Position) {
+func (p *Positions) Set(of reliable.Instance, x Position) {
 	if p.of[of] == nil {
 		p.of[of] = make(map[uint64]Position)
 	}
@@ -44,13 +43,13 @@ func (p *Positions) Set(of Instance, x Position) {
 
 // next is the number of the first message of a stream's topic that is wanted.
 func (p *Positions) next(publisher, epoch, topic uint64) uint64 {
-	return p.of[Instance{publisher, epoch}][topic].Next
+	return p.of[reliable.Instance{Publisher: publisher, Epoch: epoch}][topic].Next
 }
 
 // AbsentError says that an instance is not heard of which a position is known: what it
 // published of the topic from message Next on may be lost.
 type AbsentError struct {
-	Instance
+	reliable.Instance
 	Position
 	Events bool // the subscription gets an event when the instance comes up after all
 }
@@ -61,7 +60,7 @@ func (e *AbsentError) Error() string {
 
 // expected are the instances with positions that have not been heard. Loop only.
 type expected struct {
-	absent map[Instance]bool
+	absent map[reliable.Instance]bool
 	ran    time.Duration    // for how long the group was joined and the loop ran
 	at, up reliable.Instant // up to then, and what Loop.ran was then
 }
@@ -79,7 +78,7 @@ func (g *group) expect() {
 	if g.from.Positions == nil {
 		return
 	}
-	g.expected.absent = make(map[Instance]bool)
+	g.expected.absent = make(map[reliable.Instance]bool)
 	for of, topics := range g.from.Positions.of {
 		for _, x := range topics {
 			if x.Group == g.index && !x.Gone {
@@ -99,14 +98,14 @@ func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	if x.pass(now, g.l.ran(now), g.joined); x.ran <= reliable.LongestSilence {
 		return now.Add(time.Second)
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(x.absent), func(a, b Instance) int {
+	for _, of := range slices.SortedFunc(maps.Keys(x.absent), func(a, b reliable.Instance) int {
 		return cmp.Or(cmp.Compare(a.Publisher, b.Publisher), cmp.Compare(a.Epoch, b.Epoch))
 	}) {
 		topics := slices.SortedFunc(maps.Values(g.from.Positions.of[of]),
 			func(a, b Position) int { return cmp.Compare(a.Topic, b.Topic) })
 		for _, p := range topics {
 			if p.Group == g.index && !p.Gone && g.isWanted(p.Topic) {
-				g.owner.publisherAbsent(g, &AbsentError{of, p, g.owner.events})
+				g.owner.publisherAbsent(g.address, &AbsentError{of, p, g.owner.events})
 			}
 		}
 	}
@@ -120,10 +119,10 @@ func (g *group) isWanted(topic string) bool {
 }
 
 // publisherAbsent reports an absent instance to the subscription. Loop only.
-func (s *Subscription) publisherAbsent(g *group, err *AbsentError) {
+func (s *Subscription) publisherAbsent(group string, err *AbsentError) {
 	t := &topics.Track{ID: wire.TopicID(err.Topic), Name: err.Topic}
 	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost},
-		g, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
+		group, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
 	if s.handler != nil {
 		s.other(&Delivery{Err: err})
 		return

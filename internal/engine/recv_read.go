@@ -152,7 +152,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 					if s.suppressed.Load() {
 						return false // the bus has been closed since: nothing is repaired any more
 					}
-					s.lost(&d.Item, f.g, f.st.Origin())
+					s.lost(&d.Item, f.g.address, f.st.Origin())
 				}
 				if d.From, d.Event, d.Err = f.st.Origin(), nil, nil; d.Request {
 					d.asks(f.g)

@@ -30,6 +30,12 @@ func (o *open) take() {
 	}
 }
 
+// allAssigned reports whether nothing is open any more. The caller holds mu.
+func (o *open) allAssigned() bool {
+	o.take()
+	return !o.w.Pending() && !o.large
+}
+
 // pace records that p.look ran at now: open packets wait for linger. The next look is when it is due, judged by the
 // distance of its messages.
 func (o *open) pace(now reliable.Instant, linger time.Duration) {

@@ -127,7 +127,7 @@ func (p *Publication) Flush(ctx context.Context) error {
 func (p *Publication) Drain(ctx context.Context) error {
 	anew := true
 	err := p.untilAnswered(ctx, func() bool {
-		if !p.allAssigned() {
+		if !p.open.allAssigned() {
 			return false
 		}
 		now := p.l.now()
@@ -252,12 +252,6 @@ func (p *Publication) interrupt() {
 	for q := range p.inquiries {
 		q.wake()
 	}
-}
-
-// allAssigned reports whether nothing is open any more. Under mu.
-func (p *Publication) allAssigned() bool {
-	p.open.take()
-	return !p.open.w.Pending() && !p.open.large
 }
 
 // sendAll sends what is open. Under mu.
