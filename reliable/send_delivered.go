@@ -14,7 +14,8 @@ type delivered struct {
 // Delivered is the sequence below which all packets have come to every subscriber that
 // is present and not released, or to as many as flow control needs of those that it waits for.
 func (s *Sender) Delivered() uint64 {
-	return s.flow.frontier(s.cfg.Flow, s.members.list, s.win.sent, s.cfg.Flow.Delivers, func(m *Member) uint64 { return m.Next })
+	next := func(m *Member) uint64 { return m.Next }
+	return s.flow.frontier(s.cfg.Flow, s.members.list, s.win.sent, s.cfg.Flow.Delivers, next)
 }
 
 // settled reports whether as many subscribers as Delivered asks have everything, and ask for nothing else.
@@ -25,7 +26,9 @@ func (s *Sender) settled() bool {
 		}
 		return m.Next
 	}
-	return s.win.sent == s.win.next && s.flow.frontier(s.cfg.Flow, s.members.list, s.win.next, s.cfg.Flow.Delivers, done) >= s.win.next
+	flow := s.cfg.Flow
+	return s.win.sent == s.win.next &&
+		s.flow.frontier(flow, s.members.list, s.win.next, flow.Delivers, done) >= s.win.next
 }
 
 // DeliveredOn is the number of messages of t, from the first on, that have come to every subscriber that is present and

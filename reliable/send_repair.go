@@ -311,7 +311,8 @@ func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	}
 	if r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, rtt) && !c.full() {
 		r.noticeRTT = rtt
-		wait := r.due(s.cfg.PacketSize).Sub(now) + time.Duration(float64(r.count*s.cfg.PacketSize)/r.budget.speed()*float64(time.Second))
+		size := s.cfg.PacketSize
+		wait := r.due(size).Sub(now) + time.Duration(float64(r.count*size)/r.budget.speed()*float64(time.Second))
 		if wait > rtt {
 			r.appendNCF(s, c, wait)
 		}

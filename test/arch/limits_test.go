@@ -35,16 +35,16 @@ func TestLimits(t *testing.T) {
 		what         string
 		value, limit int
 	}{
-		{"lines of code", sum(m.code), 118_001},
+		{"lines of code", sum(m.code), 118_076},
 		{"lines of tests", sum(m.tests), 111_866},
 		{"lines that are not Go", m.notGo, 6390},
 		{"importable names", sum(m.importable), 1756},
-		{"importable names of reliable", m.importable["reliable"], 260},
+		{"importable names of reliable", m.importable["reliable"], 261},
 		{"importable names of pubsub", m.importable["pubsub"], 168},
 		{"structs named Config", m.configs, 25},
 		{"fields of structs named Config", m.settings, 279},
-		{"core functions that are passed a large object", m.passed, 118},
-		{"lines over 120 columns, without texts", m.long, 16},
+		{"core functions that are passed a large object", m.passed, 98},
+		{"lines over 120 columns, without texts", m.long, 15},
 		{"words of documents", m.words, 74_091},
 	} {
 		within(t, x.what, x.value, x.limit)
@@ -65,17 +65,17 @@ func TestLimits(t *testing.T) {
 var wide = map[string]size{
 	"internal/topics.Reader":       {57, 11, 48},
 	"reliable.Receiver":            {73, 24, 100},
-	"reliable.Sender":              {110, 24, 186},
-	"reliable.Stream":              {154, 29, 134},
+	"reliable.Sender":              {105, 24, 186},
+	"reliable.Stream":              {151, 29, 136},
 	"internal/engine.Loop":         {98, 35, 181},
-	"internal/engine.Publication":  {73, 11, 63},
+	"internal/engine.Publication":  {72, 11, 63},
 	"internal/engine.Subscription": {61, 18, 35},
 	"internal/engine.group":        {70, 22, 42},
 	"transport/ud.Transport":       {72, 15, 140},
 	"transport/udp.Transport":      {72, 11, 55},
 	"transport/shm.Transport":      {70, 8, 61},
 	"pubsub.Bus":                   {27, 11, 50},
-	"test/sim.drawer":              {22, 9, 1},
+	"test/sim.drawer":              {23, 9, 1},
 	"test/sim.feed":                {37, 11, 32},
 	"test/sim.sim":                 {32, 9, 40},
 	"test/sim.subscriber":          {68, 17, 49},

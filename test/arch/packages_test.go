@@ -74,7 +74,7 @@ var packages = []struct {
 	{"transport/verbsnet", 177, "rdma rdma/verbs transport/internal/... transport/ud"},
 
 	// The core.
-	{"reliable", 11619, "internal/pattern internal/wire transport"},
+	{"reliable", 11641, "internal/pattern internal/wire transport"},
 	{"internal/topics", 1531, "internal/pattern internal/wire reliable"},
 	{"internal/discovery", 774, "internal/wire reliable"},
 
@@ -85,7 +85,7 @@ var packages = []struct {
 	{"internal/fabricurl", 552, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm " +
 		"transport/simnet transport/udp transport/verbsnet"},
 	{"internal/groupmap", 334, "internal/pattern internal/wire"},
-	{"test/sim", 6640, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
+	{"test/sim", 6669, "internal/compress internal/discovery internal/pattern internal/topics internal/wire reliable transport"},
 
 	// The API.
 	{"pubsub", 4042, "internal/compress internal/engine internal/fabricurl internal/groupmap internal/inspect " +

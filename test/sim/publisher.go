@@ -83,7 +83,8 @@ func (p *publisher) config() reliable.SenderConfig {
 		MaxTrain: o.MaxTrain, MaxTrainBytes: cmp.Or(o.Full,
 			o.MaxTrain) * o.PacketSize, EqualTrains: o.EqualTrains, Pad: o.Pad,
 		Checksum: p.sim.o.Checksum, WindowPackets: o.Window, Rate: o.Rate, StallLimit: o.StallLimit, Slow: o.Slow,
-		Silence: cmp.Or(o.Silence, usualSilence), RepairShare: float64(cmp.Or(o.Repairs, usualShare)) / float64(Always), Sink: replySink{p},
+		Silence: cmp.Or(o.Silence, usualSilence), Sink: replySink{p},
+		RepairShare: float64(cmp.Or(o.Repairs, usualShare)) / float64(Always),
 	}
 	switch {
 	case o.Flow == FlowNone:
