@@ -15,8 +15,9 @@ import (
 	"github.com/fanfaremq/fanfare/internal/testenv"
 )
 
-// The aim is 100,000 subscriptions and 10,000 patterns, opened in 2 s each and closed in 2 s each, alone and with 64
-// publishers. What it takes is logged; that each takes the same is asserted:
+// The aim is 100,000 subscriptions and 10,000 patterns, each opened in 2 s and closed in 2 s. The durations are logged;
+// equal costs of the quarters are asserted. With -many.publishers 64 each subscription of a group also has a topic, or
+// a cursor, for each of 64 streams: that takes longer, and memory (2.2 KB a cursor), but is linear as well.
 //
 //	go test ./pubsub -run TestMany -v -many 100000 -many.publishers 64
 var (
@@ -48,7 +49,7 @@ func TestManySubscriptions(t *testing.T) {
 				reader := func(name string) (*Subscription, error) { return b.Subscribe(name) }
 				openAndClose(t, *many, "topic.%d", handler)
 				openAndClose(t, *many, "topic.%d", reader)
-				openAndClose(t, *many, "topic.0%.0d", handler) // all of one topic
+				openAndClose(t, *many, "topic.0", handler) // all of one topic
 				openAndClose(t, *many/10, "other%d.*", handler)
 				openAndClose(t, *many/10, "*.%d", handler)
 				openAndClose(t, *many/10, "*.%d", reader)
@@ -65,12 +66,12 @@ func inGroups(url string, groups int) string {
 	return fmt.Sprintf("%s%sgroups=%d", url, separator, groups)
 }
 
-// openAndClose opens and closes n subscriptions.
+// openAndClose opens and closes n subscriptions. The name has %d where their number goes.
 func openAndClose(t *testing.T, n int, name string, open func(name string) (*Subscription, error)) {
 	t.Helper()
 	subs := make([]*Subscription, n)
 	sameForEach(t, n, name+" opened", func(i int) (err error) {
-		subs[i], err = open(fmt.Sprintf(name, i))
+		subs[i], err = open(strings.ReplaceAll(name, "%d", strconv.Itoa(i)))
 		return err
 	})
 	sameForEach(t, n, name+" closed", func(i int) error { return subs[n-1-i].Close() })
