@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkHostile is the cost of a hostile packet to a bus without keys, by kind: of 1416 bytes where it is data, a
-// live stream beside it. docs/security.md has the table.
+// live stream beside it. docs/security.md has the range.
 func BenchmarkHostile(b *testing.B) {
 	const size = 1416
 	long := func(publisher, epoch, seq uint64, group uint32) []byte {

@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	url := flag.String("url", "udp://239.20.0.0/16?iface=127.0.0.1", "fabric; with iface=eth0 the two sides may be on different hosts")
+	url := flag.String("url", "udp://?iface=lo", "fabric; with iface=eth0 the two sides may be on different hosts")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "hello subscribes and prints messages; hello TEXT publishes TEXT. Flags:")
 		flag.PrintDefaults()

@@ -56,7 +56,7 @@ func TestHello(t *testing.T) {
 		t.Run(first+" first", func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
-			url := fmt.Sprintf("-url=udp://239.20.0.0/16?iface=127.0.0.1&ttl=0&port=%d", testenv.Port(t))
+			url := fmt.Sprintf("-url=udp://?iface=lo&port=%d", testenv.Port(t))
 			publisher := []string{url, "good", "morning"}
 
 			var sub, pub *exec.Cmd

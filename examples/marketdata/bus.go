@@ -16,9 +16,9 @@ import (
 
 // This file, state.go and receiver.take are all that the example has to do with Fanfare.
 
-// loopbackURL is a fabric that only this run of the example uses: the loopback interface, with a time-to-live that
-// takes no packet off this host, and a port of its own, so that two runs at a time do not hear each other. Four groups,
-// because all topics come from one publisher: messages that share a group share packets.
+// loopbackURL is a fabric that only this run of the example uses: udp://?iface=lo, with a port of its own, so that two
+// runs at a time do not receive each other. Four groups, because all topics come from one publisher: messages that
+// share a group share packets.
 func loopbackURL() (string, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -27,7 +27,7 @@ func loopbackURL() (string, error) {
 	for _, i := range all {
 		if i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 {
 			port := 20000 + rand.IntN(10000)
-			return fmt.Sprintf("udp://239.20.0.0/16?iface=%s&port=%d&ttl=0&groups=4", i.Name, port), nil
+			return fmt.Sprintf("udp://?iface=%s&port=%d&groups=4", i.Name, port), nil
 		}
 	}
 	return "", errors.New("this machine has no loopback interface")

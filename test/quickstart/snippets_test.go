@@ -37,7 +37,7 @@ func TestNamespaceSnippets(t *testing.T) {
 
 // around makes a program of the inside of a function.
 func around(source string) string {
-	used := map[string]string{"metrics.": "github.com/fanfaremq/fanfare/pubsub/metrics", "prometheus.": "github.com/prometheus/client_golang/prometheus"}
+	used := map[string]string{"metrics.": "github.com/fanfaremq/fanfare/pubsub/metrics", "prometheus.": "github.com/prometheus/client_golang/prometheus", "sync.": "sync"}
 	imports := `import ("context"; "errors"; "log"; "github.com/fanfaremq/fanfare/pubsub"`
 	for name, path := range used {
 		if strings.Contains(source, name) {
