@@ -30,10 +30,10 @@ type Receiver struct {
 	turn         int       // index of the stream with which Next continues
 	heldUp       []*Stream // streams that report that this receiver holds them up, or no longer does
 	stats        stats.Receiver
-	noticed      // and not taken yet
-	kept         keptReplies
-	leg          int         // leg of the packet that is being handled
-	legs         []legCounts // nil with one leg
+	noticed
+	kept keptReplies
+	leg  int         // leg of the packet that is being handled
+	legs []legCounts // nil with one leg
 }
 
 // outside is what the owner of a Receiver provides.
