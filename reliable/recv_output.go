@@ -108,6 +108,7 @@ func (r *Receiver) event(kind EventKind, seq uint64) *Event {
 	return e
 }
 
+// Output returns the output of the stream's events.
 func (st *Stream) Output() Output { return st.out }
 
 // Keep makes the output keep packets from now on: they are delivered in slots of the returned pool. It returns nil if

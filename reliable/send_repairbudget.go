@@ -148,7 +148,7 @@ func (a *repairAccount) advance() {
 	a.began = a.bus.began
 }
 
-// takes takes the bytes for a repair of e if they are available. History takes only what exceeds the full bucket less
+// takes takes the bytes for a repair of e if they are available. History is repaired only while a bucket is full but for
 // most bytes for each sender that fetches.
 func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
 	a.bus.lock.Lock()
