@@ -144,12 +144,12 @@ func (c *SenderConfig) padded(n int) int {
 	return padded(n, c.Pad, c.PacketSize)
 }
 
-// padded rounds n up to a multiple of unit, but not beyond most. docs/protocol §27.11.
-func padded(n, unit, most int) int {
+// padded rounds n up to a multiple of unit, but not beyond limit. docs/protocol §27.11.
+func padded(n, unit, limit int) int {
 	if unit <= 1 {
 		return n
 	}
-	return min((n+unit-1)/unit*unit, max(n, most))
+	return min((n+unit-1)/unit*unit, max(n, limit))
 }
 
 // settings are the bus's settings, as heartbeats state them.
@@ -229,7 +229,7 @@ type ReceiverConfig struct {
 	// WindowBytes is the maximum memory of one stream's receive window.
 	WindowBytes int
 	// MemoryBytes bounds the memory of all windows of the group. Half of it is divided equally among MaxStreams streams,
-	// so that each has a window; of the other half the first streams get the most.
+	// so that each has a window; of the other half the first streams get most.
 	MemoryBytes int
 	// MaxStreams is the maximum number of streams of the group; packets of further streams are counted and dropped.
 	MaxStreams int

@@ -9,7 +9,7 @@ import (
 // Receiver is the receiving side of one group: all streams that publishers send to it. Only one goroutine may use it.
 type Receiver struct {
 	cfg ReceiverConfig
-	outside
+	environment
 
 	instances  instances
 	list       []*Stream
@@ -36,8 +36,8 @@ type Receiver struct {
 	legs []legCounts // nil with one leg
 }
 
-// outside is what the owner of a Receiver provides.
-type outside struct {
+// environment is what the owner of a Receiver provides.
+type environment struct {
 	sink  Sink
 	peers Sources
 	clock Clock // for times of deliveries
@@ -60,8 +60,8 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{
 		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
-		outside:   outside{sink: sink, peers: peers, runs: new(Running)},
-		instances: newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
+		environment: environment{sink: sink, peers: peers, runs: new(Running)},
+		instances:   newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
 	}
 	if n := len(cfg.LegTags); n > 1 {
 		r.legs = make([]legCounts, n)

@@ -48,15 +48,15 @@ func (r *Receiver) fair(key uint32) bool {
 func (r *Receiver) dispensable(list []*Stream) *Stream {
 	var first *Stream
 	for _, st := range list {
-		if st.life.down && (first == nil || r.rather(st, first)) {
+		if st.life.down && (first == nil || r.evictBefore(st, first)) {
 			first = st
 		}
 	}
 	return first
 }
 
-// rather reports whether a is to be evicted before b.
-func (r *Receiver) rather(a, b *Stream) bool {
+// evictBefore reports whether a is to be evicted before b.
+func (r *Receiver) evictBefore(a, b *Stream) bool {
 	if x, y := r.instances.superseded(a), r.instances.superseded(b); x != y {
 		return x
 	}

@@ -77,12 +77,12 @@ type bufferPart struct {
 
 // bufferShare is the share of one publisher's streams in one group.
 type bufferShare struct {
-	key     shareKey
-	part    *bufferPart
-	streams int
-	ups     int   // of the streams, those that are up
-	period  int64 // last period with new data
-	row     bool  // the period before it had new data, too
+	key         shareKey
+	part        *bufferPart
+	streams     int
+	ups         int   // of the streams, those that are up
+	period      int64 // last period with new data
+	consecutive bool  // the period before it had new data, too
 }
 
 func periodAt(now Instant) int64 { return int64(now) / int64(busyPeriod) }
@@ -159,15 +159,15 @@ func (b *ReceiveBuffer) promise(x *bufferShare, now Instant) uint64 {
 		sharers = max(sharers, len(b.groups))
 	}
 	n := packets / sharers
-	if period := periodAt(now); period == x.period+1 || period == x.period && x.row {
-		x.part.turn(period)
+	if period := periodAt(now); period == x.period+1 || period == x.period && x.consecutive {
+		x.part.beginPeriod(period)
 		n = max(n, packets/quietPart/max(1, x.part.before))
 	}
 	return uint64(max(leastShare, n))
 }
 
-// turn begins the given period unless it is the current one.
-func (p *bufferPart) turn(period int64) {
+// beginPeriod begins the given period unless it is the current one.
+func (p *bufferPart) beginPeriod(period int64) {
 	if period == p.period {
 		return
 	}
@@ -192,9 +192,9 @@ func (x *bufferShare) fresh(now Instant) {
 	if period == x.period {
 		return
 	}
-	x.part.turn(period)
+	x.part.beginPeriod(period)
 	x.part.busy++
-	x.row, x.period = period == x.period+1, period
+	x.consecutive, x.period = period == x.period+1, period
 }
 
 // streamShare is one stream's view of its share.

@@ -55,7 +55,7 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	for seq := st.next; seq < lead; seq++ {
 		*st.win.entries.at(seq) = entry{state: entryMissing, since: neverUp, due: Never}
 	}
-	st.nak.lacks(int(lead-st.next), Never, Never)
+	st.nak.addMissing(int(lead-st.next), Never, Never)
 	st.tracked, st.high = lead, lead
 	st.advance(now)
 }
@@ -75,7 +75,7 @@ func (h *history) ask(st *Stream, now Instant) {
 		}
 	}
 	if any {
-		st.nak.lacks(0, st.r.judged(now), now.Add(st.r.cfg.Deadline))
+		st.nak.addMissing(0, st.r.judged(now), now.Add(st.r.cfg.Deadline))
 	}
 }
 

@@ -51,8 +51,8 @@ type unnamedRounds struct {
 // or name another member ahead of its turn.
 const roundsUnnamed = 3
 
-// mostOthers bounds the others counted: a publisher has at most as many members (§8.8).
-const mostOthers = 1024
+// maxOthers bounds the others counted: a publisher has at most as many members (§8.8).
+const maxOthers = 1024
 
 // over processes a heartbeat that does not name this receiver, and reports whether the receiver is not released.
 func (u *unnamedRounds) over(hb *wire.Heartbeat) bool {
@@ -63,7 +63,7 @@ func (u *unnamedRounds) over(hb *wire.Heartbeat) bool {
 		u.holders++
 		return u.holders >= roundsUnnamed
 	}
-	if u.holders = 0; u.others == nil || len(u.others) >= mostOthers {
+	if u.holders = 0; u.others == nil || len(u.others) >= maxOthers {
 		u.others = make(map[uint64]int)
 	}
 	u.others[hb.Holder]++

@@ -87,8 +87,8 @@ func (x *liveness) removeAt() upTime { return x.downAt.add(supersededKeep) }
 
 // full reports whether a publisher id has its maximum of streams: half of all, so that a name used by very many buses,
 // or by a forger, does not keep other publishers out. docs/protocol §12.1.
-func (x *instances) full(publisher uint64, most int) bool {
-	return len(x.of[publisher]) >= max(2, most/2)
+func (x *instances) full(publisher uint64, limit int) bool {
+	return len(x.of[publisher]) >= max(2, limit/2)
 }
 
 // duplicate returns another instance of st's publisher id that has been up at the same time as st for overlapTime, or

@@ -190,11 +190,11 @@ func (x *streamLegs) silences(now upTime, leg int, limit time.Duration, fell fun
 }
 
 // old is the highest number of heartbeats without a newer one, over all legs.
-func (x *streamLegs) old() (most int) {
+func (x *streamLegs) old() (highest int) {
 	for i := range x.n {
-		most = max(most, x.of[i].old)
+		highest = max(highest, x.of[i].old)
 	}
-	return most
+	return highest
 }
 
 // restart records that the publisher is received again, after no leg received it: heartbeats missed before do not

@@ -25,11 +25,11 @@ type liveness struct {
 	downAt    upTime
 	downCause events.Cause // why it is silent, or CauseNone
 
-	endSaid  bool // one heartbeat has stated the end of the stream
-	ended    bool // a second one, or silence, has confirmed it
-	endAt    uint64
-	finished bool // everything was delivered
-	endedAt  upTime
+	endStated bool // one heartbeat has stated the end of the stream
+	ended     bool // a second one, or silence, has confirmed it
+	endAt     uint64
+	finished  bool // everything was delivered
+	endedAt   upTime
 }
 
 // gone reports whether the publisher fell silent after its end, before the output had room for all packets.
@@ -100,18 +100,18 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	x := &st.life
 	if flags&wire.FlagEnd == 0 || st.high > x.endAt {
-		x.endSaid, x.ended = false, false
+		x.endStated, x.ended = false, false
 	}
 	switch {
 	case flags&wire.FlagEnd == 0 || x.ended:
 	case hb.Lead < st.high:
 		st.r.stats.Implausible++ // later packets are known to exist
-	case x.endSaid && hb.Lead == x.endAt:
+	case x.endStated && hb.Lead == x.endAt:
 		x.ended = true
 		st.report.by(now)
 		st.advance(now)
 	default:
-		x.endSaid, x.endAt = true, hb.Lead
+		x.endStated, x.endAt = true, hb.Lead
 		st.totals.ending(st)
 		st.report.by(now)
 	}
@@ -184,7 +184,7 @@ func (st *Stream) finish(now Instant) {
 
 func (st *Stream) finishNow(now Instant) {
 	if !st.life.finished && st.high > st.life.endAt {
-		st.life.endSaid, st.life.ended = false, false // the stream continues
+		st.life.endStated, st.life.ended = false, false // the stream continues
 		return
 	}
 	if st.life.down && !st.life.gone() || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
@@ -238,14 +238,14 @@ func (x *liveness) silenceLimit() time.Duration {
 }
 
 // lostAt is when a silent publisher counts as lost.
-func (st *Stream) lostAt() upTime { return st.r.patience(st.life.heard, st.life.silenceLimit()) }
+func (st *Stream) lostAt() upTime { return st.r.expiry(st.life.heard, st.life.silenceLimit()) }
 
 // endedUntil is until when an ended stream answers its publisher.
 func (st *Stream) endedUntil() upTime { return max(st.life.endedAt, st.life.heard).add(endedKeep) }
 
 // lose marks the publisher as lost. The stream is kept in case the publisher was only unreachable. docs/protocol §11.3.
 func (st *Stream) lose(now Instant) {
-	st.life.ended = st.life.endSaid && st.high <= st.life.endAt
+	st.life.ended = st.life.endStated && st.high <= st.life.endAt
 	if st.over() {
 		st.depart(now)
 		return

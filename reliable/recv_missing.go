@@ -47,7 +47,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	}
 	st.r.stats.Missing += st.tracked - from
 	st.loss(LossFound, from, st.tracked-from, 0, 0)
-	st.nak.lacks(int(st.tracked-from), first, now.Add(st.r.cfg.Deadline))
+	st.nak.addMissing(int(st.tracked-from), first, now.Add(st.r.cfg.Deadline))
 }
 
 // latest returns the last held packet behind seq, or nil.
@@ -68,7 +68,7 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.history.low, st.win.state.scan = st.next, st.next
 	st.r.stats.Missing++
 	st.r.stats.Overrun++
-	st.nak.lacks(1, due, now.Add(st.r.cfg.Deadline))
+	st.nak.addMissing(1, due, now.Add(st.r.cfg.Deadline))
 }
 
 // found accounts for a missing packet that arrived. It reports whether it was a repair.
@@ -145,7 +145,7 @@ func (st *Stream) expire(now Instant) {
 		if e.since == neverUp {
 			continue // not requested yet
 		}
-		if dead := st.r.patience(e.since, st.r.cfg.Deadline); dead > st.r.judgedUp(now) {
+		if dead := st.r.expiry(e.since, st.r.cfg.Deadline); dead > st.r.judgedUp(now) {
 			next = min(next, st.r.when(dead))
 			continue
 		}

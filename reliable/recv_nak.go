@@ -25,8 +25,8 @@ type nakState struct {
 	again     bool // the last NAK repeated a request
 }
 
-// lacks adds packets missing packets, the first of them to be requested at due, and given up at expire.
-func (n *nakState) lacks(packets int, due, expire Instant) {
+// addMissing adds missing packets: the first is to be requested at due, and given up at expire.
+func (n *nakState) addMissing(packets int, due, expire Instant) {
 	n.missing += packets
 	n.expireAt = min(n.expireAt, expire)
 	n.by(due)

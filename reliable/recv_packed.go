@@ -26,7 +26,7 @@ func dictionaryName(dict uint32) string { return fmt.Sprintf("%08x", dict) }
 
 // packed processes a data packet with compressed runs.
 func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
-	if seq := d.Seq; st.lacks(seq) {
+	if seq := d.Seq; st.needs(seq) {
 		switch err := st.unpack(seq, b); {
 		case errors.Is(err, wire.ErrDictionary):
 			st.reportUnreadable(b)
@@ -47,8 +47,8 @@ func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
 	st.data(now, b, d, repair)
 }
 
-// lacks reports whether the receiver may keep or deliver packet seq.
-func (st *Stream) lacks(seq uint64) bool {
+// needs reports whether the receiver may keep or deliver packet seq.
+func (st *Stream) needs(seq uint64) bool {
 	return !st.life.finished && seq >= st.next &&
 		seq-st.next < max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) &&
 		(seq >= st.tracked || st.win.entries.at(seq).state == entryMissing)
@@ -102,7 +102,7 @@ func (st *Stream) unreadable(now Instant, seq uint64, repair bool) {
 
 // unsupported processes a valid packet with an unsupported codec, kind of run or packet size. docs/protocol §13.6.
 func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) {
-	if !st.lacks(d.Seq) {
+	if !st.needs(d.Seq) {
 		st.data(now, b, d, repair) // only counts it
 		return
 	}
@@ -114,7 +114,7 @@ func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) 
 // would be the same packet. docs/protocol §13.7.
 func (st *Stream) malformedData(now Instant, seq uint64, repair bool) {
 	st.malformed()
-	if repair && st.lacks(seq) && seq < st.tracked {
+	if repair && st.needs(seq) && seq < st.tracked {
 		st.giveUpOne(now, seq, repair)
 	}
 }

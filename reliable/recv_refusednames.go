@@ -74,7 +74,7 @@ func (r *Receiver) rejudge(now Instant) {
 				r.names.held[st.signKey()]++ // no longer as refused, but as known
 			}
 		}
-		st.topics.repertoire.anew()
+		st.topics.repertoire.reset()
 		st.topics.relevant.Store(false)
 		st.report.topics = true
 		st.report.by(now)

@@ -11,8 +11,8 @@ type repertoire struct {
 	asked   bool
 }
 
-// anew restarts the collection, because the wanted topics changed.
-func (p *repertoire) anew() { *p = repertoire{has: p.has} }
+// reset restarts the collection, because the wanted topics changed.
+func (p *repertoire) reset() { *p = repertoire{has: p.has} }
 
 func (p *repertoire) add(id uint64) {
 	if _, ok := p.has[id]; ok {

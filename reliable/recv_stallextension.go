@@ -30,9 +30,9 @@ const (
 	mostExtension = 30 * time.Second
 )
 
-// patience is when a limit that began at since ends: after limit, counted from the end of the last stall if that is
+// expiry is when a limit that began at since ends: after limit, counted from the end of the last stall if that is
 // later, as far as a stall may extend it.
-func (r *Receiver) patience(since upTime, limit time.Duration) upTime {
+func (r *Receiver) expiry(since upTime, limit time.Duration) upTime {
 	if r.stalledUntil > since {
 		since = min(r.stalledUntil, since.add(max((maxExtension-1)*min(limit, time.Hour), mostExtension)))
 	}

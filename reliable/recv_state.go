@@ -121,13 +121,13 @@ func (st *Stream) scanState(now Instant) {
 			st.passState(j.scan + 1)
 			st.loseState(now, e.cause)
 		default:
-			st.lookForState(now, st.runs(e))
+			st.scanRuns(now, st.runs(e))
 		}
 	}
 }
 
-// lookForState inspects the runs of the next packet.
-func (st *Stream) lookForState(now Instant, runs []byte) {
+// scanRuns inspects the runs of the next packet.
+func (st *Stream) scanRuns(now Instant, runs []byte) {
 	j := &st.win.state
 	for {
 		run, rest, ok := wire.NextRun(runs)
@@ -243,7 +243,7 @@ func (st *Stream) stateOver(now Instant) events.StateCause {
 		return events.StatePublisherGone
 	case j.phase == stateAsked && st.clock.newest != 0 && !st.life.keepsState && st.r.up(now).sub(j.from) >= stateGrace:
 		return events.StateNotKept
-	case st.r.up(now) >= st.r.patience(j.since, limit):
+	case st.r.up(now) >= st.r.expiry(j.since, limit):
 		return events.StateUnanswered
 	}
 	return events.StateWhole
@@ -254,13 +254,13 @@ func (st *Stream) stateDue() Instant {
 	j := &st.win.state
 	switch j.phase {
 	case stateAsked:
-		d := st.r.patience(j.since, st.r.cfg.Deadline)
+		d := st.r.expiry(j.since, st.r.cfg.Deadline)
 		if !st.life.keepsState && st.clock.newest != 0 {
 			d = min(d, j.from.add(stateGrace))
 		}
 		return st.r.when(d)
 	case stateComing:
-		return st.r.when(st.r.patience(j.since, st.r.cfg.Deadline*statePauses))
+		return st.r.when(st.r.expiry(j.since, st.r.cfg.Deadline*statePauses))
 	}
 	return Never
 }

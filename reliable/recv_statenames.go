@@ -24,12 +24,12 @@ func (st *Stream) roundNamed(now Instant) bool {
 		return true
 	}
 	from := n.from
-	lacks := n.open
-	for seq := j.at; seq < j.end && !lacks && n.all < j.end; seq++ {
+	waits := n.open
+	for seq := j.at; seq < j.end && !waits && n.all < j.end; seq++ {
 		from = j.end
-		lacks = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.unnamedState)
+		waits = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.unnamedState)
 	}
-	if lacks && !st.life.down {
+	if waits && !st.life.down {
 		n.wait(now, st.r.up(now))
 		if st.r.judgedUp(now) < st.namesExpire() {
 			st.askNames(now, from)

@@ -248,10 +248,10 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 		return
 	}
 	// A packet that is delivered at once need not be held.
-	turn := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() &&
+	direct := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() &&
 		st.hasNames(now, st.readable(b))
 	var held entry
-	if !turn {
+	if !direct {
 		var ok bool
 		if held, ok = st.hold(now, seq, b); !ok {
 			st.r.stats.Overrun++
@@ -274,14 +274,14 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if st.win.history.seek.open() {
 		st.win.history.seek.came(st, now, seq, b)
 	}
-	if turn {
+	if direct {
 		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0)
 		if repaired {
 			st.reportDelivered(now, e)
 		}
 		st.next++
 	}
-	if turn || seq == st.next || st.stalled || st.win.history.open {
+	if direct || seq == st.next || st.stalled || st.win.history.open {
 		st.advance(now)
 	}
 }

@@ -51,7 +51,7 @@ func (r *Receiver) TopicsChanged(now Instant) {
 	r.counted.set(&r.cfg, true)
 	for _, st := range r.list {
 		st.report.farewells = 0
-		st.topics.repertoire.anew()
+		st.topics.repertoire.reset()
 		st.totals.renew(st)
 		for id, err := range st.topics.collided {
 			if name, _ := r.wanted(id); name != err.Known {

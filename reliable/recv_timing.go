@@ -50,7 +50,7 @@ func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 		x.packets[x.count] = timedPacket{seq: t.Next}
 		x.count++
 	}
-	x.look()
+	x.setNext()
 }
 
 // deliver records that packet st.next, which is not below x.next, is about to be delivered.
@@ -68,11 +68,11 @@ func (x *deliveryTimer) deliver(st *Stream) {
 		}
 	}
 	x.count = copy(x.packets[:], x.packets[passed:x.count])
-	x.look()
+	x.setNext()
 }
 
-// look sets next to the first packet still to be delivered.
-func (x *deliveryTimer) look() {
+// setNext sets next to the first packet still to be delivered.
+func (x *deliveryTimer) setNext() {
 	x.next = noTiming
 	if x.count > 0 && x.packets[0].delivered == 0 {
 		x.next = x.packets[0].seq

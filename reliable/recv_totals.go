@@ -134,7 +134,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		return
 	}
 	if a.First != t.covered || a.First > 0 && a.AsOf < t.asOf {
-		return // an announce was lost, or this one is of an earlier listing: a later listing continues the row
+		return // an announce was lost, or this one is of an earlier listing: a later listing continues it
 	}
 	if a.First == 0 {
 		t.index, t.asOf, t.pending = 0, a.AsOf, t.pending[:0]
@@ -165,7 +165,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 // farewell reports whether an announce as of asOf may be the publisher's last one that covers the missing packets: the
 // publisher has stated its end, or released this receiver. Later there may be no publisher to ask.
 func (st *Stream) farewell(asOf uint64) bool {
-	return (st.life.endSaid || st.holding.released) && st.next < st.high && asOf >= st.high &&
+	return (st.life.endStated || st.holding.released) && st.next < st.high && asOf >= st.high &&
 		!(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
 

@@ -53,8 +53,8 @@ func (x *sendBlocks) giveBack() []byte {
 	return b.mem
 }
 
-// further is the number of blocks of writers beyond the first.
-func (x *sendBlocks) further() int { return writerBlocks * max(0, x.writers-1) }
+// extraWriterBlocks is the number of blocks of writers beyond the first.
+func (x *sendBlocks) extraWriterBlocks() int { return writerBlocks * max(0, x.writers-1) }
 
 // reusable returns the oldest retired block if it is no longer needed: its packets are below sent (transmitted) and
 // below floor (no member that flow control waits for misses them), and the transport has released done packets, among

@@ -5,10 +5,10 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 // delivered records how far a topic's messages are delivered, as of the last call of DeliveredOn. It only grows.
 type delivered struct {
 	number uint64 // all messages below it are delivered
-	// Packets from the last frontier up to looked have no message of the topic. If known, the topic's first message in
-	// packet looked is number.
-	looked uint64
-	known  bool
+	// Packets from the last frontier up to searched have no message of the topic. If known, the topic's first message in
+	// packet searched is number.
+	searched uint64
+	known    bool
 }
 
 // Delivered is the sequence below which all packets have arrived at every member that is not released, or at as many of
@@ -39,16 +39,16 @@ func (s *Sender) settled() bool {
 func (s *Sender) DeliveredOn(t *Topic) uint64 {
 	d := &t.delivered
 	at := s.Delivered()
-	if d.known && at <= d.looked {
+	if d.known && at <= d.searched {
 		return d.number
 	}
-	for seq := max(at, d.looked, s.win.trail); seq < s.win.next; seq++ {
+	for seq := max(at, d.searched, s.win.trail); seq < s.win.next; seq++ {
 		if number, ok := s.firstOf(seq, t.ID); ok {
-			d.number, d.looked, d.known = max(d.number, number), seq, true
+			d.number, d.searched, d.known = max(d.number, number), seq, true
 			return d.number
 		}
 	}
-	d.looked, d.known = s.win.next, false
+	d.searched, d.known = s.win.next, false
 	d.number = max(d.number, t.next)
 	return d.number
 }

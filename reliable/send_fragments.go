@@ -63,7 +63,7 @@ func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.Run
 	if offset == 0 && t.naming.missing(w) && !w.name(t) {
 		return offset
 	}
-	if w.fragmentRoom() == 0 && !w.further() {
+	if w.fragmentRoom() == 0 && !w.nextPacket() {
 		return offset
 	}
 	w.endRun()
@@ -79,7 +79,7 @@ func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.Run
 		ref.messages = 1
 	}
 	w.runs = append(w.runs, ref)
-	w.seal()
+	w.endTail()
 	if w.midMessage = offset < len(msg); w.midMessage {
 		w.close()
 	}

@@ -70,7 +70,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) &&
 		s.blocked != events.ReasonFlow && !s.flow.held {
 		// The data states the lead as well: check again when it may have stopped.
-		if now.Sub(h.last) < activeHeartbeat && !s.repairs.unsaid && s.stall.next == nil {
+		if now.Sub(h.last) < activeHeartbeat && !s.repairs.backoffChanged && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
 			if !s.ready() { // otherwise sending the data makes a heartbeat due earlier
 				h.due = min(h.due, max(h.lastData.Add(tailDelay), h.expected))

@@ -51,11 +51,11 @@ type solicited struct {
 
 // memberTopics is what a member asks and has answered about topics.
 type memberTopics struct {
-	wantTopics bool
-	tellings   int    // listings that its last status still triggers
-	answered   uint64 // answered questions, as bits
-	said       uint64 // the same, but kept when a question is asked again
-	wanting    uint64 // questions last answered with yes
+	wantTopics   bool
+	listingsLeft int    // listings that its last status still triggers
+	answered     uint64 // answered questions, as bits
+	said         uint64 // the same, but kept when a question is asked again
+	wanting      uint64 // questions last answered with yes
 }
 
 // members holds the publisher's members.
@@ -77,9 +77,9 @@ type members struct {
 	unsent              bool    // a later control packet was not sent: the time to the next question does not count
 }
 
-func (m *members) init(most int) {
+func (m *members) init(limit int) {
 	m.byID = make(map[uint64]*Member)
-	m.max, m.gone, m.read = most, formerMembers(), Never
+	m.max, m.gone, m.read = limit, formerMembers(), Never
 }
 
 // asks records a NAK, which is a sign of life, and returns the member that sent it, or nil.
@@ -198,7 +198,7 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	}
 	s.admitted(now, m)
 	if m.wantTopics {
-		m.tellings = announceAgain
+		m.listingsLeft = announceAgain
 		s.topics.announceAll(now)
 	}
 }
@@ -250,7 +250,7 @@ func (s *Sender) admitted(now Instant, m *Member) {
 		m.returns()
 	}
 	s.flow.recompute(s.cfg.Flow, s.members.list)
-	s.lookForStall(now)
+	s.updateStall(now)
 }
 
 func (s *Sender) removeMember(m *Member) {
@@ -297,13 +297,13 @@ func (m *members) answered() bool {
 func (s *Sender) announceAgain(now Instant) {
 	again := false
 	for _, x := range s.members.list {
-		again = again || x.wantTopics && x.tellings > 0
+		again = again || x.wantTopics && x.listingsLeft > 0
 	}
 	if !again || !s.topics.announceAll(now) {
 		return
 	}
 	for _, x := range s.members.list {
-		x.tellings = max(0, x.tellings-1)
+		x.listingsLeft = max(0, x.listingsLeft-1)
 	}
 }
 

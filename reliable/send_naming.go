@@ -28,7 +28,7 @@ func (n *naming) missing(w *Writer) bool {
 func (w *Writer) name(t *Topic) bool {
 	n := wire.RunHeaderLen + len(t.Name)
 	if w.packet == nil || w.off+n > w.s.cfg.PacketSize {
-		if !w.further() {
+		if !w.nextPacket() {
 			return false
 		}
 	}
@@ -36,7 +36,7 @@ func (w *Writer) name(t *Topic) bool {
 	wire.PutTopicRun(w.packet[w.off:w.off+n], t.ID, t.Name)
 	w.runs = append(w.runs, runRef{topic: t, off: w.at(), name: true})
 	w.off += n
-	w.seal()
+	w.endTail()
 	if by := t.naming.by.Load(); by != namedBefore {
 		t.naming.by.CompareAndSwap(by, w)
 	}

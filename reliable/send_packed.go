@@ -32,8 +32,8 @@ type packing struct {
 	tries       uint     // calls of share
 	short, full futility // of packets with few bytes of runs, and of others
 
-	looked uint64 // sequence of the packet in look
-	look   []byte // the packet that runs last decompressed, to be read again
+	unpackedSeq uint64 // sequence of the packet in unpacked
+	unpacked    []byte // the packet that runs last decompressed, to be read again
 }
 
 // oneMoreEvery is how often one more packet is tried than the ratios predict, since the data may change.
@@ -113,7 +113,7 @@ func (x *packing) futility(bytes, packetSize int) *futility {
 
 func newPacking(p Packer) *packing {
 	x := &packing{packer: p, plain: make([]byte, 0, wire.MaxRuns), packed: make([]byte, 0, wire.DataHeaderLen+PackedRoom),
-		looked: noSeq}
+		unpackedSeq: noSeq}
 	x.kind.Codec, x.kind.Dict = p.Kind()
 	return x
 }
@@ -246,12 +246,12 @@ func (s *Sender) runs(seq uint64) []byte {
 		return PacketData(p)
 	}
 	x := s.packing
-	if x.looked != seq {
-		b, err := wire.Unpack(x.packer, x.look, p)
+	if x.unpackedSeq != seq {
+		b, err := wire.Unpack(x.packer, x.unpacked, p)
 		if err != nil {
 			panic("reliable: a packet of our own cannot be unpacked: " + err.Error())
 		}
-		x.look, x.looked = b, seq
+		x.unpacked, x.unpackedSeq = b, seq
 	}
-	return PacketData(x.look)
+	return PacketData(x.unpacked)
 }

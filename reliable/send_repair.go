@@ -28,7 +28,7 @@ type repairs struct {
 	fresh, duplicate int
 	countAt          Instant
 	backoff          time.Duration
-	unsaid           bool // backoff has changed since the last heartbeat
+	backoffChanged   bool // since the last heartbeat
 
 	gone      ranges // requested packets that left the window
 	goneAt    Instant
@@ -195,7 +195,7 @@ func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, h
 // It evaluates the requests over the time in which all receivers can have asked, and once per advertised value, because
 // receivers react only to that. docs/protocol §6.8.
 func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
-	if r.fresh+r.duplicate == 0 || r.unsaid {
+	if r.fresh+r.duplicate == 0 || r.backoffChanged {
 		r.fresh, r.duplicate, r.countAt = 0, 0, max(r.countAt, now)
 		return
 	}
@@ -213,14 +213,14 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	}
 	r.fresh, r.duplicate, r.countAt = 0, 0, now
 	if r.backoff != old {
-		r.unsaid = true
+		r.backoffChanged = true
 		r.countAt = now.Add(rtt + old) // until then receivers use the old value
 		s.heartbeat.by(now)
 	}
 }
 
 // advertised records that a heartbeat has stated the back-off.
-func (r *repairs) advertised() { r.unsaid = false }
+func (r *repairs) advertised() { r.backoffChanged = false }
 
 // take unqueues the next repair, if the budget allows it.
 func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {

@@ -48,13 +48,13 @@ type sharing struct {
 	spent  bool    // it waits for more
 }
 
-// may reports whether the sender's part allows size bytes. It keeps at most most unused bytes.
-func (x *sharing) may(round, before Instant, all *sharers, size, most int) bool {
+// may reports whether the sender's part allows size bytes. It keeps at most limit unused bytes.
+func (x *sharing) may(round, before Instant, all *sharers, size, limit int) bool {
 	if x.in != round {
 		x.in, x.before = round, x.in == before
 		all.now++
 	}
-	x.credit, x.part = min(float64(most), x.credit+all.part-x.part), all.part
+	x.credit, x.part = min(float64(limit), x.credit+all.part-x.part), all.part
 	alone := all.count() == 1 && (x.before || all.before == 0)
 	x.spent = !alone && x.credit < float64(size)
 	return !x.spent
@@ -149,17 +149,17 @@ func (a *repairAccount) advance() {
 }
 
 // takes takes the bytes for a repair of e if they are available. History is repaired only while a bucket is full but for
-// most bytes for each sender that fetches.
-func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
+// allowance bytes for each sender that fetches.
+func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, allowance int) bool {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
 	a.addLocked(now, held)
 	b := a.bus
-	x, all, part := &a.losses, &b.losses, max(most, int(max(b.depth(), b.window)))
+	x, all, part := &a.losses, &b.losses, max(allowance, int(max(b.depth(), b.window)))
 	if history {
-		x, all, part = &a.history, &b.history, most
+		x, all, part = &a.history, &b.history, allowance
 	}
-	if !x.may(b.began, b.beganBefore, all, int(e.size), part) || !b.takes(now, e, held, history, most*all.count()) {
+	if !x.may(b.began, b.beganBefore, all, int(e.size), part) || !b.takes(now, e, held, history, allowance*all.count()) {
 		return false
 	}
 	x.took(int(e.size))
@@ -167,14 +167,14 @@ func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, mo
 }
 
 // due is when size bytes are available for a repair, or a round without data has passed. History needs a bucket that is
-// full but for most bytes.
-func (a *repairAccount) due(size int, history bool, most int) Instant {
+// full but for allowance bytes.
+func (a *repairAccount) due(size int, history bool, allowance int) Instant {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
 	if b := a.bus; history && a.history.spent || !history && a.losses.spent {
 		return b.began.Add(b.round)
 	}
-	return a.bus.due(size, history, most*a.bus.history.count())
+	return a.bus.due(size, history, allowance*a.bus.history.count())
 }
 
 // speed is the present rate of repairs in bytes a second.
@@ -202,7 +202,7 @@ func (b *RepairBudget) spent(bytes int) {
 	b.history.part += b.share * float64(bytes) / float64(b.history.count())
 }
 
-// depth is the most that data can earn in advance.
+// depth is how many earned bytes may be saved.
 func (b *RepairBudget) depth() float64 {
 	return max(b.start(), b.share*float64(max(b.data, b.dataBefore)))
 }
@@ -250,10 +250,10 @@ func (b *RepairBudget) tick(now Instant) {
 	b.rate, b.burst = b.window/b.round.Seconds(), b.window
 }
 
-func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
+func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, allowance int) bool {
 	size, keepWindow, keepEarned := float64(e.size), 0, 0.0
 	if history {
-		keepWindow, keepEarned = max(0, int(b.burst)-most), max(0, b.depth()-float64(most))
+		keepWindow, keepEarned = max(0, int(b.burst)-allowance), max(0, b.depth()-float64(allowance))
 	}
 	busy := b.busy()
 	switch {
@@ -276,9 +276,9 @@ func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, mos
 	return true
 }
 
-func (b *RepairBudget) due(size int, history bool, most int) Instant {
+func (b *RepairBudget) due(size int, history bool, allowance int) Instant {
 	if history {
-		size += max(0, int(b.burst)-most)
+		size += max(0, int(b.burst)-allowance)
 	}
 	at := Never
 	if history || !b.busy() {

@@ -101,7 +101,7 @@ func (w *Writer) AppendRequest(t *Topic, msg []byte, r *Request) bool {
 	}
 	w.runs[len(w.runs)-1].request = true
 	w.endRun()
-	w.seal()
+	w.endTail()
 	w.asked(t, r)
 	return true
 }
@@ -325,14 +325,14 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 	r.Ready()
 }
 
-// responder returns the receiver's responder, adding one if needed, or nil if there are most already.
-func (r *Request) responder(id uint64, most int) *responder {
+// responder returns the receiver's responder, adding one if needed, or nil if there are limit already.
+func (r *Request) responder(id uint64, limit int) *responder {
 	for i := range r.from {
 		if r.from[i].id == id {
 			return &r.from[i]
 		}
 	}
-	if len(r.from) >= most {
+	if len(r.from) >= limit {
 		return nil
 	}
 	r.from = append(r.from, responder{id: id, wants: true, total: -1, due: Never, stranger: true})

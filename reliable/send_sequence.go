@@ -90,7 +90,7 @@ func (s *Sender) block(now Instant, r events.Reason) {
 	case r == events.ReasonFlow:
 		s.stats.FlowBlocked++
 		s.heartbeat.probe(now, s.rtt.value())
-		s.lookForStall(now) // so that the holder is known at once
+		s.updateStall(now) // so that the holder is known at once
 	case r == events.ReasonRate:
 		s.stats.RateBlocked++
 	}

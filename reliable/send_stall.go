@@ -126,9 +126,9 @@ func (s *Sender) heldAt() (at uint64, held bool) {
 	return 0, false
 }
 
-// lookForStall updates the stall state. It is called after statuses, and with heartbeats, which a publisher that is
+// updateStall updates the stall state. It is called after statuses, and with heartbeats, which a publisher that is
 // held up sends on the ladder.
-func (s *Sender) lookForStall(now Instant) {
+func (s *Sender) updateStall(now Instant) {
 	s.relieve()
 	at, held := s.heldAt()
 	window := s.win.span()
@@ -140,7 +140,7 @@ func (s *Sender) lookForStall(now Instant) {
 
 // releaseHolders releases the members that hold the publisher up for too long or are too slow.
 func (s *Sender) releaseHolders(now Instant) {
-	s.lookForStall(now)
+	s.updateStall(now)
 	s.releaseSlow(s.up(now))
 	before := len(s.stall.gone)
 	if s.stall.release(s.up(now), s.members.list, s.win.next) {

@@ -120,11 +120,11 @@ func (s *Sender) unannounce(now Instant, n int) {
 	}
 }
 
-// appendAnnounce adds one packet with up to most topics from index at on. It returns the index behind them.
-func (s *Sender) appendAnnounce(c *control, at, most int) int {
+// appendAnnounce adds one packet with up to limit topics from index at on. It returns the index behind them.
+func (s *Sender) appendAnnounce(c *control, at, limit int) int {
 	p := wire.AppendAnnounceHeader(c.begin(), s.header, s.win.next, uint32(at), uint32(len(s.topics.list)))
 	n := 0
-	for n < most && at+n < len(s.topics.list) {
+	for n < limit && at+n < len(s.topics.list) {
 		t := s.topics.list[at+n]
 		if len(p)+wire.AnnounceEntryLen(t.Name) > s.cfg.PacketSize {
 			break

@@ -38,8 +38,8 @@ type memberPath struct {
 	fetched uint64 // lowest sequence of history requested, plus one; 0: none
 }
 
-// look ends the period if it is over.
-func (x *trailing) look(list []*Member, w *sendWindow, now upTime) {
+// endPeriod ends the period if it is over.
+func (x *trailing) endPeriod(list []*Member, w *sendWindow, now upTime) {
 	d := now.sub(x.since)
 	if d < trailingEvery {
 		return
@@ -66,7 +66,7 @@ func (x *trailing) look(list []*Member, w *sendWindow, now upTime) {
 // the budget.
 func (s *Sender) TakeTrailing(now Instant) (t Trailing, ok bool) {
 	x := &s.members.trailing
-	x.look(s.members.list, &s.win, s.up(now))
+	x.endPeriod(s.members.list, &s.win, s.up(now))
 	if x.found == nil {
 		return Trailing{}, false
 	}

@@ -128,7 +128,7 @@ func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	if held := s.win.sent >= end && s.win.sent < s.win.next; held != s.flow.held {
 		if s.flow.held = held; held {
 			s.heartbeat.probe(now, s.rtt.value())
-			s.lookForStall(now)
+			s.updateStall(now)
 		}
 	}
 	if s.win.sent >= end {

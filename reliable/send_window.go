@@ -98,13 +98,13 @@ func (s *Sender) Wants() bool { return len(s.blocks.free) == 0 && s.Larger() }
 
 // Larger reports whether the window may be larger than it is.
 func (s *Sender) Larger() bool {
-	return s.Blocks() < s.cfg.Blocks()-stageBlocks+s.blocks.further()
+	return s.Blocks() < s.cfg.Blocks()-stageBlocks+s.blocks.extraWriterBlocks()
 }
 
 // GiveBack returns the memory of the oldest block of the window, for another stream, if it is no longer needed. It
 // returns nil if there is none, or no more than a stream needs.
 func (s *Sender) GiveBack() []byte {
-	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+s.blocks.further() || len(s.blocks.free) == 0 && !s.recycle() {
+	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+s.blocks.extraWriterBlocks() || len(s.blocks.free) == 0 && !s.recycle() {
 		return nil
 	}
 	return s.blocks.giveBack()
@@ -115,7 +115,7 @@ func (s *Sender) GiveBack() []byte {
 func (s *Sender) Short(now Instant) {
 	if s.blocks.missed(s.win.sent, s.flow.floor) {
 		s.block(now, events.ReasonFlow)
-		s.lookForStall(now)
+		s.updateStall(now)
 	}
 }
 

@@ -173,7 +173,7 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 		return w.appendWhole(t, msg, flags)
 	}
 	if w.packet == nil || w.topic == t || w.off+n > w.s.cfg.PacketSize {
-		if !w.further() {
+		if !w.nextPacket() {
 			return false
 		}
 	}
@@ -191,8 +191,8 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	return true
 }
 
-// further opens the next packet. It reports false if there is no room for one.
-func (w *Writer) further() bool {
+// nextPacket opens the next packet. It reports false if there is no room for one.
+func (w *Writer) nextPacket() bool {
 	if w.packet != nil {
 		w.close()
 	}
@@ -212,8 +212,8 @@ func (w *Writer) endRun() {
 	w.topic, w.messages = nil, 0
 }
 
-// seal leaves Tail no room, because the open packet does not end with a run that may continue.
-func (w *Writer) seal() { w.packet = w.packet[:w.off] }
+// endTail leaves Tail no room, because the open packet does not end with a run that may continue.
+func (w *Writer) endTail() { w.packet = w.packet[:w.off] }
 
 // at is the present offset of the open packet's end in the block.
 func (w *Writer) at() uint32 { return uint32(w.next + w.off) }

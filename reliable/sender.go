@@ -36,13 +36,13 @@ type Sender struct {
 	requests  requests
 	stall     stall
 	rtt       rttEstimator
-	end       finish
+	end       endState
 	batches   batches
 	stats     stats.Sender
 }
 
-// finish says whether the stream ends, or a caller waits until all members have everything.
-type finish struct {
+// endState says whether the stream ends, or a caller waits until all members have everything.
+type endState struct {
 	begun bool    // the stream ends with its assigned packets
 	at    Instant // when the end began
 	hurry hurry
