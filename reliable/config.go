@@ -61,8 +61,8 @@ type SenderConfig struct {
 	StallLimit time.Duration
 	// Slow limits how far, and for how long, a member that flow control waits for may stay behind. Default: no limit.
 	Slow SlowLimit
-	// Renew returns the memory with which a block is used again when its packets are no longer needed: the same memory,
-	// other memory while a reader may still use the block, or nil if there is none. Nil: always the same memory.
+	// Renew returns memory in which a block continues when its packets are no longer needed. It is the same memory, other
+	// memory while a reader may still use the block, or nil if there is none. Nil: always the same memory.
 	Renew func(block []byte) []byte
 	// Sink receives the sender's events. Default: none.
 	Sink SenderSink

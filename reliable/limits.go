@@ -44,15 +44,15 @@ const (
 	maxStatusEvery = time.Second
 
 	// joinStatuses is how many statuses a receiver sends early, the second after 2*joinEvery, each next one after twice
-	// the time: until one arrives, the publisher does not know the receiver and does not wait for it.
+	// the time. Until one arrives, the publisher does not know the receiver and does not wait for it.
 	joinStatuses = 4
 	joinEvery    = 10 * time.Millisecond
 
 	// farewellsKept is how many departed receivers a publisher remembers.
 	farewellsKept = 256
 
-	// formerKept is how many members that were released and then fell silent a publisher remembers, formerNamed how long
-	// heartbeats name them.
+	// formerKept is how many silent members that were released a publisher remembers, formerNamed how long heartbeats name
+	// them.
 	formerKept  = 256
 	formerNamed = time.Minute
 

@@ -56,7 +56,7 @@ func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {
 }
 
 // confirmed reports whether a packet that names seq, far ahead, confirms an earlier one that named a sequence at most
-// near away (docs/protocol §9.4). sentAt is the SentAt of a heartbeat, zero for data: a copy of the first packet does
+// near away (docs/protocol §9.4). sentAt is the SentAt of a heartbeat, zero for data. A copy of the first packet does
 // not confirm it.
 func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 	again := seq == g.seq && sentAt == g.sentAt

@@ -120,8 +120,8 @@ func legTags(tag uint32, legs []uint32) []uint32 {
 // ours reports whether a tag is the group's on any leg.
 func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTags, tag) }
 
-// byOtherTag reports whether a packet with a tag other than the group's comes from a publisher with legs that shares a
-// leg with this receiver: the publisher's heartbeats list its legs. docs/protocol §23.8.
+// byOtherTag reports whether a packet with a tag other than the group's comes from a publisher that shares a leg with
+// this receiver. The publisher's heartbeats list its legs. docs/protocol §23.8.
 func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
 	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
 	if tag, ok := tagOf(h.Publisher, h.Epoch); ok && tag == h.GroupTag {

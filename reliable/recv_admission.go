@@ -42,7 +42,7 @@ func (r *Receiver) fair(key uint32) bool {
 	return own < max(2, r.cfg.MaxStreams-heard)
 }
 
-// dispensable returns the stream to evict first, among those whose publisher is lost or has ended, or nil. It prefers a
+// dispensable returns the stream to evict first, with a publisher that is lost or has ended, or nil. It prefers a
 // stream that another instance has probably replaced, then one without packets kept by its output, then the one silent
 // longest. docs/protocol §12.1.
 func (r *Receiver) dispensable(list []*Stream) *Stream {

@@ -1,7 +1,7 @@
 package reliable
 
-// limit is the first sequence for which there is no room, either in the window, beside packets that readers still hold,
-// or beyond high in the stream's share of the fabric's receive buffer. docs/protocol §7.3.
+// limit is the first sequence for which there is no room. Room ends with the window, of which readers still use a part,
+// and with the stream's share of the fabric's receive buffer, which begins at high. docs/protocol §7.3.
 func (st *Stream) limit(now Instant) uint64 {
 	unread, held := st.out.Backlog()
 	backlog := uint64(unread + held)

@@ -4,7 +4,7 @@ import "github.com/fanfaremq/fanfare/pubsub/events"
 
 // How a receiver fetches packets sent before it joined. docs/protocol §4.6 to §4.8.
 
-// history is the part of a stream that was sent before the receiver joined, while the receiver fetches it: newest
+// history is the part of a stream sent before the receiver joined, while the receiver fetches it. It fetches the newest
 // packets first, because the oldest may leave the publisher's window meanwhile. If a packet cannot be fetched, the
 // stream begins behind it. So the history has no gaps, and nothing is delivered before it is complete.
 //

@@ -116,10 +116,10 @@ type reportedDuplicates struct {
 func (st *Stream) lives() bool { return !st.life.down && !st.life.ended }
 
 const (
-	// supersededKeep is how long the stream of a lost instance is kept while another instance of its publisher id is up: a
+	// supersededKeep is how long the stream of a lost instance is kept while another instance of its publisher id is up. A
 	// service that restarts every second must fill neither the list of streams nor the window memory.
 	supersededKeep = 5 * time.Second
-	// overlapTime is how long two instances of a publisher id may run at the same time before that is reported: a rolling
+	// overlapTime is how long two instances of a publisher id may run at the same time before that is reported. A rolling
 	// update, which starts the new instance before it stops the old one, takes less.
 	overlapTime = 5 * time.Second
 )

@@ -52,7 +52,7 @@ func (n *nakState) heard(hb *wire.Heartbeat) {
 	case !n.rtt.measured && hb.RTT > 0:
 		n.rtt.smoothed, n.rtt.variance, n.rtt.measured = hb.RTT, hb.RTT/2, true
 	case hb.RTT > 2*n.rtt.smoothed:
-		n.rtt.sample(hb.RTT) // the publisher's value also covers repairs that were requested twice
+		n.rtt.sample(hb.RTT) // unlike samples here, it is measured even if every NAK is repeated
 	}
 }
 

@@ -192,7 +192,7 @@ func (st *Stream) unnamedTopic(now Instant, id uint64) bool {
 	return st.out.Room()
 }
 
-// deliverUnnamed reports a topic whose name is not known, and not waited for any more.
+// deliverUnnamed reports a topic without a name, for which packets no longer wait.
 func (st *Stream) deliverUnnamed(id uint64) {
 	n := &st.topics.names
 	if n.unnamed == nil || len(n.unnamed) >= maxUnnamed {

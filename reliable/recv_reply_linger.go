@@ -5,7 +5,7 @@ import "time"
 // How long a leaving receiver waits because publishers may still ask for its replies. docs/protocol §24.5.
 
 const (
-	// wholeReplyOwed is how long a publisher may ask again for a reply that was sent to its end: it asks after the usual
+	// wholeReplyOwed is how long a publisher may ask again for a reply that was sent to its end. It asks after the usual
 	// time of a reply, which is a few milliseconds if receivers reply at once.
 	wholeReplyOwed = 50 * time.Millisecond
 	// moreReplyOwed is the same for a reply of which the publisher still has to ask for more, after maxRecall at the

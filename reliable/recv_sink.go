@@ -37,7 +37,7 @@ type Peers interface {
 	Forget(peer uint32)
 }
 
-// Sources are Peers whose addresses can be shown.
+// Sources are Peers with addresses that can be shown.
 type Sources interface {
 	Peers
 	// Address returns the text of a source; it may be empty.

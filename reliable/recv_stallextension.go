@@ -22,15 +22,14 @@ func (r *Receiver) NoteStall(now Instant) {
 	}
 }
 
-// maxExtension is how many times as long as usual a time limit may become because of local stalls, mostExtension how
-// much longer at least: unread packets, and packets that a repair has released, may keep a slow handler busy for that
-// long.
+// Local stalls extend a time limit to maxExtension times its length at most, or by mostExtension if that is more. Unread
+// packets, and packets that a repair has released, may keep a slow handler busy for that long.
 const (
 	maxExtension  = 5
 	mostExtension = 30 * time.Second
 )
 
-// expiry is when a limit that began at since ends: after limit, counted from the end of the last stall if that is
+// expiry is when a limit that began at since expires: limit after since, or after the end of the last stall if that is
 // later, as far as a stall may extend it.
 func (r *Receiver) expiry(since upTime, limit time.Duration) upTime {
 	if r.stalledUntil > since {

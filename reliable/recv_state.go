@@ -18,7 +18,7 @@ import (
 //	     no answer, no room, or the publisher is gone                              none
 //
 // Nothing is delivered before the state. Packets from the beginning of the round on wait in the window, and are
-// delivered after the state, so the order of the stream alone determines which messages the state includes. Publishers
+// delivered after the state. So the order of the stream alone determines which messages the state includes. Publishers
 // wait for the receiver in phase none.
 type stateJoin struct {
 	phase statePhase

@@ -78,7 +78,7 @@ func (st *Stream) appendNamed(topics []uint64) []uint64 {
 	return topics
 }
 
-// statesIn returns the topics whose state begins in the runs of a packet.
+// statesIn returns the topics with state that begins in the runs of a packet.
 func statesIn(runs []byte) (topics []uint64) {
 	for run, rest, ok := wire.NextRun(runs); ok; run, rest, ok = wire.NextRun(rest) {
 		if run.Kind == wire.RunState && wire.ParseState(run.Body).Marks&wire.StateFirst != 0 {

@@ -158,7 +158,7 @@ func (st *Stream) takeData(now Instant, b []byte, d *wire.Data, repair bool) {
 	st.data(now, b, d, repair)
 }
 
-// data processes a data packet whose compressed runs, if any, are in unpacked.
+// data processes a data packet. Its compressed runs, if any, are in unpacked.
 func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	seq := d.Seq
 	if st.life.finished {

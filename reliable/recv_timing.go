@@ -28,7 +28,7 @@ const noTiming = ^uint64(0)
 func (r *Receiver) SetClock(c Clock) { r.clock = c }
 
 // heard processes the timing in a new heartbeat. It ignores an invalid one, such as a send time of a packet not below
-// the lead: waiting for the delivery of that packet would keep all later ones from being timed.
+// the lead. The wait for that packet's delivery would keep later ones from being timed.
 func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 	t := &hb.Timing
 	if t.Clock == 0 || t.Clock != st.r.clock.ID || t.Next < hb.Lead || t.At != 0 && t.Packet >= hb.Lead {

@@ -230,7 +230,8 @@ func (t *totalsState) publisherBack(st *Stream) {
 // maxPendingTotals is the maximum number of totals that wait for their sequence.
 const maxPendingTotals = 1 << 16
 
-// flush delivers the totals whose sequence is reached. It reports false when the output has no room: the stream stalls.
+// flush delivers the totals with a sequence that is reached. It reports false when the output has no room, and the
+// stream stalls.
 func (t *totalsState) flush(st *Stream) bool {
 	if st.win.history.open || st.win.state.waits() {
 		return true // totals follow the history or the state

@@ -74,8 +74,8 @@ func (r *Receiver) shared(least int) int {
 }
 
 // reclaim frees the windows of streams that are over but not read yet, the oldest first, while they use memory reserved
-// for present and future streams: a publisher that restarts repeatedly without being read takes nothing from others.
-// The readers of these windows find a gap and then the end.
+// for other streams. So a publisher that restarts repeatedly without being read takes nothing from others. The readers
+// of these windows find a gap and then the end.
 func (r *Receiver) reclaim(least int) {
 	for i := 0; i < len(r.detached) && r.shared(least) < 0; {
 		st := r.detached[i]
@@ -105,7 +105,7 @@ func (st *Stream) window() bool {
 }
 
 // put copies packet seq into a slot. If none is free it takes one from a slow reader, or that of the latest waiting
-// packet: the output may hold so many slots that not all packets of the window find one, and the earliest must.
+// packet. The output may hold so many slots that not all packets of the window find one, and the earliest must.
 func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	slot, ok := st.win.slots.Put(b)
 	if ok {

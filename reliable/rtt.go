@@ -23,7 +23,7 @@ func (r *rttEstimator) sample(d time.Duration) {
 }
 
 // sampleCut adds a time that is sometimes longer than a round trip, such as that of a reply, or of a copy after the
-// first was lost: it limits how far one sample moves the estimate.
+// first was lost. It limits how far one sample moves the estimate.
 func (r *rttEstimator) sampleCut(d time.Duration) {
 	if r.measured {
 		d = min(d, r.smoothed+r.smoothed/2+100*time.Microsecond)
@@ -62,7 +62,7 @@ func (r *rttEstimator) known() time.Duration {
 }
 
 // retry is how long to wait for an answer before asking again. Queueing of answers makes it longer, but it stays short
-// enough for many attempts within the recovery deadline, unless the path itself is long: path is the round trip of
+// enough for many attempts within the recovery deadline, unless the path itself is long. path is the round trip of
 // heartbeats and statuses, which do not queue. docs/protocol §6.9.
 func (r *rttEstimator) retry(path time.Duration) time.Duration {
 	if !r.measured {

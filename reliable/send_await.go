@@ -26,7 +26,7 @@ func (a *awaiting) step(now Instant, ladder time.Duration) time.Duration {
 	return min(ladder, max(awaitHeartbeat, a.least, now.Sub(a.since)/awaitShare))
 }
 
-// Await begins a wait for subscribers, until Awaited: a heartbeat is sent at once, and later ones at shorter intervals.
+// Await begins a wait for subscribers, until Awaited. A heartbeat is sent at once, and later ones at shorter intervals.
 // least is the minimum interval, for a publisher that waits in many groups.
 func (s *Sender) Await(now Instant, least time.Duration) {
 	a := &s.await

@@ -56,9 +56,9 @@ func (x *sendBlocks) giveBack() []byte {
 // extraWriterBlocks is the number of blocks of writers beyond the first.
 func (x *sendBlocks) extraWriterBlocks() int { return writerBlocks * max(0, x.writers-1) }
 
-// reusable returns the oldest retired block if it is no longer needed: its packets are below sent (transmitted) and
-// below floor (no member that flow control waits for misses them), and the transport has released done packets, among
-// them these. Otherwise it returns nil.
+// reusable returns the oldest retired block if it is no longer needed, otherwise nil. It is needed while a packet in it
+// is not below sent (not transmitted), not below floor (a member waited for misses it), or not among the done packets
+// that the transport has released.
 func (x *sendBlocks) reusable(sent, floor, done uint64) *block {
 	b := x.retired.peek()
 	if b == nil || b.last >= sent || b.last >= floor || b.post > done {

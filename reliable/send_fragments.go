@@ -2,9 +2,9 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// splits decides whether a message, whose own run would take n bytes, is sent in fragments: if no packet can hold the
-// run; or if it does not fit the open packet, and closing that would waste space. It would if packets of a train must
-// be equal and it is less than half full, which ends the train, or if padding would fill more than an eighth of it.
+// splits decides whether a message is sent in fragments, if its own run would take n bytes. It is if no packet can hold
+// the run, or if the run does not fit the open packet and closing that packet wastes space. A packet less than half
+// full would end its train where a train's packets must be equal, and padding may fill an eighth of a packet or more.
 func (w *Writer) splits(n int) bool {
 	size := w.s.cfg.PacketSize
 	switch {

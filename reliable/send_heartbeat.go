@@ -7,9 +7,9 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// heartbeat is the ladder of heartbeats, which reveals losses at the end of a burst: the first heartbeat follows the
+// heartbeat is the ladder of heartbeats, which reveals losses at the end of a burst. The first heartbeat follows the
 // last packet after tailDelay, each next one after twice the interval, up to slowHeartbeat, or quietHeartbeat when all
-// members have everything. Its timer is armed once and compared when it expires, not armed again by every packet.
+// members have everything. The timer is armed once and compared when it expires, not armed again by every packet.
 // docs/protocol §5.1, §5.8.
 type heartbeat struct {
 	due      Instant

@@ -14,7 +14,7 @@ import (
 // its sequence.
 type naming struct{ by atomic.Pointer[Writer] }
 
-// namedBefore marks a topic whose name is in a packet with a sequence.
+// namedBefore marks a topic with a name in a packet with a sequence.
 var namedBefore = new(Writer)
 
 // missing reports whether w must put the name before its next message. If writers alternate it may say so again:

@@ -32,7 +32,7 @@ type askedTopic struct {
 }
 
 const (
-	// maxQuestions is the maximum number of topics whose answers are kept.
+	// maxQuestions is the maximum number of topics with kept answers.
 	maxQuestions = 64
 	// questionsKept is the number of past changes of the topic asked that statuses may still answer.
 	questionsKept = 16
@@ -225,8 +225,8 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	return x.topic, late
 }
 
-// answers processes a member's status with topics, which is not an old one, as an answer to the latest question that it
-// echoes. asks: the member requests topic names, and may yet learn that it wants this topic.
+// answers processes a member's status with topics, unless it is an old one, as an answer to the latest question that it
+// echoes. If asks, the member requests topic names, and may yet learn that it wants this topic.
 func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 	for i := len(q.sent) - 1; i >= 0; i-- {
 		x := q.sent[i]
@@ -249,7 +249,7 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 }
 
 // asks processes the question of a heartbeat. If statuses name all topics they answer it anyway, unless they are lost.
-// A pattern may want a topic whose name is not known yet. docs/protocol §7.10.
+// A pattern may want a topic without a known name. docs/protocol §7.10.
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	if hb.Asked == 0 {
 		return

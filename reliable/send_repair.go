@@ -293,7 +293,7 @@ func (r *repairs) notice(now Instant) bool {
 }
 
 // appendNotices adds a gone for packets that left the window, and an NCF for packets that wait for the budget longer
-// than a round trip, so that receivers neither wait in vain nor repeat requests. docs/protocol §6.6, §6.7.
+// than a round trip. So receivers neither wait in vain nor repeat requests. docs/protocol §6.6, §6.7.
 func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	rtt := s.rtt.value()
 	var b wire.RangesBuilder

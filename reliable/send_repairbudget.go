@@ -4,7 +4,7 @@ import "time"
 
 // RepairBudget limits the repairs of a bus. Its senders share it, in equal parts if several have something to repair.
 // While one of them sends data, repairs of losses take a share of that data. Otherwise they take a window each round
-// trip, as history for late joiners always does. The window is one burst; without data it doubles after each round trip
+// trip, as history for late joiners always does. The window is one burst. Without data it doubles after each round trip
 // that used it up while no packet was requested again, like TCP's window in slow start (RFC 9293 §3.8.2). docs/protocol
 // §6.11.
 type RepairBudget struct {
@@ -148,8 +148,8 @@ func (a *repairAccount) advance() {
 	a.began = a.bus.began
 }
 
-// takes takes the bytes for a repair of e if they are available. History is repaired only while a bucket is full but for
-// allowance bytes for each sender that fetches.
+// takes takes the bytes for a repair of e if they are available. History is repaired only while a bucket is full but
+// for allowance bytes for each sender that fetches.
 func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, allowance int) bool {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()

@@ -121,7 +121,7 @@ func (s *Sender) assign(now Instant, w *Writer, n int) {
 	s.sequence(w.b, offs, lens)
 }
 
-// runsBelow is how many of the writer's runs are in its first packets packets, which are closed.
+// runsBelow is how many of the writer's runs lie in its closed packets before the one of index packets.
 func (w *Writer) runsBelow(packets int) int {
 	n, end := w.assignedRuns, w.b.offs[packets-1]+uint32(w.b.lens[packets-1])
 	for n < len(w.runs) && w.runs[n].off < end {
@@ -166,7 +166,7 @@ func (s *Sender) sequence(b *block, offs []uint32, lens []uint16) {
 	}
 }
 
-// retire takes the block from w, whose packets all have their sequence.
+// retire takes the block from w when all its packets have their sequence.
 func (s *Sender) retire(w *Writer) {
 	s.blocks.retired.push(w.b)
 	w.retiredPackets += uint64(w.assigned)

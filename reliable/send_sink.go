@@ -6,7 +6,7 @@ import "time"
 type SenderSink interface {
 	// Sent: the transport has taken packets of a train.
 	Sent(t SentTrain)
-	// Batch: packets consecutive packets got their sequences, in each of which messages messages end.
+	// Batch: a number of consecutive packets got their sequences, in each of which the given number of messages ends.
 	Batch(messages, packets uint64)
 	// Asked: a NAK of a receiver requests count packets, the lowest of them first.
 	Asked(receiver, first, count uint64)

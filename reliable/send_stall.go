@@ -10,9 +10,8 @@ import (
 
 // stall tracks which members hold the publisher up, and since when, and releases them. docs/protocol §8.6, §8.7.
 //
-// A member holds the publisher up while flow control, which waits for it, may not admit the next packet because of it:
-// the packet is at or beyond the member's limit, or would push a packet out of the window that the member misses. This
-// ends with the status that admits a packet.
+// A member that flow control waits for holds the publisher up while the next packet is at or beyond the member's limit,
+// or would push a packet out of the window that the member misses. This ends with the status that admits a packet.
 type stall struct {
 	limit time.Duration // how long a member may hold the publisher up before it is released; 0: unlimited
 	flow  FlowControl
@@ -25,8 +24,8 @@ type stall struct {
 // waits reports whether flow control waits for m.
 func (x *stall) waits(m *Member) bool { return m.counts() && x.flow.Counts(m) }
 
-// look updates which members hold the publisher up. held: flow control holds it up at packet at, with a window of
-// window packets.
+// look updates which members hold the publisher up. held: flow control holds it up at packet at. window is the size of
+// the window in packets.
 func (x *stall) look(now upTime, list []*Member, held bool, at, window uint64) {
 	if !held && !x.on {
 		return
@@ -74,8 +73,9 @@ func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 // misses.
 func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m.Limit > lead }
 
-// toName returns the member to name in the next heartbeat, or nil: next if it is set; otherwise the holder or, every
-// second time and whenever there is no holder, a released member, in turn. docs/protocol §5.5, §8.7, §8.12.
+// toName returns the member to name in the next heartbeat, or nil. That is next if it is set, otherwise the holder.
+// Every second time, and whenever there is no holder, it is a released member, in turn. docs/protocol §5.5, §8.7,
+// §8.12.
 func (x *stall) toName(list []*Member) *Member {
 	m := x.next
 	if x.next = nil; m != nil && m.away() {

@@ -7,8 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// StateSender puts the state of topics into a stream, for late joiners: in rounds, each for all receivers that wait
-// when it begins, in packets of their own, within a share of the rate. docs/protocol §25.
+// StateSender puts the state of topics into a stream, for late joiners, within a share of the rate. A round of state is
+// for all receivers that wait when it begins, in packets of its own. docs/protocol §25.
 //
 // Its owner asks when a round is Due, begins it, then takes the state of each topic that is Wanted, and ends it.
 type StateSender struct {
@@ -57,7 +57,7 @@ func (x *StateSender) asks(now Instant, next uint64) {
 	x.asked = min(x.asked, now)
 }
 
-// Due is when the owner has to begin a round, or to continue one whose budget was exhausted.
+// Due is when the owner has to begin a round, or to continue one that had exhausted its budget.
 func (x *StateSender) Due() Instant {
 	switch {
 	case x.open && x.short:

@@ -18,7 +18,7 @@ type outbox struct {
 	announced    [announceBurst]int // index of the first topic in each
 
 	posted uint64 // packets handed to the transport in total
-	done   uint64 // of these, packets whose memory it has released
+	done   uint64 // of these, packets with memory that it has released
 	stuck  bool   // the transport took nothing of the last train
 	stages [stageBlocks]stage
 	ctl    control

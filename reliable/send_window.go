@@ -104,7 +104,8 @@ func (s *Sender) Larger() bool {
 // GiveBack returns the memory of the oldest block of the window, for another stream, if it is no longer needed. It
 // returns nil if there is none, or no more than a stream needs.
 func (s *Sender) GiveBack() []byte {
-	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+s.blocks.extraWriterBlocks() || len(s.blocks.free) == 0 && !s.recycle() {
+	if s.Blocks() <= s.cfg.LeastBlocks()-stageBlocks+s.blocks.extraWriterBlocks() ||
+		len(s.blocks.free) == 0 && !s.recycle() {
 		return nil
 	}
 	return s.blocks.giveBack()

@@ -212,7 +212,8 @@ func (s *Sender) Drained() bool {
 // subscribers.
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
-	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + st.ReplyPackets
+	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft +
+		st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + st.ReplyPackets
 }
 
 // endHeartbeats is the minimum number of heartbeats with the end flag.
