@@ -9,67 +9,66 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// SenderConfig describes a stream at its publisher. The caller sets every field, except where zero has a stated
-// meaning: what users may configure, and the defaults, belong to the caller's package (docs/protocol §20.2).
+// SenderConfig configures the sending side of one stream. The caller sets every field, except where zero has a stated
+// meaning. User settings and their defaults belong to the caller's package (docs/protocol §20.2).
 type SenderConfig struct {
 	Publisher uint64 // id of the publisher
-	Epoch     uint64 // of this instance of the publisher: no other has the same
-	// Name is what the publisher calls itself, for people to read: at most wire.MaxName bytes, or none.
+	Epoch     uint64 // of this instance of the publisher, unique among its instances
+	// Name is the publisher's name for people to read: at most wire.MaxName bytes, or empty.
 	Name     []byte
 	GroupTag uint32 // hash of the group's address
-	// LegTags are the same on each leg, where there are several, this one first: at most MaxLegs.
+	// LegTags are the group's tags on the legs, this bus's first leg first; none with one leg. At most MaxLegs.
 	LegTags []uint32
-	// Groups is the number of groups that the bus's topics map to, for heartbeats. Default 1.
+	// Groups is the number of groups that the bus's topics map to, stated in heartbeats. Default 1.
 	Groups int
-	// Mapping is how they map, for heartbeats. Default: by hash.
+	// Mapping maps topics to groups, stated in heartbeats. Default: by hash.
 	Mapping wire.Mapping
 	// PacketSize is the size of a full packet in bytes.
 	PacketSize int
-	// MaxTrain bounds the packets of one train, MaxTrainBytes its bytes. Default 1, and PacketSize.
+	// MaxTrain is the maximum number of packets in a train (default 1), MaxTrainBytes of bytes (default PacketSize).
 	MaxTrain      int
 	MaxTrainBytes int
-	// EqualTrains says that a train of equal packets is cheap to send: nearly full packets are padded.
+	// EqualTrains is set where the transport sends trains of equally long packets cheaply. The sender then pads packets
+	// that are at least half full.
 	EqualTrains bool
-	// Pad: packets are padded to a multiple of Pad bytes, at most to a full packet, to hide message sizes from an
-	// observer of encrypted packets. 0: no padding. Compressed packets, and others beside them, are never padded.
+	// Pad is the unit of padding in bytes: packets are padded to a multiple of it, at most to a full packet, to hide
+	// message sizes from observers of encrypted packets. 0: no padding. A sender with a Packer never pads.
 	Pad int
-	// Checksum says that the fabric does not protect packets by itself.
+	// Checksum adds a checksum to every packet, for fabrics that do not protect packets themselves.
 	Checksum bool
 	// WindowPackets is how many packets are kept for repair. A power of two.
 	WindowPackets int
 	// Flow is the flow control; default MinFlow.
 	Flow FlowControl
-	// Rate limits new data, in bytes a second on the wire; 0 is no limit.
+	// Rate limits new data, in bytes a second on the wire; 0: no limit.
 	Rate int64
-	// Repairs is the budget of repairs that the senders of a bus share. Nil: one of its own.
+	// Repairs is the repair budget that the senders of a bus share. Nil: a budget of its own.
 	Repairs *RepairBudget
-	// RepairShare is the share of their data that repairs may take.
+	// RepairShare is the share of the data rate that repairs may take.
 	RepairShare float64
-	// StateShare is the share of the rate limit, or of the recent data rate, that state for late joiners may take.
-	// Default 0.1.
+	// StateShare is the share of the rate limit, or of the recent data rate, that state may take. Default 0.1.
 	StateShare float64
-	// Packer compresses packets. Nil: they go as they are.
+	// Packer compresses packets. Nil: no compression.
 	Packer Packer
-	// MaxReceivers bounds the subscribers that are kept account of. Default
-	// 1024. Others are served all the same, but nothing waits for them.
+	// MaxReceivers is the maximum number of members. Default 1024. Further receivers are served, but flow control does not
+	// wait for them.
 	MaxReceivers int
-	// Silence is how long a subscriber that flow control waits for may say nothing, while it is asked at least ten times,
-	// before it is given up. Never less than 30 round trips.
+	// Silence is how long a member may give no sign of life, while it is asked at least ten times, before it is removed.
+	// Never less than 30 round trips.
 	Silence time.Duration
-	// StallLimit is how long a subscriber that flow control waits for may let no packet through, before it is released: it
-	// is not waited for any more until it has caught up. 0: for ever.
+	// StallLimit is how long a member may hold the publisher up before it is released: flow control then ignores it until
+	// it has caught up. 0: unlimited.
 	StallLimit time.Duration
-	// Slow is how far a subscriber that flow control waits for may stay behind, and for
-	// how long. Default: as far as it likes.
+	// Slow limits how far, and for how long, a member that flow control waits for may stay behind. Default: no limit.
 	Slow SlowLimit
-	// Renew returns the memory in which a block of packet memory continues when its packets are no longer needed:
-	// the same memory, or other memory while a reader may still use it, or nil if there is none. Nil: always the same.
+	// Renew returns memory in which a block continues when its packets are no longer needed. It is the same memory, other
+	// memory while a reader may still use the block, or nil if there is none. Nil: always the same memory.
 	Renew func(block []byte) []byte
-	// Sink gets events of the sender. Default: none.
+	// Sink receives the sender's events. Default: none.
 	Sink SenderSink
 }
 
-// maxBlockPackets bounds the packets of one block of packet memory.
+// maxBlockPackets is the maximum number of packets in a block of packet memory.
 const maxBlockPackets = 128
 
 func (c *SenderConfig) setDefaults() error {
@@ -94,7 +93,7 @@ func (c *SenderConfig) setDefaults() error {
 		return fmt.Errorf("packet size %d is not within %d..%d bytes", c.PacketSize, wire.MinPacket, wire.MaxPacket)
 	case c.WindowPackets < 16 || c.WindowPackets&(c.WindowPackets-1) != 0:
 		return fmt.Errorf("window of %d packets is not a power of two of at least 16", c.WindowPackets)
-	case !(c.RepairShare > 0): // or it is no number
+	case !(c.RepairShare > 0): // or NaN
 		return fmt.Errorf("repair share of %g is not above 0", c.RepairShare)
 	case !(c.StateShare > 0):
 		return fmt.Errorf("state share of %g is not above 0", c.StateShare)
@@ -114,11 +113,11 @@ func (c *SenderConfig) setDefaults() error {
 	return nil
 }
 
-// equal says that packets of a train are to have one size. Compressed ones never do.
+// equal reports whether the packets of a train must have one size. Compressed packets never do.
 func (c *SenderConfig) equal() bool { return c.EqualTrains && c.Packer == nil }
 
-// slot is how far a packet of n bytes is from the next one in a block. Equal packets lie back to back, so
-// that a train of them is one piece of memory, and holds more of them where they are shorter.
+// slot is the distance in bytes from a packet of n bytes to the next one in its block. Equal packets lie back to back:
+// a train of them is one piece of memory, and a block holds more of them if they are shorter.
 func (c *SenderConfig) slot(n int) int {
 	if c.equal() {
 		return n
@@ -126,10 +125,10 @@ func (c *SenderConfig) slot(n int) int {
 	return c.PacketSize
 }
 
-// perBlock is how many packets of PacketSize a block has room for.
+// perBlock is how many packets of PacketSize fit a block.
 func (c *SenderConfig) perBlock() int { return min(c.MaxTrain, max(1, c.MaxTrainBytes/c.PacketSize)) }
 
-// perTrain is how many packets a block has at most.
+// perTrain is the maximum number of packets in a block.
 func (c *SenderConfig) perTrain() int {
 	if c.equal() {
 		return c.MaxTrain
@@ -137,7 +136,7 @@ func (c *SenderConfig) perTrain() int {
 	return c.perBlock()
 }
 
-// padded is the size of a packet that ends with n bytes.
+// padded is the size to which a packet of n bytes is padded.
 func (c *SenderConfig) padded(n int) int {
 	if c.Packer != nil {
 		return n
@@ -145,21 +144,20 @@ func (c *SenderConfig) padded(n int) int {
 	return padded(n, c.Pad, c.PacketSize)
 }
 
-// padded is the next multiple of unit from n on, but most at most. docs/protocol §27.11.
-func padded(n, unit, most int) int {
+// padded rounds n up to a multiple of unit, but not beyond limit. docs/protocol §27.11.
+func padded(n, unit, limit int) int {
 	if unit <= 1 {
 		return n
 	}
-	return min((n+unit-1)/unit*unit, max(n, most))
+	return min((n+unit-1)/unit*unit, max(n, limit))
 }
 
-// settings are what heartbeats say of the bus.
+// settings are the bus's settings, as heartbeats state them.
 func (c *SenderConfig) settings() wire.Settings {
 	return wire.SettingsOf(c.Groups, c.Mapping, c.Checksum)
 }
 
-// BlockBytes is the size of one block of packet memory of a sender so
-// configured, and Blocks how many of them its window takes.
+// BlockBytes is the size in bytes of one block of packet memory; 0 if the configuration is invalid.
 func (c SenderConfig) BlockBytes() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
@@ -167,8 +165,8 @@ func (c SenderConfig) BlockBytes() int {
 	return c.perBlock() * c.PacketSize
 }
 
-// Blocks is the number of blocks that a sender so configured has when its window has grown to WindowPackets: with those
-// for staged repairs and control packets, and for one Writer. Each further Writer needs two more (Sender.AddMemory).
+// Blocks is the number of blocks of a sender with its window grown to WindowPackets, including those for staged
+// repairs, for control packets and for one Writer. Each further Writer needs two more (Sender.AddMemory).
 func (c SenderConfig) Blocks() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
@@ -177,7 +175,7 @@ func (c SenderConfig) Blocks() int {
 	return max((c.WindowPackets+n-1)/n, leastWindowBlocks) + stageBlocks + firstWriterBlocks
 }
 
-// LeastBlocks is the number of blocks that it needs at least.
+// LeastBlocks is the minimum number of blocks of a sender.
 func (c SenderConfig) LeastBlocks() int {
 	if err := c.setDefaults(); err != nil {
 		return 0
@@ -185,9 +183,9 @@ func (c SenderConfig) LeastBlocks() int {
 	return leastWindowBlocks + stageBlocks + firstWriterBlocks
 }
 
-// writerBlocks is how many blocks a Writer takes beside the window: the one that it writes into, and the next one; the
-// first has one more, for the window may begin and end within a block. leastWindowBlocks is the least window: what is
-// on its way, and what is asked for.
+// writerBlocks is how many blocks a Writer needs beside the window: the one that it fills, and the next one. The first
+// Writer has one more, because the window may begin and end within a block. leastWindowBlocks is the smallest window:
+// one block in transit, and one with packets that NAKs request.
 const (
 	writerBlocks      = 2
 	firstWriterBlocks = writerBlocks + 1
@@ -196,78 +194,78 @@ const (
 
 // Memory allocates packet memory for receive windows.
 type Memory interface {
-	// Alloc returns some. soon says that it will be filled: the window has filled as much before.
+	// Alloc allocates bytes. soon: the window held as many bytes before, so all of them will be written soon.
 	Alloc(bytes int, soon bool) ([]byte, error)
 	Free(mem []byte)
 }
 
-// History says what a receiver wants of what was sent before it came.
+// History selects what a receiver fetches of the packets sent before it joined.
 type History struct {
-	// FromWindow says that streams start with what their publishers can still send
-	// again, and not with what is heard first.
+	// FromWindow starts a stream with the oldest packet that its publisher can still repair, not with the first packet
+	// that arrives.
 	FromWindow bool
-	// Wanted is the number of the first message of a stream's topic that is wanted then: packets
-	// before it are not fetched. Nil: all that publishers can send again is wanted.
+	// Wanted returns the number of the first wanted message of a topic, with FromWindow: packets before it are not
+	// fetched. Nil: fetch all that publishers can still repair.
 	Wanted func(publisher, epoch, topic uint64) uint64
 }
 
-// ReceiverConfig describes a group at its subscriber. The caller sets every field, except where zero or nil has a
-// stated meaning.
+// ReceiverConfig configures the receiving side of one group. The caller sets every field, except where zero or nil has
+// a stated meaning.
 type ReceiverConfig struct {
-	ID       uint64 // random id of this subscriber
-	Name     string // what it calls itself, for people to read
-	Tag      string // what publishers that wait for a tag look for; at most wire.MaxTag bytes
+	ID       uint64 // random id of this receiver
+	Name     string // of this bus, for people to read
+	Tag      string // for TaggedFlow at publishers; at most wire.MaxTag bytes
 	GroupTag uint32
-	// LegTags are the group's tags on each leg, where it has several: at most MaxLegs.
+	// LegTags are the group's tags on the legs; none with one leg. At most MaxLegs.
 	LegTags []uint32
-	// Own is this bus's publisher id and OwnEpoch its epoch: streams of that id are not received.
+	// Own and OwnEpoch are this bus's publisher id and epoch: the receiver drops packets of this instance.
 	Own, OwnEpoch uint64
-	// Loopback says that our own streams are received all the same.
+	// Loopback receives the bus's own streams nevertheless.
 	Loopback bool
-	// Checksum says that packets without a checksum are to be refused.
+	// Checksum refuses packets without a checksum.
 	Checksum bool
-	// Pad is SenderConfig.Pad of packets with replies.
+	// Pad is SenderConfig.Pad for reply packets.
 	Pad int
-	// WindowBytes is the memory of one stream's receive window.
+	// WindowBytes is the maximum memory of one stream's receive window.
 	WindowBytes int
-	// MemoryBytes bounds the memory of all windows of the group. Half of it is shared equally by MaxStreams streams, so
-	// that each can count on a window; of the other half the first streams get the most.
+	// MemoryBytes bounds the memory of all windows of the group. Half of it is divided equally among MaxStreams streams,
+	// so that each has a window; of the other half the first streams get most.
 	MemoryBytes int
-	// MaxStreams bounds the streams of the group; packets of others are counted and dropped.
+	// MaxStreams is the maximum number of streams of the group; packets of further streams are counted and dropped.
 	MaxStreams int
-	// MaxMessage bounds reassembled messages, in bytes.
+	// MaxMessage is the longest message that readers reassemble, in bytes.
 	MaxMessage int
-	// Buffer is the room in the fabric's receive buffer. Receivers that share one buffer have the same pointer.
+	// Buffer accounts for the fabric's receive buffer. Receivers that share one buffer have the same pointer.
 	Buffer *ReceiveBuffer
 	History
-	// FromState says that streams start with the state that their publishers keep of their topics.
+	// FromState starts streams with the state that their publishers keep of their topics.
 	FromState bool
-	// Deadline is how long a missing packet is asked for before it is given up.
+	// Deadline is how long the receiver requests a missing packet before it gives the packet up.
 	Deadline time.Duration
 	// Memory allocates the windows.
 	Memory Memory
-	// Unpacker decompresses packets. Nil: those that are compressed are lost.
+	// Unpacker decompresses packets. Nil: compressed packets are lost.
 	Unpacker wire.Unpacker
-	// Loans keeps packets out of the windows' memory. May be nil.
+	// Loans lets waiting packets stay in the fabric's memory. May be nil.
 	Loans Loans
-	// Trust returns which keys may publish on which topics now, if publishers have proved the keys that their ids
-	// name (docs/protocol §29.1); then each key has a share of every bound. Nil: everything is allowed.
+	// Trust returns which keys may publish on which topics now, where publishers have proved the keys that their ids name
+	// (docs/protocol §29.1); then each key has a share of every bound. Nil: every publisher may publish on every topic.
 	Trust func() TopicTrust
-	// Discovery gets what packets say about the configuration of their publishers. May be nil.
+	// Discovery receives what packets state about their publishers' configuration. May be nil.
 	Discovery Discovery
-	// Rand spreads NAKs and statuses.
+	// Rand randomises the times of NAKs and statuses.
 	Rand *rand.Rand
 }
 
-// Discovery compares the configuration of other buses with that of this one. tags are those of the
-// receiver's group, one for each leg. docs/protocol §14.
+// Discovery compares the configurations of other buses with this bus's. tags are the receiver's group tags, one per
+// leg. docs/protocol §14.
 type Discovery interface {
-	// Hello takes in a hello, and reports whether it is for this bus.
+	// Hello handles a hello, and reports whether it is for this bus.
 	Hello(from uint64, now Instant, b []byte) bool
 	Heartbeat(from uint64, now Instant, h wire.Header, hb wire.Heartbeat, tags []uint32)
-	// WithoutChecksum takes in a packet that was refused because it carries no checksum.
+	// WithoutChecksum handles a packet that was refused because it has no checksum.
 	WithoutChecksum(from uint64, now Instant, h wire.Header, b []byte)
-	// OtherVersion takes in a packet of another protocol version, and reports whether it has one of the tags.
+	// OtherVersion handles a packet of another protocol version, and reports whether it has one of the tags.
 	OtherVersion(from uint64, now Instant, tags []uint32, b []byte) bool
 }
 

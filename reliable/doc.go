@@ -1,24 +1,24 @@
-// Package reliable is Fanfare's protocol: it turns lossy, reordering multicast datagrams into streams of messages in
-// order, without duplicates and without silent loss. docs/protocol numbers its rules; comments here cite them.
+// Package reliable is Fanfare's protocol: it turns lossy, reordering multicast datagrams into ordered streams of
+// messages, without duplicates and without silent loss. Comments cite the numbered rules of docs/protocol.
 //
 // A packet at its publisher:
 //
-//	Writer.Append   the next does not fit    Sender.Assign   Sender.Next          its memory is needed (Sender.Grant)
+//	Writer.Append  the next does not fit    Sender.Assign   Sender.Next      its memory is reused (Sender.Grant)
 //	┌──────┐ ─────────► ┌────────┐ ───────────► ┌──────────┐ ─────► ┌────────────┐ ─────► ┌──────┐
 //	│ open │            │ closed │              │ assigned │        │ repairable │ ◄─┐    │ gone │
 //	└──────┘            └────────┘              └──────────┘        └────────────┘ ──┘    └──────┘
-//	                                             has a sequence                     a NAK: sent again
+//	                                            has a sequence          a NAK: sent again
 //
-// at a receiver:
+// A packet at a receiver:
 //
-//	          a later one came            it came          all before it were
+//	        a later one is known         it arrives       earlier ones delivered or given up
 //	┌─────────┐ ──────► ┌─────────┐ ─────────► ┌─────────────┐ ──────► ┌───────────┐
 //	│ unknown │         │ missing │ ──┐        │ held, lent  │         │ delivered │
 //	└─────────┘         └─────────┘   │        └─────────────┘         └───────────┘
-//	                      ▲    ask    │ too late, or its publisher has it no more: gone, a gap
+//	                      ▲  request  │ deadline passed, or the publisher no longer has it: gone, a gap
 //	                      └── (NAK)   ▼
 //
-// and a publisher's stream at a receiver (liveness, recv_liveness.go):
+// A publisher's stream at a receiver (liveness, recv_liveness.go):
 //
 //	 its first packet           silence (§11.3)
 //	────────► ┌────┐ ──────────────────────────► ┌──────┐ ────────► removed, once a later
@@ -27,31 +27,31 @@
 //	          │    ▲
 //	          │    │ packets beyond the end
 //	          ▼    │
-//	         ┌───────┐ all is delivered  ┌──────────┐ 2 s
+//	         ┌───────┐ all delivered     ┌──────────┐ 2 s
 //	         │ ended │ ────────────────► │ finished │ ────────────► removed, remembered
 //	         └───────┘                   └──────────┘
-//	 two heartbeats with the end, or one and silence
+//	 two heartbeats with the end flag, or one and then silence
 //
-// Read the files in this order. The way out: send_writer.go and send_fragments.go (messages into packet memory),
-// send_sequence.go (sequences, as far as send_flow.go and send_ratelimit.go allow), send_train.go (what leaves:
-// control packets, repairs within their budget, new data), send_repair.go (NAKs), send_members.go (statuses),
-// send_heartbeat.go (the tail), send_stall.go (members that hold the publisher up). The way in: receiver.go (packets to
-// streams), recv_stream.go (what is in order is delivered at once and in place), recv_window.go and recv_loans.go (what
-// waits), recv_missing.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
-// (events, which a Reader of internal/topics turns into messages). Then what has pages of its own in docs/protocol:
-// requests (send_requests.go, recv_replies.go), state (send_state.go, recv_state.go), legs (recv_legs.go), compression
-// (send_packed.go, recv_packed.go), names (send_naming.go, recv_names.go).
+// Reading order. Sending: send_writer.go and send_fragments.go (messages into packet memory), send_sequence.go
+// (sequences, as far as send_flow.go and send_ratelimit.go allow), send_train.go (trains: control packets, repairs
+// within their budget, new data), send_repair.go (NAKs), send_members.go (statuses), send_heartbeat.go (the end of a
+// burst), send_stall.go (members that hold the publisher up). Receiving: receiver.go (packets to streams),
+// recv_stream.go (packets in order are delivered at once and in place), recv_window.go and recv_loans.go (waiting
+// packets), recv_missing.go and recv_nak.go (one NAK for all gaps), recv_liveness.go (silence and ends), recv_output.go
+// (events, which a Reader of internal/topics turns into messages). Then the topics with pages of their own in
+// docs/protocol: requests (send_requests.go, recv_replies.go), state (send_state.go, recv_state.go), legs
+// (recv_legs.go), compression (send_packed.go, recv_packed.go), names (send_naming.go, recv_names.go).
 //
-// The package is pure. It opens no socket, starts no goroutine, reads no clock and draws no randomness of its own: the
-// time (now) and the random source come in, packets to send and messages to deliver come out. internal/engine runs it
-// over a transport; test/sim runs it in virtual time.
+// The package is pure: it opens no socket, starts no goroutine, reads no clock and draws no randomness of its own.
+// Callers pass in received packets, the time (now) and the random source, and take out packets to send and events to
+// deliver. internal/engine runs it over a transport; test/sim runs it in virtual time.
 //
-// testdata/*.txt shows it at work: exchanges of packets and time, which a test runs.
+// testdata/*.txt are example exchanges of packets over time, which a test runs.
 package reliable
 
 import "time"
 
-// Instant is a time on the caller's monotonic clock, in nanoseconds. Zero is "never" for a time in the past.
+// Instant is a time on the caller's monotonic clock, in nanoseconds. For a time in the past, zero means never.
 type Instant int64
 
 // Never is later than every instant.

@@ -6,59 +6,58 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Which packets from the wire are plausible. docs/protocol §13, §19.
+// Plausibility checks of received packets. docs/protocol §13, §19.
 //
-// Packets are not authenticated. Any of them may be damaged (where the fabric does not check), late, duplicated,
-// replayed for any length of time, or forged by an attacker that reaches the group and has read the identity of a
-// stream there. Only authentication helps against an attacker that forges many packets. But a single packet, or one
-// that is replayed, must not be able to
+// Packets are not authenticated. Any packet may be damaged (where the fabric does not check), late, duplicated,
+// replayed after any time, or forged by an attacker that can reach the group and has read the identity of a stream
+// there. Only authentication stops an attacker that forges many packets. But one forged or replayed packet must not be
+// able to
 //
-//   - make a receiver give up packets that it could still get, by naming a sequence far ahead: sequenceGuard,
-//   - make all true heartbeats look old, or a lost publisher look alive: clockGuard,
-//   - admit a subscriber that has left, or hold a publisher up: statusOrder.
+//  - make a receiver give up packets that it could still get, by naming a sequence far ahead: sequenceGuard,
+//  - make all true heartbeats look old, or a lost publisher look alive: clockGuard,
+//  - readmit a receiver that has left, or hold a publisher up: statusOrder.
 //
-// Each guard is a value with the few states drawn at it; none keeps a clock. Packets beyond a guard are counted, as
-// Implausible or StatusesStale, or reported as a fault of the publisher.
+// Each guard is a value with the states of its diagram; none keeps a clock. Refused packets are counted as Implausible
+// or StatusesStale, or reported as a fault of the publisher.
 //
-// The guards are asked in recv_liveness.go (heartbeats), recv_missing.go (data), recv_totals.go
-// (announces) and send_members.go (statuses), where the members that have left are known, too
-// (mayJoin). Beside them, guard.go in internal/topics judges message numbers, reports.go in internal/discovery waits
-// for a second packet where damage may have made the first, and limits.go bounds the intervals that packets state.
+// Callers of the guards: recv_liveness.go (heartbeats), recv_missing.go (data), recv_totals.go (announces) and
+// send_members.go (statuses; mayJoin also knows the receivers that have left). In addition, guard.go in internal/topics
+// checks message numbers, reports.go in internal/discovery waits for a second packet where the first may be damaged,
+// and limits.go bounds the intervals that packets state.
 
-// sequenceGuard judges sequences beyond those that a receiver knows of.
+// sequenceGuard checks sequences beyond those that a receiver knows of.
 //
 //	┌──────┐  a packet names a sequence far ahead  ┌──────────┐
-//	│ sure │ ────────────────────────────────────► │ suspects │ ──┐ another one that
-//	│      │ ◄──────────────────────────────────── │          │ ◄─┘ is not near it
+//	│ sure │ ────────────────────────────────────► │ suspects │ ──┐ another packet names
+//	│      │ ◄──────────────────────────────────── │          │ ◄─┘ one that is not near
 //	└──────┘  another packet names one near it     └──────────┘
 type sequenceGuard struct {
 	suspects bool
-	seq      uint64 // the sequence far ahead that was named
-	sentAt   uint64 // its SentAt, of a heartbeat
+	seq      uint64 // the sequence far ahead
+	sentAt   uint64 // SentAt of the heartbeat that named it; 0: data
 }
 
 const (
-	// jumpPackets bounds how far ahead of everything known a sequence may be plausible while a stream is not down: beyond
-	// it lies damage or forgery. At 10^7 packets a second it is 100 s of silence.
+	// jumpPackets is how far beyond all known sequences a packet of a stream that is not down may be. A larger jump is
+	// damage or forgery: at 10^7 packets a second it means 100 s of silence.
 	jumpPackets = 1 << 30
-	// nearPackets is how far the leads of two heartbeats may be apart for one to confirm
-	// the other: 0.1 s at 10^7 packets a second.
+	// nearPackets is how close the leads of two heartbeats must be to confirm each other: 0.1 s at 10^7 packets a second.
 	nearPackets = 1 << 20
-	// assignedPackets bounds how far beyond everything known a publisher may have assigned
-	// sequences, which announces count: a window of 1 GiB in the smallest packets.
+	// assignedPackets is how far beyond all known sequences a publisher may have assigned sequences, which announces
+	// state: a window of 1 GiB in the smallest packets.
 	assignedPackets = 1 << 21
 )
 
-// impossible reports whether seq is too far beyond high to be plausible, even if confirmed (docs/protocol §9.4).
-// For a stream that is down nothing is: its publisher may have continued for any length of time. A receiver of a
-// running stream cannot have missed so much.
+// impossible reports whether seq is too far beyond high to be plausible, even if confirmed (docs/protocol §9.4). A
+// stream that is down has no limit: its publisher may have continued for any time. A receiver of a running stream
+// cannot have missed that many packets.
 func (g *sequenceGuard) impossible(seq, high uint64, down bool) bool {
 	return !down && seq > high && seq-high > jumpPackets
 }
 
 // confirmed reports whether a packet that names seq, far ahead, confirms an earlier one that named a sequence at most
-// near from there (docs/protocol §9.4). sentAt is the time of a heartbeat, zero for data: the same packet again
-// confirms nothing.
+// near away (docs/protocol §9.4). sentAt is the SentAt of a heartbeat, zero for data. A copy of the first packet does
+// not confirm it.
 func (g *sequenceGuard) confirmed(seq, sentAt, near uint64) bool {
 	again := seq == g.seq && sentAt == g.sentAt
 	if !g.suspects || again || seq+near < g.seq || seq > g.seq+near {
@@ -75,25 +74,25 @@ func (g *sequenceGuard) assigned(asOf, high uint64) bool {
 	return asOf <= high || asOf-high <= assignedPackets
 }
 
-// clockGuard judges when heartbeats were sent, by their publisher's clock.
+// clockGuard checks the SentAt of heartbeats, which is in their publisher's clock.
 //
-//	┌──────┐   one that is ahead of the time that has passed   ┌──────────┐
+//	┌──────┐        a heartbeat ahead of the time passed       ┌──────────┐
 //	│ sure │ ────────────────────────────────────────────────► │ suspects │
 //	│      │ ◄──────────────────────────────────────────────── │          │
-//	└──────┘   one that follows it, or one that is not ahead   └──────────┘
+//	└──────┘    one soon after it, or one that is not ahead    └──────────┘
 type clockGuard struct {
-	newest uint64  // SentAt of the newest heartbeat; 0: none was heard
-	at     Instant // when that came
-	ahead  uint64  // SentAt of the one that it suspects; 0: it is sure
+	newest uint64  // SentAt of the newest heartbeat; 0: none arrived
+	at     Instant // when it arrived
+	ahead  uint64  // SentAt of the suspected heartbeat; 0: none
 }
 
-// maxLeap is how far a single heartbeat may be ahead of the publisher's time: less
-// than lostFloor, lest one that is forged makes a publisher seem lost.
+// maxLeap is how far one heartbeat may be ahead of the publisher's time: less than lostFloor, so that a forged one
+// cannot make a publisher seem lost.
 const maxLeap = quietHeartbeat + quietHeartbeat/2
 
-// fresh reports whether a heartbeat that was sent at that time of its publisher is newer
-// than all before, not overtaken or replayed. A single one that is further ahead than
-// time has passed here may be forged, and would make all true ones old (docs/protocol §5.9).
+// fresh reports whether a heartbeat with this SentAt is newer than all before it, so neither overtaken nor replayed. A
+// single heartbeat further ahead than the time passed here may be forged, and would make all true ones old
+// (docs/protocol §5.9).
 func (g *clockGuard) fresh(now Instant, sentAt uint64) bool {
 	if sentAt <= g.newest {
 		return false
@@ -108,44 +107,44 @@ func (g *clockGuard) fresh(now Instant, sentAt uint64) bool {
 	return false
 }
 
-// heard notes a heartbeat that is fresh. A copy of the newest does not make it younger.
+// heard records a fresh heartbeat. A copy of the newest one changes nothing.
 func (g *clockGuard) heard(now Instant, sentAt uint64) {
 	if sentAt > g.newest {
 		*g = clockGuard{newest: sentAt, at: now}
 	}
 }
 
-// statusOrder is where a status stands among those of its subscriber. Packets overtake each other, and may be replayed:
-// a stale status may only advance what never goes back. docs/protocol §7.5.
+// statusOrder orders the statuses of one receiver. Statuses may overtake each other or be replayed: a stale status may
+// only advance monotonic fields. docs/protocol §7.5.
 type statusOrder struct {
 	next  uint64
-	echo  uint64        // SentAt of the newest heartbeat heard
-	delay time.Duration // since then
+	echo  uint64        // SentAt of the newest heartbeat that the receiver got
+	delay time.Duration // time from that heartbeat to the status
 }
 
 func orderOf(st *wire.Status) statusOrder { return statusOrder{st.Next, st.Echo, st.EchoDelay} }
 
-// before reports whether a was sent before b for certain.
+// before reports whether a was certainly sent before b.
 func (a statusOrder) before(b statusOrder) bool {
 	return a.next < b.next || a.echo < b.echo || a.echo == b.echo && a.delay < b.delay
 }
 
-// supersedes reports whether a was sent after b for certain, or may have been.
+// supersedes reports whether a was sent after b, or may have been.
 func (a statusOrder) supersedes(b statusOrder) bool { return !a.before(b) && a != b }
 
-// fromFuture reports whether it echoes a heartbeat that is still to be sent. A caller's now may be a little old.
+// fromFuture reports whether a echoes a heartbeat not sent yet. A caller's now may be slightly old.
 func (a statusOrder) fromFuture(now Instant) bool { return a.echo > uint64(now.Add(activeHeartbeat)) }
 
 const (
-	// staleStatus is how old a status that admits a subscriber may be: the heartbeat that it echoes may have lain
-	// unread for as long, behind a slow handler or in a process that did not run. NAKs and statuses that repeat the
-	// last one may be replayed: they are a sign of life for repeatedLife after one that was new.
+	// staleStatus is the maximum age of a status that admits a member: the echoed heartbeat may have been unread that
+	// long, behind a slow handler or in a suspended process. NAKs, and statuses that repeat the last one, may be replays:
+	// they count as signs of life only within repeatedLife after a new status.
 	staleStatus  = mostExtension
 	repeatedLife = mostExtension
 )
 
-// stale reports whether a status is too old to admit its subscriber: since is the time since the heartbeat that it
-// echoes. Without such a heartbeat that cannot be known.
+// stale reports whether a status is too old to admit a member. since is the time since the echoed heartbeat was sent.
+// Without an echo the age is unknown.
 func (a statusOrder) stale(since time.Duration) bool {
 	return a.echo != 0 && since-a.delay > staleStatus
 }

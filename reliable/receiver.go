@@ -6,52 +6,53 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Receiver is a subscriber's side of one group: all streams that publishers send to it. One goroutine uses it.
+// Receiver is the receiving side of one group: all streams that publishers send to it. Only one goroutine may use it.
 type Receiver struct {
 	cfg ReceiverConfig
-	outside
+	environment
 
 	instances  instances
 	list       []*Stream
-	detached   []*Stream // that are over, while their outputs still keep packets: the oldest first
-	latest     *Stream   // the stream of the last packet
+	detached   []*Stream // streams that are over while their outputs still keep packets, the oldest first
+	latest     *Stream   // stream of the last packet
 	tombstones tombstones[Instance, formerStream]
 	memory     int // bytes of all windows
-	windows    int // that have memory, without those of detached streams
+	windows    int // streams with window memory, without detached ones
 	subscribed
 	counted counted
 	names   names
 	async   bool // outputs of new streams will keep packets
 	inHand
 
-	historyLost  uint64    // packets from before we came that are lost
-	wake         wakeup    // nothing is to be done before
-	stalledUntil upTime    // until when what was sent may lie unread (NoteStall)
-	turn         int       // where Next goes on
-	heldUp       []*Stream // that report that this receiver holds them up, or no longer does
+	historyLost  uint64    // packets sent before this receiver joined that are lost
+	wake         wakeup    // nothing is due before
+	stalledUntil upTime    // packets that arrived until then may be unread (NoteStall)
+	turn         int       // index of the stream with which Next continues
+	heldUp       []*Stream // streams that report that this receiver holds them up, or no longer does
 	stats        stats.Receiver
-	noticed      // that was not taken
-	kept         keptReplies
-	leg          int         // by which what is handled came
-	legs         []legCounts // nil: there is one leg
+	noticed
+	kept keptReplies
+	leg  int         // leg of the packet that is being handled
+	legs []legCounts // nil with one leg
 }
 
-// outside is what its owner has given to a Receiver.
-type outside struct {
+// environment is what the owner of a Receiver provides.
+type environment struct {
 	sink  Sink
 	peers Sources
-	clock Clock // times deliveries
+	clock Clock // for times of deliveries
 	runs  *Running
 }
 
-// inHand is what a Receiver is at: here so that it is not allocated each time.
+// inHand holds values of the call in progress, so that they are not allocated each time.
 type inHand struct {
-	scratch  Event                            // the one that is being delivered
-	named    [wire.MaxStatusTopics + 1]uint64 // by a status: one more than have room, so that it shows
+	scratch Event // the event being delivered
+	// named holds the topics of a status: one more than fit, so that an excess shows.
+	named    [wire.MaxStatusTopics + 1]uint64
 	unpacked unpacked
 }
 
-// NewReceiver returns a receiver of one group.
+// NewReceiver returns a receiver of one group. It fails if cfg is invalid.
 func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -59,8 +60,8 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	cfg.LegTags = legTags(cfg.GroupTag, cfg.LegTags)
 	r := &Receiver{
 		cfg: cfg, subscribed: subscribed{name: []byte(cfg.Name), tag: []byte(cfg.Tag)},
-		outside:   outside{sink: sink, peers: peers, runs: new(Running)},
-		instances: newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
+		environment: environment{sink: sink, peers: peers, runs: new(Running)},
+		instances:   newInstances(), tombstones: formerStreams(), wake: wakeup{Never},
 	}
 	if n := len(cfg.LegTags); n > 1 {
 		r.legs = make([]legCounts, n)
@@ -68,17 +69,17 @@ func NewReceiver(cfg ReceiverConfig, sink Sink, peers Sources) (*Receiver, error
 	return r, nil
 }
 
-// SetAsync sets whether outputs of new streams will keep packets (Stream.Keep): then a
-// stream without memory for a window is refused.
+// SetAsync sets whether outputs of new streams will keep packets (Stream.Keep). New streams without memory for a window
+// are then refused.
 func (r *Receiver) SetAsync(async bool) { r.async = async }
 
-// Streams are the streams known, in no order. The slice belongs to r.
+// Streams returns the known streams, in no order. The slice belongs to r.
 func (r *Receiver) Streams() []*Stream { return r.list }
 
-// Memory is how many bytes the windows of all streams may take.
+// Memory is the size in bytes to which the windows of all streams may grow.
 func (r *Receiver) Memory() int { return r.memory }
 
-// MemoryUsed is how many bytes the windows of all streams have taken.
+// MemoryUsed is the bytes that the windows of all streams have allocated.
 func (r *Receiver) MemoryUsed() int {
 	bytes := 0
 	for _, st := range r.list {
@@ -92,13 +93,13 @@ func (r *Receiver) MemoryUsed() int {
 // Stats returns the counters.
 func (r *Receiver) Stats() stats.Receiver { return r.stats }
 
-// Handle takes in one packet of the group. from names its sender for Peers. Bad packets change nothing but a counter.
+// Handle processes one packet of the group. from is its source, for Peers. A bad packet only changes a counter.
 func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	if r.legs != nil && r.copied(now, b) {
 		return
 	}
-	// Nearly all packets are new data of the stream that the last one was of. Those
-	// that carry a checksum have a flag that head has not, and go the long way.
+	// Nearly all packets are new data of the same stream as the packet before. Packets with a checksum have a flag that
+	// head lacks, and take the slow path.
 	if st := r.latest; st != nil && st.plain.known && len(b) >= wire.DataHeaderLen && wire.Begins(b, &st.plain.head) {
 		if d := (wire.Data{}); d.Parse(b) == nil && d.PacketSize == st.packetSize {
 			st.takeData(now, b, &d, false)
@@ -164,7 +165,7 @@ func (r *Receiver) Handle(now Instant, from uint64, b []byte) {
 	}
 }
 
-// known returns the running stream that h names, or nil.
+// known returns the stream that h names. If there is none it counts the packet as stale and returns nil.
 func (r *Receiver) known(h *wire.Header) *Stream {
 	st := r.instances.streams[Instance{h.Publisher, h.Epoch}]
 	if st == nil {
@@ -173,9 +174,9 @@ func (r *Receiver) known(h *wire.Header) *Stream {
 	return st
 }
 
-// stream returns the stream that h names, and starts it if h's packet may start one: only heartbeats and first
-// transmissions do (docs/protocol §4.1), and where the publisher's window is wanted only heartbeats (§4.6). at and
-// name are the publisher's, as far as the packet says them.
+// stream returns the stream that h names, and starts it if h's packet may do that: only heartbeats and first
+// transmissions may (docs/protocol §4.1), and with FromWindow only heartbeats (§4.6). at and name are what the packet
+// states of the publisher.
 func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize int, at extent, name []byte) *Stream {
 	key := Instance{h.Publisher, h.Epoch}
 	st := r.latest
@@ -206,7 +207,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	}
 	start := at.lead
 	if known {
-		start = former.next // it was only evicted: later packets are missing, not unknown
+		start = former.next // the stream was only evicted: the packets since then are missing, not unknown
 	}
 	st = newStream(r, h, packetSize, start, peer, now)
 	st.life.continued = known
@@ -244,11 +245,11 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	return st
 }
 
-// extent is what of a stream its publisher can still send again: from trail to lead.
+// extent is the range of sequences, from trail up to lead, that a publisher can still repair.
 type extent struct{ trail, lead uint64 }
 
-// Tick ends a batch of Handle calls and carries on what time brings: losses are judged now, not packet by packet, so
-// that reordering within a batch is no loss.
+// Tick ends a batch of Handle calls and processes timers. Losses are judged here, not packet by packet, so that
+// reordering within a batch is no loss.
 func (r *Receiver) Tick(now Instant) {
 	r.rejudge(now)
 	for _, st := range r.list {
@@ -269,7 +270,7 @@ func (r *Receiver) Tick(now Instant) {
 	r.kept.expire(r.up(now))
 }
 
-// Resume goes on delivering what outputs had no room for, since they may have some now.
+// Resume continues delivery to outputs that had no room and may have some now.
 func (r *Receiver) Resume(now Instant) {
 	for _, st := range r.list {
 		if st.stalled {
@@ -279,8 +280,8 @@ func (r *Receiver) Resume(now Instant) {
 	r.wake.by(now)
 }
 
-// Next appends the next control packet to send to buf, a NAK, a reply or a status, and
-// returns it with the peer it goes to. It reports false when there is none.
+// Next appends the next control packet, a NAK, a reply or a status, to buf, and returns it with the peer to send it to.
+// It reports false when there is none.
 func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok bool) {
 	if now < r.wake.at {
 		return 0, nil, false
@@ -305,13 +306,13 @@ func (r *Receiver) Next(now Instant, buf []byte) (peer uint32, packet []byte, ok
 	return 0, nil, false
 }
 
-// Deadline is when Tick or Next have something to do, if nothing else happens.
+// Deadline is when Tick or Next is due next, unless a packet arrives or the owner calls another method before.
 func (r *Receiver) Deadline() Instant {
 	r.wake.by(r.deadline())
 	return r.wake.at
 }
 
-// wakeup is when a Receiver has something to send, at the earliest. Deadlines of its streams lower it; Next raises it.
+// wakeup is when a Receiver may have something to send. Deadlines of its streams lower it; Next raises it.
 type wakeup struct{ at Instant }
 
 func (w *wakeup) by(at Instant) { w.at = min(w.at, at) }
@@ -327,7 +328,7 @@ func (r *Receiver) deadline() Instant {
 	return d
 }
 
-// Close ends all streams. Next then hands out the farewells.
+// Close ends all streams. Next then returns the leaving statuses.
 func (r *Receiver) Close(now Instant) {
 	for _, st := range r.list {
 		st.report.leaving = true
@@ -335,7 +336,7 @@ func (r *Receiver) Close(now Instant) {
 	}
 }
 
-// Free gives all memory back. No output may keep packets.
+// Free releases all memory. No output may keep packets.
 func (r *Receiver) Free() {
 	for len(r.list) > 0 {
 		r.remove(r.list[0])

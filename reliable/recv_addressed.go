@@ -7,12 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// verdict says whether a packet is accepted, and why it is not.
+// verdict says whether a packet is accepted, or why not.
 type verdict uint8
 
 const (
 	accepted    verdict = iota
-	helloPacket         // for Discovery
+	helloPacket         // handled by Discovery
 	otherVersion
 	sealedPacket
 	foreignPacket
@@ -21,9 +21,9 @@ const (
 	damagedPacket
 )
 
-// Check returns the header of a packet, and whether it is for a stream of a receiver with this configuration and
-// undamaged. What it says about the configuration of its publisher's bus goes to Discovery. tagOf is the tag of a
-// stream that is known. docs/protocol §13.1.
+// Check returns the header of a packet, and whether the packet is undamaged and for a stream of a receiver with this
+// configuration. It passes what the packet states of its publisher's configuration to Discovery. tagOf returns the tag
+// of a known stream. docs/protocol §13.1.
 func (c *ReceiverConfig) Check(now Instant, from uint64, b []byte,
 	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (h wire.Header, ok bool) {
 	h, v := c.judge(now, from, b, tagOf)
@@ -60,8 +60,8 @@ func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte,
 	if h.Publisher == c.Own && h.Epoch == c.OwnEpoch && !c.Loopback {
 		return h, ownPacket
 	}
-	// A checksum that is there must match, even where the fabric has checked the
-	// packet: the damage may be older (docs/protocol §2.4).
+	// A checksum that is present must match, even if the fabric has checked the packet: the damage may be older
+	// (docs/protocol §2.4).
 	if wire.Verify(b, c.Checksum) != nil {
 		if c.Discovery != nil && h.Flags&wire.FlagChecksum == 0 {
 			c.Discovery.WithoutChecksum(from, now, h, b)
@@ -71,7 +71,7 @@ func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte,
 	return h, accepted
 }
 
-// addressed is Check, and counts a packet that is not accepted.
+// addressed is Check, and counts packets that are not accepted.
 func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header, ok bool) {
 	h, v := r.cfg.judge(now, from, b, r.tagOf)
 	switch v {
@@ -95,13 +95,13 @@ func (r *Receiver) addressed(now Instant, from uint64, b []byte) (h wire.Header,
 	return h, v == accepted
 }
 
-// Addressed reports whether a packet may be for this group. Handle counts one that is not, and does nothing else.
+// Addressed reports whether a packet may be for this group. Handle only counts other packets.
 func (r *Receiver) Addressed(b []byte) bool {
 	h, err := wire.ParseHeader(b)
 	return err != nil || r.cfg.ours(h.GroupTag) || r.cfg.byOtherTag(&h, b, r.tagOf)
 }
 
-// tagOf is the tag of a stream that is known.
+// tagOf returns the tag of a known stream.
 func (r *Receiver) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
 	if st := r.instances.streams[Instance{publisher, epoch}]; st != nil {
 		return st.path.tag, true
@@ -109,7 +109,7 @@ func (r *Receiver) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
 	return 0, false
 }
 
-// legTags are the tags of a group on each leg: one, where there are no legs.
+// legTags returns the tags of a group on its legs: just tag with one leg.
 func legTags(tag uint32, legs []uint32) []uint32 {
 	if len(legs) == 0 {
 		return []uint32{tag}
@@ -117,11 +117,11 @@ func legTags(tag uint32, legs []uint32) []uint32 {
 	return legs
 }
 
-// ours reports whether a tag is that of the group, on any leg.
+// ours reports whether a tag is the group's on any leg.
 func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTags, tag) }
 
-// byOtherTag reports whether a packet with a tag other than the group's is of a publisher that has legs and shares one
-// of them with this receiver: its heartbeats say so. docs/protocol §23.8.
+// byOtherTag reports whether a packet with a tag other than the group's comes from a publisher that shares a leg with
+// this receiver. The publisher's heartbeats list its legs. docs/protocol §23.8.
 func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
 	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
 	if tag, ok := tagOf(h.Publisher, h.Epoch); ok && tag == h.GroupTag {
@@ -134,11 +134,11 @@ func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
 	return err == nil && hb.Legs.N > 0 && hb.Legs.Tags[0] == h.GroupTag && slices.ContainsFunc(hb.Legs.List(), c.ours)
 }
 
-// Damage counts packets without the checksum that they need, or with a wrong one.
+// Damage counts packets that lack a required checksum, or have a wrong one.
 type Damage struct {
 	Packets   uint64
-	Publisher uint64 // of the first, as it says: that may be damaged, too
-	Address   string // where the first came from; empty: not known
+	Publisher uint64 // of the first, as its header states: it may be damaged, too
+	Address   string // source of the first; empty: unknown
 }
 
 // TakeDamage returns the damage since the last call.

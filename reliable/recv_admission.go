@@ -2,9 +2,9 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/pubsub/events"
 
-// Which streams a receiver keeps: there is room for MaxStreams. docs/protocol §12.1.
+// Which streams a receiver keeps: at most MaxStreams. docs/protocol §12.1.
 
-// admit makes room for one more stream of the publisher, if it must. It reports false where there is none.
+// admit makes room for one more stream of the publisher if necessary. It reports false if it cannot.
 func (r *Receiver) admit(publisher uint64) bool {
 	if r.instances.full(publisher, r.cfg.MaxStreams) {
 		st := r.dispensable(r.instances.of[publisher])
@@ -27,8 +27,8 @@ func (r *Receiver) admit(publisher uint64) bool {
 	return true
 }
 
-// fair reports whether the streams of a key that are heard are fewer than there is room for: each key has a
-// share, whatever others do, and two at least: the instances before and after a restart.
+// fair reports whether a key has fewer streams that are up than there is room for further ones. So each key has a
+// share, whatever others do: at least two, for the instances before and after a restart.
 func (r *Receiver) fair(key uint32) bool {
 	own, heard := 0, 0
 	for _, st := range r.list {
@@ -42,21 +42,21 @@ func (r *Receiver) fair(key uint32) bool {
 	return own < max(2, r.cfg.MaxStreams-heard)
 }
 
-// dispensable returns the stream to evict first, among those with a publisher that is lost or has ended, or nil. It
-// prefers a stream that another instance has most likely replaced, then one with an output that keeps no packets, and
-// of these the one that has been silent longest. docs/protocol §12.1.
+// dispensable returns the stream to evict first, with a publisher that is lost or has ended, or nil. It prefers a
+// stream that another instance has probably replaced, then one without packets kept by its output, then the one silent
+// longest. docs/protocol §12.1.
 func (r *Receiver) dispensable(list []*Stream) *Stream {
 	var first *Stream
 	for _, st := range list {
-		if st.life.down && (first == nil || r.rather(st, first)) {
+		if st.life.down && (first == nil || r.evictBefore(st, first)) {
 			first = st
 		}
 	}
 	return first
 }
 
-// rather reports whether a is to be evicted before b.
-func (r *Receiver) rather(a, b *Stream) bool {
+// evictBefore reports whether a is to be evicted before b.
+func (r *Receiver) evictBefore(a, b *Stream) bool {
 	if x, y := r.instances.superseded(a), r.instances.superseded(b); x != y {
 		return x
 	}
@@ -66,13 +66,13 @@ func (r *Receiver) rather(a, b *Stream) bool {
 	return a.life.heard < b.life.heard
 }
 
-// evict removes a stream that is down. If its publisher comes back the stream goes on where it stood.
+// evict removes a stream that is down. If its publisher returns, the stream continues where it stopped.
 func (r *Receiver) evict(st *Stream) {
 	st.returnLoans()
 	switch {
 	case st.life.finished:
 	case st.life.gone():
-		st.deliverEnd(events.CauseOverrun) // the output has not taken it all
+		st.deliverEnd(events.CauseOverrun) // the output has not taken all packets
 	default:
 		st.deliverEnd(st.life.downCause)
 	}
@@ -80,7 +80,7 @@ func (r *Receiver) evict(st *Stream) {
 	st.life.finished = true
 }
 
-// remove forgets a stream and gives its memory back.
+// remove forgets a stream and releases its memory.
 func (r *Receiver) remove(st *Stream) {
 	r.instances.remove(st)
 	for i, x := range r.list {
@@ -103,6 +103,6 @@ func (r *Receiver) remove(st *Stream) {
 		st.freeWindow()
 		return
 	}
-	r.detached = append(r.detached, st) // until Unkeep, if reclaim does not take it
+	r.detached = append(r.detached, st) // until Unkeep or reclaim
 	r.windows--
 }

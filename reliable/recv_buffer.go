@@ -2,25 +2,26 @@ package reliable
 
 import "time"
 
-// ReceiveBuffer is what waits in a fabric's receive buffer without loss, and how the streams of several Receivers share
-// it, so that what they promise to their publishers fits. One goroutine uses them all. docs/protocol §7.3.
+// ReceiveBuffer divides a fabric's receive buffer among the streams of several Receivers, so that the limits which they
+// promise to their publishers fit it together. All its users run on one goroutine. docs/protocol §7.3.
 //
-//	a stream                            half of its part / streams that are up, or groups if they are more
-//	one that had new data before, too   that, and a quarter of its part / such streams at least
+//	a stream                         half of its part / streams that are up, or groups if they are more
+//	a stream with recent new data    the same, or a quarter of its part / such streams if that is more
 //
-// Streams of one publisher in one group, of several Receivers or instances, have one share: their packets are the same.
+// Streams of one publisher in one group, of several Receivers or instances, share one promise: they receive the same
+// packets.
 type ReceiveBuffer struct {
 	packets      int // in each part
 	together     bool
 	sendersApart bool
-	read         Instant        // all that came before has been handled
-	groups       map[uint32]int // Receivers that are counted, by the tag of their group
+	read         Instant        // all earlier packets have been handled
+	groups       map[uint32]int // counted Receivers, by tag of their group
 	shares       map[shareKey]*bufferShare
 	parts        map[shareKey]*bufferPart
 }
 
-// NewReceiveBuffer returns a buffer for so many packets of each group; or of all groups where they wait together, and
-// then of each publisher where senders are apart, or else of all.
+// NewReceiveBuffer returns a buffer that holds the given number of packets: of each group, or, with together, of all
+// groups. With together and sendersApart it holds as many of each publisher.
 func NewReceiveBuffer(packets int, together, sendersApart bool) *ReceiveBuffer {
 	return &ReceiveBuffer{
 		packets: packets, together: together, sendersApart: sendersApart, read: Never,
@@ -29,16 +30,16 @@ func NewReceiveBuffer(packets int, together, sendersApart bool) *ReceiveBuffer {
 }
 
 // Read records that all packets that arrived before that time have been handled; later ones may be unread. Without any
-// call packets are taken as read when they arrive. docs/protocol §6.15.
+// call packets count as read when they arrive. docs/protocol §6.15.
 func (b *ReceiveBuffer) Read(before Instant) { b.read = before }
 
-// judged is the time up to which missing packets are judged at now: unread packets arrived later.
+// judged is the time up to which the receiver judges missing packets at now: unread packets arrived later.
 func (r *Receiver) judged(now Instant) Instant { return min(now, r.cfg.Buffer.read) }
 
 func (r *Receiver) judgedUp(now Instant) upTime { return r.up(r.judged(now)) }
 
-// dueAt is when to request packets that are found missing at now and due at due. Without a wait that is at once,
-// even if later packets lie unread.
+// dueAt is when to request packets that are found missing at now and due at due. Without a delay they are requested at
+// once, even if later packets are unread.
 func (r *Receiver) dueAt(now, due Instant) Instant {
 	if due == now {
 		return r.judged(now)
@@ -47,46 +48,47 @@ func (r *Receiver) dueAt(now, due Instant) Instant {
 }
 
 const (
-	// busyPeriod is how long streams with new data are counted before they have more than others: all may begin at once.
+	// busyPeriod is the period over which streams with new data are counted before they get more than others: all may
+	// begin at once.
 	busyPeriod = 10 * time.Millisecond
-	// dataPart of a buffer is for new data. The rest is for what flow control does not hold back: where publishers go
-	// through many groups a heartbeat follows nearly every packet of each, and repairs come on top.
+	// 1/dataPart of a buffer is for new data. The rest is for packets that flow control does not hold back: for publishers
+	// with many groups a heartbeat follows nearly every packet of each, and repairs come in addition.
 	dataPart = 2
-	// quietPart of that is left to those that are not busy.
+	// 1/quietPart of that is reserved for shares that are not busy.
 	quietPart = 2
-	// leastShare is what each stream may promise, in packets, however many there are.
+	// leastShare is how many packets each stream may promise, however many streams there are.
 	leastShare = 8
 )
 
-// shareKey names a share; and a part, with 0 for what does not matter.
+// shareKey identifies a share. In a part's key a field that does not distinguish parts is 0.
 type shareKey struct {
 	publisher uint64
 	group     uint32 // its tag
 }
 
-// bufferPart is a buffer of the fabric.
+// bufferPart is one receive buffer of the fabric.
 type bufferPart struct {
-	shares int   // in all
-	up     int   // with streams that are up
-	period int64 // as of which the others are
-	busy   int   // shares that had new data in the period so far
-	before int   // in the one before
+	shares int   // all
+	up     int   // those with streams that are up
+	period int64 // number of the current period
+	busy   int   // shares with new data in the current period
+	before int   // shares with new data in the period before
 }
 
-// bufferShare is what the streams of a publisher in a group have of their part.
+// bufferShare is the share of one publisher's streams in one group.
 type bufferShare struct {
-	key     shareKey
-	part    *bufferPart
-	streams int
-	ups     int   // of these, up
-	period  int64 // the last one with new data
-	row     bool  // the one before it had some, too
+	key         shareKey
+	part        *bufferPart
+	streams     int
+	ups         int   // of the streams, those that are up
+	period      int64 // last period with new data
+	consecutive bool  // the period before it had new data, too
 }
 
 func periodAt(now Instant) int64 { return int64(now) / int64(busyPeriod) }
 
-// counted is whether a Receiver is one of those that share its buffer: from when something is wanted of it until it
-// is left.
+// counted says whether a Receiver counts among those that share its buffer: from its first subscription or stream until
+// it leaves the group.
 type counted bool
 
 func (c *counted) set(cfg *ReceiverConfig, to counted) {
@@ -101,7 +103,7 @@ func (c *counted) set(cfg *ReceiverConfig, to counted) {
 	}
 }
 
-// join returns the share of one more stream, which is up and high.
+// join returns the share of one more stream, which is up, with its high.
 func (b *ReceiveBuffer) join(publisher uint64, group uint32, high uint64) streamShare {
 	key := shareKey{publisher, group}
 	x := b.shares[key]
@@ -115,7 +117,7 @@ func (b *ReceiveBuffer) join(publisher uint64, group uint32, high uint64) stream
 	return streamShare{bufferShare: x, up: true, high: high}
 }
 
-// leave gives back what join returned.
+// leave releases what join returned.
 func (b *ReceiveBuffer) leave(s *streamShare) {
 	x := s.bufferShare
 	s.setUp(false)
@@ -157,15 +159,15 @@ func (b *ReceiveBuffer) promise(x *bufferShare, now Instant) uint64 {
 		sharers = max(sharers, len(b.groups))
 	}
 	n := packets / sharers
-	if period := periodAt(now); period == x.period+1 || period == x.period && x.row {
-		x.part.turn(period)
+	if period := periodAt(now); period == x.period+1 || period == x.period && x.consecutive {
+		x.part.beginPeriod(period)
 		n = max(n, packets/quietPart/max(1, x.part.before))
 	}
 	return uint64(max(leastShare, n))
 }
 
-// turn begins the period of that number, if it is a new one.
-func (p *bufferPart) turn(period int64) {
+// beginPeriod begins the given period unless it is the current one.
+func (p *bufferPart) beginPeriod(period int64) {
 	if period == p.period {
 		return
 	}
@@ -176,7 +178,7 @@ func (p *bufferPart) turn(period int64) {
 	p.busy, p.period = 0, period
 }
 
-// count notes that so many streams more are up: 1 or -1.
+// count adds n, 1 or -1, to the streams that are up.
 func (x *bufferShare) count(n int) {
 	was := x.ups
 	if x.ups += n; (was > 0) != (x.ups > 0) {
@@ -184,25 +186,25 @@ func (x *bufferShare) count(n int) {
 	}
 }
 
-// fresh notes that new data came.
+// fresh records new data.
 func (x *bufferShare) fresh(now Instant) {
 	period := periodAt(now)
 	if period == x.period {
 		return
 	}
-	x.part.turn(period)
+	x.part.beginPeriod(period)
 	x.part.busy++
-	x.row, x.period = period == x.period+1, period
+	x.consecutive, x.period = period == x.period+1, period
 }
 
-// streamShare is a stream's share of the receive buffer, and what the share knows of it.
+// streamShare is one stream's view of its share.
 type streamShare struct {
 	*bufferShare
 	up   bool
 	high uint64
 }
 
-// note updates the share: whether the stream is up, and its highest sequence.
+// note updates the share with whether the stream is up, and with its high.
 func (s *streamShare) note(now Instant, up bool, high uint64) {
 	s.setUp(up)
 	if high > s.high {

@@ -8,16 +8,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// SetLeg sets the leg of the packets that Handle gets from now on.
+// SetLeg sets the leg of the packets that Handle gets next.
 func (r *Receiver) SetLeg(leg int) { r.leg = leg }
 
-// legCounts counts first transmissions that arrived by one leg, of all streams of a group.
+// legCounts counts the first transmissions of all streams of a group that arrived by one leg.
 type legCounts struct {
 	stats.Leg
-	unfilled uint64 // of Lost: packets that were lost on every leg
+	unfilled uint64 // packets of Lost that were lost on every leg
 }
 
-// LegStats returns the counts of each leg; nil with one leg. Their Transport is zero.
+// LegStats returns the counts of each leg, with zero Transport; nil with one leg.
 func (r *Receiver) LegStats() []stats.Leg {
 	all := make([]stats.Leg, len(r.legs))
 	for i := range all {
@@ -34,15 +34,15 @@ func (r *Receiver) LegStats() []stats.Leg {
 	return all
 }
 
-// LegEvent reports a change of a stream on one of its legs to a Sink.
+// LegEvent reports to a Sink that a stream fell silent on a leg, or is received by it again.
 type LegEvent struct {
 	Leg    int
-	Silent bool          // the stream is not heard by it, while another leg brings it; or else it is again
-	For    time.Duration // how long it was not
+	Silent bool          // no packet arrives by the leg while another brings the stream; false: the leg works again
+	For    time.Duration // how long the leg was silent
 }
 
-// copied takes in a data packet of which a copy is here, by its header alone. It reports
-// whether b is one. docs/protocol §23.3.
+// copied handles a data packet, by its header alone, if a copy has already arrived. It reports whether b is such a
+// packet. docs/protocol §23.3.
 func (r *Receiver) copied(now Instant, b []byte) bool {
 	st, repair := r.dataOf(b)
 	if st == nil {
@@ -57,14 +57,14 @@ func (r *Receiver) copied(now Instant, b []byte) bool {
 	case !repair:
 		st.brought(now, seq, false)
 	case st.path.legs.of[r.leg].again.add(seq):
-		r.stats.Duplicates++ // it was sent again once more
+		r.stats.Duplicates++ // a further repair of the packet
 	default:
 		r.legs[r.leg].Repairs++
 	}
 	return true
 }
 
-// dataOf returns the stream that data packet b belongs to, by its header, or nil.
+// dataOf returns the stream of data packet b, by its header, or nil.
 func (r *Receiver) dataOf(b []byte) (st *Stream, repair bool) {
 	if len(b) < wire.DataHeaderLen {
 		return nil, false
@@ -86,7 +86,7 @@ func (r *Receiver) dataOf(b []byte) (st *Stream, repair bool) {
 	return st, h.Flags&wire.FlagRepair != 0
 }
 
-// brought notes that a first transmission has come. docs/protocol §23.4.
+// brought records a first transmission that arrived. docs/protocol §23.4.
 func (st *Stream) brought(now Instant, seq uint64, first bool) {
 	x := st.path.legs
 	st.heardBy(now)
@@ -94,7 +94,7 @@ func (st *Stream) brought(now Instant, seq uint64, first bool) {
 	st.passed(now)
 }
 
-// arrived notes that a packet has come of which no copy is here.
+// arrived records a packet of which no copy has arrived before.
 func (st *Stream) arrived(now Instant, seq uint64, repair bool) {
 	if repair {
 		st.path.legs.of[st.r.leg].again.add(seq)
@@ -104,7 +104,7 @@ func (st *Stream) arrived(now Instant, seq uint64, repair bool) {
 	st.brought(now, seq, true)
 }
 
-// heardBy notes a sign of life by the leg.
+// heardBy records a sign of life on the leg.
 func (st *Stream) heardBy(now Instant) {
 	l := &st.path.legs.of[st.r.leg]
 	if l.silent {
@@ -114,8 +114,8 @@ func (st *Stream) heardBy(now Instant) {
 	l.heard, l.missed = st.r.up(now), 0
 }
 
-// passed schedules NAKs for missing packets which all legs that are waited for have passed: none
-// of them will bring one any more.
+// passed schedules NAKs for missing packets that all legs waited for have passed: none of these legs will still bring
+// them.
 func (st *Stream) passed(now Instant) {
 	x := st.path.legs
 	from := x.advance()
@@ -134,7 +134,7 @@ func (st *Stream) passed(now Instant) {
 	st.nak.by(due)
 }
 
-// overdue finds out which legs are not worth waiting for: those that have not passed what is to be asked for now.
+// overdue stops waiting for the legs that have not passed the first packet with a NAK due now.
 func (st *Stream) overdue(now Instant) {
 	x, judged := st.path.legs, st.r.judged(now)
 	for seq := max(x.passed, st.next); seq < st.tracked; seq++ {
@@ -146,19 +146,19 @@ func (st *Stream) overdue(now Instant) {
 	}
 }
 
-// beat takes in by which leg a heartbeat came. fresh: it is the first copy of a new one. It reports whether it is
-// another copy of the newest, of which nothing else is to be learnt. docs/protocol §23.5.
+// beat records by which leg a heartbeat arrived. fresh: it is the first copy of a new one. It reports whether the
+// heartbeat is another copy of the newest, from which nothing else is taken. docs/protocol §23.5.
 func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool) (copy bool) {
 	x := st.path.legs
 	l := &x.of[st.r.leg]
 	copy = !fresh && hb.SentAt == st.clock.newest
-	if l.old++; hb.SentAt > l.newest { // a copy is newer than those that came by the same leg, also where it is late
+	if l.old++; hb.SentAt > l.newest { // newer than all before by the same leg, even if it is a late copy
 		l.old = 0
 	}
 	if !fresh && !copy {
-		return false // an old one
+		return false // old
 	}
-	l.newest = hb.SentAt // no other is believed: it may be forged
+	l.newest = hb.SentAt // no other value is trusted: it may be forged
 	if st.life.down {
 		x.restart(st.r.up(now))
 	}
@@ -182,7 +182,7 @@ func (st *Stream) beat(now Instant, from uint64, hb *wire.Heartbeat, fresh bool)
 	return true
 }
 
-// peers are those that replies to the stream go to.
+// peers returns the peers to which replies to the stream are sent.
 func (p *paths) peers() []uint32 {
 	if p.legs == nil {
 		return []uint32{p.peer}
@@ -196,7 +196,7 @@ func (p *paths) peers() []uint32 {
 	return all
 }
 
-// to returns the peer for a reply. again selects another leg, since the last reply may have been lost.
+// to returns the peer for a control packet. again selects another leg, since the one before may have been lost.
 func (p *paths) to(again bool) uint32 {
 	if p.legs == nil {
 		return p.peer

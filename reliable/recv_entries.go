@@ -1,16 +1,16 @@
 package reliable
 
-// entries are what a receiver knows of each packet from Stream.next to below Stream.tracked, by sequence. They take
-// memory as they become more: where few packets wait they stay in the processor's cache, however large the window is.
-type entries []entry // a power of two of them, or none
+// entries holds what a receiver knows of each packet from Stream.next up to Stream.tracked, by sequence. It grows as
+// needed: while few packets wait, it stays in the processor's cache, however large the window is.
+type entries []entry // length is a power of two, or 0
 
-// firstEntries is how many there is memory for at first.
+// firstEntries is the initial number of entries.
 const firstEntries = 32
 
 func (x entries) at(seq uint64) *entry { return &x[seq&uint64(len(x)-1)] }
 
-// reach makes room for those from low to below end. Those from low to below tracked keep what they say, but may lie at
-// another place: pointers that at has returned before are not to be used any more.
+// reach makes room for the entries from low up to end. Entries from low up to tracked keep their values, but may move:
+// pointers that at returned before become invalid.
 func (x *entries) reach(low, tracked, end uint64) {
 	if end-low <= uint64(len(*x)) {
 		return

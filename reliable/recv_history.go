@@ -2,37 +2,36 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/pubsub/events"
 
-// How a receiver gets what was sent before it came. docs/protocol §4.6 to §4.8.
+// How a receiver fetches packets sent before it joined. docs/protocol §4.6 to §4.8.
 
-// history is the part of a stream that was sent before its receiver came, while that fetches it: the newest packets
-// first, for the oldest may leave the publisher's window meanwhile. What cannot be had makes the stream begin behind
-// it. So there is no loss within the history, and nothing is delivered before all of it is there.
+// history is the part of a stream sent before the receiver joined, while the receiver fetches it. It fetches the newest
+// packets first, because the oldest may leave the publisher's window meanwhile. If a packet cannot be fetched, the
+// stream begins behind it. So the history has no gaps, and nothing is delivered before it is complete.
 //
 //	first ≤ next ≤ at ≤ end
-//	          └ not asked for yet ┘└ asked for, or here ┘
+//	          └ not requested yet ┘└ requested or received ┘
 type history struct {
 	open  bool
-	first uint64       // the publisher's trail when the stream was heard first
-	end   uint64       // and its lead
-	at    uint64       // all from here on were asked for, or have come
-	asked int          // of them, those that are missing
-	low   uint64       // none between next and this is missing
+	first uint64       // the publisher's trail in its first heartbeat
+	end   uint64       // the publisher's lead in that heartbeat
+	at    uint64       // all packets from at up to end were requested or received
+	asked int          // of these, the missing ones
+	low   uint64       // no packet from next up to low is missing
 	cause events.Cause // why the stream begins behind first
 	seek  seek
 }
 
-// historyAhead is how many packets of its history a receiver asks for at a time: the
-// publisher has other things to repair.
+// historyAhead is how many packets of its history a receiver requests at a time: the publisher also repairs for others.
 const historyAhead = 64
 
-// Begun reports whether the publisher had sent something before this receiver came, which
-// that was to have as far as it could (ReceiverConfig.FromWindow).
+// Begun reports whether the receiver fetches or has fetched packets that the publisher sent before it joined
+// (ReceiverConfig.FromWindow).
 func (st *Stream) Begun() bool { return st.win.history.end > 0 }
 
-// Continued reports whether the stream goes on where it stood when it was removed.
+// Continued reports whether the stream was removed before, and continues where it stopped then.
 func (st *Stream) Continued() bool { return st.life.continued }
 
-// before makes a stream that is new begin with what its publisher can still send again.
+// before makes a new stream begin with the packets that its publisher can still repair.
 func (st *Stream) before(at extent) {
 	st.win.history.end = at.lead
 	st.start, st.next, st.tracked, st.high = at.trail, at.trail, at.trail, at.trail
@@ -45,7 +44,7 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	}
 	h := &st.win.history
 	*h = history{open: true, first: st.start, end: lead, at: lead, low: st.next, seek: newSeek(st.r.cfg.Wanted != nil)}
-	keep := uint64(0) // the rest is for what is sent meanwhile
+	keep := uint64(0) // the rest of the window is for packets sent meanwhile
 	if st.window() {
 		keep = st.win.span - st.win.span/4
 	}
@@ -56,12 +55,12 @@ func (st *Stream) fetch(now Instant, lead uint64) {
 	for seq := st.next; seq < lead; seq++ {
 		*st.win.entries.at(seq) = entry{state: entryMissing, since: neverUp, due: Never}
 	}
-	st.nak.lacks(int(lead-st.next), Never, Never)
+	st.nak.addMissing(int(lead-st.next), Never, Never)
 	st.tracked, st.high = lead, lead
 	st.advance(now)
 }
 
-// ask requests more when less than half of the requested packets is outstanding. The first status goes before, so that
+// ask requests more packets when at most half of historyAhead is outstanding. It waits for the first status, by which
 // the publisher knows the requester.
 func (h *history) ask(st *Stream, now Instant) {
 	if !h.open || st.report.sent == 0 || h.asked > historyAhead/2 {
@@ -76,11 +75,11 @@ func (h *history) ask(st *Stream, now Instant) {
 		}
 	}
 	if any {
-		st.nak.lacks(0, st.r.judged(now), now.Add(st.r.cfg.Deadline))
+		st.nak.addMissing(0, st.r.judged(now), now.Add(st.r.cfg.Deadline))
 	}
 }
 
-// came reports whether a missing packet that has come is of the history.
+// came reports whether a missing packet that arrived is part of the history.
 func (h *history) came(st *Stream, now Instant, seq uint64) bool {
 	if !h.open || seq >= h.end {
 		return false
@@ -93,7 +92,7 @@ func (h *history) came(st *Stream, now Instant, seq uint64) bool {
 	return true
 }
 
-// from makes the stream begin with a packet of its history, if it is to begin before: nothing before that is wanted.
+// from makes the stream begin with packet seq of its history, or later: no packet before it is wanted.
 func (h *history) from(st *Stream, now Instant, seq uint64) {
 	if h.first, st.start = seq, seq; seq > st.next {
 		h.cause = events.CauseNone
@@ -102,7 +101,7 @@ func (h *history) from(st *Stream, now Instant, seq uint64) {
 	st.advance(now)
 }
 
-// pass drops what is before packet seq, or missing there.
+// pass drops the packets before seq, received or missing.
 func (h *history) pass(st *Stream, seq uint64) {
 	for ; st.next < seq; st.next++ {
 		switch e := st.win.entries.at(st.next); e.state {
@@ -119,7 +118,7 @@ func (h *history) pass(st *Stream, seq uint64) {
 	h.at = max(h.at, st.next)
 }
 
-// giveUp gives up the packets below end that are missing: the stream begins behind the last of them.
+// giveUp gives up the missing packets below end: the stream begins behind the last of them.
 func (h *history) giveUp(st *Stream, now Instant, end uint64, cause events.Cause) {
 	if !h.open {
 		return
@@ -138,9 +137,10 @@ func (h *history) giveUp(st *Stream, now Instant, end uint64, cause events.Cause
 	h.ask(st, now)
 }
 
-// settled reports whether there is nothing to wait for: all of the history is here or given up. It then says where the
-// stream begins. That is where the publisher's window does, or did a moment later; where something else has taken the
-// first packets, or it is known which messages were in them, they are a gap.
+// settled reports whether the history is complete: each packet was received or given up. It then sets where the stream
+// begins. Packets of the history that left the publisher's window are no gap, as if the receiver had joined later.
+// Packets given up for another cause are a gap, and so are all if the history began with sequence 0, from which
+// messages count.
 func (h *history) settled(st *Stream, now Instant) bool {
 	if !h.open {
 		return true
@@ -155,7 +155,7 @@ func (h *history) settled(st *Stream, now Instant) bool {
 		return false
 	}
 	h.open, h.seek = false, seek{}
-	st.report.by(now) // it is waited for from now on
+	st.report.by(now) // from now on the publisher waits for this receiver
 	if begin := st.next; begin > h.first && (h.cause != events.CauseGone || h.first == 0) {
 		st.next = h.first
 		st.skip(begin-h.first, h.cause)

@@ -70,8 +70,8 @@ func TestReleaseIsReportedOnce(t *testing.T) {
 	}
 
 	var u unnamedRounds
-	for id := range uint64(3 * mostOthers) {
-		if u.over(&wire.Heartbeat{Holder: id + 100, Released: true}); len(u.others) > mostOthers {
+	for id := range uint64(3 * maxOthers) {
+		if u.over(&wire.Heartbeat{Holder: id + 100, Released: true}); len(u.others) > maxOthers {
 			t.Fatalf("%d others are counted", len(u.others))
 		}
 	}

@@ -6,15 +6,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// A bus that publishes is one instance of its publisher id: it has an epoch of its own. Where the id is made from a
-// configured name there may be several, one after the other (a restart) or at the same time (a rolling update, or a
-// name given twice). Their streams are independent: nothing about one ends, closes or delays another. docs/protocol
-// §3.5, §3.7.
+// A bus that publishes is one instance of its publisher id, with an epoch of its own. An id made from a configured name
+// may have several instances, one after the other (a restart) or at the same time (a rolling update, or a name used
+// twice). Their streams are independent: no instance ends, closes or delays another's stream. docs/protocol §3.5, §3.7.
 
-// Instance is one run of a publisher: its id, and the epoch of the run. Within a group it names a stream.
+// Instance is one run of a publisher: its id and the epoch of the run. It identifies a stream within a group.
 type Instance struct{ Publisher, Epoch uint64 }
 
-// instances are the streams of one group, and what those of one publisher id mean for each other.
+// instances holds the streams of one group, and relates those with the same publisher id.
 type instances struct {
 	streams map[Instance]*Stream
 	of      map[uint64][]*Stream // by publisher id
@@ -46,14 +45,14 @@ func (x *instances) remove(st *Stream) {
 	}
 }
 
-// Up reports whether an instance of a publisher is heard.
+// Up reports whether an instance of a publisher is up.
 func (r *Receiver) Up(of Instance) bool {
 	st := r.instances.streams[of]
 	return st != nil && !st.life.down
 }
 
-// silence is why an instance that fell silent is down: CauseRestart if another one of
-// its publisher id was heard since, and CausePublisherLost otherwise. docs/protocol §11.3.
+// silence is the cause reported for an instance that fell silent: CauseRestart if another instance of its publisher id
+// was received since, otherwise CausePublisherLost. docs/protocol §11.3.
 func (x *instances) silence(st *Stream) events.Cause {
 	for _, o := range x.of[st.Publisher] {
 		if o != st && o.life.heard > st.life.heard {
@@ -63,8 +62,8 @@ func (x *instances) silence(st *Stream) events.Cause {
 	return events.CausePublisherLost
 }
 
-// superseded reports whether an instance is lost while another one of its publisher id
-// lives: most likely it was restarted.
+// superseded reports whether an instance is lost while another one of its publisher id is up: it was probably
+// restarted.
 func (x *instances) superseded(st *Stream) bool {
 	if !st.life.down || st.life.finished || st.life.gone() {
 		return false
@@ -77,24 +76,24 @@ func (x *instances) superseded(st *Stream) bool {
 	return false
 }
 
-// expired reports whether a superseded instance has been down long enough to be removed.
-// If it is heard again it goes on where it stood.
+// expired reports whether a superseded instance has been down long enough to be removed. If it returns, its stream
+// continues where it stopped.
 func (x *instances) expired(st *Stream, now upTime) bool {
 	return st.life.down && now > st.life.removeAt() && x.superseded(st)
 }
 
-// removeAt is until when an instance that is down is kept once it is superseded.
+// removeAt is when an instance that is down is removed if it is superseded.
 func (x *liveness) removeAt() upTime { return x.downAt.add(supersededKeep) }
 
-// full reports whether a publisher id has as many streams as it may: half of all, so that a name given to very many
-// buses, or known to a forger, does not keep other publishers out. docs/protocol §12.1.
-func (x *instances) full(publisher uint64, most int) bool {
-	return len(x.of[publisher]) >= max(2, most/2)
+// full reports whether a publisher id has its maximum of streams: half of all, so that a name used by very many buses,
+// or by a forger, does not keep other publishers out. docs/protocol §12.1.
+func (x *instances) full(publisher uint64, limit int) bool {
+	return len(x.of[publisher]) >= max(2, limit/2)
 }
 
-// duplicate returns another instance of st's publisher id that has lived side by side with st for overlapTime, or nil:
-// both were heard that long after the later one of them came up. A restart and a rolling update overlap for less. Each
-// instance is found once, and again beside one that was not.
+// duplicate returns another instance of st's publisher id that has been up at the same time as st for overlapTime, or
+// nil: both were received that long after the later one came up. A restart or a rolling update overlaps for less. Each
+// instance is found once, and again only beside an instance not found before.
 func (x *instances) duplicate(st *Stream) *Stream {
 	for _, o := range x.of[st.Publisher] {
 		if o == st || st.duplicates.other && o.duplicates.other || !st.lives() || !o.lives() {
@@ -107,26 +106,25 @@ func (x *instances) duplicate(st *Stream) *Stream {
 	return nil
 }
 
-// reportedDuplicates says which other instances of a stream's publisher id were reported.
+// reportedDuplicates records which other instances of a stream's publisher id were reported.
 type reportedDuplicates struct {
 	other bool // another stream
 	own   bool // this bus
 }
 
-// lives reports whether an instance neither is lost nor has said that it ends.
+// lives reports whether an instance is neither lost nor has announced its end.
 func (st *Stream) lives() bool { return !st.life.down && !st.life.ended }
 
 const (
-	// supersededKeep is how long the stream of a lost instance is kept while another one of its publisher id lives: a
-	// service that restarts every second shall not fill the list of streams, nor hold their windows.
+	// supersededKeep is how long the stream of a lost instance is kept while another instance of its publisher id is up. A
+	// service that restarts every second must fill neither the list of streams nor the window memory.
 	supersededKeep = 5 * time.Second
-	// overlapTime is how long two instances of a publisher id may run at the same time before that is reported: a
-	// rolling update, which starts the new one before it stops the old one, is over by then.
+	// overlapTime is how long two instances of a publisher id may run at the same time before that is reported. A rolling
+	// update, which starts the new instance before it stops the old one, takes less.
 	overlapTime = 5 * time.Second
 )
 
-// reportDuplicate reports once that another instance of the publisher id of st, or this bus itself, publishes at the
-// same time.
+// reportDuplicate reports, once, another instance of st's publisher id that runs at the same time, or this bus itself.
 func (st *Stream) reportDuplicate() {
 	if o := st.r.instances.duplicate(st); o != nil {
 		st.duplicates.other, o.duplicates.other = true, true

@@ -1,7 +1,7 @@
 package reliable
 
-// Leave forgets all streams but those that have ended, as if no packet of them had arrived: no subscription wants them
-// any more. The counters stay. No output may keep packets (Detached reports false). docs/protocol §4.5.
+// Leave forgets all streams except ended ones, as if no packet of them had arrived, because no subscription wants them
+// any more. It keeps the counters. No output may keep packets (Detached reports false). docs/protocol §4.5.
 func (r *Receiver) Leave() {
 	for _, st := range r.list {
 		st.returnLoans()

@@ -6,29 +6,29 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// MaxLegs is by how many legs a stream may come: ways of a network that carry the same packets, such as two interfaces.
+// MaxLegs is the maximum number of legs: networks that carry the same packets, such as those of two interfaces.
 const MaxLegs = wire.MaxLegs
 
-// streamLegs is what of a stream comes by each leg. It decides
+// streamLegs is the state of a stream on each leg. It decides
 //
-//   - which of several copies counts: the first; others are known by their header (Receiver.copied);
-//   - until when a packet that one leg lost is waited for: until every other leg has passed it
-//     (passed), or has not come that far within its skew (overdue);
+//   - which of several copies counts: the first; others are recognised by their header (Receiver.copied);
+//   - how long to wait for a packet that one leg lost: until every other leg has passed it (passed), or its skew has
+//     expired (overdue);
 //   - which leg has fallen silent while another brings the stream (silences);
-//   - by which leg replies go (way).
+//   - by which leg control packets are sent (way).
 //
-// docs/protocol §23. Streams of a receiver with one leg have none.
+// docs/protocol §23. Receivers with one leg have no streamLegs.
 type streamLegs struct {
 	n  int
 	of [MaxLegs]streamLeg
-	// passed is where the last of those legs is that are waited for: what is missing below came by none of them.
+	// passed is how far all legs waited for have come: missing packets below it arrived by none of them.
 	passed uint64
-	how    arrival // of the packet that is being handled
-	lead   int     // the leg by which the newest heartbeat came first
+	how    arrival // of the packet being handled
+	lead   int     // leg that first brought the newest heartbeat
 	stats  []legCounts
 }
 
-// streamLeg is one of them.
+// streamLeg is one leg of a stream.
 //
 //	       brings something newer
 //	┌────────┐ ◄───────────────── ┌───────────┐
@@ -36,25 +36,25 @@ type streamLegs struct {
 //	│  for   │ ─────────────────► │    for    │
 //	└────────┘  is overdue        └───────────┘
 type streamLeg struct {
-	end    uint64 // one beyond the newest sequence that it delivered or announced
-	seen   seqSet // what it brought as first transmissions
-	again  seqSet // and as repairs
+	end    uint64 // one beyond the newest sequence that arrived or was announced by the leg
+	seen   seqSet // first transmissions that arrived
+	again  seqSet // repairs that arrived
 	waited bool
-	skew   rttEstimator // how far it is behind the first leg
+	skew   rttEstimator // how late it is behind the first leg
 	probe  probe
 
-	heard  upTime // last
-	newest uint64 // SentAt of the newest heartbeat that it brought
+	heard  upTime // last sign of life
+	newest uint64 // SentAt of its newest heartbeat
 	old    int    // heartbeats since then that were not newer
-	missed int    // new heartbeats that others have brought since heard
+	missed int    // new heartbeats that other legs have brought since heard
 	silent bool
-	absent bool // the publisher is not on it
+	absent bool // the publisher does not use this leg
 
-	peer  uint32 // replies go there
-	known bool   // there is a peer
+	peer  uint32 // destination of control packets
+	known bool   // peer is set
 }
 
-// probe is a packet that another leg brought first: the skew is measured by it.
+// probe is a packet that another leg brought first, by which a leg's skew is measured.
 type probe struct {
 	set bool
 	seq uint64
@@ -62,19 +62,19 @@ type probe struct {
 }
 
 const (
-	// mostSkew is how far behind a leg may be for its copies to be waited for.
+	// mostSkew is the longest time to wait for a copy on a slower leg.
 	mostSkew = maxRetry
-	// silentHeartbeats is how many new heartbeats a leg must have missed to be silent.
+	// silentHeartbeats is how many new heartbeats a silent leg has missed at least.
 	silentHeartbeats = 3
 )
 
-// arrival is how a first transmission came by its leg.
+// arrival is how a first transmission arrived by its leg.
 type arrival uint8
 
 const (
-	inTurn    arrival = iota // nothing newer has come by it
-	overtaken                // something newer has
-	repeated                 // it has come by it before
+	inTurn    arrival = iota // nothing newer arrived by the leg before
+	overtaken                // something newer did
+	repeated                 // the packet itself did
 )
 
 func newStreamLegs(stats []legCounts, start uint64, now upTime) *streamLegs {
@@ -85,7 +85,7 @@ func newStreamLegs(stats []legCounts, start uint64, now upTime) *streamLegs {
 	return x
 }
 
-// brought notes a first transmission that came by a leg. first: no other leg has brought it.
+// brought records a first transmission that arrived by a leg. first: no other leg has brought it before.
 func (x *streamLegs) brought(now Instant, leg int, seq uint64, first bool) arrival {
 	l, s := &x.of[leg], &x.stats[leg]
 	if l.seen.add(seq) {
@@ -113,7 +113,7 @@ func (x *streamLegs) brought(now Instant, leg int, seq uint64, first bool) arriv
 	return inTurn
 }
 
-// comes notes that a leg is at seq: what it has not brought before is lost there.
+// comes records that a leg has reached seq: what it has not brought before seq is lost on it.
 func (x *streamLegs) comes(now Instant, leg int, seq uint64) {
 	l := &x.of[leg]
 	if seq > l.end {
@@ -129,7 +129,7 @@ func (x *streamLegs) comes(now Instant, leg int, seq uint64) {
 	}
 }
 
-// advance moves passed on, and returns where it was.
+// advance updates passed, and returns its old value.
 func (x *streamLegs) advance() (from uint64) {
 	from = x.passed
 	least := ^uint64(0)
@@ -144,7 +144,7 @@ func (x *streamLegs) advance() (from uint64) {
 	return from
 }
 
-// grace is how long a packet is waited for that some leg has still to pass.
+// grace is how long to wait for a packet that some leg has not passed yet.
 func (x *streamLegs) grace() time.Duration {
 	var d time.Duration
 	for i := range x.n {
@@ -155,8 +155,7 @@ func (x *streamLegs) grace() time.Duration {
 	return min(d, mostSkew)
 }
 
-// overdue notes that the time is over in which seq might have come: legs that have not
-// passed it are not waited for any more.
+// overdue ends the wait for seq on the legs that have not passed it, until they bring something newer.
 func (x *streamLegs) overdue(seq uint64) {
 	for i := range x.n {
 		if l := &x.of[i]; l.end <= seq {
@@ -165,7 +164,7 @@ func (x *streamLegs) overdue(seq uint64) {
 	}
 }
 
-// repaired records that a packet which no leg delivered arrived as a repair, or is lost permanently.
+// repaired records that n packets from seq on, which no leg delivered, were repaired or are lost permanently.
 func (x *streamLegs) repaired(seq, n uint64) {
 	for i := range x.n {
 		if end := x.of[i].end; end > seq {
@@ -174,8 +173,8 @@ func (x *streamLegs) repaired(seq, n uint64) {
 	}
 }
 
-// silences notes a new heartbeat that came by a leg first, and calls fell for each leg
-// that has fallen silent: it missed some heartbeats, for that long at least.
+// silences records that a leg was the first to bring a new heartbeat. It calls fell for each leg that has fallen
+// silent: one that missed silentHeartbeats or more, for longer than limit.
 func (x *streamLegs) silences(now upTime, leg int, limit time.Duration, fell func(leg int)) {
 	x.lead = leg
 	for i := range x.n {
@@ -190,24 +189,24 @@ func (x *streamLegs) silences(now upTime, leg int, limit time.Duration, fell fun
 	}
 }
 
-// old is how many heartbeats a leg has brought at most since one that was newer.
-func (x *streamLegs) old() (most int) {
+// old is the highest number of heartbeats without a newer one, over all legs.
+func (x *streamLegs) old() (highest int) {
 	for i := range x.n {
-		most = max(most, x.of[i].old)
+		highest = max(highest, x.of[i].old)
 	}
-	return most
+	return highest
 }
 
-// restart notes that the publisher was not heard by any leg, and is again: what a leg has missed
-// before says nothing of it.
+// restart records that the publisher is received again, after no leg received it: heartbeats missed before do not
+// count.
 func (x *streamLegs) restart(now upTime) {
 	for i := range x.n {
 		x.of[i].heard, x.of[i].missed = now, 0
 	}
 }
 
-// way is the peer by which a reply goes: by the leg that the newest heartbeat came by first. What is said again goes by
-// another that is heard, if there is one: the way back may be broken where the way here is not.
+// way is the peer for a control packet: on the leg that first brought the newest heartbeat. A repetition uses another
+// leg that receives the stream, if there is one: the path back may be broken where the path here is not.
 func (x *streamLegs) way(again bool) uint32 {
 	at := x.lead
 	for i := 1; again && i < x.n; i++ {
@@ -226,15 +225,15 @@ func (x *streamLegs) way(again bool) uint32 {
 	return x.of[at].peer
 }
 
-// seqSet holds which of the last seqSetSize sequences have come.
+// seqSet records which of the last seqSetSize sequences have arrived.
 type seqSet struct {
 	words [seqSetSize / 64]uint64
-	end   uint64 // one beyond the highest
+	end   uint64 // one beyond the highest sequence
 }
 
 const seqSetSize = 1024
 
-// add adds a sequence, and reports whether it was there. One that is too old counts as new.
+// add adds a sequence, and reports whether it was in the set. A sequence that is too old counts as new.
 func (s *seqSet) add(seq uint64) (known bool) {
 	if seq+seqSetSize < s.end {
 		return false

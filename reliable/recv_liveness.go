@@ -8,36 +8,36 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Heartbeats, silence and the end of a stream, at the receiver.
+// Heartbeats, silence and the end of a stream at the receiver.
 
-// liveness is what is known of a stream's publisher: up; down, because it fell silent, and perhaps up again; ended,
-// with something of the stream still to be delivered; or finished.
+// liveness is the state of a stream's publisher: up, down because it is silent, ended while packets are still to be
+// delivered, or finished.
 type liveness struct {
-	heard          upTime        // last
-	upAt           upTime        // when it came up last
-	heartbeatEvery time.Duration // between its heartbeats, at most
-	old            int           // heartbeats since then that were not newer; negative: that was reported
-	free           bool          // it does not wait for subscribers
+	heard          upTime        // last sign of life
+	upAt           upTime        // when it last came up
+	heartbeatEvery time.Duration // its advertised heartbeat interval
+	old            int           // heartbeats in a row that were not new; negative: reported
+	free           bool          // it waits for no member
 	keepsState     bool          // it keeps state for late joiners
-	continued      bool          // the stream was removed before, and began again where it stood
+	continued      bool          // the stream was removed before, and continues where it stopped
 
 	down      bool // silent, or finished
 	downAt    upTime
 	downCause events.Cause // why it is silent, or CauseNone
 
-	endSaid  bool // it has said where the stream ends, once
-	ended    bool // and again, later: it does
-	endAt    uint64
-	finished bool // and all of it is delivered
-	endedAt  upTime
+	endStated bool // one heartbeat has stated the end of the stream
+	ended     bool // a second one, or silence, has confirmed it
+	endAt     uint64
+	finished  bool // everything was delivered
+	endedAt   upTime
 }
 
-// gone reports whether the publisher fell silent after its end, before the output had room for all there is.
+// gone reports whether the publisher fell silent after its end, before the output had room for all packets.
 func (x *liveness) gone() bool {
 	return x.down && x.ended && !x.finished && x.downCause == events.CauseNone
 }
 
-// heartbeat takes in a heartbeat. docs/protocol §5.10, §9.4.
+// heartbeat processes a heartbeat. docs/protocol §5.10, §9.4.
 func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire.Heartbeat) {
 	fresh := st.clock.fresh(now, hb.SentAt)
 	if st.guard.impossible(hb.Lead, st.high, st.life.down) ||
@@ -45,7 +45,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 			!st.guard.confirmed(hb.Lead, hb.SentAt, max(st.win.span, nearPackets)) {
 		st.r.stats.Implausible++
 		if fresh && st.path.legs != nil {
-			st.heardBy(now) // true or not, the leg is not silent
+			st.heardBy(now) // forged or not, the leg works
 		}
 		return
 	}
@@ -54,7 +54,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		return
 	}
 	if st.life.old++; !fresh && st.life.old >= oldHeartbeats && now.Sub(st.clock.at) > lostFloor {
-		// Data continues: forged heartbeats have made all true ones old, and replies go where those came from.
+		// Data still arrives: a forged heartbeat has made the true ones old, and replies go to its source.
 		st.life.old = math.MinInt
 		st.fault(events.FaultClock)
 	}
@@ -73,7 +73,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.report.asks(st, now, flags, hb)
 		st.reportDuplicate()
 	} else if st.life.down && !st.life.finished {
-		return // it says nothing of a publisher that is lost
+		return // it proves nothing about a publisher that is lost
 	}
 	if !st.life.finished {
 		if hb.Trail > st.next {
@@ -86,8 +86,7 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 		st.report.solicited(st.r.cfg.Rand, now, hb)
 	}
 	if st.next == hb.Lead && st.report.sentNext != st.next {
-		// We have everything: the publisher may rest. Not after every burst,
-		// though: while data comes in small ones the cadence will do.
+		// The receiver has everything, so the publisher may rest. While data comes in small bursts, the cadence suffices.
 		st.report.by(max(now, st.report.sentAt.Add(minStatusEvery)))
 	}
 	if fresh && !st.life.finished {
@@ -96,42 +95,42 @@ func (st *Stream) heartbeat(now Instant, from uint64, flags wire.Flags, hb *wire
 	st.finish(now)
 }
 
-// ending takes in what a heartbeat that is new says of the end. A single one may be forged: the end counts after a
-// second one, or silence. docs/protocol §11.5, §11.6.
+// ending processes what a new heartbeat states about the end. A single one may be forged: the end counts after a second
+// one, or silence. docs/protocol §11.5, §11.6.
 func (st *Stream) ending(now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	x := &st.life
 	if flags&wire.FlagEnd == 0 || st.high > x.endAt {
-		x.endSaid, x.ended = false, false
+		x.endStated, x.ended = false, false
 	}
 	switch {
 	case flags&wire.FlagEnd == 0 || x.ended:
 	case hb.Lead < st.high:
-		st.r.stats.Implausible++ // more is known to exist
-	case x.endSaid && hb.Lead == x.endAt:
+		st.r.stats.Implausible++ // later packets are known to exist
+	case x.endStated && hb.Lead == x.endAt:
 		x.ended = true
 		st.report.by(now)
 		st.advance(now)
 	default:
-		x.endSaid, x.endAt = true, hb.Lead
+		x.endStated, x.endAt = true, hb.Lead
 		st.totals.ending(st)
 		st.report.by(now)
 	}
 }
 
-// revive forgets the end of a stream that is kept, because its publisher continues: new packets follow where it stood.
-// docs/protocol §11.6.
+// revive forgets the end of a stream that is kept, because its publisher continues it. New packets follow where the
+// stream stopped. docs/protocol §11.6.
 func (r *Receiver) revive(st *Stream) {
 	next := st.next
 	r.remove(st)
 	r.tombstones.remember(st.Instance, formerStream{evicted: true, next: next})
 }
 
-// reach is how far beyond all known sequences a single packet may plausibly name one: one window, as it is now or may
-// be.
+// reach is how far beyond all known sequences a single packet is plausible: the window, at its present or its
+// configured size.
 func (st *Stream) reach() uint64 { return max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) }
 
-// follow answers to the address of the newest heartbeat from now on: a replayed
-// packet may have started the stream, or the publisher's address may change. docs/protocol §3.3.
+// follow sends replies to the source of the newest heartbeat from now on: a replayed packet may have started the
+// stream, or the publisher's address may have changed. docs/protocol §3.3.
 func (st *Stream) follow(from uint64) {
 	peer, ok := st.r.peers.Retain(from)
 	if !ok {
@@ -151,8 +150,8 @@ func (st *Stream) follow(from uint64) {
 	*to = peer
 }
 
-// alive notes a sign of life: a packet that did not come before, or a heartbeat that
-// is newer than all others. Anything else may be replayed. docs/protocol §11.3.
+// alive records a sign of life: a packet that did not arrive before, or a new heartbeat. Other packets may be replays.
+// docs/protocol §11.3.
 func (st *Stream) alive(now Instant) {
 	st.life.heard = st.r.up(now)
 	if st.life.down {
@@ -160,14 +159,14 @@ func (st *Stream) alive(now Instant) {
 	}
 }
 
-// back notes that a publisher that was lost is heard again.
+// back records that a lost publisher is received again.
 func (st *Stream) back(now Instant) {
 	if st.life.gone() {
-		st.life.down = false // that it was down was not reported
+		st.life.down = false // its silence was not reported
 	}
 	if st.life.down && !st.life.finished {
 		st.life.down, st.life.downCause, st.life.upAt = false, events.CauseNone, st.r.up(now)
-		st.report.sent = 0 // it may have released us
+		st.report.sent = 0 // it may have removed this receiver as a member
 		st.report.by(now)
 		st.topics.names.all = 0
 		st.totals.publisherBack(st)
@@ -175,17 +174,17 @@ func (st *Stream) back(now Instant) {
 	}
 }
 
-// finish ends the stream when all of it is delivered. One that is lost has had its end, until
-// its publisher is heard again. docs/protocol §11.2.
+// finish ends the stream if everything was delivered. A stream with a lost publisher does not end before the publisher
+// is received again. docs/protocol §11.2.
 func (st *Stream) finish(now Instant) {
-	if st.life.ended { // which it is once
+	if st.life.ended { // apart from finishNow, so that this check is inlined
 		st.finishNow(now)
 	}
 }
 
 func (st *Stream) finishNow(now Instant) {
 	if !st.life.finished && st.high > st.life.endAt {
-		st.life.endSaid, st.life.ended = false, false // it goes on
+		st.life.endStated, st.life.ended = false, false // the stream continues
 		return
 	}
 	if st.life.down && !st.life.gone() || st.life.finished || st.next < st.life.endAt || st.totals.wanted() || st.stalled {
@@ -195,19 +194,18 @@ func (st *Stream) finishNow(now Instant) {
 	st.r.stats.StreamsEnded++
 }
 
-// close ends the stream.
 func (st *Stream) close(now Instant) {
 	st.life.finished, st.life.down, st.life.endedAt = true, true, st.r.up(now)
 	st.report.by(now)
-	st.plain.known = false // data beyond the end takes the long way
-	st.returnLoans()       // beyond the end
+	st.plain.known = false // data beyond the end takes the slow path
+	st.returnLoans()       // of packets beyond the end
 	st.deliverEnd(events.CauseNone)
 	st.freeIfEmpty()
 	st.r.sink.StreamDown(st, events.CauseNone)
 }
 
-// deliverEnd delivers the last event. What is known to exist beyond is lost: the
-// publisher has taken it back, or the output had no room for it.
+// deliverEnd delivers the last event. Packets known to exist beyond the end are lost: the publisher has withdrawn them,
+// or the output had no room for them.
 func (st *Stream) deliverEnd(cause events.Cause) {
 	e := st.r.event(EventEnd, st.next)
 	e.Count, e.Cause, e.Announced = st.high-st.next, cause, st.Announced()
@@ -216,7 +214,7 @@ func (st *Stream) deliverEnd(cause events.Cause) {
 	st.out.Deliver(e)
 }
 
-// tick carries on what time brings. It reports true when the stream is to be removed.
+// tick processes timers. It reports whether the stream is to be removed.
 func (st *Stream) tick(now Instant) bool {
 	if st.life.finished {
 		return st.r.up(now) > st.endedUntil()
@@ -227,7 +225,7 @@ func (st *Stream) tick(now Instant) bool {
 	st.growWindow()
 	st.expire(now)
 	if st.stalled || st.win.state.phase == stateBehind {
-		st.advance(now) // a reader may be gone, or have read on unseen
+		st.advance(now) // a reader may have left, or may have read on without a notice
 	}
 	st.askAhead(now)
 	st.report.tick(st, now)
@@ -239,15 +237,15 @@ func (x *liveness) silenceLimit() time.Duration {
 	return max(lostFloor, lostHeartbeats*x.heartbeatEvery+slowHeartbeat)
 }
 
-// lostAt is until when the publisher may be silent.
-func (st *Stream) lostAt() upTime { return st.r.patience(st.life.heard, st.life.silenceLimit()) }
+// lostAt is when a silent publisher counts as lost.
+func (st *Stream) lostAt() upTime { return st.r.expiry(st.life.heard, st.life.silenceLimit()) }
 
-// endedUntil is until when a stream that has ended answers.
+// endedUntil is until when an ended stream answers its publisher.
 func (st *Stream) endedUntil() upTime { return max(st.life.endedAt, st.life.heard).add(endedKeep) }
 
-// lose gives the publisher up as lost. The stream stays, in case it was only cut off. docs/protocol §11.3.
+// lose marks the publisher as lost. The stream is kept in case the publisher was only unreachable. docs/protocol §11.3.
 func (st *Stream) lose(now Instant) {
-	st.life.ended = st.life.endSaid && st.high <= st.life.endAt
+	st.life.ended = st.life.endStated && st.high <= st.life.endAt
 	if st.over() {
 		st.depart(now)
 		return
@@ -255,19 +253,19 @@ func (st *Stream) lose(now Instant) {
 	cause := st.r.instances.silence(st)
 	old := st.life.old
 	if x := st.path.legs; x != nil {
-		old = x.old() // legs bring copies
+		old = x.old() // copies on other legs do not count
 	}
 	if old >= oldHeartbeats {
 		st.fault(events.FaultClock)
 	}
-	st.topics.names.all = ^uint64(0) // no publisher is left to send names
+	st.topics.names.all = ^uint64(0) // no publisher can send names
 	if st.giveUp(now, st.high, cause); st.life.finished {
-		return // that was the end of it
+		return // giving up the missing packets has ended the stream
 	}
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), cause
 	st.report.stop()
 	if st.win.state.waits() {
-		st.advance(now) // without state
+		st.advance(now) // delivers without state
 	}
 	if cause == events.CauseRestart {
 		st.r.stats.Restarts++
@@ -279,25 +277,25 @@ func (st *Stream) lose(now Instant) {
 	st.r.sink.StreamDown(st, cause)
 }
 
-// oldHeartbeats is how many heartbeats in a row that are not new are reported: fewer may be copies.
+// oldHeartbeats is how many heartbeats in a row that are not new are reported as a fault: fewer may be copies.
 const oldHeartbeats = 4
 
-// LostFor is for how long the publisher has been given up as lost; 0: it has not been, or is heard again.
+// LostFor is how long the publisher has been lost; 0: it is not.
 func (st *Stream) LostFor(now Instant) time.Duration {
 	if !st.life.down || st.life.finished || st.life.gone() {
 		return 0
 	}
-	return max(st.r.up(now).sub(st.life.downAt), time.Millisecond) // that it just was is not none
+	return max(st.r.up(now).sub(st.life.downAt), time.Millisecond) // above 0, even if it was lost just now
 }
 
-// over reports whether the publisher has said where the stream ends, and nothing up to there
-// is missing nor, after a loss, unknown.
+// over reports whether the publisher has stated the end of the stream, and no packet or, after a loss, total up to the
+// end is missing.
 func (st *Stream) over() bool {
 	return st.life.ended && st.nak.missing == 0 && st.tracked >= st.life.endAt && !st.totals.missing()
 }
 
-// depart ends the stream of a publisher that fell silent when it was over: now, or when the
-// output has room. docs/protocol §11.2.
+// depart ends the stream of a publisher that fell silent when the stream was over: now, or when the output has room.
+// docs/protocol §11.2.
 func (st *Stream) depart(now Instant) {
 	st.totals.unanswered()
 	st.life.down, st.life.downAt, st.life.downCause = true, st.r.up(now), events.CauseNone
@@ -322,7 +320,7 @@ func (st *Stream) deadline() Instant {
 	if st.win.state.wants() {
 		d = min(d, st.stateDue())
 	}
-	if st.topics.names.waiting && st.stalled { // else the packet that waited is missing again: it had no room
+	if st.topics.names.waiting && st.stalled { // not stalled: the packet that waited had no room, and is missing again
 		d = min(d, st.topics.names.askAt, st.r.when(st.namesExpire()))
 	} else if st.learnsAhead() {
 		d = min(d, st.topics.names.askAt)

@@ -1,20 +1,19 @@
 package reliable
 
-// Loans are packets that stay where the fabric has put them, while they wait for a
-// missing one: to copy all that comes behind a loss would cost more than to repair
-// it. A receiver without, or that may keep no more, copies them into its window.
+// Loans are packets that stay in the fabric's memory while they wait for a missing packet: copying everything behind a
+// loss would cost more than the repair. A receiver without Loans, or at their limit, copies packets into its window.
 type Loans interface {
-	// Keep lets the packet that Handle is being called with stay until Return. It
-	// reports false when that cannot be. At most once in a Handle.
+	// Keep keeps the packet that Handle is processing until Return. It reports false when that is impossible. It is called
+	// at most once per Handle.
 	Keep() (loan uint32, ok bool)
 	// Packet returns the bytes of a kept packet.
 	Packet(loan uint32) []byte
-	// Return says that a kept packet is not needed any more.
+	// Return releases a kept packet.
 	Return(loan uint32)
 }
 
-// hold keeps packet seq, which Handle is being called with as b, until it is its turn: where it lies, or in a slot.
-// Readers of the output read slots only, in their own time; and what waits for a history, or for state, may wait long.
+// hold keeps packet seq, which Handle is processing as b, until its turn: as a loan, or in a slot. It uses a slot where
+// readers of the output read packets later, or where a history or state may delay packets for long.
 func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
 	if loans := st.r.cfg.Loans; loans != nil && !st.win.keeps && !st.win.history.open && !st.win.state.waits() {
 		if loan, ok := loans.Keep(); ok {
@@ -25,7 +24,7 @@ func (st *Stream) hold(now Instant, seq uint64, b []byte) (entry, bool) {
 	return entry{state: entryHeld, slot: slot, size: uint16(len(b))}, ok
 }
 
-// packet returns the bytes of a packet that is held or lent.
+// packet returns the bytes of a held or lent packet.
 func (st *Stream) packet(e *entry) []byte {
 	if e.state == entryLent {
 		return st.r.cfg.Loans.Packet(e.slot)
@@ -33,7 +32,7 @@ func (st *Stream) packet(e *entry) []byte {
 	return st.win.slots.Bytes(e.slot, int(e.size))
 }
 
-// drop gives up a packet that is held or lent.
+// drop releases a held or lent packet.
 func (st *Stream) drop(e *entry) {
 	if e.state == entryLent {
 		st.r.cfg.Loans.Return(e.slot)
@@ -43,8 +42,8 @@ func (st *Stream) drop(e *entry) {
 	e.state = entryEmpty
 }
 
-// settle moves the next packet, which is lent, into a slot, because the output keeps
-// packets now and did not when this one came. It reports false when it holds all slots.
+// settle moves the next packet, which is lent, into a slot, because the output began to keep packets after it arrived.
+// It reports false when the output holds all slots.
 func (st *Stream) settle(now Instant, e *entry) bool {
 	b := st.packet(e)
 	slot, ok := st.put(now, st.next, b)
@@ -56,7 +55,7 @@ func (st *Stream) settle(now Instant, e *entry) bool {
 	return true
 }
 
-// returnLoans is for a stream that ends before its time.
+// returnLoans returns the loans of a stream that ends early.
 func (st *Stream) returnLoans() {
 	for seq := st.next; seq < st.tracked; seq++ {
 		if e := st.win.entries.at(seq); e.state == entryLent {

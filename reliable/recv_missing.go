@@ -6,16 +6,15 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// What a receiver knows to be missing, until it comes or is given up.
+// Which packets a receiver is missing, until they arrive or are given up.
 
-// abandoned is what is given up beyond the window: all below a sequence.
+// abandoned is a sequence beyond the window, below which all packets are given up.
 type abandoned struct {
 	below uint64
 	cause events.Cause
 }
 
-// extend marks everything below seq that is not accounted for as missing, as
-// far as the window goes. docs/protocol §6.1.
+// extend marks all unaccounted packets below seq as missing, as far as the window goes. docs/protocol §6.1.
 func (st *Stream) extend(now Instant, seq uint64) {
 	if seq <= st.tracked {
 		return
@@ -30,7 +29,7 @@ func (st *Stream) extend(now Instant, seq uint64) {
 		return
 	}
 	due := now.Add(st.nak.firstDelay(st.r.cfg.Rand))
-	passed, grace := end, time.Duration(0) // by all legs, and how long to wait for those that have not
+	passed, grace := end, time.Duration(0) // how far all legs have come, and how long to wait for the slower ones
 	if x := st.path.legs; x != nil {
 		passed, grace = x.passed, x.grace()
 	}
@@ -48,10 +47,10 @@ func (st *Stream) extend(now Instant, seq uint64) {
 	}
 	st.r.stats.Missing += st.tracked - from
 	st.loss(LossFound, from, st.tracked-from, 0, 0)
-	st.nak.lacks(int(st.tracked-from), first, now.Add(st.r.cfg.Deadline))
+	st.nak.addMissing(int(st.tracked-from), first, now.Add(st.r.cfg.Deadline))
 }
 
-// latest is the last packet behind seq that has a slot, or nil.
+// latest returns the last held packet behind seq, or nil.
 func (st *Stream) latest(seq uint64) *entry {
 	for i := st.tracked; i > seq+1; i-- {
 		if e := st.win.entries.at(i - 1); e.state == entryHeld {
@@ -61,7 +60,7 @@ func (st *Stream) latest(seq uint64) *entry {
 	return nil
 }
 
-// reclaimSlot gives up the slot of a packet that waits: it is asked for again.
+// reclaimSlot drops a packet that waits in a slot. It will be requested again.
 func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.slots.Release(e.slot)
 	due := now.Add(st.nak.rtt.retry(st.nak.path))
@@ -69,22 +68,22 @@ func (st *Stream) reclaimSlot(now Instant, e *entry) {
 	st.win.history.low, st.win.state.scan = st.next, st.next
 	st.r.stats.Missing++
 	st.r.stats.Overrun++
-	st.nak.lacks(1, due, now.Add(st.r.cfg.Deadline))
+	st.nak.addMissing(1, due, now.Add(st.r.cfg.Deadline))
 }
 
-// found accounts for a missing packet that has come. It reports whether a repair brought it.
+// found accounts for a missing packet that arrived. It reports whether it was a repair.
 func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaired bool) {
 	st.life.heard = st.r.up(now)
 	st.nak.found()
 	if st.win.history.came(st, now, seq) {
-		// neither lost nor late: it was sent before we came
+		// neither lost nor late: sent before the receiver joined
 	} else if repair {
 		repaired = true
 		st.repaired(now, seq, e)
 		st.r.stats.Repaired++
 		st.win.counts.Repaired++
 		if e.tries == 1 && st.r.runs.ranSince(e.asked) {
-			st.nak.rtt.sample(now.Sub(e.asked)) // not after a second try: the answer may be to either
+			st.nak.rtt.sample(now.Sub(e.asked)) // after a second request the repair may answer either
 		}
 		st.nak.repaired()
 		if x := st.path.legs; x != nil {
@@ -97,7 +96,7 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 	return repaired
 }
 
-// giveUp gives up everything missing below end. docs/protocol §9.1.
+// giveUp gives up all missing packets below end. docs/protocol §9.1.
 func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 	st.win.history.giveUp(st, now, end, cause)
 	for seq := st.next; seq < min(end, st.tracked) && st.nak.missing > 0; seq++ {
@@ -112,8 +111,8 @@ func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
 	st.advance(now)
 }
 
-// overrun handles a packet beyond the window: this receiver has fallen behind so far that it must skip. A single such
-// packet may be damage, so only a second one nearby is accepted. docs/protocol §9.4.
+// overrun handles a packet beyond the window: the receiver has fallen so far behind that it must skip packets. One such
+// packet may be damaged, so only a second one nearby is accepted. docs/protocol §9.4.
 func (st *Stream) overrun(now Instant, seq uint64) {
 	if st.guard.impossible(seq, st.high, st.life.down) {
 		st.r.stats.Implausible++
@@ -126,11 +125,11 @@ func (st *Stream) overrun(now Instant, seq uint64) {
 	st.alive(now)
 	st.high = max(st.high, seq)
 	st.win.state.overrun()
-	// A quarter of the window is given up beyond what must be, so that the next packets find room.
+	// Give up a quarter of the window more than necessary, so that the next packets find room.
 	st.giveUp(now, seq+1-st.win.span+st.win.span/4, events.CauseOverrun)
 }
 
-// expire gives up what has been missing for longer than the deadline. docs/protocol §9.1.
+// expire gives up packets that have been missing for longer than the deadline. docs/protocol §9.1.
 func (st *Stream) expire(now Instant) {
 	judged := st.r.judged(now)
 	if st.nak.missing == 0 || judged < st.nak.expireAt {
@@ -144,9 +143,9 @@ func (st *Stream) expire(now Instant) {
 		}
 		left--
 		if e.since == neverUp {
-			continue // not asked for yet
+			continue // not requested yet
 		}
-		if dead := st.r.patience(e.since, st.r.cfg.Deadline); dead > st.r.judgedUp(now) {
+		if dead := st.r.expiry(e.since, st.r.cfg.Deadline); dead > st.r.judgedUp(now) {
 			next = min(next, st.r.when(dead))
 			continue
 		}

@@ -9,24 +9,24 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// nakState decides when missing packets are asked for. docs/protocol §6.
+// nakState decides when missing packets are requested. docs/protocol §6.
 type nakState struct {
 	wake     *wakeup
-	missing  int     // packets
+	missing  int     // missing packets
 	at       Instant // the earliest due of all missing packets
 	expireAt Instant // no missing packet is given up before
 	rtt      rttEstimator
-	// grace is how late packets have been that were only reordered: so long a
-	// gap may close by itself. Zero on a fabric that keeps the order.
+	// grace is how late reordered packets have been: for so long a gap may close by itself. Zero on a fabric that keeps
+	// the order.
 	grace     time.Duration
 	backoff   time.Duration // advertised by the publisher
-	path      time.Duration // the round trip that the publisher has measured
+	path      time.Duration // round trip, as the publisher has measured it
 	receivers uint32
-	again     bool // the last NAK asked for something that it had asked for before
+	again     bool // the last NAK repeated a request
 }
 
-// lacks notes that n more packets are missing: the first of them is to be asked for at due, and given up at expire.
-func (n *nakState) lacks(packets int, due, expire Instant) {
+// addMissing adds missing packets: the first is to be requested at due, and given up at expire.
+func (n *nakState) addMissing(packets int, due, expire Instant) {
 	n.missing += packets
 	n.expireAt = min(n.expireAt, expire)
 	n.by(due)
@@ -38,27 +38,27 @@ func (n *nakState) by(due Instant) {
 	n.wake.by(n.at)
 }
 
-// found notes that a missing packet has come, or was given up.
+// found records that a missing packet has arrived or was given up.
 func (n *nakState) found() {
 	if n.missing--; n.missing == 0 {
 		n.at = Never
 	}
 }
 
-// heard takes the timers that the publisher has measured. docs/protocol §6.9.
+// heard takes over the timers that the publisher states. docs/protocol §6.9.
 func (n *nakState) heard(hb *wire.Heartbeat) {
 	n.backoff, n.receivers, n.path = min(hb.Backoff, maxBackoffTime), hb.Receivers, hb.RTT
 	switch {
 	case !n.rtt.measured && hb.RTT > 0:
 		n.rtt.smoothed, n.rtt.variance, n.rtt.measured = hb.RTT, hb.RTT/2, true
 	case hb.RTT > 2*n.rtt.smoothed:
-		n.rtt.sample(hb.RTT) // it knows of answers that we asked for twice
+		n.rtt.sample(hb.RTT) // unlike samples here, it is measured even if every NAK is repeated
 	}
 }
 
-// firstDelay is how long to wait before the first NAK for a packet: at once, unless reordering or shared losses were
-// seen. The back-off is distributed as in RFC 5401 §3.2: few of many subscribers draw a short one, and their NAK brings
-// the repair before the others ask. docs/protocol §6.3.
+// firstDelay is how long to wait before the first NAK for a packet: 0, unless reordering or shared losses were
+// observed. The back-off is distributed as in RFC 5401 §3.2: few of many receivers draw a short one, and their NAK
+// triggers the repair before the others ask. docs/protocol §6.3.
 func (n *nakState) firstDelay(rng *rand.Rand) time.Duration {
 	d := n.grace
 	if n.backoff > 0 {
@@ -69,7 +69,7 @@ func (n *nakState) firstDelay(rng *rand.Rand) time.Duration {
 	return d
 }
 
-// late learns from a packet that was not lost but d late. docs/protocol §6.10.
+// late adapts grace to a packet that was late by d, but not lost. docs/protocol §6.10.
 func (n *nakState) late(d time.Duration) {
 	d = min(d+d/4, 2*n.rtt.value())
 	if d > n.grace {
@@ -79,23 +79,22 @@ func (n *nakState) late(d time.Duration) {
 	}
 }
 
-// repaired forgets reordering slowly: true losses do not profit from grace. docs/protocol §6.10.
+// repaired reduces grace slowly: true losses gain nothing from it. docs/protocol §6.10.
 func (n *nakState) repaired() { n.grace -= n.grace / 32 }
 
-// appendNAK appends one NAK with all packets that are to be asked for now to
-// buf, or returns nil. docs/protocol §6.2.
+// appendNAK appends one NAK for all packets that are due to buf, or returns nil. docs/protocol §6.2.
 func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	n, judged := &st.nak, st.r.judged(now)
 	if n.missing == 0 || judged < n.at || st.life.down {
 		return nil
 	}
 	if !st.r.wanting() {
-		n.at = now.Add(maxRetry) // no subscription here wants it
+		n.at = now.Add(maxRetry) // no subscription wants the stream
 		return nil
 	}
 	if st.win.keeps && st.win.slots.Free() == 0 && st.latest(st.next) == nil {
 		if st.reclaimSlots(); st.win.slots.Free() == 0 {
-			n.at = now.Add(n.rtt.retry(n.path)) // slow readers leave no room for a repair
+			n.at = now.Add(n.rtt.retry(n.path)) // slow readers leave no slot for a repair
 			return nil
 		}
 	}
@@ -120,7 +119,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 			seq++
 			continue
 		}
-		// One range as far as it goes.
+		// A range extends as far as consecutive packets are due.
 		first := seq
 		for seq < st.tracked && left > 0 {
 			e := st.win.entries.at(seq)
@@ -135,7 +134,7 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 			begun, lowest = true, first
 		}
 		if !b.Add(first, seq-first) {
-			full = true // the rest goes in the next one
+			full = true // the rest follows in the next NAK
 			next = min(next, judged)
 			continue
 		}
@@ -152,10 +151,10 @@ func (st *Stream) appendNAK(now Instant, buf []byte) []byte {
 	return st.withChecksum(b.Finish())
 }
 
-// maxNAK bounds a NAK in bytes: some 600 isolated losses.
+// maxNAK is the longest NAK, in bytes: about 600 isolated losses.
 const maxNAK = 1200
 
-// asked notes that the packets from first to end were asked for, and returns when to ask again. docs/protocol §6.4.
+// asked records that the packets from first up to end were requested, and returns when to repeat. docs/protocol §6.4.
 func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	retry := st.nak.rtt.retry(st.nak.path)
 	next := Never
@@ -173,7 +172,7 @@ func (st *Stream) asked(now Instant, first, end uint64) Instant {
 	return next
 }
 
-// notice takes in an NCF or a Gone. docs/protocol §6.6, §9.1.
+// notice processes an NCF or a gone. docs/protocol §6.6, §9.1.
 func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 	changed := false
 	for {
@@ -185,7 +184,7 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 			st.r.stats.NCFs++
 		}
 		if t == wire.TypeGone && st.win.history.open {
-			st.win.history.giveUp(st, now, first+count, events.CauseGone) // all before it is gone, too
+			st.win.history.giveUp(st, now, first+count, events.CauseGone) // so is everything before them
 			changed = true
 		}
 		for seq := max(first, st.next); seq < min(first+count, st.tracked); seq++ {
@@ -209,12 +208,12 @@ func (st *Stream) notice(now Instant, t wire.Type, n wire.Ranges) {
 	}
 }
 
-// header is the header of the stream's control packets.
+// header returns the header of the stream's control packets.
 func (st *Stream) header() wire.Header {
 	return wire.Header{GroupTag: st.path.tag, Publisher: st.Publisher, Epoch: st.Epoch}
 }
 
-// withChecksum adds the checksum where either side of the stream needs it.
+// withChecksum adds a checksum if the publisher or this receiver needs one.
 func (st *Stream) withChecksum(p []byte) []byte {
 	if st.r.cfg.Checksum || st.path.checksum {
 		wire.SetChecksum(p)

@@ -7,72 +7,72 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Names learns the names of topics, for subscriptions to all topics of a pattern. A receiver calls it during Handle,
-// Tick, Resume and LearnNames, as it does a Sink.
+// Names receives the names of topics, for subscriptions by pattern. A receiver calls it during Handle, Tick, Resume and
+// LearnNames, as it does a Sink.
 type Names interface {
-	// Named: there is a topic of that name. st has said so, before it delivers a message of the topic; other streams of
-	// the group may have the topic, too. first: nothing of the topic was before in st.
+	// Named: st has named a topic, before it delivers any message of it; other streams of the group may have the topic,
+	// too. first: st had nothing of the topic before.
 	Named(st *Stream, id uint64, name string, first bool)
-	// Forgotten: st, which is removed, was the last stream that had the topic.
+	// Forgotten: st, the last stream with the topic, is removed.
 	Forgotten(st *Stream, id uint64)
-	// Wants reports whether the topic is wanted, now that it has its name.
+	// Wants reports whether a named topic is wanted.
 	Wants(id uint64) bool
-	// Untrusted: messages of a topic are passed over on which st's publisher may not publish, and of
-	// which no other stream has said the name. first: none was, since others were trusted.
+	// Untrusted: st skips messages of a topic on which its publisher may not publish, and which no other stream has named.
+	// first: they are the first since the trusted keys last changed.
 	Untrusted(st *Stream, id uint64, topic string, messages int, first bool)
 }
 
-// names has the names of the topics of a receiver's streams. They belong to the receiver, not to a reader: readers may
-// begin anywhere and leave packets out. docs/protocol §9.9.
+// names holds the names of the topics of a receiver's streams. The receiver keeps them, not a reader: readers may begin
+// anywhere and skip packets. docs/protocol §9.9.
 type names struct {
-	to     Names // nil: no subscription asks for them
-	hold   bool  // packets wait for them: there is a pattern
+	to     Names // nil: no subscription needs names
+	hold   bool  // packets wait for names: there is a pattern
 	known  ring.Map[topicName]
 	byName pattern.Topics[uint64] // ids of known, by their names
-	found  []uint64               // by NamesMatching
-	// of known and refused, those that publishers with each key have named; nil where nothing proves the key
+	found  []uint64               // result of NamesMatching
+	// number of names, known and refused, by key of the publisher that stated them first; nil if keys are not proved
 	held  map[uint32]int
-	trust TopicTrust // what names were judged by
+	trust TopicTrust // by which names were judged
 }
 
 type topicName struct {
 	text    string
-	streams int    // that have the topic
-	key     uint32 // of the publisher that has named it first
+	streams int    // how many streams have the topic
+	key     uint32 // of the publisher that named it first
 }
 
-// signKey is the id of the key that the stream's publisher signs with. docs/protocol §29.1.
+// signKey is the id of the key with which the stream's publisher signs. docs/protocol §29.1.
 func (st *Stream) signKey() uint32 { return uint32(st.Publisher >> 32) }
 
-// room reports whether one more name may come from a stream. Where publishers prove their keys, each may have as
-// many as it leaves free, so that others have a share whatever it says. docs/protocol §12.5.
+// room reports whether one more name may come from a stream. Where publishers prove their keys, a key may have as many
+// names as it leaves free, so that others have a share whatever it sends. docs/protocol §12.5.
 func (d *names) room(st *Stream) bool { return d.held[st.signKey()] < maxNames-d.known.Len() }
 
-// streamNames has the topic names that one stream has announced, and which of its topics have no name yet.
+// streamNames holds the named topics of one stream, and tracks its requests for names.
 type streamNames struct {
-	last    uint64              // id of one of has: that of the latest run
-	has     ring.Map[topicName] // the topics that it has, as far as their names are known
-	unnamed map[uint64]struct{} // ids of topics of which EventUnnamed was delivered
+	last    uint64              // topic of the latest run; it is in has
+	has     ring.Map[topicName] // topics with known names
+	unnamed map[uint64]struct{} // topics for which EventUnnamed was delivered
 	refused refusedNames        // topics on which the publisher may not publish
 
-	open    bool    // the publisher is asked for all names
-	from    uint64  // its announces must hold here
-	covered uint32  // topics announced since, in the publisher's order
-	all     uint64  // in packets below it all topics have names
+	open    bool    // all names were requested from the publisher
+	from    uint64  // sequence as of which its announces must be
+	covered uint32  // topics announced so far, in the publisher's order
+	all     uint64  // all topics in packets below it have names
 	waiting bool    // the next packet waits for names
-	since   upTime  // it waits
+	since   upTime  // when that began
 	askAt   Instant // when to ask again
 }
 
 const (
-	// maxNames bounds the names that a receiver knows of a group.
+	// maxNames bounds the topic names that a receiver keeps for a group.
 	maxNames = events.PatternTopics
-	// maxUnnamed bounds the ids for which EventUnnamed is not delivered again. One packet has fewer.
+	// maxUnnamed bounds the ids for which EventUnnamed is not repeated. One packet has fewer.
 	maxUnnamed = 1 << 12
 )
 
-// LearnNames reports all topics of the group to to from here on, those that are known first. Publishers learn that any
-// topic may be wanted. With nil that ends.
+// LearnNames reports all topics of the group, known ones first, to to from now on. Publishers learn that any topic may
+// be wanted. nil ends that.
 func (r *Receiver) LearnNames(now Instant, to Names) {
 	switch {
 	case to == nil || r.names.to == nil:
@@ -97,7 +97,7 @@ func (r *Receiver) learnNames(now Instant, to Names) {
 	}
 }
 
-// Name is the name of a topic that some stream has, if it is known.
+// Name returns the name of a topic that some stream has, if it is known.
 func (r *Receiver) Name(id uint64) (name string, ok bool) {
 	if t := r.names.known.Get(id); t != nil {
 		return t.text, true
@@ -105,18 +105,17 @@ func (r *Receiver) Name(id uint64) (name string, ok bool) {
 	return "", false
 }
 
-// NamesMatching returns the ids of the topics with known names that match the pattern. The
-// slice is valid until the next call.
+// NamesMatching returns the ids of the named topics that match the pattern. The slice is valid until the next call.
 func (r *Receiver) NamesMatching(p pattern.Pattern) []uint64 {
 	d := &r.names
 	d.found = d.byName.Append(d.found[:0], p, func(id uint64) string { return d.known.Get(id).text })
 	return d.found
 }
 
-// wanting reports whether any topic of the group is wanted, or may be.
+// wanting reports whether a topic of the group is or may be wanted.
 func (r *Receiver) wanting() bool { return len(r.topics) > 0 || r.names.to != nil }
 
-// wanted returns the name of a topic that is wanted.
+// wanted returns the name of a topic if it is wanted.
 func (r *Receiver) wanted(id uint64) (name string, ok bool) {
 	if t, ok := r.wants[id]; ok {
 		return t.name, true
@@ -127,14 +126,14 @@ func (r *Receiver) wanted(id uint64) (name string, ok bool) {
 	return r.Name(id)
 }
 
-// mayWant reports whether a topic is wanted, or may be when its name has come.
+// mayWant reports whether a topic is wanted, or may be once its name is known.
 func (r *Receiver) mayWant(id uint64) bool {
 	_, wanted := r.wanted(id)
 	return wanted || r.names.to != nil && r.names.known.Get(id) == nil
 }
 
-// hasNames reports whether packet b, which is next, can be delivered: the names of all its topics are known, if they
-// are asked for. Otherwise it waits, as one that is missing does, and no longer.
+// hasNames reports whether packet b, which is next, can be delivered: names are not needed, or known for all its
+// topics. Otherwise it waits, as long as for a missing packet.
 func (st *Stream) hasNames(now Instant, b []byte) bool {
 	return st.r.names.to == nil || st.nameAll(now, b)
 }
@@ -161,7 +160,7 @@ func (st *Stream) nameAll(now Instant, b []byte) bool {
 	}
 }
 
-// shares notes that the stream has a topic, if its name is known already.
+// shares reports whether a topic's name is known, and if so records that the stream has the topic.
 func (st *Stream) shares(id uint64) bool {
 	t := st.r.names.known.Get(id)
 	if t != nil && st.topics.names.has.Get(id) == nil {
@@ -171,11 +170,11 @@ func (st *Stream) shares(id uint64) bool {
 	return t != nil
 }
 
-// unnamedTopic handles a topic without a known name. It reports whether the next packet, which has a message of it, can
-// be delivered nevertheless.
+// unnamedTopic handles a topic without a known name. It reports whether the next packet, which has a message of the
+// topic, can be delivered nevertheless.
 func (st *Stream) unnamedTopic(now Instant, id uint64) bool {
 	if t, ok := st.r.wants[id]; ok && st.learn(id, []byte(t.name), false) {
-		return true // the subscription has given the name
+		return true // the subscription states the name
 	}
 	if !st.r.names.hold {
 		return true
@@ -193,7 +192,7 @@ func (st *Stream) unnamedTopic(now Instant, id uint64) bool {
 	return st.out.Room()
 }
 
-// deliverUnnamed delivers that the name of a topic is not known, and will not be.
+// deliverUnnamed reports a topic without a name, for which packets no longer wait.
 func (st *Stream) deliverUnnamed(id uint64) {
 	n := &st.topics.names
 	if n.unnamed == nil || len(n.unnamed) >= maxUnnamed {
@@ -218,7 +217,7 @@ func (st *Stream) nameRest(now Instant, b []byte) {
 	st.topics.names.all = all
 }
 
-// wait notes that the next packet waits for names.
+// wait records that the next packet waits for names.
 func (n *streamNames) wait(now Instant, up upTime) {
 	if !n.waiting {
 		n.waiting, n.since, n.askAt = true, up, now
@@ -227,10 +226,10 @@ func (n *streamNames) wait(now Instant, up upTime) {
 
 // namesExpire is until when the next packet waits.
 func (st *Stream) namesExpire() upTime {
-	return st.r.patience(st.topics.names.since, st.r.cfg.Deadline)
+	return st.r.expiry(st.topics.names.since, st.r.cfg.Deadline)
 }
 
-// askNames asks the publisher for the names of all topics that it has at sequence from.
+// askNames requests the names of all topics that the publisher has at sequence from.
 func (st *Stream) askNames(now Instant, from uint64) {
 	n := &st.topics.names
 	if !n.open || n.from < from {
@@ -242,7 +241,7 @@ func (st *Stream) askNames(now Instant, from uint64) {
 	}
 }
 
-// announced takes in an announce of several topics in a row.
+// announced processes an announce of consecutive topics of the publisher's list.
 func (n *streamNames) announced(a *wire.Announce) {
 	if !n.open || a.AsOf < n.from || a.First != n.covered {
 		return
@@ -252,11 +251,11 @@ func (n *streamNames) announced(a *wire.Announce) {
 	}
 }
 
-// Unnamed counts the EventUnnamed that were delivered. It is safe for concurrent use.
+// Unnamed is how many EventUnnamed were delivered. It is safe for concurrent use.
 func (st *Stream) Unnamed() uint64 { return st.topics.unnamed.Load() }
 
-// learn takes in a name that the stream says. It reports whether the topic has a name now, or
-// needs none, since its publisher may not publish on it.
+// learn processes a name that the stream states. It reports whether the topic now has a name, or needs none because the
+// publisher may not publish on it.
 func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 	d := &st.r.names
 	t := d.known.Get(id)
@@ -284,7 +283,7 @@ func (st *Stream) learn(id uint64, name []byte, first bool) bool {
 	return st.shares(id)
 }
 
-// name makes a name known, which counts as the stream's.
+// name adds a name, and records that the stream has the topic.
 func (st *Stream) name(id uint64, text string, first bool) {
 	st.r.names.known.Add(id, &topicName{text: text, key: st.signKey()})
 	st.r.names.byName.Add(text, id)
@@ -295,7 +294,7 @@ func (st *Stream) name(id uint64, text string, first bool) {
 	st.shares(id)
 }
 
-// release notes that a name is forgotten that a publisher with that key had named.
+// release records that a name which a publisher with that key stated first is forgotten.
 func (d *names) release(key uint32) {
 	if d.held == nil {
 		return
@@ -305,7 +304,7 @@ func (d *names) release(key uint32) {
 	}
 }
 
-// forgetNames forgets the topics that only st had, which is removed.
+// forgetNames forgets the names of topics that only st had, which is removed.
 func (r *Receiver) forgetNames(st *Stream) {
 	st.topics.names.has.All(func(id uint64, t *topicName) {
 		if t.streams--; t.streams == 0 {

@@ -1,12 +1,12 @@
 package reliable
 
-// Names that are learned ahead of a pattern: the first pattern of a group with streams that other subscriptions follow
-// already would make these wait while thousands of names arrive. So names are learned first, and no packet waits for
-// one until the pattern begins. docs/protocol §9.9.
+// Names learned before a pattern begins. If the first pattern of a group made packets wait for names, existing
+// subscriptions would stop while thousands of names arrive. So the receiver learns the names first, and no packet waits
+// for a name until the pattern begins. docs/protocol §9.9.
 
-// LearnNamesAhead reports the topics of the group to to, as LearnNames does, but no packet waits for a name, and
-// publishers do not learn that any topic may be wanted. LearnNames then begins where streams deliver next, and with nil
-// it ends.
+// LearnNamesAhead reports the topics of the group to to, as LearnNames does. But no packet waits for a name, and
+// publishers do not learn that any topic may be wanted. LearnNames then begins with the next packet that each stream
+// delivers, or, with nil, ends it.
 func (r *Receiver) LearnNamesAhead(now Instant, to Names) {
 	if r.names.to == nil {
 		r.learnNames(now, to)
@@ -23,15 +23,15 @@ func (r *Receiver) NamesLearned() bool {
 	return true
 }
 
-// NamesKnown is how many names are known.
+// NamesKnown is the number of known names.
 func (r *Receiver) NamesKnown() int { return r.names.known.Len() }
 
-// learnsAhead reports whether names are asked for, for which no packet waits.
+// learnsAhead reports whether names are requested while no packet waits for them.
 func (st *Stream) learnsAhead() bool {
 	return st.topics.names.open && st.r.names.to != nil && !st.r.names.hold
 }
 
-// askAhead asks for them again.
+// askAhead repeats the request for names if it is due.
 func (st *Stream) askAhead(now Instant) {
 	if st.learnsAhead() && now >= st.topics.names.askAt {
 		st.askNames(now, st.topics.names.from)

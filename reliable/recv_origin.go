@@ -2,43 +2,42 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// Origin identifies the publisher's instance that something comes from. It never changes: a reader that learns more of
-// a publisher makes a new one.
+// Origin identifies the publisher instance from which an event comes. It is immutable: newer information makes a new
+// Origin.
 type Origin struct {
 	Publisher uint64
 	Epoch     uint64
-	// Name is what the publisher calls itself, as it may be shown to people
-	// (wire.CleanName); empty until it was heard, or if it has none.
+	// Name is the publisher's name, fit to be shown (wire.CleanName); empty if unknown or if it has none.
 	Name string
-	// Address is where it was heard from last, as the fabric writes it; it may be empty.
+	// Address is the text of its last source address, as the fabric writes it; it may be empty.
 	Address string
-	// State is for copies that go with state: a message has no room for it.
+	// State is set in copies that accompany state: a message has no field for it.
 	State StatePart
 
-	// Asked is what the reply to a request needs, set by the reader that delivers the message; nil in that of a Stream.
+	// Asked is what a reply to the request needs, set by the reader that delivers the message; nil in a Stream's Origin.
 	Asked any
 
-	raw string // the name as it came
+	raw string // the name as received
 }
 
-// StatePart says what an Item has to do with state.
+// StatePart says how an Item relates to state.
 type StatePart uint8
 
 const (
-	// StateOfNone: it is a message or a gap.
+	// StateOfNone: a message or a gap.
 	StateOfNone StatePart = iota
-	// StateRecord is a part of the topic's state. Number is that of the first message which is not in it.
+	// StateRecord: a part of the topic's state. Number is that of the first message that the state does not include.
 	StateRecord
-	// StateEnd: the topic's state is whole. Message Number follows.
+	// StateEnd: the topic's state is complete. Message Number follows.
 	StateEnd
-	// StateMissing: there is no state of the topic, and Why. What follows begins with what is published from then on.
+	// StateMissing: the topic has no state, because of Why. Messages published from now on follow.
 	StateMissing
 )
 
 // Origin returns what is known of the stream's publisher. Any goroutine may call it.
 func (st *Stream) Origin() *Origin { return st.origin.Load() }
 
-// named takes in the name from a heartbeat.
+// named takes over the name from a heartbeat.
 func (st *Stream) named(name []byte) {
 	o := st.origin.Load()
 	if o.raw == string(name) {
@@ -48,7 +47,7 @@ func (st *Stream) named(name []byte) {
 	st.origin.Store(o)
 }
 
-// moved notes that the publisher is heard from another address.
+// moved records the publisher's new address.
 func (st *Stream) moved(address string) {
 	o := *st.origin.Load()
 	o.Address = address

@@ -8,61 +8,63 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// EventKind says what an Event is.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
 const (
 	// EventPacket is the next packet of the stream.
 	EventPacket EventKind = iota
-	// EventGap: Count packets from Seq on are lost permanently, because of Cause.
+	// EventGap: Count packets from Seq on are lost permanently, for Cause.
 	EventGap
-	// EventTotal: how far a topic had come at this point of the stream, that all totals have arrived, or that the
-	// publisher is lost.
+	// EventTotal: the number of a topic's next message at this point of the stream, or that all totals have arrived, or
+	// that the publisher is lost.
 	EventTotal
-	// EventCollision: the publisher uses the id of a wanted topic for another name. Messages under that id from here on
-	// are of the other topic. Once a stream and topic; Stream.Collided serves later readers.
+	// EventCollision: the publisher uses the id of a wanted topic for another name. From here on, messages under that id
+	// belong to the other topic. Once per stream and topic; later readers use Stream.Collided.
 	EventCollision
-	// EventFault: the publisher breaks the rules of the protocol: one of its packets does not parse. For the 1st, 2nd,
-	// 4th, 8th … one, when it arrives; Readers report their own findings.
+	// EventFault: the publisher violates the protocol: one of its packets does not parse. For the 1st, 2nd, 4th, 8th …
+	// occurrence, when it arrives. Readers report the faults that they find themselves.
 	EventFault
-	// EventUnreadable: packets of the publisher are compressed with a dictionary that is not known here. They are gaps.
-	// Once a stream and dictionary, when the first arrives.
+	// EventUnreadable: packets of the publisher are compressed with an unknown dictionary, and become gaps. Once per
+	// stream and dictionary, when the first such packet arrives.
 	EventUnreadable
-	// EventUnnamed: a message of Topic follows; its name was requested (LearnNames) and did not arrive, or is one too
-	// many, as Cause says. Once a stream and topic, as far as it is remembered.
+	// EventUnnamed: a message of Topic follows, but its name, which LearnNames needs, did not arrive or exceeds the limit
+	// on names (see Cause). Once per stream and topic, as far as the receiver remembers.
 	EventUnnamed
-	// EventState: the runs with state in Packet, which is no whole packet, are what the
-	// stream begins with (ReceiverConfig.FromState). They come before anything else of it.
+	// EventState: Packet holds state runs, not a whole packet, with which the stream begins (ReceiverConfig.FromState).
+	// These events come before all others of the stream.
 	EventState
-	// EventStateEnd: that was all of it, or there is none, because of State.
+	// EventStateEnd: the state is complete, or there is none, for the reason in State.
 	EventStateEnd
-	// EventEnd is the last event. The publisher has ended (CauseNone), or was lost
-	// before. Count packets from Seq on are lost with it.
+	// EventEnd is the last event: the publisher has ended (CauseNone), or was lost before. Count packets from Seq on are
+	// lost.
 	EventEnd
 )
 
-// Event is one thing that a stream delivers, in order.
+// Event is one element of the ordered output of a stream.
 type Event struct {
-	Kind       EventKind
-	Cause      events.Cause // EventGap, EventEnd, EventUnnamed
-	Slot       uint32       // EventPacket: where the packet lies; ring.NoSlot: in no slot
-	Seq        uint64       // of the packet, the first one lost, or the one that comes next
-	Count      uint64       // EventGap, EventEnd: packets lost; EventUnnamed: how many of them there were, with this; EventStateEnd: bytes of the window, with StateOverrun
-	Packet     []byte       // EventPacket: the whole packet, unpacked
-	Packed     int          // EventPacket: bytes of it where it lies, if it is compressed there
-	Step       int          // EventPacket: wire.Data.Step, where that is known
+	Kind  EventKind
+	Cause events.Cause // EventGap, EventEnd, EventUnnamed
+	Slot  uint32       // EventPacket: slot of the packet, or ring.NoSlot
+	Seq   uint64       // of the packet, the first lost packet, or the next packet
+	// Count is, in EventGap and EventEnd, packets lost; in EventUnnamed the number of such events, with this one; in
+	// EventStateEnd, with StateOverrun, bytes of the window.
+	Count      uint64
+	Packet     []byte // EventPacket: the whole packet, decompressed
+	Packed     int    // EventPacket: its compressed size in the slot; 0: it is not compressed
+	Step       int    // EventPacket: wire.Data.Step, if known
 	Total      TopicTotal
 	Topic      uint64 // EventUnnamed: its id
 	Collision  *events.TopicCollisionError
 	Fault      *events.FaultError
 	Unreadable *events.DictionaryError
 	State      events.StateCause // EventStateEnd
-	Topics     []uint64          // EventStateEnd: those that are wanted, and that the publisher has or may have
+	Topics     []uint64          // EventStateEnd: wanted topics that the publisher has or may have
 	Announced  []string          // EventEnd, EventTotal of a lost publisher: Stream.Announced
 }
 
-// LostBy is why the packets of an EventGap or EventEnd are lost. What a publisher that has ended said before
-// that there is beyond its end, it has taken back.
+// LostBy is why the packets of an EventGap or EventEnd are lost. A publisher that has ended has withdrawn the packets
+// beyond its end (CauseGone).
 func (e *Event) LostBy() events.Cause {
 	if e.Cause == events.CauseNone {
 		return events.CauseGone
@@ -70,7 +72,7 @@ func (e *Event) LostBy() events.Cause {
 	return e.Cause
 }
 
-// Size is how many bytes the packet of an EventPacket has where it lies.
+// Size is how many bytes the packet of an EventPacket occupies in its slot.
 func (e *Event) Size() int {
 	if e.Packed > 0 {
 		return e.Packed
@@ -78,39 +80,39 @@ func (e *Event) Size() int {
 	return len(e.Packet)
 }
 
-// Output takes the events of one stream, in order. A receiver calls it from within Handle, Tick and Resume; an Output
-// calls no method of the receiver and of its streams meanwhile but those that only read.
+// Output receives the events of one stream, in order. A receiver calls it during Handle, Tick and Resume; meanwhile an
+// Output may call only methods of the receiver and its streams that change nothing.
 type Output interface {
-	// Room reports whether the next event can be taken now. If not, the stream stops, holds back later packets, and
+	// Room reports whether the output can take the next event. If not, the stream stalls, holds later packets, and
 	// continues with Receiver.Resume or Tick.
 	Room() bool
 	// Deliver takes the next event; event and packet are valid during the call. It reports whether the output keeps the
-	// slot of a packet: it gives that back to the stream's Slots itself. An EventEnd, an EventFault and an EventUnreadable
-	// come without room, too, and other events do while the stream has no memory to hold anything back.
+	// slot of the packet, which it then releases to the stream's Slots itself. EventEnd, EventFault and EventUnreadable
+	// come even without room, and so do other events while the stream has no memory to hold packets.
 	Deliver(e *Event) (kept bool)
-	// Backlog is how many events are unread by readers that hold the stream up, and how many slots are kept that no
-	// reader needs any more.
+	// Backlog is how many events are unread by readers that hold the stream up, and how many kept slots no reader needs
+	// any more.
 	Backlog() (unread, held int)
-	// Reclaim gives back the slots of packets that have been read. If none is free
-	// then, it takes up to n from readers that may be overtaken.
+	// Reclaim releases the slots of packets that have been read. If none is free then, it takes up to n slots from readers
+	// that may be overtaken.
 	Reclaim(n int)
-	// Abandon gives up all slots, because the stream's memory is freed: after the EventEnd, or while no packets are
-	// kept. It reports false while a reader uses a packet; after Unkeep it is not asked.
+	// Abandon gives up all slots, because the stream's memory is freed: after the EventEnd, or while no packets are kept.
+	// It reports false while a reader uses a packet. It is not called after Unkeep.
 	Abandon() bool
 }
 
-// event returns the receiver's event, emptied, to be filled and delivered.
+// event resets the receiver's event for reuse, and returns it.
 func (r *Receiver) event(kind EventKind, seq uint64) *Event {
 	e := &r.scratch
 	*e = Event{Kind: kind, Slot: ring.NoSlot, Seq: seq}
 	return e
 }
 
-// Output is where the stream's events go.
+// Output returns the output of the stream's events.
 func (st *Stream) Output() Output { return st.out }
 
-// Keep says that the output keeps packets from here on: they are delivered in slots,
-// and these are returned. It returns nil when there is no memory for a window.
+// Keep makes the output keep packets from now on: they are delivered in slots of the returned pool. It returns nil if
+// there is no memory for a window.
 func (st *Stream) Keep() *ring.Slots {
 	if !st.window() {
 		return nil
@@ -119,8 +121,8 @@ func (st *Stream) Keep() *ring.Slots {
 	return st.win.slots
 }
 
-// Unkeep says that the output keeps no more packets from here on. It gives back what it
-// has. The memory of a stream that is over goes now.
+// Unkeep ends Keep: the output keeps no more packets, and must have released its slots. If the stream is over, its
+// memory is freed now.
 func (st *Stream) Unkeep() {
 	st.win.keeps = false
 	if slices.Contains(st.r.detached, st) {
@@ -128,7 +130,7 @@ func (st *Stream) Unkeep() {
 	}
 }
 
-// deliverPacket delivers packet b, which is next, and readable as p.
+// deliverPacket delivers packet b, which is next, and decompressed is p.
 func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int) (kept bool) {
 	e := &st.r.scratch
 	e.Kind, e.Slot, e.Seq, e.Packet, e.Packed, e.Step = EventPacket, slot, st.next, p, 0, step
@@ -144,7 +146,7 @@ func (st *Stream) deliverPacket(b, p []byte, slot uint32, step int) (kept bool) 
 	return st.out.Deliver(e)
 }
 
-// counted counts a packet that came for the first time.
+// counted counts a packet that arrived for the first time.
 func (st *Stream) counted(b []byte) {
 	st.r.stats.Packets++
 	st.r.stats.Bytes += uint64(len(b))

@@ -8,26 +8,25 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a receiver reads packets with compressed runs, and gives up those that it cannot read.
-// docs/protocol §13.6, §26.
+// How a receiver reads packets with compressed runs, and gives up those that it cannot read. docs/protocol §13.6, §26.
 //
-// A packet is unpacked when it arrives, which shows whether it is sound, and delivered from there if it is its turn. A
-// packet that has to wait lies as it arrived, in a slot or where the fabric has put it, and is unpacked once more when
-// it is its turn, or by each cursor that reads it.
+// A packet is decompressed when it arrives, which shows whether it is valid, and delivered from there if it is next. A
+// packet that has to wait is held compressed, and decompressed again when it is delivered, or by each cursor that reads
+// it.
 
-// unpacked is the packet that was unpacked last.
+// unpacked is the last decompressed packet.
 type unpacked struct {
 	of     *Stream // nil: none
 	seq    uint64
 	packet []byte
 }
 
-// dictionaryName is how users see a dictionary: eight hexadecimal digits.
+// dictionaryName is a dictionary as users see it: eight hexadecimal digits.
 func dictionaryName(dict uint32) string { return fmt.Sprintf("%08x", dict) }
 
-// packed takes in one data packet with compressed runs.
+// packed processes a data packet with compressed runs.
 func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
-	if seq := d.Seq; st.lacks(seq) {
+	if seq := d.Seq; st.needs(seq) {
 		switch err := st.unpack(seq, b); {
 		case errors.Is(err, wire.ErrDictionary):
 			st.reportUnreadable(b)
@@ -48,14 +47,14 @@ func (st *Stream) packed(now Instant, b []byte, d *wire.Data, repair bool) {
 	st.data(now, b, d, repair)
 }
 
-// lacks reports whether packet seq may be one to be kept or delivered.
-func (st *Stream) lacks(seq uint64) bool {
+// needs reports whether the receiver may keep or deliver packet seq.
+func (st *Stream) needs(seq uint64) bool {
 	return !st.life.finished && seq >= st.next &&
 		seq-st.next < max(st.win.span, uint64(st.r.cfg.WindowBytes/st.packetSize)) &&
 		(seq >= st.tracked || st.win.entries.at(seq).state == entryMissing)
 }
 
-// unpack makes packet seq the one that was unpacked last.
+// unpack decompresses packet seq into the receiver's unpacked.
 func (st *Stream) unpack(seq uint64, b []byte) error {
 	u := &st.r.unpacked
 	u.of = nil
@@ -70,8 +69,8 @@ func (st *Stream) unpack(seq uint64, b []byte) error {
 	return nil
 }
 
-// readable is a packet that has been taken in as it is without a codec, until the next one is
-// unpacked. It is nil where it cannot be unpacked any more.
+// readable returns a received packet without compression, valid until the next packet is decompressed. It is nil if the
+// packet can no longer be decompressed.
 func (st *Stream) readable(b []byte) []byte {
 	if wire.CodecOf(b) == wire.CodecNone {
 		return b
@@ -86,7 +85,7 @@ func (st *Stream) readable(b []byte) []byte {
 	return st.r.unpacked.packet
 }
 
-// runs are the runs of a packet that is held or lent.
+// runs returns the runs of a held or lent packet.
 func (st *Stream) runs(e *entry) []byte {
 	if p := st.readable(st.packet(e)); p != nil {
 		return PacketData(p)
@@ -94,34 +93,33 @@ func (st *Stream) runs(e *entry) []byte {
 	return nil
 }
 
-// unreadable takes in a packet that is sound and cannot be read here: it is lost, and not asked for
-// again, for it would come as it is. docs/protocol §13.6, §26.5.
+// unreadable processes a valid packet that cannot be read here. It is lost, and not requested again: a repair would be
+// the same packet. docs/protocol §13.6, §26.5.
 func (st *Stream) unreadable(now Instant, seq uint64, repair bool) {
 	st.r.stats.Unreadable++
 	st.giveUpOne(now, seq, repair)
 }
 
-// unsupported takes in a sound packet with a codec, kind of run or packet size that is not supported here.
-// docs/protocol §13.6.
+// unsupported processes a valid packet with an unsupported codec, kind of run or packet size. docs/protocol §13.6.
 func (st *Stream) unsupported(now Instant, b []byte, d *wire.Data, repair bool) {
-	if !st.lacks(d.Seq) {
-		st.data(now, b, d, repair) // counts it: nothing of it is delivered
+	if !st.needs(d.Seq) {
+		st.data(now, b, d, repair) // only counts it
 		return
 	}
 	st.fault(events.FaultUnsupported)
 	st.unreadable(now, d.Seq, repair)
 }
 
-// malformedData takes in a malformed packet with a sequence that can be read. A repair is the packet as it was sent
-// first: a second repair would be the same. docs/protocol §13.7.
+// malformedData processes a malformed packet with a readable sequence. A malformed repair is given up: another repair
+// would be the same packet. docs/protocol §13.7.
 func (st *Stream) malformedData(now Instant, seq uint64, repair bool) {
 	st.malformed()
-	if repair && st.lacks(seq) && seq < st.tracked {
+	if repair && st.needs(seq) && seq < st.tracked {
 		st.giveUpOne(now, seq, repair)
 	}
 }
 
-// giveUpOne gives up packet seq, which has come and is of no use.
+// giveUpOne gives up packet seq, which has arrived and cannot be used.
 func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	if st.path.legs != nil {
 		st.arrived(now, seq, repair)
@@ -151,10 +149,10 @@ func (st *Stream) giveUpOne(now Instant, seq uint64, repair bool) {
 	st.advance(now)
 }
 
-// maxUnreadable bounds the dictionaries of one stream that are reported.
+// maxUnreadable is the maximum number of dictionaries reported per stream.
 const maxUnreadable = 16
 
-// reportUnreadable reports the unknown dictionary of packet b, once a stream.
+// reportUnreadable reports the unknown dictionary of packet b, once per stream.
 func (st *Stream) reportUnreadable(b []byte) {
 	p, _ := wire.ParsePacked(b)
 	reported := &st.topics.unreadable

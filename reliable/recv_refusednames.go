@@ -2,10 +2,10 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// The names of topics on which their publishers may not publish: patterns do not learn of such topics, and a publisher
-// of one does not count as present. docs/protocol §29.8.
+// Names of topics on which their publishers may not publish: patterns do not learn such topics, and the publisher does
+// not count as one of the topic. docs/protocol §29.8.
 
-// refusedNames are those of one stream, by id of the topic, that no other stream has made known.
+// refusedNames holds the refused names of one stream, by topic id, unless another stream has named the topic.
 type refusedNames map[uint64]*refusedName
 
 type refusedName struct {
@@ -20,7 +20,7 @@ func (x *refusedNames) add(id uint64, name string) {
 	(*x)[id] = &refusedName{text: name}
 }
 
-// TopicTrust says which keys may publish on which topics. It never changes. docs/protocol §29.8.
+// TopicTrust says which keys may publish on which topics. It is immutable. docs/protocol §29.8.
 type TopicTrust interface {
 	// May reports whether a publisher may publish on a topic.
 	May(publisher uint64, topic string) bool
@@ -37,7 +37,7 @@ func (st *Stream) wantedOf(id uint64) (name string, ok bool) {
 	return name, ok && st.may(name)
 }
 
-// removeRefused takes a topic from the unnamed ones that are refused: its name is known now, and its readers refuse it.
+// removeRefused removes a topic from the refused names: its name is known now, and readers refuse its messages.
 func (st *Stream) removeRefused(id uint64) {
 	if n := &st.topics.names; n.refused[id] != nil {
 		delete(n.refused, id)
@@ -45,7 +45,7 @@ func (st *Stream) removeRefused(id uint64) {
 	}
 }
 
-// passOver counts what a packet that is delivered has of topics that are refused.
+// passOver reports the messages of refused topics in a packet that is delivered.
 func (st *Stream) passOver(b []byte) {
 	refused := st.topics.names.refused
 	for run, rest, ok := wire.NextRun(PacketData(b)); ok; run, rest, ok = wire.NextRun(rest) {
@@ -56,8 +56,8 @@ func (st *Stream) passOver(b []byte) {
 	}
 }
 
-// rejudge judges all streams' topics anew if others are trusted than before: what was refused may
-// be known now, and what was announced has to be heard again.
+// rejudge checks the topics of all streams again if the trusted keys have changed: refused names may become known, and
+// announced topics must be announced again.
 func (r *Receiver) rejudge(now Instant) {
 	if r.cfg.Trust == nil {
 		return
@@ -71,10 +71,10 @@ func (r *Receiver) rejudge(now Instant) {
 		for id, x := range st.topics.names.refused {
 			if x.reported = false; trust.May(st.Publisher, x.text) {
 				st.name(id, x.text, false)
-				r.names.held[st.signKey()]++ // it is no longer refused, and among those that are known
+				r.names.held[st.signKey()]++ // no longer as refused, but as known
 			}
 		}
-		st.topics.repertoire.anew()
+		st.topics.repertoire.reset()
 		st.topics.relevant.Store(false)
 		st.report.topics = true
 		st.report.by(now)

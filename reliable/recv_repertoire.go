@@ -2,17 +2,17 @@ package reliable
 
 import "slices"
 
-// repertoire is what a stream's publisher has announced of the topics that are wanted here. While a wanted topic has no
-// publisher, the stream is asked once for all its topics: it does not publish those that it then leaves out.
+// repertoire records which wanted topics a stream's publisher has announced. While a wanted topic has no publisher, the
+// receiver asks each publisher once for all its topics: a publisher that then omits the topic does not publish it.
 type repertoire struct {
 	has     map[uint64]struct{}
-	covered uint32 // topics announced in a row, in the publisher's order
-	all     bool   // all have been announced since anything was wanted anew
+	covered uint32 // consecutive topics announced, in the publisher's order
+	all     bool   // all were announced since the wanted topics last changed
 	asked   bool
 }
 
-// anew begins anew: other topics are wanted.
-func (p *repertoire) anew() { *p = repertoire{has: p.has} }
+// reset restarts the collection, because the wanted topics changed.
+func (p *repertoire) reset() { *p = repertoire{has: p.has} }
 
 func (p *repertoire) add(id uint64) {
 	if _, ok := p.has[id]; ok {
@@ -24,13 +24,13 @@ func (p *repertoire) add(id uint64) {
 	p.has[id] = struct{}{}
 }
 
-// may reports whether the publisher has the topic, as far as it is known.
+// may reports whether the publisher has, or may have, the topic.
 func (p *repertoire) may(id uint64) bool {
 	_, ok := p.has[id]
 	return ok || !p.all
 }
 
-// announced takes in an announce of several topics in a row.
+// announced processes an announce of consecutive topics.
 func (p *repertoire) announced(first, count, total uint32) {
 	if first == 0 {
 		p.covered = 0
@@ -53,7 +53,7 @@ func (r *Receiver) published(id uint64) bool {
 	return false
 }
 
-// Announced are the names of the topics that are wanted here and that the publisher has announced, sorted.
+// Announced returns the names of wanted topics that the publisher has announced, sorted.
 func (st *Stream) Announced() (names []string) {
 	for id := range st.topics.repertoire.has {
 		if name, ok := st.wantedOf(id); ok {
@@ -64,7 +64,7 @@ func (st *Stream) Announced() (names []string) {
 	return names
 }
 
-// MayConcern reports whether the publisher has a topic that is wanted here, or was never heard to say all that it has.
+// MayConcern reports whether the publisher has a wanted topic, or has not announced all its topics yet.
 func (st *Stream) MayConcern() bool {
 	if st.Relevant() {
 		return true

@@ -10,53 +10,53 @@ import (
 
 // Errors of Respond.
 var (
-	// ErrAnswered says that this receiver has replied to the request.
+	// ErrAnswered: this receiver has already replied to the request.
 	ErrAnswered = errors.New("the request has a reply of this receiver")
-	// ErrRequesterGone says that the publisher of the request has ended, or is lost.
+	// ErrRequesterGone: the publisher of the request has ended or is lost.
 	ErrRequesterGone = errors.New("the publisher of the request is gone")
 )
 
-// keptReplies are the replies of a receiver that their publishers may still ask for. They are kept for replyKeep after
-// they were sent last, and up to maxKeptBytes: then those go that were sent least recently. docs/protocol §24.
+// keptReplies holds the replies that publishers may still ask a receiver for. A reply is kept for replyKeep after it
+// was last sent; beyond maxKeptBytes the least recently sent replies are dropped. docs/protocol §24.
 type keptReplies struct {
 	byKey  map[replyKey]*keptReply
-	first  *keptReply // sent least recently
+	first  *keptReply // least recently sent
 	last   *keptReply
 	bytes  int
-	budget tokenBucket // for what is sent again
+	budget tokenBucket // for recalled replies
 }
 
-// replyKey names a request at a receiver.
+// replyKey identifies a request at a receiver.
 type replyKey struct {
 	st      *Stream
 	request requestKey
 }
 
-// keptReply is one of them.
+// keptReply is one kept reply.
 type keptReply struct {
 	key        replyKey
-	signed     bool // its proof stands at the end of data
+	signed     bool // data ends with its proof
 	data       []byte
-	at, end    int    // what of it is to be sent now
+	at, end    int    // range of data that is to be sent now
 	queued     bool   // in its stream's queue
-	again      bool   // it was asked for again
-	sentAt     upTime // last; when it was made before that
+	again      bool   // the queued piece was sent before
+	sentAt     upTime // last time; before the first, when the reply was made
 	prev, next *keptReply
 }
 
 const (
-	// replyKeep is how long a reply is kept since it was sent last.
+	// replyKeep is how long a reply is kept after it was last sent.
 	replyKeep = 10 * time.Second
-	// maxKeptBytes bounds the replies kept of a group, replyCost what one costs beside its bytes.
+	// maxKeptBytes bounds the replies kept for a group, replyCost is the overhead of one, in bytes.
 	maxKeptBytes = 32 << 20
 	replyCost    = 256
-	// recallRate and recallBurst are what replies that are asked for again may take, in bytes a
-	// second and at once: a forged recall shall not cost more.
+	// recallRate and recallBurst bound recalled replies, in bytes a second and bytes at once: forged recalls must not cost
+	// more.
 	recallRate  = 64 << 20
 	recallBurst = 1 << 20
 )
 
-// CheckReply says that data is too long for a reply.
+// CheckReply returns an error that wraps ErrMessageTooLarge if data is too long for a reply.
 func CheckReply(data []byte) error {
 	if len(data) > wire.MaxMessage {
 		return fmt.Errorf("%w: %d bytes, the limit is %d", ErrMessageTooLarge, len(data), wire.MaxMessage)
@@ -64,8 +64,9 @@ func CheckReply(data []byte) error {
 	return nil
 }
 
-// Respond replies with data, which it keeps, to the request that is the message number of a topic of a publisher.
-// signed says that its proof stands at its end (wire.ReplyProofLen). docs/protocol §24.2, §24.7.
+// Respond replies with data to the request that is message number of a topic of a publisher. It keeps data. signed:
+// data ends with its proof (wire.ReplyProofLen). It returns ErrAnswered, ErrRequesterGone or an error of CheckReply.
+// docs/protocol §24.2, §24.7.
 func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, data []byte, signed bool) error {
 	if err := CheckReply(data); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (r *Receiver) Respond(now Instant, publisher, epoch, topic, number uint64, 
 	return nil
 }
 
-// send queues a piece of a reply.
+// send queues a burst of a reply, from offset on.
 func (st *Stream) send(a *keptReply, offset int) {
 	a.at = offset
 	a.end = min(len(a.data), offset+replyBurst(st.packetSize))
@@ -106,12 +107,12 @@ func (st *Stream) send(a *keptReply, offset int) {
 	st.r.wake.by(0)
 }
 
-// appendReply appends the next packet of a reply that is to be sent to buf, or returns nil. again: it
-// was sent before. docs/protocol §24.2.
+// appendReply appends the next packet of a queued reply to buf, or returns nil. again: the packet was sent before.
+// docs/protocol §24.2.
 func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 	for len(st.path.replies) > 0 {
 		a := st.path.replies[0]
-		if !a.queued || st.life.down { // it was dropped meanwhile
+		if !a.queued || st.life.down { // dropped meanwhile
 			st.path.dequeue()
 			continue
 		}
@@ -138,7 +139,7 @@ func (st *Stream) appendReply(now Instant, buf []byte) (p []byte, again bool) {
 	return nil, false
 }
 
-// dequeue takes the first reply from the queue.
+// dequeue removes the first reply from the queue.
 func (x *paths) dequeue() {
 	x.replies[0].queued = false
 	x.replies[0] = nil
@@ -147,7 +148,7 @@ func (x *paths) dequeue() {
 	}
 }
 
-// recall takes in what a publisher asks for again. docs/protocol §24.4.
+// recall processes a publisher's requests for replies. docs/protocol §24.4.
 func (st *Stream) recall(now Instant, x *wire.Recall) {
 	r, q := st.r, &st.r.kept
 	for i := range x.Count {
@@ -158,13 +159,13 @@ func (st *Stream) recall(now Instant, x *wire.Recall) {
 		a := q.byKey[replyKey{st, requestKey{e.Topic, e.Number}}]
 		switch {
 		case a == nil:
-			r.stats.RepliesUnknown++ // not yet, or not any more
+			r.stats.RepliesUnknown++ // not made yet, or dropped
 		case a.queued || e.Offset > len(a.data) || e.Offset == len(a.data) && e.Offset > 0:
-		case e.Offset < a.end && r.up(now).sub(a.sentAt) < st.nak.rtt.value()/2: // it is on its way
+		case e.Offset < a.end && r.up(now).sub(a.sentAt) < st.nak.rtt.value()/2: // in transit
 		default:
 			n := min(len(a.data)-e.Offset, replyBurst(st.packetSize))
 			if q.budget.refill(now); !q.budget.take(now, n) {
-				continue // it will be asked for again
+				continue // the publisher will ask again
 			}
 			r.stats.RepliesRecalled++
 			a.again = e.Offset < a.end
@@ -173,12 +174,12 @@ func (st *Stream) recall(now Instant, x *wire.Recall) {
 	}
 }
 
-// replyBurst is how many bytes of a reply go at a time: its publisher asks for more. docs/protocol §24.2.
+// replyBurst is how many bytes of a reply are sent at a time, before the publisher asks for more. docs/protocol §24.2.
 func replyBurst(packetSize int) int {
 	return min(32, max(1, 65536/packetSize)) * wire.MaxReplyBytes(packetSize)
 }
 
-// append adds a as the one sent last.
+// append adds a as the most recently sent reply.
 func (q *keptReplies) append(a *keptReply) {
 	a.prev, a.next = q.last, nil
 	if q.last == nil {
@@ -189,7 +190,7 @@ func (q *keptReplies) append(a *keptReply) {
 	q.last = a
 }
 
-// unlink takes a out of the list.
+// unlink removes a from the list.
 func (q *keptReplies) unlink(a *keptReply) {
 	if a.prev == nil {
 		q.first = a.next
@@ -204,7 +205,7 @@ func (q *keptReplies) unlink(a *keptReply) {
 	a.prev, a.next = nil, nil
 }
 
-// renew notes that a was just sent.
+// renew moves a to the end: it was just sent.
 func (q *keptReplies) renew(a *keptReply) {
 	if q.byKey[a.key] == a {
 		q.unlink(a)
@@ -212,7 +213,6 @@ func (q *keptReplies) renew(a *keptReply) {
 	}
 }
 
-// drop forgets a reply.
 func (q *keptReplies) drop(a *keptReply) {
 	q.unlink(a)
 	delete(q.byKey, a.key)
@@ -220,7 +220,7 @@ func (q *keptReplies) drop(a *keptReply) {
 	a.queued = false
 }
 
-// forget forgets the replies to a stream that is removed.
+// forget drops the replies to a stream that is removed.
 func (q *keptReplies) forget(st *Stream) {
 	for a := q.first; a != nil; {
 		next := a.next
@@ -232,12 +232,12 @@ func (q *keptReplies) forget(st *Stream) {
 	st.path.replies = nil
 }
 
-// expires is when a reply is to be forgotten, if there is one.
+// expires is when the first reply is to be dropped. There must be one.
 func (q *keptReplies) expires() upTime {
 	return q.first.sentAt.add(replyKeep)
 }
 
-// expire forgets the replies of long ago.
+// expire drops the replies that were last sent long ago.
 func (q *keptReplies) expire(now upTime) {
 	for q.first != nil && now >= q.expires() {
 		q.drop(q.first)

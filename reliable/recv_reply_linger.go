@@ -2,20 +2,19 @@ package reliable
 
 import "time"
 
-// How long a receiver that goes waits for replies that it owes. docs/protocol §24.5.
+// How long a leaving receiver waits because publishers may still ask for its replies. docs/protocol §24.5.
 
 const (
-	// wholeReplyOwed is how long a reply may be asked for again that was sent to its end: its publisher asks after the
-	// usual time of a reply, which is a few milliseconds where most of that is the way.
+	// wholeReplyOwed is how long a publisher may ask again for a reply that was sent to its end. It asks after the usual
+	// time of a reply, which is a few milliseconds if receivers reply at once.
 	wholeReplyOwed = 50 * time.Millisecond
-	// moreReplyOwed is the same of a reply of which more is to be asked for: its publisher asks at
-	// maxRecall at the latest.
+	// moreReplyOwed is the same for a reply of which the publisher still has to ask for more, after maxRecall at the
+	// latest.
 	moreReplyOwed = 2 * maxRecall
 )
 
-// Owed is until when requesters may ask again for replies that were given to requests on topics with an id that wanted
-// reports true for: a receiver that closes before leaves a requester without its reply. It is not after now if none
-// may.
+// Owed is until when publishers may still ask for replies to requests on topics for which wanted reports true: if the
+// receiver closes earlier, a requester may lack its reply. If there are none, it is not after now.
 func (r *Receiver) Owed(now Instant, wanted func(topic uint64) bool) (until Instant) {
 	for a := r.kept.last; a != nil && r.up(now).sub(a.sentAt) < moreReplyOwed; a = a.prev {
 		if !a.key.st.life.down && wanted(a.key.request.topic) {
@@ -25,7 +24,7 @@ func (r *Receiver) Owed(now Instant, wanted func(topic uint64) bool) (until Inst
 	return until
 }
 
-// owed is until when it may be asked for.
+// owed is until when the publisher may ask for a.
 func (r *Receiver) owed(now Instant, a *keptReply) Instant {
 	switch {
 	case a.queued:

@@ -2,16 +2,16 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// seek finds out how much of its history a stream needs where its topics begin with certain messages
-// (ReceiverConfig.Wanted). The history is fetched from the newest packet down, so it is enough to know when each of the
-// topics has come down to its first message, or has nothing to be fetched. docs/protocol §9.8.
+// seek determines how much of its history a stream needs if its topics begin with certain messages
+// (ReceiverConfig.Wanted). The receiver fetches the history from the newest packet down, so the search ends when each
+// of these topics has reached its first message, or needs no history. docs/protocol §9.8.
 type seek struct {
-	// begun is, by topic, the newest packet at or behind which the first message that is wanted
-	// begins, of maxPendingTotals topics at most: where more are wanted, their totals do not settle it.
-	// Nil: all of the history is needed, or what is needed is known.
+	// begun maps a topic to the newest packet from which on its first wanted message, or an earlier one, begins. It holds
+	// at most maxPendingTotals topics: beyond that, totals cannot end the search. Nil: all of the history is needed, or
+	// the search is over.
 	begun map[uint64]uint64
-	last  bool   // the last packet of the history has come
-	under uint64 // the topic of the message that goes on behind it, if one does
+	last  bool   // the last packet of the history has arrived
+	under uint64 // topic of the message that continues behind it, if any
 }
 
 func newSeek(wanted bool) seek {
@@ -21,10 +21,10 @@ func newSeek(wanted bool) seek {
 	return seek{begun: make(map[uint64]uint64)}
 }
 
-// open reports whether it is still to be found out.
+// open reports whether the search is still running.
 func (s *seek) open() bool { return s.begun != nil }
 
-// came looks at a packet that has come.
+// came inspects a packet of the history that arrived.
 func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 	p := st.readable(b)
 	if p == nil {
@@ -53,7 +53,7 @@ func (s *seek) came(st *Stream, now Instant, seq uint64, b []byte) {
 	}
 }
 
-// settle ends the search where all topics are settled.
+// settle ends the search if no topic needs earlier packets.
 func (s *seek) settle(st *Stream, now Instant) {
 	h := &st.win.history
 	begin, ok := s.announced(st)
@@ -67,8 +67,8 @@ func (s *seek) settle(st *Stream, now Instant) {
 	h.from(st, now, begin)
 }
 
-// announced is where the stream begins, if the publisher has announced all its topics as of the end
-// of the history or later.
+// announced is where the stream begins, if the publisher has announced all its topics as of the end of the history or
+// later.
 func (s *seek) announced(st *Stream) (begin uint64, ok bool) {
 	h, t := &st.win.history, &st.totals
 	if !t.complete() || t.asOf < h.end || len(t.pending) == maxPendingTotals {
@@ -79,9 +79,9 @@ func (s *seek) announced(st *Stream) (begin uint64, ok bool) {
 		if x.Complete {
 			break
 		}
-		// A total does not count a message under way, which may have begun in the history.
+		// A total does not count an incomplete message, which may have begun in the history.
 		if n := st.wantedFrom(x.ID); x.Next < n || x.Next == n && s.last && s.under != x.ID {
-			continue // nothing of it is to be fetched
+			continue // the topic needs no history
 		}
 		at, has := s.begun[x.ID]
 		if !has {
@@ -92,7 +92,7 @@ func (s *seek) announced(st *Stream) (begin uint64, ok bool) {
 	return begin, true
 }
 
-// named is where the stream begins if all topics that are wanted have come down to their first messages.
+// named is where the stream begins, if all topics wanted by name have reached their first messages.
 func (s *seek) named(st *Stream) (begin uint64, ok bool) {
 	begin = st.win.history.end
 	for id := range st.r.wants {
@@ -105,7 +105,7 @@ func (s *seek) named(st *Stream) (begin uint64, ok bool) {
 	return begin, true
 }
 
-// wantedFrom is the number of the first message of a topic that is wanted.
+// wantedFrom is the number of the first wanted message of a topic.
 func (st *Stream) wantedFrom(topic uint64) uint64 {
 	return st.r.cfg.Wanted(st.Publisher, st.Epoch, topic)
 }

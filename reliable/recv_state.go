@@ -5,35 +5,35 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a receiver begins with the state that a publisher puts into its stream. docs/protocol §25.
+// How a receiver joins with the state that a publisher puts into its stream. docs/protocol §25.
 
-// stateJoin is the progress of a stream that begins with state: a round of it (wire.State).
+// stateJoin is the progress of a stream that begins with a round of state (wire.State).
 //
 //	         a round begins                    it ends
-//	┌───────┐ ───────────► ┌────────┐ ──────────────────► ┌────────────┐ all of it ┌────────┐
+//	┌───────┐ ───────────► ┌────────┐ ──────────────────► ┌────────────┐ delivered ┌────────┐
 //	│ asked │              │ coming │                     │ delivering │ ────────► │ behind │
 //	└───────┘ ◄─────────── └────────┘                     └────────────┘           └────────┘
-//	  │       a packet is lost │                               ▲                    │ later packets
-//	  └────────────────────────┴───────────────────────────────┘                    ▼ are delivered
-//	            no answer, no room, the publisher is gone                          none
+//	  │      a packet is lost  │                               ▲                    │ waiting packets
+//	  └────────────────────────┴───────────────────────────────┘                    ▼ delivered
+//	     no answer, no room, or the publisher is gone                              none
 //
 // Nothing is delivered before the state. Packets from the beginning of the round on wait in the window, and are
-// delivered after the state: so the order of the stream alone says which messages the state includes. Publishers wait
-// for the receiver when it is none.
+// delivered after the state. So the order of the stream alone determines which messages the state includes. Publishers
+// wait for the receiver in phase none.
 type stateJoin struct {
 	phase statePhase
 	why   events.StateCause   // delivering: why there is no state
-	round uint32              // coming: its number
-	begin uint64              // coming: the packet with which it begins
-	named bool                // coming: the publisher has known that we wait for it
+	round uint32              // coming: number of the round
+	begin uint64              // coming: sequence of the packet with which it begins
+	named bool                // coming: it names this receiver
 	has   map[uint64]struct{} // coming: the wanted topics with complete state
-	tries int                 // rounds that were lost, or did not have all
-	scan  uint64              // asked, coming: packets from next up to here were looked at
-	known bool                // delivering: names of topics are no longer waited for
-	at    uint64              // delivering: the packet with the state that is next
+	tries int                 // rounds that were lost or incomplete
+	scan  uint64              // asked, coming: packets from next up to here were inspected
+	known bool                // delivering: names of topics are known, or not waited for any more
+	at    uint64              // delivering: next packet with state
 	end   uint64              // delivering: behind the last one; behind: behind the packets that waited
-	since upTime              // asked, coming: the last news
-	from  upTime              // asked first
+	since upTime              // asked, coming: last progress
+	from  upTime              // when state was first requested
 }
 
 type statePhase uint8
@@ -46,27 +46,27 @@ const (
 	stateBehind
 )
 
-// wants reports whether the publisher is asked for a round.
+// wants reports whether statuses request a round.
 func (j *stateJoin) wants() bool { return j.phase == stateAsked || j.phase == stateComing }
 
-// joining reports whether publishers do not wait for the receiver.
+// joining reports whether statuses ask publishers not to wait for the receiver.
 func (j *stateJoin) joining() bool { return j.phase != stateNone }
 
-// waits reports whether the stream delivers nothing yet.
+// waits reports whether the stream does not deliver yet.
 func (j *stateJoin) waits() bool { return j.phase != stateNone && j.phase != stateBehind }
 
-// BeginsWithState reports whether the stream is still to deliver the state that it begins with: its reader calls
+// BeginsWithState reports whether the stream has still to deliver the state with which it begins: its reader calls
 // Reader.AwaitState.
 func (st *Stream) BeginsWithState() bool { return st.win.state.waits() }
 
-// wantState makes a stream that is new begin with state.
+// wantState makes a new stream begin with state.
 func (st *Stream) wantState(now Instant) {
 	st.win.state = stateJoin{phase: stateAsked, scan: st.next, since: st.r.up(now), from: st.r.up(now)}
 	st.stalled = true                 // packets in order wait, too
-	st.topics.repertoire.asked = true // so that the topics that may have state are known
+	st.topics.repertoire.asked = true // to learn which topics may have state
 }
 
-// joinState goes on as far as it can. It reports whether the stream is delivered from now on.
+// joinState proceeds as far as possible. It reports whether the stream delivers packets from now on.
 func (st *Stream) joinState(now Instant) bool {
 	j := &st.win.state
 	for {
@@ -87,7 +87,7 @@ func (st *Stream) joinState(now Instant) bool {
 		case stateBehind:
 			if st.next >= j.end {
 				j.phase = stateNone
-				st.report.by(now) // it is waited for from now on
+				st.report.by(now) // from now on the publisher waits for this receiver
 			}
 			return true
 		default:
@@ -96,12 +96,12 @@ func (st *Stream) joinState(now Instant) bool {
 	}
 }
 
-// scanState looks for a round in the packets that have come in order.
+// scanState searches the packets that arrived in order for a round.
 func (st *Stream) scanState(now Instant) {
 	j := &st.win.state
 	for j.wants() {
 		if j.scan == st.tracked {
-			if st.abandon.below > st.tracked { // more than the window holds is given up
+			if st.abandon.below > st.tracked { // packets beyond the window were given up
 				st.passState(st.tracked)
 				st.next, st.tracked, st.high = st.abandon.below, st.abandon.below, max(st.high, st.abandon.below)
 				st.start = st.next
@@ -121,13 +121,13 @@ func (st *Stream) scanState(now Instant) {
 			st.passState(j.scan + 1)
 			st.loseState(now, e.cause)
 		default:
-			st.lookForState(now, st.runs(e))
+			st.scanRuns(now, st.runs(e))
 		}
 	}
 }
 
-// lookForState looks at the runs of the next packet.
-func (st *Stream) lookForState(now Instant, runs []byte) {
+// scanRuns inspects the runs of the next packet.
+func (st *Stream) scanRuns(now Instant, runs []byte) {
 	j := &st.win.state
 	for {
 		run, rest, ok := wire.NextRun(runs)
@@ -141,7 +141,7 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 		s := wire.ParseState(run.Body)
 		switch {
 		case s.Marks&wire.StateBegins != 0:
-			if st.next > 0 || j.phase == stateComing { // a receiver that is there from the first packet on needs no state
+			if st.next > 0 || j.phase == stateComing { // a receiver that is present from the first packet on needs no state
 				st.passState(j.scan)
 			}
 			j.phase, j.round, j.begin, j.since = stateComing, s.Round, j.scan, st.r.up(now)
@@ -168,7 +168,7 @@ func (st *Stream) lookForState(now Instant, runs []byte) {
 	}
 }
 
-// passState leaves out the packets below seq, of which none is missing.
+// passState skips the packets below seq, none of which is missing.
 func (st *Stream) passState(seq uint64) {
 	for ; st.next < seq; st.next++ {
 		switch e := st.win.entries.at(st.next); e.state {
@@ -182,7 +182,7 @@ func (st *Stream) passState(seq uint64) {
 	st.win.state.scan = max(st.win.state.scan, st.next)
 }
 
-// loseState begins anew: a packet that may have had state is lost permanently.
+// loseState handles a permanently lost packet, which may have held state: the receiver asks again.
 func (st *Stream) loseState(now Instant, cause events.Cause) {
 	j := &st.win.state
 	if j.phase != stateComing {
@@ -196,7 +196,7 @@ func (st *Stream) loseState(now Instant, cause events.Cause) {
 	}
 }
 
-// hasAll reports whether all topics that are wanted, and that the publisher may have, are in has.
+// hasAll reports whether has includes all wanted topics that the publisher may have.
 func (st *Stream) hasAll(has map[uint64]struct{}) bool {
 	for _, id := range st.r.topics {
 		if _, ok := has[id]; !ok && st.topics.repertoire.may(id) {
@@ -206,7 +206,7 @@ func (st *Stream) hasAll(has map[uint64]struct{}) bool {
 	return true
 }
 
-// askAgain asks for another round, if not too many were of no use because of why.
+// askAgain requests another round, unless too many have failed. why is the reason for the last failure.
 func (st *Stream) askAgain(now Instant, why events.StateCause) {
 	j := &st.win.state
 	if j.tries++; j.tries >= stateTries {
@@ -217,19 +217,19 @@ func (st *Stream) askAgain(now Instant, why events.StateCause) {
 	st.report.by(now)
 }
 
-// overrun gives the round up because what is sent meanwhile does not fit the window.
+// overrun gives up a round because packets sent meanwhile exceed the window.
 func (j *stateJoin) overrun() {
 	if j.phase == stateComing {
 		j.fail(events.StateOverrun)
 	}
 }
 
-// fail ends the waiting. The stream begins without state.
+// fail ends the wait. The stream begins without state.
 func (j *stateJoin) fail(why events.StateCause) {
 	j.phase, j.why, j.at, j.end = stateDelivering, why, 0, 0
 }
 
-// stateOver is why there is no state to wait for any more, or StateWhole.
+// stateOver is why the receiver stops waiting for state, or StateWhole while it waits.
 func (st *Stream) stateOver(now Instant) events.StateCause {
 	j, now := &st.win.state, st.r.judged(now)
 	limit := st.r.cfg.Deadline
@@ -243,29 +243,29 @@ func (st *Stream) stateOver(now Instant) events.StateCause {
 		return events.StatePublisherGone
 	case j.phase == stateAsked && st.clock.newest != 0 && !st.life.keepsState && st.r.up(now).sub(j.from) >= stateGrace:
 		return events.StateNotKept
-	case st.r.up(now) >= st.r.patience(j.since, limit):
+	case st.r.up(now) >= st.r.expiry(j.since, limit):
 		return events.StateUnanswered
 	}
 	return events.StateWhole
 }
 
-// stateDue is when stateOver may say something else.
+// stateDue is when the result of stateOver may change.
 func (st *Stream) stateDue() Instant {
 	j := &st.win.state
 	switch j.phase {
 	case stateAsked:
-		d := st.r.patience(j.since, st.r.cfg.Deadline)
+		d := st.r.expiry(j.since, st.r.cfg.Deadline)
 		if !st.life.keepsState && st.clock.newest != 0 {
 			d = min(d, j.from.add(stateGrace))
 		}
 		return st.r.when(d)
 	case stateComing:
-		return st.r.when(st.r.patience(j.since, st.r.cfg.Deadline*statePauses))
+		return st.r.when(st.r.expiry(j.since, st.r.cfg.Deadline*statePauses))
 	}
 	return Never
 }
 
-// deliverState delivers the state, or that there is none. It reports false where the output has no room.
+// deliverState delivers the state, or that there is none. It reports false if it has to wait for names or room.
 func (st *Stream) deliverState(now Instant) bool {
 	j := &st.win.state
 	if !st.roundNamed(now) {
@@ -308,7 +308,7 @@ func (st *Stream) deliverState(now Instant) bool {
 	return true
 }
 
-// hasState reports whether there is state of a topic in the runs of a packet.
+// hasState reports whether the runs of a packet include state of a topic.
 func hasState(runs []byte) bool {
 	for {
 		run, rest, ok := wire.NextRun(runs)

@@ -6,30 +6,30 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The names of topics with state, for patterns: nothing of a round is delivered before they are known, or will not be.
+// Names of topics with state, for patterns. A round is delivered when they are known, or not waited for any more.
 // docs/protocol §25.9.
 
-// nameRound asks for the names of all topics that the publisher has when a round begins.
+// nameRound requests the names of all topics that the publisher has when a round begins.
 func (st *Stream) nameRound(now Instant) {
 	if st.r.names.to != nil {
 		st.askNames(now, st.win.state.scan+1)
 	}
 }
 
-// roundNamed reports whether the names are known of the topics that the publisher had when the round began, and of
-// those with state in it. They are waited for as before a packet.
+// roundNamed reports whether the names of the topics that the publisher had when the round began, and of those with
+// state in it, are known. The receiver waits for them as long as before a packet.
 func (st *Stream) roundNamed(now Instant) bool {
 	n, j := &st.topics.names, &st.win.state
 	if st.r.names.to == nil || j.known {
 		return true
 	}
 	from := n.from
-	lacks := n.open
-	for seq := j.at; seq < j.end && !lacks && n.all < j.end; seq++ {
+	waits := n.open
+	for seq := j.at; seq < j.end && !waits && n.all < j.end; seq++ {
 		from = j.end
-		lacks = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.unnamedState)
+		waits = slices.ContainsFunc(statesIn(st.runs(st.win.entries.at(seq))), st.unnamedState)
 	}
-	if lacks && !st.life.down {
+	if waits && !st.life.down {
 		n.wait(now, st.r.up(now))
 		if st.r.judgedUp(now) < st.namesExpire() {
 			st.askNames(now, from)
@@ -43,13 +43,12 @@ func (st *Stream) roundNamed(now Instant) bool {
 // unnamedState reports whether a topic with state has no known name.
 func (st *Stream) unnamedState(id uint64) bool {
 	if _, ok := st.r.wants[id]; ok {
-		return false // the subscription has given the name
+		return false // the subscription states the name
 	}
 	return st.topics.names.has.Get(id) == nil && !st.shares(id) && st.topics.names.refused[id] == nil
 }
 
-// deliverUnnamedStates delivers, for each topic with state in a packet and without a name, that it has none. It reports
-// false if the output has no room.
+// deliverUnnamedStates reports each unnamed topic with state in a packet. It returns false if the output has no room.
 func (st *Stream) deliverUnnamedStates(runs []byte) bool {
 	if st.r.names.to == nil {
 		return true
@@ -66,7 +65,7 @@ func (st *Stream) deliverUnnamedStates(runs []byte) bool {
 	return true
 }
 
-// appendNamed appends the topics of the stream that are wanted by a pattern alone.
+// appendNamed appends the topics of the stream that only a pattern wants.
 func (st *Stream) appendNamed(topics []uint64) []uint64 {
 	if st.r.names.to == nil {
 		return topics

@@ -7,22 +7,22 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// reportState decides when a stream's publisher gets a status, and what was in the last one. docs/protocol §7.1.
+// reportState schedules the statuses to a stream's publisher, and records the last one. docs/protocol §7.1.
 type reportState struct {
 	wake      *wakeup
 	every     time.Duration // advertised cadence
 	sentAt    Instant
 	sentNext  uint64
 	sentLimit uint64
-	sent      int    // statuses so far
-	asked     uint64 // topic that the publisher has asked for last; 0: none
+	sent      int    // statuses sent
+	asked     uint64 // topic that the publisher asked for last; 0: none
 	lost      uint32
-	topics    bool    // the next one names our topics
-	changeAt  Instant // a change of what is wanted makes none due before
-	at        Instant // when the next one is due at the latest
+	topics    bool    // the next status names topics
+	changeAt  Instant // a change of subscriptions makes no status due before
+	at        Instant // when the next status is due at the latest
 	share     streamShare
-	leaving   bool // this receiver goes
-	farewells int  // still to be said, because nothing is wanted any more
+	leaving   bool // this receiver closes
+	farewells int  // leaving statuses still to send, because no topic is wanted any more
 }
 
 // by makes a status due at that time at the latest.
@@ -31,17 +31,17 @@ func (p *reportState) by(at Instant) {
 	p.wake.by(p.at)
 }
 
-// stop has no status due: the publisher is lost.
+// stop cancels statuses: the publisher is lost.
 func (p *reportState) stop() { p.at = Never }
 
-// changed makes a status due because of a change of what is wanted. docs/protocol §7.1.
+// changed makes a status due because subscriptions changed. docs/protocol §7.1.
 func (p *reportState) changed(now Instant) { p.by(max(now, p.changeAt)) }
 
 func (p *reportState) heard(hb *wire.Heartbeat) {
 	p.every = max(hb.StatusInterval, minStatusEvery)
 }
 
-// solicited makes a status due, spread a little where there are many of us. docs/protocol §7.1.
+// solicited makes a status due, with a random delay if there are many receivers. docs/protocol §7.1.
 func (p *reportState) solicited(rng *rand.Rand, now Instant, hb *wire.Heartbeat) {
 	var spread time.Duration
 	if hb.Receivers > 8 {
@@ -50,7 +50,7 @@ func (p *reportState) solicited(rng *rand.Rand, now Instant, hb *wire.Heartbeat)
 	p.by(now.Add(spread))
 }
 
-// tick makes a status due when the publisher needs to know how much room we have made. docs/protocol §7.1.
+// tick makes a status due when the limit has risen enough. docs/protocol §7.1.
 func (p *reportState) tick(st *Stream, now Instant) {
 	if st.life.down {
 		return
@@ -70,11 +70,11 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	}
 	unwanted := !st.r.wanting() && !p.leaving && !st.life.finished
 	if unwanted && p.farewells == 0 {
-		p.at = Never // no subscription here wants the stream: nothing to report
+		p.at = Never // no subscription wants the stream
 		return nil
 	}
 	h := st.header()
-	if p.leaving || !st.r.wanting() { // also of one that has ended: an answer must not admit the receiver again
+	if p.leaving || !st.r.wanting() { // also to a publisher that has ended: an answer must not readmit this receiver
 		h.Flags |= wire.FlagLeaving
 	}
 	if st.win.history.open || st.win.state.joining() {
@@ -86,7 +86,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 	if st.totals.wanted() || st.topics.repertoire.asked || st.topics.names.open {
 		h.Flags |= wire.FlagWantTopics
 	}
-	// Topics, name and tag take room: they go with statuses at the cadence, not with those that flow control draws.
+	// Topics, name and tag take space: they go with statuses at the cadence, not with those that flow control triggers.
 	var topics []uint64
 	var name, tag []byte
 	if now.Sub(p.sentAt) >= p.every/2 || p.sent < joinStatuses || p.topics {
@@ -108,7 +108,7 @@ func (st *Stream) appendStatus(now Instant, buf []byte) []byte {
 		p.at = now.Add(min(p.every, joinEvery<<p.sent))
 	}
 	switch {
-	case unwanted: // said more than once: it has no answer
+	case unwanted: // sent several times: it is not answered
 		p.farewells--
 		p.at = now.Add(farewellEvery)
 	case st.life.finished || p.leaving:

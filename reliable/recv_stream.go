@@ -13,8 +13,8 @@ import (
 //
 //	start ≤ next ≤ tracked ≤ high
 //
-// Packets below next are delivered or given up. From next to tracked each has an entry: missing, held, lent or gone.
-// All below high exist; those from tracked on do not fit the window yet.
+// Packets below next are delivered or given up. Packets from next up to tracked have an entry: missing, held, lent or
+// gone. All packets below high exist; those from tracked on do not fit the window yet.
 type Stream struct {
 	r *Receiver
 	Instance
@@ -26,7 +26,7 @@ type Stream struct {
 
 	start, next, tracked, high uint64
 	win                        recvWindow
-	stalled                    bool // the output has no room, or a name is not known
+	stalled                    bool // the output has no room, or a topic's name is unknown
 	abandon                    abandoned
 	guard                      sequenceGuard
 	clock                      clocks
@@ -41,25 +41,25 @@ type Stream struct {
 	faults     events.FaultCounts
 }
 
-// clocks is what is known of the publisher's clocks: that of its heartbeats, and that by which deliveries are timed.
+// clocks tracks the publisher's two clocks: that of its heartbeats, and that which times deliveries.
 type clocks struct {
 	clockGuard
 	timer deliveryTimer
 }
 
-// plainHeader is the header of a stream's data packets without flags.
+// plainHeader is the header of the stream's data packets without flags.
 type plainHeader struct {
 	head  [wire.HeaderLen]byte
-	known bool // a packet with it was checked
+	known bool // a packet with this header was checked
 }
 
-// paths is by which ways a stream comes, and its publisher is answered.
+// paths is how packets of a stream arrive, and how its publisher is answered.
 type paths struct {
-	tag      uint32 // its packets', and those of replies
-	checksum bool   // its packets carry a checksum: it wants one in replies
-	peer     uint32 // where replies go, without legs
+	tag      uint32 // of its packets and of replies
+	checksum bool   // its packets have a checksum, and replies need one
+	peer     uint32 // destination of control packets, with one leg
 	legs     *streamLegs
-	replies  []*keptReply // to requests, that are to be sent
+	replies  []*keptReply // replies with queued packets
 }
 
 func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer uint32, now Instant) *Stream {
@@ -72,7 +72,7 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 	st.report.wake, st.report.every, st.report.at = &r.wake, maxStatusEvery, now
 	st.clock.timer.next = noTiming
 	st.nak.wake, st.nak.at, st.nak.expireAt = &r.wake, Never, Never
-	st.win.span = st.leastWindow() // until it has a window, it promises no more
+	st.win.span = st.leastWindow() // the promise to the publisher until there is a window
 	if r.legs != nil {
 		x := newStreamLegs(r.legs, start, r.up(now))
 		x.of[r.leg].peer, x.of[r.leg].known, x.lead = peer, true, r.leg
@@ -84,8 +84,8 @@ func newStream(r *Receiver, h *wire.Header, packetSize int, start uint64, peer u
 // Start is the first sequence of the stream that this receiver delivers.
 func (st *Stream) Start() uint64 { return st.start }
 
-// Next is the lowest sequence neither delivered nor given up; while what was sent before
-// the receiver came is fetched, that where the stream starts.
+// Next is the lowest sequence that is neither delivered nor given up. While the history is fetched it is the stream's
+// start.
 func (st *Stream) Next() uint64 {
 	if st.win.history.open {
 		return st.start
@@ -99,7 +99,7 @@ const (
 	entryEmpty entryState = iota
 	entryMissing
 	entryHeld // in a slot
-	entryLent // where the fabric put it
+	entryLent // in the fabric's memory
 	entryGone
 )
 
@@ -108,14 +108,14 @@ type entry struct {
 	state entryState
 	cause events.Cause
 	tries uint8
-	size  uint16  // of what is held
-	slot  uint32  // of what is held; the loan of what is lent
-	since upTime  // when it was found missing; of a repair that waits, when it came
-	due   Instant // when to ask for it next
-	asked Instant // when it was asked for last
+	size  uint16  // of a held packet
+	slot  uint32  // of a held packet; the loan of a lent one
+	since upTime  // when it was found missing; in a held or lent repair, when that arrived
+	due   Instant // when to request it next
+	asked Instant // when it was last requested
 }
 
-// data takes in one data packet that is not the stream's next as its last one was.
+// data processes a data packet that missed the fast path of Handle.
 func (r *Receiver) data(now Instant, from uint64, h *wire.Header, b []byte) {
 	repair := h.Flags&wire.FlagRepair != 0
 	d, err := wire.ParseData(b)
@@ -150,7 +150,6 @@ func (r *Receiver) data(now Instant, from uint64, h *wire.Header, b []byte) {
 	}
 }
 
-// takeData takes in one data packet.
 func (st *Stream) takeData(now Instant, b []byte, d *wire.Data, repair bool) {
 	if d.Codec != wire.CodecNone {
 		st.packed(now, b, d, repair)
@@ -159,7 +158,7 @@ func (st *Stream) takeData(now Instant, b []byte, d *wire.Data, repair bool) {
 	st.data(now, b, d, repair)
 }
 
-// data takes in one data packet that has been unpacked, if need be.
+// data processes a data packet. Its compressed runs, if any, are in unpacked.
 func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	seq := d.Seq
 	if st.life.finished {
@@ -167,19 +166,19 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 		return
 	}
 	if st.topics.names.waiting {
-		st.advance(now) // another stream may have said the name
+		st.advance(now) // another stream may have stated the name
 	}
 	if st.path.legs != nil && seq >= st.start && seq-st.next < st.win.span {
 		st.arrived(now, seq, repair)
 	}
-	if seq-st.high < st.win.span { // new, and near: what was there before may be replayed
+	if seq-st.high < st.win.span { // new, and near: older packets may be replays
 		st.alive(now)
 	}
 	if seq == st.next && st.high == seq && !st.stalled && st.inOrder(now, b, d.Step) {
 		return
 	}
 	if st.win.slots == nil && seq >= st.next && seq-st.next < uint64(st.r.cfg.WindowBytes/st.packetSize) {
-		st.window() // now, for its size decides
+		st.window() // now, because the window's size decides
 	}
 	switch {
 	case seq < st.start:
@@ -193,8 +192,8 @@ func (st *Stream) data(now Instant, b []byte, d *wire.Data, repair bool) {
 	}
 }
 
-// inOrder delivers a packet that comes in order, with nothing missing, of that wire.Data.Step. It reports
-// false when the output cannot take it.
+// inOrder delivers the next packet when none is missing. step is its wire.Data.Step. It reports false if the output
+// cannot take the packet.
 func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
 	p := st.readable(b)
 	if !st.out.Room() || !st.hasNames(now, p) {
@@ -216,7 +215,7 @@ func (st *Stream) inOrder(now Instant, b []byte, step int) bool {
 	return true
 }
 
-// deliverNext delivers packet b, which comes in order, with nothing missing, and is readable as p.
+// deliverNext delivers packet b, decompressed p, which is next while none is missing.
 func (st *Stream) deliverNext(b, p []byte, slot uint32, step int) {
 	kept := st.deliverPacket(b, p, slot, step)
 	if slot != ring.NoSlot && !kept {
@@ -226,13 +225,13 @@ func (st *Stream) deliverNext(b, p []byte, slot uint32, step int) {
 	st.tracked, st.high = st.next, max(st.high, st.next)
 }
 
-// accept takes a packet that lies in the window.
+// accept processes a packet within the window.
 func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if seq >= st.high {
 		st.alive(now)
 	}
 	if !st.window() {
-		// No memory to wait for what is missing: it is lost, the stream goes on.
+		// Without memory nothing can wait: the missing packets are lost, and the stream continues.
 		st.skipUnseen(seq-st.next, events.CauseOverrun)
 		p := st.readable(b)
 		st.nameRest(now, p)
@@ -245,16 +244,18 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	st.win.entries.reach(st.next, st.tracked, seq+1)
 	e := st.win.entries.at(seq)
 	if seq < st.tracked && e.state != entryMissing {
-		st.r.stats.Duplicates++ // held, or given up already
+		st.r.stats.Duplicates++ // held, or given up
 		return
 	}
-	turn := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() && st.hasNames(now, st.readable(b)) // it need not be held
+	// A packet that is delivered at once need not be held.
+	direct := seq == st.next && !st.win.keeps && !st.stalled && !st.win.history.open && st.out.Room() &&
+		st.hasNames(now, st.readable(b))
 	var held entry
-	if !turn {
+	if !direct {
 		var ok bool
 		if held, ok = st.hold(now, seq, b); !ok {
 			st.r.stats.Overrun++
-			st.extend(now, seq+1) // it is known to exist: it will be asked for
+			st.extend(now, seq+1) // the packet exists, and will be requested
 			return
 		}
 	}
@@ -273,22 +274,22 @@ func (st *Stream) accept(now Instant, seq uint64, b []byte, repair bool) {
 	if st.win.history.seek.open() {
 		st.win.history.seek.came(st, now, seq, b)
 	}
-	if turn {
+	if direct {
 		st.deliverPacket(b, st.readable(b), ring.NoSlot, 0)
 		if repaired {
 			st.reportDelivered(now, e)
 		}
 		st.next++
 	}
-	if turn || seq == st.next || st.stalled || st.win.history.open {
+	if direct || seq == st.next || st.stalled || st.win.history.open {
 		st.advance(now)
 	}
 }
 
-// advance delivers what is in order.
+// advance delivers the packets that are in order.
 func (st *Stream) advance(now Instant) {
 	if st.life.finished {
-		return // the output has its end
+		return // the output has had its EventEnd
 	}
 	st.stalled = false
 	if !st.win.history.settled(st, now) {
@@ -329,7 +330,7 @@ func (st *Stream) advance(now Instant) {
 			slot = e.slot
 		}
 		if st.deliverPacket(b, p, slot, 0) {
-			e.state = entryEmpty // the slot is the output's
+			e.state = entryEmpty // the output owns the slot
 		} else {
 			st.drop(e)
 		}
@@ -352,7 +353,7 @@ func (st *Stream) advance(now Instant) {
 	st.finish(now)
 }
 
-// goneRun counts the packets given up from next on for one cause.
+// goneRun counts the packets from next on that were given up for the same cause.
 func (st *Stream) goneRun() uint64 {
 	cause := st.win.entries.at(st.next).cause
 	n := uint64(0)
@@ -367,13 +368,13 @@ func (st *Stream) goneRun() uint64 {
 	return n
 }
 
-// skipUnseen is skip of packets of which none was found missing before: they lie beyond the window, or there is none.
+// skipUnseen skips packets that were never counted as missing, because they are beyond the window or there is none.
 func (st *Stream) skipUnseen(n uint64, cause events.Cause) {
 	st.r.stats.Missing += n
 	st.skip(n, cause)
 }
 
-// skip goes past n packets that are lost permanently.
+// skip skips n permanently lost packets, and delivers the gap.
 func (st *Stream) skip(n uint64, cause events.Cause) {
 	if n == 0 {
 		return

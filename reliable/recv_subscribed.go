@@ -6,20 +6,20 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// subscribed is what statuses say of this bus: the topics that are wanted by their names, and what it is called.
+// subscribed is what statuses state of this bus: the topics wanted by name, its name and its tag.
 type subscribed struct {
 	topics    []uint64
-	wants     map[uint64]wantedTopic // those of topics
-	missing   int                    // where PublisherMissing has found one
+	wants     map[uint64]wantedTopic // by id
+	missing   int                    // index of a topic without a publisher, as last found by PublisherMissing
 	name, tag []byte
 }
 
 type wantedTopic struct {
 	name string
-	at   int // in topics
+	at   int // index in topics
 }
 
-// Want adds a topic to those that the group's subscribers want; TopicsChanged follows.
+// Want adds a wanted topic. Call TopicsChanged afterwards.
 func (r *Receiver) Want(name string) {
 	id := wire.TopicID(name)
 	if _, ok := r.wants[id]; ok {
@@ -32,7 +32,7 @@ func (r *Receiver) Want(name string) {
 	r.topics = append(r.topics, id)
 }
 
-// Unwant removes a topic, of which others may take the place; TopicsChanged follows.
+// Unwant removes a wanted topic, which may reorder the others. Call TopicsChanged afterwards.
 func (r *Receiver) Unwant(name string) {
 	id := wire.TopicID(name)
 	t, ok := r.wants[id]
@@ -46,12 +46,12 @@ func (r *Receiver) Unwant(name string) {
 	delete(r.wants, id)
 }
 
-// TopicsChanged has publishers learn what is wanted now. Where nothing is, nothing is asked of them.
+// TopicsChanged informs publishers of the wanted topics. If none is wanted, the receiver sends leaving statuses.
 func (r *Receiver) TopicsChanged(now Instant) {
 	r.counted.set(&r.cfg, true)
 	for _, st := range r.list {
 		st.report.farewells = 0
-		st.topics.repertoire.anew()
+		st.topics.repertoire.reset()
 		st.totals.renew(st)
 		for id, err := range st.topics.collided {
 			if name, _ := r.wanted(id); name != err.Known {
@@ -65,7 +65,7 @@ func (r *Receiver) TopicsChanged(now Instant) {
 	r.reportChange(now)
 }
 
-// reportChange makes statuses due that say what is wanted now.
+// reportChange makes statuses with the wanted topics due.
 func (r *Receiver) reportChange(now Instant) {
 	for _, st := range r.list {
 		st.report.topics = true
@@ -73,8 +73,8 @@ func (r *Receiver) reportChange(now Instant) {
 	}
 }
 
-// PublisherMissing reports whether some wanted topic has no publisher that is up, as far as is known. Publishers that
-// have not announced all their topics are asked to.
+// PublisherMissing reports whether a wanted topic has no known publisher that is up. It asks publishers that have not
+// announced all their topics to do so.
 func (r *Receiver) PublisherMissing(now Instant) (missing bool) {
 	if r.missing >= len(r.topics) || r.published(r.topics[r.missing]) {
 		r.missing = slices.IndexFunc(r.topics, func(id uint64) bool { return !r.published(id) })

@@ -6,29 +6,29 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// deliveryTimer measures how long deliveries of a stream take, for the few packets that its publisher picks. A
-// heartbeat names such a packet before it is sent, and a later one has the time when it was sent: between the two, or
-// after them, it is delivered here. The timer keeps each of them, in their order, until both times are known. Only the
-// last one may have an unknown send time, and only that one may have been delivered already. docs/protocol §5.12.
+// deliveryTimer measures the delivery times of the few packets that a stream's publisher selects. One heartbeat names
+// such a packet before it is sent, and a later one states when it was sent; its delivery is between the two, or later.
+// The timer keeps the packets in order until both times are known. Only the last one may have an unknown send time, and
+// only that one may have been delivered already. docs/protocol §5.12.
 type deliveryTimer struct {
-	next    uint64 // the lowest sequence that is still to be delivered; noTiming: there is none
+	next    uint64 // the lowest sequence still to be delivered; noTiming: none
 	count   int    // of packets
 	packets [timingsKept]timedPacket
 }
 
-// timedPacket is a packet with a measured delivery, from its first sending on.
+// timedPacket is one selected packet.
 type timedPacket struct {
 	seq             uint64
-	sent, delivered uint64 // when, in nanoseconds of the clock; 0: not known yet
+	sent, delivered uint64 // when, in nanoseconds of the clock; 0: unknown
 }
 
 const noTiming = ^uint64(0)
 
-// SetClock times deliveries from now on, from publishers with the same clock.
+// SetClock starts timing deliveries from publishers with the same clock.
 func (r *Receiver) SetClock(c Clock) { r.clock = c }
 
-// heard takes in what a new heartbeat says of the packets from next on, which are still to be delivered. A packet that
-// does not exist by the same heartbeat has not been sent: to remember it would keep all that follow from being timed.
+// heard processes the timing in a new heartbeat. It ignores an invalid one, such as a send time of a packet not below
+// the lead. The wait for that packet's delivery would keep later ones from being timed.
 func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 	t := &hb.Timing
 	if t.Clock == 0 || t.Clock != st.r.clock.ID || t.Next < hb.Lead || t.At != 0 && t.Packet >= hb.Lead {
@@ -43,17 +43,17 @@ func (x *deliveryTimer) heard(st *Stream, hb *wire.Heartbeat) {
 		case t.At != 0 && t.Packet == p.seq:
 			p.sent = t.At
 		case t.Next != p.seq:
-			x.count = last // it will not be timed, or the heartbeat with its send time was lost
+			x.count = last // it is not timed any more, or the heartbeat with its send time was lost
 		}
 	}
 	if t.Next >= st.next && x.count < len(x.packets) && (x.count == 0 || x.packets[x.count-1].seq < t.Next) {
 		x.packets[x.count] = timedPacket{seq: t.Next}
 		x.count++
 	}
-	x.look()
+	x.setNext()
 }
 
-// deliver notes that the packet st.next, which is x.next or behind it, is about to be delivered.
+// deliver records that packet st.next, which is not below x.next, is about to be delivered.
 func (x *deliveryTimer) deliver(st *Stream) {
 	passed := 0
 	for passed < x.count && x.packets[passed].seq < st.next {
@@ -68,18 +68,18 @@ func (x *deliveryTimer) deliver(st *Stream) {
 		}
 	}
 	x.count = copy(x.packets[:], x.packets[passed:x.count])
-	x.look()
+	x.setNext()
 }
 
-// look finds the first that is still to be delivered.
-func (x *deliveryTimer) look() {
+// setNext sets next to the first packet still to be delivered.
+func (x *deliveryTimer) setNext() {
 	x.next = noTiming
 	if x.count > 0 && x.packets[0].delivered == 0 {
 		x.next = x.packets[0].seq
 	}
 }
 
-// timed reports the times of a packet that was sent, and delivered.
+// timed reports the delivery time of a packet.
 func (st *Stream) timed(seq, sent, delivered uint64) {
 	if took := time.Duration(delivered - sent); took < 0 || took > maxDelivery {
 		st.r.stats.ClocksApart++

@@ -8,16 +8,16 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// totalsState gets the number of each topic's next message from the publisher: after a permanent loss, since only that
-// shows exactly what a topic that is silent since has lost, and at the end of the stream, where it shows whether
-// everything that was published arrived. docs/protocol §9.3, §9.5, §9.7.
+// totalsState requests totals, the number of each topic's next message, from the publisher. After a permanent loss only
+// they show exactly how many messages a topic without later ones has lost. At the end of the stream they show whether
+// all published messages arrived. docs/protocol §9.3, §9.5, §9.7.
 type totalsState struct {
-	open    bool   // totals are asked for, and not complete
+	open    bool   // totals are requested and not complete
 	lossy   bool   // because of a loss
-	from    uint64 // its announces must hold here
-	covered uint32 // topics announced since, in the publisher's order
-	asOf    uint64 // where the first of them was announced: the others hold there, too
-	index   uint32 // of the next total of this announcement
+	from    uint64 // sequence as of which announces must be
+	covered uint32 // topics announced so far, in the publisher's order
+	asOf    uint64 // as of which sequence the first announce was: the others are not before it
+	index   uint32 // index of the next total of this listing
 	pending []pendingTotal
 }
 
@@ -26,12 +26,12 @@ type pendingTotal struct {
 	TopicTotal
 }
 
-// loss asks the publisher for totals, unless those that came already cover the lost packets.
-// Totals that do not cover them are dropped: they came too early to say what was lost.
+// loss requests totals, unless the received ones cover the lost packets. It drops totals that do not: they are too old
+// to show the loss.
 func (t *totalsState) loss(st *Stream) {
-	if st.life.down { // of what had to wait for room, or of what a reader was overtaken by
+	if st.life.down { // packets that waited for room, or by which a reader was overtaken
 		if n := len(t.pending); n > 0 && t.pending[n-1].Lost != events.CauseNone {
-			t.pending[n-1].asOf = st.high // a later total comes behind it
+			t.pending[n-1].asOf = st.high // later totals follow it
 		} else {
 			t.publisherLost(st)
 		}
@@ -39,7 +39,7 @@ func (t *totalsState) loss(st *Stream) {
 	}
 	from := st.next
 	if st.win.history.open {
-		from = st.win.history.end // how far they were before says nothing of what follows it
+		from = st.win.history.end // earlier totals say nothing about the packets behind the history
 	}
 	if t.asOf >= from && (t.covered > 0 || len(t.pending) > 0) {
 		return
@@ -49,10 +49,10 @@ func (t *totalsState) loss(st *Stream) {
 	st.report.by(0)
 }
 
-// ask opens the question for what holds at from.
+// ask requests the totals as of sequence from or later.
 func (t *totalsState) ask(from uint64) { t.open, t.from, t.covered = true, from, 0 }
 
-// ending asks for the totals at the end of the stream, unless they are known already.
+// ending requests the totals at the end of the stream, unless they are known.
 func (t *totalsState) ending(st *Stream) {
 	if known := t.asOf >= st.life.endAt && (t.covered > 0 || t.complete()); known || !st.r.wanting() {
 		return
@@ -60,14 +60,13 @@ func (t *totalsState) ending(st *Stream) {
 	t.ask(max(t.from, st.life.endAt))
 }
 
-// complete reports whether the totals of all topics have come and wait for their turn in the order.
+// complete reports whether the totals of all topics have arrived and wait for their position in the stream.
 func (t *totalsState) complete() bool {
 	n := len(t.pending)
 	return n > 0 && t.pending[n-1].Complete
 }
 
-// renew forgets totals that have not been delivered: they are of other topics than are wanted now. If they were
-// requested they are requested again.
+// renew drops undelivered totals, because the wanted topics changed. Totals that were requested are requested again.
 func (t *totalsState) renew(st *Stream) {
 	n := len(t.pending)
 	if st.life.finished || n > 0 && t.pending[n-1].Lost != events.CauseNone {
@@ -80,13 +79,13 @@ func (t *totalsState) renew(st *Stream) {
 	}
 }
 
-// missing reports whether it is unknown what a loss took.
+// missing reports whether totals are needed because of a loss.
 func (t *totalsState) missing() bool { return t.open && t.lossy }
 
-// close closes the question.
+// close ends the request.
 func (t *totalsState) close() { t.open, t.lossy, t.covered = false, false, 0 }
 
-// unanswered closes the question: the publisher has gone after its end.
+// unanswered ends the request: the publisher left after its end.
 func (t *totalsState) unanswered() {
 	t.close()
 	if !t.complete() {
@@ -94,23 +93,23 @@ func (t *totalsState) unanswered() {
 	}
 }
 
-// wanted reports whether the question is open.
+// wanted reports whether totals are requested.
 func (t *totalsState) wanted() bool { return t.open }
 
-// streamTopics is what a stream's publisher has announced of its topics.
+// streamTopics is what a stream's publisher has stated about its topics.
 type streamTopics struct {
-	relevant   atomic.Bool                            // one of them is wanted here
-	collided   map[uint64]*events.TopicCollisionError // wanted ones that it has by another name, as reported
+	relevant   atomic.Bool                            // it has announced a wanted topic
+	collided   map[uint64]*events.TopicCollisionError // reported collisions of wanted topics
 	repertoire repertoire
 	names      streamNames
-	unreadable map[uint32]struct{} // unknown dictionaries, as reported
-	unnamed    atomic.Uint64       // EventUnnamed delivered
+	unreadable map[uint32]struct{} // reported unknown dictionaries
+	unnamed    atomic.Uint64       // number of EventUnnamed delivered
 }
 
-// announce takes in an announce.
+// announce processes an announce.
 func (st *Stream) announce(now Instant, a wire.Announce) {
 	if !st.guard.assigned(a.AsOf, st.high) {
-		st.r.stats.Implausible++ // or this receiver lags: the announce is repeated until a status confirms it
+		st.r.stats.Implausible++ // or this receiver is far behind: the publisher repeats the announce while statuses ask
 		return
 	}
 	for x := a; ; {
@@ -135,7 +134,7 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 		return
 	}
 	if a.First != t.covered || a.First > 0 && a.AsOf < t.asOf {
-		return // one was lost, or this one is of an earlier listing: it comes again, and the row continues there
+		return // an announce was lost, or this one is of an earlier listing: a later listing continues it
 	}
 	if a.First == 0 {
 		t.index, t.asOf, t.pending = 0, a.AsOf, t.pending[:0]
@@ -163,14 +162,14 @@ func (st *Stream) announce(now Instant, a wire.Announce) {
 	st.finish(now)
 }
 
-// farewell reports whether an announcement as of asOf may be the publisher's last one about packets that are missing
-// here: it says where the stream ends, or no longer waits for this receiver. Later there may be no publisher to ask.
+// farewell reports whether an announce as of asOf may be the publisher's last one that covers the missing packets: the
+// publisher has stated its end, or released this receiver. Later there may be no publisher to ask.
 func (st *Stream) farewell(asOf uint64) bool {
-	return (st.life.endSaid || st.holding.released) && st.next < st.high && asOf >= st.high &&
+	return (st.life.endStated || st.holding.released) && st.next < st.high && asOf >= st.high &&
 		!(len(st.totals.pending) > 0 && st.totals.asOf >= asOf)
 }
 
-// announcedAs takes in by what name the publisher has topic id, which is wanted as name.
+// announcedAs processes the name under which the publisher has topic id, which is wanted as name.
 func (st *Stream) announcedAs(id uint64, name string, said []byte) {
 	if name == string(said) {
 		st.topics.relevant.Store(true)
@@ -178,14 +177,14 @@ func (st *Stream) announcedAs(id uint64, name string, said []byte) {
 	} else if other, ok := pattern.NameOf(id, said); ok {
 		st.collide(id, name, other)
 	} else if st.r.names.to == nil {
-		st.r.stats.NamesRefused++ // otherwise learn has
+		st.r.stats.NamesRefused++ // otherwise learn counts it
 	}
 }
 
-// collide reports that the publisher has topic id by another name.
+// collide reports that the publisher has topic id under another name.
 func (st *Stream) collide(id uint64, name, other string) {
 	if st.topics.collided[id] != nil || st.life.finished || !st.out.Room() {
-		return // reported, or it will be announced again
+		return // reported, or announced again later
 	}
 	if st.topics.collided == nil {
 		st.topics.collided = make(map[uint64]*events.TopicCollisionError)
@@ -198,7 +197,7 @@ func (st *Stream) collide(id uint64, name, other string) {
 	st.out.Deliver(e)
 }
 
-// Collided returns the reported collision of a wanted topic's id, or nil: then the stream may have that topic.
+// Collided returns the reported collision of a wanted topic's id, or nil if the stream may have that topic.
 func (st *Stream) Collided(id uint64) *events.TopicCollisionError { return st.topics.collided[id] }
 
 func (t *totalsState) add(asOf uint64, x TopicTotal) {
@@ -209,9 +208,8 @@ func (t *totalsState) add(asOf uint64, x TopicTotal) {
 	}
 }
 
-// publisherLost closes an open question: no publisher is left to answer it, or to send the packets that an answer
-// waits for. Totals as of the end of all that is known still hold there. Packets that have arrived are delivered
-// first, if the output has no room for it now.
+// publisherLost ends the request: no publisher is left to answer it, or to repair the packets before an answer. Totals
+// as of the highest known sequence stay valid. If the output has no room now, waiting packets are delivered first.
 func (t *totalsState) publisherLost(st *Stream) {
 	t.close()
 	if !t.complete() || t.asOf != st.high || t.pending[len(t.pending)-1].asOf != st.high {
@@ -221,7 +219,7 @@ func (t *totalsState) publisherLost(st *Stream) {
 	t.flush(st)
 }
 
-// publisherBack asks again, if the publisher was lost and the output does not know it.
+// publisherBack requests totals again, if the output has not learned that the publisher was lost.
 func (t *totalsState) publisherBack(st *Stream) {
 	if n := len(t.pending); n > 0 && t.pending[n-1].Lost != events.CauseNone {
 		t.pending = t.pending[:0]
@@ -229,19 +227,19 @@ func (t *totalsState) publisherBack(st *Stream) {
 	}
 }
 
-// maxPendingTotals bounds the totals that wait for their sequence in the stream.
+// maxPendingTotals is the maximum number of totals that wait for their sequence.
 const maxPendingTotals = 1 << 16
 
-// flush delivers the totals with a sequence that is reached. It reports false when
-// the output has no room for one: the stream is stalled.
+// flush delivers the totals with a sequence that is reached. It reports false when the output has no room, and the
+// stream stalls.
 func (t *totalsState) flush(st *Stream) bool {
 	if st.win.history.open || st.win.state.waits() {
-		return true // they come after the history, or the state
+		return true // totals follow the history or the state
 	}
 	n, room := 0, true
 	for _, x := range t.pending {
 		if x.asOf > st.next && !(st.life.ended && st.next >= st.life.endAt) {
-			break // at the end it is reached, whatever the publisher says
+			break // the end of the stream reaches all totals
 		}
 		if room = st.out.Room(); !room {
 			st.stalled = true

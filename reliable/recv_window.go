@@ -8,10 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// The memory of a stream's receive window, in which packets wait for those missing
-// before them, and for readers of the output.
+// Memory of a stream's receive window, in which packets wait for missing ones, and for readers of the output.
 
-// recvWindow holds what waits, and knows what is missing.
 type recvWindow struct {
 	entries entries
 	span    uint64 // packets that fit
@@ -25,25 +23,25 @@ type recvWindow struct {
 // PacketData returns the runs of a packet.
 func PacketData(packet []byte) []byte { return packet[wire.DataHeaderLen:] }
 
-// Relevant reports whether the publisher has announced a topic that is wanted here. A publisher announces all its
-// topics when it ends. Any goroutine may ask.
+// Relevant reports whether the publisher has announced a wanted topic. A publisher announces all its topics when it
+// ends. Any goroutine may call it.
 func (st *Stream) Relevant() bool { return st.topics.relevant.Load() }
 
-// Free reports whether the publisher waits for no subscriber: a reader that is waited for
-// would hold up its neighbours and not the publisher.
+// Free reports whether the publisher waits for no member. Waiting for a slow reader would then delay other readers, not
+// the publisher.
 func (st *Stream) Free() bool { return st.life.free }
 
-// Ended reports whether the stream is over: nothing more of it will be delivered.
+// Ended reports whether everything was delivered.
 func (st *Stream) Ended() bool { return st.life.finished }
 
 // Down reports whether the publisher is lost or has ended.
 func (st *Stream) Down() bool { return st.life.down }
 
-// Span is how many packets fit the stream's window.
+// Span is the number of packets that fit the stream's window.
 func (st *Stream) Span() int { return int(st.win.span) }
 
-// WantTotals asks the publisher for the totals of all topics, after a cursor was overtaken. If there is no publisher
-// to answer, the EventEnd or a lost publisher reports that.
+// WantTotals requests the totals of all topics, after a cursor was overtaken. If the publisher is lost or has ended,
+// the EventTotal or EventEnd says so.
 func (st *Stream) WantTotals() {
 	if !st.life.finished {
 		st.totals.loss(st)
@@ -53,15 +51,15 @@ func (st *Stream) WantTotals() {
 // Stalled reports whether the output holds the stream up.
 func (st *Stream) Stalled() bool { return st.stalled && !st.win.state.waits() }
 
-// leastWindow is the window that every stream can count on, in packets: half of the group's memory is kept for that,
-// shared by as many streams as there may be. docs/protocol §12.2.
+// leastWindow is the guaranteed window of each stream, in packets: half of the group's memory, divided by the maximum
+// number of streams. docs/protocol §12.2.
 func (st *Stream) leastWindow() uint64 {
 	c := &st.r.cfg
 	return uint64(max(min(c.MemoryBytes/(2*c.MaxStreams), c.WindowBytes)/st.packetSize, minWindow))
 }
 
-// windowPackets is how many packets the stream's window may hold now: what it can count on, and a quarter of what is
-// left of the rest, so that the first streams get the most and no later one nothing.
+// windowPackets is the maximum window of the stream now, in packets: the guaranteed one, and a quarter of the
+// unreserved memory. So the first streams get the most, but later ones get some.
 func (st *Stream) windowPackets() uint64 {
 	c := &st.r.cfg
 	least := int(st.leastWindow()) * st.packetSize
@@ -69,27 +67,27 @@ func (st *Stream) windowPackets() uint64 {
 	return uint64(max(0, bytes/st.packetSize))
 }
 
-// shared is how many bytes are left of the memory that is not kept for the streams there
-// may be, if each of them can count on least. Below zero it takes of theirs.
+// shared is how many bytes of memory are left beyond those reserved for further streams, least each. Below zero, memory
+// reserved for others is in use.
 func (r *Receiver) shared(least int) int {
 	return r.cfg.MemoryBytes - r.memory - least*max(0, r.cfg.MaxStreams-r.windows)
 }
 
-// reclaim takes the windows of streams that are over from readers that have not read them yet, the oldest first, as far
-// as they use memory that is kept for present and future streams: a publisher that restarts again and again without
-// being read takes nothing from others. These readers find the end, after a gap.
+// reclaim frees the windows of streams that are over but not read yet, the oldest first, while they use memory reserved
+// for other streams. So a publisher that restarts repeatedly without being read takes nothing from others. The readers
+// of these windows find a gap and then the end.
 func (r *Receiver) reclaim(least int) {
 	for i := 0; i < len(r.detached) && r.shared(least) < 0; {
 		st := r.detached[i]
 		if !st.out.Abandon() {
-			i++ // its reader has a packet in hand
+			i++ // its reader is using a packet
 			continue
 		}
-		st.freeWindow() // and is detached no more
+		st.freeWindow() // also removes st from detached
 	}
 }
 
-// window makes the window at first need. Its memory comes as slots are used.
+// window creates the window when it is first needed. Its memory is allocated as slots are used.
 func (st *Stream) window() bool {
 	if st.win.slots != nil {
 		return true
@@ -106,8 +104,8 @@ func (st *Stream) window() bool {
 	return true
 }
 
-// put copies packet seq into a slot, if need be one that a slow reader loses, or the latest packet that waits: the
-// output may hold so many that not all of the window finds one, and the earliest must.
+// put copies packet seq into a slot. If none is free it takes one from a slow reader, or that of the latest waiting
+// packet. The output may hold so many slots that not all packets of the window find one, and the earliest must.
 func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	slot, ok := st.win.slots.Put(b)
 	if ok {
@@ -123,19 +121,19 @@ func (st *Stream) put(now Instant, seq uint64, b []byte) (uint32, bool) {
 	return slot, ok
 }
 
-// reclaimSlots has the output give slots back, an eighth of the window at once if it must take them from slow readers.
+// reclaimSlots asks the output to release slots: up to an eighth of the window if it must take them from slow readers.
 func (st *Stream) reclaimSlots() { st.out.Reclaim(int(st.win.span/8) + 1) }
 
-// growWindow makes the window of a stream that has come so far in order that it is no invention: from then on the
-// publisher is promised all of it, not just what every stream can count on.
+// growWindow creates the window of a stream that has delivered the guaranteed window in order, and so is probably not
+// forged. From then on the publisher is promised the whole window.
 func (st *Stream) growWindow() {
 	if st.win.slots == nil && !st.life.down && st.r.wanting() && st.next-st.start >= st.leastWindow() {
 		st.window()
 	}
 }
 
-// freeIfEmpty frees the window of a stream that is down and holds no packet:
-// publishers that went away shall not take memory from those that come.
+// freeIfEmpty frees the window of a stream that is down and holds no packet: publishers that left must not keep memory
+// from new ones.
 func (st *Stream) freeIfEmpty() {
 	if !st.win.keeps && st.next == st.tracked {
 		st.freeWindow()
@@ -160,7 +158,7 @@ func (st *Stream) freeWindow() {
 		}
 	}
 	st.win.slots, st.win.entries, st.win.keeps = nil, nil, false
-	st.win.span = st.leastWindow() // the next one may be smaller
+	st.win.span = st.leastWindow() // the next window may be smaller
 }
 
 func nextPow2(n int) int { return 1 << bits.Len(uint(n-1)) }

@@ -2,14 +2,14 @@ package reliable
 
 import "time"
 
-// rttEstimator smooths round trips as TCP does (RFC 6298), with a start value of a LAN.
+// rttEstimator smooths round trips as TCP does (RFC 6298), with an initial value for a LAN.
 type rttEstimator struct {
 	smoothed, variance time.Duration
 	newest             time.Duration
 	measured           bool
 }
 
-// docs/protocol §6.9.
+// sample adds a measured round trip. docs/protocol §6.9.
 func (r *rttEstimator) sample(d time.Duration) {
 	d = min(max(d, minRTT), farRTT)
 	r.newest = d
@@ -22,8 +22,8 @@ func (r *rttEstimator) sample(d time.Duration) {
 	r.smoothed += (d - r.smoothed) / 8
 }
 
-// sampleCut samples a time that is now and then more than a round trip, such as that of a reply, or of a copy after the
-// first was lost: a single sample does not move the estimate far.
+// sampleCut adds a time that is sometimes longer than a round trip, such as that of a reply, or of a copy after the
+// first was lost. It limits how far one sample moves the estimate.
 func (r *rttEstimator) sampleCut(d time.Duration) {
 	if r.measured {
 		d = min(d, r.smoothed+r.smoothed/2+100*time.Microsecond)
@@ -31,7 +31,7 @@ func (r *rttEstimator) sampleCut(d time.Duration) {
 	r.sample(d)
 }
 
-// recent is the newest sample, or the start value.
+// recent is the newest sample, or the initial value.
 func (r *rttEstimator) recent() time.Duration {
 	if !r.measured {
 		return startRTT
@@ -39,8 +39,8 @@ func (r *rttEstimator) recent() time.Duration {
 	return r.newest
 }
 
-// hold is how long an answer may take: so long nothing that was sent is missing. It rises with the first
-// sample that is longer, and falls slowly (RFC 9002 §6.1.2, §6.2.1).
+// hold is how long a sent packet may be in transit: until then it is not lost. It rises with the first longer sample,
+// and falls slowly (RFC 9002 §6.1.2, §6.2.1).
 func (r *rttEstimator) hold() time.Duration {
 	return max(r.newest, r.value()+4*r.variance)
 }
@@ -61,9 +61,9 @@ func (r *rttEstimator) known() time.Duration {
 	return r.smoothed
 }
 
-// retry is how long to wait for an answer before asking again. Answers that had to queue make it long, but not beyond
-// what many tries within the recovery deadline allow, unless the path itself is far: path is what heartbeats and
-// statuses take, which do not queue. docs/protocol §6.9.
+// retry is how long to wait for an answer before asking again. Queueing of answers makes it longer, but it stays short
+// enough for many attempts within the recovery deadline, unless the path itself is long. path is the round trip of
+// heartbeats and statuses, which do not queue. docs/protocol §6.9.
 func (r *rttEstimator) retry(path time.Duration) time.Duration {
 	if !r.measured {
 		return max(minRetry, 2*startRTT)

@@ -2,8 +2,8 @@ package reliable
 
 import "time"
 
-// upTime is an Instant without all time before it in which this side did not run. Everything
-// that judges others by how long they say nothing is counted in it. docs/protocol §11.3.
+// upTime is an Instant minus all earlier time in which the owner did not run. Intervals of silence by which the owner
+// judges others are in upTime. docs/protocol §11.3.
 type upTime Instant
 
 // neverUp is later than every upTime.
@@ -12,19 +12,19 @@ const neverUp upTime = upTime(Never)
 func (t upTime) sub(since upTime) time.Duration { return Instant(t).Sub(Instant(since)) }
 func (t upTime) add(d time.Duration) upTime     { return upTime(Instant(t).Add(d)) }
 
-// mostLate is how late an owner may be that runs: a busy host, a handler that takes its time.
+// mostLate is how late a running owner may be, on a busy host or because of a slow handler.
 const mostLate = 100 * time.Millisecond
 
-// Running is the one account of the time in which the owner of Senders or Receivers did not run:
-// its process was stopped, its host slept, a handler kept its loop. The owner says when it runs,
-// and by when it will again. One that says nothing always runs.
+// Running records when the owner of Senders or Receivers did not run: its process was stopped, its host suspended, or a
+// handler blocked its loop. The owner reports that it runs, and by when it will run again. An owner that never reports
+// counts as always running.
 type Running struct {
-	lost     time.Duration // in which it did not run
-	until    Instant       // it runs until then, as far as it has said; 0: it says nothing
-	from, to Instant       // when it did not run last
+	lost     time.Duration // total time in which it did not run
+	until    Instant       // it counts as running until then; 0: it never reported
+	from, to Instant       // the last time in which it did not run
 }
 
-// Runs says that the owner runs at now. It returns for how long it did not.
+// Runs reports that the owner runs at now. It returns how long the owner has not run before.
 func (x *Running) Runs(now Instant) (lost time.Duration) {
 	if x.until != 0 && now > x.until {
 		lost = now.Sub(x.until)
@@ -35,7 +35,7 @@ func (x *Running) Runs(now Instant) (lost time.Duration) {
 	return lost
 }
 
-// Rests says that the owner, which runs, will run again at until at the latest.
+// Rests reports that the owner, which runs, will run again at until at the latest.
 func (x *Running) Rests(until Instant) {
 	if until < Never {
 		until = until.Add(mostLate)
@@ -43,13 +43,13 @@ func (x *Running) Rests(until Instant) {
 	x.until = max(x.until, until)
 }
 
-// isUp reports whether the owner runs at now, as far as it has said.
+// isUp reports whether the owner counts as running at now.
 func (x *Running) isUp(now Instant) bool { return x.until == 0 || now <= x.until }
 
-// ranSince reports whether the owner has run all the time since then.
+// ranSince reports whether the owner has run without a break since then.
 func (x *Running) ranSince(then Instant) bool { return then >= x.to }
 
-// up is the time at which the owner runs or ran: now, or what was now before the last time that it did not run.
+// up converts at to upTime. at must not be before the end of the break before the last one.
 func (x *Running) up(at Instant) upTime {
 	if at < x.to {
 		return upTime(min(at, x.from).Add(x.to.Sub(x.from) - x.lost))
@@ -60,12 +60,11 @@ func (x *Running) up(at Instant) upTime {
 	return upTime(at.Add(-x.lost))
 }
 
-// Ran is now without all time in which the owner did not run, for intervals of the owner's that judge others.
+// Ran is up as an Instant, for the owner's own intervals by which it judges others.
 func (x *Running) Ran(now Instant) Instant { return Instant(x.up(now)) }
 
-// when is when it will be t, if the owner runs until then.
+// when is when t will be, if the owner runs until then.
 func (x *Running) when(t upTime) Instant { return Instant(t).Add(x.lost) }
 
-// age is for how long the owner has run since then, which it may be for as long as it likes if it
-// has not run more than once since.
+// age is how long the owner has run since then. It is exact if at most one break has begun since then.
 func (x *Running) age(now, then Instant) time.Duration { return x.up(now).sub(x.up(then)) }

@@ -1,20 +1,20 @@
 package reliable
 
-// sendBlocks is the memory of a stream's window and its writers: as many blocks as were needed so far.
+// sendBlocks is the memory of a stream's window and its writers. It grows as needed.
 type sendBlocks struct {
-	perBlock int // packets of full size a block
-	perTrain int // packets a block, at most
+	perBlock int // full-size packets per block
+	perTrain int // maximum packets per block
 
 	all     []*block // by id; nil: given back
-	unused  []uint32 // ids of those given back
+	unused  []uint32 // ids of blocks given back
 	free    []*block
 	retired fifo // all packets assigned, oldest first
 	writers int
-	short   bool   // all are in use, and a subscriber misses packets of the oldest
-	oldest  uint64 // the last of those
+	short   bool   // all blocks are in use, and a member misses packets of the oldest
+	oldest  uint64 // highest sequence in the oldest block
 }
 
-// add takes mem, cut into blocks of size bytes.
+// add adds mem, cut into blocks of size bytes.
 func (x *sendBlocks) add(mem []byte, size int) {
 	for ; len(mem) >= size; mem = mem[size:] {
 		b := &block{mem: mem[:size:size]}
@@ -29,15 +29,15 @@ func (x *sendBlocks) add(mem []byte, size int) {
 	}
 }
 
-// count is how many there are.
+// count is the number of blocks.
 func (x *sendBlocks) count() int { return len(x.all) - len(x.unused) }
 
-// packet returns the packet of a slot of the window.
+// packet returns the packet of a window slot.
 func (x *sendBlocks) packet(p *windowSlot) []byte {
 	return x.all[p.block].mem[p.off : p.off+uint32(p.size)]
 }
 
-// take returns a free block, of which there is one.
+// take returns a free block. There must be one.
 func (x *sendBlocks) take() *block {
 	n := len(x.free) - 1
 	b := x.free[n]
@@ -45,7 +45,7 @@ func (x *sendBlocks) take() *block {
 	return b
 }
 
-// giveBack returns the memory of a free block, of which there is one.
+// giveBack removes a free block, and returns its memory. There must be one.
 func (x *sendBlocks) giveBack() []byte {
 	b := x.take()
 	x.all[b.id] = nil
@@ -53,12 +53,12 @@ func (x *sendBlocks) giveBack() []byte {
 	return b.mem
 }
 
-// further is how many blocks there are for writers, beyond the one that each stream has.
-func (x *sendBlocks) further() int { return writerBlocks * max(0, x.writers-1) }
+// extraWriterBlocks is the number of blocks of writers beyond the first.
+func (x *sendBlocks) extraWriterBlocks() int { return writerBlocks * max(0, x.writers-1) }
 
-// reusable returns the oldest block with packets that all have their sequence, if they are no longer needed: all below
-// sent were transmitted, no subscriber that is waited for misses one below floor, and the transport has released done
-// packets. Otherwise it returns nil.
+// reusable returns the oldest retired block if it is no longer needed, otherwise nil. It is needed while a packet in it
+// is not below sent (not transmitted), not below floor (a member waited for misses it), or not among the done packets
+// that the transport has released.
 func (x *sendBlocks) reusable(sent, floor, done uint64) *block {
 	b := x.retired.peek()
 	if b == nil || b.last >= sent || b.last >= floor || b.post > done {
@@ -67,8 +67,8 @@ func (x *sendBlocks) reusable(sent, floor, done uint64) *block {
 	return b
 }
 
-// missed notes that there are no more, and reports whether that is because a subscriber
-// misses packets below floor, and not because the transport still reads them.
+// missed records that no block is free. It reports whether the reason is a member that misses packets from floor on,
+// and not the transport, which still reads them.
 func (x *sendBlocks) missed(sent, floor uint64) bool {
 	b := x.retired.peek()
 	if b == nil || b.last >= sent || b.last < floor {
@@ -78,7 +78,7 @@ func (x *sendBlocks) missed(sent, floor uint64) bool {
 	return true
 }
 
-// relieved reports whether that is over: no packet of the oldest block is missed any more.
+// relieved reports whether the shortage is over: no packet of the oldest block is missed any more.
 func (x *sendBlocks) relieved(floor uint64) bool {
 	if !x.short || floor <= x.oldest {
 		return false

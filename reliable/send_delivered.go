@@ -2,23 +2,23 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// delivered is how far a topic's messages have come, as last asked. It only grows.
+// delivered records how far a topic's messages are delivered, as of the last call of DeliveredOn. It only grows.
 type delivered struct {
 	number uint64 // all messages below it are delivered
-	// The topic has no message in packets from the frontier that was asked at up to
-	// this sequence; next, the first one behind, has message number if known.
-	looked uint64
-	known  bool
+	// Packets from the last frontier up to searched have no message of the topic. If known, the topic's first message in
+	// packet searched is number.
+	searched uint64
+	known    bool
 }
 
-// Delivered is the sequence below which all packets have come to every subscriber that
-// is present and not released, or to as many as flow control needs of those that it waits for.
+// Delivered is the sequence below which all packets have arrived at every member that is not released, or at as many of
+// the counting members as flow control needs.
 func (s *Sender) Delivered() uint64 {
 	next := func(m *Member) uint64 { return m.Next }
 	return s.flow.frontier(s.cfg.Flow, s.members.list, s.win.sent, s.cfg.Flow.Delivers, next)
 }
 
-// settled reports whether as many subscribers as Delivered asks have everything, and ask for nothing else.
+// settled reports whether as many members as in Delivered have everything and request nothing.
 func (s *Sender) settled() bool {
 	done := func(m *Member) uint64 {
 		if m.wantTopics {
@@ -31,29 +31,29 @@ func (s *Sender) settled() bool {
 		s.flow.frontier(flow, s.members.list, s.win.next, flow.Delivers, done) >= s.win.next
 }
 
-// DeliveredOn is the number of messages of t, from the first on, that have come to every subscriber that is present and
-// not released, or to as many as flow control needs. A message of several packets counts when all of it has.
+// DeliveredOn is the number of messages of t, from the first on, that have arrived at every member that is not
+// released, or at as many as flow control needs. A message of several packets counts when all of them have.
 //
-// It looks through the packets behind Delivered for the topic's next message, through
-// each packet of the stream once for each topic that is asked for.
+// It searches the packets behind Delivered for the topic's next message, and so inspects each packet of the stream once
+// for each topic asked.
 func (s *Sender) DeliveredOn(t *Topic) uint64 {
 	d := &t.delivered
 	at := s.Delivered()
-	if d.known && at <= d.looked {
+	if d.known && at <= d.searched {
 		return d.number
 	}
-	for seq := max(at, d.looked, s.win.trail); seq < s.win.next; seq++ {
+	for seq := max(at, d.searched, s.win.trail); seq < s.win.next; seq++ {
 		if number, ok := s.firstOf(seq, t.ID); ok {
-			d.number, d.looked, d.known = max(d.number, number), seq, true
+			d.number, d.searched, d.known = max(d.number, number), seq, true
 			return d.number
 		}
 	}
-	d.looked, d.known = s.win.next, false
+	d.searched, d.known = s.win.next, false
 	d.number = max(d.number, t.next)
 	return d.number
 }
 
-// firstOf is the number of the topic's first message in the packet of sequence seq.
+// firstOf is the number of the topic's first message in packet seq.
 func (s *Sender) firstOf(seq, topic uint64) (number uint64, ok bool) {
 	runs := s.runs(seq)
 	for {

@@ -7,9 +7,8 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// FlowControl decides how far a publisher may run ahead of its subscribers: of n members
-// that count, Need of them must have room for a packet before it is sent, and no packet
-// leaves the window that fewer than Need of them have. docs/protocol §8.1.
+// FlowControl decides how far a publisher may run ahead of its members. Of n members that count, Need must have room
+// for a packet before it is sent, and a packet stays in the window until Need of them have it. docs/protocol §8.1.
 //
 //	            counts       needs                         delivered to
 //	MinFlow     all          all of them                   those that count
@@ -18,75 +17,75 @@ import (
 //	NoFlow      none                                       all
 //	TaggedFlow  with a tag   as its Of                     those that count
 type FlowControl interface {
-	// Counts reports whether m is one of those that the publisher may wait for.
+	// Counts reports whether the publisher may wait for m.
 	Counts(m *Member) bool
-	// Delivers reports whether m is one of the members that count for Need: a packet is delivered when they have it.
+	// Delivers reports whether a delivery to m counts: a packet is delivered when Need of these members have it.
 	Delivers(m *Member) bool
-	// Need is how many of n members that count the publisher waits for: from 1 to n if n is not 0.
+	// Need is how many of n counting members the publisher waits for: from 1 to n, or 0 if n is 0.
 	Need(n int) int
-	// String is what the strategy is called in configuration.
+	// String is the name of the strategy in configurations.
 	String() string
 }
 
-// MinFlow waits for every subscriber: the publisher never outruns the window
-// of the slowest one that is present. With no subscriber it runs free.
+// MinFlow waits for every member: the publisher never outruns the window of the slowest one. Without members it does
+// not wait.
 type MinFlow struct{}
 
-// Counts reports that every member counts.
+// Counts returns true.
 func (MinFlow) Counts(*Member) bool { return true }
 
-// Delivers reports that every member does.
+// Delivers returns true.
 func (MinFlow) Delivers(*Member) bool { return true }
 
-// Need is all of them.
+// Need returns n.
 func (MinFlow) Need(n int) int { return n }
 
 func (MinFlow) String() string { return "min" }
 
-// NoFlow waits for no subscriber: one that is too slow, or away for longer than the window lasts, has gaps. Limit the
-// rate to what all can take.
+// NoFlow waits for no member: one that is too slow, or away for longer than the window lasts, has gaps. Set a rate
+// limit that all receivers can sustain.
 type NoFlow struct{}
 
-// Counts reports that no member counts.
+// Counts returns false.
 func (NoFlow) Counts(*Member) bool { return false }
 
-// Delivers reports that every member does: they are not waited for, but a caller may still ask what has reached them.
+// Delivers returns true: the publisher waits for no member, but callers may ask what has reached all of them.
 func (NoFlow) Delivers(*Member) bool { return true }
 
-// Need is all of them.
+// Need returns n.
 func (NoFlow) Need(n int) int { return n }
 
 func (NoFlow) String() string { return "none" }
 
-// MaxFlow waits for the fastest subscriber alone.
+// MaxFlow waits for the fastest member only.
 type MaxFlow struct{}
 
-// Counts reports that every member counts.
+// Counts returns true.
 func (MaxFlow) Counts(*Member) bool { return true }
 
-// Delivers reports that every member does.
+// Delivers returns true.
 func (MaxFlow) Delivers(*Member) bool { return true }
 
-// Need is one.
+// Need returns 1, or 0 without members.
 func (MaxFlow) Need(n int) int { return min(n, 1) }
 
 func (MaxFlow) String() string { return "max" }
 
-// QuorumFlow waits for the N fastest subscribers, or for all where there are fewer.
+// QuorumFlow waits for the N fastest members, or for all if there are fewer.
 type QuorumFlow struct{ N int }
 
-// Counts reports that every member counts.
+// Counts returns true.
 func (QuorumFlow) Counts(*Member) bool { return true }
 
-// Delivers reports that every member does.
+// Delivers returns true.
 func (QuorumFlow) Delivers(*Member) bool { return true }
 
-// Need is N, or all of them.
+// Need returns the smaller of n and N.
 func (q QuorumFlow) Need(n int) int { return min(n, q.N) }
 
 func (q QuorumFlow) String() string { return fmt.Sprintf("quorum:%d", q.N) }
 
-// TaggedFlow is Of among the subscribers that carry the tag. Others are served, and not waited for.
+// TaggedFlow applies Of to the members that carry the tag. Others are served, but not waited for.
 type TaggedFlow struct {
 	Tag string
 	Of  FlowControl
@@ -95,7 +94,7 @@ type TaggedFlow struct {
 // Counts reports whether m carries the tag and counts for Of.
 func (t TaggedFlow) Counts(m *Member) bool { return m.Tag == t.Tag && t.Of.Counts(m) }
 
-// Delivers reports whether m carries the tag.
+// Delivers reports whether m carries the tag and counts for Of's Delivers.
 func (t TaggedFlow) Delivers(m *Member) bool { return m.Tag == t.Tag && t.Of.Delivers(m) }
 
 // Need is that of Of.
@@ -103,27 +102,27 @@ func (t TaggedFlow) Need(n int) int { return t.Of.Need(n) }
 
 func (t TaggedFlow) String() string { return t.Of.String() + ",tag:" + t.Tag }
 
-// flowState is what the members add up to.
+// flowState is the combined state of the members.
 type flowState struct {
 	limit uint64 // first sequence that may not be assigned
-	floor uint64 // lowest sequence that a subscriber that is waited for misses
-	free  bool   // there are members, and the publisher waits for none by its strategy
-	held  bool   // what has its sequence waits
+	floor uint64 // lowest sequence that a member waited for misses
+	free  bool   // there are members, but flow control waits for none of them
+	held  bool   // assigned packets wait for room at members
 
-	ranks []uint64 // to find the member that decides
+	ranks []uint64 // scratch of frontier
 }
 
 const noLimit = 1 << 63
 
-// recompute is called whenever a member has come, changed or gone.
+// recompute updates f. Call it when a member was added, changed or removed.
 func (f *flowState) recompute(flow FlowControl, list []*Member) {
 	f.limit = f.frontier(flow, list, noLimit, flow.Counts, func(m *Member) uint64 { return m.Limit })
 	f.floor = f.frontier(flow, list, noLimit, flow.Counts, func(m *Member) uint64 { return m.Next })
 	f.free = len(list) > 0 && !slices.ContainsFunc(list, flow.Counts)
 }
 
-// frontier is the highest value that as many of the members that count have reached as flow
-// control needs: none if no member counts.
+// frontier is the highest value that as many counting members as flow control needs have reached; none if no member
+// counts.
 func (f *flowState) frontier(flow FlowControl, list []*Member, none uint64, counts func(*Member) bool,
 	value func(*Member) uint64) uint64 {
 	f.ranks = f.ranks[:0]
@@ -144,8 +143,8 @@ func (f *flowState) frontier(flow FlowControl, list []*Member, none uint64, coun
 	}
 }
 
-// admit asks flow control, the window and the rate limit for packets of so many bytes each. It returns how many of
-// them, from the first on, may have their sequences; if none, what the first one waits for. docs/protocol §8.1.
+// admit returns how many of the packets with sizes lens, from the first on, flow control, the window and the rate limit
+// admit. If it is none, it returns the reason. docs/protocol §8.1.
 func (s *Sender) admit(now Instant, lens []uint16) (int, events.Reason) {
 	n, why := s.win.admits(s.flow.limit, s.flow.floor)
 	if n == 0 {

@@ -2,9 +2,9 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// splits decides whether a message goes in fragments, of which n is the size as a run of its own: if no packet can hold
-// that, and if the open packet, which cannot, would be left with room that costs: less than half full where a train's
-// packets are to be equal, for it would end its train, or padded by an eighth or more to a full one.
+// splits decides whether a message is sent in fragments, if its own run would take n bytes. It is if no packet can hold
+// the run, or if the run does not fit the open packet and closing that packet wastes space. A packet less than half
+// full would end its train where a train's packets must be equal, and padding may fill an eighth of a packet or more.
 func (w *Writer) splits(n int) bool {
 	size := w.s.cfg.PacketSize
 	switch {
@@ -16,8 +16,8 @@ func (w *Writer) splits(n int) bool {
 	return w.s.cfg.equal() && w.off < size/2 || w.off < size-size/8 && w.s.cfg.Pad > 1 && w.s.cfg.padded(w.off) == size
 }
 
-// appendWhole adds msg in fragments, if the block has room for all of them. If another one has, this one ends: of two
-// writers' messages that lie in two blocks each one would wait for the other's.
+// appendWhole adds msg in fragments, if the block has room for all of them. If only an empty block has, it ends this
+// one: if messages of two writers each lay in two blocks, each writer would wait for the other.
 func (w *Writer) appendWhole(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	first, packets := w.fragmentRoom(), w.Rest()
 	if w.packet != nil {
@@ -35,7 +35,7 @@ func (w *Writer) appendWhole(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	return true
 }
 
-// endBlock has the block take no more.
+// endBlock closes the open packet and adds no more packets to the block.
 func (w *Writer) endBlock() {
 	if w.packet != nil {
 		w.closeAt(w.off)
@@ -43,7 +43,7 @@ func (w *Writer) endBlock() {
 	w.ended = w.b != nil
 }
 
-// fragmentRoom is how long a fragment the open packet has room for: 0 if it is nearly full.
+// fragmentRoom is the longest fragment that fits the open packet: 0 if the packet is nearly full.
 func (w *Writer) fragmentRoom() int {
 	size := w.s.cfg.PacketSize
 	if w.packet == nil || nearlyFull(w.off, size) {
@@ -52,9 +52,9 @@ func (w *Writer) fragmentRoom() int {
 	return max(0, size-w.off-wire.RunHeaderLen-wire.FragmentHeaderLen)
 }
 
-// AppendFragment adds msg[offset:] to topic t, as much as there is room for in the open packet, or in the next one if
-// that is nearly full, and returns the offset behind it. It returns the same offset when there is no room. Until the
-// last fragment is written no other message may be; what follows then shares its packet.
+// AppendFragment adds a fragment of msg[offset:] to topic t, as long as the open packet, or the next one if that is
+// nearly full, has room for. It returns the offset behind the fragment, or offset if there is no room. No other message
+// may be appended before the last fragment; the next message then shares its packet.
 func (w *Writer) AppendFragment(t *Topic, msg []byte, offset int) int {
 	return w.appendFragment(t, msg, offset, 0)
 }
@@ -63,7 +63,7 @@ func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.Run
 	if offset == 0 && t.naming.missing(w) && !w.name(t) {
 		return offset
 	}
-	if w.fragmentRoom() == 0 && !w.further() {
+	if w.fragmentRoom() == 0 && !w.nextPacket() {
 		return offset
 	}
 	w.endRun()
@@ -79,7 +79,7 @@ func (w *Writer) appendFragment(t *Topic, msg []byte, offset int, flags wire.Run
 		ref.messages = 1
 	}
 	w.runs = append(w.runs, ref)
-	w.seal()
+	w.endTail()
 	if w.midMessage = offset < len(msg); w.midMessage {
 		w.close()
 	}

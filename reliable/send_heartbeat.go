@@ -7,51 +7,52 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// heartbeat is the ladder that carries the end of a burst: the first heartbeat follows the last packet at once, the
-// next ones at twice the distance each, up to slowHeartbeat, and to quietHeartbeat when all have everything. It is
-// armed once and compared on expiry, not armed again by every packet. docs/protocol §5.1, §5.8.
+// heartbeat is the ladder of heartbeats, which reveals losses at the end of a burst. The first heartbeat follows the
+// last packet after tailDelay, each next one after twice the interval, up to slowHeartbeat, or quietHeartbeat when all
+// members have everything. The timer is armed once and compared when it expires, not armed again by every packet.
+// docs/protocol §5.1, §5.8.
 type heartbeat struct {
 	due      Instant
 	last     Instant       // last heartbeat
 	lastData Instant       // last new packet
-	expected Instant       // when more follows, as the owner says
+	expected Instant       // when the owner expects more data
 	interval time.Duration // the ladder's next step
 	rate     packetRate
 
-	sinceRestart int // heartbeats since the stream began to end
+	sinceRestart int // heartbeats since restart
 }
 
 func (h *heartbeat) start(now Instant) {
 	h.due, h.interval, h.last = now, tailDelay, now
 }
 
-// by has a heartbeat sent at that time at the latest.
+// by makes a heartbeat due at that time at the latest.
 func (h *heartbeat) by(at Instant) { h.due = min(h.due, at) }
 
-// data notes that new packets were sent.
+// data records that new packets were sent.
 func (h *heartbeat) data(now Instant) {
 	h.lastData = now
 	h.interval = tailDelay
 	h.by(now.Add(tailDelay))
 }
 
-// Expect says that more data follows at t or before: until then it need not be said that
-// there is none. Zero says that none is expected any more. docs/protocol §5.2.
+// Expect announces that more data follows at t or earlier, so that no heartbeat is needed until then. Zero: none is
+// expected. docs/protocol §5.2.
 func (s *Sender) Expect(t Instant) { s.heartbeat.expected = t }
 
-// probe begins to ask subscribers for the room that the publisher waits for.
+// probe starts heartbeats that ask members for the room that the publisher waits for.
 func (h *heartbeat) probe(now Instant, rtt time.Duration) {
 	h.interval = min(max(tailDelay, 2*rtt), slowHeartbeat)
 	h.by(now.Add(h.interval))
 }
 
-// hasten has the next heartbeat follow after d at the latest.
+// hasten makes the next heartbeat due after d at the latest.
 func (h *heartbeat) hasten(now Instant, d time.Duration) {
 	h.interval = min(h.interval, d)
 	h.by(now.Add(d))
 }
 
-// restart begins the ladder anew, for the end of the stream.
+// restart restarts the ladder, for the end of the stream.
 func (h *heartbeat) restart(now Instant) {
 	h.due, h.interval, h.sinceRestart = now, tailDelay, 0
 }
@@ -62,16 +63,16 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	if now < h.due || c.full() {
 		return
 	}
-	// The first heartbeat goes before the first data, so that receivers that are present from the beginning know where
-	// that is. If data is about to be sent, a heartbeat waits, but not while a caller waits for subscribers (§5.7), or
-	// for them to have everything.
+	// The first heartbeat precedes the first data, so that receivers already present know where the stream begins. A later
+	// one is delayed if data is about to be sent, unless a caller waits for subscribers (§5.7), or for members to have
+	// everything.
 	ready := s.ready() || now < h.expected && s.end.hurry == unhurried && !s.end.begun && s.await.waiters == 0
 	if h.lastData != 0 && (ready || now.Sub(h.lastData) < tailDelay && s.end.hurry != toBeAsked) &&
 		s.blocked != events.ReasonFlow && !s.flow.held {
-		// It has the lead as well: look again when it may have stopped.
-		if now.Sub(h.last) < activeHeartbeat && !s.repairs.unsaid && s.stall.next == nil {
+		// The data states the lead as well: check again when it may have stopped.
+		if now.Sub(h.last) < activeHeartbeat && !s.repairs.backoffChanged && s.stall.next == nil {
 			h.due = h.last.Add(activeHeartbeat)
-			if !s.ready() { // else that makes it earlier when it has gone
+			if !s.ready() { // otherwise sending the data makes a heartbeat due earlier
 				h.due = min(h.due, max(h.lastData.Add(tailDelay), h.expected))
 			}
 			return
@@ -84,7 +85,7 @@ func (s *Sender) appendHeartbeat(now Instant, c *control) {
 	s.sendHeartbeat(now, c)
 }
 
-// slowest is the top of the ladder now. docs/protocol §5.8.
+// slowest is the present top of the ladder. docs/protocol §5.8.
 func (s *Sender) slowest() time.Duration {
 	if s.blocked != events.ReasonFlow && !s.flow.held && !s.end.begun && len(s.members.list) > 0 &&
 		s.win.sent == s.win.next &&
@@ -97,7 +98,7 @@ func (s *Sender) slowest() time.Duration {
 
 func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	h := &s.heartbeat
-	if s.isUp(now) { // else their statuses lie unread
+	if s.isUp(now) { // otherwise statuses are unread
 		s.members.giveUp(s, now)
 		s.releaseHolders(now)
 	}
@@ -148,8 +149,8 @@ func (s *Sender) sendHeartbeat(now Instant, c *control) {
 	}
 }
 
-// statusEvery is the cadence of statuses: all subscribers' together stay
-// within statusShare of the packet rate. docs/protocol §7.2.
+// statusEvery is the cadence of statuses: those of all members together take statusShare of the packet rate.
+// docs/protocol §7.2.
 func (s *Sender) statusEvery() time.Duration {
 	n := time.Duration(max(1, len(s.members.list)))
 	rate := s.heartbeat.rate.value
@@ -160,7 +161,7 @@ func (s *Sender) statusEvery() time.Duration {
 	return min(slowest, max(minStatusEvery, time.Duration(float64(n)*float64(time.Second)/(statusShare*rate))))
 }
 
-// packetRate smooths the rate of new packets, a second.
+// packetRate is the smoothed rate of new packets per second.
 type packetRate struct {
 	value float64
 	at    Instant

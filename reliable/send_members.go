@@ -7,19 +7,19 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Member is what a publisher knows of one subscriber.
+// Member is what a publisher knows of one receiver.
 type Member struct {
 	ID    uint64
-	Next  uint64 // lowest sequence it lacks
-	Limit uint64 // first sequence it has no room for
-	Lost  uint32 // packets it has given up
-	// Topics are the ids of the topics it subscribes to, as far as it says.
+	Next  uint64 // lowest sequence that it misses
+	Limit uint64 // first sequence for which it has no room
+	Lost  uint32 // packets that it has given up
+	// Topics are the ids of the topics that its statuses name.
 	Topics     []uint64
-	MoreTopics bool // there are more than it says
-	// Name is what it calls itself, fit to be shown, and Address where it sends from, as far as they are known.
+	MoreTopics bool // it has subscriptions that Topics does not list
+	// Name is its name, fit to be shown, and Address its source, as far as they are known.
 	Name    string
 	Address string
-	// Tag is the one that it carries, fit to be shown; empty: none, or it has not said yet.
+	// Tag is its tag, fit to be shown; empty: none, or not stated yet.
 	Tag string
 
 	membership
@@ -28,61 +28,61 @@ type Member struct {
 	path    memberPath
 
 	wireName  string
-	addressAt Instant // when Address was looked up
-	unread    uint32  // packets that it has not read
-	// lostCounted is what of Lost is counted in Stats.
+	addressAt Instant // when Address was determined
+	unread    uint32  // packets that its readers have not read
+	// lostCounted is the part of Lost that Stats counts.
 	lostCounted uint32
-	joining     bool // it fetches what was sent before it came, or waits for state
+	joining     bool // it fetches history or waits for state
 	wantsState  bool // it waits for state
 
-	queue   uint8 // of the repairs it asks for
+	queue   uint8 // queue of the repairs that it requests
 	heard   upTime
-	last    statusOrder // of the newest of its statuses
-	lastAt  upTime      // when that came first
-	asked   solicited   // since it was heard last
-	namedAt Instant     // by a heartbeat, last
+	last    statusOrder // order of its newest status
+	lastAt  upTime      // when that status first arrived
+	asked   solicited   // since the last sign of life
+	namedAt Instant     // when a heartbeat last named it
 }
 
-// solicited is how often a member was asked for a sign of life since replies were lost last, and since when.
+// solicited is how often a member was asked for a sign of life, and since when. Lost replies reset times.
 type solicited struct {
 	times int
 	since upTime
 }
 
-// memberTopics is what a member asks, and has answered, about topics.
+// memberTopics is what a member asks and has answered about topics.
 type memberTopics struct {
-	wantTopics bool
-	tellings   int    // of the topics that its last status still draws
-	answered   uint64 // questions that it has answered, by their bits
-	said       uint64 // the same, also if they are asked again since
-	wanting    uint64 // with yes, last
+	wantTopics   bool
+	listingsLeft int    // listings that its last status still triggers
+	answered     uint64 // answered questions, as bits
+	said         uint64 // the same, but kept when a question is asked again
+	wanting      uint64 // questions last answered with yes
 }
 
-// members is the publisher's account of its subscribers.
+// members holds the publisher's members.
 type members struct {
 	byID map[uint64]*Member
 	list []*Member
 	max  int
-	// queued is how many have each queue of repairs.
+	// queued counts the members of each repair queue.
 	queued    [repairQueues]int
 	gone      tombstones[uint64, statusOrder]
 	former    formerlyReleased
 	questions topicQuestions
 	trailing  trailing
-	// came, left and givenUp are the subscribers that joined, left and were given up since the
-	// caller took them last, for its events: maxHolds of each at most.
+	// came, left and givenUp are the members that joined, left and fell silent since the owner last took them for its
+	// events: at most maxHolds of each.
 	came, left, givenUp []events.Hold
-	read                Instant // all replies that came before have been handled
-	askedAt             upTime  // when all were asked last
-	unsent              bool    // a control packet since then did not leave: the time to the next question does not count
+	read                Instant // all replies that arrived before have been handled
+	askedAt             upTime  // when all members were last asked
+	unsent              bool    // a later control packet was not sent: the time to the next question does not count
 }
 
-func (m *members) init(most int) {
+func (m *members) init(limit int) {
 	m.byID = make(map[uint64]*Member)
-	m.max, m.gone, m.read = most, formerMembers(), Never
+	m.max, m.gone, m.read = limit, formerMembers(), Never
 }
 
-// asks notes a NAK from a member, which is a sign of life, and returns the member, nil if it is none.
+// asks records a NAK, which is a sign of life, and returns the member that sent it, or nil.
 func (m *members) asks(now upTime, id uint64) *Member {
 	x := m.byID[id]
 	if x != nil {
@@ -91,29 +91,28 @@ func (m *members) asks(now upTime, id uint64) *Member {
 	return x
 }
 
-// full reports whether there is no room for another: then a receiver that is not a member may be a subscriber all
-// the same.
+// full reports whether no further member is admitted: then a non-member may be a regular subscriber.
 func (m *members) full() bool { return len(m.list) >= m.max }
 
-// counts reports whether flow control waits for it, if it does for any. A member that fetches history does so as
-// fast as others leave room, and holds up no publisher. docs/protocol §8.10.
+// counts reports whether flow control may wait for x. A member that fetches history does so as fast as others leave
+// room, and does not hold the publisher up. docs/protocol §8.10.
 func (x *Member) counts() bool { return x.waitedFor() && !x.joining }
 
-// alive notes a sign of life, unless it is long since it said anything new.
+// alive records a sign of life, unless the last new status is too old.
 func (x *Member) alive(now upTime) {
 	if now.sub(x.lastAt) < repeatedLife {
 		x.heard, x.asked = now, solicited{}
 	}
 }
 
-// mayJoin reports whether a status may make its subscriber a member: if that has left, one that is
-// newer than its farewell.
+// mayJoin reports whether a status may make its receiver a member: after the receiver left or was removed, only a newer
+// status may.
 func (m *members) mayJoin(id uint64, x statusOrder) bool {
 	last, ok := m.gone.find(id)
 	return !ok || x.supersedes(last)
 }
 
-// add takes x in. It shares its queue of repairs with as few as can be.
+// add adds member x. It shares its repair queue with as few members as possible.
 func (m *members) add(x *Member) {
 	x.queue = memberQueues
 	for q := memberQueues + 1; q < repairQueues; q++ {
@@ -126,7 +125,7 @@ func (m *members) add(x *Member) {
 	m.list = append(m.list, x)
 }
 
-// handleStatus takes in a status. address is the text of where it came from. docs/protocol §7.5, §8.5.
+// handleStatus processes a status. address returns the text of its source. docs/protocol §7.5, §8.5.
 func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, address func() string) {
 	s.stats.Statuses++
 	ms := &s.members
@@ -150,10 +149,10 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 		s.stats.ReceiversJoined++
 		fresh = true
 	}
-	// An older status takes nothing back.
+	// An older status must not lower these.
 	m.Next = max(m.Next, st.Next)
 	m.Limit = max(m.Limit, st.Limit)
-	if len(st.Tag) > 0 && m.Tag == "" { // nor is there another tag in a newer one
+	if len(st.Tag) > 0 && m.Tag == "" { // the tag never changes
 		m.Tag = wire.CleanName(st.Tag)
 	}
 	if d := st.Lost - m.Lost; d < 1<<31 {
@@ -199,26 +198,26 @@ func (s *Sender) handleStatus(now Instant, flags wire.Flags, st *wire.Status, ad
 	}
 	s.admitted(now, m)
 	if m.wantTopics {
-		m.tellings = announceAgain
+		m.listingsLeft = announceAgain
 		s.topics.announceAll(now)
 	}
 }
 
-// farewell takes in the status x of a receiver that leaves, of m if it is a member. docs/protocol §8.5.
+// farewell processes the leaving status x of a receiver; m is the member, or nil. docs/protocol §8.5.
 func (s *Sender) farewell(now Instant, m *Member, x statusOrder, flags wire.Flags, next uint64) {
 	switch {
 	case m == nil && flags&wire.FlagWantTopics != 0:
-		s.topics.announceAll(now) // it lists topics, and receives nothing: §9.10
+		s.topics.announceAll(now) // a bus that only lists topics: §9.10
 	case m == nil:
 	case x.before(m.last):
-		s.stats.StatusesStale++ // it is back since
+		s.stats.StatusesStale++ // it has returned since
 	default:
 		m.last, m.Next = x, max(m.Next, next)
 		s.leaves(m)
 	}
 }
 
-// leaves lets a member go that has taken its leave.
+// leaves removes a member that sent a leaving status.
 func (s *Sender) leaves(m *Member) {
 	if _, may := s.wantsOurs(m); may && m.Next < s.win.sent {
 		s.stats.ReceiversBehind++
@@ -227,14 +226,14 @@ func (s *Sender) leaves(m *Member) {
 	s.removeMember(m)
 }
 
-// holdOf is m's hold, of d, with whether it wants a topic of the stream.
+// holdOf returns m's Hold for time d, including whether m wants a topic of the stream.
 func (s *Sender) holdOf(m *Member, d time.Duration) events.Hold {
 	h := m.hold(d, s.win.next)
 	h.Wants, _ = s.wantsOurs(m)
 	return h
 }
 
-// countLost counts what m has given up, unless it wants nothing of the stream as far as is known.
+// countLost counts the packets that m gave up, unless m is known to want no topic of the stream.
 func (s *Sender) countLost(m *Member) {
 	if m.Lost == m.lostCounted {
 		return
@@ -245,13 +244,13 @@ func (s *Sender) countLost(m *Member) {
 	}
 }
 
-// admitted carries on with what a status of m admits.
+// admitted updates flow control after a status of m.
 func (s *Sender) admitted(now Instant, m *Member) {
 	if m.caughtUp(s.win.trail, s.win.next) && (!m.membership.slow || s.cfg.Slow.back(m.behind(s.win.next))) {
 		m.returns()
 	}
 	s.flow.recompute(s.cfg.Flow, s.members.list)
-	s.lookForStall(now)
+	s.updateStall(now)
 }
 
 func (s *Sender) removeMember(m *Member) {
@@ -271,7 +270,7 @@ func (s *Sender) removeMember(m *Member) {
 	s.relieve()
 }
 
-// complete reports whether all have everything below seq and want nothing else, but those that were released.
+// complete reports whether all members except released ones have all packets below seq, and request no topics.
 func (m *members) complete(seq uint64) bool {
 	for _, x := range m.list {
 		if x.waitedFor() && (x.Next < seq || x.wantTopics) {
@@ -281,10 +280,10 @@ func (m *members) complete(seq uint64) bool {
 	return true
 }
 
-// endAnswers is how many heartbeats of the end a member has answered: the end counts for it after two.
+// endAnswers is how many heartbeats with the end flag each member must answer.
 const endAnswers = 2
 
-// answered reports whether all have answered so many.
+// answered reports whether all members except released ones have answered endAnswers heartbeats.
 func (m *members) answered() bool {
 	for _, x := range m.list {
 		if x.waitedFor() && x.endAnswers < endAnswers {
@@ -294,21 +293,21 @@ func (m *members) answered() bool {
 	return true
 }
 
-// announceAgain announces the topics once more to members that are known to want them still. docs/protocol §9.3.
+// announceAgain starts another listing if a member still requests topics. docs/protocol §9.3.
 func (s *Sender) announceAgain(now Instant) {
 	again := false
 	for _, x := range s.members.list {
-		again = again || x.wantTopics && x.tellings > 0
+		again = again || x.wantTopics && x.listingsLeft > 0
 	}
 	if !again || !s.topics.announceAll(now) {
 		return
 	}
 	for _, x := range s.members.list {
-		x.tellings = max(0, x.tellings-1)
+		x.listingsLeft = max(0, x.listingsLeft-1)
 	}
 }
 
-// silent reports whether a member has said nothing for three times the cadence of statuses. docs/protocol §8.4.
+// silent reports whether a member gave no sign of life for three cadences and slowHeartbeat. docs/protocol §8.4.
 func (m *members) silent(now upTime, every time.Duration) bool {
 	for _, x := range m.list {
 		if now.sub(x.heard) > 3*every+slowHeartbeat {
@@ -318,7 +317,7 @@ func (m *members) silent(now upTime, every time.Duration) bool {
 	return false
 }
 
-// solicited notes that all members were asked for a sign of life.
+// solicited records that all members were asked for a sign of life.
 func (m *members) solicited(now upTime) {
 	for _, x := range m.list {
 		switch {
@@ -332,15 +331,14 @@ func (m *members) solicited(now upTime) {
 	m.askedAt, m.unsent = now, false
 }
 
-// Runs is Running.Runs. What members have answered while the owner did not run may lie unread, or be
-// lost: they are asked anew.
+// Runs is Running.Runs. If the owner did not run, replies of members may be unread or lost: it asks the members anew.
 func (s *Sender) Runs(now Instant) {
 	if s.Running.Runs(now) > 0 {
 		s.RepliesLost()
 	}
 }
 
-// unanswered is for how long it has been asked for a sign of life, and has given none.
+// unanswered is how long x has been asked for a sign of life without giving one.
 func (x *Member) unanswered(now upTime) time.Duration {
 	if x.asked.times == 0 {
 		return 0
@@ -349,18 +347,18 @@ func (x *Member) unanswered(now upTime) time.Duration {
 }
 
 // RepliesRead records that all replies that arrived before that time have been handled; later ones may be unread.
-// Without any call replies are taken as read when they arrive. docs/protocol §6.15.
+// Without any call replies count as read when they arrive. docs/protocol §6.15.
 func (s *Sender) RepliesRead(before Instant) { s.members.read = before }
 
-// RepliesLost says that replies were dropped on this host, or questions not sent: that a member was not heard says
-// nothing until it has been asked as often again. docs/protocol §8.4.
+// RepliesLost records that this host dropped replies, or did not send questions: the silence of members counts only
+// after they have been asked as often again. docs/protocol §8.4.
 func (s *Sender) RepliesLost() {
 	for _, x := range s.members.list {
 		x.asked.times = 0
 	}
 }
 
-// giveUp gives up the members that stayed silent through all solicitations. docs/protocol §8.4.
+// giveUp removes members that stayed silent through all solicitations. docs/protocol §8.4.
 func (m *members) giveUp(s *Sender, at Instant) {
 	now, judged := s.up(at), s.up(min(at, m.read))
 	m.former.forget(now)
@@ -378,10 +376,10 @@ func (m *members) giveUp(s *Sender, at Instant) {
 	}
 }
 
-// maxHolds bounds what is kept for events until they are taken.
+// maxHolds bounds the Holds that are kept until the owner takes them.
 const maxHolds = 1024
 
-// appendHold appends h, if there is room.
+// appendHold appends h if there is room.
 func appendHold(list []events.Hold, h events.Hold) []events.Hold {
 	if len(list) < maxHolds {
 		list = append(list, h)
@@ -389,10 +387,10 @@ func appendHold(list []events.Hold, h events.Hold) []events.Hold {
 	return list
 }
 
-// TakeCame returns the subscribers that came since the last call, and TakeLeft those that took their leave.
+// TakeCame returns the members that joined since the last call.
 func (s *Sender) TakeCame() []events.Hold { return take(&s.members.came) }
 
-// TakeLeft: see TakeCame.
+// TakeLeft returns the members that left since the last call.
 func (s *Sender) TakeLeft() []events.Hold { return take(&s.members.left) }
 
 func take(list *[]events.Hold) []events.Hold {
@@ -401,12 +399,12 @@ func take(list *[]events.Hold) []events.Hold {
 	return all
 }
 
-// TakeSilent returns the subscribers that were given up as silent since the last call, with how long they have been.
+// TakeSilent returns the members removed as silent since the last call, and how long they were silent.
 func (s *Sender) TakeSilent() []events.Hold {
 	r := s.members.givenUp
 	s.members.givenUp = nil
 	return r
 }
 
-// RTT is the smoothed round trip to subscribers, zero before it was measured.
+// RTT is the smoothed round trip to members, zero before the first measurement.
 func (s *Sender) RTT() time.Duration { return s.rtt.known() }

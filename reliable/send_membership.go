@@ -2,7 +2,7 @@ package reliable
 
 import "time"
 
-// membership is where a subscriber stands with flow control. docs/protocol §8.4, §8.5, §8.7.
+// membership is a member's state in flow control. docs/protocol §8.4, §8.5, §8.7.
 //
 //	          holds: a packet waits for it
 //	┌─────────┐ ────────────────────────► ┌───────┐ release: for StallLimit ┌──────────┐
@@ -13,16 +13,16 @@ import "time"
 //	  │   └───────────────────────────────────┴───────────────────────────────┘   │
 //	  │         tooSlow: it stays behind by more than SlowLimit                   │
 //	  └───────────────────────────────────────────────────────────────────────────┘
-//	            returns: it has room, and nothing that it misses is gone; if it was
-//	            too slow, it is less behind, too
+//	            returns: it has room, and the publisher still has all that it
+//	            misses; if it was too slow, it must also be less behind
 //
 // Flow control waits only for members that follow or hold.
 type membership struct {
 	state      memberState
-	since      upTime        // it holds: from when on
-	held       time.Duration // it was released: for how long it had held the publisher up, or was too far behind
-	slow       bool          // it was released because it stayed behind
-	endAnswers int           // heartbeats of the end that it has answered
+	since      upTime        // holds: since when
+	held       time.Duration // released: how long it had held the publisher up, or was too far behind
+	slow       bool          // released because it stayed behind
+	endAnswers int           // heartbeats with the end flag that it has answered
 }
 
 type memberState uint8
@@ -33,49 +33,49 @@ const (
 	memberReleased
 )
 
-// holds notes that a packet waits for it at now.
+// holds records that a packet waits for m at now.
 func (m *membership) holds(now upTime) {
 	if m.state == memberFollows {
 		*m = membership{state: memberHolds, since: now}
 	}
 }
 
-// follows notes that nothing waits for it.
+// follows records that no packet waits for m.
 func (m *membership) follows() {
 	if m.state == memberHolds {
 		*m = membership{}
 	}
 }
 
-// release ends that it is waited for.
+// release ends the wait for m.
 func (m *membership) release(now upTime) {
 	if m.state == memberHolds {
 		*m = membership{state: memberReleased, held: now.sub(m.since)}
 	}
 }
 
-// tooSlow ends that it is waited for, since it has been too far behind for d.
+// tooSlow ends the wait for m, which has been too far behind for d.
 func (m *membership) tooSlow(d time.Duration) {
 	if m.waitedFor() {
 		*m = membership{state: memberReleased, held: d, slow: true}
 	}
 }
 
-// returns takes back one that was released.
+// returns ends a release.
 func (m *membership) returns() {
 	if m.state == memberReleased {
 		*m = membership{}
 	}
 }
 
-// waitedFor reports whether it counts for flow control.
+// waitedFor reports whether m is not released.
 func (m *membership) waitedFor() bool { return m.state != memberReleased }
 
-// isHolding reports whether it holds the publisher up, and away whether it was released.
+// isHolding reports whether m holds the publisher up, away whether it is released.
 func (m *membership) isHolding() bool { return m.state == memberHolds }
 func (m *membership) away() bool      { return m.state == memberReleased }
 
-// heldFor is for how long it holds the publisher up, or has until it was released.
+// heldFor is how long m has held the publisher up, or had when it was released.
 func (m *membership) heldFor(now upTime) time.Duration {
 	if m.state == memberHolds {
 		return now.sub(m.since)

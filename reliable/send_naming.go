@@ -6,28 +6,29 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// naming is the state of a topic's name in a stream: receivers learn it from a topic run, which comes before the
-// topic's first message (docs/protocol §10.8).
+// naming tracks whether receivers can know a topic's name. They learn it from a topic run, which precedes the topic's
+// first message (docs/protocol §10.8).
 //
-// Writers fill their packets apart from each other, and which packet gets the lower sequence is known only then. So
-// each of them puts the name before its own first message, until one that holds it has its sequence.
+// Writers fill their packets independently, and the order of their packets is known only when these get their
+// sequences. So each Writer puts the name before its own first message of the topic, until a packet with the name has
+// its sequence.
 type naming struct{ by atomic.Pointer[Writer] }
 
-// namedBefore says of a topic that a packet with its name has a sequence.
+// namedBefore marks a topic with a name in a packet with a sequence.
 var namedBefore = new(Writer)
 
-// missing reports whether w has to put the name in front of its next message. It may say so
-// once more where writers take turns: receivers know a name that comes again.
+// missing reports whether w must put the name before its next message. If writers alternate it may say so again:
+// receivers ignore repeated names.
 func (n *naming) missing(w *Writer) bool {
 	by := n.by.Load()
 	return by != namedBefore && by != w
 }
 
-// name adds the name of t to the open packet, or to the next one. It reports false when there is no room.
+// name adds the name of t to the open packet, or to the next one. It reports false if there is no room.
 func (w *Writer) name(t *Topic) bool {
 	n := wire.RunHeaderLen + len(t.Name)
 	if w.packet == nil || w.off+n > w.s.cfg.PacketSize {
-		if !w.further() {
+		if !w.nextPacket() {
 			return false
 		}
 	}
@@ -35,12 +36,12 @@ func (w *Writer) name(t *Topic) bool {
 	wire.PutTopicRun(w.packet[w.off:w.off+n], t.ID, t.Name)
 	w.runs = append(w.runs, runRef{topic: t, off: w.at(), name: true})
 	w.off += n
-	w.seal()
+	w.endTail()
 	if by := t.naming.by.Load(); by != namedBefore {
 		t.naming.by.CompareAndSwap(by, w)
 	}
 	return true
 }
 
-// nameAssigned notes that a packet with the topic's name has its sequence.
+// nameAssigned records that a packet with the topic's name has its sequence.
 func (t *Topic) nameAssigned() { t.naming.by.Store(namedBefore) }

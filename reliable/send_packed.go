@@ -6,54 +6,54 @@ import (
 
 // How a publisher compresses. docs/protocol §26.
 //
-// A Writer fills packets as it does without compression. When they get their sequences, the runs of as many of them as
-// fit one packet compressed go into one: that is where bytes are saved. The compressed packet takes the memory of the
-// first of them, or before: so the packets of a block lie in the order of their sequences.
+// A Writer fills packets as without compression. When they get their sequences, the runs of as many of them as fit one
+// packet when compressed are combined: only fewer packets save bandwidth. The compressed packet is stored at or before
+// the memory of the first of them, so the packets of a block stay in the order of their sequences.
 
 // Packer compresses runs.
 type Packer interface {
 	wire.Unpacker
-	// Kind is what it compresses with, which does not change.
+	// Kind returns the codec and the dictionary, which never change.
 	Kind() (codec wire.Codec, dictionary uint32)
-	// Pack appends runs to dst, compressed. dst has room for PackedRoom bytes more.
+	// Pack appends the compressed runs to dst, which has room for PackedRoom more bytes.
 	Pack(dst, runs []byte) []byte
 }
 
-// PackedRoom is how many bytes a Packer may take for the runs of one packet, which may not get any shorter.
+// PackedRoom is the most bytes that a Packer may use for the runs of one packet, which may not be compressible.
 const PackedRoom = wire.MaxRuns + wire.MaxRuns/8 + 1024
 
-// packing is a stream's way to compress.
+// packing is the compression of a stream.
 type packing struct {
 	packer      Packer
 	kind        wire.Packed
-	plain       []byte // runs of the packets that share one
-	packed      []byte // what has become of them
+	plain       []byte // runs to be compressed together
+	packed      []byte // the same, compressed
 	ratios      ratios
-	tries       uint     // packets that were compressed
-	short, full futility // of packets that are not half full, and of others
+	tries       uint     // calls of share
+	short, full futility // of packets with few bytes of runs, and of others
 
-	looked uint64 // sequence of the packet in look
-	look   []byte // that was unpacked last, to be read again
+	unpackedSeq uint64 // sequence of the packet in unpacked
+	unpacked    []byte // the packet that runs last decompressed, to be read again
 }
 
-// oneMoreEvery is how often one more packet is tried than the ratios promise: data change.
+// oneMoreEvery is how often one more packet is tried than the ratios predict, since the data may change.
 const oneMoreEvery = 32
 
-// ratios are of the compressed bytes to the plain ones, by how many packets share one, smoothed: with
-// more to look at they get better.
+// ratios are smoothed ratios of compressed to plain bytes, by the number of packets combined: more data compresses
+// better.
 type ratios [maxShare + 1]float64
 
 const (
-	// maxShare is how many packets share one at most.
+	// maxShare is the maximum number of packets combined.
 	maxShare = 64
-	// ratioAtFirst is the ratio of one packet that is taken for granted at first, and ratioStep
-	// how much better that of one more is, until it was tried. ratioWeight is that of a new one.
+	// ratioAtFirst is the assumed ratio of one packet, ratioStep the assumed improvement by one more packet, before they
+	// are measured. ratioWeight is the weight of a new measurement.
 	ratioAtFirst = 0.6
 	ratioStep    = 0.85
 	ratioWeight  = 0.125
 )
 
-// of returns the ratio for n packets.
+// of returns the expected ratio for n packets.
 func (r *ratios) of(n int) float64 {
 	better := 1.0
 	for ; n > 0; n-- {
@@ -65,7 +65,7 @@ func (r *ratios) of(n int) float64 {
 	return ratioAtFirst * better
 }
 
-// add takes in what n packets have come to.
+// add adds a measured ratio for n packets.
 func (r *ratios) add(n int, ratio float64) {
 	if r[n] == 0 {
 		r[n] = ratio
@@ -73,19 +73,19 @@ func (r *ratios) add(n int, ratio float64) {
 	r[n] += ratioWeight * (ratio - r[n])
 }
 
-// futility decides when to compress what did not get any shorter of late.
+// futility limits compression attempts that would probably fail.
 type futility struct {
-	row  int // packets in a row that did not get shorter
-	pass int // packets to go before the next one is tried
+	row  int // failed attempts in a row
+	pass int // packets to skip before the next attempt
 }
 
 const (
-	// mostFutile is how many packets in a row may not get shorter before only every futileEvery-th is tried.
+	// mostFutile is the number of failed attempts in a row from which on only every futileEvery-th packet is tried.
 	mostFutile  = 8
 	futileEvery = 64
 )
 
-// tries reports whether the next packet is to be tried.
+// tries reports whether to compress the next packet.
 func (f *futility) tries() bool {
 	if f.pass > 0 {
 		f.pass--
@@ -94,7 +94,7 @@ func (f *futility) tries() bool {
 	return true
 }
 
-// tried notes whether one got shorter.
+// tried records whether compression made a packet shorter.
 func (f *futility) tried(shorter bool) {
 	if shorter {
 		f.row = 0
@@ -103,22 +103,23 @@ func (f *futility) tried(shorter bool) {
 	}
 }
 
-// futility returns the count for packets with so many bytes of runs.
+// futility returns the counter for packets with that many bytes of runs.
 func (x *packing) futility(bytes, packetSize int) *futility {
 	if bytes < packetSize/2 {
-		return &x.short // they take a dictionary, or other runs beside them
+		return &x.short // compressible only with a dictionary, or in combination
 	}
 	return &x.full
 }
 
 func newPacking(p Packer) *packing {
 	x := &packing{packer: p, plain: make([]byte, 0, wire.MaxRuns), packed: make([]byte, 0, wire.DataHeaderLen+PackedRoom),
-		looked: noSeq}
+		unpackedSeq: noSeq}
 	x.kind.Codec, x.kind.Dict = p.Kind()
 	return x
 }
 
-// pack is assign for the next packet of w and as many behind it as fit it compressed. size is what has been admitted.
+// pack is assign with compression: it gives a sequence to one packet, made of the next packet of w and of as many
+// behind it as fit. size is the size that was admitted.
 func (s *Sender) pack(now Instant, w *Writer, size int) {
 	x := s.packing
 	n := x.share(w)
@@ -161,7 +162,7 @@ func (s *Sender) pack(now Instant, w *Writer, size int) {
 	s.sequence(w.b, []uint32{uint32(off)}, []uint16{uint16(size)})
 }
 
-// share is how many packets are to share one; 0 where it is not worth trying.
+// share is how many packets to try to combine; 0: compression is not worth an attempt.
 func (x *packing) share(w *Writer) int {
 	size := w.s.cfg.PacketSize
 	room := float64(size - wire.DataHeaderLen)
@@ -187,7 +188,7 @@ func (x *packing) share(w *Writer) int {
 	return n
 }
 
-// gather numbers the runs of the next n packets and lays them one behind the other.
+// gather numbers the runs of the next n packets and concatenates them in plain.
 func (x *packing) gather(w *Writer, n int) {
 	w.number(n)
 	x.plain = x.plain[:0]
@@ -196,8 +197,7 @@ func (x *packing) gather(w *Writer, n int) {
 	}
 }
 
-// compress compresses what was gathered. It reports false where it does not fit a packet of
-// packetSize bytes, or is no shorter.
+// compress compresses plain. It reports false if the result exceeds a packet of packetSize bytes, or is no shorter.
 func (x *packing) compress(n, packetSize int) bool {
 	x.packed = x.packed[:0]
 	if len(x.plain) == 0 {
@@ -213,7 +213,7 @@ func (x *packing) compress(n, packetSize int) bool {
 	return true
 }
 
-// fewer is how many packets are tried after n were too many; 0: they go as they are.
+// fewer is how many packets to try after n did not fit; 0: none is compressed.
 func (x *packing) fewer(n, packetSize int) int {
 	if n > 1 {
 		fit := int(float64(n) * float64(packetSize-wire.DataHeaderLen) / float64(max(1, len(x.packed))))
@@ -223,8 +223,8 @@ func (x *packing) fewer(n, packetSize int) int {
 	return 0
 }
 
-// number gives the runs of the next n packets their numbers, and unnumber takes them back:
-// others may have messages of the same topics before those get their sequence.
+// number gives the runs of the next n packets their numbers. unnumber takes the numbers back: another writer may assign
+// messages of the same topics first.
 func (w *Writer) number(n int) {
 	for i := w.assignedRuns; i < w.runsBelow(w.assigned+n); i++ {
 		r := &w.runs[i]
@@ -239,19 +239,19 @@ func (w *Writer) unnumber(n int) {
 	}
 }
 
-// runs are the runs of packet seq of the window.
+// runs returns the decompressed runs of packet seq of the window.
 func (s *Sender) runs(seq uint64) []byte {
 	p := s.blocks.packet(s.win.at(seq))
 	if wire.CodecOf(p) == wire.CodecNone {
 		return PacketData(p)
 	}
 	x := s.packing
-	if x.looked != seq {
-		b, err := wire.Unpack(x.packer, x.look, p)
+	if x.unpackedSeq != seq {
+		b, err := wire.Unpack(x.packer, x.unpacked, p)
 		if err != nil {
 			panic("reliable: a packet of our own cannot be unpacked: " + err.Error())
 		}
-		x.look, x.looked = b, seq
+		x.unpacked, x.unpackedSeq = b, seq
 	}
-	return PacketData(x.look)
+	return PacketData(x.unpacked)
 }

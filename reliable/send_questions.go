@@ -7,64 +7,64 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// topicQuestions ask members for topics, for those that ask how many subscribe to one: a status names few topics, and a
-// pattern stands for any. A heartbeat asks for one, as long as some member has not answered. docs/protocol §7.10.
+// topicQuestions asks members whether they want a topic, for callers that count its subscribers: a status names few
+// topics, and a pattern covers any. Heartbeats ask for one topic at a time while a member has not answered.
+// docs/protocol §7.10.
 type topicQuestions struct {
 	list []question
-	now  int          // the one that heartbeats ask
-	open bool         // some member has yet to answer that, as of the last heartbeat
-	sent []askedTopic // when that changed, the newest last
+	now  int          // index of the question that heartbeats ask
+	open bool         // as of the last heartbeat, a member had not answered it
+	sent []askedTopic // changes of the topic asked, the newest last
 }
 
-// question is whether a topic is wanted. It has a bit in Member.answered and Member.wanting: its index.
+// question asks whether a topic is wanted. Its index is its bit in Member.answered, said and wanting.
 type question struct {
 	topic uint64
-	at    Instant // when the answer was last wanted
-	begun Instant // heartbeats ask it since
-	done  Instant // all had answered
+	at    Instant // when a caller last asked
+	begun Instant // since when heartbeats ask it
+	done  Instant // when all members had answered
 }
 
-// askedTopic is what the heartbeats from sent on ask for, as their statuses echo.
+// askedTopic is the topic that heartbeats ask for from SentAt sent on; statuses echo SentAt.
 type askedTopic struct {
 	sent  uint64
 	topic uint64
 }
 
 const (
-	// maxQuestions bounds the topics that answers are remembered of.
+	// maxQuestions is the maximum number of topics with kept answers.
 	maxQuestions = 64
-	// questionsKept bounds the changes of what is asked that statuses may still answer.
+	// questionsKept is the number of past changes of the topic asked that statuses may still answer.
 	questionsKept = 16
-	// askTurns is for how many round trips a question is asked before the next one has its turn, and leastAskTurn for
-	// how long.
+	// A question is asked for askTurns round trips, and leastAskTurn at least, before the next one has its turn.
 	askTurns, leastAskTurn = 2, 20 * time.Millisecond
-	// askAgain is how old answers may be, and askFor for how long it is asked for those that want to know once.
+	// askAgain is the maximum age of an answer, askFor how long heartbeats ask after one call of Ask.
 	askAgain, askFor = time.Second, 10 * time.Second
 )
 
-// lists reports whether m names the topic, or wants any: zero is any.
+// lists reports whether m names the topic; 0: any topic.
 func (m *Member) lists(topic uint64) bool { return topic == 0 || slices.Contains(m.Topics, topic) }
 
-// listsAll reports whether m wants no topics but those that it names. One that has named none yet may want any.
+// listsAll reports whether m names all topics that it wants. A member that has named none yet may want any.
 func (m *Member) listsAll() bool { return !m.MoreTopics && len(m.Topics) > 0 }
 
-// mayWant reports whether m wants a topic, as far as is known.
+// mayWant reports whether m wants, or may want, a topic.
 func (m *Member) mayWant(q *topicQuestions, topic uint64) bool {
 	return m.knownToWant(q, topic) || m.owes(q, topic)
 }
 
-// knownToWant reports whether m has said that it wants a topic.
+// knownToWant reports whether m has stated that it wants a topic.
 func (m *Member) knownToWant(q *topicQuestions, topic uint64) bool {
 	return m.lists(topic) || m.MoreTopics && m.wanting&q.bit(topic) != 0
 }
 
-// owes reports whether m has yet to say whether it wants a topic.
+// owes reports whether m has not stated yet whether it wants a topic.
 func (m *Member) owes(q *topicQuestions, topic uint64) bool {
 	return !m.listsAll() && !m.lists(topic) && m.answered&q.bit(topic) == 0
 }
 
-// wantsOurs reports whether m has said that it wants a topic of the stream, and whether it may: it has not said no
-// to all.
+// wantsOurs reports whether m has stated that it wants a topic of the stream, and whether it may want one, because it
+// has not said no to all.
 func (s *Sender) wantsOurs(m *Member) (known, may bool) {
 	q := &s.members.questions
 	known = slices.ContainsFunc(m.Topics, func(id uint64) bool { return s.topics.byID[id] != nil }) ||
@@ -72,7 +72,7 @@ func (s *Sender) wantsOurs(m *Member) (known, may bool) {
 	return known, known || !m.listsAll() && (len(s.topics.list) > len(q.list) || m.said != 1<<len(q.list)-1)
 }
 
-// Wanted reports whether a subscriber is there that wants a topic of the stream, or may.
+// Wanted reports whether a member wants, or may want, a topic of the stream.
 func (s *Sender) Wanted() bool {
 	return slices.ContainsFunc(s.members.list, func(m *Member) bool {
 		_, may := s.wantsOurs(m)
@@ -80,7 +80,7 @@ func (s *Sender) Wanted() bool {
 	})
 }
 
-// bit is the topic's, or none.
+// bit returns the bit of the topic's question, or 0.
 func (q *topicQuestions) bit(topic uint64) uint64 {
 	for i := range q.list {
 		if q.list[i].topic == topic {
@@ -90,7 +90,7 @@ func (q *topicQuestions) bit(topic uint64) uint64 {
 	return 0
 }
 
-// Receivers is the number of subscribers that are known to want a topic; zero is any.
+// Receivers is the number of members known to want a topic; 0: any topic.
 func (s *Sender) Receivers(topic uint64) int {
 	n := 0
 	for _, m := range s.members.list {
@@ -101,8 +101,8 @@ func (s *Sender) Receivers(topic uint64) int {
 	return n
 }
 
-// Ask returns how many subscribers are known to want a topic, and reports whether others may:
-// then they are asked, and the answer is known after a round trip.
+// Ask returns how many members are known to want a topic, and whether others may. It then asks these; they answer
+// within a round trip.
 func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 	if topic == 0 || !slices.ContainsFunc(s.members.list,
 		func(m *Member) bool { return !m.listsAll() && !m.lists(topic) }) {
@@ -112,7 +112,7 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 	i := slices.IndexFunc(q.list, func(x question) bool { return x.topic == topic })
 	if i < 0 {
 		if i = s.members.newQuestion(now, topic); i < 0 {
-			return s.Receivers(topic), true // it has its turn when others have been answered
+			return s.Receivers(topic), true // asked after other questions were answered
 		}
 	}
 	x := &q.list[i]
@@ -144,12 +144,12 @@ func (s *Sender) Ask(now Instant, topic uint64) (known int, open bool) {
 // askTurn is how long an answer may take.
 func (s *Sender) askTurn() time.Duration { return max(leastAskTurn, askTurns*s.rtt.value()) }
 
-// last reports whether it is the topic that was asked last: every status answers that.
+// last reports whether topic was asked last: every status answers that question.
 func (q *topicQuestions) last(topic uint64) bool {
 	return len(q.sent) > 0 && q.sent[len(q.sent)-1].topic == topic
 }
 
-// newQuestion finds room for one. It returns -1 where there is none: those that are asked and not answered yet stay.
+// newQuestion returns the index of a new question, or -1 if there is no room: unanswered questions are not replaced.
 func (m *members) newQuestion(now Instant, topic uint64) int {
 	q := &m.questions
 	if len(q.list) < maxQuestions {
@@ -173,10 +173,10 @@ func (m *members) newQuestion(now Instant, topic uint64) int {
 	return oldest
 }
 
-// expired reports whether it is not asked any more: it was not asked for again.
+// expired reports whether the question is no longer asked, because no caller asked again.
 func (x *question) expired(now Instant) bool { return now.Sub(x.at) > askFor }
 
-// open reports whether some member has yet to say whether it wants the topic of question i, and the answer is wanted.
+// open reports whether question i is asked, and a member has not answered it.
 func (s *Sender) open(now Instant, i int) bool {
 	q := &s.members.questions
 	x := &q.list[i]
@@ -192,8 +192,8 @@ func (s *Sender) open(now Instant, i int) bool {
 	return false
 }
 
-// question is the topic that a heartbeat asks for at now, the one before until another one is to be asked; zero:
-// none. It reports whether members are late with their answer.
+// question returns the topic for which a heartbeat asks at now: the previous one until another is asked; 0: none. It
+// reports whether members are late with their answer.
 func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	q := &s.members.questions
 	if len(q.list) == 0 {
@@ -211,7 +211,7 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 			}
 		}
 	}
-	if q.open = open; soon { // but where members are late the ladder goes on
+	if q.open = open; soon { // where members are late the ladder continues
 		s.heartbeat.hasten(now, s.askTurn())
 	}
 	x := &q.list[q.now]
@@ -225,8 +225,8 @@ func (s *Sender) question(now Instant) (topic uint64, late bool) {
 	return x.topic, late
 }
 
-// answers takes in what a member's status with topics, which is not an old one, says of the question that it has
-// heard last. One that asks for topics may learn yet that it wants this one.
+// answers processes a member's status with topics, unless it is an old one, as an answer to the latest question that it
+// echoes. If asks, the member requests topic names, and may yet learn that it wants this topic.
 func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 	for i := len(q.sent) - 1; i >= 0; i-- {
 		x := q.sent[i]
@@ -248,14 +248,14 @@ func (q *topicQuestions) answers(m *Member, echo uint64, asks bool) {
 	}
 }
 
-// asks handles the question of a heartbeat. Where statuses name all topics, they answer it already, unless they
-// were lost. A pattern may want a topic with a name that is still to come. docs/protocol §7.10.
+// asks processes the question of a heartbeat. If statuses name all topics they answer it anyway, unless they are lost.
+// A pattern may want a topic without a known name. docs/protocol §7.10.
 func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.Heartbeat) {
 	if hb.Asked == 0 {
 		return
 	}
 	anew := p.asked != hb.Asked
-	p.asked = hb.Asked // also where it is answered already: more topics may be wanted later than statuses name
+	p.asked = hb.Asked // even if it is answered: later, statuses may not be able to name all wanted topics
 	namesAll := !st.r.names.hold && len(st.r.topics) <= wire.MaxTaggedTopics
 	if flags&wire.FlagSolicit == 0 && (namesAll || !anew) {
 		return
@@ -267,7 +267,7 @@ func (p *reportState) asks(st *Stream, now Instant, flags wire.Flags, hb *wire.H
 	p.solicited(st.r.cfg.Rand, max(now, p.changeAt), hb)
 }
 
-// namedTopics are the topics that statuses name: the one that was asked for first, if it is wanted.
+// namedTopics returns the topics that statuses name, first the topic asked for if it is wanted.
 func (st *Stream) namedTopics() []uint64 {
 	id, topics, to := st.report.asked, st.r.topics, st.r.named[:0]
 	if id == 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// tokenBucket is a token bucket, in bytes. Rate zero means no limit.
+// tokenBucket limits a rate in bytes. Rate 0: no limit.
 type tokenBucket struct {
 	rate   float64 // bytes a second
 	burst  float64 // bytes
@@ -24,10 +24,10 @@ func (b *tokenBucket) refill(now Instant) {
 	}
 }
 
-// take takes size bytes if they are there.
+// take takes size bytes if they are available.
 func (b *tokenBucket) take(now Instant, size int) bool { return b.takeAbove(now, size, 0) }
 
-// takeAbove takes size bytes if they are there, and keep bytes more.
+// takeAbove takes size bytes if keep bytes remain afterwards.
 func (b *tokenBucket) takeAbove(now Instant, size, keep int) bool {
 	if b.rate == 0 {
 		return true
@@ -42,8 +42,7 @@ func (b *tokenBucket) takeAbove(now Instant, size, keep int) bool {
 	return true
 }
 
-// takeRow takes what packets of so many bytes each need, from the first on, as far as it is there.
-// It returns how many that are.
+// takeRow takes the bytes for packets with sizes lens, from the first on, as far as available. It returns for how many.
 func (b *tokenBucket) takeRow(now Instant, lens []uint16) int {
 	if b.rate == 0 {
 		return len(lens)
@@ -56,14 +55,14 @@ func (b *tokenBucket) takeRow(now Instant, lens []uint16) int {
 	return len(lens)
 }
 
-// correct gives back bytes of what was taken; below zero it takes more, whether they are there or not.
+// correct returns bytes that were taken; a negative number takes more, even if unavailable.
 func (b *tokenBucket) correct(bytes int) {
 	if b.rate > 0 {
 		b.tokens += float64(bytes)
 	}
 }
 
-// due is when size bytes will be there.
+// due is when size bytes will be available.
 func (b *tokenBucket) due(size int) Instant {
 	if b.rate == 0 || b.tokens >= float64(size) {
 		return b.at
@@ -79,13 +78,13 @@ type peakRate struct {
 	at    Instant
 }
 
-// rateWindow is over how long the data rate is measured, and rateHalf how fast the peak is forgotten.
+// rateWindow is the time over which the data rate is measured, rateHalf the half-life of the peak.
 const (
 	rateWindow = 2 * time.Millisecond
 	rateHalf   = 500 * time.Millisecond
 )
 
-// sent takes in that so many bytes were sent, and reports whether the peak was measured anew.
+// sent records bytes sent, and reports whether the peak was updated.
 func (p *peakRate) sent(now Instant, bytes int) bool {
 	p.bytes += float64(bytes)
 	d := now.Sub(p.at)

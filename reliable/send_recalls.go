@@ -2,14 +2,14 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// recallBuilder fills packets with replies to be asked for.
+// recallBuilder builds recall packets.
 type recallBuilder struct {
 	c *control
 	p []byte // the open packet; nil: none
 	n int    // replies in it
 }
 
-// add adds one. It reports false when there is no room.
+// add adds one reply. It reports false if there is no room.
 func (b *recallBuilder) add(x *wire.Recalled) bool {
 	if b.p == nil {
 		if b.c.full() {

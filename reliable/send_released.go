@@ -2,12 +2,12 @@ package reliable
 
 import "slices"
 
-// formerlyReleased are members that were released and then fell silent: a process that was
-// stopped, say. They count for nothing, but heartbeats name them for a while, as those that are
-// still there, so that one that comes back knows why it has a gap. docs/protocol §8.12.
+// formerlyReleased holds members that were released and then fell silent, such as stopped processes. They do not count,
+// but heartbeats name them for a while, so that a receiver that returns knows the cause of its gap. docs/protocol
+// §8.12.
 type formerlyReleased struct{ list []*Member } // the oldest first
 
-// remember notes a member that is removed because it is silent.
+// remember adds a member that is removed as silent, if it was released.
 func (x *formerlyReleased) remember(m *Member) {
 	if !m.away() {
 		return
@@ -18,7 +18,7 @@ func (x *formerlyReleased) remember(m *Member) {
 	x.list = append(x.list, m)
 }
 
-// find returns one, or nil.
+// find returns the former member with that id, or nil.
 func (x *formerlyReleased) find(id uint64) *Member {
 	for _, m := range x.list {
 		if m.ID == id {
@@ -28,7 +28,7 @@ func (x *formerlyReleased) find(id uint64) *Member {
 	return nil
 }
 
-// comesBack lets a member begin where it stood, if it is one of them: released.
+// comesBack makes a former member that returns a released one again.
 func (x *formerlyReleased) comesBack(m *Member) {
 	if old := x.find(m.ID); old != nil {
 		m.membership = old.membership
@@ -36,12 +36,12 @@ func (x *formerlyReleased) comesBack(m *Member) {
 	}
 }
 
-// forget drops those that have been silent for too long.
+// forget drops the members that have been silent for too long.
 func (x *formerlyReleased) forget(now upTime) {
 	x.list = slices.DeleteFunc(x.list, func(m *Member) bool { return now.sub(m.asked.since) >= formerNamed })
 }
 
-// toBeNamed are the members that a heartbeat may have to name.
+// toBeNamed returns the members that a heartbeat may have to name.
 func (m *members) toBeNamed() []*Member {
 	if len(m.former.list) == 0 {
 		return m.list
@@ -49,8 +49,8 @@ func (m *members) toBeNamed() []*Member {
 	return slices.Concat(m.list, m.former.list)
 }
 
-// explainGone has a heartbeat name a receiver that asks for what is gone, if it was released,
-// ahead of the notice: what it takes for lost by then has the right cause.
+// explainGone makes a heartbeat name a released receiver that requests packets which are gone, before the gone is sent:
+// so the receiver reports the right cause of the gap.
 func (s *Sender) explainGone(now Instant, receiver uint64) {
 	m := s.members.byID[receiver]
 	if m == nil {

@@ -7,43 +7,43 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// repairs is the publisher's side of loss: which packets were asked for, what
-// may be sent of them now, and how far subscribers shall spread their NAKs.
+// repairs is the sender's side of loss recovery: the packets requested, how many may be repaired now, and over how long
+// receivers spread their NAKs.
 //
-// Repairs have a budget of their own, a share of the recent data rate, and none goes again before the one before can
-// have arrived: so a storm of NAKs costs its own bandwidth and no more. docs/protocol §6.6.
+// Repairs have their own budget, a share of the recent data rate, and a packet is not repaired again before the last
+// repair can have arrived. So a storm of NAKs costs at most that budget. docs/protocol §6.6.
 type repairs struct {
 	count  int // packets queued
 	queues [repairQueues]repairQueue
-	active uint32 // those with packets in them
-	turn   uint   // the last that had its turn
+	active uint32 // queues with packets, as bits
+	turn   uint   // queue that was served last
 	budget repairAccount
-	// strangers bounds what receivers draw that are no members.
+	// strangers bounds the repairs for non-members.
 	strangers tokenBucket
 	peak      peakRate
-	starved   bool // the budget ran out with repairs queued
+	starved   bool // queued repairs wait for the budget
 
-	// The closed loop of the back-off: of the packets asked for lately, how
-	// many were asked for by more than one subscriber.
+	// Input of the back-off's closed loop, since countAt: packets queued by a request, and requests for packets that were
+	// queued already or repaired less than a round trip ago.
 	fresh, duplicate int
-	countAt          Instant // since when
+	countAt          Instant
 	backoff          time.Duration
-	unsaid           bool // backoff has changed since the last heartbeat
+	backoffChanged   bool // since the last heartbeat
 
-	gone      ranges // asked for, but not in the window any more
+	gone      ranges // requested packets that left the window
 	goneAt    Instant
-	queuedAt  Instant // last NCF
+	queuedAt  Instant // time of the last NCF
 	noticeRTT time.Duration
 }
 
-// ranges is a small set of sequences to be named in a notice.
+// ranges is a small set of sequences for a notice.
 type ranges struct {
 	first, end [32]uint64
 	n          int
 }
 
-// add merges [first, end) into the last range or appends it, and forgets it
-// when there is no room: a subscriber that misses it will ask again.
+// add merges [first, end) into a range that touches it, or appends it. It drops it if there is no room: the receiver
+// will ask again.
 func (r *ranges) add(first, end uint64) {
 	for i := range r.n {
 		if first <= r.end[i] && end >= r.first[i] {
@@ -57,7 +57,7 @@ func (r *ranges) add(first, end uint64) {
 	}
 }
 
-// sort orders the ranges and merges those that touch.
+// sort orders the ranges and merges adjacent ones.
 func (r *ranges) sort() {
 	for i := 1; i < r.n; i++ {
 		for j := i; j > 0 && r.first[j] < r.first[j-1]; j-- {
@@ -83,7 +83,7 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 	r.strangers.init(strangersRate, max(strangersRate, float64(cfg.PacketSize)), now)
 }
 
-// handleNAK queues what is asked for. docs/protocol §6.6, §6.7.
+// handleNAK queues the requested packets. docs/protocol §6.6, §6.7.
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	m, queue, hold := s.asker(now, n.Receiver)
@@ -93,7 +93,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		m.path.end = known
 	}
 	joining := queue == 1<<joinersQueue
-	fetched := uint64(noSeq) // a joiner asks for the newest first: from here on it asks again
+	fetched := uint64(noSeq) // a joiner requests the newest packets first: from here on it repeats requests
 	if joining && m.path.fetched != 0 {
 		fetched = m.path.fetched - 1
 	}
@@ -113,7 +113,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			m.path.fetched = first + 1
 		}
 		if end > s.win.sent {
-			s.stats.NAKInvalid++ // a packet that was never sent cannot be missing
+			s.stats.NAKInvalid++ // never sent, so it cannot be missing
 			end = s.win.sent
 		}
 		if first < s.win.trail {
@@ -133,10 +133,10 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 			if pays && !recent && e.queues&queue == 0 && !r.strangers.take(now, int(e.size)) {
 				s.stats.NAKPackets += end - seq
 				s.stats.NAKRefused += end - seq
-				return // nothing waits for it: a subscriber asks again, as a member
+				return // nothing waits for these: a subscriber asks again as a member
 			}
 			s.stats.NAKPackets++
-			if m != nil && !recent && !joining { // history is asked for at once, however fast the member is
+			if m != nil && !recent && !joining { // history is requested at once, however fast the member is
 				m.path.asked++
 			}
 			if waits || recent {
@@ -162,20 +162,20 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				queues |= 1 << firstsQueue
 			}
 			r.queue(e, seq, queues)
-			if !joining { // those do not share a loss: a back-off of others gains nothing
+			if !joining { // joiners do not share a loss: a back-off would not help
 				r.fresh++
 			}
 		}
 	}
 }
 
-// asker returns the member that asks, if it is one, which is a sign of its life, the queue, as a bit, for
-// what it asks for, and for how long it may not have what was repaired.
+// asker returns the member that sent a NAK, which is a sign of life, or nil; the queue for its packets, as a bit; and
+// for how long a repair may be in transit to it.
 func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, hold time.Duration) {
 	m = s.members.asks(s.up(now), receiver)
 	rtt := &s.rtt
 	if m != nil && m.path.rtt.measured {
-		rtt = &m.path.rtt // some are near, others far
+		rtt = &m.path.rtt // members are at different distances
 	}
 	hold = rtt.hold()
 	s.repairs.budget.asked(rtt.recent())
@@ -189,13 +189,13 @@ func (s *Sender) asker(now Instant, receiver uint64) (m *Member, queue uint32, h
 	}
 }
 
-// adapt widens the back-off window while subscribers ask for the same packets, and narrows it when they do not: of NAKs
-// for a loss that all share about two shall come. Uncorrelated loss needs no back-off at all.
+// adapt widens the back-off window while several receivers request the same packets, and narrows it otherwise: a loss
+// that all share should cause about two NAKs. Uncorrelated loss needs no back-off.
 //
-// It judges what has come in over the time that all have had to ask, and once
-// for each value that was advertised: what subscribers do follows only then. docs/protocol §6.8.
+// It evaluates the requests over the time in which all receivers can have asked, and once per advertised value, because
+// receivers react only to that. docs/protocol §6.8.
 func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
-	if r.fresh+r.duplicate == 0 || r.unsaid {
+	if r.fresh+r.duplicate == 0 || r.backoffChanged {
 		r.fresh, r.duplicate, r.countAt = 0, 0, max(r.countAt, now)
 		return
 	}
@@ -213,16 +213,16 @@ func (r *repairs) adapt(s *Sender, now Instant, rtt time.Duration) {
 	}
 	r.fresh, r.duplicate, r.countAt = 0, 0, now
 	if r.backoff != old {
-		r.unsaid = true
-		r.countAt = now.Add(rtt + old) // until then they ask by the old value
+		r.backoffChanged = true
+		r.countAt = now.Add(rtt + old) // until then receivers use the old value
 		s.heartbeat.by(now)
 	}
 }
 
-// advertised notes that a heartbeat has stated the back-off.
-func (r *repairs) advertised() { r.unsaid = false }
+// advertised records that a heartbeat has stated the back-off.
+func (r *repairs) advertised() { r.backoffChanged = false }
 
-// take unqueues the next repair for which there is budget.
+// take unqueues the next repair, if the budget allows it.
 func (r *repairs) take(s *Sender, now Instant) (seq uint64, ok bool) {
 	i, ok := r.turnOf()
 	if !ok {
@@ -253,11 +253,11 @@ func (r *repairs) again(w *sendWindow, seq uint64) {
 	if e := w.at(seq); e.queues == 0 {
 		r.queue(e, seq, 1<<firstsQueue)
 		q := &r.queues[firstsQueue]
-		q.at = min(q.at, seq) // it has had its turn
+		q.at = min(q.at, seq) // the queue may have passed it
 	}
 }
 
-// accrue accounts for data that was sent: the budget is a share of it.
+// accrue accounts for bytes of data sent, of which the budget is a share.
 func (r *repairs) accrue(now Instant, bytes int) {
 	r.budget.data += bytes
 	if !r.peak.sent(now, bytes) {
@@ -266,15 +266,15 @@ func (r *repairs) accrue(now Instant, bytes int) {
 	r.budget.add(now, false)
 	r.strangers.rate = max(strangersRate, r.peak.rate/strangersPart) // docs/protocol §6.14
 	r.strangers.burst = max(strangersRate, float64(r.budget.bus.packet), r.strangers.rate/100)
-	r.strangers.refill(now) // at what the rate is now: none is saved from when it was higher
+	r.strangers.refill(now) // at the present rate: tokens saved at a higher one are cut
 }
 
-// due is when the next repair can go.
+// due is when the budget allows the next repair.
 func (r *repairs) due(packet int) Instant {
 	return r.budget.due(packet, r.active == 1<<joinersQueue, max(joinersBurst, packet))
 }
 
-// deadline is when the next repair, of a packet of so many bytes, or the next notice can go.
+// deadline is when the next repair, of packet bytes, or the next notice can be sent.
 func (r *repairs) deadline(packet int) Instant {
 	d := Never
 	if r.count > 0 && r.starved {
@@ -286,14 +286,14 @@ func (r *repairs) deadline(packet int) Instant {
 	return d
 }
 
-// notice reports whether a Gone or an NCF is due.
+// notice reports whether a gone or an NCF is due.
 func (r *repairs) notice(now Instant) bool {
 	return r.gone.n > 0 && now.Sub(r.goneAt) >= r.noticeRTT/2 ||
 		r.count > 0 && r.starved && now.Sub(r.queuedAt) >= max(startRTT, r.noticeRTT)
 }
 
-// appendNotices reports packets that are gone, and packets that must wait for the budget longer than a round trip, so
-// that subscribers neither wait in vain nor ask again in between. docs/protocol §6.6, §6.7.
+// appendNotices adds a gone for packets that left the window, and an NCF for packets that wait for the budget longer
+// than a round trip. So receivers neither wait in vain nor repeat requests. docs/protocol §6.6, §6.7.
 func (r *repairs) appendNotices(s *Sender, now Instant, c *control) {
 	rtt := s.rtt.value()
 	var b wire.RangesBuilder

@@ -2,59 +2,59 @@ package reliable
 
 import "time"
 
-// RepairBudget limits the repairs of a bus: its senders share one, in equal parts where several have something to
-// repair. While one of them sends data, repairs of losses take a share of that data and no more. Otherwise they take a
-// window each round trip, as history for late joiners always does: one burst, and, where no data is sent, twice as
-// much after each round trip that used it up while no packet was requested again, as TCP's window after a start (RFC
-// 9293 §3.8.2). docs/protocol §6.11.
+// RepairBudget limits the repairs of a bus. Its senders share it, in equal parts if several have something to repair.
+// While one of them sends data, repairs of losses take a share of that data. Otherwise they take a window each round
+// trip, as history for late joiners always does. The window is one burst. Without data it doubles after each round trip
+// that used it up while no packet was requested again, like TCP's window in slow start (RFC 9293 §3.8.2). docs/protocol
+// §6.11.
 type RepairBudget struct {
 	lock        locker
 	tokenBucket         // the window's bytes
-	share       float64 // of data
-	earned      float64 // bytes, by data
+	share       float64 // of the data
+	earned      float64 // bytes that data has earned
 	packet      int
 
-	window             float64       // bytes a round trip
-	rtt                time.Duration // of the farthest of those that asked; it rises at once and falls by half
-	round              time.Duration // how long the round is
-	began, beganBefore Instant       // the round, and the one before
+	window             float64       // bytes per round trip
+	rtt                time.Duration // of the most distant receiver that asked; rises at once, at most halves per round
+	round              time.Duration // length of the present round
+	began, beganBefore Instant       // start of the present round, and of the one before
 
-	data, dataBefore       int // bytes of data in this round, and in the one before
-	flowing, flowingBefore int // of those, from senders that flow control does not hold back
-	repaired, lastRepaired int // packets repaired
-	again, repeated        int // packets asked for, and repaired, that had been repaired before
-	refetched              int // repaired before, for another receiver that fetched history
+	data, dataBefore       int // bytes of data in the present round, and in the one before
+	flowing, flowingBefore int // of these, bytes of senders that flow control does not hold back
+	repaired, lastRepaired int // packets repaired in the present round, and in the one before
+	again, repeated        int // packets requested, and packets repaired, that had been repaired before
+	refetched              int // of history repaired before for another receiver
 	slowest                time.Duration
-	short                  bool // a repair had to wait in this round
-	calm                   int  // round trips in a row in which none had to
+	short                  bool // a repair waited for the budget in this round
+	calm                   int  // consecutive round trips without a waiting repair
 
 	losses, history sharers
 }
 
-// sharers counts the senders that have something to repair in a round, and in the one before.
+// sharers counts the senders that had something to repair in the present round, and in the one before.
 type sharers struct {
 	now, before int
-	part        float64 // bytes that the budget gave for each of them, so far
+	part        float64 // total bytes that the budget has given to each of them
 }
 
 func (x *sharers) count() int { return max(x.now, x.before, 1) }
 
-// sharing is a sender's place among them.
+// sharing is one sender's part of the budget.
 type sharing struct {
-	in     Instant // the last round in which it had something to repair
-	before bool    // and in the one before
-	part   float64 // sharers.part as of then
-	credit float64 // bytes of its part that it has not taken
-	spent  bool    // it waits for more of it
+	in     Instant // start of the last round in which the sender had something to repair
+	before bool    // it also had in the round before that
+	part   float64 // sharers.part at the last update
+	credit float64 // unused bytes of its part
+	spent  bool    // it waits for more
 }
 
-// may reports whether size bytes are left of the sender's part: most at most are kept.
-func (x *sharing) may(round, before Instant, all *sharers, size, most int) bool {
+// may reports whether the sender's part allows size bytes. It keeps at most limit unused bytes.
+func (x *sharing) may(round, before Instant, all *sharers, size, limit int) bool {
 	if x.in != round {
 		x.in, x.before = round, x.in == before
 		all.now++
 	}
-	x.credit, x.part = min(float64(most), x.credit+all.part-x.part), all.part
+	x.credit, x.part = min(float64(limit), x.credit+all.part-x.part), all.part
 	alone := all.count() == 1 && (x.before || all.before == 0)
 	x.spent = !alone && x.credit < float64(size)
 	return !x.spent
@@ -62,34 +62,34 @@ func (x *sharing) may(round, before Instant, all *sharers, size, most int) bool 
 
 func (x *sharing) took(size int) { x.credit = max(0, x.credit-float64(size)) }
 
-// locker is what sync.Locker is.
+// locker is sync.Locker.
 type locker interface {
 	Lock()
 	Unlock()
 }
 
-// noLock is the lock of senders that run on one goroutine.
+// noLock is for senders that run on one goroutine.
 type noLock struct{}
 
 func (noLock) Lock()   {}
 func (noLock) Unlock() {}
 
-// NewRepairBudget returns the budget of a bus, for senders with the same share and packet size. They hold lock while
-// they use it.
+// NewRepairBudget returns the budget of a bus, for senders with the same RepairShare and packet size. They hold lock
+// while they use it.
 func NewRepairBudget(lock locker) *RepairBudget { return &RepairBudget{lock: lock} }
 
-// repairAccount is a sender's part in the budget of its bus. It collects what the sender does between repairs, so
+// repairAccount is a sender's account in the budget of its bus. It collects the sender's activity between repairs, so
 // that a train of data does not lock the budget.
 type repairAccount struct {
 	bus *RepairBudget
 
-	// Not yet in the budget: bytes of data sent, packets asked for that had been repaired, the longest round trip of
-	// the receivers that asked.
+	// Not yet in the budget: bytes of data sent; requested packets that had been repaired before; the longest round trip
+	// of the receivers that asked.
 	data    int
 	again   int
 	slowest time.Duration
 
-	// What the budget counts as flowing from this sender, in its round that began then.
+	// The sender's part of the budget's flowing and flowingBefore, in the round that began at began.
 	flowing, flowingBefore int
 	began                  Instant
 
@@ -105,11 +105,11 @@ func (a *repairAccount) init(b *RepairBudget, share float64, packet int, now Ins
 	}
 }
 
-// asked notes that a receiver at a round trip has asked for something.
+// asked records the round trip of a receiver that requests packets.
 func (a *repairAccount) asked(rtt time.Duration) { a.slowest = max(a.slowest, rtt) }
 
-// add adds what the sender did to the budget. held says that flow control holds the sender's data back: what it sent
-// before is not waited for then.
+// add passes the sender's activity to the budget. held: flow control holds the sender's data back, so that repairs do
+// not wait for its earlier data.
 func (a *repairAccount) add(now Instant, held bool) {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
@@ -135,7 +135,7 @@ func (a *repairAccount) addLocked(now Instant, held bool) {
 	a.data, a.again, a.slowest = 0, 0, 0
 }
 
-// advance follows the budget into its present round.
+// advance moves the account to the budget's present round.
 func (a *repairAccount) advance() {
 	switch b := a.bus; a.began {
 	case b.began:
@@ -148,36 +148,36 @@ func (a *repairAccount) advance() {
 	a.began = a.bus.began
 }
 
-// takes takes what a repair of e needs, if it is there: for history only of what is full but for most bytes for each
-// sender that has some.
-func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
+// takes takes the bytes for a repair of e if they are available. History is repaired only while a bucket is full but
+// for allowance bytes for each sender that fetches.
+func (a *repairAccount) takes(now Instant, e *windowSlot, held, history bool, allowance int) bool {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
 	a.addLocked(now, held)
 	b := a.bus
-	x, all, part := &a.losses, &b.losses, max(most, int(max(b.depth(), b.window)))
+	x, all, part := &a.losses, &b.losses, max(allowance, int(max(b.depth(), b.window)))
 	if history {
-		x, all, part = &a.history, &b.history, most
+		x, all, part = &a.history, &b.history, allowance
 	}
-	if !x.may(b.began, b.beganBefore, all, int(e.size), part) || !b.takes(now, e, held, history, most*all.count()) {
+	if !x.may(b.began, b.beganBefore, all, int(e.size), part) || !b.takes(now, e, held, history, allowance*all.count()) {
 		return false
 	}
 	x.took(int(e.size))
 	return true
 }
 
-// due is when size bytes are there for a repair, or no data was sent for a round: for history when all is there but
-// for most bytes.
-func (a *repairAccount) due(size int, history bool, most int) Instant {
+// due is when size bytes are available for a repair, or a round without data has passed. History needs a bucket that is
+// full but for allowance bytes.
+func (a *repairAccount) due(size int, history bool, allowance int) Instant {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
 	if b := a.bus; history && a.history.spent || !history && a.losses.spent {
 		return b.began.Add(b.round)
 	}
-	return a.bus.due(size, history, most*a.bus.history.count())
+	return a.bus.due(size, history, allowance*a.bus.history.count())
 }
 
-// speed is what the budget gives at present, in bytes a second.
+// speed is the present rate of repairs in bytes a second.
 func (a *repairAccount) speed() float64 {
 	a.bus.lock.Lock()
 	defer a.bus.lock.Unlock()
@@ -191,10 +191,10 @@ func (b *RepairBudget) init(share float64, packet int, now Instant) {
 	b.tokenBucket.init(b.window/b.rtt.Seconds(), b.window, now)
 }
 
-// start is the window that a round trip has at first: one burst.
+// start is the initial window of a round trip: one burst.
 func (b *RepairBudget) start() float64 { return float64(max(repairBurst, b.packet)) }
 
-// spent takes in that so many bytes of data were sent.
+// spent records bytes of data sent.
 func (b *RepairBudget) spent(bytes int) {
 	b.data += bytes
 	b.earned = min(b.depth(), b.earned+b.share*float64(bytes))
@@ -202,15 +202,15 @@ func (b *RepairBudget) spent(bytes int) {
 	b.history.part += b.share * float64(bytes) / float64(b.history.count())
 }
 
-// depth is how much of what data earns can be saved.
+// depth is how many earned bytes may be saved.
 func (b *RepairBudget) depth() float64 {
 	return max(b.start(), b.share*float64(max(b.data, b.dataBefore)))
 }
 
-// busy reports whether the bus sends data: in this round or in the one before.
+// busy reports whether the bus sent data in the present round or in the one before.
 func (b *RepairBudget) busy() bool { return b.flowing+b.flowingBefore > 0 }
 
-// tick takes in that it is now.
+// tick refills the budget, and begins a new round if the present one is over.
 func (b *RepairBudget) tick(now Instant) {
 	if filled := b.rate * now.Sub(b.at).Seconds(); filled > 0 {
 		if !b.busy() {
@@ -235,12 +235,12 @@ func (b *RepairBudget) tick(now Instant) {
 	if b.slowest > 0 {
 		b.rtt = max(minRetry, b.slowest, b.rtt/2)
 	}
-	if b.short && 2*b.repeated > b.repaired { // they fill a queue, or are in vain
+	if b.short && 2*b.repeated > b.repaired { // the repairs fill a queue on the path, or are not needed
 		b.rtt = max(b.rtt, min(2*before, maxRetry))
 	}
 	b.beganBefore, b.began = b.began, now
 	b.dataBefore, b.flowingBefore, b.lastRepaired = b.data, b.flowing, b.repaired
-	fetched := 2*b.refetched > b.repaired // by one receiver after the other, or by one under many names
+	fetched := 2*b.refetched > b.repaired // by one receiver after another, or by one under many ids
 	b.losses.before, b.history.before, b.losses.now, b.history.now = b.losses.now, b.history.now, 0, 0
 	b.data, b.flowing, b.repaired, b.again, b.repeated, b.refetched, b.slowest, b.short = 0, 0, 0, 0, 0, 0, 0, false
 	b.round = b.rtt
@@ -250,10 +250,10 @@ func (b *RepairBudget) tick(now Instant) {
 	b.rate, b.burst = b.window/b.round.Seconds(), b.window
 }
 
-func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, most int) bool {
+func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, allowance int) bool {
 	size, keepWindow, keepEarned := float64(e.size), 0, 0.0
 	if history {
-		keepWindow, keepEarned = max(0, int(b.burst)-most), max(0, b.depth()-float64(most))
+		keepWindow, keepEarned = max(0, int(b.burst)-allowance), max(0, b.depth()-float64(allowance))
 	}
 	busy := b.busy()
 	switch {
@@ -268,7 +268,7 @@ func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, mos
 	b.repaired++
 	switch {
 	case e.repairedAt == 0:
-	case history && !e.again: // what one joiner fetches others have fetched before
+	case history && !e.again: // other joiners have fetched the same history
 		b.refetched++
 	default:
 		b.repeated++
@@ -276,9 +276,9 @@ func (b *RepairBudget) takes(now Instant, e *windowSlot, held, history bool, mos
 	return true
 }
 
-func (b *RepairBudget) due(size int, history bool, most int) Instant {
+func (b *RepairBudget) due(size int, history bool, allowance int) Instant {
 	if history {
-		size += max(0, int(b.burst)-most)
+		size += max(0, int(b.burst)-allowance)
 	}
 	at := Never
 	if history || !b.busy() {

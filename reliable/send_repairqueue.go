@@ -2,30 +2,30 @@ package reliable
 
 import "math/bits"
 
-// Repairs wait in queues that take turns, packet by packet: one for packets that are repaired for the first time,
-// for any subscriber, and one for each subscriber, or for a few of them if there are many. A packet may wait in
-// several, and is sent once. So a subscriber that asks for more than the budget gives, because its link loses
-// everything or because it is hostile, waits for itself and delays no other. docs/protocol §6.6.
+// Repairs wait in queues that take turns, packet by packet: one for packets never repaired, for any receiver, and one
+// for each member, or for several if there are many. A packet may wait in several queues, and is sent once. So a
+// receiver that requests more than the budget allows, because its link loses everything or because it is hostile,
+// delays no other. docs/protocol §6.6.
 const (
-	firstsQueue    = 0 // of what was never repaired
-	strangersQueue = 1 // of members without a queue of their own
-	joinersQueue   = 2 // of those that fetch what was sent before they came: when no other has anything
-	memberQueues   = 3 // from here on one for each subscriber
+	firstsQueue    = 0 // packets never repaired
+	strangersQueue = 1 // for non-members
+	joinersQueue   = 2 // for receivers that fetch history: served when all others are empty
+	memberQueues   = 3 // the first queue of members
 	repairQueues   = 32
 )
 
-// repairQueue goes round the window: what is asked for behind its position, again perhaps, waits for the next round, so
-// that all get their turn. A round goes oldest first. Which packets are in it stands in Sender.index.
+// repairQueue passes through the window in rounds, the oldest packet first. Packets requested behind its position wait
+// for the next round, so that all get their turn. Sender.win.index records which packets are in it.
 type repairQueue struct {
 	count int
-	at    uint64 // its position: the round goes on from here
-	under uint64 // lowest below its position, for the next round; noSeq if none
-	begun bool   // the round has repaired something
+	at    uint64 // where the round continues
+	under uint64 // lowest packet below at, for the next round; noSeq if none
+	begun bool   // the round has repaired a packet
 }
 
 const noSeq = 1<<64 - 1
 
-// add notes one more packet.
+// add adds a packet.
 func (q *repairQueue) add(seq uint64) {
 	switch {
 	case q.count == 0:
@@ -52,7 +52,7 @@ func (q *repairQueue) find(w *sendWindow, queue uint32) (seq uint64, ok bool) {
 	return 0, false
 }
 
-// queue puts a packet into those of the queues, a set of bits, in which it does not wait yet.
+// queue adds a packet to those of the queues, a set of bits, in which it does not wait yet.
 func (r *repairs) queue(e *windowSlot, seq uint64, queues uint32) {
 	if e.queues == 0 {
 		r.count++
@@ -65,7 +65,7 @@ func (r *repairs) queue(e *windowSlot, seq uint64, queues uint32) {
 	}
 }
 
-// unqueue takes a packet out of all queues.
+// unqueue removes a packet from all queues.
 func (r *repairs) unqueue(e *windowSlot) {
 	if e.queues == 0 {
 		return
@@ -80,7 +80,7 @@ func (r *repairs) unqueue(e *windowSlot) {
 	e.queues, e.again = 0, false
 }
 
-// turnOf returns the next queue in turn that has packets in it.
+// turnOf returns the next queue in turn that has packets.
 func (r *repairs) turnOf() (queue int, ok bool) {
 	all := r.active &^ (1 << joinersQueue)
 	if all == 0 {
@@ -93,7 +93,7 @@ func (r *repairs) turnOf() (queue int, ok bool) {
 	return bits.TrailingZeros32(q), q != 0
 }
 
-// lowest is a sequence below which nothing is queued.
+// lowest returns a sequence below which no packet is queued.
 func (r *repairs) lowest(w *sendWindow) uint64 {
 	low := w.sent
 	for q := r.active; q != 0; q &= q - 1 {

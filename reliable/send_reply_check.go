@@ -2,23 +2,23 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// Replies that are whole, and whether they are taken: docs/protocol §24.7.
+// How a publisher accepts complete replies. docs/protocol §24.7.
 
-// CompleteReply is a whole reply that is to be judged (SenderSink.Replied).
+// CompleteReply is a complete reply to be verified (SenderSink.Replied).
 type CompleteReply struct {
 	Topic    *Topic
 	Number   uint64
 	Receiver uint64
 	Data     []byte
-	Proof    []byte // that stood behind it; empty: none
-	// First says that its receiver was asked, and that none of it was refused before.
+	Proof    []byte // from behind its data; empty: none
+	// First: the receiver was asked, and no reply in its name was refused before.
 	First bool
 }
 
-// takes reports whether the reply of f is taken, and takes its proof away.
+// takes reports whether the complete reply of f is accepted, and removes its proof.
 func (s *Sender) takes(r *Request, f *responder, x *Reply) bool {
 	var proof []byte
-	if f.signed { // it is that long: wire.ParseReply
+	if f.signed { // it is at least that long: wire.ParseReply
 		n := len(x.Data) - wire.ReplyProofLen
 		x.Data, proof = x.Data[:n:n], x.Data[n:]
 	}
@@ -27,8 +27,8 @@ func (s *Sender) takes(r *Request, f *responder, x *Reply) bool {
 	})
 }
 
-// refuse has a receiver owe its reply still: the one that came in its name is forged. One that was not asked owes
-// none. It is asked again as seldom as one that does not answer.
+// refuse drops a reply that may be forged: its receiver, if it was asked, still owes one. It is asked again as rarely
+// as one that does not answer.
 func (q *requests) refuse(now Instant, f *responder) {
 	q.bytes -= len(f.data)
 	f.data, f.total, f.refused, f.doubted = nil, -1, true, false
@@ -39,8 +39,8 @@ func (q *requests) refuse(now Instant, f *responder) {
 	}
 }
 
-// again drops what has come of a reply that is doubted, and is due to be asked for: it is asked for from its beginning.
-// Else one forged piece that came first would keep the reply out for ever. docs/protocol §24.3.
+// again drops the received pieces of a doubted reply that is due, and asks for it from the beginning. Otherwise one
+// forged piece that arrived first would block the reply forever. docs/protocol §24.3.
 func (q *requests) again(now Instant, f *responder) {
 	q.refuse(now, f)
 	if !f.stranger {

@@ -7,21 +7,20 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// Request is a message that receivers reply to, at its publisher. It names itself by its
-// topic and number: no id is needed. docs/protocol §24.
+// Request is a message that receivers reply to, at its publisher. Topic and number identify it. docs/protocol §24.
 //
 //	           its packet has a sequence            Close
 //	┌─────────┐ ───────────────────────► ┌──────┐ ───────► ┌────────┐
 //	│ written │                          │ open │          │ closed │
 //	└─────────┘ ───────────────────────────────────────────► └────────┘
 type Request struct {
-	// Ready is called when there is a reply to take, or one less to wait for.
+	// Ready is called when there is a reply to take, or one fewer to wait for.
 	Ready func()
 
 	key      requestKey
 	topic    *Topic
 	at       Instant // when it got its sequence
-	seq      uint64  // of the packet that it ends in
+	seq      uint64  // of the packet in which it ends
 	open     bool
 	closed   bool
 	from     []responder
@@ -29,32 +28,32 @@ type Request struct {
 	answered int
 }
 
-// requestKey names a request within a stream.
+// requestKey identifies a request within a stream.
 type requestKey struct{ topic, number uint64 }
 
 // Reply is one receiver's reply to a request.
 type Reply struct {
 	Receiver uint64
-	// Name, Address and Tag are what is known of the receiver, as in Member.
+	// Name, Address and Tag are those of the receiver, as in Member.
 	Name, Address, Tag string
 	Data               []byte
-	After              time.Duration // the request had its sequence
+	After              time.Duration // time since the request got its sequence
 }
 
-// responder is a receiver that a request waits for.
+// responder is a receiver from which a request expects a reply.
 type responder struct {
 	id       uint64
 	state    responderState
-	wants    bool   // it was known to want the topic: it counts as a subscriber
-	data     []byte // of its reply, so far without a hole
-	total    int    // bytes of the whole reply; -1: nothing of it came
+	wants    bool   // it was known to want the topic, and counts as a subscriber
+	data     []byte // received bytes of its reply, up to the first hole
+	total    int    // bytes of the whole reply; -1: no piece arrived
 	due      Instant
 	tries    uint8
 	recalled bool // it was asked again
 	stranger bool // it was no member when the request was published
-	signed   bool // its proof stands behind its reply
-	doubted  bool // a piece came that contradicts those in data: one of both is forged
-	refused  bool // a reply in its name was not taken
+	signed   bool // its reply ends with its proof
+	doubted  bool // a piece contradicts data: one of both is forged
+	refused  bool // a reply in its name was refused
 }
 
 type responderState uint8
@@ -65,17 +64,17 @@ const (
 	responderGone // or never a subscriber
 )
 
-// requests are the requests of a stream, and when replies are asked for again.
+// requests holds a stream's requests, and schedules recalls.
 type requests struct {
 	open  map[requestKey]*Request
-	order []*Request // those that are open, the oldest first, and some that are closed
-	due   Instant    // when a reply is to be asked for again, or its receiver may be gone
+	order []*Request // open requests, the oldest first, and some closed ones
+	due   Instant    // next recall, or check whether a receiver has left
 	rtt   rttEstimator
-	bytes int             // of replies that are not complete, or not taken
-	asked []recalledReply // by the last train
+	bytes int             // of replies that are incomplete, or not taken
+	asked []recalledReply // replies asked for by the last train
 }
 
-// recalledReply is one that a packet of a train asks for.
+// recalledReply is a reply for which a packet of a train asks.
 type recalledReply struct {
 	r      *Request
 	from   int // index in r.from
@@ -83,31 +82,31 @@ type recalledReply struct {
 }
 
 const (
-	// minRecall is the least time before a reply is asked for again: receivers answer when a processor has time for them.
-	// firstRecall is that before the first reply was timed, and maxRecall bounds the doubling.
+	// minRecall is the shortest time before a reply is asked for again: receivers answer when they are scheduled.
+	// firstRecall is that time before the first reply was measured; maxRecall bounds the doubling.
 	minRecall   = time.Millisecond
 	firstRecall = 10 * time.Millisecond
 	maxRecall   = 250 * time.Millisecond
-	// recallEvery is the least time between two looks at all open requests.
+	// recallEvery is the shortest interval between two scans of all open requests.
 	recallEvery = 500 * time.Microsecond
-	// maxReplyBytes bounds the replies that a publisher has and that were not taken.
+	// maxReplyBytes bounds the received replies of a publisher that are not taken.
 	maxReplyBytes = 64 << 20
 )
 
-// AppendRequest is Append of a message that is a request. What is written behind it is none.
+// AppendRequest is Append for a request.
 func (w *Writer) AppendRequest(t *Topic, msg []byte, r *Request) bool {
-	w.endRun() // it has a run of its own
+	w.endRun() // a request has its own run
 	if !w.appendRun(t, msg, wire.RunFlagRequest) {
 		return false
 	}
 	w.runs[len(w.runs)-1].request = true
 	w.endRun()
-	w.seal()
+	w.endTail()
 	w.asked(t, r)
 	return true
 }
 
-// AppendRequestFragment is AppendFragment of a message that is a request, if r is not nil.
+// AppendRequestFragment is AppendFragment for a request, or for an ordinary message if r is nil.
 func (w *Writer) AppendRequestFragment(t *Topic, msg []byte, offset int, r *Request) int {
 	if r == nil {
 		return w.AppendFragment(t, msg, offset)
@@ -120,13 +119,13 @@ func (w *Writer) AppendRequestFragment(t *Topic, msg []byte, offset int, r *Requ
 	return next
 }
 
-// asked notes that the last message written is r.
+// asked records that the last message written is r.
 func (w *Writer) asked(t *Topic, r *Request) {
 	r.topic = t
 	w.requests = append(w.requests, r)
 }
 
-// assigned takes the oldest request that w has written, which has got its number and sequence.
+// assigned opens the oldest request that w has written, which has got its number and sequence.
 func (q *requests) assigned(s *Sender, now Instant, w *Writer, number, seq uint64) {
 	r := w.requests[0]
 	if w.requests = slices.Delete(w.requests, 0, 1); r.closed {
@@ -159,7 +158,7 @@ func (q *requests) retry() time.Duration {
 	return min(maxRecall, max(minRecall, q.rtt.smoothed+4*q.rtt.variance))
 }
 
-// Close ends the wait for replies. Later ones are dropped.
+// Close ends the wait for replies. Later replies are dropped.
 func (r *Request) Close(s *Sender) {
 	if r.closed {
 		return
@@ -187,7 +186,7 @@ func (q *requests) close(r *Request) {
 	}
 }
 
-// Take returns the next reply.
+// Take removes and returns the next reply.
 func (r *Request) Take(s *Sender) (x Reply, ok bool) {
 	if len(r.replies) == 0 {
 		return Reply{}, false
@@ -198,38 +197,38 @@ func (r *Request) Take(s *Sender) (x Reply, ok bool) {
 	return x, true
 }
 
-// RequestState says which members have a request, and which have replied.
+// RequestState counts the members that have a request, and those that have replied.
 type RequestState struct {
-	Sent        bool // it has its sequence
-	Subscribers int  // members then that are known to want its topic, or were, and others that have replied
-	Heard       int  // of them, those that say that they have it
-	Answered    int  // of them, those that have replied
-	Gone        int  // of them, those that went without a reply
-	Owe         int  // the others of them, and members that have not said whether they want the topic
+	Sent        bool // the request has its sequence
+	Subscribers int  // members then, known to want the topic then or since, and others that have replied
+	Heard       int  // of these, those that have received the request
+	Answered    int  // of these, those that have replied
+	Gone        int  // of these, those that left without a reply
+	Owe         int  // the rest of these, and members that have not stated whether they want the topic
 }
 
-// Over reports whether none is left that could reply.
+// Over reports whether no receiver is left that could reply.
 func (x *RequestState) Over() bool { return x.Sent && x.Owe == 0 }
 
-// Waits reports whether the reply of a receiver is waited for, and asked for until it comes.
+// Waits reports whether the request still waits for a receiver's reply, and asks for it.
 func (r *Request) Waits(receiver uint64) bool {
 	i := slices.IndexFunc(r.from, func(f responder) bool { return f.id == receiver })
 	return i >= 0 && r.from[i].state == responderOwes && !(r.from[i].stranger && r.from[i].total < 0)
 }
 
-// subscribes reports whether the receiver, which is m if it is a member, was known to want the topic.
+// subscribes reports whether the receiver, which is m if it is a member, was ever known to want the topic.
 func (f *responder) subscribes(q *topicQuestions, m *Member, topic uint64) bool {
 	f.wants = f.wants || m != nil && m.knownToWant(q, topic)
 	return f.wants
 }
 
-// State says which members have the request, and which have replied.
+// State returns the state of the request.
 func (r *Request) State(s *Sender) RequestState {
 	x := RequestState{Sent: r.open, Answered: r.answered}
 	for i := range r.from {
 		f := &r.from[i]
 		if f.stranger && f.refused && f.state != responderAnswered {
-			continue // it may not exist
+			continue // the receiver may not exist
 		}
 		if f.state == responderOwes {
 			x.Owe++
@@ -249,14 +248,14 @@ func (r *Request) State(s *Sender) RequestState {
 	return x
 }
 
-// memberWent notes that a receiver is no member any more: some request may wait for it.
+// memberWent records that a member was removed: a request may wait for it.
 func (q *requests) memberWent() {
 	if len(q.open) > 0 {
 		q.due = 0
 	}
 }
 
-// handleReply takes in a packet of a reply. docs/protocol §24.3.
+// handleReply processes a packet of a reply. docs/protocol §24.3.
 func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address func() string) {
 	s.stats.ReplyPackets++
 	q := &s.requests
@@ -277,7 +276,7 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 	case f.state == responderAnswered:
 		s.stats.RepliesDuplicate++
 		return
-	case x.Offset > len(f.data): // one before it is lost, or late
+	case x.Offset > len(f.data): // an earlier piece is lost or late
 		f.due = min(f.due, now.Add(q.retry()/4))
 		q.due = min(q.due, f.due)
 		return
@@ -301,7 +300,7 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 	if len(f.data) < f.total {
 		f.due = now.Add(q.retry())
 		if len(f.data)%replyBurst(s.cfg.PacketSize) == 0 {
-			f.due = now // that was all that comes unasked
+			f.due = now // the burst that comes unasked is complete
 		}
 		q.due = min(q.due, f.due)
 		return
@@ -326,14 +325,14 @@ func (s *Sender) handleReply(now Instant, signed bool, x *wire.Reply, address fu
 	r.Ready()
 }
 
-// responder returns what is known of a receiver, which may be new; nil if there are more than so many.
-func (r *Request) responder(id uint64, most int) *responder {
+// responder returns the receiver's responder, adding one if needed, or nil if there are limit already.
+func (r *Request) responder(id uint64, limit int) *responder {
 	for i := range r.from {
 		if r.from[i].id == id {
 			return &r.from[i]
 		}
 	}
-	if len(r.from) >= most {
+	if len(r.from) >= limit {
 		return nil
 	}
 	r.from = append(r.from, responder{id: id, wants: true, total: -1, due: Never, stranger: true})
@@ -386,8 +385,8 @@ func (s *Sender) appendRecalls(now Instant, c *control) {
 	}
 }
 
-// unsent makes due again what was asked for by packets of the last train behind the first n,
-// which the transport took: else those that are always behind would never be asked for.
+// unsent makes due again the replies asked for by packets of the last train that the transport did not take, the ones
+// from n on. Otherwise replies that always come last would never be asked for.
 func (q *requests) unsent(s *Sender, now Instant, n int) {
 	for _, a := range q.asked {
 		if f := &a.r.from[a.from]; a.packet >= n {

@@ -5,14 +5,14 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Assign numbers the closed packets of w, and with all the open one too, as far
-// as flow control and the rate limit allow. What is left stays in w for the next Assign;
-// the Reason says what it waits for. Next hands out what has its sequence.
+// Assign gives the closed packets of w, and with all the open one too, their sequences, as far as flow control and the
+// rate limit allow. The rest stays in w for the next Assign; the Reason says what it waits for. Next then returns the
+// packets.
 func (s *Sender) Assign(now Instant, w *Writer, all bool) events.Reason {
 	switch {
 	case !w.Pending():
 		s.retireFull(w)
-		return events.ReasonNone // what holds another writer up goes on to hold it up
+		return events.ReasonNone // the reason that blocks another writer stays
 	case s.Busy(w):
 		if s.blocked == events.ReasonNone {
 			s.blocked = events.ReasonOther
@@ -25,14 +25,14 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) events.Reason {
 		case len(lens) == 0:
 			lens = []uint16{uint16(s.cfg.padded(w.off))}
 		case s.packing != nil:
-			lens = lens[:1] // others may share its packet
+			lens = lens[:1] // they may be combined into one
 		}
 		n, why := s.admit(now, lens)
 		if n == 0 {
 			s.block(now, why)
 			return why
 		}
-		if w.assigned == w.open { // the open one, short: it ends its train
+		if w.assigned == w.open { // the open packet, short: it ends its train
 			w.closeAt(w.off)
 		}
 		if s.packing == nil {
@@ -50,15 +50,15 @@ func (s *Sender) Assign(now Instant, w *Writer, all bool) events.Reason {
 	return events.ReasonNone
 }
 
-// retireFull takes the block from w when it is full and all its packets are assigned.
+// retireFull retires the block of w if it is full and all its packets are assigned.
 func (s *Sender) retireFull(w *Writer) {
 	if w.b != nil && w.Full() && w.assigned == w.open {
 		s.retire(w)
 	}
 }
 
-// Abandon gives up the message of which w has written only some fragments:
-// subscribers drop what they have of it, as if it was never published.
+// Abandon gives up a message of which w has written only some fragments: receivers drop its fragments, as if it had
+// never been published.
 func (s *Sender) Abandon(w *Writer) {
 	w.midMessage = false
 	if s.midMessage == w && w.assigned == w.open {
@@ -69,7 +69,7 @@ func (s *Sender) Abandon(w *Writer) {
 	}
 }
 
-// fragmentAhead reports whether the packet just assigned was a fragment that the next one continues.
+// fragmentAhead reports whether the packet just assigned ends with a fragment that the next packet continues.
 func (w *Writer) fragmentAhead() bool {
 	if w.assignedRuns == 0 {
 		return false
@@ -78,7 +78,7 @@ func (w *Writer) fragmentAhead() bool {
 	return r.messages == 0 && !r.name
 }
 
-// Busy reports whether another writer than w is in the middle of a message.
+// Busy reports whether another writer than w has assigned only some fragments of a message.
 func (s *Sender) Busy(w *Writer) bool { return s.midMessage != nil && s.midMessage != w }
 
 func (s *Sender) block(now Instant, r events.Reason) {
@@ -90,7 +90,7 @@ func (s *Sender) block(now Instant, r events.Reason) {
 	case r == events.ReasonFlow:
 		s.stats.FlowBlocked++
 		s.heartbeat.probe(now, s.rtt.value())
-		s.lookForStall(now) // so that the holder is known at once
+		s.updateStall(now) // so that the holder is known at once
 	case r == events.ReasonRate:
 		s.stats.RateBlocked++
 	}
@@ -101,7 +101,7 @@ func (s *Sender) assign(now Instant, w *Writer, n int) {
 	from, to, seq := w.assigned, w.assigned+n, s.win.next
 	offs, lens, runs := w.b.offs[from:to], w.b.lens[from:to], w.runs[w.assignedRuns:]
 	for i, off := range offs {
-		// A packet's runs lie in front of its end, of which the next packet's are behind.
+		// A packet's runs begin before its end, those of the next packet behind it.
 		end, messages := off+uint32(lens[i]), uint64(0)
 		for len(runs) > 0 && runs[0].off < end {
 			r := &runs[0]
@@ -121,7 +121,7 @@ func (s *Sender) assign(now Instant, w *Writer, n int) {
 	s.sequence(w.b, offs, lens)
 }
 
-// runsBelow is how many of the writer's runs lie in its first packets, so many, which are closed.
+// runsBelow is how many of the writer's runs lie in its closed packets before the one of index packets.
 func (w *Writer) runsBelow(packets int) int {
 	n, end := w.assignedRuns, w.b.offs[packets-1]+uint32(w.b.lens[packets-1])
 	for n < len(w.runs) && w.runs[n].off < end {
@@ -130,7 +130,7 @@ func (w *Writer) runsBelow(packets int) int {
 	return n
 }
 
-// numbered notes that a run, which goes into packet seq, has its number.
+// numbered records that a run in packet seq has its number.
 func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number, seq uint64) {
 	if r.request {
 		s.requests.assigned(s, now, w, number, seq)
@@ -140,13 +140,13 @@ func (s *Sender) numbered(now Instant, w *Writer, r *runRef, number, seq uint64)
 	}
 }
 
-// written counts the messages of a packet that is complete.
+// written counts the messages of a complete packet.
 func (s *Sender) written(messages uint64) {
 	s.stats.MessagesSent += messages
 	s.batches.add(s.cfg.Sink, messages)
 }
 
-// sequence gives packets of b, which are complete and begin at offs, their sequences.
+// sequence gives the complete packets of b at offs their sequences.
 func (s *Sender) sequence(b *block, offs []uint32, lens []uint16) {
 	seq := s.win.push(len(offs))
 	for i, off := range offs {
@@ -157,9 +157,9 @@ func (s *Sender) sequence(b *block, offs []uint32, lens []uint16) {
 		}
 		e := s.win.at(seq)
 		if e.queues != 0 {
-			s.repairs.unqueue(e) // asked for, but never sent: it has left the window
+			s.repairs.unqueue(e) // the slot's old packet left the window before its repair
 		}
-		// Field by field: a value made on the stack first would be copied as a whole.
+		// Set field by field: a composite literal would be built on the stack and copied.
 		e.block, e.off, e.size, e.repairedAt = b.id, off, lens[i], 0
 		b.last = seq
 		seq++
@@ -175,16 +175,16 @@ func (s *Sender) retire(w *Writer) {
 	w.runs = w.runs[:0]
 }
 
-// NextBlock ends the block of w, if nothing in it is pending: the next packets begin
-// another one, and a train of their own.
+// NextBlock retires the block of w if all its packets are assigned: the next packets begin another block, and so
+// another train.
 func (s *Sender) NextBlock(w *Writer) {
 	if w.b != nil && !w.Pending() && w.assigned > 0 {
 		s.retire(w)
 	}
 }
 
-// Grant gives w a new block if it has none. It reports false when packet memory is short: the oldest block is still
-// needed by a subscriber or by the transport.
+// Grant gives w a new block if it has none. It reports false if packet memory is short: a member or the transport still
+// needs the oldest block.
 func (s *Sender) Grant(w *Writer) bool {
 	if w.b != nil {
 		return true
@@ -201,7 +201,7 @@ func (s *Sender) Grant(w *Writer) bool {
 	return true
 }
 
-// recycle frees the oldest retired block.
+// recycle frees the oldest retired block, if it is no longer needed.
 func (s *Sender) recycle() bool {
 	b := s.blocks.reusable(s.win.sent, s.flow.floor, s.out.done)
 	if b == nil {
@@ -209,7 +209,7 @@ func (s *Sender) recycle() bool {
 	}
 	s.blocks.retired.pop()
 	for ; s.win.trail <= b.last; s.win.trail++ {
-		s.repairs.unqueue(s.win.at(s.win.trail)) // asked for, but its memory goes
+		s.repairs.unqueue(s.win.at(s.win.trail)) // requested, but its memory is reused
 	}
 	b.reset()
 	s.blocks.free = append(s.blocks.free, b)

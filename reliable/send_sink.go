@@ -2,33 +2,32 @@ package reliable
 
 import "time"
 
-// SenderSink learns what a Sender does, while it does it. It calls no method of the sender.
+// SenderSink receives the events of a Sender. It must not call methods of the sender.
 type SenderSink interface {
 	// Sent: the transport has taken packets of a train.
 	Sent(t SentTrain)
-	// Batch: packets packets in a row have got their sequence, each with as many messages, or ends of messages.
+	// Batch: a number of consecutive packets got their sequences, in each of which the given number of messages ends.
 	Batch(messages, packets uint64)
-	// Asked: a NAK of a receiver asks for count packets in all, the lowest of them first.
+	// Asked: a NAK of a receiver requests count packets, the lowest of them first.
 	Asked(receiver, first, count uint64)
-	// RoundTrip: a status has answered a heartbeat after d, without the time that its receiver took.
+	// RoundTrip: a status answered a heartbeat after d, not counting its receiver's delay.
 	RoundTrip(d time.Duration)
-	// Replied: a reply is whole. It reports whether it is taken: else its receiver owes one still.
+	// Replied: a reply is complete. It returns whether the reply is accepted; if not, its receiver still owes one.
 	Replied(x *CompleteReply) bool
 }
 
-// SentTrain is what a transport has taken.
+// SentTrain describes packets that the transport has taken.
 type SentTrain struct {
-	Repair  bool   // of packets that were sent before; First is the first of them, not the lowest
+	Repair  bool   // these are repairs; First is the first of them, not the lowest
 	First   uint64 // sequence
 	Packets int
 	Bytes   int
 }
 
-// batches counts packets in a row that have as many messages, so that the sink is called once a
-// train and not once a packet.
+// batches merges consecutive packets with equally many messages, so that the sink is called per train, not per packet.
 type batches struct{ messages, packets uint64 }
 
-// add takes in a packet.
+// add counts a packet.
 func (b *batches) add(sink SenderSink, messages uint64) {
 	if messages != b.messages {
 		b.emit(sink)
@@ -37,7 +36,6 @@ func (b *batches) add(sink SenderSink, messages uint64) {
 	b.packets++
 }
 
-// emit passes the count to the sink.
 func (b *batches) emit(sink SenderSink) {
 	if b.packets > 0 {
 		sink.Batch(b.messages, b.packets)
@@ -45,7 +43,7 @@ func (b *batches) emit(sink SenderSink) {
 	}
 }
 
-// noSenderSink is the default: it drops all events.
+// noSenderSink is the default: it ignores all events.
 type noSenderSink struct{}
 
 func (noSenderSink) Sent(SentTrain)               {}

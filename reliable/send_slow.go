@@ -2,20 +2,20 @@ package reliable
 
 import "time"
 
-// SlowLimit says how far a subscriber may stay behind, and for how long, before the publisher lets it go: it is not
-// waited for until it is at most half as far behind. One that holds the publisher up for so long is let go, too, if
-// windows are smaller than the limit. Without Behind there is no limit. docs/protocol §8.9.
+// SlowLimit says how far, and for how long, a member may stay behind before it is released, until it is at most half as
+// far behind. A member that holds the publisher up for that long is released, too, since windows may be smaller than
+// the limit. With Behind 0 there is no limit. docs/protocol §8.9.
 type SlowLimit struct {
-	Behind uint64        // packets that it misses or has not read
-	For    time.Duration // without ever being less behind
+	Behind uint64        // packets that it has not received or not read
+	For    time.Duration // how long it may be further behind without interruption
 }
 
-// lagging follows how long a member has been behind by more than the limit.
+// lagging tracks since when a member has been behind by more than the limit.
 type lagging struct{ since upTime } // 0: it is not
 
-// note takes in how far behind the member is at now, and for how long it has held the publisher up, and reports
-// whether it has been too far behind for too long, and for how long. A member that holds the publisher up is as far
-// behind as it can be, however few packets that are.
+// note updates x with how far behind the member is now, and how long it has held the publisher up. It reports whether
+// the member has been too far behind for too long, and for how long. A member that holds the publisher up is as far
+// behind as possible, however few packets that is.
 func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit SlowLimit) (d time.Duration, tooLong bool) {
 	switch {
 	case limit.Behind == 0 || behind <= limit.Behind:
@@ -32,7 +32,7 @@ func (x *lagging) note(now upTime, behind uint64, held time.Duration, limit Slow
 	return d, d >= limit.For
 }
 
-// back reports whether a member that was released for being slow counts again.
+// back reports whether a member that was released as slow is close enough to count again.
 func (l SlowLimit) back(behind uint64) bool { return behind <= l.Behind/2 }
 
 // releaseSlow releases members that have been too far behind for too long.
@@ -46,7 +46,7 @@ func (s *Sender) releaseSlow(now upTime) {
 			continue
 		}
 		held := time.Duration(0)
-		if m.isHolding() { // but not while what it has room for is still being sent
+		if m.isHolding() { // not while packets for which it has room are still being sent
 			held = min(m.heldFor(now), now.sub(s.up(s.heartbeat.lastData)))
 		}
 		d, tooLong := m.lagging.note(now, m.behind(s.win.next), held, s.cfg.Slow)

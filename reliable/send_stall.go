@@ -8,26 +8,24 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// stall knows which members hold the publisher up, and since when, and which of them to release. docs/protocol §8.6,
-// §8.7.
+// stall tracks which members hold the publisher up, and since when, and releases them. docs/protocol §8.6, §8.7.
 //
-// A member holds the publisher up while flow control, which waits for it, may send nothing further because of it: the
-// next packet is at or beyond its limit, or would push one out of the window that it lacks. That ends with the status
-// that admits a packet.
+// A member that flow control waits for holds the publisher up while the next packet is at or beyond the member's limit,
+// or would push a packet out of the window that the member misses. This ends with the status that admits a packet.
 type stall struct {
-	limit time.Duration // a member that blocks the publisher for so long is released; 0: none
+	limit time.Duration // how long a member may hold the publisher up before it is released; 0: unlimited
 	flow  FlowControl
-	on    bool // a member held the publisher up at the last look
-	turn  int  // of the members that heartbeats name, the next one
+	on    bool // a member held the publisher up at the last call of look
+	turn  int  // counts the members that heartbeats name
 	gone  []events.Hold
-	next  *Member // is to be named in the next heartbeat, before others
+	next  *Member // named in the next heartbeat, before others
 }
 
 // waits reports whether flow control waits for m.
 func (x *stall) waits(m *Member) bool { return m.counts() && x.flow.Counts(m) }
 
-// look records which members hold the publisher up now: if it is held, by flow control, at packet
-// at, with a window of so many packets.
+// look updates which members hold the publisher up. held: flow control holds it up at packet at. window is the size of
+// the window in packets.
 func (x *stall) look(now upTime, list []*Member, held bool, at, window uint64) {
 	if !held && !x.on {
 		return
@@ -54,8 +52,8 @@ func (x *stall) holder(list []*Member) *Member {
 	return h
 }
 
-// release ends the wait for members that have held the publisher up for too long, and reports
-// whether there were any. lead is that of the stream. docs/protocol §8.7.
+// release releases members that have held the publisher up for too long, and reports whether there were any. lead is
+// the stream's next sequence. docs/protocol §8.7.
 func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 	if !x.on || x.limit <= 0 {
 		return false
@@ -71,13 +69,13 @@ func (x *stall) release(now upTime, list []*Member, lead uint64) (any bool) {
 	return any
 }
 
-// caughtUp reports whether m, if it was released, may count again: it has room, and lacks
-// nothing that the publisher has no more.
+// caughtUp reports whether m, if it is released, may count again: it has room, and the publisher still has all that it
+// misses.
 func (m *Member) caughtUp(trail, lead uint64) bool { return m.Next >= trail && m.Limit > lead }
 
-// toName returns the member to name in the next heartbeat: one that holds the publisher up or, every second time and
-// whenever none does, one of those that were released, in turn; first of all the one in next. docs/protocol §5.5,
-// §8.7, §8.12.
+// toName returns the member to name in the next heartbeat, or nil. That is next if it is set, otherwise the holder.
+// Every second time, and whenever there is no holder, it is a released member, in turn. docs/protocol §5.5, §8.7,
+// §8.12.
 func (x *stall) toName(list []*Member) *Member {
 	m := x.next
 	if x.next = nil; m != nil && m.away() {
@@ -114,13 +112,13 @@ func (m *Member) hold(d time.Duration, lead uint64) events.Hold {
 		Slow: m.membership.slow}
 }
 
-// behind is how many packets m misses or has not read.
+// behind is how many packets m has not received or not read.
 func (m *Member) behind(lead uint64) uint64 { return lead - min(lead, m.Next) + uint64(m.unread) }
 
-// heldAt is the packet at which flow control holds the publisher up, if it does.
+// heldAt returns the packet at which flow control holds the publisher up, if it does.
 func (s *Sender) heldAt() (at uint64, held bool) {
 	switch {
-	case s.flow.held: // what was assigned before a subscriber joined
+	case s.flow.held: // packets assigned before a member joined
 		return s.win.sent, true
 	case s.blocked == events.ReasonFlow:
 		return s.win.next, true
@@ -128,9 +126,9 @@ func (s *Sender) heldAt() (at uint64, held bool) {
 	return 0, false
 }
 
-// lookForStall is called when members have said something, and with heartbeats, which
-// a publisher that is held up sends on the ladder.
-func (s *Sender) lookForStall(now Instant) {
+// updateStall updates the stall state. It is called after statuses, and with heartbeats, which a publisher that is
+// held up sends on the ladder.
+func (s *Sender) updateStall(now Instant) {
 	s.relieve()
 	at, held := s.heldAt()
 	window := s.win.span()
@@ -140,9 +138,9 @@ func (s *Sender) lookForStall(now Instant) {
 	s.stall.look(s.up(now), s.members.list, held, at, window)
 }
 
-// releaseHolders releases members that hold the publisher up for too long.
+// releaseHolders releases the members that hold the publisher up for too long or are too slow.
 func (s *Sender) releaseHolders(now Instant) {
-	s.lookForStall(now)
+	s.updateStall(now)
 	s.releaseSlow(s.up(now))
 	before := len(s.stall.gone)
 	if s.stall.release(s.up(now), s.members.list, s.win.next) {
@@ -152,7 +150,7 @@ func (s *Sender) releaseHolders(now Instant) {
 	}
 }
 
-// Holder returns the member that has held the publisher up for longest, by flow control, if there is one.
+// Holder returns the member that has held the publisher up for longest by flow control, if there is one.
 func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 	if _, held := s.heldAt(); !held {
 		return events.Hold{}, false
@@ -164,15 +162,15 @@ func (s *Sender) Holder(now Instant) (h events.Hold, ok bool) {
 	return m.hold(m.heldFor(s.up(now)), s.win.next), true
 }
 
-// TakeReleased returns the subscribers that were released since the last call, because they
-// held the publisher up for longer than SenderConfig.StallLimit.
+// TakeReleased returns the members released since the last call, because of SenderConfig.StallLimit or
+// SenderConfig.Slow.
 func (s *Sender) TakeReleased() []events.Hold {
 	g := s.stall.gone
 	s.stall.gone = nil
 	return g
 }
 
-// Members are the subscribers known: all, or those that are known to want a topic.
+// Members returns the members known to want a topic; topic 0: all members.
 func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
 	var all []stats.Subscriber
 	up := s.up(now)
@@ -190,11 +188,10 @@ func (s *Sender) Members(now Instant, topic uint64) []stats.Subscriber {
 	return all
 }
 
-// addressEvery is how old the address that is known of a subscriber may be, which may
-// change its interface: its text is made anew no more often.
+// addressEvery is the minimum interval between updates of a member's address, which may change with its interface.
 const addressEvery = time.Second
 
-// introduce records the identity of m from a status. address is the text of its source; it may be nil.
+// introduce takes a member's name and address from a status. address returns the text of the source; it may be nil.
 func (m *Member) introduce(now Instant, st *wire.Status, address func() string) {
 	if len(st.Name) > 0 && string(st.Name) != m.wireName {
 		m.wireName, m.Name = string(st.Name), wire.CleanName(st.Name)

@@ -7,28 +7,28 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// StateSender puts the state of topics into a stream, for late joiners: rounds of it, each for all receivers that
-// wait by then, in packets of its own, within a share of the rate. docs/protocol §25.
+// StateSender puts the state of topics into a stream, for late joiners, within a share of the rate. A round of state is
+// for all receivers that wait when it begins, in packets of its own. docs/protocol §25.
 //
-// Its owner asks when a round is Due, begins it, takes the state of each topic that is Wanted after that, and ends it.
+// Its owner asks when a round is Due, begins it, then takes the state of each topic that is Wanted, and ends it.
 type StateSender struct {
 	s      *Sender
 	w      *Writer
 	grant  func(*Writer) bool
 	budget tokenBucket
-	keeps  bool    // some topic has state
-	open   bool    // a round runs
-	opens  bool    // it was written that it begins, which has no sequence yet
-	ends   bool    // it was written that it ends, likewise
-	round  uint32  // number of the round that runs, or ran last
-	begun  uint64  // sequence with which it began; noSeq: none was
-	asked  Instant // since when a receiver waits for one that has not begun; Never
-	short  bool    // the budget is used up
-	ids    []byte  // of the receivers that the round begins for
+	keeps  bool    // a topic has state
+	open   bool    // a round is in progress
+	opens  bool    // the run that begins the round was written, and has no sequence yet
+	ends   bool    // the run that ends the round was written, and has no sequence yet
+	round  uint32  // number of the current or last round
+	begun  uint64  // sequence with which that round began; noSeq: there was none
+	asked  Instant // since when a receiver has waited for the next round; Never: none waits
+	short  bool    // the budget is exhausted
+	ids    []byte  // of the receivers for which the round begins
 }
 
-// NewState returns the stream's StateSender. It needs memory for a further Writer
-// (Sender.AddMemory); grant gives that a block if it can, as Sender.Grant does.
+// NewState returns the stream's StateSender. It needs memory for a further Writer (Sender.AddMemory). grant gives that
+// Writer a block if possible, as Sender.Grant does.
 func (s *Sender) NewState(now Instant, grant func(*Writer) bool) *StateSender {
 	x := &StateSender{s: s, w: s.NewWriter(), grant: grant, begun: noSeq, asked: Never}
 	x.budget.init(1, 0, now)
@@ -38,18 +38,18 @@ func (s *Sender) NewState(now Instant, grant func(*Writer) bool) *StateSender {
 	return x
 }
 
-// Keep sets whether some topic has state now. Without, no receiver is answered, and heartbeats say so.
+// Keep sets whether any topic has state now. Otherwise no round begins, and heartbeats do not announce state.
 func (x *StateSender) Keep(keeps bool) {
 	if x.keeps = keeps; !keeps {
 		x.asked = Never
 	}
 }
 
-// kept reports whether heartbeats say that there is state.
+// kept reports whether heartbeats announce state.
 func (x *StateSender) kept() bool { return x != nil && x.keeps }
 
-// asks notes that a subscriber which has all below next waits for a round. One that has not
-// passed the beginning of the latest has that.
+// asks records that a member, which has all packets below next, waits for a round. A member that has not passed the
+// beginning of the latest round gets that one.
 func (x *StateSender) asks(now Instant, next uint64) {
 	if x == nil || !x.keeps || x.begun != noSeq && next <= x.begun {
 		return
@@ -57,7 +57,7 @@ func (x *StateSender) asks(now Instant, next uint64) {
 	x.asked = min(x.asked, now)
 }
 
-// Due is when the owner has to call: to begin a round, or to go on with it where the budget was used up.
+// Due is when the owner has to begin a round, or to continue one that had exhausted its budget.
 func (x *StateSender) Due() Instant {
 	switch {
 	case x.open && x.short:
@@ -68,8 +68,7 @@ func (x *StateSender) Due() Instant {
 	return x.asked.Add(stateCollect)
 }
 
-// Begin begins a round. What was published before has a lower sequence, as far as it has one
-// at all. It reports false where that has to be tried again.
+// Begin begins a round. Messages assigned before have lower sequences. It reports false if the owner must try again.
 func (x *StateSender) Begin(now Instant) bool {
 	if !x.opens {
 		x.round++
@@ -94,10 +93,10 @@ func (x *StateSender) Begin(now Instant) bool {
 	return true
 }
 
-// Open reports whether a round runs.
+// Open reports whether a round is in progress.
 func (x *StateSender) Open() bool { return x.open }
 
-// Wanted reports whether a receiver that waits wants the topic.
+// Wanted reports whether a waiting receiver wants the topic.
 func (x *StateSender) Wanted(topic uint64) bool {
 	for _, m := range x.s.members.list {
 		if m.wantsState && (len(m.Topics) == 0 || m.MoreTopics || m.lists(topic)) {
@@ -107,9 +106,9 @@ func (x *StateSender) Wanted(topic uint64) bool {
 	return false
 }
 
-// Put puts more of a topic's state into the stream: what is left of it, from its beginning if first says so. number is
-// that of the topic's first message which is not in it. It returns what is still left, and reports whether that is
-// nothing. failed says that there is no state.
+// Put puts the rest of a topic's state, left, into the stream; first: left is all of it. number is that of the first
+// message that the state does not include. failed: there is no state. Put returns what is still left, whether the state
+// has begun, and whether it is done.
 func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, first,
 	failed bool) (rest []byte, began, done bool) {
 	for {
@@ -136,26 +135,26 @@ func (x *StateSender) Put(now Instant, t *Topic, number uint64, left []byte, fir
 	}
 }
 
-// End ends the round. It reports false where that has to be tried again.
+// End ends the round. It reports false if the owner must try again.
 func (x *StateSender) End(now Instant) bool {
 	if !x.ends && !x.mark(now, wire.StateEnds, nil) {
 		return false
 	}
 	x.ends = true
 	if x.s.Assign(now, x.w, true) != events.ReasonNone {
-		return false // or receivers that wait would never learn that it ends
+		return false // the owner must try again: receivers wait for the end
 	}
 	x.ends, x.open = false, false
 	return true
 }
 
-// Flush gives the packets their sequences that are full, or all.
+// Flush gives the full packets, or all, their sequences.
 func (x *StateSender) Flush(now Instant, all bool) { x.s.Assign(now, x.w, all) }
 
 // Pending reports whether there are packets without a sequence.
 func (x *StateSender) Pending() bool { return x.w.Pending() }
 
-// mark adds a run that says where the round is.
+// mark adds a run that begins or ends the round. It reports false if there is no room.
 func (x *StateSender) mark(now Instant, m wire.StateMarks, b []byte) bool {
 	room := x.room(now)
 	if room < 0 {
@@ -165,7 +164,7 @@ func (x *StateSender) mark(now Instant, m wire.StateMarks, b []byte) bool {
 	return true
 }
 
-// run adds a run, for which there is room.
+// run adds a run. There must be room.
 func (x *StateSender) run(topic, number uint64, st *wire.State) {
 	w := x.w
 	n := wire.RunHeaderLen + wire.StateHeaderLen + len(st.Bytes)
@@ -173,11 +172,11 @@ func (x *StateSender) run(topic, number uint64, st *wire.State) {
 	w.off += n
 }
 
-// leastState is the state for which a run is begun at the end of a packet, in bytes.
+// leastState is the least state, in bytes, for which a run is begun at the end of a packet.
 const leastState = 16
 
-// room is how many bytes of state fit a run in the open packet, or in the next one. It is
-// negative where there is no budget or no memory for that.
+// room is how many bytes of state fit a run in the open packet, or in the next one. It is negative if budget or memory
+// is missing.
 func (x *StateSender) room(now Instant) int {
 	w, size := x.w, x.s.cfg.PacketSize
 	const head = wire.RunHeaderLen + wire.StateHeaderLen
@@ -201,7 +200,7 @@ func (x *StateSender) room(now Instant) int {
 	return size - w.off - head
 }
 
-// refill gives state its share of the rate limit, or of the recent rate.
+// refill updates the budget: a share of the rate limit, or of the recent data rate.
 func (x *StateSender) refill(now Instant) {
 	b, share := &x.budget, x.s.cfg.StateShare
 	b.refill(now)

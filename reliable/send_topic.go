@@ -20,20 +20,20 @@ type Topic struct {
 // Next is the number that the topic's next message will get.
 func (t *Topic) Next() uint64 { return t.next }
 
-// topics is a publisher's list of topics, which only grows, and the announcing of it.
+// topics is a publisher's list of topics, which only grows, and the state of its announces.
 type topics struct {
 	byID map[uint64]*Topic
 	list []*Topic
-	size int // bytes that an announcement of all takes
+	size int // bytes that a listing takes
 
-	rest   Instant // no announcement begins before
-	left   int     // topics of the running cycle still to be announced
-	at     int     // index of the next one
-	due    Instant // when the next burst may go
-	rotate int     // index of the next one to announce when idle
+	rest   Instant // no listing begins before
+	left   int     // topics of the current listing still to be announced
+	at     int     // index of the next of these
+	due    Instant // when the next burst may be sent
+	rotate int     // index of the next topic to announce in the idle rotation
 }
 
-// Topic returns the topic of that name, adding it at first use. It fails with a *TopicCollisionError.
+// Topic returns the topic of that name, adding it at first use. It may return a *TopicCollisionError.
 func (s *Sender) Topic(name string) (*Topic, error) {
 	if name == "" || len(name) > wire.MaxTopicName {
 		return nil, fmt.Errorf("topic name of %d bytes is not within 1..%d", len(name), wire.MaxTopicName)
@@ -55,19 +55,19 @@ func (s *Sender) Topic(name string) (*Topic, error) {
 	return t, nil
 }
 
-// Topics is how many topics the stream has.
+// Topics is the number of topics of the stream.
 func (s *Sender) Topics() int { return len(s.topics.list) }
 
-// TopicsFrom returns up to n topics of the stream, from the index from on, in the order in
-// which they were added. The slice must not be changed; what it has stays in its place.
+// TopicsFrom returns up to n topics of the stream, from index from on, in the order in which they were added. The slice
+// must not be changed; its elements never move.
 func (s *Sender) TopicsFrom(from, n int) []*Topic {
 	list := s.topics.list
 	from = min(from, len(list))
 	return list[from:min(len(list), from+n)]
 }
 
-// announceAll begins a cycle through all topics, or leaves a running one be. Whatever is asked for, all of them
-// together take announceRate. It reports whether it has begun one. docs/protocol §9.3.
+// announceAll begins a listing of all topics, unless one is in progress. Listings take announceRate on average. It
+// reports whether a listing has begun. docs/protocol §9.3.
 func (t *topics) announceAll(now Instant) bool {
 	if t.left > 0 || len(t.list) == 0 {
 		return false
@@ -77,8 +77,8 @@ func (t *topics) announceAll(now Instant) bool {
 	return true
 }
 
-// announcesAt is when the announcement continues. That of the end begins after the first heartbeat that says that the
-// stream ends, for only then receivers listen. docs/protocol §9.6.
+// announcesAt is when the listing continues. The listing at the end of the stream begins after the first heartbeat with
+// the end flag, because receivers use it only then. docs/protocol §9.6.
 func (s *Sender) announcesAt() Instant {
 	switch t := &s.topics; {
 	case t.left == 0:
@@ -111,8 +111,8 @@ func (s *Sender) appendAnnounces(now Instant, c *control) {
 	t.due = now.Add(announceEvery)
 }
 
-// unannounce goes back to the first topics of the last train that were not announced in one of the n packets that the
-// transport took.
+// unannounce resets the listing to the first announce of the last train that the transport, which took n packets, did
+// not take.
 func (s *Sender) unannounce(now Instant, n int) {
 	if i := max(0, n-s.out.announceFrom); i < s.out.announces {
 		s.topics.at = s.out.announced[i]
@@ -120,11 +120,11 @@ func (s *Sender) unannounce(now Instant, n int) {
 	}
 }
 
-// appendAnnounce adds one packet with up to most topics from index at on, and returns the index behind them.
-func (s *Sender) appendAnnounce(c *control, at, most int) int {
+// appendAnnounce adds one packet with up to limit topics from index at on. It returns the index behind them.
+func (s *Sender) appendAnnounce(c *control, at, limit int) int {
 	p := wire.AppendAnnounceHeader(c.begin(), s.header, s.win.next, uint32(at), uint32(len(s.topics.list)))
 	n := 0
-	for n < most && at+n < len(s.topics.list) {
+	for n < limit && at+n < len(s.topics.list) {
 		t := s.topics.list[at+n]
 		if len(p)+wire.AnnounceEntryLen(t.Name) > s.cfg.PacketSize {
 			break

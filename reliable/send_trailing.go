@@ -6,40 +6,40 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Trailing is a member that asks for more than there is room for beside the data: its link, or its host,
-// takes less than is sent.
+// Trailing is a member that requests more repairs than the budget beside the data allows: its link or host cannot
+// sustain the data rate.
 type Trailing struct {
 	events.Hold
-	Received float64 // packets a second that it has
+	Received float64 // packets a second that arrived
 	Sent     float64 // new packets a second
 }
 
-// trailing finds it, once in trailingEvery.
+// trailing searches for such a member once per trailingEvery.
 type trailing struct {
 	since upTime
-	sent  uint64 // Sender.win.sent then
-	short bool   // repairs had to wait for their budget
+	sent  uint64 // Sender.win.sent at since
+	short bool   // repairs waited for their budget
 	found *Trailing
 }
 
 const (
 	trailingEvery = time.Second
-	trailingShare = 8 // it asks for one packet of so many at least
+	trailingShare = 8 // least share of the packets that it requests, as 1/trailingShare
 )
 
-// memberPath is what a publisher knows of the way to a member.
+// memberPath is what a publisher knows of the path to a member.
 type memberPath struct {
 	rtt   rttEstimator
-	asked int    // packets, since trailing.since
-	end   uint64 // the highest sequence that it has requested, plus one
+	asked int    // packets requested since trailing.since
+	end   uint64 // highest sequence requested, plus one
 	next  uint64
 	lost  uint32
 
-	fetched uint64 // the lowest sequence of history that it has requested, plus one; 0: none
+	fetched uint64 // lowest sequence of history requested, plus one; 0: none
 }
 
-// look ends a period, if it is over.
-func (x *trailing) look(list []*Member, w *sendWindow, now upTime) {
+// endPeriod ends the period if it is over.
+func (x *trailing) endPeriod(list []*Member, w *sendWindow, now upTime) {
 	d := now.sub(x.since)
 	if d < trailingEvery {
 		return
@@ -62,11 +62,11 @@ func (x *trailing) look(list []*Member, w *sendWindow, now upTime) {
 	*x = trailing{since: now, sent: w.sent, found: x.found}
 }
 
-// TakeTrailing returns the member that asked for most in the last second, once, if it asked for more than
-// there was room for.
+// TakeTrailing returns, once per period, the member that requested most in the last period, if its requests exceeded
+// the budget.
 func (s *Sender) TakeTrailing(now Instant) (t Trailing, ok bool) {
 	x := &s.members.trailing
-	x.look(s.members.list, &s.win, s.up(now))
+	x.endPeriod(s.members.list, &s.win, s.up(now))
 	if x.found == nil {
 		return Trailing{}, false
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// outbox is what Next handed out last, for Sent, and what the transport still sends from.
+// outbox is the train that Next returned last, and the memory that the transport still reads.
 type outbox struct {
 	kind  trainKind
 	count int
@@ -13,12 +13,12 @@ type outbox struct {
 	lens  [maxBlockPackets]uint16
 	seqs  [maxBlockPackets]uint64 // of repairs
 
-	announces    int                // announces of the running announcement in it
-	announceFrom int                // the first of them in the train
-	announced    [announceBurst]int // the first topic in each
+	announces    int                // announces of the current listing in the train
+	announceFrom int                // index in the train of the first of them
+	announced    [announceBurst]int // index of the first topic in each
 
-	posted uint64 // packets handed to the transport, all in all
-	done   uint64 // of them, packets with memory that is free again
+	posted uint64 // packets handed to the transport in total
+	done   uint64 // of these, packets with memory that it has released
 	stuck  bool   // the transport took nothing of the last train
 	stages [stageBlocks]stage
 	ctl    control
@@ -33,8 +33,8 @@ const (
 	trainData
 )
 
-// stage is a block for copies of packets to be repaired and for control
-// packets. It is free when the transport has released it.
+// stage is a block for copies of packets to be repaired, and for control packets. It is free when the transport has
+// released it.
 type stage struct {
 	block *block
 }
@@ -48,17 +48,17 @@ func (x *outbox) freeStage() *stage {
 	return nil
 }
 
-// Next fills t with the next train to transmit: control packets that are due, then repairs as far as their budget goes,
-// then new data in order. It reports false when there is nothing to send now. Call Sent with the result before the next
-// call.
+// Next fills t with the next train to transmit: control packets that are due, otherwise repairs within their budget,
+// otherwise new data in order. It reports false if there is nothing to send now. Call Sent with the result before the
+// next call.
 func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 	s.out.kind = trainNone
 	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(now, t)
 }
 
-// Sent reports that the transport took the first n packets of the last train; completed is how many packets of all that
-// were taken it has released. Packets that were not taken are handed out again; of control packets only announces and
-// recalls, the others are made anew when they are due.
+// Sent reports that the transport took the first n packets of the last train; completed is how many of all packets
+// taken it has released. Data, repairs, announces and recalls that were not taken are sent again; other control packets
+// are built anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.out.posted += uint64(n)
@@ -71,7 +71,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	case trainControl:
 		s.stats.ControlSent += uint64(n)
 		s.stats.ControlUnsent += uint64(o.count - n)
-		if n == 0 && o.count > 0 { // a heartbeat that never left asks no member
+		if n == 0 && o.count > 0 { // a heartbeat that was not sent asks no member
 			s.members.unsent = true
 			s.RepliesLost()
 		}
@@ -104,7 +104,7 @@ func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o.kind, o.block = trainNone, nil
 }
 
-// bytes is how many the first n packets of the train have.
+// bytes is the size of the first n packets of the train.
 func (o *outbox) bytes(n int) (bytes int) {
 	for _, l := range o.lens[:n] {
 		bytes += int(l)
@@ -115,20 +115,20 @@ func (o *outbox) bytes(n int) (bytes int) {
 // Unsent reports whether assigned packets wait to be transmitted.
 func (s *Sender) Unsent() bool { return s.win.sent < s.win.next }
 
-// Completed records that the transport has released packets, outside of Sent.
+// Completed reports how many packets the transport has released, outside of Sent.
 func (s *Sender) Completed(completed uint64) { s.out.done = max(s.out.done, completed) }
 
-// ready reports whether new packets wait that may be transmitted now, and the transport takes some.
+// ready reports whether new packets may be transmitted now, and the transport takes packets.
 func (s *Sender) ready() bool { return !s.out.stuck && s.win.sent < min(s.win.next, s.flow.limit) }
 
-// dataTrain gathers packets that follow each other in sequence and in memory. What was assigned before a subscriber
-// came may lie beyond its window: it waits, too.
+// dataTrain collects packets that are consecutive in sequence and in memory. Packets assigned before a member joined
+// may be beyond its limit: they wait, too.
 func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	end := min(s.win.next, s.flow.limit)
 	if held := s.win.sent >= end && s.win.sent < s.win.next; held != s.flow.held {
 		if s.flow.held = held; held {
 			s.heartbeat.probe(now, s.rtt.value())
-			s.lookForStall(now)
+			s.updateStall(now)
 		}
 	}
 	if s.win.sent >= end {
@@ -150,7 +150,7 @@ func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 		n++
 		off += uint32(stride)
 		if equal && e.size < first.size {
-			break // a shorter packet is the last of an equal train
+			break // a shorter packet ends an equal train
 		}
 	}
 	s.timer.leaves(s.win.sent, n)
@@ -161,7 +161,7 @@ func (s *Sender) dataTrain(now Instant, t *transport.Outbound) bool {
 	return true
 }
 
-// repairTrain copies queued repairs, as it is their turn, into a stage.
+// repairTrain copies queued repairs, in the order of turns, into a stage.
 func (s *Sender) repairTrain(now Instant, t *transport.Outbound) bool {
 	if s.repairs.count == 0 {
 		return false
@@ -181,7 +181,7 @@ func (s *Sender) repairTrain(now Instant, t *transport.Outbound) bool {
 		copy(p, s.blocks.packet(e))
 		wire.SetFlags(p, wire.Flags(p[4])|wire.FlagRepair)
 		s.out.lens[n], s.out.seqs[n] = e.size, seq
-		n++ // where sizes differ the transport makes several trains of it
+		n++ // the transport divides packets of different sizes into several trains
 	}
 	if n == 0 {
 		return false
@@ -201,13 +201,13 @@ type control struct {
 
 func (c *control) full() bool { return c.st == nil || c.count >= c.s.blocks.perBlock }
 
-// begin returns an empty buffer with room for a packet.
+// begin returns an empty buffer for a packet.
 func (c *control) begin() []byte {
 	stride := c.s.cfg.PacketSize
 	return c.st.block.mem[c.count*stride : c.count*stride : (c.count+1)*stride]
 }
 
-// end takes the packet that begin's buffer has become.
+// end adds packet p, which was built in begin's buffer.
 func (c *control) end(p []byte) {
 	if c.s.cfg.Checksum {
 		wire.SetChecksum(p)
@@ -216,7 +216,7 @@ func (c *control) end(p []byte) {
 	c.count++
 }
 
-// controlTrain makes the control packets that are due.
+// controlTrain builds the control packets that are due.
 func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
 	if !s.repairs.notice(now) && now < s.heartbeat.due && now < s.announcesAt() && now < s.requests.due {
 		return false
@@ -229,7 +229,7 @@ func (s *Sender) controlTrain(now Instant, t *transport.Outbound) bool {
 	*c = control{s: s, st: st}
 	s.out.announces = 0
 	if s.stall.next != nil {
-		s.appendHeartbeat(now, c) // ahead of the notice that it explains
+		s.appendHeartbeat(now, c) // before the notice that it explains
 	}
 	s.repairs.appendNotices(s, now, c)
 	s.appendHeartbeat(now, c)

@@ -2,7 +2,7 @@ package reliable
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// UnsentMessages is how many messages have a sequence and were never sent.
+// UnsentMessages is the number of messages that have a sequence but were never sent.
 func (s *Sender) UnsentMessages() (n uint64) {
 	for seq := s.win.sent; seq < s.win.next; seq++ {
 		runs := s.runs(seq)
@@ -18,7 +18,7 @@ func (s *Sender) UnsentMessages() (n uint64) {
 	return n
 }
 
-// endsIn is how many messages end in a run.
+// endsIn is the number of messages that end in a run.
 func endsIn(run wire.Run) (n uint64) {
 	switch run.Kind {
 	case wire.RunFragment:
@@ -33,7 +33,7 @@ func endsIn(run wire.Run) (n uint64) {
 	return n
 }
 
-// UnsentMessages is how many messages the writer has that have no sequence yet.
+// UnsentMessages is the number of the writer's messages without a sequence.
 func (w *Writer) UnsentMessages() (n uint64) {
 	if w.b == nil {
 		return 0
@@ -42,7 +42,7 @@ func (w *Writer) UnsentMessages() (n uint64) {
 		n += uint64(r.messages)
 	}
 	if w.packet != nil && w.topic != nil {
-		n += uint64(w.messages) - uint64(w.runs[len(w.runs)-1].messages) // that endRun will note
+		n += uint64(w.messages) - uint64(w.runs[len(w.runs)-1].messages) // endRun will record these
 	}
 	return n
 }

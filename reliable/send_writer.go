@@ -8,53 +8,53 @@ import (
 	"github.com/fanfaremq/fanfare/internal/wire"
 )
 
-// ErrMessageTooLarge says that a message exceeds the protocol's limit of 16 MiB.
+// ErrMessageTooLarge: a message exceeds the protocol's limit of 16 MiB.
 var ErrMessageTooLarge = errors.New("message is too large")
 
-// Writer packs messages into packets, in a block of its own. It belongs to one goroutine at a time, apart from the
+// Writer packs messages into packets, in its own block. It belongs to one goroutine at a time, independently of the
 // Sender: writing needs no lock on the stream, only Assign and Grant do.
 //
-// A packet is open while messages are added, closed when the next message does
-// not fit, and assigned when Assign gives it its sequence.
+// A packet is open while messages are added, closed when the next message does not fit, and assigned when Assign gives
+// it its sequence.
 type Writer struct {
 	s *Sender
 	b *block // nil until granted
 
-	Tail         // the open run; no memory: nothing in the packet yet
-	topic *Topic // of the open run; nil: none is open
-	run   int    // offset of the open run's header in the packet
+	Tail         // the open run; no memory: the packet is empty
+	topic *Topic // topic of the open run; nil: none
+	run   int    // offset in the packet of the open run's header
 
 	open         int      // index of the open packet
-	next         int      // where in b it begins
-	assigned     int      // packets of b that have their sequence
+	next         int      // offset in b at which it begins
+	assigned     int      // packets of b with a sequence
 	runs         []runRef // of all packets of b, in order
-	assignedRuns int      // of them, those that are numbered
+	assignedRuns int      // of these, the numbered ones
 
-	retiredPackets uint64 // packets of the blocks before this one
+	retiredPackets uint64 // packets of earlier blocks
 
-	packed int // packets of b as they are sent: fewer than assigned where some share one
+	packed int // packets of b as sent: fewer than assigned if some were combined
 
-	ended      bool  // the block takes no more
+	ended      bool  // the block takes no more packets
 	midMessage bool  // some, but not all, fragments of a message are written
 	mixed      bool  // the last packet held several runs
-	last       int32 // its bytes, before it was padded
-	natural    int32 // those of the last packet that ended because the next message did not fit
-	alike      int32 // such packets in a row that had as many
-	begun      int32 // how many runs there were when the open packet was begun
+	last       int32 // bytes of the last packet, without padding
+	natural    int32 // bytes of the last packet that a message did not fit any more
+	alike      int32 // such packets in a row with as many bytes
+	begun      int32 // number of runs when the open packet was begun
 
-	requests []*Request // that were written and have no sequence yet, the oldest first
+	requests []*Request // written requests without a sequence, the oldest first
 }
 
-// Tail is the open run of a Writer and what is free behind it. It is apart so that
-// a message that goes on with the run, as nearly all do, costs no call.
+// Tail is the open run of a Writer, and the free space behind it. It is a type of its own so that Append to the open
+// run, the usual case, is inlined.
 type Tail struct {
-	packet   []byte // the open packet's memory
+	packet   []byte // memory of the open packet
 	off      int    // bytes in the packet
-	messages uint32 // in the run
+	messages uint32 // messages in the run
 }
 
-// Append makes msg part of the run. It reports false when there is no room, or no run: then
-// Writer.Append does it. With copies of the fields the compiler knows what it need not check.
+// Append adds msg to the run. It reports false if there is no room, or no run: use Writer.Append then. Local copies of
+// the fields let the compiler omit bounds checks.
 func (t *Tail) Append(msg []byte) bool {
 	packet, off := t.packet, t.off
 	end := off + wire.MessageHeaderLen + len(msg)
@@ -69,7 +69,7 @@ func (t *Tail) Append(msg []byte) bool {
 	return true
 }
 
-// addAll makes messages part of the run, as many of msgs as there is room for. It returns how many.
+// addAll adds as many of msgs to the run as there is room for. It returns how many.
 func (t *Tail) addAll(msgs [][]byte) int {
 	packet, off := t.packet, t.off
 	n := 0
@@ -89,7 +89,7 @@ func (t *Tail) addAll(msgs [][]byte) int {
 	return n
 }
 
-// NewWriter returns a writer on s.
+// NewWriter returns a writer on s. Each one after the first needs memory (SenderConfig.Blocks).
 func (s *Sender) NewWriter() *Writer {
 	s.blocks.writers++
 	return &Writer{s: s, runs: make([]runRef, 0, s.blocks.perTrain)}
@@ -98,8 +98,8 @@ func (s *Sender) NewWriter() *Writer {
 // Pending reports whether the writer has messages in packets without a sequence.
 func (w *Writer) Pending() bool { return w.b != nil && (w.open > w.assigned || w.packet != nil) }
 
-// Begun counts the packets that the writer has ever put something into, and Assigned those of them that have their
-// sequence: what was written before some moment has its sequence when Assigned has reached what Begun was then.
+// Begun counts all packets that the writer has ever put something into, and Assigned those of them with a sequence.
+// Everything written before some moment has a sequence when Assigned has reached the value of Begun at that moment.
 func (w *Writer) Begun() uint64 {
 	n := w.retiredPackets + uint64(w.open)
 	if w.packet != nil {
@@ -111,7 +111,7 @@ func (w *Writer) Begun() uint64 {
 // Assigned: see Begun.
 func (w *Writer) Assigned() uint64 { return w.retiredPackets + uint64(w.assigned) }
 
-// Waiting is how many messages of t the writer has that have no number yet.
+// Waiting is the number of the writer's messages of t without a number.
 func (w *Writer) Waiting(t *Topic) (n uint64) {
 	for _, r := range w.runs[w.assignedRuns:] {
 		if r.topic == t {
@@ -119,7 +119,7 @@ func (w *Writer) Waiting(t *Topic) (n uint64) {
 		}
 	}
 	if w.topic == t {
-		n += uint64(w.messages) - 1 // the last run says that there is one, until it ends
+		n += uint64(w.messages) - 1 // runs already count one message of the open run
 	}
 	return n
 }
@@ -129,7 +129,7 @@ func (w *Writer) Full() bool {
 	return w.b == nil || w.ended || w.open >= w.s.blocks.perTrain || w.next+w.s.cfg.PacketSize > len(w.b.mem)
 }
 
-// Rest is how many packets the block has room for.
+// Rest is how many further packets the block has room for.
 func (w *Writer) Rest() int {
 	if w.Full() {
 		return 0
@@ -137,17 +137,16 @@ func (w *Writer) Rest() int {
 	return min(w.s.blocks.perTrain-w.open, (len(w.b.mem)-w.next)/w.s.cfg.PacketSize)
 }
 
-// Goes reports whether the open run is of t: then Tail.Append may do.
+// Goes reports whether the open run is of t, so that Tail.Append may add to it.
 func (w *Writer) Goes(t *Topic) bool { return w.topic == t }
 
-// Append adds msg to topic t, in fragments where that is better (Writer.splits). It reports
-// false, and changes nothing that matters, when the block has no room for all of it: Assign,
-// Grant, try again. A message above MaxInBlock bytes never has, and needs AppendFragment.
+// Append adds msg to topic t, in fragments if that is better (Writer.splits). It reports false if the block has no room
+// for all of it: call Assign and Grant, and try again. A message of more than MaxInBlock bytes needs AppendFragment.
 func (w *Writer) Append(t *Topic, msg []byte) bool {
 	return w.topic == t && w.Tail.Append(msg) || w.appendRun(t, msg, 0)
 }
 
-// AppendAll is Append of msgs in order, as many as the block has room for. It returns how many.
+// AppendAll is Append for msgs in order, as many as the block has room for. It returns how many.
 func (w *Writer) AppendAll(t *Topic, msgs [][]byte) int {
 	n := 0
 	for n < len(msgs) {
@@ -164,7 +163,7 @@ func (w *Writer) AppendAll(t *Topic, msgs [][]byte) int {
 	return n
 }
 
-// appendRun is Append of a message that begins a run with flags.
+// appendRun is Append for a message that begins a run with flags.
 func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	if t.naming.missing(w) && !w.name(t) {
 		return false
@@ -174,7 +173,7 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 		return w.appendWhole(t, msg, flags)
 	}
 	if w.packet == nil || w.topic == t || w.off+n > w.s.cfg.PacketSize {
-		if !w.further() {
+		if !w.nextPacket() {
 			return false
 		}
 	}
@@ -183,8 +182,8 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	wire.PutRun(w.packet[w.off:w.off+n], t.ID, msg)
 	wire.SetRunFlags(w.packet[w.off:], flags)
 	w.runs = append(w.runs, runRef{})
-	// Field by field: a value made on the stack first would be copied as a whole, for which
-	// the processor waits until all stores before it are done, those to cold memory too.
+	// Set field by field: a composite literal would be built on the stack and copied. The copy waits until all earlier
+	// stores are done, including those to uncached memory.
 	r := &w.runs[len(w.runs)-1]
 	r.topic, r.off, r.messages = t, w.at(), 1
 	w.run, w.topic, w.messages = w.off, t, 1
@@ -192,8 +191,8 @@ func (w *Writer) appendRun(t *Topic, msg []byte, flags wire.RunFlags) bool {
 	return true
 }
 
-// further goes on in the next packet. It reports false when there is no room for one.
-func (w *Writer) further() bool {
+// nextPacket opens the next packet. It reports false if there is no room for one.
+func (w *Writer) nextPacket() bool {
 	if w.packet != nil {
 		w.close()
 	}
@@ -204,7 +203,7 @@ func (w *Writer) further() bool {
 	return true
 }
 
-// endRun completes the header of the open run, which says that there is one message in it.
+// endRun completes the header of the open run, which was written for one message.
 func (w *Writer) endRun() {
 	if w.topic != nil && w.messages > 1 {
 		w.runs[len(w.runs)-1].messages = uint16(w.messages)
@@ -213,22 +212,22 @@ func (w *Writer) endRun() {
 	w.topic, w.messages = nil, 0
 }
 
-// seal leaves Tail no room: what the open packet ends with is no run that goes on.
-func (w *Writer) seal() { w.packet = w.packet[:w.off] }
+// endTail leaves Tail no room, because the open packet does not end with a run that may continue.
+func (w *Writer) endTail() { w.packet = w.packet[:w.off] }
 
-// at is where in the block the open packet goes on.
+// at is the present offset of the open packet's end in the block.
 func (w *Writer) at() uint32 { return uint32(w.next + w.off) }
 
 // begin opens the next packet of the block.
 func (w *Writer) begin() {
 	size := w.s.cfg.PacketSize
 	w.packet = w.b.mem[w.next : w.next+size : w.next+size]
-	*(*[wire.DataHeaderLen]byte)(w.packet) = w.s.template // without a call
+	*(*[wire.DataHeaderLen]byte)(w.packet) = w.s.template // in place, without a call
 	w.off, w.topic, w.begun = wire.DataHeaderLen, nil, int32(len(w.runs))
-	// A window is larger than the near caches, so that its memory has left them when it is written again: the
-	// processor fetches as many bytes as the last packet held. A large packet with a single run is written line after
-	// line, which it notices by itself; where topics take turns it does not. Memory that other processes read in place
-	// (SenderConfig.Renew) is in their processors' caches, and takes longest to come.
+	// A window exceeds the processor's near caches, so its memory must be fetched before it is written again: prefetch as
+	// many bytes as the last packet held. In a packet with one large run the hardware prefetcher detects the sequential
+	// writes; if topics alternate it does not. Memory that other processes read in place (SenderConfig.Renew) is in other
+	// processors' caches, and takes longest.
 	n := int(w.last)
 	if n > prefetched && !w.mixed && w.s.cfg.Renew == nil {
 		n = prefetched
@@ -236,12 +235,12 @@ func (w *Writer) begin() {
 	prefetch.ToWrite(&w.packet[0], n)
 }
 
-// prefetched is how many bytes of a packet with a single run are fetched when it is begun.
+// prefetched is how many bytes are prefetched for a packet if the last one held a single run.
 const prefetched = 2048
 
-// close ends the open packet. Where trains must be equal a packet that is at least half full is padded, unless its
-// predecessors had just its size: messages of one size then make equal packets by themselves. Where packets are read in
-// place it is padded anyway: trains lie back to back. An emptier one ends its train instead.
+// close closes the open packet. If trains must be equal, a packet that is at least half full is padded, unless the
+// packets before had the same size, as with messages of one size. If packets are read in place it is padded in any
+// case, because trains lie back to back. An emptier packet ends its train instead.
 func (w *Writer) close() {
 	n := w.off
 	if int32(n) != w.natural {
@@ -256,13 +255,13 @@ func (w *Writer) close() {
 	w.closeAt(n)
 }
 
-// nearlyFull reports whether a packet of size bytes with n in it counts as full.
+// nearlyFull reports whether a packet of size bytes with n bytes in it counts as full.
 func nearlyFull(n, size int) bool { return n >= size*15/16 }
 
-// alikeBeforeEqual is how many packets of one size convince: each change of size ends a train.
+// alikeBeforeEqual is how many packets of one size must come before padding stops: each change of size ends a train.
 const alikeBeforeEqual = 8
 
-// closeAt ends the open packet with n bytes, or as many as it is padded to.
+// closeAt closes the open packet with n bytes, plus padding (SenderConfig.Pad).
 func (w *Writer) closeAt(n int) {
 	w.endRun()
 	w.mixed, w.last = len(w.runs)-int(w.begun) > 1, int32(w.off)

@@ -8,18 +8,18 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Sender is the publisher's side of one stream. It is not safe for concurrent use: its owner serialises all calls. Only
-// Writers may be filled outside of that.
+// Sender is the sending side of one stream. It is not safe for concurrent use: its owner serialises all calls. Only
+// Writers may be filled concurrently.
 type Sender struct {
 	Running
 	cfg      SenderConfig
 	header   wire.Header
-	template [wire.DataHeaderLen]byte // of every data packet
+	template [wire.DataHeaderLen]byte // header of every data packet
 
 	blocks sendBlocks
 	win    sendWindow
 
-	midMessage *Writer       // has assigned some, but not all fragments of a message
+	midMessage *Writer       // it has assigned some, but not all, fragments of a message
 	blocked    events.Reason // why the last Assign stopped
 
 	out       outbox
@@ -30,39 +30,39 @@ type Sender struct {
 	timer     sendTimer
 	await     awaiting
 	topics    topics
-	state     *StateSender // nil: there is none
-	packing   *packing     // nil: nothing is compressed
+	state     *StateSender // nil: no state
+	packing   *packing     // nil: no compression
 	members   members
 	requests  requests
 	stall     stall
 	rtt       rttEstimator
-	end       finish
+	end       endState
 	batches   batches
 	stats     stats.Sender
 }
 
-// finish says whether a caller waits until all subscribers have everything.
-type finish struct {
-	begun bool    // the stream ends with what has its sequence
-	at    Instant // when that began
+// endState says whether the stream ends, or a caller waits until all members have everything.
+type endState struct {
+	begun bool    // the stream ends with its assigned packets
+	at    Instant // when the end began
 	hurry hurry
 }
 
-// hurry says whether a caller waits for that though the stream continues.
+// hurry says whether a caller waits until members have everything while the stream continues.
 type hurry uint8
 
 const (
 	unhurried hurry = iota
-	hurried         // a caller does, and subscribers were asked since
-	toBeAsked       // a caller has begun to since the last heartbeat: one asks at once
+	hurried         // a caller waits, and members were asked since
+	toBeAsked       // a caller began to wait after the last heartbeat: the next one asks at once
 )
 
-// stageBlocks is how many blocks hold copies of packets to be repaired and control packets: more than one, because a
-// transport may still be sending from the last.
+// stageBlocks is the number of blocks for copies of packets to be repaired, and control packets: several, because the
+// transport may still read the last ones.
 const stageBlocks = 4
 
-// NewSender returns a sender over mem, which is cut into blocks of cfg.BlockBytes(): at least cfg.LeastBlocks() of
-// them. The window grows with what AddMemory adds.
+// NewSender returns a sender with packet memory mem, at least cfg.LeastBlocks() blocks of cfg.BlockBytes() each. It
+// fails if cfg is invalid or mem too small. AddMemory enlarges the window.
 func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -99,26 +99,25 @@ func NewSender(cfg SenderConfig, mem []byte, now Instant) (*Sender, error) {
 // Lead is the sequence that the next new packet will have.
 func (s *Sender) Lead() uint64 { return s.win.next }
 
-// Transmitted is the sequence below which everything was sent once.
+// Transmitted is the sequence below which all packets were sent once.
 func (s *Sender) Transmitted() uint64 { return s.win.sent }
 
 // PacketSize is the size of a full packet in bytes.
 func (s *Sender) PacketSize() int { return s.cfg.PacketSize }
 
-// MaxInPacket is the longest message that goes in one packet, MaxInBlock the longest that Writer.Append takes.
+// MaxInPacket is the longest message, in bytes, that fits one packet.
 func (s *Sender) MaxInPacket() int { return wire.MaxInPacket(s.cfg.PacketSize) }
 
-// MaxInBlock: see MaxInPacket.
+// MaxInBlock is the longest message, in bytes, that Writer.Append takes.
 func (s *Sender) MaxInBlock() int {
 	return max(s.MaxInPacket(), s.blocks.perBlock*wire.MaxFragment(s.cfg.PacketSize))
 }
 
-// Handle takes in one unicast packet, a NAK, a status or a reply, addressed to this
-// stream. Anything else is counted and dropped.
+// Handle processes a unicast packet to this stream: a NAK, a status or a reply. Anything else is counted and dropped.
 func (s *Sender) Handle(now Instant, b []byte) { s.HandleFrom(now, b, nil) }
 
-// HandleFrom is Handle of a packet that came from an address, the text of which is
-// asked for when it is needed. docs/protocol §13.1.
+// HandleFrom is Handle with the source address of the packet; address returns its text, and is called only when needed.
+// docs/protocol §13.1.
 func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	h, err := wire.ParseHeader(b)
 	if err != nil {
@@ -147,7 +146,7 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	case wire.TypeStatus:
 		st, err := wire.ParseStatus(b)
 		if err != nil || st.Next > s.win.next {
-			s.stats.Malformed++ // a subscriber cannot have what was never sent
+			s.stats.Malformed++ // a receiver cannot have packets without a sequence
 			return
 		}
 		s.handleStatus(now, h.Flags, &st, address)
@@ -163,32 +162,32 @@ func (s *Sender) HandleFrom(now Instant, b []byte, address func() string) {
 	}
 }
 
-// Deadline is when Next will have something to send that it has not now, if nothing else happens. What waits for the
-// transport to release packet memory is not in it: Completed is what happens then.
+// Deadline is when Next will have something to send, unless something else happens before. Packets that wait for the
+// transport to release memory do not count: Completed ends that wait.
 func (s *Sender) Deadline() Instant {
 	d := Never
 	if s.out.freeStage() != nil {
 		d = min(s.heartbeat.due, s.repairs.deadline(s.cfg.PacketSize), s.announcesAt(), s.requests.due)
 	}
-	if s.blocked == events.ReasonRate && !s.end.begun { // behind the end nothing goes any more
+	if s.blocked == events.ReasonRate && !s.end.begun { // after the end no new data is sent
 		d = min(d, s.limiter.due(s.cfg.PacketSize))
 	}
 	return d
 }
 
-// End announces that the stream ends with what has its sequence: heartbeats say so
-// until all subscribers have everything (Drained) or the caller gives up. docs/protocol §11.1.
+// End announces that the stream ends with its assigned packets: heartbeats state it until all members have everything
+// (Drained) or the owner gives up. docs/protocol §11.1.
 func (s *Sender) End(now Instant) {
 	if !s.end.begun {
 		s.end.begun = true
 		s.end.at = now
-		s.topics.announceAll(now) // so that all know whether it was of interest to them
+		s.topics.announceAll(now) // so that all receivers learn whether the stream had topics that they want
 		s.heartbeat.restart(now)
 	}
 }
 
-// Hurry asks subscribers at once, and on the ladder, what they have, until all have everything: a caller waits for it
-// (Drained). With anew they are asked again, though another caller waits already.
+// Hurry asks members at once, and then on the ladder, what they have, until all have everything: a caller waits for
+// that (Drained). With anew they are asked again even if another caller is waiting already.
 func (s *Sender) Hurry(now Instant, anew bool) {
 	if (anew || s.end.hurry == unhurried) && !s.end.begun && !s.Drained() {
 		s.end.hurry = toBeAsked
@@ -196,24 +195,26 @@ func (s *Sender) Hurry(now Instant, anew bool) {
 	}
 }
 
-// Drained reports whether as many subscribers as flow control needs, or all if it waits for none, have everything that
-// has a sequence; after End, whether all have, and have had a chance to learn of it. docs/protocol §11.1.
+// Drained reports whether as many members as flow control needs, or all if it waits for none, have all assigned
+// packets. After End it reports whether all have, and have answered the end. docs/protocol §11.1.
 func (s *Sender) Drained() bool {
 	if s.win.next == 0 && len(s.members.list) == 0 {
-		return true // nothing was ever published
+		return true // nothing was published
 	}
-	if s.end.begun { // all may still have what they lack
+	if s.end.begun { // members may still get missing packets
 		return s.win.sent == s.win.next && s.members.complete(s.win.next) && s.topics.left == 0 &&
 			s.heartbeat.sinceRestart >= endHeartbeats && s.members.answered()
 	}
 	return s.settled() && s.topics.left == 0
 }
 
-// Progress changes when something has happened that a caller that waits for room, or for subscribers, may want to know.
+// Progress is a number that changes when anything happened that may concern a caller waiting for room or for
+// subscribers.
 func (s *Sender) Progress() uint64 {
 	st := &s.stats
-	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft + st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + st.ReplyPackets
+	return s.win.next + s.win.sent + s.out.done + st.Statuses + st.NAKs + st.ReceiversLeft +
+		st.ReceiversSilent + st.ReceiversReleased + st.HeartbeatsSent + st.AnnouncesSent + st.ReplyPackets
 }
 
-// endHeartbeats is how many heartbeats with the end go out at least.
+// endHeartbeats is the minimum number of heartbeats with the end flag.
 const endHeartbeats = 3

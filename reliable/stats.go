@@ -8,10 +8,10 @@ import (
 // Stats returns the counters.
 func (s *Sender) Stats() stats.Sender { return s.stats }
 
-// streamCounts counts one stream's packets that were missing.
+// streamCounts counts a stream's packets that were repaired or lost.
 type streamCounts struct{ Repaired, Lost uint64 }
 
-// Stats returns the counts of the stream's packets, and the state of its publisher.
+// Stats returns the counters of the stream, and the state of its publisher.
 func (st *Stream) Stats(now Instant) stats.Publisher {
 	from := st.Origin()
 	return stats.Publisher{
@@ -21,16 +21,16 @@ func (st *Stream) Stats(now Instant) stats.Publisher {
 	}
 }
 
-// Settled is how many packets that were missing were repaired, or given up. Packets that were sent before the receiver
-// joined do not count.
+// Settled is the number of missing packets that were repaired or given up. Packets sent before the receiver joined do
+// not count.
 func (r *Receiver) Settled() uint64 { return r.stats.Repaired + r.stats.Lost - r.historyLost }
 
-// Dropped is how many packets that arrived were dropped, so that they have to come again.
+// Dropped is the number of arrived packets that were dropped, and so must be sent again.
 func (r *Receiver) Dropped() uint64 {
 	return r.stats.Overrun + r.stats.Malformed + r.stats.Damaged + r.stats.Implausible + r.stats.Unreadable
 }
 
-// AnyMissing reports whether packets are missing just now.
+// AnyMissing reports whether packets are missing now.
 func (r *Receiver) AnyMissing() bool {
 	for _, st := range r.list {
 		if st.nak.missing > 0 {
@@ -40,7 +40,7 @@ func (r *Receiver) AnyMissing() bool {
 	return false
 }
 
-// countLost counts n packets that were given up.
+// countLost counts n packets that were given up for cause.
 func countLost(s *stats.Receiver, n uint64, cause events.Cause) {
 	s.Lost += n
 	switch cause {

@@ -2,19 +2,19 @@ package reliable
 
 import "slices"
 
-// tombstones remember what is not kept any more, so that late and replayed packets do not bring it back: at a receiver
-// streams that ended or were evicted, at a publisher subscribers that left. The latest are kept, and of those that
-// belong together no more than a share, so that one that comes and goes again and again does not displace what is
-// remembered of others. docs/protocol §8.5, §12.1.
+// tombstones remember removed entries, so that late and replayed packets do not bring them back: at a receiver, streams
+// that ended or were evicted; at a publisher, members that left. They keep the latest, and only a share of entries that
+// belong together, so that an entry which comes and goes repeatedly does not displace others. docs/protocol §8.5,
+// §12.1.
 type tombstones[K comparable, V any] struct {
-	kept     int               // at most
-	share    int               // at most of those that belong together
-	together func(a, b K) bool // nil: none do
+	kept     int               // maximum number
+	share    int               // maximum number of entries that belong together
+	together func(a, b K) bool // nil: no entries do
 	of       map[K]V
 	order    []K // the oldest first
 }
 
-// remember notes the last that is known of key.
+// remember stores the last known value of key.
 func (t *tombstones[K, V]) remember(key K, x V) {
 	if t.of == nil {
 		t.of = make(map[K]V)
@@ -26,7 +26,8 @@ func (t *tombstones[K, V]) remember(key K, x V) {
 	t.of[key] = x
 }
 
-// makeRoom forgets the oldest that belongs with key, if these have their share, or of all.
+// makeRoom forgets the oldest entry that belongs with key, if these have reached their share, or else the oldest of all
+// if kept is reached.
 func (t *tombstones[K, V]) makeRoom(key K) {
 	first, n := 0, 0
 	if t.together != nil {
@@ -48,7 +49,7 @@ func (t *tombstones[K, V]) makeRoom(key K) {
 	t.order = append(t.order[:first], t.order[first+1:]...)
 }
 
-// drop forgets all of which gone reports true.
+// drop forgets all entries for which gone reports true.
 func (t *tombstones[K, V]) drop(gone func(V) bool) {
 	t.order = slices.DeleteFunc(t.order, func(key K) bool {
 		if !gone(t.of[key]) {
@@ -59,19 +60,19 @@ func (t *tombstones[K, V]) drop(gone func(V) bool) {
 	})
 }
 
-// find returns what is remembered of key.
+// find returns the value remembered for key.
 func (t *tombstones[K, V]) find(key K) (x V, ok bool) {
 	x, ok = t.of[key]
 	return x, ok
 }
 
-// formerStream is what a receiver remembers of a stream that it keeps no more.
+// formerStream is what a receiver remembers of a removed stream.
 type formerStream struct {
-	evicted bool   // it goes on where it stood, if its publisher is heard again
-	next    uint64 // where an evicted one stood
+	evicted bool   // it continues where it stopped, if its publisher returns
+	next    uint64 // next sequence of an evicted stream
 }
 
-// formerStreams are those of a group. One publisher id has a share of them, however often it restarts.
+// formerStreams remembers the removed streams of a group. Each publisher id has a share, however often it restarts.
 func formerStreams() tombstones[Instance, formerStream] {
 	return tombstones[Instance, formerStream]{
 		kept: tombstonesKept, share: tombstonesEach,
@@ -79,8 +80,8 @@ func formerStreams() tombstones[Instance, formerStream] {
 	}
 }
 
-// formerMembers are the subscribers that have left a stream or were released, with the
-// order of the last status of each.
+// formerMembers remembers the receivers that left a stream or were removed as silent, with the order of their last
+// statuses.
 func formerMembers() tombstones[uint64, statusOrder] {
 	return tombstones[uint64, statusOrder]{kept: farewellsKept}
 }
