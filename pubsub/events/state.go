@@ -41,7 +41,7 @@ func (c StateCause) String() string {
 	case StateIncomplete:
 		return "packets of it were lost permanently, several times"
 	case StatePublisherGone:
-		return "its publisher has gone"
+		return "its publisher ended or was lost before it sent it"
 	case StateUnread:
 		return "the subscription read too slowly"
 	case StateTooLarge:
