@@ -79,7 +79,7 @@ func (v view) Events(after uint64) []inspect.Event {
 		x := inspect.Event{
 			Sequence: r.Sequence, Time: r.Time, Bus: id, Kind: e.Kind.Label(),
 			Text: e.String(), Group: e.Group, Name: e.Name, Address: e.Address,
-			Topics: e.Topics, Leg: e.Leg, For: e.For.Seconds(), Behind: e.Behind, Error: errorText(e.Err),
+			Topics: e.Topics, Leg: e.Leg, Cause: e.Cause, For: e.For.Seconds(), Behind: e.Behind, Error: errorText(e.Err),
 		}
 		if e.Publisher != 0 {
 			x.Publisher = e.Publisher.String()

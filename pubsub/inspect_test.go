@@ -76,6 +76,7 @@ func TestInspect(t *testing.T) {
 	for range 1000 {
 		<-handled
 	}
+	sub.Losses() // counts what was dropped
 	snap := look(t, dir, func(s *inspect.Snapshot) bool {
 		return len(s.Buses) == 2 && s.Buses[0].Incomplete == "" && s.Buses[1].Incomplete == "" && len(s.Buses[0].Publications) > 0 && len(s.Buses[0].Publications[0].Subscribers) > 0 && len(s.Buses[1].Subscriptions) == 2 &&
 			len(s.Buses[0].Topics) == 2 && s.Buses[0].Topics[0].Messages == 1000 && s.Buses[1].Repair.Count > 0
@@ -119,6 +120,9 @@ func TestInspect(t *testing.T) {
 	}
 	if fmt.Sprint(y.Topics) != "[md.a]" || !y.Handler || y.Policy != "auto" || y.Messages != 1000 || y.From != "live" {
 		t.Errorf("subscription with a handler %+v", y)
+	}
+	if !slices.ContainsFunc(q.Events, func(e inspect.Event) bool { return e.Kind == "packets_dropped" && e.Cause == "injected" }) {
+		t.Errorf("no packets were dropped: %+v", q.Events)
 	}
 	if i := slices.IndexFunc(q.Events, func(e inspect.Event) bool { return e.Kind == "publisher_up" && e.Name == "prices" }); i < 0 || q.EventCounts["publisher_up"] == 0 {
 		t.Errorf("events %+v, counts %v", q.Events, q.EventCounts)

@@ -76,8 +76,7 @@ func (b *Bus) checkLengths() error {
 var (
 	timeType   = reflect.TypeFor[time.Time]()
 	bucketType = reflect.TypeFor[stats.Bucket]()
-
-	namesType = reflect.TypeFor[[]string]()
+	namesType  = reflect.TypeFor[[]string]()
 )
 
 // checkFigures goes through all that v has.

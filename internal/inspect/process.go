@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -33,28 +34,19 @@ func fanfareVersion() string {
 		return "(devel)"
 	}
 	v := ""
-	if info.Main.Path == module {
-		v = info.Main.Version
-	}
-	for _, m := range info.Deps {
+	for _, m := range append(info.Deps, &info.Main) {
 		if m.Path == module {
 			if v = m.Version; m.Replace != nil && m.Replace.Version != "" {
 				v = m.Replace.Version
 			}
 		}
 	}
-	if v == "" {
-		return "(devel)"
-	}
-	return v
+	return cmp.Or(v, "(devel)")
 }
 
 // thisHost says what this host grants.
 func thisHost() Host {
-	text, err := os.ReadFile("/proc/sys/net/core/rmem_max") // Linux only
-	if err != nil {
-		return Host{}
-	}
+	text, _ := os.ReadFile("/proc/sys/net/core/rmem_max") // Linux only
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
 		return Host{}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"strings"
 	"time"
 
 	"github.com/fanfaremq/fanfare/pubsub/stats"
@@ -263,7 +264,13 @@ type Event struct {
 	Address   string    `json:"address,omitempty"`
 	Topics    []string  `json:"topics,omitempty"`
 	Leg       string    `json:"leg,omitempty"`
+	Cause     string    `json:"cause,omitempty"` // of dropped packets
 	For       float64   `json:"for_s,omitempty"`
 	Behind    uint64    `json:"behind,omitempty"`
 	Error     string    `json:"error,omitempty"`
+}
+
+// Same is equal for repetitions of an event on a bus: of one kind, peer and cause, whatever its counts and times.
+func (e *Event) Same() string {
+	return strings.Join(append([]string{e.Kind, e.Cause, e.Group, e.Publisher, e.Name, e.Address, e.Leg, e.Error}, e.Topics...), "\x00")
 }

@@ -79,7 +79,7 @@ var packages = []struct {
 	{"internal/discovery", 774, "internal/wire reliable"},
 
 	// The engine.
-	{"internal/inspect", 1484, ""},
+	{"internal/inspect", 1482, ""},
 	{"internal/engine", 11588, "internal/discovery internal/pattern internal/topics internal/wire reliable transport " +
 		"transport/signed"},
 	{"internal/fabricurl", 552, "rdma rdma/fabric rdma/roce rdma/verbs transport transport/mem transport/rocenet transport/shm " +
@@ -106,10 +106,10 @@ var packages = []struct {
 	{"cmd/fanfare/internal/doctor", 1028, "cmd/fanfare/internal/shellword rdma rdma/verbs transport/shm"},
 	{"cmd/fanfare/internal/doctor/peer", 1644, "cmd/fanfare/internal/doctor"},
 	{"cmd/fanfare/internal/tap", 2088, "internal/compress internal/dissect internal/wire rdma/roce transport"},
-	{"cmd/fanfare/internal/losses", 1462, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub " +
+	{"cmd/fanfare/internal/losses", 1461, "cmd/fanfare/internal/shellword internal/fabricurl internal/inspect internal/pattern pubsub " +
 		"transport transport/shm"},
 	{"cmd/fanfare/internal/top", 2049, "cmd/fanfare/internal/losses internal/inspect"},
-	{"cmd/fanfare/internal/web", 947, "cmd/fanfare/internal/losses internal/inspect"},
+	{"cmd/fanfare/internal/web", 946, "cmd/fanfare/internal/losses internal/inspect"},
 	{"cmd/fanfare/internal/cli", 9668, "bench bench/compression bench/contenders bench/report bench/worker cmd/fanfare/internal/doctor " +
 		"cmd/fanfare/internal/doctor/peer cmd/fanfare/internal/losses cmd/fanfare/internal/tap " +
 		"cmd/fanfare/internal/top cmd/fanfare/internal/web internal/compress internal/fabricurl " +

@@ -140,7 +140,7 @@ func TestReport(t *testing.T) {
 			"LOST FOR GOOD", "11:55:00 to 11:56:01  slow_consumer: 7 messages of md.a, md.b, in 2 gaps", "from   feed at 10.0.0.7:7400", "app[1], bus 00000000000000b5, subscription md.>",
 			"The reader of md.> in app[1] is too slow", "11:57:00 to 11:57:01  deadline: messages of md.a, how many cannot be known",
 			"11:58:00  subscriber_silent", "peer   desk:99", "whether desk:99 still runs",
-			"11:57 to 11:58  fabric: 9 packets", "between feed at 10.0.0.7:7400 and this host", "socket_overflow: 3 packets", "net.core.rmem_max=33554432",
+			"11:57 to 11:58  fabric: 9 packets missing", "between feed at 10.0.0.7:7400 and this host", "socket_overflow: 3 datagrams", "net.core.rmem_max=33554432",
 			"LOST permanently: 7 messages in 3 gaps, in the last hour, in 2 processes; of 1 gap it cannot be known how many; 12 packets were missing on the way, 10 repaired, 1 late, 1 given up.",
 			"Not looked at: /run/x.sock: refused.",
 		}, []string{"md.old", "1000", "filtered", "17 packets"}},

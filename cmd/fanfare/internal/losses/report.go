@@ -75,8 +75,17 @@ type Process struct {
 	From  time.Time `json:"from"` // the record of its oldest bus begins here
 }
 
+// Repairs counts packets that were missing on the way.
 type Repairs struct {
-	Missing, Repaired, Late, Lost uint64
+	Missing  uint64 `json:"missing_packets"`
+	Repaired uint64 `json:"repaired_packets"`
+	Late     uint64 `json:"late_packets"` // arrived by themselves
+	Lost     uint64 `json:"lost_packets"` // permanently
+}
+
+func (r *Repairs) Add(x Repairs) {
+	r.Missing, r.Repaired = inspect.Plus(r.Missing, x.Missing), inspect.Plus(r.Repaired, x.Repaired)
+	r.Late, r.Lost = inspect.Plus(r.Late, x.Late), inspect.Plus(r.Lost, x.Lost)
 }
 
 type Report struct {
@@ -322,11 +331,9 @@ func (r *Report) dropped(h *host) {
 		if !end.After(h.from) {
 			continue
 		}
-		r.Repairs.Missing = inspect.Plus(r.Repairs.Missing, m.Missing)
-		r.Repairs.Repaired = inspect.Plus(r.Repairs.Repaired, m.Repaired)
-		r.Repairs.Late = inspect.Plus(r.Repairs.Late, m.Late)
+		r.Repairs.Add(Repairs{m.Missing, m.Repaired, m.Late, 0})
 		for _, c := range m.Causes {
-			r.Repairs.Lost = inspect.Plus(r.Repairs.Lost, c.Lost)
+			r.Repairs.Add(Repairs{Lost: c.Lost})
 			if c.Dropped == 0 || slices.Contains(quietCauses, c.Cause) {
 				continue
 			}
@@ -368,12 +375,9 @@ func (r *Report) dropped(h *host) {
 
 // peerText names a publisher or subscriber: name, id and address, as far as known.
 func peerText(name, id, address string) string {
-	if name == "" && id == "" {
-		return address
-	}
 	text := cmp.Or(name, id)
-	if address != "" {
-		text += " at " + address
+	if text != "" && address != "" {
+		return text + " at " + address
 	}
-	return text
+	return cmp.Or(text, address)
 }

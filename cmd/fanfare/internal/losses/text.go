@@ -124,8 +124,10 @@ func (t *text) when(f *Finding) string {
 
 func (f *Finding) Title() string {
 	switch {
-	case f.Kind == Dropped:
-		return ": " + plural(f.Packets, "packet", "packets")
+	case f.Kind == Dropped && f.Cause == "fabric":
+		return ": " + plural(f.Packets, "packet missing", "packets missing")
+	case f.Kind == Dropped: // heartbeats, copies and packets of others among them
+		return ": " + plural(f.Packets, "datagram", "datagrams")
 	case f.Kind == Hint:
 		return ""
 	case f.Kind == Happened:

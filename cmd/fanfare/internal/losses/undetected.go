@@ -125,45 +125,38 @@ func (l *sides) of(k sideKey) []pattern.Pattern {
 	return all
 }
 
-// Cause is the label of the event that reported it.
-func (u *Undetected) Cause() string {
+// side is what the bus has not detected.
+func (u *Undetected) side() string {
 	if u.Publishes {
-		return "no_subscriber_heard"
+		return "subscriber"
 	}
-	return "no_publisher_heard"
+	return "publisher"
 }
 
 func (u *Undetected) Text() string {
 	names := andMore(strings.Join(u.Topics[:min(len(u.Topics), topicsListed)], ", "), len(u.Topics)-topicsListed)
-	what, other := "no publisher of "+names, "publishes"
-	if u.Publishes {
-		what, other = "no subscriber of "+names, "subscribes"
-	}
-	text := fmt.Sprintf("%s was detected on %s for %s", what, u.Interface, span(u.For))
+	text := fmt.Sprintf("no %s of %s was detected on %s for %s", u.side(), names, u.Interface, span(u.For))
 	if u.OtherProcess != "" {
-		text += fmt.Sprintf("; %s %s on %s: the two do not hear each other", u.OtherProcess, other, u.OtherInterface)
+		does := strings.TrimSuffix(u.side(), "er") + "es"
+		text += fmt.Sprintf("; %s %s on %s: the two do not hear each other", u.OtherProcess, does, u.OtherInterface)
 	}
 	return text
 }
 
 func (u *Undetected) Do() string {
-	other := "publisher"
-	if u.Publishes {
-		other = "subscriber"
-	}
 	switch {
 	case strings.HasPrefix(u.Interface, "/"): // memory, by its directory, in which others of this user are
-		return fmt.Sprintf("Nothing, if there is no %s yet. If another user runs it, give both the same group= in their URLs; a container must have %s of this host, too.", other, u.Interface)
+		return fmt.Sprintf("Nothing, if there is no %s yet. If another user runs it, give both the same group= in their URLs; a container must have %s of this host, too.", u.side(), u.Interface)
 	case u.OtherProcess != "":
 		return fmt.Sprintf("Give both the same interface: iface=%s or iface=%s in the URLs of %s and of %s.", u.Interface, u.OtherInterface, u.Process, u.OtherProcess)
 	}
-	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", other, u.Interface)
+	return fmt.Sprintf("Nothing, if there is no %s yet. If there is, see that it is on the network of %s (iface= in both URLs), and fanfare doctor -peer on both hosts.", u.side(), u.Interface)
 }
 
 func (r *Report) undetected(seen []inspect.Seen) {
 	for _, u := range FindUndetected(seen) {
 		r.Findings = append(r.Findings, Finding{
-			Kind: Hint, Cause: u.Cause(), First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
+			Kind: Hint, Cause: "no_" + u.side() + "_heard", First: r.To.Add(-u.For), Last: r.To, Process: u.Process, Bus: u.Bus,
 			Topics: u.Topics[:min(len(u.Topics), topicsListed)], OtherTopics: max(0, len(u.Topics)-topicsListed), For: u.For.Seconds(), Why: strings.ToUpper(u.Text()[:1]) + u.Text()[1:] + ".", Do: u.Do(),
 		})
 	}

@@ -105,16 +105,16 @@ func (x *Subscription) hears() string {
 func (f *Figures) streamDetail(x *Stream) [][2]string {
 	lines := append([][2]string{line("publisher", "%s, id %s, epoch %d", x.Publisher, x.ID, x.Epoch)}, x.lines()...)
 	lines = append(lines, line("group", "%s", x.Group), line("packets", "%d, %s a second", x.Packets, rate(x.Rate).text),
-		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("given up", "%s", count(x.Lost, "packet")),
+		line("repaired", "%d, %s a second; %d are missing just now", x.Repaired, rate(x.RepairRate).text, x.Missing), line("lost", "%s permanently", count(x.Lost, "packet")),
 		line("furthest behind", "%s not read yet", count(x.Lag, "packet")))
 	for _, b := range f.Buses {
 		if b.key != x.key {
 			continue
 		}
-		if r := b.deliveries(); r.Count > 0 {
+		if r := b.seen.Delivery; r.Count > 0 {
 			lines = append(lines, line("delivery takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s timed)", microText(r.P50), microText(r.P99), microText(r.Max), count(r.Count, "packet")))
 		}
-		r := b.repairs()
+		r := b.seen.Repair
 		lines = append(lines, line("repair takes", "%s, 99 %% at most %s, longest %s (all streams of the bus, %s)", microText(r.P50), microText(r.P99), microText(r.Max), count(r.Count, "repair")))
 		if g := first(b.seen.Groups, func(g *inspect.Group) bool { return g.Address == x.Group }); g != nil {
 			lines = append(lines, counterLines("of the group", g.Counters)...)
@@ -166,8 +166,8 @@ func (f *Figures) groupDetail(x *Group) [][2]string {
 func (f *Figures) lossDetail(x *Loss) [][2]string {
 	c := losses.Causes()[x.Cause.Cause]
 	lines := append([][2]string{line("cause", "%s", x.Cause.Cause), line("what it means", "%s", c.Help), line("what to do", "%s", x.Do)}, x.lines()...)
-	lines = append(lines, line("dropped", "%s, %s a second", count(x.Dropped, "packet"), rate(x.Rate).text), line("given up", "%s", count(x.Lost, "packet")),
-		line("lost", "%s, as far as known, in %s", count(x.Messages, "message"), count(x.Gaps, "gap")))
+	lines = append(lines, line("lost", "%s, as far as known, in %s; %s", count(x.Messages, "message"), count(x.Gaps, "gap"), count(x.Lost, "packet")),
+		line("datagrams", "%d, %s a second, with heartbeats and copies", x.Dropped, rate(x.Rate).text))
 	if x.Cause.Cause == "socket_overflow" && f.Host.ReceiveBufferMax > 0 {
 		lines = append(lines, line("net.core.rmem_max", "%s", bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
@@ -184,11 +184,12 @@ func (f *Figures) busDetail(x *Bus) [][2]string {
 	if g := x.Buffers; g.ReceiveAsked > 0 {
 		lines = append(lines, line("receive buffer", "%s of %s that were asked for; net.core.rmem_max is %s", bytesText(float64(g.ReceiveGranted)), bytesText(float64(g.ReceiveAsked)), bytesText(float64(f.Host.ReceiveBufferMax))))
 	}
-	lines = append(lines, line("socket drops", "%d, %s a second", x.SocketDrops, rate(x.DropRate).text))
-	if r := x.deliveries(); r.Count > 0 {
+	lines = append(lines, line("missing", "%s on the way: %d repaired, %d late, %d lost permanently", count(x.Missing, "packet"), x.Repaired, x.Late, x.Lost),
+		line("socket drops", "%s, %s a second", count(x.SocketDrops, "datagram"), rate(x.DropRate).text))
+	if r := x.seen.Delivery; r.Count > 0 {
 		lines = append(lines, line("delivery takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s timed)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(r.Count, "packet")))
 	}
-	if r := x.repairs(); r.Count > 0 {
+	if r := x.seen.Repair; r.Count > 0 {
 		lines = append(lines, line("repair takes", "%s, 90 %% at most %s, 99 %% %s, longest %s (%s)", microText(r.P50), microText(r.P90), microText(r.P99), microText(r.Max), count(r.Count, "repair")))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b.EventCounts)) {
@@ -204,7 +205,7 @@ func (f *Figures) legDetail(x *Leg) [][2]string {
 
 func (f *Figures) eventDetail(x *Event) [][2]string {
 	e := &x.Event
-	lines := append([][2]string{line("time", "%s", e.Time.Local().Format("2006-01-02 15:04:05.000")), line("event", "%s", e.Kind), line("says", "%s", e.Text)}, x.lines()...)
+	lines := append([][2]string{line("time", "%s", e.Time.Local().Format("2006-01-02 15:04:05.000")), line("event", "%s, %s", e.Kind, count(x.Times, "time")), line("says", "%s", e.Text)}, x.lines()...)
 	for _, l := range [][2]string{{"group", e.Group}, {"publisher", e.Publisher}, {"name", e.Name}, {"address", e.Address}, {"topics", strings.Join(e.Topics, " ")}, {"leg", e.Leg}, {"error", e.Error}} {
 		if l[1] != "" {
 			lines = append(lines, line(l[0], "%s", l[1]))
@@ -257,7 +258,7 @@ func (f *Figures) worst() (level, string) {
 	most := best(f.Losses, func(x *Loss) bool { return x.Rate > 0 && x.Cause.Cause != "filtered" },
 		func(a, b *Loss) bool { return a.Rate > b.Rate })
 	if most != nil {
-		return warn, fmt.Sprintf("dropped: %s, %s packets/s at %s", most.Cause.Cause, si(float64(most.Rate)), printable(most.Process))
+		return warn, fmt.Sprintf("dropped: %s datagrams/s at %s, cause %s", si(float64(most.Rate)), printable(most.Process), most.Cause.Cause)
 	}
 	if f.Host.SmallSockets > 0 {
 		return calm, fmt.Sprintf("%d of %d sockets have smaller buffers than they asked for: net.core.rmem_max is %s", f.Host.SmallSockets, f.Host.Sockets, bytesText(float64(f.Host.ReceiveBufferMax)))

@@ -86,6 +86,7 @@ type Host struct {
 }
 
 type Total struct {
+	losses.Repairs        // of all buses, since they were opened
 	Processes      int    `json:"processes"`
 	SentRate       Rate   `json:"sent_messages_per_s"`
 	SentBytesRate  Rate   `json:"sent_bytes_per_s"`
@@ -95,7 +96,6 @@ type Total struct {
 	RepairRate     Rate   `json:"repaired_packets_per_s"`
 	RepairsSent    Rate   `json:"repairs_sent_per_s"`
 	MissingRate    Rate   `json:"missing_packets_per_s"`
-	DropRate       Rate   `json:"dropped_packets_per_s"`
 	LostMessages   uint64 `json:"lost_messages"` // since the buses were opened
 	Gaps           uint64 `json:"gaps"`
 	RepairP50      Rate   `json:"repair_p50_us"` // the worst of all buses; null: nothing was repaired
@@ -121,8 +121,9 @@ type Bus struct {
 	GRO           bool             `json:"gro"`
 	Repair        *inspect.Latency `json:"repair"` // null: nothing was repaired
 	// Delivery is null where no delivery was timed: publishers have another clock.
-	Delivery     *inspect.Latency `json:"delivery"`
-	LostMessages uint64           `json:"lost_messages"`
+	Delivery       *inspect.Latency `json:"delivery"`
+	LostMessages   uint64           `json:"lost_messages"`
+	losses.Repairs                  // since it was opened
 	// TopicsLeftOut and SubscriptionsLeftOut are how many are not listed: topics with fewer
 	// messages than those that are, and later subscriptions.
 	TopicsLeftOut        int `json:"topics_left_out,omitempty"`
@@ -235,25 +236,17 @@ type Leg struct {
 	Filled uint64  `json:"filled"`
 }
 
+// Event is an event of a bus, or several that differ in their counts and times only: the latest of them.
 type Event struct {
 	Of
 	Event inspect.Event `json:"event"`
+	Times uint64        `json:"times"`
+	same  string
 }
 
 type Failed struct {
 	Socket string `json:"socket"`
 	Error  string `json:"error"`
-}
-
-func (b *Bus) repairs() inspect.Latency { return orNone(b.Repair) }
-
-func (b *Bus) deliveries() inspect.Latency { return orNone(b.Delivery) }
-
-func orNone(l *inspect.Latency) inspect.Latency {
-	if l == nil {
-		return inspect.Latency{}
-	}
-	return *l
 }
 
 func (s *Subscriber) slow() bool { return s.State != stateOK }

@@ -2,6 +2,7 @@ package top
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -18,11 +19,10 @@ func Between(before, now Observation) *Figures {
 	if !before.Time.IsZero() {
 		f.Interval = now.Time.Sub(before.Time).Seconds()
 	}
+	t := &f.Total
 	for _, r := range []*Rate{
-		&f.Total.SentRate, &f.Total.SentBytesRate, &f.Total.ReceivedRate,
-		&f.Total.ReceivedBytes, &f.Total.DeliveredRate, &f.Total.RepairRate, &f.Total.RepairsSent,
-		&f.Total.MissingRate, &f.Total.DropRate, &f.Total.RepairP50, &f.Total.RepairP99,
-		&f.Total.DeliveryP50, &f.Total.DeliveryP99, &f.Total.SocketDropRate,
+		&t.SentRate, &t.SentBytesRate, &t.ReceivedRate, &t.ReceivedBytes, &t.DeliveredRate, &t.RepairRate, &t.RepairsSent,
+		&t.MissingRate, &t.RepairP50, &t.RepairP99, &t.DeliveryP50, &t.DeliveryP99, &t.SocketDropRate,
 	} {
 		*r = unknown
 	}
@@ -66,8 +66,23 @@ func Between(before, now Observation) *Figures {
 	slices.SortFunc(f.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Interface, b.Interface))
 	})
-	slices.SortStableFunc(f.Events, func(a, b Event) int { return b.Event.Time.Compare(a.Event.Time) })
+	f.Events = fold(f.Events)
 	return f
+}
+
+// fold makes one event of each that repeats: the latest of them. The latest of all is the first.
+func fold(all []Event) []Event {
+	slices.SortStableFunc(all, func(a, b Event) int { return b.Event.Time.Compare(a.Event.Time) })
+	at, folded := make(map[string]int), []Event{}
+	for _, e := range all {
+		i, had := at[e.same]
+		if !had {
+			i, folded = len(folded), append(folded, e)
+			at[e.same] = i
+		}
+		folded[i].Times++
+	}
+	return folded
 }
 
 type pair struct {
@@ -145,20 +160,15 @@ func (f *Figures) add(x *pair, groups map[groupKey]*Group) {
 		})
 	}
 	for _, e := range x.now.Events {
-		f.Events = append(f.Events, Event{x.of, e})
+		f.Events = append(f.Events, Event{Of: x.of, Event: e, same: fmt.Sprint(x.of.key, e.Same())})
 	}
 	t := &f.Total
-	for _, y := range []struct {
-		sum *Rate
-		of  Rate
-	}{
-		{&t.SentRate, row.SentRate}, {&t.ReceivedRate, row.ReceivedRate}, {&t.DeliveredRate, row.DeliveredRate},
-		{&t.SocketDropRate, row.DropRate},
-		{&t.SentBytesRate, x.none()}, {&t.ReceivedBytes, x.none()}, {&t.RepairRate, x.none()},
-		{&t.RepairsSent, x.none()}, {&t.MissingRate, x.none()}, {&t.DropRate, x.none()},
-	} {
-		*y.sum = y.sum.add(y.of)
+	t.SentRate, t.ReceivedRate = t.SentRate.add(row.SentRate), t.ReceivedRate.add(row.ReceivedRate)
+	t.DeliveredRate, t.SocketDropRate = t.DeliveredRate.add(row.DeliveredRate), t.SocketDropRate.add(row.DropRate)
+	for _, r := range []*Rate{&t.SentBytesRate, &t.ReceivedBytes, &t.RepairRate, &t.RepairsSent, &t.MissingRate} {
+		*r = r.add(x.none())
 	}
+	t.Add(row.Repairs)
 	if row.Repair != nil {
 		t.RepairP50, t.RepairP99 = t.RepairP50.most(Rate(row.Repair.P50)), t.RepairP99.most(Rate(row.Repair.P99))
 	}
@@ -278,6 +288,7 @@ func (f *Figures) addReceived(x *pair, row *Bus, groups map[groupKey]*Group) {
 		f.Total.ReceivedBytes = f.Total.ReceivedBytes.add(x.counted("bytes", g.Counters, was.Counters))
 		f.Total.RepairRate = f.Total.RepairRate.add(x.counted("repaired", g.Counters, was.Counters))
 		f.Total.MissingRate = f.Total.MissingRate.add(x.counted("missing", g.Counters, was.Counters))
+		row.Add(losses.Repairs{Missing: g.Counters["missing"], Repaired: g.Counters["repaired"], Late: g.Counters["late"], Lost: g.Counters["lost"]})
 		m := x.groupAt(groups, g.Address)
 		m.Received = m.Received.most(rate)
 		switch {
@@ -361,9 +372,6 @@ func (f *Figures) addLosses(x *pair, row *Bus) {
 		row.LostMessages += c.Messages
 		f.Total.LostMessages = inspect.Plus(f.Total.LostMessages, c.Messages)
 		f.Total.Gaps = inspect.Plus(f.Total.Gaps, c.Gaps)
-		if c.Cause != "filtered" {
-			f.Total.DropRate = f.Total.DropRate.add(l.Rate)
-		}
 		f.Losses = append(f.Losses, l)
 	}
 }

@@ -33,13 +33,14 @@ func sceneAt(second uint64) Observation {
 			{ID: "3", Name: "gone", Address: "10.0.0.5:9000", Behind: 99, Room: 1, Heard: 4 + float64(second)},
 		}}},
 		Topics: []inspect.Topic{{Name: "md.xnas.AAPL", Group: group, Messages: 900000 + 49000*second, Subscribers: 3}, {Name: "md.xnas.MSFT", Group: group, Messages: 100000 + 1000*second}},
-		Events: []inspect.Event{{Sequence: 1, Time: noon.Add(-10 * time.Second), Kind: "publisher_stalled", Name: "risk", Text: "publisher stalled: risk has held it up for 2s and is 6500 packets behind (group 239.20.0.7:7400)"}},
+		Events: []inspect.Event{{Sequence: 1, Time: noon.Add(-10 * time.Second), Kind: "publisher_stalled", Name: "risk", Text: "publisher stalled: risk has held it up for 2s and is 6500 packets behind (group 239.20.0.7:7400)"},
+			{Sequence: 2, Time: noon.Add(-20 * time.Minute), Kind: "publisher_stalled", Name: "book", Text: "publisher stalled: book has held it up for 1s and is 700 packets behind (group 239.20.0.7:7400)"}},
 	}
 	book := inspect.Bus{
 		Identity: inspect.Identity{ID: "00000000000000bb", Name: "book", ShownAs: "book", URLs: []string{"udp://?iface=eth0", "udp://?iface=eth1"}}, Fabric: udp,
 		Counters: inspect.Counters{"receive_overflow": 100 + 40*second},
 		Groups: []inspect.Group{
-			{Address: group, Joined: true, Topics: 1, Counters: inspect.Counters{"packets": 90000 + 2400*second, "bytes": 9e7 + 2e6*second, "repaired": 200 + 20*second, "missing": 210 + 45*second},
+			{Address: group, Joined: true, Topics: 1, Counters: inspect.Counters{"packets": 90000 + 2400*second, "bytes": 9e7 + 2e6*second, "repaired": 200 + 20*second, "missing": 210 + 45*second, "late": 5 * second, "lost": 3},
 				Streams: []inspect.Stream{{Publisher: "00000000000000aa", Name: "prices", Epoch: 7, Packets: 90000 + 2400*second, Repaired: 200 + 20*second, Lost: 3, Missing: 5}}},
 			{Address: "239.20.0.8:7400", Joined: true},
 		},
@@ -58,6 +59,9 @@ func sceneAt(second uint64) Observation {
 		},
 		Events: []inspect.Event{
 			{Sequence: 1, Time: noon.Add(-time.Hour), Kind: "publisher_up", Text: "publisher up: prices"},
+			{Sequence: 3, Time: noon.Add(-9 * time.Minute), Kind: "packets_dropped", Cause: "socket_overflow", Text: "packets dropped: 64 so far, cause socket_overflow"},
+			{Sequence: 4, Time: noon.Add(-8 * time.Minute), Kind: "packets_dropped", Cause: "injected", Text: "packets dropped: 1 so far, cause injected"},
+			{Sequence: 5, Time: noon.Add(-7 * time.Minute), Kind: "packets_dropped", Cause: "socket_overflow", Text: "packets dropped: 128 so far, cause socket_overflow"},
 			{Sequence: 2, Time: noon.Add(-3 * time.Second), Kind: "leg_down", Text: "leg down: udp://?iface=eth1", Leg: "udp://?iface=eth1"},
 		},
 	}

@@ -109,19 +109,20 @@ func (s *Screen) header(w *writer) {
 		}
 		return ", p99 " + microText(float64(r))
 	}
-	w.line(plain, fmt.Sprintf("out %s msg/s %s/s · in %s msg/s %s/s%s · lost %s msg · dropped %s/s · repaired %s/s%s",
+	w.line(plain, fmt.Sprintf("out %s msg/s %s/s · in %s msg/s %s/s%s · lost %s · missing %s/s · repaired %s/s%s",
 		si(float64(t.SentRate)), bytesText(float64(t.SentBytesRate)),
 		si(float64(t.DeliveredRate)), bytesText(float64(t.ReceivedBytes)), p99(t.DeliveryP99),
-		lostText(t), si(float64(t.DropRate)), si(float64(t.RepairRate)), p99(t.RepairP99)))
+		lostText(t), si(float64(t.MissingRate)), si(float64(t.RepairRate)), p99(t.RepairP99)))
 	level, what := f.worst()
 	w.line([]style{plain, yellow, red}[level], what)
 }
 
 func lostText(t *Total) string {
+	text := si(float64(t.LostMessages)) + " msg"
 	if t.LostMessages == 0 && t.Gaps > 0 {
-		return "? (" + count(t.Gaps, "gap") + ")"
+		text = "? msg (" + count(t.Gaps, "gap") + ")"
 	}
-	return si(float64(t.LostMessages))
+	return text + " " + si(float64(t.Lost)) + " pkt"
 }
 
 func (s *Screen) tabs(w *writer) {
@@ -172,12 +173,10 @@ func (s *Screen) table(w *writer, t *table, rows []row, at int) {
 
 func header(t *table, i, by int, reverse bool) string {
 	name := t.columns[i].name
-	if i == by && reverse {
-		return name + "↑"
-	} else if i == by {
-		return name + "↓"
+	if i != by {
+		return name
 	}
-	return name
+	return name + map[bool]string{false: "↓", true: "↑"}[reverse]
 }
 
 type shownColumn struct {

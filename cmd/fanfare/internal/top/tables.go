@@ -103,7 +103,7 @@ func rate(x Rate) cell {
 
 func (f *Figures) topicTable() table {
 	t := table{name: "topics", sort: 2, empty: "nothing is published or subscribed to here", columns: []column{
-		{"", false, 0, 3}, {"TOPIC", false, 0, 0}, {"MSG/S", true, 0, 0}, {"MESSAGES", true, 3, 0}, {"LOST", true, 1, 0}, {"BEHIND", true, 1, 0}, {"PEERS", true, 2, 0}, {"STATE", false, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 4, 20},
+		{"", false, 0, 3}, {"TOPIC", false, 0, 0}, {"MSG/S", true, 0, 0}, {"MESSAGES", true, 3, 0}, {"LOST MSG", true, 1, 0}, {"BEHIND", true, 1, 0}, {"PEERS", true, 2, 0}, {"STATE", false, 2, 0}, {"PROCESS", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
 	addRows(&t, f.Topics, f.topicDetail, func(x *Topic, r *row) {
 		r.key = fmt.Sprint("pub ", x.key, x.Group, x.Topic)
@@ -171,7 +171,7 @@ func topicsText(topics []string, leftOut int) string {
 
 func (f *Figures) streamTable() table {
 	t := table{name: "streams", sort: 2, empty: "no publisher is heard here", columns: []column{
-		{"PUBLISHER", false, 0, 24}, {"GROUP", false, 2, 0}, {"PKT/S", true, 0, 0}, {"REPAIRED/S", true, 1, 0}, {"MISSING", true, 1, 0}, {"LOST", true, 0, 0}, {"LAG", true, 1, 0}, {"STATE", false, 2, 0}, {"PACKETS", true, 4, 0}, {"RECEIVED BY", false, 1, 24}, {"BUS", false, 4, 20},
+		{"PUBLISHER", false, 0, 24}, {"GROUP", false, 2, 0}, {"PKT/S", true, 0, 0}, {"REPAIRED/S", true, 1, 0}, {"MISSING NOW", true, 1, 0}, {"LOST PKT", true, 0, 0}, {"LAG", true, 1, 0}, {"STATE", false, 2, 0}, {"PACKETS", true, 4, 0}, {"RECEIVED BY", false, 1, 24}, {"BUS", false, 4, 20},
 	}}
 	addRows(&t, f.Streams, f.streamDetail, func(x *Stream, r *row) {
 		r.key = fmt.Sprint(x.key, x.Group, x.ID, x.Epoch)
@@ -225,8 +225,8 @@ func (f *Figures) groupTable() table {
 }
 
 func (f *Figures) lossTable() table {
-	t := table{name: "losses", sort: 1, empty: "nothing was dropped or lost", columns: []column{
-		{"CAUSE", false, 0, 0}, {"DROPPED/S", true, 0, 0}, {"DROPPED", true, 1, 0}, {"LOST PACKETS", true, 2, 0}, {"GAPS", true, 2, 0}, {"LOST MESSAGES", true, 0, 0}, {"PROCESS", false, 1, 24}, {"WHAT TO DO", false, 3, 0},
+	t := table{name: "losses", sort: 1, empty: "nothing was lost or discarded", columns: []column{
+		{"CAUSE", false, 0, 0}, {"LOST MSG", true, 0, 0}, {"GAPS", true, 2, 0}, {"LOST PKT", true, 1, 0}, {"DATAGRAMS/S", true, 0, 0}, {"DATAGRAMS", true, 1, 0}, {"PROCESS", false, 1, 24}, {"WHAT TO DO", false, 3, 0},
 	}}
 	addRows(&t, f.Losses, f.lossDetail, func(x *Loss, r *row) {
 		r.key = fmt.Sprint(x.key, x.Cause.Cause)
@@ -236,15 +236,15 @@ func (f *Figures) lossTable() table {
 		case x.Rate > 0 && x.Cause.Cause != "filtered":
 			r.level = warn
 		}
-		r.cells = []cell{text(x.Cause.Cause), rate(x.Rate), whole(x.Dropped), whole(x.Lost), whole(x.Gaps),
-			whole(x.Messages), text(x.Process), text(x.Do)}
+		r.cells = []cell{text(x.Cause.Cause), whole(x.Messages), whole(x.Gaps), whole(x.Lost), rate(x.Rate),
+			whole(x.Dropped), text(x.Process), text(x.Do)}
 	})
 	return t
 }
 
 func (f *Figures) busTable() table {
 	t := table{name: "buses", sort: 0, empty: "no process here has a bus", columns: []column{
-		{"PROCESS", false, 0, 24}, {"BUS", false, 1, 20}, {"STATE", false, 0, 0}, {"OUT MSG/S", true, 1, 0}, {"IN MSG/S", true, 1, 0}, {"IN PKT/S", true, 3, 0}, {"SOCKET DROPS", true, 1, 0}, {"DROPS/S", true, 2, 0}, {"BUFFER", true, 2, 0}, {"REPAIR P99", true, 3, 0}, {"DELIVERY P99", true, 2, 0}, {"FABRIC", false, 2, 0},
+		{"PROCESS", false, 0, 24}, {"BUS", false, 1, 20}, {"STATE", false, 0, 0}, {"OUT MSG/S", true, 1, 0}, {"IN MSG/S", true, 1, 0}, {"IN PKT/S", true, 3, 0}, {"MISSING", true, 1, 0}, {"REPAIRED", true, 1, 0}, {"LOST PKT", true, 1, 0}, {"SOCKET DROPS", true, 2, 0}, {"BUFFER", true, 2, 0}, {"REPAIR P99", true, 3, 0}, {"DELIVERY P99", true, 2, 0}, {"FABRIC", false, 2, 0},
 	}}
 	addRows(&t, f.Buses, f.busDetail, func(x *Bus, r *row) {
 		r.key = fmt.Sprint(x.key)
@@ -258,7 +258,7 @@ func (f *Figures) busTable() table {
 		if n := x.Buffers.ReceiveGranted; n > 0 {
 			buffer = cell{bytesText(float64(n)), float64(n)}
 		}
-		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.SocketDrops), rate(x.DropRate), buffer, micro(x.repairs().P99), micro(x.deliveries().P99), text(strings.Join(x.URLs, " "))}
+		r.cells = []cell{text(x.Process), text(x.Bus), text(x.State), rate(x.SentRate), rate(x.DeliveredRate), rate(x.ReceivedRate), whole(x.Missing), whole(x.Repaired), whole(x.Lost), whole(x.SocketDrops), buffer, micro(x.seen.Repair.P99), micro(x.seen.Delivery.P99), text(strings.Join(x.URLs, " "))}
 	})
 	return t
 }
@@ -284,11 +284,11 @@ func (f *Figures) legTable() table {
 
 func (f *Figures) eventTable() table {
 	t := table{name: "events", sort: 0, empty: "nothing has happened yet", columns: []column{
-		{"AGO", true, 0, 0}, {"EVENT", false, 0, 0}, {"PROCESS", false, 1, 24},
+		{"AGO", true, 0, 0}, {"TIMES", true, 1, 0}, {"EVENT", false, 0, 0}, {"PROCESS", false, 1, 24},
 	}}
 	addRows(&t, f.Events, f.eventDetail, func(x *Event, r *row) {
 		ago := max(0, f.Time.Sub(x.Event.Time))
-		r.key = fmt.Sprint(x.key, x.Event.Sequence)
+		r.key = x.same
 		switch x.Event.Kind {
 		case "publisher_up", "publisher_ended", "subscriber_up", "subscriber_left", "group_back", "leg_back", "publisher_resumed", "handler_returned", "no_subscriber_heard", "no_publisher_heard", "config_differs":
 		case "publisher_lost", "group_lost", "group_failed", "leg_down", "subscriber_released", "released_by_a_publisher", "subscription_evicted":
@@ -296,7 +296,8 @@ func (f *Figures) eventTable() table {
 		default:
 			r.level = warn
 		}
-		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, text(x.Event.Text), text(x.Process)}
+		r.cells = []cell{{duration(ago.Round(time.Second).Seconds()), ago.Seconds()}, whole(x.Times), text(x.Event.Text),
+			text(x.Process)}
 	})
 	return t
 }

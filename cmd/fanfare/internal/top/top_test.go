@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fanfaremq/fanfare/cmd/fanfare/internal/losses"
 	"github.com/fanfaremq/fanfare/internal/inspect"
 )
 
@@ -24,7 +25,7 @@ func TestRates(t *testing.T) {
 	f := Between(scene())
 	total := Total{
 		Processes: 3, SentRate: 50000, SentBytesRate: 3e6, ReceivedRate: 2400, ReceivedBytes: 2e6, DeliveredRate: 48000, RepairRate: 20, RepairsSent: 25, MissingRate: 45,
-		DropRate: 40, LostMessages: 60, Gaps: 1, RepairP50: 130, RepairP99: 1200, DeliveryP50: 48, DeliveryP99: 640, SocketDropRate: 40,
+		Repairs: losses.Repairs{Missing: 255, Repaired: 220, Late: 5, Lost: 3}, LostMessages: 60, Gaps: 1, RepairP50: 130, RepairP99: 1200, DeliveryP50: 48, DeliveryP99: 640, SocketDropRate: 40,
 	}
 	if f.Total != total || f.Interval != 1 {
 		t.Errorf("total %+v, want %+v; interval %v", f.Total, total, f.Interval)
@@ -45,13 +46,16 @@ func TestRates(t *testing.T) {
 		fmt.Sprint(g[0].Publishers, g[0].Subscribers) != "[prices] [book gone risk]" {
 		t.Errorf("groups %+v", g)
 	}
+	if f.Buses[1].Repairs != total.Repairs {
+		t.Errorf("bus %+v", f.Buses[1].Repairs)
+	}
 	if l := f.Losses; len(l) != 3 || l[0].Rate != 40 || f.Buses[1].SocketDrops != 140 || f.Buses[1].DropRate != 40 {
 		t.Errorf("losses %+v, bus %+v", l, f.Buses[1])
 	}
 	if l := f.Legs; len(l) != 2 || l[0].Rate != 2400 || l[0].Filled != 8 || l[1].Up {
 		t.Errorf("legs %+v", l)
 	}
-	if e := f.Events; len(e) != 3 || e[0].Event.Kind != "leg_down" || e[2].Event.Kind != "publisher_up" {
+	if e := f.Events; len(e) != 6 || e[0].Event.Kind != "leg_down" || e[2].Event.Sequence != 5 || e[2].Times != 2 || e[3].Times != 1 || e[4].Times != 1 || e[5].Event.Kind != "publisher_up" {
 		t.Errorf("events %+v", e)
 	}
 	if len(f.Failed) != 1 || f.Failed[0] != (Failed{"/run/deaf.sock", "i/o timeout"}) {
@@ -88,7 +92,7 @@ func TestWorst(t *testing.T) {
 		{"slow: risk, subscriber of feed[10]: 6500 packets behind", alarm, func() { buses(0).Publications[0].Subscribers = nil }},
 		{"leg udp://?iface=eth1 of orderbook[20]", alarm, func() { buses(1).Legs = nil }},
 		{"sockets overflow: 40 datagrams/s. Raise what the kernel grants (now 212992 bytes)", warn, func() { buses(1).Causes[0] = inspect.Cause{Cause: "injected", Dropped: 9} }},
-		{"dropped: injected, 9 packets/s at orderbook[20]", warn, func() { buses(1).Causes = nil }},
+		{"dropped: 9 datagrams/s at orderbook[20], cause injected", warn, func() { buses(1).Causes = nil }},
 		{"2 of 2 sockets have smaller buffers than they asked for: net.core.rmem_max is 208 KiB", calm, func() { buses(0).Fabric, buses(1).Fabric = inspect.Fabric{}, inspect.Fabric{} }},
 		{"", calm, func() {}},
 	} {
@@ -104,7 +108,7 @@ func TestWorst(t *testing.T) {
 // rates rather than wrong ones.
 func TestNoRates(t *testing.T) {
 	before, now := scene()
-	if f := Between(Observation{}, now); f.Interval != 0 || f.Total.SentRate.known() || f.Topics[0].Rate.known() || f.Total.DropRate.known() || f.Groups[0].NAKRate.known() || f.Buses[0].SentRate.known() {
+	if f := Between(Observation{}, now); f.Interval != 0 || f.Total.SentRate.known() || f.Topics[0].Rate.known() || f.Total.MissingRate.known() || f.Groups[0].NAKRate.known() || f.Buses[0].SentRate.known() {
 		t.Errorf("first: %+v", f.Total)
 	} else if b, err := json.Marshal(&f.Total); err != nil || !strings.Contains(string(b), `"sent_messages_per_s":null`) {
 		t.Errorf("first: %s, %v", b, err)

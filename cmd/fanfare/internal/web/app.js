@@ -21,9 +21,9 @@
   const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
 
   // Columns of a point: Point of model.go.
-  const [AT, PUBLISHED, DELIVERED, MISSING, REPAIRED, LOST, FABRIC, OVERFLOW, SLOW, OTHER, P50, P90, P99, RTT, D50, D90, D99] = [...Array(17).keys()];
+  const [AT, PUBLISHED, DELIVERED, MISSING, REPAIRED, LOST, WAY, HERE, P50, P90, P99, RTT, D50, D90, D99] = [...Array(15).keys()];
   const mostPoints = 900;
-  let points = [], events = [], server = "", interval = 1, heard = 0, minutes = innerWidth < 600 ? 1 : 5;
+  let points = [], server = "", interval = 1, heard = 0, minutes = innerWidth < 600 ? 1 : 5;
 
   // Charts.
   const decades = (id) => id === "losses" || id === "causes";
@@ -35,10 +35,10 @@
   const line = (label, column, k, form = short) => ({ label, column, k, form });
   const charts = [
     ["rates", short, [line("published", PUBLISHED, 0), line("delivered", DELIVERED, 2)]],
-    ["losses", short, [line("missing", MISSING, 1), line("repaired", REPAIRED, 0), line("lost permanently", LOST, 3)]],
+    ["losses", short, [line("missing", MISSING, 1), line("repaired or late", REPAIRED, 0), line("lost permanently", LOST, 3)]],
     ["repair", micros, [line("p50", P50, 0, micros), line("p90", P90, 2, micros), line("p99", P99, 1, micros)]],
     ["delivery", micros, [line("p50", D50, 0, micros), line("p90", D90, 2, micros), line("p99", D99, 1, micros)]],
-    ["causes", short, [line("on the way", FABRIC, 1), line("socket overflow", OVERFLOW, 3), line("slow reader", SLOW, 2), line("other", OTHER, 4)]],
+    ["causes", short, [line("on the way", WAY, 1), line("on this host", HERE, 3)]],
   ].map(([id, form, lines]) => {
     const box = $(id), times = id === "repair" || id === "delivery";
     const size = () => ({ width: Math.max(200, box.clientWidth), height: 170 });
@@ -121,10 +121,10 @@
       tile(short(p[PUBLISHED]), "messages published a second"),
       tile(short(p[DELIVERED]), "delivered to subscriptions a second"),
       tile(short(p[MISSING]), "packets found missing a second", p[MISSING] > 0 ? "warn" : ""),
-      tile(missing > 0 ? Math.min(100, Math.round(100 * repaired / missing)) + " %" : "–", missing > 0 ? "of what was missing is repaired, last minute" : "nothing was missing in the last minute", missing > 0 && repaired >= missing * 0.99 ? "good" : ""),
+      tile(missing > 0 ? Math.min(100, Math.round(100 * repaired / missing)) + " %" : "–", missing > 0 ? "of missing packets were repaired or came late, last minute" : "nothing was missing in the last minute", missing > 0 && repaired >= missing * 0.99 ? "good" : ""),
       tile(micros(d99), d99 > 0 ? "longest p99 of time to delivery, last minute" : "of time to delivery: nothing came from a publisher with this clock"),
       tile(micros(p99), "longest p99 of time to repair, last minute"),
-      tile(short(f.lost), "gaps: messages lost permanently, last hour", f.lost > 0 ? "bad" : "good"),
+      tile(f.lost > 0 && f.lost_messages === 0 ? "?" : short(f.lost_messages), `messages lost permanently in ${f.lost} ${f.lost === 1 ? "gap" : "gaps"}, last hour`, f.lost > 0 ? "bad" : "good"),
     );
   };
   const states = { loses: "bad", released: "bad", silent: "bad", holds: "warn", unread: "warn", behind: "" };
@@ -145,9 +145,9 @@
       return e;
     }));
   };
-  const showEvents = () => $("events").replaceChildren(...(events.length ? events.slice(-100).reverse().map((x) => {
+  const showEvents = (list) => $("events").replaceChildren(...(list.length ? list.reverse().map((x) => {
     const e = make("li"), text = make("span", x.text + " ");
-    text.append(make("small", x.where));
+    text.append(make("small", x.where + (x.times > 1 ? `, ${x.times} times` : "")));
     e.append(make("time", clock(x.at)), make("span", x.kind.replaceAll("_", " "), "tag"), text);
     return e;
   }) : [make("li", "Nothing has happened.", "none")]));
@@ -156,13 +156,14 @@
     document.body.dataset.sequence = f.sequence;
     const v = $("verdict");
     v.textContent = f.error ? "Processes cannot be looked at: " + f.error : f.verdict;
-    v.className = "banner " + (f.error || f.processes.length === 0 ? "unknown" : f.lost > 0 ? "bad" : "good");
+    v.className = "banner " + (f.error || f.processes.length === 0 ? "unknown" : f.lost + f.lost_packets > 0 ? "bad" : "good");
     const buses = f.processes.reduce((n, p) => n + p.buses.length, 0);
     $("scope").textContent = `${buses} ${buses === 1 ? "bus" : "buses"} in ${f.processes.length} ${f.processes.length === 1 ? "process" : "processes"} of this host, ${clock(f.point[AT])}`;
     showTiles(f);
     showSlow(f.slow);
     showProcesses(f.processes);
     showFindings(f.findings);
+    showEvents(f.events);
     drawMap(f.map);
     charts.forEach((draw) => draw());
   };
@@ -181,22 +182,16 @@
   source.addEventListener("hello", (e) => {
     const h = JSON.parse(e.data);
     const restarted = server !== "" && server !== h.server;
-    [server, interval, points, events, heard] = [h.server, h.interval, h.points, h.events, Date.now()];
+    [server, interval, points, heard] = [h.server, h.interval, h.points, Date.now()];
     gone(restarted ? "fanfare web was started again at " + clock(Date.now()) + ": what it knew before is not shown any more." : "");
     state("live", "");
     if (h.last) show(h.last);
-    showEvents();
   });
   source.addEventListener("frame", (e) => {
     const f = JSON.parse(e.data);
     heard = Date.now();
     points.push(f.point);
     points.splice(0, points.length - mostPoints);
-    if (f.events) {
-      events.push(...f.events);
-      events.splice(0, events.length - 100);
-      showEvents();
-    }
     state("live", "");
     show(f);
   });
@@ -212,6 +207,6 @@
   setInterval(() => {
     if (heard && Date.now() - heard > 5000 * interval && $("live").textContent === "live") state("late", "wait");
   }, 1000);
-  showEvents();
+  showEvents([]);
   pick(minutes);
 })();

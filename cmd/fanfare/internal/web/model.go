@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,11 +25,9 @@ const (
 	delivered
 	missing // packets
 	repaired
-	lost   // messages, or gaps of unknown size, permanently
-	fabric // packets, by cause, as those that follow
-	overflow
-	slowReader
-	other
+	lost // messages, or gaps of unknown size, permanently
+	way  // packets lost on the way, repaired or not
+	here // and on this host
 	counters
 )
 
@@ -51,10 +50,12 @@ type model struct {
 	first    bool              // nothing was seen yet
 	names    map[string]string // of processes that answer, or did before, by socket
 	links    map[[2]string]carried
+	events   map[string]event // the latest, by bus and Event.Same
 }
 
 func newModel() *model {
-	return &model{buses: make(map[losses.BusKey]before), first: true, names: make(map[string]string)}
+	return &model{buses: make(map[losses.BusKey]before), first: true, names: make(map[string]string),
+		events: make(map[string]event)}
 }
 
 func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
@@ -65,7 +66,8 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 	}
 	report := losses.Make(seen, now.Add(-time.Hour), now)
 	f.Verdict = report.Verdict()
-	f.Lost, _, _ = report.Messages()
+	f.Lost, f.LostMessages, _ = report.Messages()
+	f.LostPackets = report.Repairs.Lost
 	for _, x := range report.Findings[:min(len(report.Findings), maxFindings)] {
 		f.Findings = append(f.Findings, finding{
 			x.Kind, x.Cause, x.First.UnixMilli(), x.Last.UnixMilli(), x.Title(), cmp.Or(x.Publisher, x.Subscriber, strings.Join(x.Ways, ", ")), x.Where(), x.Why, x.Do,
@@ -110,8 +112,13 @@ func (m *model) take(now time.Time, seen []inspect.Seen, err error) *Frame {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Behind, a.Behind))
 	})
 	f.Slow = f.Slow[:min(len(f.Slow), maxSlow)]
-	slices.SortStableFunc(f.Events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
-	f.Events = f.Events[max(0, len(f.Events)-maxEvents):]
+	f.Events = slices.AppendSeq(f.Events, maps.Values(m.events))
+	slices.SortFunc(f.Events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Text, b.Text))
+	})
+	for ; len(f.Events) > maxEvents; f.Events = f.Events[1:] {
+		delete(m.events, f.Events[0].key)
+	}
 	return f
 }
 
@@ -174,17 +181,13 @@ func (m *model) bus(f *Frame, at time.Time, of *inspect.Seen, b *inspect.Bus, se
 	for _, e := range b.Events {
 		if e.Sequence > old.event {
 			now.event = max(now.event, e.Sequence)
-			f.Events = append(f.Events, event{e.Time.UnixMilli(), e.Kind, e.Text, where})
+			key := fmt.Sprint(k, e.Same())
+			m.events[key] = event{e.Time.UnixMilli(), e.Kind, e.Text, where, m.events[key].Times + 1, key}
 		}
 	}
 	f.Slow = append(f.Slow, slowOf(b, where, at)...)
 	buses[k] = now
 	return x
-}
-
-// causeCounters are where the drops of a cause count, if not as others.
-var causeCounters = map[string]counter{
-	"fabric": fabric, "socket_overflow": overflow, "receive_queue_empty": overflow, "slow_consumer": slowReader, "overrun": slowReader,
 }
 
 func totalsOf(b *inspect.Bus) totals {
@@ -201,15 +204,15 @@ func totalsOf(b *inspect.Bus) totals {
 		c := b.Groups[i].Counters
 		t.n[missing] += c["missing"]
 		t.n[repaired] += c["repaired"] + c["late"]
+		t.n[here] += c["repaired"] + c["lost"]
 	}
 	for _, c := range b.Causes {
 		t.n[lost] += max(c.Messages, c.Gaps)
-		if at, known := causeCounters[c.Cause]; known {
-			t.n[at] += c.Dropped
-		} else if c.Cause != "filtered" {
-			t.n[other] += c.Dropped
+		if c.Cause == "fabric" {
+			t.n[way] = c.Dropped
 		}
 	}
+	t.n[here] -= min(t.n[here], t.n[way])
 	return t
 }
 
@@ -283,16 +286,18 @@ func slowOf(b *inspect.Bus, where string, now time.Time) (all []slow) {
 
 // Frame is what browsers get each second. Data from the wire may be hostile: the page shows it as text.
 type Frame struct {
-	Sequence  uint64    `json:"sequence"`
-	Point     []float64 `json:"point"` // milliseconds since 1970, the rates of counters, and times in microseconds (point)
-	Verdict   string    `json:"verdict"`
-	Lost      uint64    `json:"lost"` // gaps of the last hour
-	Findings  []finding `json:"findings"`
-	Slow      []slow    `json:"slow"`
-	Processes []process `json:"processes"`
-	Map       picture   `json:"map"`
-	Events    []event   `json:"events,omitempty"` // those that are new
-	Error     string    `json:"error,omitempty"`
+	Sequence     uint64    `json:"sequence"`
+	Point        []float64 `json:"point"` // milliseconds since 1970, the rates of counters, and times in microseconds (point)
+	Verdict      string    `json:"verdict"`
+	Lost         uint64    `json:"lost"`          // gaps of the last hour
+	LostMessages uint64    `json:"lost_messages"` // in them, as far as known
+	LostPackets  uint64    `json:"lost_packets"`  // given up
+	Findings     []finding `json:"findings"`
+	Slow         []slow    `json:"slow"`
+	Processes    []process `json:"processes"`
+	Map          picture   `json:"map"`
+	Events       []event   `json:"events"` // the last maxEvents
+	Error        string    `json:"error,omitempty"`
 }
 
 type finding struct {
@@ -336,17 +341,19 @@ type event struct {
 	Kind  string `json:"kind"`
 	Text  string `json:"text"`
 	Where string `json:"where"`
+	Times uint64 `json:"times"` // of one kind, peer and cause; the rest is of the latest
+
+	key string
 }
 
 const (
 	maxFindings  = 40
 	maxSlow      = 20
 	maxProcesses = 64
-	maxEvents    = 100 // of one frame, and those a page begins with
+	maxEvents    = 100
 	maxPoints    = 900
+	numbers      = 15 // of a point
 )
-
-const numbers = 17
 
 // marshal is the frame for browsers. In place of one that cannot be written they get its error.
 func (f *Frame) marshal() (*Frame, []byte) {
@@ -370,5 +377,5 @@ func (f *Frame) marshal() (*Frame, []byte) {
 // emptyFrame is one of which nothing is known yet. Its lists are there: the page goes through them.
 func emptyFrame(sequence uint64) *Frame {
 	return &Frame{Sequence: sequence, Findings: []finding{}, Slow: []slow{}, Processes: []process{},
-		Map: draw(nil, time.Time{})}
+		Map: draw(nil, time.Time{}), Events: []event{}}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,21 +41,25 @@ func TestRates(t *testing.T) {
 		seen               []inspect.Seen
 		err                error
 		published, missing float64
-		events             int
+		events             uint64
 	}{
 		{[]inspect.Seen{app(1, old, 1000, 50)}, nil, 0, 0, 1},
-		{[]inspect.Seen{app(1, old, 1500, 60)}, nil, 500, 10, 1},
-		{[]inspect.Seen{app(1, old, 1500, 60)}, nil, 0, 0, 0},
-		{[]inspect.Seen{{Socket: "/run/1", Err: os.ErrDeadlineExceeded}}, nil, 0, 0, 0},
-		{[]inspect.Seen{app(1, old, 1600, 60)}, nil, 100, 0, 1},
-		{nil, silent, 0, 0, 0},
-		{[]inspect.Seen{app(1, old, 1700, 60), app(2, second(6), 30, 5)}, nil, 130, 5, 2},
-		{[]inspect.Seen{app(2, second(6), 40, 5), app(3, old, 9000, 9)}, nil, 10, 0, 2},
-		{nil, nil, 0, 0, 0},
+		{[]inspect.Seen{app(1, old, 1500, 60)}, nil, 500, 10, 2},
+		{[]inspect.Seen{app(1, old, 1500, 60)}, nil, 0, 0, 2},
+		{[]inspect.Seen{{Socket: "/run/1", Err: os.ErrDeadlineExceeded}}, nil, 0, 0, 2},
+		{[]inspect.Seen{app(1, old, 1600, 60)}, nil, 100, 0, 3},
+		{nil, silent, 0, 0, 3},
+		{[]inspect.Seen{app(1, old, 1700, 60), app(2, second(6), 30, 5)}, nil, 130, 5, 5},
+		{[]inspect.Seen{app(2, second(6), 40, 5), app(3, old, 9000, 9)}, nil, 10, 0, 7},
+		{nil, nil, 0, 0, 7},
 	} {
 		f := m.take(second(i), c.seen, c.err)
-		if f.Point[1] != c.published || f.Point[3] != c.missing || len(f.Events) != c.events || f.Sequence != uint64(i+1) {
-			t.Errorf("second %d: %v published, %v missing, %d events; want %v, %v, %d", i, f.Point[1], f.Point[3], len(f.Events), c.published, c.missing, c.events)
+		events := uint64(0) // that repeat are one row
+		for _, e := range f.Events {
+			events += e.Times
+		}
+		if f.Point[1] != c.published || f.Point[3] != c.missing || events != c.events || len(f.Events) != len(m.events) || len(f.Events) > 3 || f.Sequence != uint64(i+1) {
+			t.Errorf("second %d: %v published, %v missing, %d events %+v; want %v, %v, %d", i, f.Point[1], f.Point[3], events, f.Events, c.published, c.missing, c.events)
 		}
 		if len(c.seen) != len(f.Processes) || (c.err != nil) != (f.Error != "") {
 			t.Errorf("second %d: processes %v, error %q", i, f.Processes, f.Error)
@@ -64,6 +69,20 @@ func TestRates(t *testing.T) {
 		}
 		if _, err := json.Marshal(f); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Missing packets are lost on the way or on this host, however many datagrams this host drops.
+func TestWherePacketsAreLost(t *testing.T) {
+	m := newModel()
+	for i, n := range []uint64{0, 1} {
+		x := app(1, start, 10, 0)
+		b := &x.Snapshot.Buses[0]
+		b.Groups[0].Counters = inspect.Counters{"missing": 12 * n, "repaired": 9 * n, "late": n, "lost": 2 * n}
+		b.Causes = []inspect.Cause{{Cause: "fabric", Dropped: 4 * n}, {Cause: "socket_overflow", Dropped: 1000 * n}, {Cause: "slow_consumer", Dropped: 500 * n, Gaps: n, Messages: 800 * n}}
+		if p := m.take(second(i), []inspect.Seen{x}, nil).Point; i == 1 && !slices.Equal(p[3:8], []float64{12, 10, 800, 4, 7}) {
+			t.Errorf("missing, repaired or late, lost, on the way, here: %v", p[3:8])
 		}
 	}
 }
@@ -108,8 +127,9 @@ func TestFrameIsBounded(t *testing.T) {
 		x.Snapshot.Buses[0].Losses = &inspect.LossRecord{Losses: []inspect.Loss{{First: start, Last: start, Cause: "gone", Publisher: "1", Times: 1}}}
 		seen = append(seen, x)
 	}
-	f := newModel().take(second(1), seen, nil)
-	if len(f.Processes) > maxProcesses || len(f.Findings) > maxFindings || len(f.Slow) > maxSlow || len(f.Events) > maxEvents || len(f.Map.Publishers) > maxNodes || f.Map.Beyond[1] != 500-maxNodes {
+	m := newModel()
+	f := m.take(second(1), seen, nil)
+	if len(m.events) > maxEvents || len(f.Processes) > maxProcesses || len(f.Findings) > maxFindings || len(f.Slow) > maxSlow || len(f.Events) > maxEvents || len(f.Map.Publishers) > maxNodes || f.Map.Beyond[1] != 500-maxNodes {
 		t.Errorf("%d processes, %d findings, %d slow, %d events, %d publishers, beyond %v", len(f.Processes), len(f.Findings), len(f.Slow), len(f.Events), len(f.Map.Publishers), f.Map.Beyond)
 	}
 	if text, err := json.Marshal(f); err != nil || len(text) > 256<<10 {
@@ -156,8 +176,8 @@ func TestPercentilesOverTime(t *testing.T) {
 		seen := app(1, start.Add(-time.Hour), 1, 0)
 		seen.Snapshot.Buses[0].Delivery.Buckets = c.buckets
 		p := m.take(second(i), []inspect.Seen{seen}, nil).Point
-		if p[14] != c.p50 || p[16] != c.p99 || p[10] != 0 {
-			t.Errorf("second %d: delivery %v µs, repair %v; want %v and %v", i, p[14:17], p[10:13], c.p50, c.p99)
+		if p[12] != c.p50 || p[14] != c.p99 || p[8] != 0 {
+			t.Errorf("second %d: delivery %v µs, repair %v; want %v and %v", i, p[12:15], p[8:11], c.p50, c.p99)
 		}
 	}
 }

@@ -157,10 +157,19 @@ func TestInBrowserOnPhones(t *testing.T) {
 	colours := make(map[any]bool)
 	for _, dark := range []bool{false, true} {
 		for _, wide := range []int{360, 1280} {
+			l.lose(t) // one is slow
 			b.open("http://"+s.Addr()+"/", wide, 800, dark)
-			b.await(`document.querySelectorAll("canvas").length === 5 && document.querySelectorAll("#map rect").length >= 3`)
+			b.await(`document.querySelectorAll("canvas").length === 5 && document.querySelectorAll("#map rect").length >= 3 && document.querySelector("#slow table") !== null`)
 			if n := b.eval(`document.documentElement.scrollWidth`); n != float64(wide) {
 				t.Errorf("%d pixels wide, dark %v: the page is %v wide", wide, dark, n)
+			}
+			if wide == 360 {
+				b.eval(`window.boxes = [...document.querySelectorAll("table")].filter((t) => !t.closest(".uplot")).map((t) => t.parentElement);
+					boxes.forEach((b) => b.scrollLeft = 40); window.seenAt = +document.body.dataset.sequence;`)
+				b.await(`+document.body.dataset.sequence > window.seenAt + 1`) // tables are made anew with each frame
+				if v := b.eval(`boxes.map((b) => b.id + " " + b.scrollLeft).join()`); v != "slow 40,processes 40" {
+					t.Errorf("%d pixels wide: tables were scrolled by 40 and are at %v", wide, v)
+				}
 			}
 			colours[b.eval(`getComputedStyle(document.body).backgroundColor`)] = true
 		}

@@ -68,9 +68,8 @@ func Serve(addr string, remote bool, read Read) (*Server, error) {
 	rand.Read(id[:]) // never fails
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		addr: l.Addr().String(), hosts: hostsOf(addr,
-			remote), hub: newHub(hex.EncodeToString(id[:])), read: read, cancel: cancel,
-		served: make(chan error, 1), polled: make(chan struct{}),
+		addr: l.Addr().String(), hosts: hostsOf(addr, remote), hub: newHub(hex.EncodeToString(id[:])), read: read,
+		cancel: cancel, served: make(chan error, 1), polled: make(chan struct{}),
 	}
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10}
@@ -212,14 +211,12 @@ type hub struct {
 	mu      sync.Mutex
 	clients map[chan []byte]struct{} // under mu; nil: closed
 	points  [][]float64              // under mu: the last maxPoints
-	events  []event                  // under mu: the last maxEvents
 	last    []byte                   // under mu: the last frame
 	closed  chan struct{}
 }
 
 func newHub(id string) *hub {
-	return &hub{id: id, clients: make(map[chan []byte]struct{}), points: [][]float64{}, events: []event{},
-		closed: make(chan struct{})}
+	return &hub{id: id, clients: make(map[chan []byte]struct{}), points: [][]float64{}, closed: make(chan struct{})}
 }
 
 func (h *hub) send(f *Frame, text []byte) {
@@ -227,8 +224,6 @@ func (h *hub) send(f *Frame, text []byte) {
 	defer h.mu.Unlock()
 	h.points = append(h.points, f.Point)
 	h.points = slices.Delete(h.points, 0, max(0, len(h.points)-maxPoints))
-	h.events = append(h.events, f.Events...)
-	h.events = slices.Delete(h.events, 0, max(0, len(h.events)-maxEvents))
 	h.last = text
 	for c := range h.clients {
 		select {
@@ -255,7 +250,6 @@ type hello struct {
 	Server   string          `json:"server"`
 	Interval float64         `json:"interval"` // seconds
 	Points   [][]float64     `json:"points"`
-	Events   []event         `json:"events"`
 	Last     json.RawMessage `json:"last,omitempty"`
 }
 
@@ -266,7 +260,7 @@ func (h *hub) enter() (c chan []byte, first []byte) {
 	if h.clients == nil || len(h.clients) >= maxClients {
 		return nil, nil
 	}
-	first, err := json.Marshal(&hello{h.id, Interval.Seconds(), h.points, h.events, h.last})
+	first, err := json.Marshal(&hello{h.id, Interval.Seconds(), h.points, h.last})
 	if err != nil {
 		return nil, nil
 	}

@@ -162,11 +162,11 @@ func TestBrowsersAreBounded(t *testing.T) {
 		t.Errorf("%d browsers are left", len(h.clients))
 	}
 	for i := range 2 * maxPoints {
-		h.send(&Frame{Point: []float64{float64(i)}, Events: make([]event, 3)}, []byte("frame"))
+		h.send(&Frame{Point: []float64{float64(i)}}, []byte("frame"))
 		<-reads
 	}
-	if len(h.points) != maxPoints || len(h.events) != maxEvents || h.points[maxPoints-1][0] != 2*maxPoints-1 {
-		t.Errorf("%d points and %d events are kept", len(h.points), len(h.events))
+	if len(h.points) != maxPoints || h.points[maxPoints-1][0] != 2*maxPoints-1 {
+		t.Errorf("%d points are kept", len(h.points))
 	}
 	h.close()
 	if c, _ := h.enter(); c != nil {
