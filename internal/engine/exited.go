@@ -42,7 +42,7 @@ func exits() bool {
 // exited ends the loop, as when its transport fails, if the user function called last has ended the loop's goroutine.
 // It is deferred.
 func (l *Loop) exited() {
-	if l.shutdown.dead || !exits() { // reads dead without the lock: only the loop writes it, and a panic may come with the lock held
+	if l.shutdown.dead || !exits() { // without l.mu: only the loop writes dead, and a panic may come with mu held
 		return
 	}
 	what := l.watchdog.lastCalled()

@@ -86,8 +86,8 @@ func (w *waitPolicy) fast() bool { return w.gap < fastGap }
 // come one by one. Then waiting detects a packet as soon as another poll does.
 func (w *waitPolicy) drained(trains, most int) bool { return trains > 0 && trains < most && !w.fast() }
 
-// spinUntil returns until when to spin, if at all. In WaitSpin each spin ends in a turn, also for publications whose
-// memory the transport has released without an event.
+// spinUntil returns until when to spin, if at all. In WaitSpin each spin ends in a turn, because the transport may
+// release memory of publications without an event.
 func (w *waitPolicy) spinUntil(now reliable.Instant) (until reliable.Instant, ok bool) {
 	switch {
 	case w.mode == WaitSpin:

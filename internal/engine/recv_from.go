@@ -34,7 +34,7 @@ type groupList struct {
 	left      []*group            // by index: groups that were subscribed and left
 	joins     joins               // memberships of the transport
 	surveys   []*Survey           // active ones
-	former    map[int]stats.Group // by index: counters of groups whose owner has closed
+	former    map[int]stats.Group // by index: counters of groups with a closed owner
 }
 
 func newGroupList(groups int) groupList {

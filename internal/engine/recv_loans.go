@@ -36,7 +36,7 @@ func newLoans(t transport.Transport) *loans {
 	return l
 }
 
-// begin begins a train, whose packets are handled next.
+// begin begins a train. Its packets are handled next.
 func (l *loans) begin(tr *transport.Train) { l.train, l.index = tr, none }
 
 // packet returns packet i of the train, which is handled next, without its signature.

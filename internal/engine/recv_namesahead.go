@@ -31,7 +31,7 @@ func (a *namesAhead) until(deadline time.Duration) reliable.Instant {
 	return min(a.latest.Add(deadline), a.began.Add(aheadDeadlines*deadline))
 }
 
-// learningAhead are the groups whose names a subscription waits for.
+// learningAhead are the groups in which a subscription waits for names.
 type learningAhead []*group
 
 // learnAhead waits for the names that other subscriptions would otherwise wait for when patterns among topics begin. It

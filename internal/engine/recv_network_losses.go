@@ -18,7 +18,7 @@ type networkLosses struct {
 	dropped uint64           // by this host, at the last note
 	settled uint64           // missing packets that were settled, at the last note
 	now     uint64           // the same up to now, of all groups
-	here    uint64           // packets whose drop was counted and that are not settled
+	here    uint64           // packets counted as dropped and not settled
 	fresh   uint64           // of here: dropped since the last look
 	before  uint64           // dropped by closed receivers
 	lookAt  reliable.Instant // when to look at drops although nothing was settled

@@ -51,7 +51,7 @@ type SurveyedStream struct {
 	For          time.Duration // since its first packet
 	Complete     bool          // it has announced all of its topics
 	Topics       []topics.ListedTopic
-	Unnamed      int // topics whose name is unknown
+	Unnamed      int // topics with an unknown name
 }
 
 // Survey starts a survey of groups.

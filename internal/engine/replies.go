@@ -56,7 +56,7 @@ func (x *unreplied) refused(now reliable.Instant, peer transport.Peer) (p *unrep
 	return p, p.when.due(now.Sub(p.since))
 }
 
-// expire drops peers whose last failure is long ago.
+// expire drops peers without a recent failure.
 func (x *unreplied) expire(now reliable.Instant) {
 	for peer, p := range x.peers {
 		if now.Sub(p.last) > unrepliedFor {

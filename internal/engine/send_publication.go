@@ -77,8 +77,8 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 	return p, p.rejoin()
 }
 
-// known returns the publication of a group, or nil. It waits for one that is being opened, whose group may be joined
-// already.
+// known returns the publication of a group, or nil. It waits for one that is being opened: its group may
+// be joined already.
 func (l *Loop) known(group int) *Publication {
 	l.mu.Lock()
 	defer l.mu.Unlock()

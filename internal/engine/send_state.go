@@ -144,7 +144,7 @@ func (p *Publication) tendState(now reliable.Instant) {
 type stateMaking struct {
 	p    *Publication
 	made []madeState
-	at   *stateSource // whose function is called
+	at   *stateSource // the source that makes its state
 }
 
 func (x *stateMaking) run() {

@@ -13,7 +13,7 @@ import (
 // stateReader reads state for a Reader.
 type stateReader struct {
 	runs   []byte // rest of the event's runs
-	track  *Track // whose state is being read; nil: none
+	track  *Track // topic of the state being read; nil: none
 	number uint64 // number of the first message that the state does not cover
 	buf    []byte // state received so far
 	rest   []byte // of buf: not read as records yet
