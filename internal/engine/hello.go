@@ -22,27 +22,27 @@ type hellos struct {
 	g  *discovery.Greeter // loop only, as all fields up to news
 	tx transport.Sender   // nil: not open
 	// mem holds one hello. It must not change until the transport has released it.
-	mem       []byte
-	taken     uint64           // packets that tx has accepted
-	retryAt   reliable.Instant // when to open tx again, or to log again that a hello cannot be sent
-	from      string           // source address of the hello that is handled; empty: see SourceAddress
-	joined    bool             // group 0 is joined for a search only
-	closed    bool
-	wanted    wire.TopicFilter // filter of all subscribed topics, unless anew
-	topics    int              // number of topics in wanted
-	anew      bool             // subscriptions have changed since wanted was made
-	detection detectionTimer
+	mem         []byte
+	taken       uint64           // packets that tx has accepted
+	retryAt     reliable.Instant // when to open tx again, or to log again that a hello cannot be sent
+	from        string           // source address of the hello that is handled; empty: see SourceAddress
+	joined      bool             // group 0 is joined for a search only
+	closed      bool
+	wanted      wire.TopicFilter // filter of all subscribed topics, unless wantedStale
+	topics      int              // number of topics in wanted
+	wantedStale bool             // subscriptions have changed since wanted was made
+	detection   detectionTimer
 
 	news    atomic.Bool  // the fields below have changed since the loop read them
 	waiting atomic.Int64 // goroutines that wait for subscribers
 
-	mu        sync.Mutex
-	hurry     bool             // under mu, as all below: a goroutine has begun to wait
-	published []uint64         // ids of all topics published
-	filter    wire.TopicFilter // filter of published
-	answers   []keptHello      // read by publishers, for the loop
-	apart     [16]apartBus     // the latest buses that cannot receive this one
-	cannot    uint64           // number of such reports so far
+	mu               sync.Mutex
+	hurry            bool               // under mu, as all below: a goroutine has begun to wait
+	published        []uint64           // ids of all topics published
+	filter           wire.TopicFilter   // filter of published
+	answers          []keptHello        // read by publishers, for the loop
+	unreachable      [16]unreachableBus // the latest buses that cannot receive this one
+	unreachableCount uint64             // number of such reports so far
 }
 
 // keptHello is a hello that waits for the loop.
@@ -51,8 +51,8 @@ type keptHello struct {
 	from string
 }
 
-// apartBus is a subscribing bus that cannot receive this one.
-type apartBus struct {
+// unreachableBus is a subscribing bus that cannot receive this one.
+type unreachableBus struct {
 	err    *events.ConfigMismatchError
 	filter wire.TopicFilter // of its subscribed topics
 }
@@ -67,7 +67,7 @@ const (
 )
 
 func newHellos(l *Loop) *hellos {
-	h := &hellos{l: l, anew: true}
+	h := &hellos{l: l, wantedStale: true}
 	c := &l.caps
 	h.g = discovery.New(discovery.Config{
 		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
@@ -105,24 +105,24 @@ func (h *hellos) await() (done func()) {
 	return func() { h.waiting.Add(-1) }
 }
 
-// apartSince returns a bus that may subscribe to the topic and cannot receive this one, if its report came after the
+// unreachableSince returns a bus that may subscribe to the topic and cannot receive this one, if its report came after the
 // first n; nil if there is none.
-func (h *hellos) apartSince(n, topic uint64) *events.ConfigMismatchError {
+func (h *hellos) unreachableSince(n, topic uint64) *events.ConfigMismatchError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := max(n, h.cannot-min(h.cannot, uint64(len(h.apart)))); i < h.cannot; i++ {
-		if b := &h.apart[i%uint64(len(h.apart))]; b.filter.May(topic) {
+	for i := max(n, h.unreachableCount-min(h.unreachableCount, uint64(len(h.unreachable)))); i < h.unreachableCount; i++ {
+		if b := &h.unreachable[i%uint64(len(h.unreachable))]; b.filter.May(topic) {
 			return b.err
 		}
 	}
 	return nil
 }
 
-// apartSoFar returns the number of reports so far, for apartSince.
-func (h *hellos) apartSoFar() uint64 {
+// unreachableSoFar returns the number of reports so far, for unreachableSince.
+func (h *hellos) unreachableSoFar() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.cannot
+	return h.unreachableCount
 }
 
 // keep stores an answer that a publisher has read, for the loop. It reports whether b is a hello. Beyond keptHellos
@@ -168,7 +168,7 @@ func (h *hellos) reply(now reliable.Instant, from transport.Source, b []byte) bo
 
 // wants records that the subscribed topics have changed.
 func (h *hellos) wants(now reliable.Instant) {
-	h.anew = true
+	h.wantedStale = true
 	h.detection.at = 0
 	h.g.Wants(now)
 }

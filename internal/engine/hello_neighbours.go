@@ -27,8 +27,8 @@ func (h *hellos) Published() (int, wire.TopicFilter) {
 
 // Subscribed implements discovery.Bus.
 func (h *hellos) Subscribed() (int, wire.TopicFilter) {
-	if h.anew {
-		h.anew, h.topics, h.wanted = false, 0, wire.TopicFilter{}
+	if h.wantedStale {
+		h.wantedStale, h.topics, h.wanted = false, 0, wire.TopicFilter{}
 		for _, g := range h.l.receiving {
 			for id := range g.topics {
 				h.topics++
@@ -140,8 +140,8 @@ func (l *Loop) reportMismatch(err *events.ConfigMismatchError, e events.Event) {
 func (h *hellos) Unreachable(err *events.ConfigMismatchError, filter *wire.TopicFilter) {
 	err.Address = h.from
 	h.mu.Lock()
-	h.apart[h.cannot%uint64(len(h.apart))] = apartBus{err, *filter}
-	h.cannot++
+	h.unreachable[h.unreachableCount%uint64(len(h.unreachable))] = unreachableBus{err, *filter}
+	h.unreachableCount++
 	h.mu.Unlock()
 	if h.waiting.Load() == 0 {
 		return

@@ -46,15 +46,15 @@ type SubscriptionInspection struct {
 // InspectionLimits are the largest numbers of topics, and of names per subscription.
 type InspectionLimits struct{ Topics, Names int }
 
-// looks holds the one question that the loop is to answer. Callers share it, so that questions do not pile up while a
+// questions holds the one question that the loop is to answer. Callers share it, so that questions do not pile up while a
 // handler holds up the loop.
-type looks struct {
+type questions struct {
 	mu      sync.Mutex
-	running *loopLook // under mu; nil: none
+	running *loopAnswer // under mu; nil: none
 }
 
-// loopLook is the loop's answer. It is valid after finished is closed.
-type loopLook struct {
+// loopAnswer is the loop's answer. It is valid after finished is closed.
+type loopAnswer struct {
 	finished chan struct{}
 	groups   []stats.Group
 	legs     []stats.Leg
@@ -84,18 +84,18 @@ func (l *Loop) Inspect(ctx context.Context, subs []*Subscription, most Inspectio
 }
 
 // ask posts a question to the loop, or shares the pending one, and waits for the answer.
-func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopLook, error) {
-	l.looks.mu.Lock()
-	x := l.looks.running
+func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopAnswer, error) {
+	l.questions.mu.Lock()
+	x := l.questions.running
 	if x == nil {
-		x = &loopLook{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionInspection, len(subs))}
+		x = &loopAnswer{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionInspection, len(subs))}
 		if err := l.post(func() { l.answer(x, subs, names) }); err != nil {
-			l.looks.mu.Unlock()
+			l.questions.mu.Unlock()
 			return nil, err
 		}
-		l.looks.running = x
+		l.questions.running = x
 	}
-	l.looks.mu.Unlock()
+	l.questions.mu.Unlock()
 	select {
 	case <-x.finished:
 		return x, nil
@@ -109,7 +109,7 @@ func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopL
 var errBusy = errors.New("the bus's own goroutine is busy, in a handler that does not return or for lack of processor time")
 
 // answer fills in x. Loop only.
-func (l *Loop) answer(x *loopLook, subs []*Subscription, names int) {
+func (l *Loop) answer(x *loopAnswer, subs []*Subscription, names int) {
 	x.groups, x.legs = l.groupStats(), l.legStats()
 	l.sampleOf(l.now(), x.groups, x.legs)
 	for _, s := range subs {
@@ -119,15 +119,15 @@ func (l *Loop) answer(x *loopLook, subs []*Subscription, names int) {
 		st.Names = all[:min(len(all), names)]
 		x.subs[s] = st
 	}
-	l.looks.mu.Lock()
-	l.looks.running = nil
-	l.looks.mu.Unlock()
+	l.questions.mu.Lock()
+	l.questions.running = nil
+	l.questions.mu.Unlock()
 	close(x.finished)
 }
 
 const (
-	topicsAtOnce = 256     // read before the publication's lock is released
-	mostLookedAt = 1 << 16 // topics of a bus that are considered: of more, the last are never among the busiest
+	topicsAtOnce  = 256     // read before the publication's lock is released
+	maxTopicsRead = 1 << 16 // topics of a bus that are considered: of more, the last are never among the busiest
 )
 
 // busiestTopics returns up to most topics with the most messages, and the number of other topics.
@@ -148,7 +148,7 @@ func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 	all := 0
 	for _, p := range l.publications() {
 		address := l.t.GroupAddress(p.group)
-		for from, more := 0, true; more && looked < mostLookedAt; from += topicsAtOnce {
+		for from, more := 0, true; more && looked < maxTopicsRead; from += topicsAtOnce {
 			p.mu.Lock()
 			list := p.s.TopicsFrom(from, topicsAtOnce)
 			for _, t := range list {

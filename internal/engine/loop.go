@@ -86,7 +86,7 @@ type Loop struct {
 	commands  commands // functions that others post
 	counters  counters
 	watchdog  watchdog
-	looks     looks
+	questions questions
 	workers   workers
 	recent    recentEvents
 	detection peerDetection
@@ -221,7 +221,7 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	}
 	l.budget.begin(now)
 	busy = len(l.inbox.batch.Trains) > 0
-	l.goOn(now)
+	l.resume(now)
 	if l.trains(now) {
 		for i := range l.inbox.batch.Events {
 			l.joined(&l.inbox.batch.Events[i])

@@ -36,7 +36,7 @@ const (
 // Transport.Wait, which packets end. Rest: wait outside the transport, if the bus has no subscription and its
 // publishers do what is due themselves.
 //
-// Spinning pays while its balance is not negative: a spin that found packets adds lookFor, and each spin subtracts its
+// Spinning pays while its balance is not negative: a spin that found packets adds minSpin, and each spin subtracts its
 // time. Where there are fewer processors than runnable goroutines, a spinning loop takes its processor from the
 // publisher or from another subscriber. While spinning does not pay, each spinCredit-th wait is a spin, to detect when
 // it pays again.
@@ -56,11 +56,11 @@ type waitPolicy struct {
 const (
 	// fastGap is the time between packets below which WaitAdaptive spins: that of full trains, not of single packets.
 	fastGap = 2 * time.Microsecond
-	// lookFor is the shortest spin: about what a wake-up costs both sides. Where trains are further apart a spin takes
-	// the time of two of them, at most mostLooking: the publisher pays for a wake-up, which delays all subscribers.
-	lookFor     = 30 * time.Microsecond
-	mostLooking = 100 * time.Microsecond
-	// spinCredit bounds the balance on both sides, as a multiple of lookFor, so that a change is noticed soon.
+	// minSpin is the shortest spin: about what a wake-up costs both sides. Where trains are further apart a spin takes
+	// the time of two of them, at most maxSpin: the publisher pays for a wake-up, which delays all subscribers.
+	minSpin = 30 * time.Microsecond
+	maxSpin = 100 * time.Microsecond
+	// spinCredit bounds the balance on both sides, as a multiple of minSpin, so that a change is noticed soon.
 	spinCredit = 16
 	// smoothing: the past has a weight of 7 in 8. A gap counts as at most mostGap, so that one pause is forgotten soon.
 	smoothing = 8
@@ -91,9 +91,9 @@ func (w *waitPolicy) drained(trains, most int) bool { return trains > 0 && train
 func (w *waitPolicy) spinUntil(now reliable.Instant) (until reliable.Instant, ok bool) {
 	switch {
 	case w.mode == WaitSpin:
-		return now.Add(lookFor), true
+		return now.Add(minSpin), true
 	case w.mode == WaitAdaptive && w.fast() && w.pays():
-		return w.arrived.Add(min(max(lookFor, 2*w.apart), mostLooking)), true
+		return w.arrived.Add(min(max(minSpin, 2*w.apart), maxSpin)), true
 	}
 	return 0, false
 }
@@ -107,14 +107,14 @@ func (w *waitPolicy) pays() bool {
 	return true
 }
 
-// spun records how long a spin took, and whether it found packets, which saved a wake-up. Time beyond mostLooking does
+// spun records how long a spin took, and whether it found packets, which saved a wake-up. Time beyond maxSpin does
 // not count: in it the goroutine or its thread waited for the processor.
 func (w *waitPolicy) spun(took time.Duration, came bool) {
-	w.balance -= min(took, mostLooking)
+	w.balance -= min(took, maxSpin)
 	if came {
-		w.balance += lookFor
+		w.balance += minSpin
 	}
-	w.balance = min(max(w.balance, -spinCredit*lookFor), spinCredit*lookFor)
+	w.balance = min(max(w.balance, -spinCredit*minSpin), spinCredit*minSpin)
 }
 
 // parks reports whether to park after a spin that found nothing.

@@ -49,12 +49,12 @@ type handledTopic struct {
 
 // Marks that belong to no topic, and the lowest that may.
 const (
-	onEvent     = 1
-	leastHandle = 2
+	onEvent      = 1
+	minTopicMark = 2
 )
 
 // markOf returns the mark of a topic. Topics may share a mark, which only names the topic in a report.
-func markOf(id uint64) uint32 { return max(uint32(id), leastHandle) }
+func markOf(id uint64) uint32 { return max(uint32(id), minTopicMark) }
 
 // know adds a handler of a topic.
 func (w *watchdog) know(id uint64, name string) {

@@ -25,19 +25,19 @@ const (
 // peerDetection is the state of both sides.
 type peerDetection struct {
 	mu                    sync.Mutex
-	publishes, subscribes lonely
+	publishes, subscribes undetected
 	met                   atomic.Bool // a subscriber to what the bus publishes came, left or was released
 }
 
-// lonely is one side of a bus, which may have detected no peer. The lock is its owner's.
-type lonely struct {
+// undetected is one side of a bus, which may have detected no peer. The lock is its owner's.
+type undetected struct {
 	// when the bus first had topics that a peer may have, in time that the loop ran; zero: it has none
 	since    time.Time
 	reported bool
 }
 
 // note records that there are such topics, and returns for how long. due: report now that no peer was detected.
-func (x *lonely) note(now time.Time) (d time.Duration, due bool) {
+func (x *undetected) note(now time.Time) (d time.Duration, due bool) {
 	if x.since.IsZero() {
 		x.since = now
 	}
@@ -98,7 +98,7 @@ func (l *Loop) reportUndetected(now reliable.Instant) reliable.Instant {
 // run.
 func (l *Loop) checkDetection(ran time.Time) (waiting bool) {
 	u := &l.detection
-	side := func(x *lonely, heard func() bool, topics func() []string, line *report.Line, kind events.Kind) {
+	side := func(x *undetected, heard func() bool, topics func() []string, line *report.Line, kind events.Kind) {
 		u.mu.Lock()
 		reported := x.reported
 		u.mu.Unlock()
@@ -179,7 +179,7 @@ func (l *Loop) subscribed() (names []string) {
 // subscriptions. Zero: a peer was detected, or none is missed yet. Time in which the loop did not run does not count.
 func (l *Loop) Undetected() (subscriber, publisher time.Duration) {
 	u := &l.detection
-	of := func(side *lonely, heard func() bool) time.Duration {
+	of := func(side *undetected, heard func() bool) time.Duration {
 		u.mu.Lock()
 		reported, since := side.reported, side.since
 		u.mu.Unlock()

@@ -13,10 +13,10 @@ import (
 const (
 	// turnTime is a turn's time for handlers, and the intended time between two readings of the clock.
 	turnTime = 2 * time.Millisecond
-	// mostGrain is the largest number of messages between two readings. A reading costs 30 ns or more, which is little
+	// maxGrain is the largest number of messages between two readings. A reading costs 30 ns or more, which is little
 	// for so many messages. Even if fast handlers suddenly take 1.5 ms a message, the bus sends something each second
 	// (reliable.SenderConfig.Silence).
-	mostGrain = 512
+	maxGrain = 512
 )
 
 // budget is a turn's time for handlers, and where they have stopped. It decides when to read the clock, by the time
@@ -44,7 +44,7 @@ func (b *budget) end(now reliable.Instant) { b.look(now) }
 func (b *budget) look(now reliable.Instant) {
 	n, d := b.grain-b.left, max(1, now.Sub(b.looked))
 	if n > 0 {
-		b.grain = max(1, min(n*uint64(turnTime)/uint64(d), 4*b.grain, mostGrain))
+		b.grain = max(1, min(n*uint64(turnTime)/uint64(d), 4*b.grain, maxGrain))
 	}
 	b.left, b.looked = b.grain, now
 }
@@ -93,11 +93,11 @@ func (l *Loop) handled(n uint64) {
 	b.took(now)
 }
 
-// goOn continues where the last turn stopped: in the middle of a packet, and with streams that found no room.
-func (l *Loop) goOn(now reliable.Instant) {
+// resume continues where the last turn stopped: in the middle of a packet, and with streams that found no room.
+func (l *Loop) resume(now reliable.Instant) {
 	b := &l.budget
 	if b.stopped != nil {
-		b.stopped.goOn()
+		b.stopped.resume()
 	}
 	if b.refused && !b.used {
 		b.refused = false

@@ -29,17 +29,17 @@ type ownership struct {
 
 // groupList has the groups that a loop receives. Loop only.
 type groupList struct {
-	groups    []*group            // by index, the first of each; nil: not subscribed
-	receiving []*group            // all of them
-	left      []*group            // by index: groups that were subscribed and left
-	joins     joins               // memberships of the transport
-	surveys   []*Survey           // active ones
-	former    map[int]stats.Group // by index: counters of groups with a closed owner
+	groups     []*group            // by index, the first of each; nil: not subscribed
+	receiving  []*group            // all of them
+	left       []*group            // by index: groups that were subscribed and left
+	joins      joins               // memberships of the transport
+	surveys    []*Survey           // active ones
+	endedOwned map[int]stats.Group // by index: counters of groups with a closed owner
 }
 
 func newGroupList(groups int) groupList {
 	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups),
-		former: make(map[int]stats.Group)}
+		endedOwned: make(map[int]stats.Group)}
 }
 
 // counted yields the groups with counters that continue: received ones, and shared ones that were left.
@@ -179,11 +179,11 @@ func (g *group) end() {
 		l.left[g.index] = g
 		return
 	}
-	l.counters.way.before += g.r.Dropped()
+	l.counters.network.before += g.r.Dropped()
 	for i, s := range g.r.LegStats() {
 		addLeg(&l.inbox.legs.before[i], &s)
 	}
-	st := l.former[g.index]
+	st := l.endedOwned[g.index]
 	addGroup(&st, g)
-	l.former[g.index] = st
+	l.endedOwned[g.index] = st
 }

@@ -241,7 +241,7 @@ func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.r.Tick(now)
 	g.watchEcho(now)
 	settled := g.r.Settled()
-	g.l.counters.way.now += settled - g.settled
+	g.l.counters.network.now += settled - g.settled
 	g.settled = settled
 	g.watchDamage()
 	g.watchSealed()

@@ -88,8 +88,8 @@ func (p *inPlace) read() {
 	}
 }
 
-// goOn continues where it stopped.
-func (p *inPlace) goOn() {
+// resume continues where it stopped.
+func (p *inPlace) resume() {
 	if !p.g.suppressed && !p.dispatch() {
 		return
 	}

@@ -65,13 +65,13 @@ func (x *networkLosses) note(now reliable.Instant, dropped, train, full uint64, 
 	}
 }
 
-// mostMerged is how many packets the kernel merges into a train (UDP_GRO_CNT_MAX, net/ipv4/udp_offload.c).
-const mostMerged = 64
+// maxMerged is how many packets the kernel merges into a train (UDP_GRO_CNT_MAX, net/ipv4/udp_offload.c).
+const maxMerged = 64
 
 // noteLosses attributes the packets that were settled in this turn. A kernel that merges packets into trains counts the
 // drop of a train once.
 func (l *Loop) noteLosses(now reliable.Instant) {
-	x := &l.counters.way
+	x := &l.counters.network
 	if !x.due(now) {
 		return
 	}
@@ -84,7 +84,7 @@ func (l *Loop) noteLosses(now reliable.Instant) {
 	}
 	train := uint64(1)
 	if l.caps.GRO {
-		train = mostMerged
+		train = maxMerged
 	}
 	x.note(now, dropped, train, st.ReceiveQueueFull, lacking)
 }

@@ -11,9 +11,9 @@ import (
 const (
 	// owedAgain is the time between two checks whether replies are still owed.
 	owedAgain = 2 * time.Millisecond
-	// mostOwed is how long the closing of a subscription waits for that at most: until it is closed, requests keep
+	// maxOwed is how long the closing of a subscription waits for that at most: until it is closed, requests keep
 	// coming.
-	mostOwed = time.Second
+	maxOwed = time.Second
 )
 
 // lingerReplies waits until no requester is likely to ask again for replies to requests on topics for which wanted is
@@ -57,7 +57,7 @@ func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
 
 // lingerReplies waits for replies to requests on the subscription's topics.
 func (s *Subscription) lingerReplies() {
-	ctx, cancel := context.WithTimeout(context.Background(), mostOwed)
+	ctx, cancel := context.WithTimeout(context.Background(), maxOwed)
 	defer cancel()
 	s.l.lingerReplies(ctx, s.mayHave)
 }

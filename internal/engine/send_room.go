@@ -201,17 +201,17 @@ func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) er
 	h := p.l.hellos
 	defer h.await()()
 	defer p.await(topic, n)()
-	before := h.apartSoFar()
-	var apart *events.ConfigMismatchError
+	before := h.unreachableSoFar()
+	var unreachable *events.ConfigMismatchError
 	err := p.untilAnswered(ctx, func() bool {
 		there, _ := p.s.Ask(p.l.now(), topic)
-		if apart = nil; there == 0 && n > 0 {
-			apart = h.apartSince(before, topic)
+		if unreachable = nil; there == 0 && n > 0 {
+			unreachable = h.unreachableSince(before, topic)
 		}
-		return there >= n || apart != nil
+		return there >= n || unreachable != nil
 	})
-	if err == nil && apart != nil {
-		return apart
+	if err == nil && unreachable != nil {
+		return unreachable
 	}
 	return err
 }

@@ -46,8 +46,8 @@ type madeState struct {
 const (
 	// stateBatch is how many bytes of state are made before they are sent, besides the last topic's.
 	stateBatch = 256 << 10
-	// mostState bounds the state of one topic, in bytes.
-	mostState = 256 << 20
+	// maxState bounds the state of one topic, in bytes.
+	maxState = 256 << 20
 	// stateRest is how soon to check again when a round waits for room.
 	stateRest = 250 * time.Microsecond
 )
@@ -55,8 +55,8 @@ const (
 // ErrStateKept says that another publisher makes the state of the topic.
 var ErrStateKept = errors.New("another publisher of this bus keeps the state of the topic: close that one first")
 
-// ErrStateTooLarge says that a state exceeds mostState.
-var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", mostState>>20)
+// ErrStateTooLarge says that a state exceeds maxState.
+var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", maxState>>20)
 
 // KeepState registers the function that makes the state of a topic. It is called on its own goroutine when a subscriber
 // waits for the state. drop removes it.
@@ -246,7 +246,7 @@ func (w *StateWriter) Write(record []byte) error {
 	switch {
 	case len(record) > wire.MaxMessage:
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(record), wire.MaxMessage)
-	case len(w.state)+len(record) > mostState:
+	case len(w.state)+len(record) > maxState:
 		return ErrStateTooLarge
 	}
 	w.state = wire.AppendRecord(w.state, record)

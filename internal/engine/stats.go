@@ -20,7 +20,7 @@ type counters struct {
 	refused        atomic.Uint64 // messages of untrusted publishers
 	losses         losses
 	times          distributions
-	way            networkLosses
+	network        networkLosses
 	sampling       sampling
 	events         [events.Kinds]atomic.Uint64 // by kind
 }
@@ -47,8 +47,8 @@ func (l *Loop) sharedStats() stats.Bus {
 		ReplacedMessages:    l.counters.replaced.Load(),
 		Distributions:       l.counters.times.snapshot(),
 		Lost:                l.counters.losses.snapshot(),
-		LostOnWay:           l.counters.way.fabric.Load(),
-		LostToQueue:         l.counters.way.queue.Load(),
+		LostOnWay:           l.counters.network.fabric.Load(),
+		LostToQueue:         l.counters.network.queue.Load(),
 		Sign:                l.inbox.proofs.stats(),
 		RefusedMessages:     l.counters.refused.Load(),
 	}
@@ -72,7 +72,7 @@ func (l *Loop) sharedStats() stats.Bus {
 func (l *Loop) groupStats() []stats.Group {
 	var all []stats.Group
 	for index, g := range l.groups {
-		st, ended := l.former[index]
+		st, ended := l.endedOwned[index]
 		left := l.left[index]
 		if left != nil {
 			addGroup(&st, left)

@@ -14,12 +14,12 @@ type numberGuard struct {
 	packet        uint64 // number of the reader's packet that had it; 0: sure
 }
 
-// mostMessages is the largest number of messages in a packet: empty ones, in the largest packet.
-const mostMessages = (wire.MaxPacket - wire.DataHeaderLen - wire.RunHeaderLen) / wire.MessageHeaderLen
+// maxMessages is the largest number of messages in a packet: empty ones, in the largest packet.
+const maxMessages = (wire.MaxPacket - wire.DataHeaderLen - wire.RunHeaderLen) / wire.MessageHeaderLen
 
 // plausibleHole reports whether so many missing messages of a topic fit in so many lost packets and one more
 // (docs/protocol §10.7).
-func plausibleHole(messages, packets uint64) bool { return (messages-1)/mostMessages <= packets }
+func plausibleHole(messages, packets uint64) bool { return (messages-1)/maxMessages <= packets }
 
 // confirmed reports whether an implausible number follows that of an earlier packet. Then the publisher does use such
 // numbers.
