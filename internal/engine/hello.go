@@ -105,8 +105,8 @@ func (h *hellos) await() (done func()) {
 	return func() { h.waiting.Add(-1) }
 }
 
-// unreachableSince returns a bus that may subscribe to the topic and cannot receive this one, if its report came after the
-// first n; nil if there is none.
+// unreachableSince returns a bus that may subscribe to the topic and cannot receive this one, if its report came after
+// the first n; nil if there is none.
 func (h *hellos) unreachableSince(n, topic uint64) *events.ConfigMismatchError {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -32,7 +32,7 @@ type TopicInspection struct {
 	Name        string
 	Group       string // address
 	Messages    uint64
-	Subscribers int // those known
+	Subscribers int // known subscribers
 	topic       *reliable.Topic
 	p           *Publication
 }
@@ -46,8 +46,8 @@ type SubscriptionInspection struct {
 // InspectionLimits are the largest numbers of topics, and of names per subscription.
 type InspectionLimits struct{ Topics, Names int }
 
-// questions holds the one question that the loop is to answer. Callers share it, so that questions do not pile up while a
-// handler holds up the loop.
+// questions holds the one question that the loop is to answer. Callers share it, so that questions do not pile up while
+// a handler holds up the loop.
 type questions struct {
 	mu      sync.Mutex
 	running *loopAnswer // under mu; nil: none

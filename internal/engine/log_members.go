@@ -7,7 +7,7 @@ import (
 
 // When a bus loses the memberships of all groups together, the log has one line.
 
-// memberships are those that were lost and are not back.
+// memberships are the lost memberships that are not back yet.
 type memberships struct {
 	away map[membership]bool
 	most int // the largest number of them since there were none
@@ -29,7 +29,7 @@ func (x *memberships) back(m membership) (last bool) {
 	return len(x.away) == 0
 }
 
-// memberLost logs a lost membership. A lost interface takes those of all groups along; only the first is a warning.
+// memberLost logs a lost membership. With the interface all of them are lost: only the first line is a warning.
 func (j *journal) memberLost(e *transport.Event, group string) {
 	line := &report.GroupLostToo
 	if j.memberships.lost(membership{e.Group, e.Role}) {

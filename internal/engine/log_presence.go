@@ -9,7 +9,7 @@ import (
 )
 
 // What happens to a peer happens in all groups of a bus. The log has it once per peer: the first group's line at its
-// level, those of the others for debugging.
+// level, the others for debugging.
 
 // presences are the publishers that the log has called up, or down with a cause. Loop only.
 type presences struct {

@@ -208,7 +208,7 @@ func (l *Loop) poll(now reliable.Instant) error {
 	return err
 }
 
-// turn handles what was polled at now, as far as there is time, then commands and what is due. It returns the next
+// turn handles the packets polled at now, while there is time, then commands and what is due. It returns the next
 // deadline, the time at its end, and whether there was anything to do.
 func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy bool) {
 	l.watchdog.begin(now)

@@ -65,8 +65,8 @@ const (
 	// smoothing: the past has a weight of 7 in 8. A gap counts as at most mostGap, so that one pause is forgotten soon.
 	smoothing = 8
 	mostGap   = time.Millisecond
-	// yieldApart is how long to spin in vain before other goroutines get the processor, and yieldApartSpin the same in
-	// WaitSpin: about one poll of a socket, and four.
+	// yieldApart is how long a spin finds nothing before other goroutines get the processor, and yieldApartSpin the
+	// same in WaitSpin: about one poll of a socket, and four.
 	yieldApart     = time.Microsecond
 	yieldApartSpin = 4 * time.Microsecond
 )
@@ -82,7 +82,7 @@ func (w *waitPolicy) took(now reliable.Instant, packets int) {
 // fast reports whether packets come in a flood.
 func (w *waitPolicy) fast() bool { return w.gap < fastGap }
 
-// drained reports whether a poll that found so many trains, of at most most, has most likely taken all, and packets
+// drained reports whether a poll that found this number of trains, out of most, has most likely taken all, and packets
 // come one by one. Then waiting detects a packet as soon as another poll does.
 func (w *waitPolicy) drained(trains, most int) bool { return trains > 0 && trains < most && !w.fast() }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// group is the receive side of one group: for all subscriptions that begin with what is published from then on, or for
-// one that does not (recv_from.go). Loop only, except dropped.
+// group is the receive side of one group: for all subscriptions that begin with new messages, or for one that does not
+// (recv_from.go). Loop only, except dropped.
 type group struct {
 	l    *Loop
 	next *group // of the same index
@@ -22,9 +22,9 @@ type group struct {
 	r          *reliable.Receiver
 	topics     map[uint64]*groupTopic
 	patterns   patterns
-	subs       ring.Set[*Subscription] // those with cursors on the group's streams
+	subs       ring.Set[*Subscription] // subscriptions with cursors
 	counting   []*feed                 // their feeds that are not parked
-	logs       []*output               // those with a log
+	logs       []*output               // outputs with a log
 	inline     bool                    // some topic has had handlers
 	d          Delivery                // passed to handlers; here to avoid an allocation per call
 	joined     bool
@@ -48,7 +48,7 @@ type groupTopic struct {
 	handlers ring.Set[*Subscription] // called by the loop
 	users    ring.Set[*Subscription] // with handlers or cursors
 	exact    int                     // number of users that name it; others have a pattern
-	live     bool                    // it begins with what is published from then on, whatever the group does
+	live     bool                    // it begins with new messages, also in a group that does not
 }
 
 // open returns the group of that index and owner. It joins the group at first use, and again after a failure. A new

@@ -16,7 +16,7 @@ type reading struct {
 	plain []byte // unpacked copy of the last compressed packet
 }
 
-// read starts to read a packet of the log. Compressed packets lie there as they came: each cursor that wants one
+// read starts to read a packet of the log. The log has compressed packets as they came: each cursor that wants one
 // unpacks it on its own goroutine.
 func (f *feed) read(packet []byte) {
 	if wire.CodecOf(packet) != wire.CodecNone {

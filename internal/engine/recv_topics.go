@@ -124,7 +124,7 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 	return nil
 }
 
-// undo removes the added topics, of which the last one has failed.
+// undo removes the added topics. Adding the last of them has failed.
 func (s *Subscription) undo(added []TopicName) {
 	for _, t := range added {
 		s.topics.Remove(t)
@@ -147,7 +147,7 @@ func (s *Subscription) extend(g *group, t *groupTopic, named bool, isNew func(*f
 	s.postChange(c)
 }
 
-// dropTopic removes a topic from those feeds of a group that which selects. Loop only.
+// dropTopic removes a topic from the feeds of a group that which selects. Loop only.
 func (s *Subscription) dropTopic(g *group, t *groupTopic, which func(*feed) bool) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {

@@ -133,8 +133,8 @@ func (d *departure) full() {
 	d.steps = 2 * busyAfter
 }
 
-// overdue records that a train of so many messages leaves because it has waited for linger. If most did not come close
-// together, the bus is less busy.
+// overdue records that a train of this many messages leaves because it has waited for linger. If most did not come
+// close together, the bus is less busy.
 func (d *departure) overdue(messages uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

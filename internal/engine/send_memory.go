@@ -37,7 +37,7 @@ func newWindowMemory(t transport.Transport, bytes int) *windowMemory {
 	return m
 }
 
-// take returns a block of block bytes, or nil, to one of so many publications. has is the bytes that it has already.
+// take returns a block of block bytes, or nil, for one of the publications, which has has bytes.
 func (m *windowMemory) take(block, has, publications int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,14 +81,14 @@ func (m *windowMemory) more(block int) bool {
 	return true
 }
 
-// give returns a block.
+// give takes back a block.
 func (m *windowMemory) give(block []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.free = append(m.free, block)
 }
 
-// wanted reports whether one of so many publications, which has bytes, is to give a block back.
+// wanted reports whether one of the publications, which has bytes bytes, is to return a block.
 func (m *windowMemory) wanted(block, bytes, publications int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -51,7 +51,7 @@ func (x *stuck) took(now reliable.Instant) {
 	x.when.over()
 }
 
-// note returns the event to emit at now, if any, while so many packets wait.
+// note returns the event to emit at now, if any. waiting is the number of waiting packets.
 func (x *stuck) note(now reliable.Instant, waiting uint64) (e events.Event, ok bool) {
 	if x.size > 0 && waiting == 0 { // the packet that was too long is no longer to be sent
 		x.took(now)

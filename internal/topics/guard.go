@@ -17,7 +17,7 @@ type numberGuard struct {
 // maxMessages is the largest number of messages in a packet: empty ones, in the largest packet.
 const maxMessages = (wire.MaxPacket - wire.DataHeaderLen - wire.RunHeaderLen) / wire.MessageHeaderLen
 
-// plausibleHole reports whether so many missing messages of a topic fit in so many lost packets and one more
+// plausibleHole reports whether the missing messages of a topic fit in the lost packets and one more
 // (docs/protocol §10.7).
 func plausibleHole(messages, packets uint64) bool { return (messages-1)/maxMessages <= packets }
 

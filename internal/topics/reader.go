@@ -105,7 +105,7 @@ func (r *Reader) Packet(runs []byte) {
 	r.rejudge()
 }
 
-// Skip records that packets, at most so many, were lost permanently.
+// Skip records a permanent loss of at most that many packets.
 func (r *Reader) Skip(packets uint64, cause events.Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.losses += packets

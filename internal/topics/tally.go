@@ -4,7 +4,7 @@ package topics
 type Tally interface {
 	// Dropped counts a run, or the rest of one, that does not parse or repeats message numbers.
 	Dropped()
-	// Unwanted counts a run of so many bytes, of a topic that the reader does not want.
+	// Unwanted counts a run, with its bytes, of a topic that the reader does not want.
 	Unwanted(topic uint64, bytes int)
 	// Refused counts messages of topics that the publisher is not trusted with.
 	Refused(messages int)
