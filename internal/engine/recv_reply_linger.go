@@ -11,8 +11,7 @@ import (
 const (
 	// owedAgain is the time between two checks whether replies are still owed.
 	owedAgain = 2 * time.Millisecond
-	// maxOwed is how long the closing of a subscription waits for that at most: until it is closed, requests keep
-	// coming.
+	// maxOwed is how long closing a subscription waits for replies at most: until it is closed, requests keep coming.
 	maxOwed = time.Second
 )
 
