@@ -9,33 +9,33 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// callWatch watches functions of the user that one goroutine beside the loop calls, one after the other: handlers with
-// their own goroutine, the key function of Conflate, the state of a topic. It reports a call that takes long, and its
-// return. The watchdog watches the calls of the loop itself.
+// callWatch watches user functions that one goroutine other than the loop calls, one after another: handlers on their
+// own goroutine, the key function of Conflate, the function that makes a topic's state. It reports a call that takes
+// long, and its return. The watchdog watches the calls of the loop itself.
 //
-// A call costs two atomic additions. A timer checks each watchEvery whether the call is still the one of its last
-// check: the reported time is a lower bound. have lasted has lasted that long at least.
+// A call costs two atomic additions. A timer checks each watchEvery whether the call of its last check still runs, so
+// the reported time is a lower bound.
 //
-//	           begin             no call since the look before
-//	no timer ─────────► looks ──────────────────────────────────► a last look, for a begin
-//	    ▲               ▲  │ ▲                                    beside the look before
-//	    │               └──┘ └───────── there was a call ─────────────┤
-//	    └────────────────────────────── there was none ───────────────┘
+//	           begin              no call since the last check
+//	no timer ─────────► checks ──────────────────────────────► one more check, for a call that
+//	    ▲               ▲  │ ▲                                 began during the last one
+//	    │               └──┘ └────── there was a call ────────────┤
+//	    └─────────────────────────── there was none ──────────────┘
 type callWatch struct {
 	clock clock
-	slow  func(d time.Duration) // a call has lasted for d, and continues. Under mu, as fast
-	fast  func(d time.Duration) // a reported call has returned, after d
+	slow  func(d time.Duration) // called under mu: a call has lasted for d, and continues
+	fast  func(d time.Duration) // called under mu: a reported call has returned, after d
 
-	calls    atomic.Uint32 // odd: in a call. Written by the goroutine that calls
+	calls    atomic.Uint32 // odd during a call; written by the calling goroutine
 	watching atomic.Bool
-	reported atomic.Bool // the call that runs
+	reported atomic.Bool // the current call was reported
 
 	mu    sync.Mutex
 	timer *time.Timer     // under mu
-	seen  uint32          // under mu: calls, at the last look
-	time  watchedTime     // under mu: since that was seen first
+	seen  uint32          // under mu: calls, at the last check
+	time  watchedTime     // under mu: since seen was first observed
 	when  backoffReporter // under mu
-	last  bool            // under mu: this look is the last one, if there is no call
+	last  bool            // under mu: this is the last check, unless a call has begun
 	ended bool            // under mu
 }
 
@@ -57,7 +57,7 @@ func (w *callWatch) end() {
 	}
 }
 
-// stop ends the watch: there are no calls any more.
+// stop ends the watch: there will be no more calls.
 func (w *callWatch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func (w *callWatch) over() {
 	}
 }
 
-// look is what the timer calls.
+// look is called by the timer.
 func (w *callWatch) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +98,7 @@ func (w *callWatch) look() {
 	now, calls, next := w.clock.now(), w.calls.Load(), watchEvery
 	switch {
 	case calls != w.seen:
-		w.over() // if it returned between the check and the report
+		w.over() // the call may have ended before reported was set
 		w.watching.Store(true)
 		w.seen, w.time, w.last = calls, watchedTime{at: now}, false
 		w.when.over()
@@ -118,11 +118,11 @@ func (w *callWatch) look() {
 	w.timer.Reset(next)
 }
 
-// watchState watches the function that makes a topic's state: late joiners wait for it, also for the state of other
-// topics of the group, and report only that none arrived.
+// watchState watches the function that makes a topic's state. Late joiners wait for it, also for the state of other
+// topics of the group, and can report only that no state arrived.
 func (l *Loop) watchState(topic string) *callWatch {
 	say := func(line *report.Line, attr string, d time.Duration) {
-		_ = l.post(func() { line.Log(l.log, "topic", topic, attr, d) }) // it fails where the loop has ended
+		_ = l.post(func() { line.Log(l.log, "topic", topic, attr, d) }) // fails only if the loop has ended
 	}
 	return &callWatch{
 		clock: l.clock,
@@ -131,12 +131,12 @@ func (l *Loop) watchState(topic string) *callWatch {
 	}
 }
 
-// watchBeside looks after what is called beside the loop for subscription s. The log has line while that takes
-// long, and calls it what, "of topic", and the subscription's topics as they are then.
+// watchBeside watches the functions that goroutines other than the loop call for subscription s. line reports a slow
+// call; what, such as "Conflate's key ", precedes the subscription's topics in it.
 func (s *Subscription) watchBeside(line *report.Line, what string) *callWatch {
 	l := s.l
 	emit := func(line *report.Line, kind events.Kind, attr string, d time.Duration) {
-		_ = l.post(func() { // it fails where the loop has ended
+		_ = l.post(func() { // fails only if the loop has ended
 			topics := s.names()
 			line.Log(l.log, "handler", what+handlerText(shownTopics(topics)), attr, d)
 			l.event(events.Event{Kind: kind, For: d, Topics: topics})

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// contextError is why ctx ended, for a call that ends by its context. It matches
-// context.Canceled or context.DeadlineExceeded, and context.Cause(ctx) too.
+// contextError returns why ctx ended. The error matches context.Canceled or context.DeadlineExceeded, and
+// context.Cause(ctx).
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if cause == nil || errors.Is(cause, err) {
@@ -15,11 +15,11 @@ func contextError(ctx context.Context) error {
 	return &endedContext{err, cause}
 }
 
-// ErrNilContext: a call got a nil context.
+// ErrNilContext is returned by a call with a nil context.
 var ErrNilContext = errors.New("the context is nil: pass context.Background() if there is none")
 
-// liveContext returns the error of a context that is nil or has ended: then a call does not begin. The methods of a
-// context are the user's code: they are called before there is anything to undo.
+// liveContext returns an error if ctx is nil or has ended, so that the call does not begin. The methods of a context
+// are user code, so they are called before there is anything to undo.
 func liveContext(ctx context.Context) error {
 	if ctx == nil {
 		return ErrNilContext
@@ -30,14 +30,13 @@ func liveContext(ctx context.Context) error {
 	return nil
 }
 
-// ContextError is contextError for the packages that drive a loop.
+// ContextError is contextError for other packages.
 func ContextError(ctx context.Context) error { return contextError(ctx) }
 
-// endedContext is a context's error beside the cause that was given for it. Its text
-// is the cause's: the caller that gave one has said what happened.
+// endedContext is a context's error with its cause. Its text is the cause's, which says what happened.
 type endedContext struct{ err, cause error }
 
 func (e *endedContext) Error() string { return e.cause.Error() }
 
-// Unwrap makes errors.Is hold for both.
+// Unwrap lets errors.Is match both.
 func (e *endedContext) Unwrap() []error { return []error{e.err, e.cause} }

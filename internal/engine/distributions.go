@@ -8,8 +8,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// distributions are the histograms of a bus. Any goroutine may record; nothing is recorded for
-// a message, but for what is lost, for trains, for statuses, and for the few packets that are timed.
+// distributions are the histograms of a bus. They record losses, trains, statuses and the few timed packets, but
+// nothing per message. Any goroutine may record.
 type distributions struct {
 	lossNAK, lossRepair, lossDelivery *histogram.Histogram
 	repair, statusRTT                 *histogram.Histogram
@@ -30,7 +30,7 @@ func (d *distributions) snapshot() stats.Distributions {
 	}
 }
 
-// loss takes in what has become of packets that were lost.
+// loss records one step in the repair of lost packets.
 func (d *distributions) loss(e *reliable.LossEvent) {
 	switch e.Step {
 	case reliable.LossAsked:
@@ -58,7 +58,7 @@ func (g *group) Loss(st *reliable.Stream, e reliable.LossEvent) {
 	}
 }
 
-// senderSink gets the events of a publication's stream: it implements reliable.SenderSink. Under the publication's
+// senderSink implements reliable.SenderSink for a publication's stream. Its methods are called under the publication's
 // lock.
 type senderSink struct {
 	l     *Loop

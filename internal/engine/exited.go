@@ -7,12 +7,12 @@ import (
 	"github.com/fanfaremq/fanfare/internal/report"
 )
 
-// A function of the user's that ends the goroutine that calls it, by runtime.Goexit, ends the bus or a part of it.
-// Without a report everything would just stop. A panic is different: it crashes the program as anywhere else.
+// A user function that ends its goroutine by runtime.Goexit ends the bus or a part of it. Without a report everything
+// would just stop. A panic is different: it crashes the program.
 
-// exitedError reports that the user's code has ended a goroutine of the bus, and what ended with it.
+// exitedError says which user function has ended a goroutine of the bus, and what ended with it.
 type exitedError struct {
-	what  string // that was called
+	what  string // the function
 	ended string
 }
 
@@ -20,10 +20,10 @@ func (e *exitedError) Error() string {
 	return fmt.Sprintf("%s has ended its goroutine, and %s with it: have it return, which runtime.Goexit does not, nor FailNow, Fatal and Skip of a test", e.what, e.ended)
 }
 
-// exits reports whether the deferred function that asks is called by runtime.Goexit: not because a
-// function has returned, or panics.
+// exits reports whether its caller, a deferred function, runs because of runtime.Goexit, and not because a function has
+// returned or panicked.
 func exits() bool {
-	pcs := make([]uintptr, 16) // it is near: only the functions that ask are between
+	pcs := make([]uintptr, 16) // enough: Goexit is only a few frames away
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
 	for {
 		f, more := frames.Next()
@@ -39,9 +39,10 @@ func exits() bool {
 	}
 }
 
-// exited ends the loop, as when its transport fails, if what it called last has ended its goroutine. It is deferred.
+// exited ends the loop, as when its transport fails, if the user function called last has ended the loop's goroutine.
+// It is deferred.
 func (l *Loop) exited() {
-	if l.shutdown.dead || !exits() { // only the loop writes it, and a panic may have come with the lock held
+	if l.shutdown.dead || !exits() { // without l.mu: only the loop writes dead, and a panic may come with mu held
 		return
 	}
 	what := l.watchdog.lastCalled()
@@ -49,7 +50,7 @@ func (l *Loop) exited() {
 	l.stop(&exitedError{what, "the bus"})
 }
 
-// lastCalled names what the loop has called last in this turn.
+// lastCalled names the user function that the loop has called last in this turn.
 func (w *watchdog) lastCalled() string {
 	switch called := w.called.Load(); called {
 	case 0:
@@ -68,12 +69,13 @@ func (w *watchdog) lastCalled() string {
 
 func (s *Subscription) handlerExited() { s.exited("a handler") }
 
-// exited ends the subscription, if what is called for it, "a handler", has ended its goroutine. It is deferred.
+// exited ends the subscription if the user function that what describes ("a handler") has ended its goroutine. It is
+// deferred.
 func (s *Subscription) exited(what string) {
 	if !exits() {
 		return
 	}
-	_ = s.l.post(func() { // it fails where the loop has ended
+	_ = s.l.post(func() { // fails only if the loop has ended
 		if s.Err() != nil {
 			return
 		}

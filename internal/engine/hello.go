@@ -15,60 +15,59 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// hellos is where a bus's greeter meets clock, transport and the other goroutines.
-// It says hello through a sender of its own for group 0, and listens there as a
-// receiver while the greeter searches, unless the bus has joined the group anyway.
+// hellos connects a bus's greeter with clock, transport and the other goroutines. It sends hellos to group 0 through a
+// sender of its own. While the greeter searches it receives group 0, unless the bus has joined the group anyway.
 type hellos struct {
 	l  *Loop
-	g  *discovery.Greeter // loop only, as all down to news
-	tx transport.Sender   // nil: none yet
-	// mem holds one hello, which must not change until the transport has released it.
-	mem       []byte
-	taken     uint64           // packets that tx has taken
-	retryAt   reliable.Instant // when to try again to become a sender, or to say that nothing can be sent
-	from      string           // where the hello came from that is being handled; empty: see SourceAddress
-	joined    bool             // group 0 was joined for a search
-	closed    bool
-	wanted    wire.TopicFilter // of all topics subscribed to, unless anew
-	topics    int              // how many
-	anew      bool             // they are others than in wanted
-	detection detectionTimer
+	g  *discovery.Greeter // loop only, as all fields up to news
+	tx transport.Sender   // nil: not open
+	// mem holds one hello. It must not change until the transport has released it.
+	mem         []byte
+	taken       uint64           // packets that tx has accepted
+	retryAt     reliable.Instant // when to open tx again, or to log again that a hello cannot be sent
+	from        string           // source address of the hello that is handled; empty: see SourceAddress
+	joined      bool             // group 0 is joined for a search only
+	closed      bool
+	wanted      wire.TopicFilter // filter of all subscribed topics, unless wantedStale
+	topics      int              // number of topics in wanted
+	wantedStale bool             // subscriptions have changed since wanted was made
+	detection   detectionTimer
 
-	news    atomic.Bool  // what follows has changed since the loop looked
+	news    atomic.Bool  // the fields below have changed since the loop read them
 	waiting atomic.Int64 // goroutines that wait for subscribers
 
-	mu        sync.Mutex
-	hurry     bool             // under mu, as all below: a goroutine begins to wait
-	published []uint64         // ids of all topics published
-	filter    wire.TopicFilter // of them
-	answers   []keptHello      // read by publishers on their way
-	apart     [16]apartBus     // the latest that cannot hear us
-	cannot    uint64           // how many such reports have come in all
+	mu               sync.Mutex
+	hurry            bool               // under mu, as all below: a goroutine has begun to wait
+	published        []uint64           // ids of all topics published
+	filter           wire.TopicFilter   // filter of published
+	answers          []keptHello        // read by publishers, for the loop
+	unreachable      [16]unreachableBus // the latest buses that cannot receive this one
+	unreachableCount uint64             // number of such reports so far
 }
 
-// keptHello is a hello until the loop gets to it.
+// keptHello is a hello that waits for the loop.
 type keptHello struct {
 	b    [wire.HelloLen]byte
 	from string
 }
 
-// apartBus is a bus that subscribes and cannot hear this one.
-type apartBus struct {
+// unreachableBus is a subscribing bus that cannot receive this one.
+type unreachableBus struct {
 	err    *events.ConfigMismatchError
-	filter wire.TopicFilter // of what it subscribes to
+	filter wire.TopicFilter // of its subscribed topics
 }
 
 const (
-	// helloMemory is what a transport allocates at the least.
+	// helloMemory is the least that a transport allocates, in bytes.
 	helloMemory = 4096
-	// keptHellos bounds answers that wait for the loop.
+	// keptHellos bounds the answers that wait for the loop.
 	keptHellos = 8
-	// senderRetry is how long after a failure to become a sender it is tried again.
+	// senderRetry is the time between attempts to become a sender.
 	senderRetry = time.Minute
 )
 
 func newHellos(l *Loop) *hellos {
-	h := &hellos{l: l, anew: true}
+	h := &hellos{l: l, wantedStale: true}
 	c := &l.caps
 	h.g = discovery.New(discovery.Config{
 		Publisher: l.cfg.Publisher, Epoch: l.cfg.Epoch, Name: l.cfg.Receiver.Name,
@@ -82,7 +81,7 @@ func newHellos(l *Loop) *hellos {
 	return h
 }
 
-// publishes notes a topic that is published.
+// publishes adds a published topic.
 func (h *hellos) publishes(topic uint64) {
 	h.mu.Lock()
 	h.published = append(h.published, topic)
@@ -95,7 +94,7 @@ func (h *hellos) publishes(topic uint64) {
 	}
 }
 
-// await records that a goroutine waits for subscribers, until done is called.
+// await records that a goroutine waits for subscribers until done is called.
 func (h *hellos) await() (done func()) {
 	h.waiting.Add(1)
 	h.mu.Lock()
@@ -106,28 +105,28 @@ func (h *hellos) await() (done func()) {
 	return func() { h.waiting.Add(-1) }
 }
 
-// apartSince is a bus that may subscribe to the topic and cannot hear this one, of
-// those that said so after the first n; nil if there is none.
-func (h *hellos) apartSince(n, topic uint64) *events.ConfigMismatchError {
+// unreachableSince returns a bus that may subscribe to the topic and cannot receive this one, if its report came after
+// the first n; nil if there is none.
+func (h *hellos) unreachableSince(n, topic uint64) *events.ConfigMismatchError {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := max(n, h.cannot-min(h.cannot, uint64(len(h.apart)))); i < h.cannot; i++ {
-		if b := &h.apart[i%uint64(len(h.apart))]; b.filter.May(topic) {
+	for i := max(n, h.unreachableCount-min(h.unreachableCount, uint64(len(h.unreachable)))); i < h.unreachableCount; i++ {
+		if b := &h.unreachable[i%uint64(len(h.unreachable))]; b.filter.May(topic) {
 			return b.err
 		}
 	}
 	return nil
 }
 
-// apartSoFar is for apartSince.
-func (h *hellos) apartSoFar() uint64 {
+// unreachableSoFar returns the number of reports so far, for unreachableSince.
+func (h *hellos) unreachableSoFar() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.cannot
+	return h.unreachableCount
 }
 
-// keep keeps an answer that a publisher has read for the loop. It reports whether b
-// is one. Beyond a few they are dropped: they come again.
+// keep stores an answer that a publisher has read, for the loop. It reports whether b is a hello. Beyond keptHellos
+// answers are dropped, because other buses repeat them.
 func (h *hellos) keep(b []byte, from transport.ReplyReader) bool {
 	if !isHello(b) {
 		return false
@@ -148,16 +147,16 @@ func isHello(b []byte) bool {
 	return err == nil && h.Type == wire.TypeHello
 }
 
-// What follows is the loop's.
+// The functions below are loop only.
 
-// packet takes in a packet of group 0 that only a search has joined.
+// packet handles a packet of group 0, if only a search has joined it.
 func (h *hellos) packet(now reliable.Instant, from transport.Source, b []byte) {
 	if h.joined && isHello(b) {
 		h.g.Hello(uint64(from), now, b)
 	}
 }
 
-// reply takes in a packet by unicast. It reports whether it is a hello of a bus on the same addresses.
+// reply handles a unicast packet. It reports whether the packet is a hello of a bus on the same addresses.
 func (h *hellos) reply(now reliable.Instant, from transport.Source, b []byte) bool {
 	if !isHello(b) || h.closed {
 		return false
@@ -167,14 +166,14 @@ func (h *hellos) reply(now reliable.Instant, from transport.Source, b []byte) bo
 	return h.g.Answer(uint64(from), now, b)
 }
 
-// wants notes that other topics are subscribed to than before.
+// wants records that the subscribed topics have changed.
 func (h *hellos) wants(now reliable.Instant) {
-	h.anew = true
+	h.wantedStale = true
 	h.detection.at = 0
 	h.g.Wants(now)
 }
 
-// tick does what is due, and returns when it wants to be called again.
+// tick does what is due, and returns when to call it again.
 func (h *hellos) tick(now reliable.Instant) reliable.Instant {
 	if h.news.Load() {
 		h.takeNews(now)
@@ -200,7 +199,7 @@ func (h *hellos) tick(now reliable.Instant) reliable.Instant {
 	}
 }
 
-// ends says the first hello, if it was not said yet: the bus ends.
+// ends sends the first hello, if none was sent yet: the bus ends.
 func (h *hellos) ends(now reliable.Instant) {
 	h.mu.Lock()
 	any := len(h.published) > 0
@@ -235,14 +234,13 @@ func (h *hellos) takeNews(now reliable.Instant) {
 	h.from = ""
 }
 
-// send says hello.
 func (h *hellos) send(now reliable.Instant, b []byte) {
 	if err := h.open(now); err != nil {
 		h.g.Unsent(now)
 		return
 	}
 	if h.tx.Completed() < h.taken {
-		h.g.Unsent(now) // the last one is still under way
+		h.g.Unsent(now) // the transport still has the last one
 		return
 	}
 	n := copy(h.mem, b)
@@ -260,7 +258,7 @@ func (h *hellos) send(now reliable.Instant, b []byte) {
 
 var errLater = errors.New("not yet")
 
-// open becomes a sender to group 0.
+// open opens tx, a sender to group 0.
 func (h *hellos) open(now reliable.Instant) (err error) {
 	if h.tx != nil {
 		return nil
@@ -281,13 +279,13 @@ func (h *hellos) open(now reliable.Instant) (err error) {
 	return err
 }
 
-// failed logs that the bus cannot become a sender of hellos, or cannot send one. Data is not affected.
+// failed logs that hellos cannot be sent. Data is not affected.
 func (h *hellos) failed(now reliable.Instant, err error) {
 	h.retryAt = now.Add(senderRetry)
 	report.HelloFailed.Log(h.l.log, "group", h.l.t.GroupAddress(0), "err", err)
 }
 
-// listen joins and leaves group 0 as the search wants it, unless it is joined anyway.
+// listen joins group 0 while the greeter searches, and leaves it afterwards, unless a subscription uses it.
 func (h *hellos) listen() {
 	search := h.g.Searching() && h.l.groups[0] == nil
 	switch {
@@ -300,14 +298,14 @@ func (h *hellos) listen() {
 		h.joined = true
 	default:
 		h.joined = false
-		_, _ = h.l.leave(0) // it can only be closed
+		_, _ = h.l.leave(0) // fails only if the transport is closed
 	}
 }
 
-// takeOver hands group 0 over to a subscription there.
+// takeOver hands the membership of group 0 to a subscription.
 func (h *hellos) takeOver() { h.joined = false }
 
-// membership handles the result of a join, or of a sender, that only hellos want. It reports whether e is one.
+// membership handles an event of a membership in group 0 that only hellos use. It reports whether e is one.
 func (h *hellos) membership(e *transport.Event) bool {
 	if e.Group != 0 {
 		return false
@@ -335,7 +333,7 @@ func (h *hellos) membership(e *transport.Event) bool {
 	return true
 }
 
-// close ends it: the transport is about to be closed.
+// close stops the hellos: the transport is about to be closed.
 func (h *hellos) close() {
 	if h.closed {
 		return
@@ -347,7 +345,7 @@ func (h *hellos) close() {
 	}
 }
 
-// free gives the memory back, once the transport has ended.
+// free frees the memory after the transport has been closed.
 func (h *hellos) free() {
 	if h.mem != nil {
 		h.l.t.Free(h.mem)

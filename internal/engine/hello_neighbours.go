@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// The hellos are the Neighbours of their greeter. Loop only.
+// hellos implements discovery.Bus. Loop only.
 
 // Retain implements reliable.Peers.
 func (h *hellos) Retain(from uint64) (uint32, bool) { return peers{h.l.t}.Retain(from) }
@@ -27,8 +27,8 @@ func (h *hellos) Published() (int, wire.TopicFilter) {
 
 // Subscribed implements discovery.Bus.
 func (h *hellos) Subscribed() (int, wire.TopicFilter) {
-	if h.anew {
-		h.anew, h.topics, h.wanted = false, 0, wire.TopicFilter{}
+	if h.wantedStale {
+		h.wantedStale, h.topics, h.wanted = false, 0, wire.TopicFilter{}
 		for _, g := range h.l.receiving {
 			for id := range g.topics {
 				h.topics++
@@ -61,7 +61,7 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 				return true
 			}
 			if g.patterns.set.Len() > 0 {
-				return true // what it publishes may match
+				return true // a topic in filter may match
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func (h *hellos) Mismatch(err *events.ConfigMismatchError, from uint64, relevant
 	}
 }
 
-// reportMismatch logs it and emits the event.
+// reportMismatch logs a mismatch and emits its event.
 func (l *Loop) reportMismatch(err *events.ConfigMismatchError, e events.Event) {
 	args := []any{"name", err.Name, "publisher", err.Publisher.String(), "address", err.Address}
 	for _, d := range err.Differences {
@@ -135,12 +135,13 @@ func (l *Loop) reportMismatch(err *events.ConfigMismatchError, e events.Event) {
 	l.event(e)
 }
 
-// Unreachable implements discovery.Bus: goroutines that wait for subscribers may have waited for this one.
+// Unreachable implements discovery.Bus. It wakes goroutines that wait for subscribers: the unreachable bus may be the
+// one that they wait for.
 func (h *hellos) Unreachable(err *events.ConfigMismatchError, filter *wire.TopicFilter) {
 	err.Address = h.from
 	h.mu.Lock()
-	h.apart[h.cannot%uint64(len(h.apart))] = apartBus{err, *filter}
-	h.cannot++
+	h.unreachable[h.unreachableCount%uint64(len(h.unreachable))] = unreachableBus{err, *filter}
+	h.unreachableCount++
 	h.mu.Unlock()
 	if h.waiting.Load() == 0 {
 		return

@@ -11,57 +11,58 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Inspection is all that there is to say of a bus at one time.
+// Inspection describes a bus at one time.
 type Inspection struct {
 	stats.Bus
-	// Topics are those published with the most messages, the most first, and TopicsLeft is how many others there are.
+	// Topics are the published topics with the most messages, in descending order. TopicsLeft is the number of the
+	// others.
 	Topics     []TopicInspection
 	TopicsLeft int
-	// Subscriptions are those that were asked for, in their order.
+	// Subscriptions are the requested ones, in the order of the request.
 	Subscriptions []SubscriptionInspection
-	// Err says why Groups, Legs and what the loop knows of subscriptions are missing.
+	// Err says why Groups, Legs and the loop's part of Subscriptions are missing.
 	Err error
-	// Ended reports whether the loop has ended, by itself or because it was closed.
+	// Ended reports whether the loop has ended, by itself or by Close.
 	Ended   bool
 	Closing bool
 }
 
-// TopicInspection is a topic that is published.
+// TopicInspection describes a published topic.
 type TopicInspection struct {
 	Name        string
 	Group       string // address
 	Messages    uint64
-	Subscribers int // that have it, as far as known
+	Subscribers int // known subscribers
 	topic       *reliable.Topic
 	p           *Publication
 }
 
-// SubscriptionInspection is what there is to say of a subscription.
+// SubscriptionInspection describes a subscription.
 type SubscriptionInspection struct {
 	stats.Subscription
-	Names []string // of topics and patterns, as many as were asked for
+	Names []string // of topics and patterns, at most InspectionLimits.Names
 }
 
-// InspectionLimits bound an Inspection.
+// InspectionLimits are the largest numbers of topics, and of names per subscription.
 type InspectionLimits struct{ Topics, Names int }
 
-// looks are the looks of others at what the loop alone knows: one at a time, so that a loop
-// which does not come to it is asked no more often.
-type looks struct {
+// questions holds the one question that the loop is to answer. Callers share it, so that questions do not pile up while
+// a handler holds up the loop.
+type questions struct {
 	mu      sync.Mutex
-	running *loopLook // under mu; nil: none
+	running *loopAnswer // under mu; nil: none
 }
 
-// loopLook is the loop's answer. Its fields are valid after finished is closed.
-type loopLook struct {
+// loopAnswer is the loop's answer. It is valid after finished is closed.
+type loopAnswer struct {
 	finished chan struct{}
 	groups   []stats.Group
 	legs     []stats.Leg
 	subs     map[*Subscription]SubscriptionInspection
 }
 
-// Inspect looks at the bus. Unlike Stats it waits for the loop, which a handler may hold up, no longer than ctx, and
-// interrupts it once, however many subscriptions there are. It is not called by handlers.
+// Inspect describes the bus. Unlike Stats it waits for the loop, which a handler may hold up, at most until ctx ends.
+// It interrupts the loop once, regardless of the number of subscriptions. Handlers must not call it.
 func (l *Loop) Inspect(ctx context.Context, subs []*Subscription, most InspectionLimits) Inspection {
 	x := Inspection{Bus: l.sharedStats(), Ended: l.Ended(), Closing: l.isClosing()}
 	x.Topics, x.TopicsLeft = l.busiestTopics(most.Topics)
@@ -82,19 +83,19 @@ func (l *Loop) Inspect(ctx context.Context, subs []*Subscription, most Inspectio
 	return x
 }
 
-// ask has the loop answer what it alone knows, or waits for the answer to an earlier question.
-func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopLook, error) {
-	l.looks.mu.Lock()
-	x := l.looks.running
+// ask posts a question to the loop, or shares the pending one, and waits for the answer.
+func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopAnswer, error) {
+	l.questions.mu.Lock()
+	x := l.questions.running
 	if x == nil {
-		x = &loopLook{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionInspection, len(subs))}
+		x = &loopAnswer{finished: make(chan struct{}), subs: make(map[*Subscription]SubscriptionInspection, len(subs))}
 		if err := l.post(func() { l.answer(x, subs, names) }); err != nil {
-			l.looks.mu.Unlock()
+			l.questions.mu.Unlock()
 			return nil, err
 		}
-		l.looks.running = x
+		l.questions.running = x
 	}
-	l.looks.mu.Unlock()
+	l.questions.mu.Unlock()
 	select {
 	case <-x.finished:
 		return x, nil
@@ -107,8 +108,8 @@ func (l *Loop) ask(ctx context.Context, subs []*Subscription, names int) (*loopL
 
 var errBusy = errors.New("the bus's own goroutine is busy, in a handler that does not return or for lack of processor time")
 
-// answer runs on the loop.
-func (l *Loop) answer(x *loopLook, subs []*Subscription, names int) {
+// answer fills in x. Loop only.
+func (l *Loop) answer(x *loopAnswer, subs []*Subscription, names int) {
 	x.groups, x.legs = l.groupStats(), l.legStats()
 	l.sampleOf(l.now(), x.groups, x.legs)
 	for _, s := range subs {
@@ -118,18 +119,18 @@ func (l *Loop) answer(x *loopLook, subs []*Subscription, names int) {
 		st.Names = all[:min(len(all), names)]
 		x.subs[s] = st
 	}
-	l.looks.mu.Lock()
-	l.looks.running = nil
-	l.looks.mu.Unlock()
+	l.questions.mu.Lock()
+	l.questions.running = nil
+	l.questions.mu.Unlock()
 	close(x.finished)
 }
 
 const (
-	topicsAtOnce = 256     // that are looked at without giving the publishers' lock back
-	mostLookedAt = 1 << 16 // topics of one bus: what was added later is not among the busiest
+	topicsAtOnce  = 256     // read before the publication's lock is released
+	maxTopicsRead = 1 << 16 // topics of a bus that are considered: of more, the last are never among the busiest
 )
 
-// busiestTopics are the topics with the most messages, up to most, and how many others there are.
+// busiestTopics returns up to most topics with the most messages, and the number of other topics.
 func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 	looked := 0
 	byMessages := func() {
@@ -147,7 +148,7 @@ func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 	all := 0
 	for _, p := range l.publications() {
 		address := l.t.GroupAddress(p.group)
-		for from, more := 0, true; more && looked < mostLookedAt; from += topicsAtOnce {
+		for from, more := 0, true; more && looked < maxTopicsRead; from += topicsAtOnce {
 			p.mu.Lock()
 			list := p.s.TopicsFrom(from, topicsAtOnce)
 			for _, t := range list {
@@ -173,7 +174,7 @@ func (l *Loop) busiestTopics(most int) (top []TopicInspection, others int) {
 	return top, all - len(top)
 }
 
-// EndedErr is why the loop has ended by itself, nil if it has not.
+// EndedErr returns why the loop has ended by itself; nil if it has not.
 func (l *Loop) EndedErr() error {
 	if !l.Ended() {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// logLimiter limits how much strangers can make a loop log: a few lines at once, and then one a second. Loop only.
+// logLimiter limits the lines that other hosts can make a loop log: several at once, then one per second. Loop only.
 type logLimiter struct {
 	tokens  *rate.Limiter
-	dropped uint64 // lines since one was allowed
+	dropped uint64 // lines suppressed since the last one
 }
 
 const (
@@ -25,7 +25,7 @@ func newLogLimiter(atOnce int) logLimiter {
 	return logLimiter{tokens: rate.NewLimiter(rate.Every(lineEvery), atOnce)}
 }
 
-// allow reports whether a line may be logged at now, and how many have been left out since the last one.
+// allow reports whether a line may be logged at now, and how many were suppressed since the last one.
 func (l *logLimiter) allow(now reliable.Instant) (left uint64, ok bool) {
 	if !l.tokens.AllowN(time.Unix(0, int64(now)), 1) {
 		l.dropped++
@@ -35,7 +35,7 @@ func (l *logLimiter) allow(now reliable.Instant) (left uint64, ok bool) {
 	return left, true
 }
 
-// withLeftOut adds to a line how many like it were left out.
+// withLeftOut adds the number of suppressed lines to the attributes of a line.
 func withLeftOut(args []any, left uint64) []any {
 	if left > 0 {
 		args = append(args, report.LeftOut, left)
@@ -43,12 +43,13 @@ func withLeftOut(args []any, left uint64) []any {
 	return args
 }
 
-// say writes a line about a peer, if there were not too many.
+// say logs a line about a peer, unless there were too many.
 func (j *journal) say(line *report.Line, args ...any) {
 	if left, ok := j.notes.allow(j.clock.now()); ok {
 		line.Log(j.log, withLeftOut(args, left)...)
 	}
 }
 
-// doubled reports whether a count that was old has reached a power of two: reports come at the 1st, 2nd, 4th, 8th ….
+// doubled reports whether a count, formerly old, has reached a power of two: for reports at the 1st, 2nd, 4th, 8th …
+// time.
 func doubled(old, n uint64) bool { return bits.Len64(n) > bits.Len64(old) }

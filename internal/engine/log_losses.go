@@ -6,14 +6,14 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// lossNotes limits what the log says of lost packets: each loss while there are few, and
-// then one a second, with what the others have lost. Loop only.
+// lossNotes limits lines about lost packets. While losses are few each has a line; then one line per second adds up the
+// suppressed ones. Loop only.
 type lossNotes struct {
 	lines   logLimiter
-	packets uint64 // lost since a line was allowed
+	packets uint64 // lost since the last line
 }
 
-// lossesAtOnce is how many losses in a row each have their line.
+// lossesAtOnce is how many losses in a row have a line each.
 const lossesAtOnce = 8
 
 func newLossNotes() lossNotes { return lossNotes{lines: newLogLimiter(lossesAtOnce)} }

@@ -5,15 +5,15 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What the log says of memberships: once a bus where all groups have the same fate.
+// When a bus loses the memberships of all groups together, the log has one line.
 
-// memberships are those that were lost and are not back.
+// memberships are the lost memberships that are not back yet.
 type memberships struct {
 	away map[membership]bool
-	most int // of them, since there were none
+	most int // the largest number of them since there were none
 }
 
-// lost notes that one was lost. It reports whether it is the first.
+// lost records a lost membership. It reports whether it is the only one.
 func (x *memberships) lost(m membership) (first bool) {
 	if first = len(x.away) == 0; first {
 		x.most = 0
@@ -23,13 +23,13 @@ func (x *memberships) lost(m membership) (first bool) {
 	return first
 }
 
-// back notes that one is back. It reports whether it was the last.
+// back records that a membership is back. It reports whether none is lost any more.
 func (x *memberships) back(m membership) (last bool) {
 	delete(x.away, m)
 	return len(x.away) == 0
 }
 
-// memberLost logs a lost membership: if the interface is gone all groups lose theirs, and only the first is logged.
+// memberLost logs a lost membership. With the interface all of them are lost: only the first line is a warning.
 func (j *journal) memberLost(e *transport.Event, group string) {
 	line := &report.GroupLostToo
 	if j.memberships.lost(membership{e.Group, e.Role}) {
@@ -38,7 +38,7 @@ func (j *journal) memberLost(e *transport.Event, group string) {
 	line.Log(j.log, "group", group, "role", e.Role, "err", e.Err)
 }
 
-// memberBack logs a membership that is back; the last one reports all of them.
+// memberBack logs a membership that is back. After the last one it logs how many there were.
 func (j *journal) memberBack(m membership, group string) {
 	if !j.memberships.back(m) {
 		report.GroupBack.Log(j.log, "group", group, "role", m.role)
@@ -47,7 +47,7 @@ func (j *journal) memberBack(m membership, group string) {
 	report.GroupsBack.Log(j.log, "memberships", j.memberships.most, "latest", group)
 }
 
-// failuresAtOnce is how many groups that cannot be joined each have their line.
+// failuresAtOnce is how many groups that cannot be joined have a line each.
 const failuresAtOnce = 4
 
 // joinFailed logs that a group cannot be joined.

@@ -8,21 +8,21 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// A bus has many groups, and what happens to a peer happens in all of them. The log
-// says it once a peer: the first group's line at its level, the others' for debugging.
+// What happens to a peer happens in all groups of a bus. The log has it once per peer: the first group's line at its
+// level, the others for debugging.
 
-// presences knows of which publishers the log has said that they are up, or why they are down. Loop only.
+// presences are the publishers that the log has called up, or down with a cause. Loop only.
 type presences struct {
 	of map[reliable.Instance]*presence
 }
 
 type presence struct {
-	groups int // in which it is up
+	groups int // number of groups in which it is up
 	up     bool
-	cause  events.Cause // of being down
+	cause  events.Cause // why it is down
 }
 
-// came notes that a publisher is up in one more group. It reports whether the log has not said so.
+// came records that a publisher is up in one more group. It reports whether to log that it is up.
 func (p *presences) came(of reliable.Instance) (say bool) {
 	x := p.of[of]
 	if x == nil {
@@ -38,11 +38,11 @@ func (p *presences) came(of reliable.Instance) (say bool) {
 	return say
 }
 
-// went notes that a publisher is down in one of its groups. It reports whether the log has not said so, for that cause.
+// went records that a publisher is down in one of its groups. It reports whether to log that, with this cause.
 func (p *presences) went(of reliable.Instance, cause events.Cause) (say bool) {
 	x := p.of[of]
 	if x == nil {
-		return false // down a second time: an old instance that was lost has been restarted
+		return false // down a second time: after a lost instance its successor has come up
 	}
 	say = x.up || x.cause != cause
 	x.up, x.cause = false, cause
@@ -52,7 +52,7 @@ func (p *presences) went(of reliable.Instance, cause events.Cause) (say bool) {
 	return say
 }
 
-// repeats suppresses a line of the log that has said the same of the same peer lately. Loop only.
+// repeats suppresses lines that the log has recently had for the same peer. Loop only.
 type repeats struct{ at map[remark]reliable.Instant }
 
 type remark struct {
@@ -61,14 +61,14 @@ type remark struct {
 }
 
 const (
-	// sameRemark is how long one of the same peer is not said again: the groups of a
-	// bus find within some seconds what one of them has found.
+	// sameRemark is how long a line about a peer is not repeated: within some seconds all groups of a bus report the
+	// same.
 	sameRemark = 10 * time.Second
-	// remarksKept bounds what strangers can make us remember.
+	// remarksKept bounds the memory that other hosts can make this bus use.
 	remarksKept = 1024
 )
 
-// say reports whether it was not said lately.
+// say records a line, and reports whether it was not logged recently.
 func (r *repeats) say(now reliable.Instant, peer uint64, what events.Kind) bool {
 	key := remark{peer, what}
 	if at, ok := r.at[key]; ok && now.Sub(at) < sameRemark {
@@ -100,7 +100,7 @@ func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 	}
 }
 
-// publisherWent logs that a publisher is down: a loss is a warning.
+// publisherWent logs that a publisher is down. A lost one is a warning.
 func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Cause) {
 	args := publisherArgs(g, st)
 	switch say := j.presences.went(st.Instance, cause); {
@@ -115,7 +115,7 @@ func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Caus
 	}
 }
 
-// publisherArgs names a publisher. group is the first that reports it.
+// publisherArgs returns the attributes that name a publisher, with the group that reports it first.
 func publisherArgs(g *group, st *reliable.Stream) []any {
 	args := []any{"publisher", id(st.Publisher)}
 	if name := st.Origin().Name; name != "" {

@@ -21,45 +21,45 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Config describes a loop. It is given every field but those that say what zero means:
-// the defaults are package pubsub's.
+// Config describes a loop. All fields are set, except where a comment says what zero means; package pubsub has the
+// defaults.
 type Config struct {
-	Publisher uint64 // id of this process as a publisher; 0: a random one
-	Epoch     uint64 // of this instance of it; 0: newEpoch
-	Name      string // of this process as a publisher, for people to read; may be empty
-	// Mapping is how its users map topics to groups, for others to compare. Default: by hash.
+	Publisher uint64 // id of this process as a publisher; 0: random
+	Epoch     uint64 // of this instance of the publisher; 0: newEpoch
+	Name      string // readable name of this process as a publisher; may be empty
+	// Mapping is how topics map to groups, for comparison with other buses. Default: by hash.
 	Mapping wire.Mapping
-	// Sender and Receiver are templates: identity, sizes and memory are filled in for each group.
+	// Sender and Receiver are templates. The loop fills in identity, sizes and memory for each group.
 	Sender   reliable.SenderConfig
 	Receiver reliable.ReceiverConfig
-	// WindowBytes is the memory for repairs of one publication, at most.
+	// WindowBytes bounds the memory for repairs of one publication.
 	WindowBytes int
-	// WindowsBytes bounds that of all publications, beyond what each needs at least.
+	// WindowsBytes bounds that of all publications together, beyond the minimum of each.
 	WindowsBytes int
 	// FlushAfter is the longest time that a message waits for others.
 	FlushAfter time.Duration
 	// Wait is how the loop and the readers of subscriptions wait.
 	Wait Wait
-	// Events gets each event. The loop calls it: it must not block. May be nil.
+	// Events is called by the loop with each event. It must not block. May be nil.
 	Events func(events.Event)
-	// RecentEvents is how many events are remembered for Loop.RecentEvents.
+	// RecentEvents is how many events Loop.RecentEvents remembers.
 	RecentEvents int
-	// Trace gets the steps of packets. The loop calls it, and publishers do with the publication's lock held:
-	// it must not block, nor use the loop. May be nil.
+	// Trace is called with the steps of packets, by the loop and by publishers with the publication's lock held. It
+	// must not block or use the loop. May be nil.
 	Trace  func(*Trace)
 	Logger *slog.Logger
-	// Clock times deliveries; the zero value times none.
+	// Clock times deliveries; its zero value times none.
 	Clock reliable.Clock
-	// Interface names the network interfaces that the transports are on, for people; empty: none is known.
+	// Interface names the network interfaces of the transports; empty: unknown.
 	Interface string
-	// Signer signs what is published, as Publisher; nil: packets are not signed. Trust says from which
-	// publishers packets are taken, and for which topics; nil: from all.
+	// Signer signs what is published, as Publisher; nil: packets are not signed. Trust says which publishers are
+	// accepted, and for which topics; nil: all.
 	Signer *signed.Signer
 	Trust  signed.Provider
 	// Stopped is called when the loop has ended. May be nil.
 	Stopped func()
-	// Losses gets what is lost, of a cause as CauseLabel calls it, and Sample all counters
-	// every few seconds that there is anything to do. Either may be nil.
+	// Losses records losses, with causes named by CauseLabel. Sample is called with all counters every few seconds
+	// while the loop is active. Either may be nil.
 	Losses     *lossrecord.Record
 	CauseLabel func(events.Cause) string
 	Sample     func(*stats.Bus) []Dropped
@@ -77,27 +77,27 @@ type Loop struct {
 	t    transport.Transport
 	caps transport.Capabilities
 	clock
-	journal // what the log says
-	sleeper // how it sleeps, and how others wake it
+	journal
+	sleeper
 
-	mu        sync.Mutex // of outgoing and shutdown
-	outgoing             // its publications
-	shutdown  shutdown   // how it ends
-	commands  commands   // to be run by it
+	mu        sync.Mutex // guards outgoing and shutdown
+	outgoing             // publications
+	shutdown  shutdown
+	commands  commands // functions that others post
 	counters  counters
 	watchdog  watchdog
-	looks     looks
+	questions questions
 	workers   workers
 	recent    recentEvents
 	detection peerDetection
 
 	// Loop only:
-	groupList // what it receives
+	groupList // the groups that it receives
 	inbox     inbox
 	replies   replySource
-	ctl       []byte // a control packet in the making
+	ctl       []byte // for building control packets
 	wakes
-	evicted []*Subscription // that still hold entries of streams' logs
+	evicted []*Subscription // they still hold entries of streams' logs
 	memory  receiveMemory
 	loans   *loans
 	hellos  *hellos
@@ -105,7 +105,7 @@ type Loop struct {
 	budget  budget
 }
 
-// Open starts a loop over t, which it owns from then on.
+// Open starts a loop over t. The loop owns t from then on.
 func Open(t transport.Transport, cfg Config) *Loop {
 	var seed [24]byte
 	rand.Read(seed[:]) // it never fails
@@ -147,7 +147,7 @@ func Open(t transport.Transport, cfg Config) *Loop {
 	return l
 }
 
-// Capabilities are the transport's, of what is published.
+// Capabilities returns the transport's, less what signatures take.
 func (l *Loop) Capabilities() transport.Capabilities {
 	if l.cfg.Signer != nil {
 		return signed.Capabilities(l.t.Capabilities())
@@ -155,18 +155,18 @@ func (l *Loop) Capabilities() transport.Capabilities {
 	return l.t.Capabilities()
 }
 
-// Publisher is this process's id as a publisher, and Epoch its epoch.
+// Publisher returns the publisher id and the epoch of this process.
 func (l *Loop) Publisher() (id, epoch uint64) { return l.cfg.Publisher, l.cfg.Epoch }
 
-// run is the loop's goroutine. It ends when Close has closed the transport, or
-// the transport has failed permanently, or a handler has ended the goroutine.
+// run is the loop's goroutine. It ends when Close has closed the transport, when the transport has failed permanently,
+// or when a handler has ended the goroutine.
 func (l *Loop) run() {
 	defer close(l.shutdown.done)
 	defer l.timer.Stop()
 	defer l.watchdog.stop()
 	defer l.exited()
 	l.watchdog.goroutine.Store(gid.Self())
-	polled := false // by spin
+	polled := false // spin has polled
 	var now reliable.Instant
 	for {
 		l.awake()
@@ -194,7 +194,7 @@ func (l *Loop) run() {
 	}
 }
 
-// poll fetches what has come, at now or later.
+// poll receives what has arrived. now is the time of the call, or earlier.
 func (l *Loop) poll(now reliable.Instant) error {
 	l.inbox.at = batchIndex{}
 	l.inbox.lain.Polls(time.Duration(now), l.inbox.batch.More)
@@ -208,8 +208,8 @@ func (l *Loop) poll(now reliable.Instant) error {
 	return err
 }
 
-// turn handles what was polled at now, or as much of it as there is time for, what others asked for and what is due. It
-// returns when something will be due, what the time is at its end, and whether there was anything to do.
+// turn handles the packets polled at now, while there is time, then commands and what is due. It returns the next
+// deadline, the time at its end, and whether there was anything to do.
 func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy bool) {
 	l.watchdog.begin(now)
 	l.noteStall(now)
@@ -221,7 +221,7 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	}
 	l.budget.begin(now)
 	busy = len(l.inbox.batch.Trains) > 0
-	l.goOn(now)
+	l.resume(now)
 	if l.trains(now) {
 		for i := range l.inbox.batch.Events {
 			l.joined(&l.inbox.batch.Events[i])
@@ -246,14 +246,14 @@ func (l *Loop) turn(now reliable.Instant) (deadline, end reliable.Instant, busy 
 	if len(l.evicted) > 0 {
 		l.endEvicted()
 	}
-	end = l.watchdog.end(now, deadline) // behind what was due: that is no time of the next turn's
+	end = l.watchdog.end(now, deadline) // read after the due work, so that its time does not count for the next turn
 	if !l.behind() && (!busy || l.emptied()) {
 		l.inbox.drainedAt = max(now, deadline)
 	}
 	return deadline, end, busy
 }
 
-// noteStall reports to groups that packets have waited for a while to be read, so that no peer is blamed for silence.
+// noteStall notifies the groups that packets have waited unread for a while, so that no peer is blamed for silence.
 func (l *Loop) noteStall(now reliable.Instant) {
 	if !l.inbox.stalled(now) {
 		return
@@ -263,8 +263,8 @@ func (l *Loop) noteStall(now reliable.Instant) {
 	}
 }
 
-// emptied reports whether the last poll has most likely taken all there was. While
-// handlers took their time more may have come.
+// emptied reports whether the last poll has most likely taken all there was. During slow handlers more may have
+// arrived.
 func (l *Loop) emptied() bool {
 	return !l.budget.slow && l.waits.drained(len(l.inbox.batch.Trains), cap(l.inbox.batch.Trains))
 }
@@ -275,7 +275,7 @@ func (l *Loop) tickGroups(now reliable.Instant) reliable.Instant {
 		g := l.receiving[i]
 		deadline = min(deadline, g.tick(now))
 		if i < len(l.receiving) && l.receiving[i] == g {
-			i++ // otherwise it was left
+			i++ // otherwise tick has left the group
 		}
 	}
 	return deadline
@@ -290,13 +290,13 @@ func (l *Loop) tickPublications(now reliable.Instant) reliable.Instant {
 	return deadline
 }
 
-// membership names one for the loop's notes.
+// membership identifies a membership.
 type membership struct {
 	group int
 	role  transport.Role
 }
 
-// joined passes on the result of a join.
+// joined handles an event of the transport, mostly the result of a join.
 func (l *Loop) joined(e *transport.Event) {
 	switch e.Kind {
 	case transport.LegLost, transport.LegJoined:

@@ -8,23 +8,21 @@ import (
 	"time"
 )
 
-// How a loop ends.
-
-// shutdown is how far a loop has come with its end.
+// shutdown is how far the end of a loop has come.
 type shutdown struct {
-	begun bool          // under Loop.mu: nothing new is taken
-	dead  bool          // under Loop.mu: the loop runs no more
-	done  chan struct{} // closed when all has ended
+	begun bool          // under Loop.mu: nothing new is accepted
+	dead  bool          // under Loop.mu: the loop has stopped
+	done  chan struct{} // closed when everything has ended
 	err   error         // why; valid after done
 }
 
-// refuses reports whether the caller cannot wait for the bus to end something: it is in a handler of it.
+// refuses reports whether the caller runs in a handler of the bus, and so cannot wait for the bus.
 func (l *Loop) refuses() bool { return l.watchdog.within() || l.workers.within() }
 
-// Close ends publications and subscriptions and stops the loop. Publications
-// linger until their subscribers have everything, and replies until no requester asks for them any more, or
-// ctx ends. It returns what kept it from ending in order: also the end of ctx, if a handler does not return
-// for lastWait longer. Then the loop ends when the handler returns.
+// Close ends publications and subscriptions and stops the loop. Until ctx ends, publications linger until their
+// subscribers have everything, and replies until no requester asks for them. Close returns why the end was not orderly,
+// and ErrStuck if a handler does not return within lastWait after ctx has ended. Then the loop ends when the handler
+// returns.
 func (l *Loop) Close(ctx context.Context) error {
 	if l.refuses() {
 		return ErrInHandler
@@ -45,9 +43,9 @@ func (l *Loop) Close(ctx context.Context) error {
 			return contextError(ctx)
 		}
 	}
-	l.post(func() { l.hellos.ends(l.now()) }) // it fails only where the loop has ended
+	l.post(func() { l.hellos.ends(l.now()) }) // fails only if the loop has ended
 	err := l.linger(ctx, pubs)
-	l.post(l.suppress) // requests that come from here on would have to be waited for, too
+	l.post(l.suppress) // otherwise later requests would have to be waited for, too
 	l.lingerReplies(ctx, func(uint64) bool { return true })
 	go l.end()
 	select {
@@ -65,11 +63,11 @@ func (l *Loop) Close(ctx context.Context) error {
 	}
 }
 
-// ErrStuck says that the loop has not ended yet.
+// ErrStuck says that the loop has not ended.
 var ErrStuck = errors.New("a handler does not return, and the bus ends when it does")
 
-// lastWait is how long a loop may take to end that need not wait for anything any
-// more: long for a busy host, short for the caller of Close.
+// lastWait is how long Close waits for a loop that has nothing left to wait for: long for a busy host, short for the
+// caller.
 const lastWait = time.Second
 
 // Ended reports whether the loop has ended.
@@ -88,7 +86,7 @@ func (l *Loop) isClosing() bool {
 	return l.shutdown.begun
 }
 
-// end says goodbye and stops the loop, when that gets to it.
+// end sends farewells and stops the loop, after the handler that runs.
 func (l *Loop) end() {
 	l.do(l.suppress)
 	for range farewells {
@@ -102,7 +100,7 @@ func (l *Loop) end() {
 	l.wakeBy(0)
 }
 
-// suppress ends all delivery: publishers that the bus leaves continue, and their later messages are no gap.
+// suppress ends all delivery. Publishers continue without this bus, so their later messages are no gap.
 func (l *Loop) suppress() {
 	l.hellos.close()
 	l.sampleAgain()
@@ -114,11 +112,11 @@ func (l *Loop) suppress() {
 	}
 }
 
-// farewells is how often a bus says that it leaves, a millisecond apart: it gets no
-// answer, and a publisher that misses all of them waits until the bus counts as silent.
+// farewells is how many farewells a bus sends, a millisecond apart. They are not acknowledged; a publisher that misses
+// all of them waits until the bus counts as silent.
 const farewells = 5
 
-// farewell says to all publishers that the bus leaves. It reports whether there are any.
+// farewell sends a farewell to all publishers. It reports whether there are any.
 func (l *Loop) farewell() (any bool) {
 	now := l.now()
 	for _, g := range l.receiving {
@@ -129,12 +127,12 @@ func (l *Loop) farewell() (any bool) {
 	return any
 }
 
-// stop ends everything that waits for the loop, once it runs no more.
+// stop ends everything that waits for the loop, which has stopped running.
 func (l *Loop) stop(err error) {
 	l.mu.Lock()
-	l.shutdown.err, l.shutdown.dead = err, true // no publication comes any more
+	l.shutdown.err, l.shutdown.dead = err, true // no publication is added from now on
 	l.mu.Unlock()
-	// All at first: a publication may write into blocks that another one had.
+	// Kill all before freeing any: a publication may write into blocks that another one had.
 	for _, p := range l.publications() {
 		p.kill(l.closedError())
 	}
@@ -152,7 +150,7 @@ func (l *Loop) stop(err error) {
 	}
 }
 
-// closedError is why the loop takes no calls any more.
+// closedError returns why the loop accepts no calls any more.
 func (l *Loop) closedError() error {
 	if exited := (*exitedError)(nil); errors.As(l.shutdown.err, &exited) {
 		return exited

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// clock is the loop's, monotonic.
+// clock is the loop's monotonic clock.
 type clock struct{ start time.Time }
 
 func newClock() clock { return clock{time.Now().Add(-time.Second)} }
@@ -15,24 +15,24 @@ func newClock() clock { return clock{time.Now().Add(-time.Second)} }
 // now reads the clock. It is never zero.
 func (c clock) now() reliable.Instant { return reliable.Instant(time.Since(c.start)) }
 
-// journal decides what a bus says of its peers and groups: in its log once, and not once a group, and of strangers no
-// more than a few lines at once and then one a second. Loop only, but for log.
+// journal decides what a bus logs about its peers and groups: once per peer and not once per group, and about other
+// hosts several lines at once, then one per second. Loop only, except log.
 type journal struct {
 	log   *slog.Logger
 	clock clock
 
-	notes          logLimiter // on publishers
-	refused        logLimiter // on publishers that are not heard: for subscriptions, too
-	failed         logLimiter // on groups that cannot be joined
+	notes          logLimiter // about publishers
+	refused        logLimiter // about refused publishers, also those that subscriptions refuse
+	failed         logLimiter // about groups that cannot be joined
 	losing         lossNotes
 	presences      presences             // of publishers
 	repeats        repeats               // of peers
-	namesakes      uint64                // other buses with our id
-	duplicates     map[instancePair]bool // that were reported: of maxDuplicates at most
+	namesakes      uint64                // times that another bus with our id came up
+	duplicates     map[instancePair]bool // pairs that were reported, at most maxDuplicates
 	memberships    memberships
 	unreplied      unreplied
-	sealedReported bool         // that sealed packets come, and there are no keys
-	stuck          *Publication // the first of those that can send nothing, which was said; nil: there is none
+	sealedReported bool         // it was reported that sealed packets arrive and there are no keys
+	stuck          *Publication // the first publication that was reported as unable to send; nil: none
 }
 
 func newJournal(log *slog.Logger, c clock) journal {

@@ -9,19 +9,19 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// standstill finds out that the loop did not run when it should have: the process was
-// stopped, or its host gave it no processor time. Slow handlers are the watchdog's. Loop only.
+// standstill detects that the loop did not run when it should have: the process was stopped, or its host gave it no
+// processor time. Slow handlers are the watchdog's. Loop only.
 type standstill struct {
-	runs  reliable.Running // the loop: its receivers judge by it, and each publication has one that follows it
+	runs  reliable.Running // of the loop and its receivers; each publication has one that follows it
 	stood time.Duration    // to be reported
-	lost  atomic.Int64     // nanoseconds of all time in which the loop did not run, for others than the loop
+	lost  atomic.Int64     // total nanoseconds in which the loop did not run, for other goroutines
 }
 
-// standstillAfter is for how long the loop must not have run. Publishers release a subscriber that says
-// nothing for one second (docs/protocol §8.4).
+// standstillAfter is the shortest standstill that is reported. Publishers release a subscriber after one second of
+// silence (docs/protocol §8.4).
 const standstillAfter = 2 * time.Second
 
-// ran takes in that the loop runs at now, and whether it has called a handler since it said so last.
+// ran records that the loop runs at now. handled: it has called a handler since the last record.
 func (x *standstill) ran(now reliable.Instant, handled bool) {
 	d := x.runs.Runs(now)
 	if d > 0 {
@@ -32,7 +32,7 @@ func (x *standstill) ran(now reliable.Instant, handled bool) {
 	}
 }
 
-// ran is now without the time in which the loop did not run. Loop only.
+// ran returns now less the time in which the loop did not run. Loop only.
 func (l *Loop) ran(now reliable.Instant) reliable.Instant { return l.watchdog.stand.runs.Ran(now) }
 
 // reportStandstill reports that the loop did not run. Loop only, outside of handlers.

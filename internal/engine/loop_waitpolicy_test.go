@@ -27,12 +27,12 @@ func TestWaitPolicySpins(t *testing.T) {
 		want    time.Duration // since the last packets; 0: not at all
 	}{
 		{"single packets", WaitAdaptive, 1, 20 * time.Microsecond, 0, 0},
-		{"a flood of trains", WaitAdaptive, 44, 10 * time.Microsecond, time.Microsecond, lookFor},
+		{"a flood of trains", WaitAdaptive, 44, 10 * time.Microsecond, time.Microsecond, minSpin},
 		{"trains far apart", WaitAdaptive, 44, 40 * time.Microsecond, time.Microsecond, 80 * time.Microsecond},
-		{"trains further apart", WaitAdaptive, 440, 400 * time.Microsecond, time.Microsecond, mostLooking},
+		{"trains further apart", WaitAdaptive, 440, 400 * time.Microsecond, time.Microsecond, maxSpin},
 		{"trains too far apart", WaitAdaptive, 44, 100 * time.Microsecond, 0, 0},
 		{"park", WaitPark, 44, 10 * time.Microsecond, 0, 0},
-		{"spin", WaitSpin, 1, time.Millisecond, 5 * time.Microsecond, 5*time.Microsecond + lookFor},
+		{"spin", WaitSpin, 1, time.Millisecond, 5 * time.Microsecond, 5*time.Microsecond + minSpin},
 	} {
 		w := policyOf(c.mode, c.packets, c.apart)
 		until, ok := w.spinUntil(aMinute.Add(c.now))
@@ -117,7 +117,7 @@ func TestWaitPolicyPays(t *testing.T) {
 		atMost    int
 	}{
 		{"processors idle", 8 * time.Microsecond, 30 * time.Microsecond, 50, waits, waits},
-		{"packets just behind", lookFor, lookFor, waits, waits * 9 / 10, waits},
+		{"packets just behind", minSpin, minSpin, waits, waits * 9 / 10, waits},
 		{"processors busy", 22 * time.Microsecond, 94 * time.Microsecond, 6, waits / spinCredit, waits / 3},
 		{"nothing ever comes", 0, 100 * time.Microsecond, 1, waits / spinCredit, waits/spinCredit + 6},
 		{"preempted now and then", 9 * time.Microsecond, time.Second, 100, waits * 9 / 10, waits},
@@ -138,7 +138,7 @@ func TestWaitPolicyPays(t *testing.T) {
 			t.Errorf("%s: %d spins of %d, want %d to %d", c.name, spins, waits, c.atLeast, c.atMost)
 		}
 		n := 0
-		for ; n < 1000 && w.balance < spinCredit*lookFor; n++ {
+		for ; n < 1000 && w.balance < spinCredit*minSpin; n++ {
 			if w.pays() {
 				w.spun(time.Microsecond, true)
 			}

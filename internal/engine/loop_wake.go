@@ -12,10 +12,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// How the loop sleeps, as waitPolicy decides, and how others make it run.
+// How the loop sleeps, as waitPolicy decides, and how other goroutines wake it.
 
-// spin polls from now on until something comes, or there is another reason to go on: then it reports true, and what the
-// time is, and what has come is in the batch. It reports false when it is time to park.
+// spin polls until something arrives or the loop has another reason to run. Then it returns true and the time, and what
+// has arrived is in the batch. It returns false when it is time to park.
 func (l *Loop) spin(now, deadline reliable.Instant) (polled bool, at reliable.Instant, err error) {
 	until, ok := l.waits.spinUntil(now)
 	if !ok {
@@ -57,7 +57,7 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	begun := l.now()
 	wait := min(deadline.Sub(begun), longestSleep)
 	if wait <= 0 {
-		runtime.Gosched() // the goroutine it waits for may need the processor
+		runtime.Gosched() // another goroutine may need the processor
 		return
 	}
 	if rest {
@@ -70,23 +70,23 @@ func (l *Loop) sleep(deadline reliable.Instant) {
 	l.inbox.lain.Waited(l.now().Sub(begun), wait)
 }
 
-// longestSleep is how long the loop sleeps at a time, so that it finds out that its process was stopped meanwhile
+// longestSleep is how long the loop sleeps at a time. Afterwards it finds out whether its process was stopped meanwhile
 // (transport.Unread).
 const longestSleep = time.Minute
 
 // wakes are the goroutines that the loop wakes. Loop only.
 type wakes struct {
-	woken   []*Subscription // to be woken when the turn ends
-	readied bool            // goroutines were woken that may not have had a processor yet
-	// processors is GOMAXPROCS when the loop was made. With 1 a goroutine that yields may wait 10 ms for each runnable
-	// goroutine, so the loop does not yield.
+	woken   []*Subscription // to be woken at the end of the turn
+	readied bool            // woken goroutines may not have had a processor yet
+	// processors is GOMAXPROCS at Open. With 1 a goroutine that yields may wait 10 ms for each runnable goroutine, so
+	// the loop does not yield.
 	processors int
 }
 
-// giveWay yields to the goroutines that the loop has woken, before it sleeps. They run next on the loop's processor (P)
-// of Go's scheduler, and a thread that blocks in the transport keeps that until the scheduler's monitor takes it away,
-// 20 µs later or more; the loop continues on another one, if there is one. It reports whether it yielded: more may
-// have come meanwhile. Loop only.
+// giveWay yields to the goroutines that the loop has woken, before the loop sleeps. They are next on the loop's P of
+// Go's scheduler. If the loop's thread blocks in the transport it keeps that P until the scheduler's monitor takes it
+// away, 20 µs later or more; after yielding the loop continues on another P, if there is one. giveWay reports whether
+// it yielded: packets may have come meanwhile. Loop only.
 func (l *Loop) giveWay() bool {
 	if !l.readied {
 		return false
@@ -98,8 +98,8 @@ func (l *Loop) giveWay() bool {
 	return true
 }
 
-// do runs f on the loop and waits for it. It returns net.ErrClosed when the
-// loop has ended, and ErrInHandler where it would wait for its caller.
+// do runs f on the loop and waits for it. It returns closedError when the loop has ended, and ErrInHandler where the
+// loop waits for its caller.
 func (l *Loop) do(f func()) error {
 	if l.watchdog.within() {
 		return ErrInHandler
@@ -121,7 +121,7 @@ func (l *Loop) do(f func()) error {
 	}
 }
 
-// post runs f on the loop, some time soon.
+// post runs f on the loop soon. It fails only if the loop has ended.
 func (l *Loop) post(f func()) error {
 	if l.Ended() {
 		return l.closedError()
@@ -131,14 +131,14 @@ func (l *Loop) post(f func()) error {
 	return nil
 }
 
-// commandsFor is how long a turn waits for further commands: as long as some 20 of them take.
+// commandsFor is how long a turn waits for further commands: about as long as 20 of them take.
 const commandsFor = 200 * time.Microsecond
 
-// commands are what others want the loop to do.
+// commands are functions that other goroutines post to the loop.
 type commands struct {
 	mu     sync.Mutex
 	list   []func()    // under mu
-	resume atomic.Bool // a cursor has caught up: streams go on
+	resume atomic.Bool // a cursor has caught up: resume streams
 }
 
 func (c *commands) add(f func()) {
@@ -147,7 +147,7 @@ func (c *commands) add(f func()) {
 	c.list = append(c.list, f)
 }
 
-// run runs those that there are. It reports whether there were any. Loop only.
+// run runs the posted commands. It reports whether there were any. Loop only.
 func (c *commands) run() bool {
 	c.mu.Lock()
 	run := c.list
@@ -163,7 +163,7 @@ func (l *Loop) runCommands() bool {
 	any := l.commands.run()
 	if any {
 		begun := l.now()
-		for more := true; more; { // callers have the next command, often: a turn for each would take longer
+		for more := true; more; { // callers often post the next command at once, and a turn for each would take longer
 			l.readied = true
 			more = l.now().Sub(begun) < commandsFor && l.giveWay() && l.commands.run()
 		}
@@ -179,8 +179,8 @@ func (l *Loop) runCommands() bool {
 	return true
 }
 
-// unneeded reports whether nothing can come that would have to be seen at once:
-// nothing is subscribed to, and the bus is saturated.
+// unneeded reports whether nothing can come that the loop must handle at once: there are no subscriptions, and
+// publishers do what is due themselves.
 func (l *Loop) unneeded() bool {
 	if len(l.receiving) > 0 {
 		return false
@@ -193,15 +193,16 @@ func (l *Loop) unneeded() bool {
 	return true
 }
 
-// sleeper is how the loop sleeps, and how others make it run earlier than it meant to.
+// sleeper is how the loop sleeps, and how other goroutines wake it early.
 //
-// The loop announces until when it will sleep before it looks at kick for the last time. So a goroutine that needs it
-// earlier either has its kick seen, or sees that the loop sleeps too long, and wakes it: a system call only then.
+// The loop announces the end of its sleep before it checks kick for the last time. A goroutine that needs the loop
+// earlier sets kick. Then either the loop sees it, or the goroutine sees that the announced sleep is too long and wakes
+// the loop; only that takes a system call.
 type sleeper struct {
 	transport func()       // ends a sleep in the transport
-	until     atomic.Int64 // when the sleep ends that was announced; 0: the loop runs
-	kick      atomic.Bool  // look once more before you sleep
-	// A loop at rest waits for end or timer, and not in the transport.
+	until     atomic.Int64 // announced end of the sleep; 0: the loop runs
+	kick      atomic.Bool  // the loop must look once more before it sleeps
+	// A resting loop waits for end or timer, not in the transport.
 	resting atomic.Bool
 	end     chan struct{}
 	timer   *time.Timer // loop only
@@ -211,21 +212,21 @@ func newSleeper(transport func()) sleeper {
 	return sleeper{transport: transport, end: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
 }
 
-// awake says that the loop runs. Loop only.
+// awake records that the loop runs. Loop only.
 func (s *sleeper) awake() { s.until.Store(0) }
 
-// kicked reports whether the loop is to look once more. Loop only.
+// kicked reports whether the loop must look once more. Loop only.
 func (s *sleeper) kicked() bool { return s.kick.Load() && s.kick.Swap(false) }
 
-// announce says that the loop is about to sleep until then, at rest or in the transport. It
-// reports false when it has to look once more first. Loop only.
+// announce announces a sleep until then, at rest or in the transport. It returns false if the loop must look once more
+// first. Loop only.
 func (s *sleeper) announce(until reliable.Instant, rest bool) bool {
 	s.resting.Store(rest)
 	s.until.Store(int64(until))
 	return !s.kick.Swap(false)
 }
 
-// rest sleeps for that long, outside of the transport. Loop only.
+// rest sleeps outside the transport. Loop only.
 func (s *sleeper) rest(wait time.Duration) {
 	s.timer.Reset(wait)
 	select {
@@ -234,11 +235,11 @@ func (s *sleeper) rest(wait time.Duration) {
 	}
 }
 
-// wakeBy makes sure that the loop looks at the world at due or before.
+// wakeBy makes the loop run at due or before.
 func (s *sleeper) wakeBy(due reliable.Instant) {
 	until := s.until.Load()
 	if until != 0 && until <= int64(due) {
-		return // it sleeps, and not too long
+		return // it sleeps, but not too long
 	}
 	s.kick.Store(true)
 	if s.until.Load() > int64(due) {
@@ -246,14 +247,14 @@ func (s *sleeper) wakeBy(due reliable.Instant) {
 	}
 }
 
-// endRest ends the loop's rest, for a goroutine that waits for packets which the loop will read.
+// endRest ends the loop's rest, for a goroutine that waits for packets that the loop reads.
 func (s *sleeper) endRest() {
 	if s.resting.Load() {
 		s.wakeBy(0)
 	}
 }
 
-// wake ends the loop's sleep, wherever it sleeps.
+// wake ends the loop's sleep.
 func (s *sleeper) wake() {
 	if !s.resting.Load() {
 		s.transport()

@@ -14,17 +14,17 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// watchdog reports why the loop has had no control for seconds. It reports slow handlers while they run: the loop,
-// which runs them, cannot. So it is a timer that is armed while there is something for handlers, and looks whether the
-// loop has had control since. It reports a process that did not run when that runs again (standstill).
+// watchdog reports why the loop has had no control for seconds. A slow handler is reported while it runs, which the
+// loop itself cannot do: so a timer, armed while there are handlers to call, checks whether the loop has had control
+// since. A process that did not run is reported when it runs again (standstill).
 type watchdog struct {
 	l *Loop
-	// since is when the loop has had control last, in the turn that it is in; 0: it is in none. Written by the loop.
+	// since is when the loop last had control in its current turn; 0: between turns. Written by the loop.
 	since atomic.Int64
-	// called is what the loop has called last in this turn: onEvent, or the mark of a topic. Written by the loop.
+	// called is what the loop has called last in this turn: onEvent, the mark of a topic, or 0. Written by the loop.
 	called    atomic.Uint32
 	armed     atomic.Bool
-	reported  atomic.Int64  // since, of the handler reported last; 0: it has returned
+	reported  atomic.Int64  // value of since for the handler reported last; 0: it has returned
 	reporter  atomic.Uint64 // the goroutine that reports
 	goroutine atomic.Uint64 // the loop's
 	emitting  sync.Mutex    // held while Config.Events is called
@@ -34,29 +34,29 @@ type watchdog struct {
 	timer *time.Timer               // under mu
 	ended bool                      // under mu
 	when  backoffReporter           // under mu
-	last  int64                     // under mu: since, as of the last look
-	time  watchedTime               // under mu: since then
+	last  int64                     // under mu: since, at the last check
+	time  watchedTime               // under mu: observed with that since
 	names map[uint32][]handledTopic // under mu: by mark
 	topic string                    // under mu: of the handler reported last
-	said  time.Duration             // under mu: for how long that had lasted
+	said  time.Duration             // under mu: its duration at that report
 }
 
-// handledTopic is a topic that has handlers.
+// handledTopic is a topic with n handlers.
 type handledTopic struct {
 	name string
 	n    int
 }
 
-// Marks of what is no handler.
+// Marks that belong to no topic, and the lowest that may.
 const (
-	onEvent     = 1
-	leastHandle = 2
+	onEvent      = 1
+	minTopicMark = 2
 )
 
-// markOf is the mark of a topic. Topics may share one: it is only for a name.
-func markOf(id uint64) uint32 { return max(uint32(id), leastHandle) }
+// markOf returns the mark of a topic. Topics may share a mark, which only names the topic in a report.
+func markOf(id uint64) uint32 { return max(uint32(id), minTopicMark) }
 
-// know notes a topic that has handlers.
+// know adds a handler of a topic.
 func (w *watchdog) know(id uint64, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *watchdog) know(id uint64, name string) {
 	w.names[m] = append(w.names[m], handledTopic{name, 1})
 }
 
-// forget is the end of a know.
+// forget removes a handler of a topic.
 func (w *watchdog) forget(id uint64, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,19 +91,18 @@ func (w *watchdog) forget(id uint64, name string) {
 	}
 }
 
-// find is where the topic is among those of its mark, or -1. Under mu.
+// find returns the index of the topic among those of its mark, or -1. Under mu.
 func (w *watchdog) find(mark uint32, name string) int {
 	return slices.IndexFunc(w.names[mark], func(t handledTopic) bool { return t.name == name })
 }
 
-// begin begins a turn.
 func (w *watchdog) begin(now reliable.Instant) {
 	w.stand.ran(now, false)
 	w.called.Store(0)
 	w.since.Store(int64(now))
 }
 
-// arm has the loop looked after, from before it calls a handler.
+// arm starts the checks, before the loop calls a handler.
 func (w *watchdog) arm() {
 	if !w.armed.Load() {
 		w.start()
@@ -125,7 +124,7 @@ func (w *watchdog) start() {
 	w.time.at = w.l.now()
 }
 
-// control records that the loop has control at now. A handler that was reported has returned.
+// control records that the loop has control at now, so a reported handler has returned.
 func (w *watchdog) control(now reliable.Instant) {
 	w.stand.ran(now, w.called.Load() != 0)
 	w.since.Store(int64(now))
@@ -135,7 +134,7 @@ func (w *watchdog) control(now reliable.Instant) {
 	began := w.reported.Swap(0)
 	w.mu.Lock()
 	topic, d := w.topic, w.said
-	if w.last == began { // nothing else has been looked at since
+	if w.last == began { // nothing else was checked since
 		d = w.time.by(now)
 	}
 	w.mu.Unlock()
@@ -144,7 +143,7 @@ func (w *watchdog) control(now reliable.Instant) {
 	w.l.event(e)
 }
 
-// end ends a turn, after which the next is due by deadline, and returns what the time is.
+// end ends a turn and returns the time. The next turn is due by deadline.
 func (w *watchdog) end(now, deadline reliable.Instant) reliable.Instant {
 	w.control(now)
 	w.since.Store(0)
@@ -154,9 +153,9 @@ func (w *watchdog) end(now, deadline reliable.Instant) reliable.Instant {
 	return now
 }
 
-// stop ends the watchdog with its loop.
+// stop stops the watchdog: the loop has ended.
 func (w *watchdog) stop() {
-	w.goroutine.Store(0) // it may be another's soon
+	w.goroutine.Store(0) // another goroutine may soon have the same id
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
@@ -165,7 +164,7 @@ func (w *watchdog) stop() {
 	}
 }
 
-// look is what the timer calls.
+// look is called by the timer.
 func (w *watchdog) look() {
 	since := w.since.Load()
 	if since == 0 {
@@ -186,7 +185,7 @@ func (w *watchdog) look() {
 		w.when.over()
 	}
 	d := w.time.look(w.l.now())
-	due := called != 0 && w.when.due(d) // else the loop itself was kept from running
+	due := called != 0 && w.when.due(d) // without a call the loop itself did not run
 	if due {
 		w.topic, w.said = "", d
 		if names := w.names[called]; len(names) > 0 {
@@ -203,7 +202,7 @@ func (w *watchdog) look() {
 	}
 }
 
-// other calls the subscription's handler with what is no message. Loop only.
+// other calls the subscription's handler with something other than a message. Loop only.
 func (s *Subscription) other(d *Delivery) {
 	var id uint64
 	switch {
@@ -217,7 +216,7 @@ func (s *Subscription) other(d *Delivery) {
 	s.handler.Other(d)
 }
 
-// report reports a handler that runs. If that is OnEvent, it is not called a second time.
+// report reports a running handler. If OnEvent is what runs, it is not called with the report.
 func (w *watchdog) report(e events.Event, topic string) {
 	report.HandlerSlow.Log(w.l.log, "handler", handlerText(topic), "so_far", e.For)
 	w.l.counters.events[e.Kind].Add(1)
@@ -247,14 +246,15 @@ func handlerText(topic string) string {
 	return "of topic " + topic
 }
 
-// ErrInHandler says that a handler, or OnEvent, made a call that waits for its own bus, which waits for the handler.
+// ErrInHandler is returned by a call in a handler, or in OnEvent, that would wait for its own bus: the bus waits for
+// the handler.
 var ErrInHandler = errors.New("called from a handler, or from OnEvent, whose bus waits for it: call it from another goroutine")
 
 // onLoop reports whether the caller is the loop's goroutine.
 func (l *Loop) onLoop() bool { return gid.Self() == l.watchdog.goroutine.Load() }
 
-// within reports whether the caller is in a handler of this loop, in OnEvent, or in a Logger that the loop or its
-// transport calls.
+// within reports whether the caller is in a handler of this loop, in OnEvent, or in a Logger called by the loop or its
+// transport.
 func (w *watchdog) within() bool {
 	id := gid.Self()
 	return id == w.goroutine.Load() || id == w.reporter.Load()

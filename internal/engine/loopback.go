@@ -7,17 +7,16 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// echoWatch finds out that a fabric does not return a bus's own packets to it, where the bus is to hear itself.
+// echoWatch detects that a fabric does not return a bus's own packets although Loopback asks for them.
 type echoWatch struct {
-	since reliable.Instant // when the bus was first seen to publish and be joined; 0: not yet
-	done  bool             // it has heard itself, or was reported
+	since reliable.Instant // when the bus was first seen publishing and joined; 0: not yet
+	done  bool             // its packets have come back, or the fault was reported
 }
 
-// echoSilence is how long a bus may not hear its own heartbeats, which it sends ten times a
-// second while no subscriber answers.
+// echoSilence is how long a bus may miss its own heartbeats. It sends ten a second while no subscriber answers.
 const echoSilence = 5 * time.Second
 
-// missing reports, once, that a bus which publishes to a group that it has joined has not heard itself for too long.
+// missing reports, once, that a bus has published too long to a group that it has joined, without receiving itself.
 func (e *echoWatch) missing(now reliable.Instant, publishing, heard bool) bool {
 	switch {
 	case e.done || !publishing:
@@ -33,7 +32,7 @@ func (e *echoWatch) missing(now reliable.Instant, publishing, heard bool) bool {
 	return e.done
 }
 
-// watchEcho warns where Loopback has no effect.
+// watchEcho logs that Loopback has no effect.
 func (g *group) watchEcho(now reliable.Instant) {
 	if !g.l.cfg.Receiver.Loopback || g.echo.done || !g.joined {
 		return

@@ -8,13 +8,13 @@ import (
 
 // Several buses with one publisher id: docs/protocol §3.7.
 
-// instancePair is two of them: reported once, not once a group.
+// instancePair is two of them. A pair is reported once, not once per group.
 type instancePair struct{ publisher, later, earlier uint64 }
 
-// maxDuplicates bounds the pairs that are remembered: beyond, one may be reported again.
+// maxDuplicates bounds the remembered pairs. Beyond it a pair may be reported again.
 const maxDuplicates = 256
 
-// namesake warns when a publisher that came up has our own id.
+// namesake logs that a publisher with our own id has come up.
 func (l *Loop) namesake(st *reliable.Stream) {
 	if st.Publisher != l.cfg.Publisher || st.Epoch == l.cfg.Epoch {
 		return
@@ -25,8 +25,8 @@ func (l *Loop) namesake(st *reliable.Stream) {
 	}
 }
 
-// DuplicateName implements reliable.Sink: the bus and its log learn of it once, and each
-// subscription of the group that wants to know of publishers.
+// DuplicateName implements reliable.Sink. The bus and its log report a pair once; each subscription of the group that
+// wants events of publishers gets the event.
 func (g *group) DuplicateName(st, other *reliable.Stream) {
 	if g.suppressed {
 		return
@@ -36,7 +36,7 @@ func (g *group) DuplicateName(st, other *reliable.Stream) {
 	if other != nil {
 		e.OtherEpoch, e.OtherAddress = other.Epoch, other.Origin().Address
 	} else if len(g.l.publications()) == 0 {
-		return // of the two only the other one publishes
+		return // only the other bus publishes
 	}
 	g.announce(e)
 	for _, s := range g.subs.List() {

@@ -11,33 +11,33 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Whether the bus has detected any peer. On the wrong interface a bus sends, and gets no answer. To publish without
-// subscribers, or to subscribe before there is a publisher, looks the same and is no fault. So a bus with a network
-// interface reports it once, as a hint that names the interface.
+// A bus on the wrong network interface sends and gets no answer. Publishing without subscribers, or subscribing before
+// there is a publisher, looks the same and is no fault. So a bus with a network interface reports it once, as a hint
+// that names the interface.
 
 const (
-	// undetectedAfter is how long no peer must have been detected: peers send heartbeats, statuses and searches
-	// once a second or more often.
+	// undetectedAfter is how long no peer must be detected before that is reported: peers send heartbeats, statuses and
+	// searches at least once a second.
 	undetectedAfter = 5 * time.Second
-	detectionEvery  = time.Second // how often the loop looks
+	detectionEvery  = time.Second // how often the loop checks
 )
 
 // peerDetection is the state of both sides.
 type peerDetection struct {
 	mu                    sync.Mutex
-	publishes, subscribes lonely
-	met                   atomic.Bool // a subscriber that wants what the bus publishes came, left or was given up
+	publishes, subscribes undetected
+	met                   atomic.Bool // a subscriber to what the bus publishes came, left or was released
 }
 
-// lonely is one side of a bus. The lock is its owner's.
-type lonely struct {
-	// when the bus first had topics for which there may be a peer, in time that the loop ran; zero: it has none
+// undetected is one side of a bus, which may have detected no peer. The lock is its owner's.
+type undetected struct {
+	// when the bus first had topics that a peer may have, in time that the loop ran; zero: it has none
 	since    time.Time
 	reported bool
 }
 
-// note records that there are such topics. It reports whether to report now that no peer was detected.
-func (x *lonely) note(now time.Time) (d time.Duration, due bool) {
+// note records that there are such topics, and returns for how long. due: report now that no peer was detected.
+func (x *undetected) note(now time.Time) (d time.Duration, due bool) {
 	if x.since.IsZero() {
 		x.since = now
 	}
@@ -47,20 +47,20 @@ func (x *lonely) note(now time.Time) (d time.Duration, due bool) {
 	return d, due
 }
 
-// The events that show that a peer was detected, or already say why none is.
+// Events that show that a peer was detected, or that already say why none was.
 var (
 	whyNoSubscriber = []events.Kind{events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
 	heardPublisher  = []events.Kind{events.PublisherUp, events.PublisherRefused, events.PublisherFault,
 		events.TopicCollision, events.BadPackets, events.ConfigMismatch, events.PacketsUnreadable, events.GroupFailed}
 )
 
-// happened reports whether an event of one of these kinds was emitted.
+// happened reports whether an event of one of the kinds was emitted.
 func (l *Loop) happened(kinds []events.Kind) bool {
 	return slices.ContainsFunc(kinds, func(k events.Kind) bool { return l.counters.events[k].Load() > 0 })
 }
 
-// heardSubscriber reports whether a subscriber was detected that wants what the bus publishes, or may want it, or
-// whether an event says why none is.
+// heardSubscriber reports whether a subscriber was detected that wants, or may want, what the bus publishes, or whether
+// an event says why none was.
 func (l *Loop) heardSubscriber() bool {
 	return l.detection.met.Load() || l.happened(whyNoSubscriber) ||
 		slices.ContainsFunc(l.publications(), func(p *Publication) bool {
@@ -72,13 +72,13 @@ func (l *Loop) heardSubscriber() bool {
 
 func (l *Loop) heardPublisher() bool { return l.happened(heardPublisher) }
 
-// detectionTimer is when a loop looks. Loop only.
+// detectionTimer is when the loop checks. Loop only.
 type detectionTimer struct {
 	at      reliable.Instant
-	waiting bool // for the time to report
+	waiting bool // a report may become due
 }
 
-// reportUndetected reports, when it is time, that no peer was detected, and returns when to look again.
+// reportUndetected reports, when due, that no peer was detected, and returns when to check again.
 func (l *Loop) reportUndetected(now reliable.Instant) reliable.Instant {
 	x := &l.hellos.detection
 	if l.cfg.Interface == "" {
@@ -94,11 +94,11 @@ func (l *Loop) reportUndetected(now reliable.Instant) reliable.Instant {
 	return reliable.Never
 }
 
-// checkDetection returns whether there may still be something to report. ran is the time without that in which the loop
-// did not run.
+// checkDetection returns whether a report may still become due. ran is the time less that in which the loop did not
+// run.
 func (l *Loop) checkDetection(ran time.Time) (waiting bool) {
 	u := &l.detection
-	side := func(x *lonely, heard func() bool, topics func() []string, line *report.Line, kind events.Kind) {
+	side := func(x *undetected, heard func() bool, topics func() []string, line *report.Line, kind events.Kind) {
 		u.mu.Lock()
 		reported := x.reported
 		u.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *Loop) checkDetection(ran time.Time) (waiting bool) {
 	return waiting
 }
 
-// offered are some of the topics that the bus has published on, or would if there were subscribers.
+// offered returns some topics that the bus has published on, or would publish on if there were subscribers.
 func (l *Loop) offered() (names []string) {
 	waits := l.hellos.waiting.Load() > 0
 	for _, p := range l.publications() {
@@ -142,7 +142,7 @@ func (l *Loop) offered() (names []string) {
 	return names
 }
 
-// subscribed are some of the topics and patterns that are subscribed to. Loop only.
+// subscribed returns some topics and patterns that are subscribed to. Loop only.
 func (l *Loop) subscribed() (names []string) {
 	for _, g := range l.receiving {
 		for _, t := range g.topics {
@@ -175,11 +175,11 @@ func (l *Loop) subscribed() (names []string) {
 	return names
 }
 
-// Undetected is for how long no peer was detected: no subscriber of what the bus publishes, no publisher for its
-// subscriptions. Zero: one was, or the bus needs none. Time in which the loop did not run is no part of it.
+// Undetected returns for how long no peer was detected: no subscriber to what the bus publishes, no publisher for its
+// subscriptions. Zero: a peer was detected, or none is missed yet. Time in which the loop did not run does not count.
 func (l *Loop) Undetected() (subscriber, publisher time.Duration) {
 	u := &l.detection
-	of := func(side *lonely, heard func() bool) time.Duration {
+	of := func(side *undetected, heard func() bool) time.Duration {
 		u.mu.Lock()
 		reported, since := side.reported, side.since
 		u.mu.Unlock()

@@ -7,21 +7,21 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// RecentEvent is an event that is remembered.
+// RecentEvent is a remembered event.
 type RecentEvent struct {
-	Sequence uint64 // 1 is the first of its bus
+	Sequence uint64 // the first event of a bus has 1
 	Time     time.Time
 	events.Event
 }
 
-// recentEvents remembers the newest events, for later inspection. Its memory grows with them.
+// recentEvents remembers the newest events. Its memory grows with their number.
 type recentEvents struct {
 	mu   sync.Mutex
 	list []RecentEvent // under mu: a ring, once it is full
 	last uint64        // under mu: Sequence of the newest
 }
 
-// add remembers an event, as one of most.
+// add remembers an event, and forgets the oldest if there are more than most.
 func (x *recentEvents) add(e events.Event, most int) {
 	if most <= 0 {
 		return
@@ -38,8 +38,8 @@ func (x *recentEvents) add(e events.Event, most int) {
 	x.list[(x.last-1)%uint64(most)] = r
 }
 
-// RecentEvents are the newest events with a Sequence above after, the oldest first, as far
-// as they are remembered (Config.RecentEvents).
+// RecentEvents returns the remembered events with a Sequence above after, the oldest first. Config.RecentEvents bounds
+// their number.
 func (l *Loop) RecentEvents(after uint64) []RecentEvent {
 	x := &l.recent
 	x.mu.Lock()

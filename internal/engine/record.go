@@ -13,16 +13,16 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// The record of losses (package lossrecord) gets each gap that a subscription reads, the events that go with loss, and
-// from time to time all counters.
+// The record of losses (package lossrecord) gets each gap that a subscription reads, the events that go with losses,
+// and from time to time all counters.
 
-// sampleEvery is how often counters go into the record while the loop has anything to do.
+// sampleEvery is how often counters are recorded while the loop is active.
 const sampleEvery = 10 * time.Second
 
-// sampling is when to sample next, and what is to be reported. Loop only.
+// sampling is when to sample next, and which drops to report. Loop only.
 type sampling struct {
 	at         reliable.Instant
-	unreported []Dropped // of the last samples
+	unreported []Dropped // found by the last samples
 }
 
 // sample passes the counters to Config.Sample, if it is time.
@@ -33,7 +33,7 @@ func (l *Loop) sample(now reliable.Instant) {
 	l.sampleOf(now, l.groupStats(), l.legStats())
 }
 
-// sampleOf samples, with what the loop has just looked up. Loop only.
+// sampleOf samples with statistics that the caller has just collected. Loop only.
 func (l *Loop) sampleOf(now reliable.Instant, groups []stats.Group, legs []stats.Leg) {
 	if l.cfg.Sample == nil {
 		return
@@ -41,19 +41,19 @@ func (l *Loop) sampleOf(now reliable.Instant, groups []stats.Group, legs []stats
 	l.counters.sampling.at = now.Add(sampleEvery)
 	st := l.sharedStats()
 	st.Groups, st.Legs = groups, legs
-	// Reported later: a handler may have asked for the record, or OnEvent itself.
+	// Reported later: the caller may be a handler, or OnEvent.
 	l.counters.sampling.unreported = append(l.counters.sampling.unreported, l.cfg.Sample(&st)...)
 }
 
-// Dropped reports packets that were dropped, or lost on the way.
+// Dropped describes packets that were dropped, or lost in the network.
 type Dropped struct {
 	Cause   string // its label
 	Packets uint64 // so far
-	Do      string // what an operator does about it
-	Quiet   bool   // it is no fault of this host's
+	Do      string // advice to the operator
+	Quiet   bool   // not a fault of this host
 }
 
-// emitDrops reports what samples have shown. Loop only, outside of handlers.
+// emitDrops reports the drops found by samples. Loop only, outside of handlers.
 func (l *Loop) emitDrops() {
 	x := &l.counters.sampling
 	for len(x.unreported) > 0 {
@@ -63,7 +63,7 @@ func (l *Loop) emitDrops() {
 	}
 }
 
-// emitDropped reports drops in the log and as an event.
+// emitDropped logs drops and emits their event.
 func (l *Loop) emitDropped(d *Dropped) {
 	line := &report.PacketsDropped
 	if d.Quiet {
@@ -73,10 +73,10 @@ func (l *Loop) emitDropped(d *Dropped) {
 	l.event(events.Event{Kind: events.PacketsDropped, Cause: d.Cause, Behind: d.Packets})
 }
 
-// Doubled reports whether a count that was old has come to a power of two.
+// Doubled is doubled for other packages.
 func Doubled(old, n uint64) bool { return doubled(old, n) }
 
-// SampleNow passes the counters on at once. Where the loop has ended it did so at its end.
+// SampleNow passes the counters on at once. A loop that has ended did so at its end.
 func (l *Loop) SampleNow() {
 	if l.onLoop() { // in a handler
 		l.sampleAgain()
@@ -85,28 +85,28 @@ func (l *Loop) SampleNow() {
 	l.do(l.sampleAgain)
 }
 
-// sampleAgain samples before its time. Loop only.
+// sampleAgain samples early. Loop only.
 func (l *Loop) sampleAgain() {
 	l.counters.sampling.at = 0
 	l.sample(l.now())
 }
 
-// subscriptionLosses are the losses of one subscription, and what it is called in the record of them.
+// subscriptionLosses are the losses of one subscription, and its name in the record.
 type subscriptionLosses struct {
 	losses
 	topics atomic.Pointer[string]
 }
 
-// topicsShown is how many topics of a subscription name it in the record.
+// topicsShown is how many topics name a subscription in the record.
 const topicsShown = 4
 
-// call names the subscription by its topics.
+// call names the subscription after its topics.
 func (x *subscriptionLosses) call(topics []TopicName) {
 	var b strings.Builder
 	var shown []string
 	for _, t := range topics {
 		if slices.Contains(shown, t.Name) {
-			continue // a pattern is there once for each of its groups
+			continue // a pattern is listed once for each of its groups
 		}
 		if len(shown) == topicsShown {
 			b.WriteString(" and more")
@@ -121,7 +121,7 @@ func (x *subscriptionLosses) call(topics []TopicName) {
 	x.topics.Store(&s)
 }
 
-// recordLoss takes in a gap that is being delivered to the subscription.
+// recordLoss records a gap that is being delivered to the subscription.
 func (s *Subscription) recordLoss(it *topics.Item, group string, from *reliable.Origin) {
 	record := s.l.cfg.Losses
 	if record == nil {
@@ -144,7 +144,7 @@ func (s *Subscription) recordLoss(it *topics.Item, group string, from *reliable.
 	record.Add(time.Now(), e)
 }
 
-// recordEvent takes in an event, if it goes with loss and concerns a peer of this bus.
+// recordEvent records an event that goes with losses and concerns a peer of this bus.
 func (l *Loop) recordEvent(e *events.Event) {
 	if l.cfg.Losses == nil {
 		return
@@ -180,8 +180,8 @@ func (l *Loop) recordEvent(e *events.Event) {
 	l.cfg.Losses.Add(time.Now(), x)
 }
 
-// mayConcern reports whether a subscription here may have lost messages of the publisher that
-// the event is about: one that dies early has announced no topic.
+// mayConcern reports whether a subscription here may have lost messages of the event's publisher. One that dies early
+// has announced no topic.
 func (l *Loop) mayConcern(e *events.Event) bool {
 	for _, g := range l.receiving {
 		for _, st := range g.r.Streams() {
@@ -193,7 +193,7 @@ func (l *Loop) mayConcern(e *events.Event) bool {
 	return e.Relevant
 }
 
-// shownTopics names a subscription by its topics.
+// shownTopics returns the text that names a subscription by its topics.
 func shownTopics(topics []string) string {
 	if len(topics) > topicsShown {
 		return strings.Join(topics[:topicsShown], " ") + " and more"

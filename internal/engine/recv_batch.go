@@ -8,36 +8,36 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// What the loop does with a batch of received trains.
+// How the loop handles a batch of received trains.
 
-// inbox is what was polled, how much of it was handled, and since when the receive queue may hold more. Loop only.
+// inbox has what was polled, how much of it was handled, and since when the receive queue may hold more. Loop only.
 type inbox struct {
 	batch  *transport.Batch
 	at     batchIndex
-	legs   legs             // by which it came
-	proofs proofs           // that publishers sent it
-	lain   transport.Unread // for how long what is handled may have lain there
-	began  reliable.Instant // when the transport began to read what it is reading (transport.Batch.More)
-	read   reliable.Instant // all that came before has been handled
-	// repliesLost is how many Polls have said that replies were dropped.
+	legs   legs             // of the transport
+	proofs proofs           // signatures and trust of publishers
+	lain   transport.Unread // how long packets may have waited unread
+	began  reliable.Instant // when the transport began the read that it has not finished (transport.Batch.More)
+	read   reliable.Instant // all that arrived before has been handled
+	// repliesLost is how many polls have reported dropped replies.
 	repliesLost uint64
 	drainedAt   reliable.Instant // last time the receive queue was known to be empty
 }
 
-// batchIndex is how far the loop has come in its batch: that packet of that train is next. A turn may end in between.
+// batchIndex is the next packet of the batch. A turn may end between two packets.
 type batchIndex struct{ train, packet int }
 
 // fresh reports whether nothing of the batch was handled yet.
 func (x *inbox) fresh() bool { return x.at == batchIndex{} }
 
-// unread reports whether some of the batch is still to be handled.
+// unread reports whether some of the batch has still to be handled.
 func (x *inbox) unread() bool { return x.at.train < len(x.batch.Trains) }
 
-// usualPacket is what a packet of Ethernet holds, in bytes.
+// usualPacket is the size of a full packet on Ethernet, in bytes.
 const usualPacket = 1472
 
-// arrived records the packets of a poll at now, and returns how many. A large one counts as several of the usual
-// size, as it shows as much of how busy publishers are.
+// arrived records the packets of a poll at now, and returns their number. A large packet counts as several of the usual
+// size, since it shows as much of how busy publishers are.
 func (x *inbox) arrived(now reliable.Instant) (packets int) {
 	if x.drainedAt = min(x.drainedAt, now); len(x.batch.Trains) == 0 {
 		x.drainedAt = now
@@ -49,18 +49,18 @@ func (x *inbox) arrived(now reliable.Instant) (packets int) {
 	return packets
 }
 
-// stallAfter is how long packets may lie unread before groups judge them as late: on a busy host, or behind a slow
-// handler.
+// stallAfter is how long packets may wait unread, on a busy host or behind a slow handler, before groups treat them as
+// late.
 const stallAfter = 100 * time.Millisecond
 
-// stalled reports whether what has come may have been waiting for that long.
+// stalled reports whether received packets may have waited for stallAfter.
 func (x *inbox) stalled(now reliable.Instant) bool { return now.Sub(x.drainedAt) >= stallAfter }
 
-// replySource is where the reply came from that is being handled. Loop only.
+// replySource is the source of the reply that is being handled. Loop only.
 type replySource struct {
 	t       transport.Transport
 	from    transport.Source
-	address func() string // the text of from, made when it is asked for
+	address func() string // returns from as text, on demand
 }
 
 func (x *replySource) init(t transport.Transport) {
@@ -69,10 +69,10 @@ func (x *replySource) init(t transport.Transport) {
 
 func (x *replySource) text() string { return x.t.SourceAddress(x.from) }
 
-// behind reports whether some of what was polled has still to be handled, or delivered.
+// behind reports whether polled packets have still to be handled, or delivered.
 func (l *Loop) behind() bool { return l.inbox.unread() || l.budget.behind() }
 
-// trains handles what is unread of the batch. It reports false when handlers took so long that other things come first.
+// trains handles the unread part of the batch. It returns false when slow handlers have used up the turn's time.
 func (l *Loop) trains(now reliable.Instant) bool {
 	l.inbox.proofs.begin(l.inbox.lain.For(time.Duration(now)))
 	for l.inbox.unread() {
@@ -84,8 +84,9 @@ func (l *Loop) trains(now reliable.Instant) bool {
 	return true
 }
 
-// train sorts one received train: replies to our publications, or packets of a group. It gives the train back, if
-// nothing of it has to wait. It reports false when it has stopped before a packet for lack of time.
+// train handles one train: replies to our publications, or packets of a group. It gives the train back to the
+// transport, unless a packet has to wait. It returns false if it stopped before a packet because the turn's time is
+// used up.
 func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 	at := &l.inbox.at
 	if at.packet == 0 {
@@ -110,7 +111,7 @@ func (l *Loop) train(now reliable.Instant, tr *transport.Train) bool {
 	return true
 }
 
-// packet hands a packet of a group to all its receivers.
+// packet passes a packet of a group to all receivers of that group.
 func (l *Loop) packet(now reliable.Instant, tr *transport.Train, p []byte) {
 	if len(l.surveys) > 0 {
 		l.surveyPacket(now, tr, p)
@@ -127,7 +128,7 @@ func (l *Loop) packet(now reliable.Instant, tr *transport.Train, p []byte) {
 	}
 }
 
-// reply hands a NAK or status to the publication that it is for.
+// reply passes a NAK or status to its publication.
 func (l *Loop) reply(now reliable.Instant, p []byte, address func() string) {
 	h, err := wire.ParseHeader(p)
 	if err != nil || h.Publisher != l.cfg.Publisher {

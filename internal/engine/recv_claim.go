@@ -2,20 +2,20 @@ package engine
 
 import "sync/atomic"
 
-// readerClaim is held by the goroutine that may use a subscription's readers: one that is in Next, or
-// one that has borrowed them for a moment. A closed subscription stays claimed permanently.
+// readerClaim is held by the goroutine that may use a subscription's readers: one in Next, or one that has borrowed
+// them briefly. A closed subscription stays claimed permanently.
 type readerClaim struct {
-	taken    atomic.Uint64 // 1: a goroutine has it
-	borrowed atomic.Int32  // goroutines that have borrowed the readers, or try
+	taken    atomic.Uint64 // 1: claimed
+	borrowed atomic.Int32  // goroutines that have borrowed the readers, or try to
 }
 
-// Take takes the claim. It reports false where another goroutine has it.
+// Take claims the readers. It returns false if another goroutine has them.
 func (c *readerClaim) Take() bool { return c.taken.CompareAndSwap(0, 1) }
 
-// Leave ends what Take began.
+// Leave releases the readers.
 func (c *readerClaim) Leave() { storeRelease(&c.taken, 0) }
 
-// borrow takes the claim so that other readers wait for it and are not refused.
+// borrow claims the readers briefly: meanwhile read waits and does not fail.
 func (c *readerClaim) borrow() bool {
 	c.borrowed.Add(1)
 	if c.Take() {
@@ -25,13 +25,13 @@ func (c *readerClaim) borrow() bool {
 	return false
 }
 
-// giveBack ends what borrow began.
+// giveBack ends a borrow.
 func (c *readerClaim) giveBack() {
 	c.Leave()
 	c.borrowed.Add(-1)
 }
 
-// read takes the readers as soon as no goroutine has borrowed them. It reports false when another one reads.
+// read claims the readers as soon as none has borrowed them. It returns false if another goroutine reads.
 func (c *readerClaim) read() bool {
 	for !c.Take() {
 		if c.borrowed.Load() == 0 {

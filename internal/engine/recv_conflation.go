@@ -17,50 +17,50 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// ConflationKey appends the key of a message to buf and returns that.
+// ConflationKey appends the key of a message to buf and returns the result.
 type ConflationKey func(buf []byte, from *reliable.Origin, t *topics.Track, number uint64, data []byte) []byte
 
-// Conflation reads a subscription in its own goroutine and keeps the newest message of each topic and key for a
-// slower reader. When there is no room for more it stops reading, and the stream's window fills: then the
-// subscription's policy decides, which slow.Auto makes depend on whether there was room.
+// Conflation reads a subscription on its own goroutine and keeps the newest message of each topic and key for a slower
+// reader. When its store is full it stops reading, and the stream's window fills. Then the subscription's policy
+// decides: slow.Auto does not block the publisher while the store is crowded.
 type Conflation struct {
 	s     *Subscription
 	key   ConflationKey
 	drain *Worker
 
-	// The goroutine's own:
+	// Used by the goroutine only:
 	d     Delivery
 	batch []conflated
 	keys  []byte
-	watch *callWatch // over key
+	watch *callWatch // watches key
 
 	mu       sync.Mutex
 	store    *slow.Conflation[Delivery] // under mu
 	gone     map[uint64]string          // under mu: topics that were removed, by id
 	ended    error                      // under mu: why nothing more comes
-	waits    bool                       // under mu: the reader, for something to be read
+	waits    bool                       // under mu: the reader waits for an item
 	full     bool                       // under mu: the goroutine waits for room
-	messages uint64                     // under mu: that were delivered
-	wake     chan struct{}              // capacity 1: the reader
-	room     chan struct{}              // capacity 1: there is some
+	messages uint64                     // under mu: delivered
+	wake     chan struct{}              // capacity 1: wakes the reader
+	room     chan struct{}              // capacity 1: there is room
 
-	// The reader's own:
+	// Used by the reader only:
 	reading atomic.Bool
 	calls   uint
 }
 
-// conflated is a message on its way into the store.
+// conflated is a message to be stored.
 type conflated struct {
 	topic  *topics.Track
 	number uint64
 	data   []byte
-	key    int // its end in Conflation.keys
+	key    int // end of its key in Conflation.keys
 }
 
-// conflationBatch is how many messages are put into the store at once.
+// conflationBatch is how many messages are stored at once.
 const conflationBatch = 64
 
-// Conflate starts to read the subscription, which has no other reader.
+// Conflate starts to read the subscription, which must have no other reader.
 func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflation {
 	c := &Conflation{
 		s: s, key: key, batch: make([]conflated, 0, conflationBatch), gone: make(map[uint64]string),
@@ -71,7 +71,7 @@ func (s *Subscription) Conflate(key ConflationKey, limits slow.Limits) *Conflati
 	return c
 }
 
-// Wait waits until the goroutine has ended, as Beside.Wait.
+// Wait waits until the goroutine has ended, like Worker.Wait.
 func (c *Conflation) Wait(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -79,7 +79,6 @@ func (c *Conflation) Wait(ctx context.Context) error {
 	return c.drain.Wait(ctx)
 }
 
-// run is the goroutine.
 func (c *Conflation) run() {
 	defer c.watch.stop()
 	for {
@@ -97,9 +96,9 @@ func (c *Conflation) run() {
 	}
 }
 
-// fetch reads the next messages, of one packet, or something else in d.
+// fetch reads messages of one packet into batch, or another item into d.
 func (c *Conflation) fetch() error {
-	c.batch = append(c.batch[:0], conflated{}) // the first one comes by itself
+	c.batch = append(c.batch[:0], conflated{}) // for the first message, which NextBatch returns
 	more := func(t *topics.Track, number uint64, body []byte, step, most int) ([]byte, uint64) {
 		for len(c.batch) < conflationBatch {
 			data, rest, ok := topics.NextMessage(body, step, most)
@@ -121,18 +120,18 @@ func (c *Conflation) fetch() error {
 	if c.d.State != reliable.StateOfNone {
 		from := *c.d.From
 		from.State = c.d.State
-		c.d.From = &from // as its key is made of, and as it is read
+		c.d.From = &from // for the key function and the reader
 	}
 	return nil
 }
 
-// message reports whether d is one, or a record of a topic's state, which is one by its key.
+// message reports whether d is a message, or a record of a topic's state, which has a key like a message.
 func (d *Delivery) message() bool {
 	return d.Event == nil && d.Err == nil && !d.Gap() &&
 		(d.State == reliable.StateOfNone || d.State == reliable.StateRecord)
 }
 
-// keep puts what was fetched into the store. It reports false when the subscription has ended first.
+// keep stores what was fetched. It returns false when the subscription has ended first.
 func (c *Conflation) keep() bool {
 	c.makeKeys()
 	c.mu.Lock()
@@ -143,7 +142,7 @@ func (c *Conflation) keep() bool {
 		key := c.keys[start:m.key]
 		start = m.key
 		v := Delivery{Item: topics.Item{Topic: m.topic, Number: m.number, State: c.d.State}, From: c.d.From}
-		// A topic may be removed while the lock is given up, too.
+		// The topic may be removed while waitRoom has released the lock.
 		for !c.isGone(m.topic) && !c.store.Put(key, m.data, v) {
 			if !c.waitRoom() {
 				return false
@@ -162,7 +161,7 @@ func (c *Conflation) keep() bool {
 	return true
 }
 
-// makeKeys makes the keys of what was fetched. It is called without mu: this is the user's code.
+// makeKeys makes the keys of the fetched messages. It is called without mu, because key is user code.
 func (c *Conflation) makeKeys() {
 	c.keys = c.keys[:0]
 	if len(c.batch) == 0 {
@@ -178,7 +177,7 @@ func (c *Conflation) makeKeys() {
 	c.watch.end()
 }
 
-// isGone reports whether a topic was removed. nil is none. Under mu.
+// isGone reports whether topic t was removed. t may be nil. Under mu.
 func (c *Conflation) isGone(t *topics.Track) bool {
 	if t == nil || len(c.gone) == 0 {
 		return false
@@ -187,8 +186,8 @@ func (c *Conflation) isGone(t *topics.Track) bool {
 	return gone
 }
 
-// waitRoom waits until something was taken. It reports false when the subscription has
-// ended first. Under mu, which it gives up while it waits.
+// waitRoom waits for room in the store. It returns false when the subscription has ended first. Under mu, which it
+// releases while it waits.
 func (c *Conflation) waitRoom() bool {
 	c.full = true
 	c.signalLoop()
@@ -211,12 +210,12 @@ func (c *Conflation) signalLoop() {
 	}
 	c.s.crowded.Store(crowded)
 	if !crowded {
-		return // early enough when the next packets come (feed.tend)
+		return // feed.tend acts on that when the next packets come
 	}
-	_ = c.s.l.post(c.s.unblock) // it fails where the loop has ended
+	_ = c.s.l.post(c.s.unblock) // fails only if the loop has ended
 }
 
-// unblock lets those go on that are held up by feeds which do not block any more. Loop only.
+// unblock resumes streams that were held up by feeds that no longer block. Loop only.
 func (s *Subscription) unblock() {
 	for _, f := range *s.feeds.Load() {
 		f.setBlock()
@@ -224,7 +223,7 @@ func (s *Subscription) unblock() {
 	s.l.commands.resume.Store(true)
 }
 
-// wakeReader wakes the reader, if it waits. Under mu.
+// wakeReader wakes the reader if it waits. Under mu.
 func (c *Conflation) wakeReader() {
 	if c.waits {
 		c.waits = false
@@ -232,7 +231,7 @@ func (c *Conflation) wakeReader() {
 	}
 }
 
-// token puts one into a channel of capacity 1.
+// token sends to a channel of capacity 1, unless it is full.
 func token(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -243,8 +242,7 @@ func token(c chan struct{}) {
 // Next is Subscription.Next for the newest messages.
 func (c *Conflation) Next(ctx context.Context, d *Delivery) error { return c.NextBatch(ctx, d, 0, nil) }
 
-// NextBatch is Next that, when it got a message, calls more with up to n that wait behind
-// it. All are valid until the next call.
+// NextBatch is Next, but after a message it passes up to n further messages to more. All are valid until the next call.
 func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more func(Delivery)) error {
 	if !c.reading.CompareAndSwap(false, true) {
 		return ErrConcurrentNext
@@ -276,14 +274,14 @@ func (c *Conflation) NextBatch(ctx context.Context, d *Delivery, n int, more fun
 		select {
 		case <-c.wake:
 		case <-ended:
-			ended = nil // what waits is delivered first, and then what run says
+			ended = nil // stored items are delivered first, then the error of run
 		case <-ctx.Done():
 			return contextError(ctx)
 		}
 	}
 }
 
-// take takes what has waited longest. Where nothing has it reports false, or why nothing more comes.
+// take takes the oldest item. If there is none it returns false, and why nothing more comes, if so.
 func (c *Conflation) take(d *Delivery, n int, more func(Delivery)) (ok bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,7 +314,7 @@ func (c *Conflation) takeOne(d *Delivery) bool {
 	return true
 }
 
-// Add says that topics were added to the subscription. A nil *Conflation needs not know.
+// Add records that topics were added to the subscription. On nil it does nothing.
 func (c *Conflation) Add(topics []TopicName) {
 	if c == nil {
 		return
@@ -332,7 +330,7 @@ func (c *Conflation) Add(topics []TopicName) {
 	}
 }
 
-// Remove says that topics were removed: what waits of them is dropped. A nil *Conflation needs not know.
+// Remove records that topics were removed, and drops their messages. On nil it does nothing.
 func (c *Conflation) Remove(topics []TopicName) {
 	if c == nil {
 		return
@@ -346,7 +344,7 @@ func (c *Conflation) Remove(topics []TopicName) {
 	c.madeRoom()
 }
 
-// madeRoom goes on with the goroutine, if it waits for that. Under mu.
+// madeRoom wakes the goroutine if it waits for room. Under mu.
 func (c *Conflation) madeRoom() {
 	if c.full {
 		c.full = false
@@ -355,14 +353,14 @@ func (c *Conflation) madeRoom() {
 	c.signalLoop()
 }
 
-// Stats is Subscription.Stats, with what was delivered to the reader.
+// Stats is Subscription.Stats with the conflation's counts.
 func (c *Conflation) Stats() stats.Subscription {
 	st := c.s.Stats()
 	c.Count(&st)
 	return st
 }
 
-// Count adds what the conflation knows. A nil *Conflation knows nothing.
+// Count sets the conflation's counts. On nil it does nothing.
 func (c *Conflation) Count(st *stats.Subscription) {
 	if c == nil {
 		return

@@ -11,21 +11,21 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// cursorLog keeps a stream's events for the cursors that read them, and knows which packets are for which. Cursors
-// that want none of the next packets are parked (ring.Cursor.Park): so a message costs no more with ten thousand
+// cursorLog keeps a stream's events for the cursors that read them, and knows which cursors want which topics. Cursors
+// that want none of the next packets are parked (ring.Cursor.Park), so the cost of a message does not grow with
 // subscriptions to other topics. Loop only.
 type cursorLog struct {
 	log    *ring.Log
 	topics ring.Map[route]
-	packet uint64 // counts packets
-	// unwanted of the packet that was appended last
+	packet uint64 // number of packets so far
+	// of the packet that was appended last
 	unwanted unwanted
 }
 
-// route is the feeds that want one topic.
+// route has the feeds that want one topic.
 type route struct{ feeds ring.Set[*feed] }
 
-// moreItems is how many items beside packets, gaps and notes, fit a log that has a window full of packets.
+// moreItems is how many gaps and notes fit a log beside a window full of packets.
 const moreItems = 64
 
 // newCursorLog returns a log for a window of span packets.
@@ -36,8 +36,8 @@ func newCursorLog(slots *ring.Slots, span int) *cursorLog {
 // room reports whether an event can be appended.
 func (l *cursorLog) room() bool { return l.log.Cursors() == 0 || l.log.Room() }
 
-// deliver appends an event, and keeps all packets, if there are cursors that will read
-// them: there may be only what closed ones still look at.
+// deliver appends an event. It reports whether the log keeps the packet's slot. Without cursors the log may still exist
+// for closed ones, but gets no events.
 func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 	if l.log.Cursors() == 0 {
 		return false
@@ -52,7 +52,7 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 		l.log.End(e.Seq, &note)
 	case reliable.EventState:
 		note := *e
-		note.Packet = topics.StateRuns(e.Packet) // the packet comes once more
+		note.Packet = topics.StateRuns(e.Packet) // the packet follows as an EventPacket
 		l.log.AppendNote(e.Seq, &note)
 	case reliable.EventGap, reliable.EventTotal, reliable.EventCollision, reliable.EventUnnamed, reliable.EventStateEnd:
 		note := *e
@@ -61,25 +61,25 @@ func (l *cursorLog) deliver(e *reliable.Event) (kept bool) {
 	return false
 }
 
-// reclaim gives back the slots that all have read. If none is free then, cursors that
-// are not waited for lose up to n packets.
+// reclaim frees the slots that all cursors have read. If none is free then, cursors that do not block lose up to n
+// packets.
 func (l *cursorLog) reclaim(n int) {
 	if l.log.Reclaim(); l.log.Slots().Free() == 0 {
 		l.log.Overtake(n)
 	}
 }
 
-// heldFor is how long a packet stays in memory that a cursor was reading when it was closed, if it never says that it
-// has done; all of them together take an eighth of the window at most.
+// heldFor is how long a closed cursor may keep the packet that it was reading. Packets kept so take an eighth of the
+// window at most.
 const heldFor = 10 * time.Second
 
-// tend gives back what has been read, and what closed cursors have held for too long.
+// tend frees what has been read, and what closed cursors have kept for too long.
 func (l *cursorLog) tend(now reliable.Instant, span int) {
 	l.log.Reclaim()
 	l.log.Expire(int64(now), int64(heldFor), max(1, span/8))
 }
 
-// wake lets those read the packet with these runs, which is appended next, that want any of its topics.
+// wake wakes the cursors that want a topic of the packet with these runs, which is appended next.
 func (l *cursorLog) wake(runs []byte) {
 	l.packet++
 	l.unwanted = unwanted{}
@@ -109,7 +109,7 @@ func (l *cursorLog) wake(runs []byte) {
 	}
 }
 
-// begins reports whether a message begins in the run: a reader that starts there misses none of it.
+// begins reports whether a message begins in the run, so that a reader that starts there misses no part of it.
 func begins(run wire.Run) bool {
 	if run.Kind != wire.RunFragment {
 		return true

@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// watchDamage logs damaged packets: the 1st, 2nd, 4th, 8th ….
+// watchDamage logs damaged packets, at the 1st, 2nd, 4th, 8th … one.
 func (g *group) watchDamage() {
 	d := g.r.TakeDamage()
 	before := g.damaged

@@ -7,19 +7,19 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that do not keep the rules of the protocol (events.Fault).
+// Publishers that break the protocol (events.Fault).
 
-// faultNotes decides which faults of a group's publishers are logged and emitted: several subscriptions find the
-// same ones. Loop only.
+// faultNotes decides which faults of a group's publishers are logged and emitted, because several subscriptions find
+// the same ones. Loop only.
 type faultNotes struct {
-	reported map[faultKey]uint64 // Count of the latest
+	reported map[faultKey]uint64 // Count of the latest error
 }
 
 type faultKey struct {
 	publisher events.PublisherID
 	epoch     uint64
 	fault     events.Fault
-	topic     string // of FaultTopic
+	topic     string // with FaultTopic only
 }
 
 // faultsKept bounds the memory that forged packets can take. Beyond it some faults are reported again.
@@ -41,7 +41,7 @@ func (f *faultNotes) due(err *events.FaultError) bool {
 	return true
 }
 
-// malformed reports a packet that does not parse. All readers of the stream may miss its messages.
+// malformed reports a packet that does not parse. Any reader of the stream may miss messages.
 func (g *group) malformed(st *reliable.Stream, err *events.FaultError) {
 	if !g.wanting() {
 		return
@@ -53,7 +53,7 @@ func (g *group) malformed(st *reliable.Stream, err *events.FaultError) {
 	g.announce(e)
 }
 
-// faulted reports a fault in the log and as an event.
+// faulted logs a fault and emits its event.
 func (g *group) faulted(st *reliable.Stream, err *events.FaultError) events.Event {
 	e := g.event(events.PublisherFault, st)
 	e.Err = err

@@ -13,33 +13,33 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// feed is what a subscription reads of one stream.
+// feed is the part of a subscription that reads one stream.
 type feed struct {
 	g  *group
 	s  *Subscription
-	st *reliable.Stream // loop only, but for its identity
+	st *reliable.Stream // loop only, except its identity
 	c  *ring.Cursor
 
-	// The reader's own, but for atomics:
+	// Used by the reader only, except atomics:
 	reading
 	seq     uint64        // of the last item
-	quarter int           // of the stream's window, in packets
-	bound   int           // how many packets it may be behind, see slow.Policy
-	newest  atomic.Uint64 // position of the latest packet with the beginning of a message, for slow.Latest
+	quarter int           // a quarter of the stream's window, in packets
+	bound   int           // how many packets it may be behind: slow.Policy
+	newest  atomic.Uint64 // position of the latest packet in which a message begins, for slow.Latest
 	ofPatterns
-	squeezed atomic.Bool           // the stream wants to hear when we have read on
+	squeezed atomic.Bool           // the stream waits for the reader to catch up
 	done     atomic.Bool           // the loop may detach it
 	finished bool                  // the end was read
-	later    map[uint64]laterTopic // topics that begin further on, by id
+	later    map[uint64]laterTopic // topics that begin further on in the stream, by id
 	notices
 
-	_ [64]byte // what follows is written for each packet, and shares no cache line with the reader's
+	_ [64]byte // The fields below are written for each packet, and must not share a cache line with the reader's.
 
 	// Loop only:
-	o        *output             // the stream's
-	topics   map[uint64]struct{} // ids of those that it wants: of a pattern very many
-	packet   uint64              // the last one that it was woken for
-	counts   bool                // it is among group.counting
+	o        *output             // of the stream
+	topics   map[uint64]struct{} // ids of wanted topics; of a pattern there may be very many
+	packet   uint64              // the last one that woke it
+	counts   bool                // it is in group.counting
 	blocking bool
 	left     bool // the subscription has left the group
 	unread   unread
@@ -47,16 +47,16 @@ type feed struct {
 	_        [64]byte // the next object must not share the line
 }
 
-// notices are what a feed delivers beside what its reader has. The reader's own.
+// notices are what a feed delivers besides the items of its reader. Used by the reader only.
 type notices struct {
-	starting   *events.Event                 // first
-	collisions []*events.TopicCollisionError // once the feed is in use: next
-	ending     *events.Event                 // when the reader is through
+	starting   *events.Event                 // delivered first
+	collisions []*events.TopicCollisionError // delivered next; the loop fills it until the feed is in use
+	ending     *events.Event                 // delivered last
 	lost       bool                          // the loss of the publisher was reported
 }
 
-// follow gives the subscription a feed of a stream. Loop only.
-// It reports false when it has one already: the publisher was only silent.
+// follow gives the subscription a feed of a stream. It returns false if it has one already, because the publisher was
+// only silent. Loop only.
 func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool {
 	for _, f := range *s.feeds.Load() {
 		if f.st == st && !f.left {
@@ -93,7 +93,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 	return true
 }
 
-// first makes the feed want what its subscription wants of the group, and returns the ids of these topics. Loop only.
+// first makes the feed want its subscription's topics in the group, and returns their ids. Loop only.
 func (f *feed) first() (topics []uint64) {
 	want := func(id uint64, name string) {
 		switch err := f.st.Collided(id); {
@@ -123,7 +123,7 @@ func (f *feed) first() (topics []uint64) {
 	return topics
 }
 
-// setBlock makes the cursor hold the stream up, or not, as the subscription wants it. Loop only.
+// setBlock makes the cursor block the stream, or not, as the subscription's policy says. Loop only.
 func (f *feed) setBlock() {
 	if b := f.s.blocks(f.st); b != f.blocking {
 		f.blocking = b
@@ -131,7 +131,7 @@ func (f *feed) setBlock() {
 	}
 }
 
-// tend looks after a feed that is not parked, after each batch. Loop only.
+// tend checks a feed that is not parked, after each batch. Loop only.
 func (f *feed) tend(now reliable.Instant) {
 	f.setBlock()
 	f.evict(now)
@@ -144,13 +144,13 @@ func (f *feed) tend(now reliable.Instant) {
 	}
 }
 
-// forget takes a feed that was read to its end from the subscription. Loop only.
+// forget removes a feed that was read to its end from the subscription. Loop only.
 func (s *Subscription) forget(f *feed) {
 	feeds := dropped(slices.Clone(*s.feeds.Load()), f)
 	s.feeds.Store(&feeds)
 }
 
-// park parks the cursors, since there is nothing more to be read. It reports false when something has come meanwhile.
+// park parks the cursors, if there is nothing to read. It returns false if something has arrived meanwhile.
 func (s *Subscription) park() bool {
 	if s.closed.Load() || s.suppressed.Load() {
 		return true
@@ -163,7 +163,7 @@ func (s *Subscription) park() bool {
 	return true
 }
 
-// giveUp gives back the feeds of a group's streams that the reader is done with. Loop only.
+// giveUp detaches the feeds of a group that the reader has done with. Loop only.
 func (s *Subscription) giveUp(g *group) {
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && f.done.Load() {
@@ -173,10 +173,10 @@ func (s *Subscription) giveUp(g *group) {
 	}
 }
 
-// take feeds an item to the stream's reader.
+// take passes an item of the log to the feed's reader.
 func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	if n := it.Skipped; n > 0 {
-		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), events.CauseSlowConsumer) // some may have been gaps of many packets
+		f.rd.Missed(it.Seq, max(n, it.Seq-f.seq), events.CauseSlowConsumer) // a skipped gap may have had many packets
 		s.l.counters.slowLost.Add(n)
 		st := f.st
 		s.l.post(st.WantTotals)
@@ -187,7 +187,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	f.seq = it.Seq
 	if s.upSet.Load() {
 		s.mu.Lock()
-		s.follows() // topics that the packet is the first of
+		s.follows() // topics may begin with this packet
 		s.mu.Unlock()
 	}
 	if len(f.later) > 0 {
@@ -213,7 +213,7 @@ func (s *Subscription) take(f *feed, it *ring.Item, data []byte) {
 	}
 }
 
-// publisherDown is what an event says of its publisher's end, if it does.
+// publisherDown reports whether an event says that its publisher is down, and why.
 func publisherDown(e *reliable.Event) (cause events.Cause, down bool) {
 	switch e.Kind {
 	case reliable.EventTotal:
@@ -229,7 +229,7 @@ func (f *feed) event(kind events.Kind) *events.Event {
 		Name: f.st.Origin().Name, Epoch: f.st.Epoch, Relevant: f.st.Relevant()}
 }
 
-// release gives the leased item back and wakes the loop when a stream waits for that.
+// release returns the leased item, and wakes the loop if the stream waits for that.
 func (s *Subscription) release(f *feed) {
 	f.c.Return()
 	s.shown.Store(s.got)

@@ -10,40 +10,39 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Subscriptions that begin with what publishers still hold, or with the state that they keep. Each has a receiver
-// of its own in its groups, which fetches that: so neither the order of its messages nor the waiting for them is
-// any other subscription's.
+// Subscriptions that begin with what publishers still hold, or with their state. Each has a receiver of its own in its
+// groups, which fetches that. So it neither delays other subscriptions nor changes the order of their messages.
 
-// From says where a subscription begins. The zero value is what is published from now on.
+// From says where a subscription begins. The zero value begins with what is published from now on.
 type From struct {
 	State     bool       // with the state that publishers keep
-	Window    bool       // with what publishers' windows hold
-	Positions *Positions // there with these messages of each topic; docs/protocol §9.8
+	Window    bool       // with what is in publishers' windows
+	Positions *Positions // of the window, only from these messages of each topic on; docs/protocol §9.8
 }
 
 // ownership distinguishes groups of one index.
 type ownership struct {
-	owner    *Subscription // the only subscription of the group, or nil
-	from     From          // where its streams begin
+	owner    *Subscription // the only subscription of the group; nil: shared
+	from     From          // where streams of the group begin
 	expected expected
 }
 
-// groupList are the groups that a loop receives. Loop only.
+// groupList has the groups that a loop receives. Loop only.
 type groupList struct {
-	groups    []*group            // by group index, the first of each; nil: not subscribed
-	receiving []*group            // all of them
-	left      []*group            // by group index: subscribed before, and left
-	joins     joins               // what of that the fabric brings
-	surveys   []*Survey           // that listen
-	former    map[int]stats.Group // by group index: counts of groups that no subscription owns any more
+	groups     []*group            // by index, the first of each; nil: not subscribed
+	receiving  []*group            // all of them
+	left       []*group            // by index: groups that were subscribed and left
+	joins      joins               // memberships of the transport
+	surveys    []*Survey           // active ones
+	endedOwned map[int]stats.Group // by index: counters of groups with a closed owner
 }
 
 func newGroupList(groups int) groupList {
 	return groupList{groups: make([]*group, groups), left: make([]*group, groups), joins: make(joins, groups),
-		former: make(map[int]stats.Group)}
+		endedOwned: make(map[int]stats.Group)}
 }
 
-// counted yields the groups with counters that continue: those that are received, and those that were left.
+// counted yields the groups with counters that continue: received ones, and shared ones that were left.
 func (x *groupList) counted() iter.Seq[*group] {
 	return func(yield func(*group) bool) {
 		for _, g := range x.receiving {
@@ -59,7 +58,7 @@ func (x *groupList) counted() iter.Seq[*group] {
 	}
 }
 
-// owner returns the owner of the subscription's groups.
+// owner returns the owner of the subscription's groups; nil: they are shared.
 func (s *Subscription) owner() *Subscription {
 	if s.from.Window || s.from.State {
 		return s
@@ -67,10 +66,10 @@ func (s *Subscription) owner() *Subscription {
 	return nil
 }
 
-// group is the subscription's group of that index, or nil. Loop only.
+// group returns the subscription's group of that index, or nil. Loop only.
 func (s *Subscription) group(index int) *group { return s.l.find(index, s.owner()) }
 
-// find is the group of that index and owner, or nil.
+// find returns the group of that index and owner, or nil.
 func (l *Loop) find(index int, owner *Subscription) *group {
 	g := l.groups[index]
 	for g != nil && g.owner != owner {
@@ -79,27 +78,27 @@ func (l *Loop) find(index int, owner *Subscription) *group {
 	return g
 }
 
-// config is how the group's receiver is configured.
+// config returns the configuration of the group's receiver.
 func (g *group) config() reliable.ReceiverConfig {
 	c := g.l.cfg.Receiver
 	c.GroupTag, c.LegTags = wire.GroupTag(g.address), g.l.inbox.legs.tags(g.index)
-	if g.owner != nil { // to publishers it is a receiver like any other
+	if g.owner != nil { // for publishers it is another receiver
 		c.ID = c.Rand.Uint64() | 1
 		c.FromWindow, c.FromState = g.from.Window, g.from.State
 		if p := g.from.Positions; p != nil {
 			c.Wanted = p.next
 		}
-		c.Loans = nil // they are for one receiver of a packet
-		// A window as large as the publisher's, with room for packets that arrive while that is fetched.
+		c.Loans = nil // a packet is lent to one receiver only
+		// As large as the publisher's window, with room for packets that arrive while that is fetched.
 		c.WindowBytes, c.MemoryBytes = 2*c.WindowBytes, 2*c.MemoryBytes
-		if g.from.State { // with room for all that comes while the state does
+		if g.from.State { // with room for packets that arrive while state is fetched
 			c.WindowBytes = max(c.WindowBytes, c.MemoryBytes/4)
 		}
 	}
 	return c
 }
 
-// begin makes a reader begin the topic where the group's subscription wants it to.
+// begin makes a reader begin the topic where the group's subscription begins.
 func (g *group) begin(st *reliable.Stream, rd *topics.Reader, t *groupTopic) {
 	if t.live {
 		rd.WithoutState(t.id)
@@ -108,14 +107,14 @@ func (g *group) begin(st *reliable.Stream, rd *topics.Reader, t *groupTopic) {
 	}
 }
 
-// numbered reports whether topics of the stream begin with certain messages.
+// numbered reports whether topics of the stream begin with given message numbers.
 func (g *group) numbered(st *reliable.Stream) bool {
 	return g.from.Positions != nil && !st.Continued() &&
 		(st.Begun() || g.from.Positions.of[st.Instance] != nil)
 }
 
-// beginLive makes topics that are added to a group begin with what is published from now on.
-// State is requested once, when the group begins: a later packet may lack theirs.
+// beginLive makes topics that are added to a group begin with what is published from now on. State is requested only
+// once, when the group begins: a later packet may lack theirs.
 func (g *group) beginLive(topics []*groupTopic) {
 	for _, t := range topics {
 		t.live = true
@@ -127,15 +126,15 @@ func (g *group) beginLive(topics []*groupTopic) {
 	}
 }
 
-// askTotals asks how far the topics of a stream that has just come up are, where they
-// begin with a certain message: that may be gone, and nothing follow it.
+// askTotals requests the totals of a stream that has just come up, if its topics begin with given messages: those may
+// be gone, and no message may follow to show it.
 func (g *group) askTotals(st *reliable.Stream) {
 	if g.numbered(st) {
-		_ = g.l.post(st.WantTotals) // it fails only where the loop has ended
+		_ = g.l.post(st.WantTotals) // fails only if the loop has ended
 	}
 }
 
-// alone reports whether no other group of that index has the stream up: then this one reports it.
+// alone reports whether no other group of that index has the stream up. Then this group reports it.
 func (g *group) alone(of reliable.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
 		if x != g && x.r.Up(of) {
@@ -145,10 +144,11 @@ func (g *group) alone(of reliable.Instance) bool {
 	return true
 }
 
-// farewellTime is how long a group without an owner stays, for its farewells to publishers. docs/protocol §7.7.
+// farewellTime is how long a group stays after its owner has closed, to send farewells to publishers. docs/protocol
+// §7.7.
 const farewellTime = 20 * time.Millisecond
 
-// speaks reports whether this group reports a stream that is up in several.
+// speaks reports whether this group reports a stream that is up in several groups.
 func (g *group) speaks(of reliable.Instance) bool {
 	for x := g.l.groups[g.index]; x != nil; x = x.next {
 		if x.r.Up(of) {
@@ -158,7 +158,7 @@ func (g *group) speaks(of reliable.Instance) bool {
 	return true
 }
 
-// keepUnused is how long the group is kept without a subscription.
+// keepUnused returns how long the group is kept without a subscription.
 func (g *group) keepUnused() time.Duration {
 	if g.owner != nil {
 		return farewellTime
@@ -166,7 +166,7 @@ func (g *group) keepUnused() time.Duration {
 	return leaveAfter
 }
 
-// end takes the group from those that the loop receives. What is counted stays.
+// end removes the group from those that the loop receives. Its counters are kept.
 func (g *group) end() {
 	l := g.l
 	at := &l.groups[g.index]
@@ -179,11 +179,11 @@ func (g *group) end() {
 		l.left[g.index] = g
 		return
 	}
-	l.counters.way.before += g.r.Dropped()
+	l.counters.network.before += g.r.Dropped()
 	for i, s := range g.r.LegStats() {
 		addLeg(&l.inbox.legs.before[i], &s)
 	}
-	st := l.former[g.index]
+	st := l.endedOwned[g.index]
 	addGroup(&st, g)
-	l.former[g.index] = st
+	l.endedOwned[g.index] = st
 }

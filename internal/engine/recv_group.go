@@ -11,8 +11,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// group is the receive side of one group: of all subscriptions that begin with what is
-// published from then on, or of one that does not (recv_from.go). Loop only, but for dropped.
+// group is the receive side of one group: for all subscriptions that begin with new messages, or for one that does not
+// (recv_from.go). Loop only, except dropped.
 type group struct {
 	l    *Loop
 	next *group // of the same index
@@ -22,37 +22,37 @@ type group struct {
 	r          *reliable.Receiver
 	topics     map[uint64]*groupTopic
 	patterns   patterns
-	subs       ring.Set[*Subscription] // with cursors on the group's streams
-	counting   []*feed                 // of theirs, those that do not rest
-	logs       []*output               // that have a log
+	subs       ring.Set[*Subscription] // subscriptions with cursors
+	counting   []*feed                 // their feeds that are not parked
+	logs       []*output               // outputs with a log
 	inline     bool                    // some topic has had handlers
-	d          Delivery                // what handlers are called with: here so that it is not allocated each time
+	d          Delivery                // passed to handlers; here to avoid an allocation per call
 	joined     bool
-	failed     bool            // it cannot be joined: the next subscription tries again
+	failed     bool            // joining failed; the next subscription tries again
 	suppressed bool            // the bus is closing: nothing is delivered any more
-	leaving    []*Subscription // that have left the group, and still have feeds
+	leaving    []*Subscription // they have left the group, and still have feeds
 	refused    refusals
 	faults     faultNotes
 	echo       echoWatch
-	damaged    uint64 // packets, so far
+	damaged    uint64 // packets so far
 	dropped    atomic.Uint64
 	unwanted   unwanted
 	unused     unusedGroup
-	settled    uint64 // packets that were missing, so far
+	settled    uint64 // missing packets settled so far
 }
 
-// groupTopic is what the group's subscriptions want of one topic.
+// groupTopic is a topic that subscriptions of the group want.
 type groupTopic struct {
 	id       uint64
 	name     string
 	handlers ring.Set[*Subscription] // called by the loop
-	users    ring.Set[*Subscription] // of either kind
-	exact    int                     // of users that name it; others have a pattern
-	live     bool                    // it begins with what is published from then on, whatever the group does
+	users    ring.Set[*Subscription] // with handlers or cursors
+	exact    int                     // number of users that name it; others have a pattern
+	live     bool                    // it begins with new messages, also in a group that does not
 }
 
-// open returns the group of that owner, joining it at first use, and again after a
-// failure. A new one with an owner begins as from says.
+// open returns the group of that index and owner. It joins the group at first use, and again after a failure. A new
+// group with an owner begins as from says.
 func (l *Loop) open(index int, owner *Subscription, from From) (*group, error) {
 	first, g := l.groups[index], l.find(index, owner)
 	if g != nil && !g.failed {
@@ -84,7 +84,7 @@ func (l *Loop) open(index int, owner *Subscription, from From) (*group, error) {
 	return g, nil
 }
 
-// newGroup returns a group that is to be joined, or one that was left and goes on.
+// newGroup returns a group to join: a new one, or one that was left.
 func (l *Loop) newGroup(index int, owner *Subscription, from From) (*group, error) {
 	l.memory.prepare(l.cfg.Receiver.WindowBytes)
 	if g := l.left[index]; g != nil && owner == nil {
@@ -117,7 +117,7 @@ func (p peers) Address(from uint64) string {
 
 func (p peers) Forget(peer uint32) { p.t.Forget(transport.Peer(peer)) }
 
-// want has a subscription get a topic. It reports whether it did not before.
+// want adds a topic to a subscription. fresh: the subscription did not have it.
 func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err error) {
 	t := g.topics[id]
 	if t == nil {
@@ -145,7 +145,7 @@ func (g *group) want(s *Subscription, id uint64, name string) (fresh bool, err e
 	return true, nil
 }
 
-// handleAll has handlers called with what all streams deliver from now on.
+// handleAll gives each stream a reader for handlers, from its next packet on.
 func (g *group) handleAll() {
 	g.inline = true
 	for _, st := range g.r.Streams() {
@@ -155,7 +155,7 @@ func (g *group) handleAll() {
 	}
 }
 
-// drop ends that a subscription gets a topic. It reports whether it did.
+// drop removes a topic from a subscription. It reports whether the subscription had it.
 func (g *group) drop(s *Subscription, id uint64) bool {
 	t := g.topics[id]
 	if t == nil || !t.users.Remove(s) {
@@ -183,8 +183,8 @@ func (g *group) drop(s *Subscription, id uint64) bool {
 	return true
 }
 
-// route is what a reader remembers of the topic, to find its handlers: where there is
-// only one, that. With many topics what each has of its own is rarely in the cache.
+// route returns what a reader stores to find the topic's handlers: the only handler, if there is one, otherwise t. With
+// many topics the fields of t are rarely in the cache.
 func (t *groupTopic) route() any {
 	if t.handlers.Len() == 1 {
 		return t.handlers.List()[0]
@@ -192,10 +192,10 @@ func (t *groupTopic) route() any {
 	return t
 }
 
-// rerouted reports whether route has changed with the handler that came or went last.
+// rerouted reports whether the handler that came or went last has changed route.
 func (t *groupTopic) rerouted() bool { return t.handlers.Len() <= 2 }
 
-// handlersOf are the handlers of a reader's topic.
+// handlersOf returns the handlers of a reader's topic.
 func handlersOf(t *topics.Track) []*Subscription {
 	if s, ok := t.Data.(*Subscription); ok {
 		return s.self[:]
@@ -203,13 +203,13 @@ func handlersOf(t *topics.Track) []*Subscription {
 	return t.Data.(*groupTopic).handlers.List()
 }
 
-// reportWants sends publishers the topics that are wanted here.
+// reportWants sends the wanted topics to publishers.
 func (g *group) reportWants() {
 	g.r.TopicsChanged(g.l.now())
 	g.l.hellos.wants(g.l.now())
 }
 
-// attach gives a subscription with cursors its feeds of all streams.
+// attach gives a subscription with cursors a feed of each stream.
 func (g *group) attach(s *Subscription) {
 	g.subs.Add(s)
 	g.r.SetAsync(true)
@@ -220,7 +220,7 @@ func (g *group) attach(s *Subscription) {
 	}
 }
 
-// introduce reports the publishers that are up to a subscription with a handler.
+// introduce reports each publisher that is up to a subscription with a handler.
 func (g *group) introduce(s *Subscription) {
 	for _, st := range g.r.Streams() {
 		if !st.Ended() {
@@ -235,13 +235,13 @@ func (g *group) detach(s *Subscription) {
 	g.r.SetAsync(g.subs.Len() > 0)
 }
 
-// tick ends a batch, sends what the group has to say and returns when it wants to be called again.
+// tick ends a batch, sends control packets that are due, and returns when to call it again.
 func (g *group) tick(now reliable.Instant) reliable.Instant {
 	g.tendLogs(now)
 	g.r.Tick(now)
 	g.watchEcho(now)
 	settled := g.r.Settled()
-	g.l.counters.way.now += settled - g.settled
+	g.l.counters.network.now += settled - g.settled
 	g.settled = settled
 	g.watchDamage()
 	g.watchSealed()
@@ -269,7 +269,7 @@ func (g *group) sendControl(now reliable.Instant) {
 	}
 }
 
-// The group is the Sink of its streams. Their events go to outputs.
+// group implements reliable.Sink. The streams' events go to outputs.
 
 // StreamUp implements reliable.Sink.
 func (g *group) StreamUp(st *reliable.Stream) {
@@ -298,7 +298,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 }
 
-// StreamDown implements reliable.Sink. Subscriptions learn of it in the stream's order, from its output.
+// StreamDown implements reliable.Sink. Subscriptions get it from the stream's output, in order.
 func (g *group) StreamDown(st *reliable.Stream, cause events.Cause) {
 	outputOf(st).held = nil
 	g.l.inbox.legs.forget(st)
@@ -341,14 +341,14 @@ func (g *group) event(kind events.Kind, st *reliable.Stream) events.Event {
 		Name: from.Name, Address: from.Address, Epoch: st.Epoch, Relevant: st.Relevant()}
 }
 
-// down is the event that a publisher has ended or was lost, as subscriptions get it.
+// down returns the event that a publisher has ended or was lost, for subscriptions.
 func (g *group) down(cause events.Cause, st *reliable.Stream) events.Event {
 	e := g.event(streamEvent(cause), st)
 	e.Topics = st.Announced()
 	return e
 }
 
-// announce passes an event of a publisher to the subscriptions with handlers for such events.
+// announce passes an event of a publisher to the handlers that want such events.
 func (g *group) announce(e events.Event) {
 	for s := range g.handlers() {
 		if s.events {
@@ -357,7 +357,7 @@ func (g *group) announce(e events.Event) {
 	}
 }
 
-// membership fails the subscriptions of a group that cannot be joined.
+// membership handles an event of the group's membership. If the group cannot be joined its subscriptions fail.
 func (g *group) membership(e *transport.Event) {
 	switch e.State {
 	case transport.Joined:
@@ -375,7 +375,7 @@ func (g *group) membership(e *transport.Event) {
 	}
 }
 
-// stop ends the group's subscriptions when the loop has ended.
+// stop ends the group's subscriptions. The loop has ended.
 func (g *group) stop() {
 	err := g.l.closedError()
 	for _, s := range g.subs.List() {
@@ -386,5 +386,5 @@ func (g *group) stop() {
 	}
 }
 
-// errNoMemory says that a stream could not be followed.
+// errNoMemory says that a stream cannot be followed.
 var errNoMemory = errors.New("no memory for a receive window: raise ReceiveMemoryBytes")

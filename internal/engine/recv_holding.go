@@ -9,13 +9,13 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// That this bus holds publishers up, and which subscriptions of it do: as their
-// publishers say, and as the bus itself sees. docs/protocol §8.6.
+// Reports that this bus blocks publishers, and which of its subscriptions do: as publishers report it, and as the bus
+// observes it. docs/protocol §8.6.
 
-// holds is what was reported of a stream that this bus holds up. Loop only.
+// holds is what was reported of a stream that this bus blocks. Loop only.
 type holds struct {
 	when     backoffReporter
-	released bool // reported
+	released bool // release was reported
 }
 
 // holding reports what publishers have said of this bus since the last call.
@@ -58,12 +58,12 @@ func (g *group) reportHolding(kind events.Kind, st *reliable.Stream, d time.Dura
 	g.l.event(e)
 }
 
-// holdLines are the lines of the log for one reason to hold a publisher up.
+// holdLines are the log lines for one reason why this bus blocks a publisher.
 type holdLines struct{ holds, released *report.Line }
 
-// slowest is the subscription that holds a stream up: its topics, and how many packets
-// it has still to read. Without one that is read it is the handlers. Where all that came is read, and packets are
-// missing, it is neither: there are no topics then.
+// slowest returns the topics of the subscription that blocks a stream, and the number of packets that it has still to
+// read. Without such a cursor it returns the topics with handlers. If everything received was read and packets are
+// missing, the cause is loss, and there are no topics.
 func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, why holdLines) {
 	var slow *Subscription
 	for _, s := range g.subs.List() {
@@ -88,18 +88,18 @@ func (g *group) slowest(st *reliable.Stream) (topics []string, behind uint64, wh
 	return topics, 0, holdLines{&report.HoldsByHandling, &report.ReleasedForHandling}
 }
 
-// names are the subscription's topics and patterns.
+// names returns the subscription's topics and patterns.
 func (s *Subscription) names() []string { return s.topics.names() }
 
-// unread follows a cursor that holds its stream up. Loop only.
+// unread observes a cursor that blocks its stream. Loop only.
 type unread struct {
-	at    uint64 // where it stands
+	at    uint64 // position of the cursor
 	since reliable.Instant
 	when  backoffReporter
 }
 
-// note records that the cursor stands at position at at now, and whether it holds the stream up there. It
-// reports whether that is to be reported, and for how long it has lasted.
+// note records the cursor's position at now, and whether the cursor blocks the stream there. It returns for how long it
+// has done so, and whether to report that now.
 func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Duration, due bool) {
 	if !holds || x.since == 0 || at != x.at {
 		if x.when.over(); !holds {
@@ -112,7 +112,7 @@ func (x *unread) note(now reliable.Instant, at uint64, holds bool) (d time.Durat
 	return d, x.when.due(d)
 }
 
-// lasts is for how long the cursor has held the stream up where it stands; 0: it does not.
+// lasts returns for how long the cursor has blocked the stream at its position; 0: it does not.
 func (x *unread) lasts(now reliable.Instant) time.Duration {
 	if x.since == 0 {
 		return 0
@@ -120,10 +120,10 @@ func (x *unread) lasts(now reliable.Instant) time.Duration {
 	return now.Sub(x.since)
 }
 
-// watch reports a cursor that is not read and holds its stream up.
+// watch reports a cursor that is not read and blocks its stream.
 func (s *Subscription) watch(g *group, f *feed, now reliable.Instant) {
 	lag := f.c.Lag()
-	holds := f.blocking && f.o.full() && lag >= f.st.Span()-f.quarter/2 // as good as the slowest
+	holds := f.blocking && f.o.full() && lag >= f.st.Span()-f.quarter/2 // nearly as far behind as the slowest
 	d, due := f.unread.note(g.l.ran(now), f.c.Position(), holds)
 	if !due {
 		return

@@ -8,20 +8,20 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// inPlace calls handlers with what a stream delivers. When the turn's time is used up (budget) it stops, in the middle
-// of a packet if need be, and goes on in the next turn. Loop only.
+// inPlace calls handlers with what a stream delivers. When the turn's time is used up (budget) it stops, if need be in
+// the middle of a packet, and continues in the next turn. Loop only.
 type inPlace struct {
 	g  *group
 	st *reliable.Stream
 	rd *topics.Reader
-	// whole: it reads the stream from its Start, as all patterns have.
+	// whole: it reads the stream from its Start, and had all patterns then.
 	whole bool
-	rest  []byte           // of the packet in which it has stopped
-	next  []reliable.Event // that came since it has stopped
-	lost  bool             // the loss of the publisher was reported, since it came up
+	rest  []byte           // rest of the packet in which it stopped
+	next  []reliable.Event // events since it stopped
+	lost  bool             // the loss of the publisher was reported, and it has not come back
 }
 
-// newInPlace returns one that reads from sequence start on.
+// newInPlace returns an inPlace that reads from sequence start on.
 func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
 	p.rd.Count(p)
@@ -39,13 +39,12 @@ func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	return p
 }
 
-// room reports whether there is time for more in this turn.
 func (p *inPlace) room() bool { return p.g.l.budget.room() }
 
 // stopped reports whether it has stopped in the middle of a packet.
 func (p *inPlace) stopped() bool { return p.g.l.budget.stopped == p }
 
-// deliver takes the stream's next event.
+// deliver handles the stream's next event, or queues it while stopped.
 func (p *inPlace) deliver(e *reliable.Event) {
 	switch {
 	case p.g.suppressed:
@@ -66,10 +65,10 @@ func (p *inPlace) take(e *reliable.Event) {
 		p.read()
 		return
 	case e.Kind == reliable.EventGap && !p.g.wanting():
-		return // nothing is wanted of it
+		return // no subscription misses it
 	case e.Kind == reliable.EventUnnamed:
 		p.rd.Unnamed(e)
-		p.unnamed(e.Cause) // and no others
+		p.unnamed(e.Cause) // only to handlers of patterns
 		return
 	case e.Kind == reliable.EventCollision:
 		p.collision(e.Collision)
@@ -81,7 +80,7 @@ func (p *inPlace) take(e *reliable.Event) {
 	}
 }
 
-// read calls the handlers with what the reader has, as long as there is time.
+// read calls the handlers for what the reader has, as long as there is time.
 func (p *inPlace) read() {
 	if !p.dispatch() {
 		p.rest = p.rd.Retain(p.rest[:0])
@@ -89,8 +88,8 @@ func (p *inPlace) read() {
 	}
 }
 
-// goOn goes on where it has stopped.
-func (p *inPlace) goOn() {
+// resume continues where it stopped.
+func (p *inPlace) resume() {
 	if !p.g.suppressed && !p.dispatch() {
 		return
 	}
@@ -102,10 +101,10 @@ func (p *inPlace) goOn() {
 	}
 }
 
-// down passes the end or loss of a publisher to the handlers for such events.
+// down passes the end or loss of a publisher to the handlers of such events.
 func (p *inPlace) down(cause events.Cause) {
 	if cause != events.CauseNone && p.lost {
-		return // they know
+		return // reported already
 	}
 	p.lost = true
 	p.g.announce(p.g.down(cause, p.st))
@@ -121,7 +120,7 @@ func (p *inPlace) collision(err *events.TopicCollisionError) {
 	}
 }
 
-// unnamed reports to the handlers of patterns that messages are lost, perhaps theirs.
+// unnamed reports to the handlers of patterns that messages are lost which may be theirs.
 func (p *inPlace) unnamed(cause events.Cause) {
 	d := Delivery{Item: topics.Item{Unknown: true, Cause: cause}, From: p.st.Origin()}
 	for s := range p.g.handlers() {
@@ -132,7 +131,7 @@ func (p *inPlace) unnamed(cause events.Cause) {
 	}
 }
 
-// dispatch calls the handlers with what the reader has. It reports false when it has stopped before some of that.
+// dispatch calls the handlers for what the reader has. It returns false if it stopped before the end.
 func (p *inPlace) dispatch() bool {
 	l, rd, d := p.g.l, p.rd, &p.g.d
 	l.watchdog.arm()
@@ -164,8 +163,8 @@ func (p *inPlace) dispatch() bool {
 	}
 }
 
-// runs calls the handlers with the runs of messages that follow those delivered. It reports
-// false when it has stopped before the end of them.
+// runs calls the handlers for the messages that follow the delivered ones in runs. It returns false if it stopped
+// before the end.
 func (p *inPlace) runs() bool {
 	for !p.rd.Through() {
 		if !p.g.l.budget.used {
@@ -184,7 +183,7 @@ func (p *inPlace) runs() bool {
 	return true
 }
 
-// message calls the topic's handlers with one message.
+// message calls the topic's handlers for one message.
 func (p *inPlace) message(t *topics.Track, number uint64, msg []byte) {
 	p.g.l.watchdog.called.Store(markOf(t.ID))
 	for _, s := range handlersOf(t) {
@@ -194,7 +193,7 @@ func (p *inPlace) message(t *topics.Track, number uint64, msg []byte) {
 	p.g.l.handled(1)
 }
 
-// request calls the handlers of the topic with a request.
+// request calls the topic's handlers for a request.
 func (p *inPlace) request(d *Delivery) {
 	d.From, d.Event, d.Err = p.st.Origin(), nil, nil
 	d.asks(p.g)
@@ -205,7 +204,7 @@ func (p *inPlace) request(d *Delivery) {
 	p.g.l.handled(1)
 }
 
-// state calls the handlers of a topic with its state.
+// state calls the topic's handlers for its state.
 func (p *inPlace) state(d *Delivery) {
 	d.From = p.st.Origin()
 	for _, s := range handlersOf(d.Topic) {
@@ -214,7 +213,7 @@ func (p *inPlace) state(d *Delivery) {
 	p.g.l.handled(1)
 }
 
-// gap calls the handlers of the topic with a gap, all where no topic is known.
+// gap calls the topic's handlers for a gap, or all handlers if the topic is unknown.
 func (p *inPlace) gap(d *Delivery) {
 	d.From = p.st.Origin()
 	if d.Topic == nil {
@@ -231,8 +230,8 @@ func (p *inPlace) gap(d *Delivery) {
 	p.g.l.handled(1)
 }
 
-// run calls a topic's handlers with the rest of a run, in pieces where it is time to look at the clock in between:
-// nearly all messages take this way. It reports false when it has stopped before the end.
+// run calls a topic's handlers for the rest of a run, in pieces if the clock must be read in between. Nearly all
+// messages take this way. It returns false if it stopped before the end.
 func (p *inPlace) run() bool {
 	l, rd := p.g.l, p.rd
 	for {

@@ -6,8 +6,8 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// joins are the groups that the loop has joined as a receiver. Several may need one: subscriptions, a search for
-// hellos, surveys. The first joins it, and the last leaves it. Loop only.
+// joins are the loop's memberships as a receiver, shared by subscriptions, the search for hellos, and surveys. The
+// first user joins a group, and the last leaves it. Loop only.
 type joins []joinState // by group index
 
 type joinState uint8
@@ -18,7 +18,7 @@ const (
 	joinedUp
 )
 
-// up reports whether the fabric delivers the group's packets.
+// up reports whether the transport receives the group.
 func (j joins) up(index int) bool { return j[index] == joinedUp }
 
 // note records a change of a membership.
@@ -34,7 +34,7 @@ func (j joins) note(e *transport.Event) {
 	}
 }
 
-// join begins to join a group, unless it is joined or being joined.
+// join starts to join a group, unless it is joined or being joined.
 func (l *Loop) join(index int) error {
 	if l.joins[index] != notJoined {
 		return nil
@@ -46,7 +46,7 @@ func (l *Loop) join(index int) error {
 	return nil
 }
 
-// leave leaves a group that is no longer needed. It reports whether it did.
+// leave leaves a group unless it is still needed. It reports whether it did.
 func (l *Loop) leave(index int) (left bool, err error) {
 	needed := l.groups[index] != nil || index == 0 && l.hellos.joined ||
 		slices.ContainsFunc(l.surveys, func(s *Survey) bool { return s.groups[index] != nil })

@@ -11,14 +11,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// legs is what a bus knows of the legs of its transport. Loop only, but for t and n.
+// legs is the state of the transport's legs. Loop only, except t and n.
 type legs struct {
-	t      transport.Legged // nil: it has none
+	t      transport.Legged // nil: no legs
 	n      int
-	lost   [transport.MaxLegs]bool             // the transport has said so
-	since  [transport.MaxLegs]reliable.Instant // then
-	silent map[legOf]struct{}                  // reported
-	before [transport.MaxLegs]stats.Leg        // of receivers that there are no more
+	lost   [transport.MaxLegs]bool             // as reported by the transport
+	since  [transport.MaxLegs]reliable.Instant // of lost
+	silent map[legOf]struct{}                  // reported streams
+	before [transport.MaxLegs]stats.Leg        // of closed receivers
 }
 
 // legOf is a stream on one leg.
@@ -35,10 +35,10 @@ func newLegs(t transport.Transport) legs {
 	return legs{t: l, n: len(l.Stats().Legs), silent: make(map[legOf]struct{})}
 }
 
-// name is what people call a leg.
+// name returns the URL of a leg.
 func (x *legs) name(leg int) string { return x.t.Stats().Legs[leg].URL }
 
-// tags are those of a group by its legs; nil where there is one.
+// tags returns the tags of a group, one per leg; nil without legs.
 func (x *legs) tags(group int) (tags []uint32) {
 	for i := range x.n {
 		tags = append(tags, wire.GroupTag(x.t.LegAddress(i, group)))
@@ -46,14 +46,14 @@ func (x *legs) tags(group int) (tags []uint32) {
 	return tags
 }
 
-// forget forgets a stream.
+// forget removes a stream.
 func (x *legs) forget(st *reliable.Stream) {
 	for leg := range x.n {
 		delete(x.silent, legOf{st, leg})
 	}
 }
 
-// legChanged passes on that the transport has lost a leg, or has it again.
+// legChanged reports that the transport has lost a leg, or has it back.
 func (l *Loop) legChanged(e *transport.Event) {
 	x, now := &l.inbox.legs, l.now()
 	leg := int(e.Leg)
@@ -69,7 +69,7 @@ func (l *Loop) legChanged(e *transport.Event) {
 	l.event(events.Event{Kind: events.LegBack, Leg: name, For: d})
 }
 
-// Leg implements reliable.Sink. If the transport itself has lost the leg that was reported.
+// Leg implements reliable.Sink. If the transport itself has lost the leg, that was reported.
 func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	l, x := g.l, &g.l.inbox.legs
 	key := legOf{st, e.Leg}
@@ -91,7 +91,7 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	}
 }
 
-// legStats adds up the packets of each leg.
+// legStats returns the statistics of each leg.
 func (l *Loop) legStats() []stats.Leg {
 	all := l.t.Stats().Legs
 	for i := range all {
@@ -105,7 +105,7 @@ func (l *Loop) legStats() []stats.Leg {
 	return all
 }
 
-// addLeg adds to s what o counts of the same leg, without its transport.
+// addLeg adds the packet counts of o, for the same leg, to s.
 func addLeg(s, o *stats.Leg) {
 	s.Packets += o.Packets
 	s.Copies += o.Copies

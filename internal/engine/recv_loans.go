@@ -5,25 +5,25 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// loans are the trains that stay lent by the transport because packets in them wait for a missing one (reliable.Loans).
-// They are as many as a transport lends beyond its next Poll without being held up, at most. Loop only.
+// loans are the trains that stay lent by the transport because packets in them wait for a missing packet
+// (reliable.Loans). There are at most as many as the transport lends past its next Poll. Loop only.
 type loans struct {
 	t     transport.Transport
 	kept  []loan
-	free  []uint32 // indices of kept
+	free  []uint32 // unused indexes of kept
 	train *transport.Train
-	index int // the train's in kept; none: no packet of it stays
-	at    int // the packet in train that is being handled
+	index int // of train in kept; none: no packet of train is kept
+	at    int // index of the packet in train that is being handled
 }
 
 type loan struct {
 	train   transport.Train
-	packets int // of it that stay
+	packets int // kept packets
 }
 
 const (
 	none = -1
-	// packetBits of a loan say which packet of the train it is.
+	// packetBits is the number of low bits of a loan that are the packet's index in the train.
 	packetBits = 16
 )
 
@@ -36,20 +36,20 @@ func newLoans(t transport.Transport) *loans {
 	return l
 }
 
-// begin: the packets of a train are handled next.
+// begin begins a train. Its packets are handled next.
 func (l *loans) begin(tr *transport.Train) { l.train, l.index = tr, none }
 
-// packet returns packet i of the train, which is handled next, without what it is signed by.
+// packet returns packet i of the train, which is handled next, without its signature.
 func (l *loans) packet(i int) []byte {
 	l.at = i
 	p := l.train.Packet(i)
 	if wire.IsSigned(p) {
 		return wire.Content(p)
 	}
-	return p // without a call, as nearly all
+	return p // nearly always, and without a call
 }
 
-// end gives the train back, unless packets of it stay.
+// end returns the train to the transport, unless packets of it are kept.
 func (l *loans) end() {
 	switch i := l.index; {
 	case i == none:

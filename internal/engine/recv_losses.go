@@ -9,17 +9,16 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// losses counts the gaps that were delivered to users, by cause. Any goroutine may write and read it: gaps are rare.
+// losses counts the gaps delivered to users, by cause. Any goroutine may use it: gaps are rare.
 type losses [events.NumCauses]struct{ gaps, messages atomic.Uint64 }
 
-// count notes a gap that is being delivered. One of unknown size counts as a gap without messages.
+// count counts a gap that is being delivered. One of unknown size counts no messages.
 func (x *losses) count(it *topics.Item) {
 	c := min(it.Cause, events.NumCauses-1)
 	x[c].gaps.Add(1)
 	x[c].messages.Add(it.Lost)
 }
 
-// snapshot returns the counts of all causes.
 func (x *losses) snapshot() []stats.Loss {
 	all := make([]stats.Loss, 0, len(x)-1)
 	for c := events.CauseNone + 1; c < events.NumCauses; c++ {
@@ -28,7 +27,7 @@ func (x *losses) snapshot() []stats.Loss {
 	return all
 }
 
-// lost notes a gap in a stream to a group, given by its address, that is being delivered to the subscription.
+// lost records a gap that is being delivered to the subscription. group is the group's address.
 func (s *Subscription) lost(it *topics.Item, group string, from *reliable.Origin) {
 	s.l.counters.losses.count(it)
 	s.losses.count(it)

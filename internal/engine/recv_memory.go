@@ -2,22 +2,22 @@ package engine
 
 import "github.com/fanfaremq/fanfare/internal/sys"
 
-// receiveMemory holds receive windows. Subscriptions lend messages out of them, and a user may still read one when
-// the bus is closed by another goroutine: off the heap that would be a fault, here the slice keeps its memory
-// alive. The collector does not scan it, because it holds no pointers.
+// receiveMemory allocates receive windows on the heap. Subscriptions lend messages in them, and a user may still read
+// one when another goroutine closes the bus: outside the heap that would be a memory fault, here the slice keeps the
+// memory alive. The garbage collector does not scan it, because it holds no pointers.
 //
-// So large a piece makes the collector run, which stops all goroutines twice for a moment: a piece is made at a
-// subscribe call, not when the first packets arrive, and the windows of the bus are cut from it as needed. Loop only.
+// A large allocation triggers a collection, which stops all goroutines twice for a moment. So a piece is allocated at a
+// subscribe call, not when the first packets arrive, and windows are cut from it as needed. Loop only.
 type receiveMemory struct{ spare []byte }
 
-// prepare has a piece of n bytes ready, or what is left of one.
+// prepare allocates a piece of n bytes, unless some of the last one is left.
 func (m *receiveMemory) prepare(n int) {
 	if len(m.spare) == 0 {
 		m.spare = make([]byte, n)
 	}
 }
 
-// Alloc implements reliable.Memory. What will be filled soon has its pages at once.
+// Alloc implements reliable.Memory. With soon, pages are populated at once.
 func (m *receiveMemory) Alloc(n int, soon bool) ([]byte, error) {
 	var p []byte
 	if n > len(m.spare) {
@@ -31,5 +31,5 @@ func (m *receiveMemory) Alloc(n int, soon bool) ([]byte, error) {
 	return p, nil
 }
 
-// Free implements reliable.Memory. The memory is not used again: a reader may still use it.
+// Free implements reliable.Memory. It does not reuse the memory, because a reader may still use it.
 func (m *receiveMemory) Free([]byte) {}

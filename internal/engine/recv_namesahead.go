@@ -7,26 +7,26 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Names that are known before a pattern begins. Packets wait for the names of their topics while there is a pattern,
-// and with them all subscriptions of the group: the first pattern begins when the names of the topics that publishers
-// have by then are known. Only the new subscription waits for that. docs/decisions/36-names-in-the-stream.md.
+// Learning topic names before a pattern begins. While there is a pattern, packets wait for the names of their topics,
+// and all subscriptions of the group wait with them. So the first pattern begins only when the names of the topics that
+// publishers have by then are known, and only the new subscription waits. docs/decisions/36-names-in-the-stream.md.
 
-// namesAhead is a group that learns names for patterns that are about to begin. Loop only, but for ready.
+// namesAhead is a group's learning of names for patterns that are about to begin. Loop only, except ready.
 type namesAhead struct {
-	ready  chan struct{} // closed when they may begin
-	over   bool          // it is
-	users  int           // that wait, or are about to begin
+	ready  chan struct{} // closed when patterns may begin
+	over   bool          // ready is closed
+	users  int           // subscriptions that wait, or are about to begin
 	began  reliable.Instant
-	latest reliable.Instant // when a name came, last
+	latest reliable.Instant // when the last name came
 	known  int
 }
 
-// aheadDeadlines is for how many recovery deadlines names may arrive, with pauses shorter than one. Then a pattern
-// begins nevertheless, and packets wait for the rest of them: a publisher that announces topics without end must
+// aheadDeadlines bounds the time for names to arrive, in recovery deadlines. Pauses must be shorter than one deadline.
+// Then a pattern begins anyway and packets wait for the other names: a publisher that announces topics without end must
 // not block subscriptions.
 const aheadDeadlines = 5
 
-// until is when patterns begin at the latest.
+// until returns when patterns begin at the latest.
 func (a *namesAhead) until(deadline time.Duration) reliable.Instant {
 	return min(a.latest.Add(deadline), a.began.Add(aheadDeadlines*deadline))
 }
@@ -34,8 +34,8 @@ func (a *namesAhead) until(deadline time.Duration) reliable.Instant {
 // learningAhead are the groups in which a subscription waits for names.
 type learningAhead []*group
 
-// learnAhead waits until the names are known that patterns among topics would make other subscriptions wait for. Not on
-// the loop; call end when the subscription has begun.
+// learnAhead waits for the names that other subscriptions would otherwise wait for when patterns among topics begin. It
+// is not called on the loop. Call end when the subscription has begun.
 func (s *Subscription) learnAhead(topics []TopicName) (learning learningAhead, err error) {
 	wild := func(t TopicName) bool { return t.Pattern.Wild() }
 	if s.owner() != nil || !slices.ContainsFunc(topics, wild) {
@@ -63,7 +63,7 @@ func (s *Subscription) learnAhead(topics []TopicName) (learning learningAhead, e
 	return learning, nil
 }
 
-// end notes that the subscription has begun, or will not. Loop only.
+// end records that the subscription has begun, or will not. Loop only.
 func (x learningAhead) end() {
 	for _, g := range x {
 		p := &g.patterns
@@ -76,8 +76,8 @@ func (x learningAhead) end() {
 	}
 }
 
-// learnAhead begins to learn names for a pattern, if packets would have to wait for them. It
-// reports whether it does. Loop only.
+// learnAhead starts to learn names for a pattern, if packets would have to wait for them. It reports whether it does.
+// Loop only.
 func (g *group) learnAhead() bool {
 	p := &g.patterns
 	if p.set.Len() > 0 {
@@ -96,7 +96,7 @@ func (g *group) learnAhead() bool {
 	return true
 }
 
-// tendAhead has patterns begin when the names are known, and returns when it wants to be called again. Loop only.
+// tendAhead lets patterns begin when the names are known, and returns when to call it again. Loop only.
 func (g *group) tendAhead(now reliable.Instant) reliable.Instant {
 	a := g.patterns.ahead
 	if a == nil || a.over {

@@ -7,17 +7,17 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// output is where one stream's events go: to handlers, in place, and to the log that
-// cursors read, where there are any. It implements reliable.Output. Loop only.
+// output receives one stream's events. It passes them to handlers in place, and to the log if cursors read the stream.
+// It implements reliable.Output. Loop only.
 type output struct {
 	g        *group
 	st       *reliable.Stream
-	handlers *inPlace   // nil: none until now
-	log      *cursorLog // nil: cursors need nothing of it
-	held     *holds     // nil: the publisher says nothing of this bus
+	handlers *inPlace   // nil: none so far
+	log      *cursorLog // nil: no cursors
+	held     *holds     // nil: the publisher does not report that this bus blocks it
 }
 
-// outputOf is the stream's output.
+// outputOf returns the stream's output.
 func outputOf(st *reliable.Stream) *output { return st.Output().(*output) }
 
 // Open implements reliable.Sink.
@@ -29,7 +29,7 @@ func (g *group) Open(st *reliable.Stream) reliable.Output {
 	return o
 }
 
-// handle has handlers called from sequence start on.
+// handle makes handlers get events from sequence start on.
 func (o *output) handle(start uint64) { o.handlers = newInPlace(o.g, o.st, start) }
 
 // Room implements reliable.Output.
@@ -46,7 +46,7 @@ func (o *output) Deliver(e *reliable.Event) (kept bool) {
 		o.handlers.deliver(e)
 	}
 	kept = o.log != nil && o.log.deliver(e)
-	if o.handlers == nil { // else they count
+	if o.handlers == nil { // otherwise they count
 		o.countUnwanted(e, kept)
 	}
 	return kept
@@ -76,8 +76,8 @@ func (o *output) Abandon() bool {
 	return o.log.log.Abandon()
 }
 
-// note logs and emits what concerns all readers of the stream, and passes a fault to all that want faults, at once:
-// it has no place among the packets.
+// note logs and emits events that concern all readers of the stream. A fault has no place among the packets, so it goes
+// to all subscriptions that want faults at once.
 func (o *output) note(e *reliable.Event) {
 	g := o.g
 	if g.suppressed {
@@ -108,9 +108,9 @@ func (o *output) note(e *reliable.Event) {
 	}
 }
 
-// attach adds a cursor that reads the stream, which has not ended, from here on. With
-// block it holds the publisher up when it is slow, as far as flow control goes;
-// without, it is overtaken. It returns nil when there is no memory for a window.
+// attach adds a cursor that reads the stream, which has not ended, from here on. A slow cursor blocks the publisher if
+// block is set and flow control allows it; otherwise it is overtaken. attach returns nil if there is no memory for a
+// window.
 func (o *output) attach(block bool) *ring.Cursor {
 	slots := o.st.Keep()
 	if slots == nil {
@@ -135,7 +135,7 @@ func (o *output) detach(c *ring.Cursor) {
 	}
 }
 
-// drop forgets the log.
+// drop drops the log.
 func (o *output) drop() {
 	if o.log != nil {
 		o.log = nil
@@ -143,8 +143,8 @@ func (o *output) drop() {
 	}
 }
 
-// squeezed reports whether slow cursors have cost the stream half its window or more.
-// The publisher needs a status when they catch up (Receiver.Resume).
+// squeezed reports whether slow cursors have taken half the stream's window or more. Then the publisher needs a status
+// when they catch up (Receiver.Resume).
 func (o *output) squeezed() bool {
 	return o.st.Stalled() || o.log.log.Backlog() >= o.st.Span()/2
 }
@@ -154,13 +154,13 @@ func (o *output) full() bool {
 	return o.st.Stalled() || o.log.log.Backlog()+o.log.log.Held() >= o.st.Span()
 }
 
-// tendLogs frees what cursors have read soon, so that the next packets find memory that is still in the processor's
-// cache, and what closed cursors have held for too long.
+// tendLogs frees what cursors have read soon, so that the next packets get memory that is still in the processor's
+// cache. It also frees what closed cursors have kept for too long.
 func (g *group) tendLogs(now reliable.Instant) {
 	for i := len(g.logs) - 1; i >= 0; i-- {
 		o := g.logs[i]
 		if o.st.Ended() {
-			continue // all goes with the last cursor
+			continue // freed with the last cursor
 		}
 		if o.log.tend(now, o.st.Span()); o.log.log.Cursors() == 0 && o.log.log.Held() == 0 {
 			o.drop()

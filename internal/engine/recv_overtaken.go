@@ -10,10 +10,10 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Subscriptions that fall behind by more than their policy allows: some go on with the
-// newest packet, others end. Neither holds its stream up.
+// Subscriptions that are further behind than their policy allows. Some jump to the newest packet, others end; neither
+// blocks its stream.
 
-// catchUp goes on with the newest packet, if the feed is too far behind. The reader's own.
+// catchUp jumps to the newest packet if the feed is too far behind. Used by the reader only.
 func (f *feed) catchUp() {
 	if f.s.policy.Kind != slow.Latest {
 		return
@@ -23,7 +23,7 @@ func (f *feed) catchUp() {
 	}
 }
 
-// evict ends the subscription, if the feed is too far behind. Loop only.
+// evict ends the subscription if the feed is too far behind. Loop only.
 func (f *feed) evict(now reliable.Instant) {
 	s := f.s
 	if s.policy.Kind != slow.Evict {
@@ -49,12 +49,12 @@ func (f *feed) evict(now reliable.Instant) {
 	s.l.evicted = append(s.l.evicted, s)
 }
 
-// endEvicted returns the memory of evicted subscriptions as soon as no reader uses it. The message that a reader
-// has stays valid, as after Close. Loop only.
+// endEvicted frees the memory of evicted subscriptions once no reader uses it. A message that a reader holds stays
+// valid, as after Close. Loop only.
 func (l *Loop) endEvicted() {
 	l.evicted = slices.DeleteFunc(l.evicted, func(s *Subscription) bool {
 		if s.closed.Load() {
-			return true // Close does it
+			return true // Close frees it
 		}
 		if !s.readers.borrow() {
 			return false

@@ -10,18 +10,18 @@ import (
 
 // Packets with compressed runs.
 
-// reading is what a feed reads with.
+// reading is the part of a feed that parses packets.
 type reading struct {
 	rd    *topics.Reader
-	plain []byte // the last packet that was compressed, unpacked
+	plain []byte // unpacked copy of the last compressed packet
 }
 
-// read has the feed's reader begin with a packet of the log. What is compressed lies there as
-// it came: each cursor that wants it unpacks it, in its own goroutine.
+// read starts to read a packet of the log. The log has compressed packets as they came: each cursor that wants one
+// unpacks it on its own goroutine.
 func (f *feed) read(packet []byte) {
 	if wire.CodecOf(packet) != wire.CodecNone {
 		p, err := wire.Unpack(f.g.l.cfg.Receiver.Unpacker, f.plain, packet)
-		if err != nil { // the stream has unpacked it before
+		if err != nil { // unlikely: the stream has unpacked it before
 			f.rd.Missed(f.seq+1, 1, events.CauseUnreadable)
 			return
 		}
@@ -30,8 +30,7 @@ func (f *feed) read(packet []byte) {
 	f.rd.Packet(reliable.PacketData(packet))
 }
 
-// unreadable reports that packets of a publisher are compressed with a dictionary that is not here. All readers of the
-// stream have gaps.
+// unreadable reports that this host lacks the dictionary of a publisher's packets. All readers of the stream have gaps.
 func (g *group) unreadable(st *reliable.Stream, err *events.DictionaryError) {
 	if !g.wanting() {
 		return

@@ -10,25 +10,25 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Patterns of topics. A subscription with one wants each topic that matches as if it had been added, from the moment on
-// in which the core learns its name: before the first message of it is delivered (docs/protocol §9.9). So what
-// routes and reads messages knows topics only.
+// Patterns of topics. A subscription with a pattern gets each matching topic as if it had been added when the core
+// learns its name, before the topic's first message is delivered (docs/protocol §9.9). So routes and readers know only
+// topics.
 
 // patterns are those of a group's subscriptions. Loop only.
 type patterns struct {
 	set  pattern.Set[*Subscription]
-	subs map[*Subscription]int // how many each has
+	subs map[*Subscription]int // number of patterns of each
 	buf  []*Subscription
-	full bool // that the group has more topics than can be known was reported
-	// ahead of the first: the names that are known before it begins
+	full bool // it was reported that the group has too many topics
+	// nil: names are not being learned for a first pattern
 	ahead *namesAhead
 }
 
-// ofPatterns is what a feed knows of its subscription's patterns in the group.
+// ofPatterns is the part of a feed that concerns its subscription's patterns in the group.
 type ofPatterns struct {
-	wild  atomic.Bool // there are some
-	whole bool        // loop only: it reads the stream from its Start, as all patterns have
-	// numbered: topics begin with certain messages, also those that are named later
+	wild  atomic.Bool // there are patterns
+	whole bool        // loop only: the feed reads the stream from its Start, and had all patterns then
+	// numbered: topics begin with given messages, also topics that are named later
 	numbered bool
 }
 
@@ -49,8 +49,8 @@ func (p *patterns) remove(s *Subscription, of pattern.Pattern) {
 	}
 }
 
-// matching are the subscriptions with a pattern that matches the topic, each at least
-// once. The list is valid until the next call.
+// matching returns the subscriptions with a pattern that matches the topic, some more than once. The list is valid
+// until the next call.
 func (p *patterns) matching(topic string) []*Subscription {
 	p.buf = p.set.Append(p.buf[:0], topic)
 	return p.buf
@@ -59,8 +59,8 @@ func (p *patterns) matching(topic string) []*Subscription {
 // has reports whether the subscription has a pattern.
 func (p *patterns) has(s *Subscription) bool { return p.subs[s] > 0 }
 
-// wantName adds a topic or pattern of a subscription; publishers learn of it by reportWants. It
-// returns the topics that the subscription wants now, and did not before.
+// wantName adds a topic or pattern of a subscription; reportWants then informs publishers. It returns the topics that
+// are new to the subscription.
 func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 	if n.Pattern.Wild() {
 		return g.wantPattern(s, n.Pattern), nil
@@ -80,8 +80,8 @@ func (g *group) wantName(s *Subscription, n TopicName) ([]*groupTopic, error) {
 	return []*groupTopic{t}, nil
 }
 
-// dropName removes a topic or pattern of a subscription; publishers learn of it by reportWants.
-// kept is what else it has. It returns the topics that it wants no more.
+// dropName removes a topic or pattern of a subscription; reportWants then informs publishers. kept is what the
+// subscription still has. dropName returns the topics that it no longer has.
 func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupTopic {
 	if n.Pattern.Wild() {
 		return g.dropPattern(s, n.Pattern, kept)
@@ -99,8 +99,7 @@ func (g *group) dropName(s *Subscription, n TopicName, kept *topicSet) []*groupT
 	return []*groupTopic{t}
 }
 
-// wantPattern adds a subscription's pattern. It returns the topics known by now that the
-// subscription wants because of it, and did not before.
+// wantPattern adds a subscription's pattern. It returns the known topics that are new to the subscription.
 func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupTopic) {
 	g.patterns.add(s, p)
 	g.r.LearnNames(g.l.now(), g)
@@ -135,8 +134,8 @@ func (g *group) reportTooManyTopics(st *reliable.Stream) {
 	}
 }
 
-// wantNamed adds a topic that matches a pattern of the subscription. It returns nil if
-// that wants it already, or cannot.
+// wantNamed adds a topic that matches a pattern of the subscription. It returns nil if the subscription has it already,
+// or cannot have it.
 func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
 	fresh, err := g.want(s, id, name)
 	if err != nil {
@@ -149,8 +148,8 @@ func (g *group) wantNamed(s *Subscription, id uint64, name string) *groupTopic {
 	return g.topics[id]
 }
 
-// dropPattern removes a subscription's pattern. It returns the topics that the
-// subscription wants no more; kept is what else it has.
+// dropPattern removes a subscription's pattern. It returns the topics that the subscription no longer has; kept is what
+// it still has.
 func (g *group) dropPattern(s *Subscription, p pattern.Pattern, kept *topicSet) (gone []*groupTopic) {
 	g.patterns.remove(s, p)
 	if s.handler != nil {
@@ -202,8 +201,8 @@ func (g *group) Named(st *reliable.Stream, id uint64, name string, first bool) {
 	}
 }
 
-// Forgotten implements reliable.Names: subscriptions that have the topic because of a
-// pattern forget it. The rest of the removed stream is read to its end.
+// Forgotten implements reliable.Names: subscriptions that have the topic by a pattern drop it. The rest of the removed
+// stream is read to its end.
 func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 	t := g.topics[id]
 	if t == nil {
@@ -223,5 +222,5 @@ func (g *group) Forgotten(st *reliable.Stream, id uint64) {
 // Wants implements reliable.Names.
 func (g *group) Wants(id uint64) bool { return g.topics[id] != nil }
 
-// wanting reports whether a subscription wants something of the group.
+// wanting reports whether the group has any topic or pattern.
 func (g *group) wanting() bool { return len(g.topics) > 0 || g.patterns.set.Len() > 0 }

@@ -13,8 +13,8 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Positions are where a subscription begins: of each instance of a publisher, and each of its
-// topics, the message that is wanted next. They do not change, and any goroutine may read them.
+// Positions are where a subscription begins: the next message of each topic of each publisher instance. They do not
+// change, and any goroutine may read them.
 type Positions struct {
 	of map[reliable.Instance]map[uint64]Position // by topic id
 }
@@ -22,9 +22,9 @@ type Positions struct {
 // Position is where a subscription begins a topic of one instance.
 type Position struct {
 	Topic string
-	Group int    // that the topic maps to
-	Next  uint64 // number of the message that is wanted next
-	// Gone says that it is known that the publisher has ended, or was lost: that it is not heard is nothing new.
+	Group int    // group of the topic
+	Next  uint64 // number of the first message to deliver
+	// Gone says that the publisher is known to have ended, or to be lost, so its absence is not reported.
 	Gone bool
 }
 
@@ -41,31 +41,32 @@ func (p *Positions) Set(of reliable.Instance, x Position) {
 	p.of[of][wire.TopicID(x.Topic)] = x
 }
 
-// next is the number of the first message of a stream's topic that is wanted.
+// next returns the number of the first message to deliver of a stream's topic.
 func (p *Positions) next(publisher, epoch, topic uint64) uint64 {
 	return p.of[reliable.Instance{Publisher: publisher, Epoch: epoch}][topic].Next
 }
 
-// AbsentError says that an instance is not heard of which a position is known: what it
-// published of the topic from message Next on may be lost.
+// AbsentError reports that an instance with a known position was not detected. What it published on the topic from
+// message Next on may be lost.
 type AbsentError struct {
 	reliable.Instance
 	Position
-	Events bool // the subscription gets an event when the instance comes up after all
+	Events bool // an event follows if the instance comes up after all
 }
 
 func (e *AbsentError) Error() string {
 	return fmt.Sprintf("publisher %s is not heard: messages of topic %s from number %d on may be lost", id(e.Publisher), e.Topic, e.Next)
 }
 
-// expected are the instances with positions that have not been heard. Loop only.
+// expected are the instances with positions that were not detected yet. Loop only.
 type expected struct {
 	absent map[reliable.Instance]bool
-	ran    time.Duration    // for how long the group was joined and the loop ran
-	at, up reliable.Instant // up to then, and what Loop.ran was then
+	ran    time.Duration    // how long the group was joined while the loop ran
+	at, up reliable.Instant // time of the last call of pass, and Loop.ran then
 }
 
-// pass counts the time up to now, of which the loop ran up: none where it stood still, for it could not hear.
+// pass counts the time up to now, of which the loop ran up. A standstill does not count, because the loop received
+// nothing in it.
 func (x *expected) pass(now, up reliable.Instant, joined bool) {
 	if ran := up.Sub(x.up); joined && x.at > 0 && now.Sub(x.at)-ran < standstillAfter {
 		x.ran += ran
@@ -73,7 +74,7 @@ func (x *expected) pass(now, up reliable.Instant, joined bool) {
 	x.at, x.up = now, up
 }
 
-// expect begins to wait for the instances that the group's subscription has positions of.
+// expect starts to wait for the instances that the group's subscription has positions of.
 func (g *group) expect() {
 	if g.from.Positions == nil {
 		return
@@ -88,8 +89,8 @@ func (g *group) expect() {
 	}
 }
 
-// tendExpected reports to the subscription instances that are silent for longer than a present one can be. It returns
-// when it wants to be called again.
+// tendExpected reports to the subscription the instances that have been silent for longer than a live one can be. It
+// returns when to call it again.
 func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	x := &g.expected
 	if len(x.absent) == 0 {
@@ -113,7 +114,7 @@ func (g *group) tendExpected(now reliable.Instant) reliable.Instant {
 	return reliable.Never
 }
 
-// isWanted reports whether a subscription wants the topic, by its name or a pattern.
+// isWanted reports whether a subscription has the topic, by name or by a pattern.
 func (g *group) isWanted(topic string) bool {
 	return g.topics[wire.TopicID(topic)] != nil || len(g.patterns.matching(topic)) > 0
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// How a subscription without a handler is read.
+// How subscriptions without a handler are read.
 
 // ErrConcurrentNext says that two goroutines read one subscription.
 var ErrConcurrentNext = errors.New("a subscription is read by one goroutine at a time")
@@ -18,7 +18,7 @@ var ErrConcurrentNext = errors.New("a subscription is read by one goroutine at a
 // ErrHandled says that a subscription with a handler cannot be read.
 var ErrHandled = errors.New("a subscription with a handler is not read with Next")
 
-// Next waits for the next message, gap or event and fills d with it. A message's data is valid until the next call.
+// Next waits for the next message, gap or event and fills in d. A message's data is valid until the next call.
 func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 	if from, t, number, data := s.Following(); t != nil {
 		d.setMessage(from, t, number, data)
@@ -31,11 +31,11 @@ func (s *Subscription) Next(ctx context.Context, d *Delivery) error {
 	return s.next(ctx, d)
 }
 
-// Following takes the next message of the packet that the last one was in, as most of a busy stream are. The topic is
-// nil where Next has more to look at. Its data is valid until the next call of either.
+// Following returns the next message of the current packet, which is where most messages of a busy stream are. A nil
+// topic means: call Next. The data is valid until the next call of either.
 func (s *Subscription) Following() (from *reliable.Origin, t *topics.Track, number uint64, data []byte) {
 	if !s.readers.Take() {
-		return nil, nil, 0, nil // Next says why, or waits
+		return nil, nil, 0, nil // Next returns the error, or waits
 	}
 	if f := s.current; f != nil && (s.calls+1)%contextEvery != 0 && !s.upSet.Load() && !s.closed.Load() &&
 		!s.suppressed.Load() {
@@ -49,11 +49,11 @@ func (s *Subscription) Following() (from *reliable.Origin, t *topics.Track, numb
 	return from, t, number, data
 }
 
-// contextEvery is after how many messages Next looks whether its context has ended: to look for each would cost
-// more than the message.
+// contextEvery is the number of messages after which Next checks its context: checking at each would cost more than the
+// message.
 const contextEvery = 16
 
-// NextBatch is Next that, when it got a message, calls more with those that follow it in the same packet.
+// NextBatch is Next, but passes the messages that follow in the same packet to more.
 func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *Subscription) NextBatch(ctx context.Context, d *Delivery, more TakeRun)
 	return nil
 }
 
-// begin makes the calling goroutine the one that reads.
+// begin claims the readers for the calling goroutine.
 func (s *Subscription) begin() error {
 	if s.handler != nil {
 		return ErrHandled
@@ -82,7 +82,7 @@ func (s *Subscription) begin() error {
 	if !s.readers.read() {
 		if s.closed.Load() {
 			if f := s.last.Swap(nil); f != nil {
-				f.c.Return() // the call for the next message returns this one
+				f.c.Return() // the call for the next message releases this one
 			}
 			return net.ErrClosed
 		}
@@ -92,7 +92,7 @@ func (s *Subscription) begin() error {
 }
 
 func (s *Subscription) next(ctx context.Context, d *Delivery) error {
-	// A context that has ended is noticed between messages too.
+	// Messages may come without a pause, so a context that has ended is detected between them.
 	if s.calls++; s.calls%contextEvery == 0 {
 		if err := liveContext(ctx); err != nil {
 			return err
@@ -108,9 +108,9 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 		if ctx == nil {
 			return ErrNilContext
 		}
-		done := ctx.Done() // the user's code, before there is anything to undo
+		done := ctx.Done() // user code, called before there is anything to undo
 		s.sleep.Store(true)
-		if s.poll(d) { // it came before the loop could know that we sleep
+		if s.poll(d) { // it came before the loop knew that we sleep
 			s.sleep.Store(false)
 			return nil
 		}
@@ -133,7 +133,7 @@ func (s *Subscription) next(ctx context.Context, d *Delivery) error {
 	}
 }
 
-// poll fills d if there is something.
+// poll fills in d if there is something to deliver.
 func (s *Subscription) poll(d *Delivery) bool {
 	if s.closed.Load() || s.suppressed.Load() {
 		return false
@@ -150,7 +150,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 					s.got++
 				default:
 					if s.suppressed.Load() {
-						return false // the bus has been closed since: nothing is repaired any more
+						return false // the bus has been closed since, and nothing is repaired any more
 					}
 					s.lost(&d.Item, f.g.address, f.st.Origin())
 				}
@@ -172,13 +172,14 @@ func (s *Subscription) poll(d *Delivery) bool {
 				}
 			}
 		}
-		// All three go by the same feeds: of one that came since, a message would be read before its beginning.
+		// All three use the same feeds: with a feed added in between, a message would be read before the feed's first
+		// event.
 		feeds := *s.feeds.Load()
 		if s.arrival(feeds, d) {
 			return true
 		}
 		for _, f := range feeds {
-			if s.collision(f, d) { // of before the subscription
+			if s.collision(f, d) { // found before the subscription began
 				return true
 			}
 		}
@@ -188,7 +189,7 @@ func (s *Subscription) poll(d *Delivery) bool {
 	}
 }
 
-// takeEvent follows changes of topics, and delivers events of a publisher.
+// takeEvent applies changes of topics, and delivers queued events and errors.
 func (s *Subscription) takeEvent(d *Delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,16 +203,16 @@ func (s *Subscription) takeEvent(d *Delivery) bool {
 	return true
 }
 
-// deliveries are to be delivered one after the other.
+// deliveries is a queue.
 type deliveries struct {
 	list []Delivery
-	head int // of the next one
+	head int // index of the next one
 }
 
 func (x *deliveries) len() int        { return len(x.list) - x.head }
 func (x *deliveries) push(d Delivery) { x.list = append(x.list, d) }
 
-// pop takes the next one. Those behind it move only when they are no more than those taken since: in all, no more
+// pop takes the next delivery. It moves the rest only when that is no longer than what was taken, so there are no more
 // moves than deliveries.
 func (x *deliveries) pop() Delivery {
 	d := x.list[x.head]
@@ -226,7 +227,7 @@ func (x *deliveries) pop() Delivery {
 	return d
 }
 
-// arrival delivers that a publisher came up, before anything else of it.
+// arrival delivers the event that a publisher came up, before anything else of that publisher.
 func (s *Subscription) arrival(feeds []*feed, d *Delivery) bool {
 	if !s.events {
 		return false
@@ -241,7 +242,7 @@ func (s *Subscription) arrival(feeds []*feed, d *Delivery) bool {
 	return false
 }
 
-// collision delivers a collision of a feed's.
+// collision delivers a feed's next collision.
 func (s *Subscription) collision(f *feed, d *Delivery) bool {
 	if len(f.collisions) == 0 {
 		return false
@@ -251,7 +252,7 @@ func (s *Subscription) collision(f *feed, d *Delivery) bool {
 	return true
 }
 
-// advance leases the next item of any stream, taking turns.
+// advance leases the next item of any stream, in turns.
 func (s *Subscription) advance(feeds []*feed) bool {
 	for range feeds {
 		if s.turn >= len(feeds) {
@@ -274,7 +275,7 @@ func (s *Subscription) advance(feeds []*feed) bool {
 	return false
 }
 
-// spin looks for something to deliver until ctx ends or the subscription does. It reports whether d holds it.
+// spin polls until ctx or the subscription ends. It reports whether it filled in d.
 func (s *Subscription) spin(ctx context.Context, d *Delivery) bool {
 	for i := 1; ; i++ {
 		if s.poll(d) {

@@ -8,25 +8,26 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Publishers that are refused: subscriptions of the group learn of each once, whether it has a topic of theirs or not,
-// because that cannot be known.
+// Refused publishers. Each subscription of the group gets a report once per publisher, even if it may not want any of
+// the publisher's topics: these are unknown.
 
-// refusals remembers the publishers that were reported, so that each is reported once. Loop only.
+// refusals are the publishers that were reported. Loop only.
 type refusals struct {
 	reported map[uint64]*refusal // by publisher
-	order    []uint64            // the publishers of reported, the oldest first
+	order    []uint64            // keys of reported, the oldest first
 }
 
 type refusal struct {
 	err  *events.PublisherRefusedError
-	last reliable.Instant // a packet of it came
+	last reliable.Instant // last packet of it
 }
 
 const (
-	// maxRefusals bounds the publishers remembered in a group, and what waits to be read
-	// in a subscription: identities may be forged.
+	// maxRefusals bounds the publishers remembered in a group, and the reports queued in a subscription: identities may
+	// be forged.
 	maxRefusals = 256
-	// refusalFresh is how long after its last packet a publisher counts as there: longer than heartbeats are apart.
+	// refusalFresh is how long after its last packet a publisher counts as present. It exceeds the interval of
+	// heartbeats.
 	refusalFresh = 5 * time.Second
 )
 
@@ -53,7 +54,7 @@ func (r *refusals) remember(now reliable.Instant, err *events.PublisherRefusedEr
 	r.order = append(r.order, publisher)
 }
 
-// heard forgets a publisher that is followed now.
+// heard removes a publisher that is now followed.
 func (r *refusals) heard(publisher uint64) {
 	if r.reported[publisher] == nil {
 		return
@@ -74,7 +75,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why event
 	}
 	left, ok := g.l.journal.refused.allow(now)
 	if !ok {
-		return // with another packet of it, later
+		return // reported with a later packet
 	}
 	err := &events.PublisherRefusedError{Publisher: events.PublisherID(publisher), Epoch: epoch,
 		Group: g.address, Reason: why}
@@ -90,7 +91,7 @@ func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why event
 	}
 }
 
-// recallRefused reports the refused publishers to a new subscription.
+// recallRefused reports the present refused publishers to a new subscription.
 func (g *group) recallRefused(s *Subscription) {
 	now := g.l.now()
 	for _, p := range g.refused.order {

@@ -7,14 +7,14 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// refusedReports decides which packets without a valid proof of their sender are reported: each reason once for each
-// key, until the trust changes. Untrusted keys can be forged: maxStrange of them are reported, and then once that there
-// are more. All packets are counted (stats.Sign).
+// refusedReports decides which packets without a valid proof of their sender are reported: each reason once per key,
+// until the trust changes. Untrusted keys can be forged: maxStrange of them are reported, and then once that there are
+// more. stats.Sign counts all packets.
 type refusedReports struct {
 	mu       sync.Mutex
 	reported map[refusedKey]bool // under mu
 	strange  int                 // under mu: untrusted keys in reported
-	many     bool                // under mu: that there are more was reported
+	many     bool                // under mu: it was reported that there are more
 }
 
 // refusedKey is a reason, and the key that packets name.
@@ -23,7 +23,7 @@ type refusedKey struct {
 	key     signed.KeyID
 }
 
-// maxStrange bounds the untrusted keys that are reported one by one, and remembered for it.
+// maxStrange bounds the untrusted keys that are reported and remembered.
 const maxStrange = 64
 
 var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
@@ -33,7 +33,7 @@ var reasonOf = [signed.NumVerdicts]transport.UnreadableReason{
 	signed.Stale:     transport.UnreadableSignedAt, signed.Deferred: transport.UnreadableFlood,
 }
 
-// due records a packet, and returns the reason to report for it: 0 for none.
+// due records a packet, and returns the reason to report; 0: none.
 func (r *refusedReports) due(k refusedKey) transport.UnreadableReason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *refusedReports) due(k refusedKey) transport.UnreadableReason {
 	return reason
 }
 
-// forget begins anew: others are trusted than before.
+// forget clears the reports: the trust has changed.
 func (r *refusedReports) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

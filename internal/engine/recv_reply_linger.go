@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// owedAgain is how soon to look again whether replies are still owed.
+	// owedAgain is the time between two checks whether replies are still owed.
 	owedAgain = 2 * time.Millisecond
-	// mostOwed is how long a subscription that is closed waits for them at most: requests go on to come until it is gone.
-	mostOwed = time.Second
+	// maxOwed is how long closing a subscription waits for replies at most: until it is closed, requests keep coming.
+	maxOwed = time.Second
 )
 
-// lingerReplies waits until no requester may ask again for replies that were given, to requests on topics that
-// wanted reports true for, or until ctx ends: requesters fetch long replies piece by piece, and ask again for lost
-// ones. Replies are not acknowledged: only silence shows that none is needed.
+// lingerReplies waits until no requester is likely to ask again for replies to requests on topics for which wanted is
+// true, or until ctx ends. Requesters fetch long replies piece by piece, and request lost pieces again. Replies are not
+// acknowledged: only silence shows that none is needed.
 func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool) {
 	for {
-		left := make(chan time.Duration, 1) // a handler may keep the loop from answering for long
+		left := make(chan time.Duration, 1) // buffered: a handler may keep the loop from answering for long
 		if l.post(func() { left <- l.owedFor(wanted) }) != nil {
 			return
 		}
@@ -45,7 +45,7 @@ func (l *Loop) lingerReplies(ctx context.Context, wanted func(topic uint64) bool
 	}
 }
 
-// owedFor is for how long from now on a requester may ask for them. Loop only.
+// owedFor returns for how long from now on a requester may ask for them. Loop only.
 func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
 	now := l.now()
 	for _, g := range l.receiving {
@@ -54,9 +54,9 @@ func (l *Loop) owedFor(wanted func(topic uint64) bool) (d time.Duration) {
 	return d
 }
 
-// lingerReplies waits for those to requests on the subscription's topics.
+// lingerReplies waits for replies to requests on the subscription's topics.
 func (s *Subscription) lingerReplies() {
-	ctx, cancel := context.WithTimeout(context.Background(), mostOwed)
+	ctx, cancel := context.WithTimeout(context.Background(), maxOwed)
 	defer cancel()
 	s.l.lingerReplies(ctx, s.mayHave)
 }

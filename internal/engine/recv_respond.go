@@ -9,24 +9,24 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// ErrNoRequest says that a message is none that can be replied to.
+// ErrNoRequest says that a message is not a request, so it has no reply.
 var ErrNoRequest = errors.New("the message is no request")
 
-// Asked is a request that a subscription delivered: what its reply needs. It stays when the message is gone.
+// Asked is a request that a subscription delivered, with what its reply needs. It stays valid after the message.
 type Asked struct {
 	g                               *group
 	publisher, epoch, topic, number uint64
 	answered                        atomic.Bool
 }
 
-// asks records that the message in d, which g has delivered, is a request, and its requester.
+// asks marks the message in d, which g has delivered, as a request.
 func (d *Delivery) asks(g *group) {
 	from := *d.From
 	from.Asked = &Asked{g: g, publisher: from.Publisher, epoch: from.Epoch, topic: d.Topic.ID, number: d.Number}
 	d.From = &from
 }
 
-// AskedOf is the request of which that is the origin, or nil.
+// AskedOf returns the request with this origin, or nil.
 func AskedOf(from *reliable.Origin) *Asked {
 	if from == nil || from.Asked == nil {
 		return nil
@@ -34,7 +34,7 @@ func AskedOf(from *reliable.Origin) *Asked {
 	return from.Asked.(*Asked)
 }
 
-// Respond replies with data, which it copies. Any goroutine may call it, a handler too. It does not wait for the
+// Respond replies with a copy of data. Any goroutine may call it, also in a handler. It does not wait for the
 // requester. In OnEvent of HandlerSlow it does not report that the requester has gone.
 func (a *Asked) Respond(data []byte) error {
 	if a == nil {
@@ -59,7 +59,7 @@ func (a *Asked) Respond(data []byte) error {
 	switch {
 	case l.onLoop():
 		err = respond()
-	case l.watchdog.within(): // in OnEvent of HandlerSlow, while the loop is in a handler
+	case l.watchdog.within(): // OnEvent of HandlerSlow: the loop is in a handler
 		if err = reliable.CheckReply(data); err == nil {
 			err = l.post(func() { _ = respond() })
 		}

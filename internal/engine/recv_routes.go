@@ -6,9 +6,9 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Which cursors a stream's packets are for.
+// Routes from a stream's topics to cursors.
 
-// want lets f read the packets with messages of a topic.
+// want adds a route from a topic to f.
 func (l *cursorLog) want(f *feed, id uint64) {
 	if _, wants := f.topics[id]; wants {
 		return
@@ -25,7 +25,7 @@ func (l *cursorLog) want(f *feed, id uint64) {
 	x.feeds.Add(f)
 }
 
-// unwant takes that back.
+// unwant removes it.
 func (l *cursorLog) unwant(f *feed, id uint64) {
 	x := l.topics.Get(id)
 	if _, wants := f.topics[id]; x == nil || !wants {
@@ -44,16 +44,16 @@ func dropped[T comparable](list []T, x T) []T {
 	return list
 }
 
-// connect gives a feed, which wants these topics, its entries in the stream's routes.
+// connect adds routes from these topics to a feed.
 func (g *group) connect(f *feed, topics []uint64) {
 	for _, id := range topics {
 		f.o.log.want(f, id)
 	}
 	f.c.OnWake(func() { g.count(f) })
-	f.c.Park() // until something comes that it wants
+	f.c.Park() // until a packet comes that it wants
 }
 
-// disconnect takes it away, and ends its cursor. Its stream goes on at once if it was held up by that.
+// disconnect removes a feed's routes and ends its cursor. A stream that it blocked resumes at once.
 func (g *group) disconnect(f *feed) {
 	for id := range f.topics {
 		f.o.log.unwant(f, id)
@@ -67,7 +67,7 @@ func (g *group) disconnect(f *feed) {
 	g.l.wakeBy(0)
 }
 
-// count notes that a feed is not parked any more.
+// count records that a feed is not parked any more.
 func (g *group) count(f *feed) {
 	if !f.counts {
 		f.counts = true
@@ -76,7 +76,7 @@ func (g *group) count(f *feed) {
 	}
 }
 
-// tendFeeds looks after the feeds that are not parked, after each batch.
+// tendFeeds checks the feeds that are not parked, after each batch.
 func (g *group) tendFeeds(now reliable.Instant) {
 	for i := 0; i < len(g.counting); {
 		f := g.counting[i]

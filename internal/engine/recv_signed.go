@@ -14,14 +14,13 @@ import (
 	"github.com/fanfaremq/fanfare/transport/signed"
 )
 
-// Packets of publishers that have to prove their identity, and replies that have to prove their sender (package
-// transport/signed).
+// Packets and replies that must prove their sender (package transport/signed).
 
-// proofs is what a bus takes of publishers. Loop only, but for what is counted.
+// proofs decides which packets of publishers a bus accepts. Loop only, except counters.
 type proofs struct {
-	v       *signed.Verifier      // nil: all is taken
-	seals   transport.Prover      // nil: nothing is sealed
-	replies *signed.ReplyVerifier // for any goroutine; nil: all are taken
+	v       *signed.Verifier      // nil: all are accepted
+	seals   transport.Prover      // nil: packets are not sealed
+	replies *signed.ReplyVerifier // for any goroutine; nil: all are accepted
 	reports refusedReports
 	refused [signed.NumVerdicts]atomic.Uint64
 	streams atomic.Uint64
@@ -34,10 +33,10 @@ func (x *proofs) init(trust signed.Provider, t transport.Transport) {
 	}
 }
 
-// wanted reports whether publishers have to prove anything.
+// wanted reports whether publishers must prove their identity.
 func (x *proofs) wanted() bool { return x.v != nil }
 
-// begin is called before a batch that may have lain unread for that long.
+// begin is called before a batch that may have waited unread for that long.
 func (x *proofs) begin(unread time.Duration) {
 	if x.v == nil {
 		return
@@ -48,7 +47,7 @@ func (x *proofs) begin(unread time.Duration) {
 	x.streams.Store(uint64(x.v.Streams()))
 }
 
-// stats is what was refused. Any goroutine may call it.
+// stats returns the counts of refused packets. Any goroutine may call it.
 func (x *proofs) stats() stats.Sign {
 	s := stats.Sign{Streams: x.streams.Load()}
 	for v := range x.refused {
@@ -57,11 +56,11 @@ func (x *proofs) stats() stats.Sign {
 	return s
 }
 
-// proven reports whether packet i of a train, which holds p, is taken.
+// proven reports whether packet i of a train, which is p, is accepted.
 func (l *Loop) proven(tr *transport.Train, i int, p []byte) bool {
 	x := &l.inbox.proofs
 	if !x.wanted() || !l.cfg.Receiver.Loopback && l.own(p) || l.elsewhere(tr.Group, p) || wire.IsSealed(p) {
-		return true // the receivers drop these, and report sealed ones
+		return true // receivers drop these, and report sealed ones
 	}
 	key, v := x.v.Check(tr.Packet(i), tr.Leg)
 	if v == signed.Taken {
@@ -96,13 +95,13 @@ func (s *senderSink) Replied(x *reliable.CompleteReply) bool {
 		if reason == transport.UnreadableManyUntrusted {
 			err.Key = 0
 		}
-		_ = l.post(func() { l.unreadable(err) }) // a bus that has ended reports nothing
+		_ = l.post(func() { l.unreadable(err) }) // fails only if the loop has ended
 	}
 	return false
 }
 
-// elsewhere reports whether a packet is for another group, by its tag: it may well be genuine, and played back
-// here would cost a verification.
+// elsewhere reports whether a packet's tag is that of another group. It may be genuine, and replayed here would cost a
+// verification.
 func (l *Loop) elsewhere(group int, p []byte) bool {
 	g := l.groups[group]
 	if g == nil || len(l.surveys) > 0 {
@@ -116,8 +115,7 @@ func (l *Loop) elsewhere(group int, p []byte) bool {
 	return true
 }
 
-// own reports whether a packet names this bus as its sender and receivers would drop and report it: because it is of
-// another version, or sealed.
+// own reports whether a packet names this bus as its sender.
 func (l *Loop) own(p []byte) bool {
 	h, err := wire.ParseHeader(p)
 	return err == nil && h.Publisher == l.cfg.Publisher && h.Epoch == l.cfg.Epoch
@@ -132,15 +130,15 @@ func (l *Loop) reportRefused(reason transport.UnreadableReason, key signed.KeyID
 	l.unreadable(err)
 }
 
-// trust makes a reader deliver only what its publisher may publish.
+// trust makes a reader deliver only topics that the publisher is trusted with.
 func (l *Loop) trust(st *reliable.Stream, rd *topics.Reader) {
 	if now := l.cfg.Receiver.Trust; now != nil {
 		rd.Trust(st.Publisher, now)
 	}
 }
 
-// Untrusted implements reliable.Names: it reports to subscriptions with a pattern that matches the topic. Subscriptions
-// that name it, or want it for another publisher's sake, learn of it by their readers.
+// Untrusted implements reliable.Names. It reports to subscriptions with a pattern that matches the topic. The readers
+// of other subscriptions, which name the topic or have it because of another publisher, report it themselves.
 func (g *group) Untrusted(st *reliable.Stream, id uint64, topic string, messages int, first bool) {
 	var by ring.Set[*Subscription]
 	t := g.topics[id]

@@ -5,8 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// Stats takes a snapshot. When the loop has ended it holds what is left, and in a handler
-// what needs no look at the streams.
+// Stats returns a snapshot. After the loop has ended, and in a handler, it lacks what only the loop knows.
 func (s *Subscription) Stats() stats.Subscription {
 	st := stats.Subscription{Messages: s.delivered(), Lost: s.losses.snapshot()}
 	err := s.l.do(func() { s.look(&st) })
@@ -48,8 +47,7 @@ func (s *Subscription) look(st *stats.Subscription) {
 	}
 }
 
-// delivered is how many messages were read: all of them unless a reader is active,
-// otherwise those of the packets before.
+// delivered returns how many messages were read. While a reader is active that excludes those of the current packet.
 func (s *Subscription) delivered() uint64 {
 	if s.handler != nil || !s.readers.borrow() {
 		return s.shown.Load()

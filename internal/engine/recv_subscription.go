@@ -18,12 +18,12 @@ import (
 // Policy says what happens when a subscription reads too slowly.
 type Policy = slow.Policy
 
-// TopicName is a topic that a subscription wants: its name and the group it maps to. Or
-// it is a pattern with a wildcard, and a group in which topics that match can be.
+// TopicName is a subscribed topic and the group that it maps to. Or it is a pattern with a wildcard, and a group in
+// which matching topics can be.
 type TopicName struct {
 	Name    string
 	Group   int
-	Pattern pattern.Pattern // of a topic's name: none
+	Pattern pattern.Pattern // not wild for a topic's name
 }
 
 // Delivery is what a subscription delivers: a message, a gap, an event or an error in the stream.
@@ -31,84 +31,85 @@ type Delivery struct {
 	topics.Item
 	From  *reliable.Origin // of messages and gaps
 	Event *events.Event    // nil for messages and gaps
-	Err   error            // a *events.TopicCollisionError, *RefusedError or *AbsentError; otherwise nil
+	Err   error            // a *events.TopicCollisionError, *events.PublisherRefusedError or *AbsentError; otherwise nil
 }
 
-// setMessage makes d a message, field by field: a value that is made first is copied in larger pieces than it was
-// written in, for which the processor waits.
+// setMessage makes d a message, field by field. A value that was made first would be copied in larger pieces than it
+// was written in, and the processor would wait for that.
 func (d *Delivery) setMessage(from *reliable.Origin, t *topics.Track, number uint64, data []byte) {
 	d.Topic, d.Number, d.Data = t, number, data
 	d.Lost, d.Unknown, d.Cause, d.Request, d.State = 0, false, events.CauseNone, false, reliable.StateOfNone
 	d.From, d.Event, d.Err = from, nil, nil
 }
 
-// Subscription delivers topics, in one of two ways: the loop calls its handler, or its user's goroutine calls Next,
+// Subscription delivers topics in one of two ways: the loop calls its handler, or the user's goroutine calls Next,
 // which reads the streams with cursors.
 type Subscription struct {
-	// With many topics nearly every message is another subscription's: what the loop needs of it stands together.
+	// With many topics nearly every message is another subscription's, so the fields that the loop needs for it are
+	// together.
 	self    [1]*Subscription // for handlersOf
-	handler Handler          // called by the loop; nil: cursors
-	got     uint64           // messages; the reader's own
+	handler Handler          // called by the loop; nil: read with cursors
+	got     uint64           // messages; used by the reader only
 
 	l      *Loop
 	topics topicSet
 	terms
 	events bool
 
-	feeds atomic.Pointer[[]*feed] // one a stream; replaced by the loop only
+	feeds atomic.Pointer[[]*feed] // one per stream; replaced by the loop only
 	rouse
 
 	mu         sync.Mutex
-	up         deliveries    // under mu: of publishers, to be delivered next
-	changes    []topicChange // under mu: of topics, to be followed next
-	upSet      atomic.Bool   // there are some of either
+	up         deliveries    // under mu: events and errors to deliver next
+	changes    []topicChange // under mu: to apply next
+	upSet      atomic.Bool   // up or changes is not empty
 	err        error         // under mu: why it ended
 	ended      chan struct{}
 	closed     atomic.Bool
 	suppressed atomic.Bool // the bus is closing
 	losses     subscriptionLosses
 
-	// The reader's own:
+	// Used by the reader only:
 	current *feed
 	turn    int
 	calls   uint
-	readers readerClaim          // which reader may use all this
-	shown   atomic.Uint64        // got, as of the last packet
-	last    atomic.Pointer[feed] // being read when the subscription was closed
+	readers readerClaim          // held while using these fields
+	shown   atomic.Uint64        // got, up to the last packet
+	last    atomic.Pointer[feed] // the feed that was being read when the subscription was closed
 }
 
-// rouse is how the reader is woken.
+// rouse wakes the reader.
 type rouse struct {
-	sleep atomic.Bool   // it is about to wait
+	sleep atomic.Bool   // the reader is about to wait
 	wake  chan struct{} // capacity 1
-	_     [32]byte      // so that subscriptions share no cache line (TestBusesShareNoLine)
+	_     [32]byte      // keeps subscriptions on separate cache lines (TestBusesShareNoLine)
 }
 
 // terms are where a subscription begins, and its policy for slow readers.
 type terms struct {
 	policy  Policy
 	from    From
-	crowded atomic.Bool // its conflation is, if it has one
+	crowded atomic.Bool // its conflation, if any, is crowded
 }
 
-// blocks reports whether it holds the stream's publisher up where it has not read.
+// blocks reports whether the subscription blocks the stream's publisher while it does not read.
 func (t *terms) blocks(st *reliable.Stream) bool { return t.policy.Blocks(st.Free(), t.crowded.Load()) }
 
-// TakeRun takes the messages of topic t in body, the first of which has that number, with topics.NextMessage and that
-// step, as many as it wants. It returns what is left, and the number that comes next.
+// TakeRun takes messages of topic t from body, as many as it wants, with topics.NextMessage and step. number is that of
+// the first. It returns the rest, and the number of the next message.
 type TakeRun func(t *topics.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
 
 // Handler is called by the loop with what a subscription delivers. It must not block.
 type Handler interface {
-	// Message takes a message. data is valid during the call.
+	// Message handles a message. data is valid during the call.
 	Message(from *reliable.Origin, t *topics.Track, number uint64, data []byte)
-	// Run takes the messages that follow it in its packet, all of them.
+	// Run handles the messages that follow it in its packet, all of them, as TakeRun.
 	Run(from *reliable.Origin, t *topics.Track, number uint64, body []byte, step, most int) (rest []byte, next uint64)
-	// Other takes gaps, events and errors in the stream.
+	// Other handles gaps, events and errors in the stream.
 	Other(*Delivery)
 }
 
-// Subscribe starts a subscription. With a handler the loop calls it; without, use Next.
+// Subscribe starts a subscription. The loop calls handler; if that is nil, use Next.
 func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bool,
 	handler Handler) (*Subscription, error) {
 	s := &Subscription{
@@ -133,7 +134,7 @@ func (l *Loop) Subscribe(topics []TopicName, policy Policy, from From, events bo
 	return s, nil
 }
 
-// TopicError says of which topic a subscription failed, and why.
+// TopicError says which topic of a subscription failed, and why.
 type TopicError struct {
 	Topic string
 	Err   error
@@ -145,7 +146,7 @@ func (e *TopicError) Unwrap() error { return e.Err }
 // Handled reports whether the loop calls the subscription's handler.
 func (s *Subscription) Handled() bool { return s.handler != nil }
 
-// groups yields each group that the subscription has topics in once. Loop only.
+// groups yields each group in which the subscription has topics. Loop only.
 func (s *Subscription) groups() iter.Seq[*group] {
 	return func(yield func(*group) bool) {
 		for index := range s.topics.groups {
@@ -156,7 +157,7 @@ func (s *Subscription) groups() iter.Seq[*group] {
 	}
 }
 
-// stop runs on the loop: it gives everything back.
+// stop releases everything. Loop only.
 func (s *Subscription) stop() {
 	for _, t := range s.topics.List() {
 		if g := s.group(t.Group); g != nil {
@@ -182,7 +183,7 @@ func (l *Loop) wakeSubscriptions() {
 	l.woken = l.woken[:0]
 }
 
-// wakeReader wakes a reader that sleeps, and reports whether one did.
+// wakeReader wakes a sleeping reader. It reports whether it did.
 func (s *Subscription) wakeReader() bool {
 	if !s.sleep.CompareAndSwap(true, false) {
 		return false
@@ -194,8 +195,7 @@ func (s *Subscription) wakeReader() bool {
 	return true
 }
 
-// notify delivers an event or a fault of a publisher out of the order of its messages: before the next one that is
-// read.
+// notify delivers an event of a publisher before the next message that is read, out of the stream's order.
 func (s *Subscription) notify(e events.Event) {
 	if !s.events {
 		return
@@ -223,18 +223,18 @@ func (s *Subscription) fail(err error) {
 	}
 }
 
-// Err is why the subscription ended, nil while it runs.
+// Err returns why the subscription ended; nil while it runs.
 func (s *Subscription) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// Ended is closed when the subscription has ended.
+// Ended returns a channel that is closed when the subscription has ended.
 func (s *Subscription) Ended() <-chan struct{} { return s.ended }
 
-// Close ends the subscription. It waits for a running handler, and for replies that
-// a requester may still ask for, but not for a Next: that returns an error which matches net.ErrClosed.
+// Close ends the subscription. It waits for a running handler, and for replies that a requester may still ask for. It
+// does not wait for Next, which returns an error that matches net.ErrClosed.
 func (s *Subscription) Close() error {
 	if s.l.refuses() {
 		return ErrInHandler
@@ -243,15 +243,15 @@ func (s *Subscription) Close() error {
 		return nil
 	}
 	s.fail(net.ErrClosed)
-	// A Next that is just reading ends first: its cursors go away.
+	// A Next that is reading ends first, because its cursors will be removed.
 	for !s.readers.Take() {
 		s.wakeReader()
 		yield()
 	}
-	// What the reader holds just now stays valid: the log keeps the slot, until Next is called, or for some seconds.
+	// A message that the reader holds stays valid: the log keeps the slot until Next is called, or for some seconds.
 	s.last.Store(s.current)
 	if s.handler == nil {
-		s.shown.Store(s.got) // otherwise the loop's
+		s.shown.Store(s.got) // with a handler it is the loop's
 	}
 	owed := false
 	err := s.l.do(func() {

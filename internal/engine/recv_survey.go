@@ -14,32 +14,32 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Survey listens to groups and notes which topics are published there. It subscribes to
-// nothing: nothing is delivered, and publishers neither wait for it nor count it.
+// Survey finds out which topics are published in groups. It is no subscription: nothing is delivered, and publishers
+// neither wait for it nor count it.
 type Survey struct {
 	l      *Loop
-	groups map[int]*surveyGroup // by index; loop only, as all that follows
+	groups map[int]*surveyGroup // by index; loop only, as all fields below
 	began  reliable.Instant
 	budget *topics.ListBudget
-	err    error // why a group is not listened to: the first
-	failed int   // how many are not
+	err    error // why the first of the failed groups cannot be joined
+	failed int   // number of groups that cannot be joined
 	closed bool
 }
 
-// surveyGroup is one group that a survey listens to.
+// surveyGroup is one group of a survey.
 type surveyGroup struct {
 	address string
 	lister  *topics.Lister
 }
 
-// Surveyed is what a survey has heard.
+// Surveyed is what a survey has found.
 type Surveyed struct {
 	Streams []SurveyedStream
-	For     time.Duration // that it has listened
-	Groups  int           // that it listens to, joined or not yet
-	Joined  int           // that the fabric delivers
-	Failed  int           // that cannot be joined
-	Err     error         // why: the first
+	For     time.Duration // duration of the survey
+	Groups  int           // groups of the survey, in any state
+	Joined  int           // groups that are joined
+	Failed  int           // groups that cannot be joined
+	Err     error         // why the first of these cannot
 	Counts  topics.ListerStats
 }
 
@@ -51,10 +51,10 @@ type SurveyedStream struct {
 	For          time.Duration // since its first packet
 	Complete     bool          // it has announced all of its topics
 	Topics       []topics.ListedTopic
-	Unnamed      int // topics of which the name is not known
+	Unnamed      int // topics with an unknown name
 }
 
-// Survey begins to listen to groups.
+// Survey starts a survey of groups.
 func (l *Loop) Survey(groups []int) (*Survey, error) {
 	s := &Survey{l: l, groups: make(map[int]*surveyGroup), budget: topics.NewListBudget()}
 	var err error
@@ -67,7 +67,7 @@ func (l *Loop) Survey(groups []int) (*Survey, error) {
 	return s, nil
 }
 
-// begin runs on the loop.
+// begin joins the groups. Loop only.
 func (s *Survey) begin(groups []int) error {
 	l := s.l
 	if l.isClosing() {
@@ -88,7 +88,7 @@ func (s *Survey) begin(groups []int) error {
 	return nil
 }
 
-// fail notes that a group cannot be joined.
+// fail records that a group cannot be joined.
 func (s *Survey) fail(index int, err error) {
 	s.failed++
 	if s.err == nil {
@@ -100,7 +100,7 @@ func (s *Survey) fail(index int, err error) {
 	}
 }
 
-// surveyPacket has surveys hear a packet of a train, and sends what they ask.
+// surveyPacket passes a packet of a train to surveys, and sends their requests.
 func (l *Loop) surveyPacket(now reliable.Instant, tr *transport.Train, p []byte) {
 	for _, s := range l.surveys {
 		g := s.groups[tr.Group]
@@ -131,10 +131,10 @@ func (l *Loop) surveyMembership(e *transport.Event) {
 	}
 }
 
-// Ended is closed when the loop has ended, and the survey with it.
+// Ended returns a channel that is closed when the loop, and with it the survey, has ended.
 func (s *Survey) Ended() <-chan struct{} { return s.l.shutdown.done }
 
-// Heard is what the survey has heard so far of the topics that one of the patterns matches.
+// Heard returns what the survey has found so far on topics that match one of the patterns.
 func (s *Survey) Heard(patterns []pattern.Pattern) (h Surveyed, err error) {
 	doErr := s.l.do(func() {
 		if s.closed {
@@ -149,7 +149,7 @@ func (s *Survey) Heard(patterns []pattern.Pattern) (h Surveyed, err error) {
 	return h, err
 }
 
-// heard runs on the loop.
+// heard is Heard on the loop.
 func (s *Survey) heard(patterns []pattern.Pattern) Surveyed {
 	now := s.l.now()
 	h := Surveyed{For: now.Sub(s.began), Groups: len(s.groups) + s.failed, Failed: s.failed, Err: s.err}
@@ -175,7 +175,7 @@ func (s *Survey) heard(patterns []pattern.Pattern) Surveyed {
 	return h
 }
 
-// Close ends the survey. It leaves the groups that are not needed otherwise.
+// Close ends the survey. It leaves the groups that nothing else needs.
 func (s *Survey) Close() error {
 	err := s.l.do(func() {
 		if s.closed {

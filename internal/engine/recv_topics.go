@@ -8,38 +8,39 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// How a subscription's topics change. The loop changes the topics that the group wants, and the handlers; readers of
-// streams belong to the goroutine that reads the subscription, which follows before it delivers anything more.
+// How a subscription's topics change. The loop changes the group's topics and handlers. Stream readers belong to the
+// goroutine that reads the subscription; it applies pending changes before it delivers the next message.
 
-// topicChange is what the reader of a subscription has to follow.
+// topicChange is a change that a subscription's reader has to apply.
 type topicChange struct {
 	id   uint64
 	name string
-	from []feedStart // where a topic that was added begins in the streams followed
-	drop []*feed     // those that do not want the topic any more
-	left []*feed     // of a group in which no topic is wanted any more
+	from []feedStart // where an added topic begins in each stream
+	drop []*feed     // feeds that no longer want the topic
+	left []*feed     // feeds of a group in which no topic is left
 }
 
 // feedStart is where a feed begins to read a topic.
 type feedStart struct {
 	f         *feed
 	seq       uint64
-	whole     bool                        // nothing of the topic was before
+	whole     bool                        // the feed had no earlier message of the topic
 	live      bool                        // it begins without state
-	named     bool                        // by a pattern, since its name is known
-	collision *events.TopicCollisionError // the stream has the topic's id by another name
+	named     bool                        // by a pattern, when its name became known
+	collision *events.TopicCollisionError // the stream has another name for the topic's id
 }
 
-// laterTopic is a topic that a feed wants from a sequence on.
+// laterTopic is a topic that a feed wants from a sequence on, with fields as in feedStart.
 type laterTopic struct {
 	seq   uint64
 	name  string
-	whole bool // nothing of it was before
-	live  bool // it begins without state
-	named bool // by a pattern, since its name is known
+	whole bool
+	live  bool
+	named bool
 }
 
-// Add adds topics, from what is published now on. Those it has already change nothing. After an error none was added.
+// Add adds topics, beginning with what is published now. Topics that the subscription has already do not change. After
+// an error none was added.
 func (s *Subscription) Add(topics []TopicName) error {
 	ahead, err := s.learnAhead(topics)
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Subscription) Add(topics []TopicName) error {
 	})
 }
 
-// Remove removes topics: nothing of those it returns, which are no patterns, is delivered any more.
+// Remove removes topics. It returns the topics, not patterns, of which no more is delivered.
 func (s *Subscription) Remove(topics []TopicName) (gone []TopicName, err error) {
 	err = s.change(func() (err error) {
 		gone, err = s.remove(topics)
@@ -74,10 +75,10 @@ func (s *Subscription) change(f func() error) (err error) {
 	return err
 }
 
-// add runs on the loop. from says where groups begin in which it has nothing yet.
+// add adds topics. from is where groups that are new to the subscription begin. Loop only.
 func (s *Subscription) add(topics []TopicName, from From) error {
 	if s.Err() != nil || s.closed.Load() || s.l.isClosing() {
-		return net.ErrClosed // nothing is delivered any more, or soon
+		return net.ErrClosed // nothing is delivered any more, or will not be soon
 	}
 	var added []TopicName
 	fresh := make(map[int][]*groupTopic)
@@ -123,7 +124,7 @@ func (s *Subscription) add(topics []TopicName, from From) error {
 	return nil
 }
 
-// undo takes back topics of which the last one cannot be added.
+// undo removes the added topics. Adding the last of them has failed.
 func (s *Subscription) undo(added []TopicName) {
 	for _, t := range added {
 		s.topics.Remove(t)
@@ -133,8 +134,8 @@ func (s *Subscription) undo(added []TopicName) {
 	}
 }
 
-// extend makes the reader want one more topic of a group that it follows already, by a pattern
-// where it is named just now. isNew reports feeds that had no message of the topic before. Loop only.
+// extend makes the reader want one more topic of a group that it reads already. named: a pattern matched the topic when
+// its name became known. isNew reports feeds that had no message of the topic before. Loop only.
 func (s *Subscription) extend(g *group, t *groupTopic, named bool, isNew func(*feed) bool) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
@@ -146,7 +147,7 @@ func (s *Subscription) extend(g *group, t *groupTopic, named bool, isNew func(*f
 	s.postChange(c)
 }
 
-// dropTopic removes a topic from those feeds of a group that which selects. Loop only.
+// dropTopic removes a topic from the feeds of a group that which selects. Loop only.
 func (s *Subscription) dropTopic(g *group, t *groupTopic, which func(*feed) bool) {
 	c := topicChange{id: t.id, name: t.name}
 	for _, f := range *s.feeds.Load() {
@@ -158,7 +159,7 @@ func (s *Subscription) dropTopic(g *group, t *groupTopic, which func(*feed) bool
 	s.postChange(c)
 }
 
-// remove runs on the loop.
+// remove removes topics. Loop only.
 func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) {
 	if s.Err() != nil || s.closed.Load() {
 		return nil, net.ErrClosed
@@ -188,8 +189,7 @@ func (s *Subscription) remove(topics []TopicName) (gone []TopicName, err error) 
 	return gone, nil
 }
 
-// leave ends the subscription's feeds of a group's streams; they are given back when
-// the reader has released them. Loop only.
+// leave ends the subscription's feeds of a group. They are detached when the reader has released them. Loop only.
 func (s *Subscription) leave(g *group) (left []*feed) {
 	for _, f := range *s.feeds.Load() {
 		if f.g == g && !f.left {
@@ -204,7 +204,7 @@ func (s *Subscription) leave(g *group) (left []*feed) {
 	return left
 }
 
-// tendLeaving gives back the feeds of subscriptions that have left the group.
+// tendLeaving detaches the feeds of subscriptions that have left the group.
 func (g *group) tendLeaving() {
 	g.leaving = slices.DeleteFunc(g.leaving, func(s *Subscription) bool {
 		s.giveUp(g)
@@ -212,7 +212,7 @@ func (g *group) tendLeaving() {
 	})
 }
 
-// byGroup sorts topics by their groups.
+// byGroup divides topics by their groups.
 func byGroup(topics []TopicName) map[int][]TopicName {
 	groups := make(map[int][]TopicName)
 	for _, t := range topics {
@@ -229,8 +229,7 @@ func (s *Subscription) postChange(c topicChange) {
 	s.upSet.Store(true)
 }
 
-// follows makes the readers want the topics of the subscription: its own reader, or one that has borrowed them;
-// under mu.
+// follows applies pending changes to the readers. The caller has claimed them. Under mu.
 func (s *Subscription) follows() {
 	for _, c := range s.changes {
 		for _, x := range c.from {
@@ -256,7 +255,7 @@ func (f *feed) unwant(id uint64) {
 	delete(f.later, id)
 }
 
-// follow has the feed want a topic from further on. One that it has to already begins no later for that.
+// follow makes the feed want a topic from a later sequence on. If it is to want the topic already, its start stays.
 func (f *feed) follow(id uint64, t laterTopic) {
 	if f.later == nil {
 		f.later = make(map[uint64]laterTopic)
@@ -266,7 +265,7 @@ func (f *feed) follow(id uint64, t laterTopic) {
 	}
 }
 
-// begin makes the feed want what begins at sequence seq or before.
+// begin makes the feed want the topics that begin at sequence seq or before.
 func (f *feed) begin(seq uint64) {
 	for id, t := range f.later {
 		if t.seq > seq {
@@ -292,9 +291,9 @@ func (f *feed) begin(seq uint64) {
 	}
 }
 
-// quit ends a feed before its stream does. What the reader holds of it stays until the next message is asked for.
+// quit ends a feed before its stream. The message that the reader holds stays valid until the next call.
 func (s *Subscription) quit(f *feed) {
-	f.rd = topics.NewReader(1, 0) // which wants nothing
+	f.rd = topics.NewReader(1, 0) // wants nothing
 	f.starting, f.ending, f.collisions, f.later = nil, nil, nil, nil
 	f.finished = true
 	if f != s.current {

@@ -10,18 +10,18 @@ import (
 // topicSet is the topics and patterns of a subscription. Loop only.
 type topicSet struct {
 	ring.Set[TopicName]
-	groups map[int]*groupTopics // by group index
-	named  []string             // names; nil: they have changed
+	groups map[int]*groupTopics // by index
+	named  []string             // sorted names; nil: to be made
 }
 
-// groupTopics are those in one group.
+// groupTopics are the topics and patterns in one group.
 type groupTopics struct {
 	n    int
 	wild *pattern.Set[struct{}] // nil: none
 	buf  []struct{}
 }
 
-// Add adds one. It reports false if it was there.
+// Add adds t. It returns false if t was there.
 func (w *topicSet) Add(t TopicName) bool {
 	if !w.Set.Add(t) {
 		return false
@@ -44,7 +44,7 @@ func (w *topicSet) Add(t TopicName) bool {
 	return true
 }
 
-// Remove removes one. It reports false if it was not there.
+// Remove removes t. It returns false if t was not there.
 func (w *topicSet) Remove(t TopicName) bool {
 	if !w.Set.Remove(t) {
 		return false
@@ -60,8 +60,8 @@ func (w *topicSet) Remove(t TopicName) bool {
 	return true
 }
 
-// names are theirs, each once and in order, though a pattern is there once for each of its groups. They are not to
-// be changed.
+// names returns the names in order, each once, though a pattern is there once for each of its groups. The slice must
+// not be changed.
 func (w *topicSet) names() []string {
 	if w.named == nil {
 		w.named = make([]string, 0, w.Len())
@@ -74,7 +74,7 @@ func (w *topicSet) names() []string {
 	return w.named
 }
 
-// in is how many there are in a group.
+// in returns the number of topics and patterns in a group.
 func (w *topicSet) in(group int) int {
 	if g := w.groups[group]; g != nil {
 		return g.n
@@ -82,7 +82,7 @@ func (w *topicSet) in(group int) int {
 	return 0
 }
 
-// want reports whether one of them is, or matches, a topic of a group.
+// want reports whether a topic of a group is in the set, or matches one of its patterns.
 func (w *topicSet) want(group int, topic string) bool {
 	if w == nil {
 		return false

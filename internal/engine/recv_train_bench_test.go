@@ -77,7 +77,7 @@ func benchmarkTrain(b *testing.B, size int) {
 			for more := true; more; {
 				now := l.now()
 				l.budget.begin(now)
-				l.goOn(now)
+				l.resume(now)
 				more = !l.train(now, &tr) // another goroutine may have taken the turn's time
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// unreadable passes on why packets that come cannot be opened. Each reason comes once; that clocks differ now and then.
+// unreadable reports why packets cannot be opened. The transport limits how often each reason comes.
 func (l *Loop) unreadable(err error) {
 	report.PacketsUnreadable.Log(l.log, "err", err)
 	l.event(events.Event{Kind: events.PacketsUnreadable, Err: err})
@@ -22,7 +22,7 @@ func (l *Loop) noticeSealed(from transport.Source, p []byte) {
 	}
 }
 
-// watchSealed does the same of those that subscriptions do not get.
+// watchSealed does the same for groups with subscriptions.
 func (g *group) watchSealed() {
 	key, address, some := g.r.TakeSealed()
 	if some && !g.l.sealedReported {

@@ -5,12 +5,12 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// unwanted counts messages that a group has delivered in order and no subscription of this bus wants: runs of
-// topics that are not subscribed to. Handlers, if there are any, see each run and count; else the log does, and
-// without both all is unwanted. Loop only.
+// unwanted counts runs, in packets delivered in order, of topics that no subscription of this bus wants. If the group
+// has handlers their reader sees each run and counts; otherwise the log counts; without both all runs are unwanted.
+// Loop only.
 type unwanted struct {
 	runs  uint64
-	bytes uint64 // of them, with their headers
+	bytes uint64 // with the headers of runs
 }
 
 func (u *unwanted) add(bytes int) {
@@ -30,15 +30,15 @@ func (u *unwanted) all(runs []byte) {
 	}
 }
 
-// run counts one, unless it holds no messages.
+// run counts a run, unless it holds no messages.
 func (u *unwanted) run(run *wire.Run) {
 	if run.Kind < wire.RunTopic {
 		u.add(wire.RunHeaderLen + len(run.Body))
 	}
 }
 
-// countUnwanted counts what is unwanted of the packet that was delivered just now, which
-// the log has kept or not, unless handlers have counted.
+// countUnwanted counts the unwanted runs of the packet just delivered, unless handlers have counted them. kept: the log
+// has kept the packet.
 func (o *output) countUnwanted(e *reliable.Event, kept bool) {
 	switch {
 	case e.Kind != reliable.EventPacket:

@@ -13,22 +13,22 @@ import (
 	"github.com/fanfaremq/fanfare/internal/report"
 )
 
-// What runs beside the loop for subscriptions, in goroutines of their own: handlers that
-// may take their time, and conflation. Each reads its subscription as a user does.
+// Goroutines beside the loop, for handlers that may take long and for conflation. Each reads its subscription as a user
+// does.
 
-// Worker is one such goroutine. It ends with its subscription.
+// Worker is such a goroutine. It ends with its subscription.
 type Worker struct {
 	goroutine atomic.Uint64
 	done      chan struct{}
 }
 
-// workers are those of a bus that run.
+// workers are the running ones of a bus.
 type workers struct {
 	mu  sync.Mutex
 	all map[*Worker]bool // under mu
 }
 
-// work runs f. It defers exited, for f calls what may end the goroutine.
+// work runs f. It defers exited, because f may call user code that ends the goroutine.
 func (l *Loop) work(f, exited func()) *Worker {
 	b := &Worker{done: make(chan struct{})}
 	l.workers.add(b)
@@ -42,8 +42,8 @@ func (l *Loop) work(f, exited func()) *Worker {
 	return b
 }
 
-// StartWorker starts to call f with each delivery of the subscription, and at last with the error with which it ends,
-// if it was not closed. The subscription has no other reader.
+// StartWorker starts to call f with each delivery of the subscription, and finally with the error that ended it, unless
+// it was closed. The subscription must have no other reader.
 func (s *Subscription) StartWorker(f func(*Delivery)) *Worker {
 	return s.l.work(func() { s.call(s.Next, f) }, s.handlerExited)
 }
@@ -53,7 +53,7 @@ func (c *Conflation) StartWorker(f func(*Delivery)) *Worker {
 	return c.s.l.work(func() { c.s.call(c.Next, f) }, c.s.handlerExited)
 }
 
-// call calls f with what next delivers until the end.
+// call calls f with each delivery that next returns, until the end.
 func (s *Subscription) call(next func(context.Context, *Delivery) error, f func(*Delivery)) {
 	var d Delivery
 	watch := s.watchBeside(&report.HandlerBesideSlow, "")
@@ -75,8 +75,8 @@ func (s *Subscription) call(next func(context.Context, *Delivery) error, f func(
 	}
 }
 
-// Wait waits until the goroutine has ended, which is when its subscription has and f has
-// returned. It gives up lastWait after the end of ctx. A nil *Worker has ended.
+// Wait waits until the goroutine has ended: its subscription has ended, and f has returned. It gives up lastWait after
+// the end of ctx. A nil *Worker has ended.
 func (b *Worker) Wait(ctx context.Context) error {
 	if b == nil {
 		return nil
@@ -111,7 +111,7 @@ func (x *workers) remove(b *Worker) {
 	delete(x.all, b)
 }
 
-// within reports whether the caller is in one of them.
+// within reports whether the caller is a running worker.
 func (x *workers) within() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -4,9 +4,9 @@ package engine
 
 import "sync/atomic"
 
-// storeRelease stores v in p, where the caller is the only writer of p: its earlier stores are visible to every
-// goroutine that loads v. On amd64 that takes no locked instruction, as p.Store does, which waits until all that
-// was stored before has left for the cache: a message just was.
+// storeRelease stores v in p, of which the caller is the only writer. Its earlier stores are visible to every goroutine
+// that loads v. On amd64 that takes no locked instruction. p.Store does, and waits until all earlier stores, such as
+// those of a message, have reached the cache.
 //
 //go:noescape
 func storeRelease(p *atomic.Uint64, v uint64)

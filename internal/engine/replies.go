@@ -21,19 +21,19 @@ type unreplied struct {
 }
 
 type unrepliedPeer struct {
-	since, last reliable.Instant // of the failures, with no success in between
+	since, last reliable.Instant // first and last failure without a success in between
 	failed      uint64           // packets
 	when        backoffReporter
 }
 
 const (
-	// maxUnreplied bounds the peers in unreplied: source addresses may be forged.
+	// maxUnreplied bounds the peers in unreplied, because source addresses may be forged.
 	maxUnreplied = 256
 	// unrepliedFor is how long after its last failure a peer is kept. Hellos are answered once a minute or more often.
 	unrepliedFor = 2 * time.Minute
 )
 
-// refused adds a failure at now. It returns the peer if that is to be reported.
+// refused records a failure at now. It returns the peer, and whether to report it.
 func (x *unreplied) refused(now reliable.Instant, peer transport.Peer) (p *unrepliedPeer, due bool) {
 	if p = x.peers[peer]; p == nil {
 		if len(x.peers) >= maxUnreplied {
@@ -56,7 +56,7 @@ func (x *unreplied) refused(now reliable.Instant, peer transport.Peer) (p *unrep
 	return p, p.when.due(now.Sub(p.since))
 }
 
-// expire drops peers to which nothing was sent for long.
+// expire drops peers without a recent failure.
 func (x *unreplied) expire(now reliable.Instant) {
 	for peer, p := range x.peers {
 		if now.Sub(p.last) > unrepliedFor {
@@ -65,7 +65,7 @@ func (x *unreplied) expire(now reliable.Instant) {
 	}
 }
 
-// sent ends the failures of a peer at now. It returns for how long they lasted, if they were reported.
+// sent ends the failures of a peer at now. It returns how long they lasted, and whether they were reported.
 func (x *unreplied) sent(now reliable.Instant, peer transport.Peer) (lasted time.Duration, reported bool) {
 	p := x.peers[peer]
 	if p == nil {
@@ -75,8 +75,8 @@ func (x *unreplied) sent(now reliable.Instant, peer transport.Peer) (lasted time
 	return now.Sub(p.since), p.when.over()
 }
 
-// replyTo sends a control packet to a peer, and reports when that fails for a second or longer. All
-// replies of the loop leave here.
+// replyTo sends a control packet to a peer, and reports failures that last a second or longer. All replies of the loop
+// are sent here.
 func (l *Loop) replyTo(to uint32, packet []byte) {
 	peer := transport.Peer(to)
 	err := l.t.Reply(peer, packet)
@@ -91,7 +91,7 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 	default:
 		l.counters.repliesFailed.Add(1)
 		if errors.Is(err, net.ErrClosed) || errors.Is(err, transport.ErrNotReady) || errors.Is(err, transport.ErrNoPeer) {
-			return // the bus ends, or its interface is away, which has a report of its own
+			return // the bus ends, or its interface is down, which is reported separately
 		}
 		now := l.ran(l.now())
 		if p, due := l.unreplied.refused(now, peer); due {
@@ -103,7 +103,7 @@ func (l *Loop) replyTo(to uint32, packet []byte) {
 	}
 }
 
-// replyRemedy is what to do about an error of Reply.
+// replyRemedy returns the advice for an error of Reply.
 func replyRemedy(err error, address string) string {
 	host := cmp.Or(address, "that peer")
 	if h, _, splitErr := net.SplitHostPort(address); splitErr == nil {

@@ -11,10 +11,10 @@ import (
 
 // When a packet leaves, and which goroutine sends it: a publisher's own, or the loop.
 
-// look decides whether what was appended leaves at once (departure), or waits in an open train.
+// look decides whether the appended messages leave at once (departure), or wait in an open train.
 //
-// In a tight loop even reading the clock is dear, so it is done at the first, fourth, sixteenth … message of a
-// train only, and about when the train is due (open.pace, open.give). Under mu.
+// In a tight loop even reading the clock is expensive. So look is called only for the first, fourth, sixteenth …
+// message of a train, and about when the train is due (open.pace, open.give). Under mu.
 func (p *Publication) look() {
 	now, d := p.l.now(), p.l.departure
 	d.came(now)
@@ -35,14 +35,14 @@ func (p *Publication) look() {
 	}
 }
 
-// opens notes that the first message waits for others. Under mu.
+// opens records that the first message of a train waits for others. Under mu.
 func (p *Publication) opens(now reliable.Instant) {
 	p.open.opened = now
 	p.l.departure.opened(1)
 	p.l.wakeBy(p.l.departure.loopDue(now))
 }
 
-// closes notes that all that was open has its sequence. Under mu.
+// closes records that all open packets have their sequence. Under mu.
 func (p *Publication) closes() {
 	if p.open.opened != 0 {
 		p.l.departure.opened(-1)
@@ -50,26 +50,27 @@ func (p *Publication) closes() {
 	p.open.opened, p.open.count, p.open.seen = 0, 0, false
 }
 
-// held reports whether something holds the publisher up. Under mu.
+// held reports whether the stream is blocked. Under mu.
 func (p *Publication) held() bool { return p.s.Blocked() != events.ReasonNone }
 
-// late reports whether what is open has waited for linger at now. Under mu.
+// late reports whether the open train has waited for linger at now. Under mu.
 func (p *Publication) late(now reliable.Instant) bool {
 	return p.open.opened != 0 && now.Sub(p.open.opened) >= p.l.departure.linger()
 }
 
-// sendLate sends what has waited for linger. Under mu, with what is open taken.
+// sendLate sends a train that has waited for linger. Under mu, with the open packets taken.
 func (p *Publication) sendLate(now reliable.Instant) {
 	p.l.departure.overdue(p.open.count)
 	p.send(now, !p.open.large)
 	if p.open.w.Rest() < p.memory.block/p.s.PacketSize()/2 && p.l.departure.several() {
-		// Else the next train would end where the block does.
+		// Otherwise the next train would end with the block.
 		p.s.NextBlock(p.open.w)
 		p.grant(p.open.w)
 	}
 }
 
-// send gives what it may of what is open its sequences, with all the open packet too, and transmits. Under mu.
+// send assigns sequences to open packets as far as flow control allows, with all also to the incomplete one, and
+// transmits. Under mu.
 func (p *Publication) send(now reliable.Instant, all bool) {
 	if p.life.closed != nil {
 		return
@@ -80,7 +81,7 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 	lead := p.s.Lead()
 	p.s.Assign(now, p.open.w, all)
 	if p.states.s != nil {
-		p.tendState(now) // the loop may find mu locked
+		p.tendState(now) // here, because the loop may find mu locked
 	}
 	if !all && p.s.Lead() != lead {
 		p.l.departure.full()
@@ -105,13 +106,13 @@ func (p *Publication) send(now reliable.Instant, all bool) {
 	p.l.departure.did(p.l.now())
 }
 
-// readReplies takes in NAKs and statuses by the publisher's own goroutine, which runs while the loop may have to wait
-// for a processor. It reports whether there were any. Under mu.
+// readReplies reads NAKs and statuses on the publisher's goroutine, which runs while the loop may have to wait for a
+// processor. It reports whether there were any. Under mu.
 func (p *Publication) readReplies(now reliable.Instant) (any bool) {
 	if p.out.replies == nil || now.Sub(reliable.Instant(p.l.repliesAt.Load())) < repliesEvery && !p.held() {
 		return false
 	}
-	p.l.repliesAt.Store(int64(now)) // all publications' replies come to one address
+	p.l.repliesAt.Store(int64(now)) // the replies of all publications come to one address
 	before := p.s.Progress()
 	p.out.replies.ReadReplies(p.out.onReply)
 	if p.s.Progress() == before {
@@ -121,10 +122,10 @@ func (p *Publication) readReplies(now reliable.Instant) (any bool) {
 	return true
 }
 
-// repliesEvery is how often a publisher looks: a look costs a system call.
+// repliesEvery is how often a publisher reads replies: reading costs a system call.
 const repliesEvery = 20 * time.Microsecond
 
-// reply handles one, or leaves it to the loop if it is for another publication of the bus. Under mu.
+// reply handles a reply. One for another publication goes to the loop if that publication is locked. Under mu.
 func (p *Publication) reply(b []byte) {
 	if p.l.hellos.keep(b, p.out.replies) {
 		return
@@ -143,7 +144,7 @@ func (p *Publication) reply(b []byte) {
 	p.s.HandleFrom(p.l.now(), b, p.out.address)
 }
 
-// answer handles a reply that another publication's publisher has read. Under mu, which it gives back.
+// answer handles a reply that a publisher of another publication has read. Under mu, which it unlocks.
 func (p *Publication) answer(now reliable.Instant, b []byte, address func() string) {
 	defer p.mu.Unlock()
 	before := p.s.Progress()
@@ -151,18 +152,17 @@ func (p *Publication) answer(now reliable.Instant, b []byte, address func() stri
 	if p.s.Progress() == before {
 		return
 	}
-	p.transmit(now, false) // repairs, and what there is room for
+	p.transmit(now, false) // repairs, and data for which there is room now
 	p.waiters.signal()
 	if due := p.deadline(); due != reliable.Never {
 		p.l.wakeBy(due)
 	}
 }
 
-// transmit hands everything that is ready to the transport. stale says that others may have sent since now, so that a
-// send does not begin then. Under mu.
+// transmit sends everything that is ready. stale: others may have sent since now, so a send begins later. Under mu.
 func (p *Publication) transmit(now reliable.Instant, stale bool) {
 	if p.life.closed != nil {
-		return // its memory may be gone
+		return // its memory may have been freed
 	}
 	p.s.Completed(p.out.tx.Completed())
 	p.out.busy = false
@@ -192,7 +192,7 @@ func (p *Publication) transmit(now reliable.Instant, stale bool) {
 	}
 }
 
-// deadline is when the loop must look at the publication again. Under mu.
+// deadline returns when the loop must check the publication again. Under mu.
 func (p *Publication) deadline() reliable.Instant {
 	d := p.s.Deadline()
 	if parked, saturated := p.l.departure.parked(); saturated && p.steers() {
@@ -204,13 +204,13 @@ func (p *Publication) deadline() reliable.Instant {
 	return min(d, p.out.deadline(), p.states.due())
 }
 
-// steers reports whether its publishers can do what is due by themselves. They cannot while a goroutine waits for
-// the statuses of subscribers: it may publish nothing until then. Under mu.
+// steers reports whether publishers can do what is due themselves. They cannot while a goroutine waits for statuses or
+// replies of subscribers: it may publish nothing until then. Under mu.
 func (p *Publication) steers() bool {
 	return !p.held() && !p.out.busy && p.waiters.answers == 0 && len(p.inquiries) == 0
 }
 
-// handle takes in a NAK or status. Loop only.
+// handle handles a NAK or status. Loop only.
 func (p *Publication) handle(now reliable.Instant, b []byte, address func() string) {
 	p.mu.Lock()
 	p.s.HandleFrom(now, b, address)
@@ -218,10 +218,10 @@ func (p *Publication) handle(now reliable.Instant, b []byte, address func() stri
 	p.mu.Unlock()
 }
 
-// tick does what time and replies ask for, and returns when it wants to be called again. Loop only.
+// tick does what is due and what replies need, and returns when to call it again. Loop only.
 func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
-	// A publisher that holds mu is sending, and does most of what is due here on
-	// the way. To wait for it would make it wake us, each train anew.
+	// A publisher that holds mu is sending, and does most of what is due here. If the loop waited for mu, each train
+	// would make the publisher wake it.
 	if !p.mu.TryLock() {
 		if p.passed++; p.passed < maxPassed {
 			return now.Add(loopPark)
@@ -262,16 +262,16 @@ func (p *Publication) tick(now reliable.Instant) (due reliable.Instant) {
 	case !p.selfDriven:
 		return p.deadline()
 	case goesOn:
-		return max(p.deadline(), parked) // and no later, where that was the last one
+		return max(p.deadline(), parked) // not later, because the last send may have been the final one
 	}
 	return max(p.deadline(), now.Add(loopPark))
 }
 
 // maxPassed is how often the loop finds a publication locked before it waits for the lock. A publisher of 1 KiB
-// messages holds it half of the time; where the loop waited the second time it published 0.89 of what it does now.
+// messages holds the lock half of the time; its rate falls to 0.89 if the loop waits the second time.
 const maxPassed = 10
 
-// assignDue gives a sequence to what has waited for others long enough, or for room. Under mu.
+// assignDue assigns sequences to open packets that have waited long enough for others, or for room. Under mu.
 func (p *Publication) assignDue(now reliable.Instant) {
 	late := now >= p.l.departure.loopDue(p.open.opened)
 	if !p.open.w.Pending() {

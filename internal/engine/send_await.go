@@ -2,12 +2,12 @@ package engine
 
 import "time"
 
-// awaitEach is how far heartbeats of one publication that waits for subscribers are
-// apart for each that waits: all together send a thousand a second at most.
+// awaitEach, times the number of goroutines that wait, is the interval of a waiting publication's heartbeats, so that
+// all together send at most a thousand a second.
 const awaitEach = time.Millisecond
 
-// await hastens the publication's heartbeats until done is called, unless n subscribers
-// of topic are there (docs/protocol §5.7).
+// await makes the publication send more heartbeats until done is called, unless n subscribers of topic are present
+// (docs/protocol §5.7).
 func (p *Publication) await(topic uint64, n int) (done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

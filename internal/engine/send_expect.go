@@ -1,9 +1,9 @@
 package engine
 
-// expect sets until when the stream expects more data in the group: until then no heartbeat has to say that there
-// is none (docs/protocol §5.2). That is when the train that is open now will have been sent. Otherwise, in a row
-// of sends of the bus, it is as long as the row may continue: a heartbeat after each message of many groups would
-// delay messages of other groups. Under mu.
+// expect sets until when the stream expects more data of the group. Until then no heartbeat need say that there is none
+// (docs/protocol §5.2). With an open train, that is when the train will have been sent. Otherwise, while the bus sends
+// without a pause, it is as long as that may continue: a heartbeat after each message of many groups would delay
+// messages of other groups. Under mu.
 func (p *Publication) expect() {
 	until, saturated := p.l.departure.parked()
 	switch {

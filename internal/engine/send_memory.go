@@ -8,23 +8,23 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// windowMemory is the packet memory that the send windows of a bus share, beyond what each needs at least: in blocks of
-// one train, which are taken from the transport as they are needed. When there are no more a publication uses its own
-// oldest block again. One that has more than an equal share then gives back a block for each that another was refused.
+// windowMemory is the packet memory that the send windows of a bus share, beyond the minimum of each. Blocks of one
+// train are allocated from the transport as needed. When none is left a publication reuses its own oldest block. A
+// publication with more than an equal share then gives back a block for each that another one was refused.
 type windowMemory struct {
 	t     transport.Transport
 	alloc func(blocks, bytes int) ([]byte, error)
 	renew func(block []byte) []byte // reliable.SenderConfig.Renew
 
 	mu     sync.Mutex
-	left   int      // under mu: bytes that may still be taken from the transport
-	chunks [][]byte // under mu: as the transport gave them
+	left   int      // under mu: bytes that may still be allocated from the transport
+	chunks [][]byte // under mu: as the transport allocated them
 	free   [][]byte // under mu
-	most   int      // bytes in all
-	short  int      // under mu: blocks that were refused, less those had since
+	most   int      // bytes in total
+	short  int      // under mu: blocks refused, less those granted since
 }
 
-// chunkBlocks is how many blocks are taken from the transport at a time.
+// chunkBlocks is how many blocks are allocated from the transport at a time.
 const chunkBlocks = 32
 
 func newWindowMemory(t transport.Transport, bytes int) *windowMemory {
@@ -37,7 +37,7 @@ func newWindowMemory(t transport.Transport, bytes int) *windowMemory {
 	return m
 }
 
-// take returns a block of that many bytes to one that has so many bytes, of so many publications, or nil.
+// take returns a block of block bytes, or nil, for one of the publications, which has has bytes.
 func (m *windowMemory) take(block, has, publications int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,10 +60,10 @@ func (m *windowMemory) take(block, has, publications int) []byte {
 	return b
 }
 
-// scarce reports whether more blocks were refused than can be had. Under mu.
+// scarce reports whether more blocks were refused than are available. Under mu.
 func (m *windowMemory) scarce(block int) bool { return m.short > len(m.free)+m.left/block }
 
-// more takes a chunk from the transport. Under mu.
+// more allocates a chunk from the transport. Under mu.
 func (m *windowMemory) more(block int) bool {
 	n := min(chunkBlocks, m.left/block)
 	if n == 0 {
@@ -81,21 +81,21 @@ func (m *windowMemory) more(block int) bool {
 	return true
 }
 
-// give returns a block.
+// give takes back a block.
 func (m *windowMemory) give(block []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.free = append(m.free, block)
 }
 
-// wanted reports whether one that has that many bytes, of so many publications, is to give a block back.
+// wanted reports whether one of the publications, which has bytes bytes, is to return a block.
 func (m *windowMemory) wanted(block, bytes, publications int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.scarce(block) && bytes > m.most/max(1, publications)
 }
 
-// close returns all memory to the transport, when no writer is left.
+// close frees all memory. No writer is left.
 func (m *windowMemory) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,14 +105,14 @@ func (m *windowMemory) close() {
 	m.chunks, m.free, m.left = nil, nil, 0
 }
 
-// packetMemory is what a publication has of packet memory. Under its lock.
+// packetMemory is the packet memory of a publication. Under its lock.
 type packetMemory struct {
-	block int      // bytes of a block
-	own   [][]byte // as the transport gave it
-	grown int      // blocks of the bus's windowMemory
+	block int      // size of a block
+	own   [][]byte // as the transport allocated it
+	grown int      // blocks of windowMemory
 }
 
-// bytes is all of it.
+// bytes returns the total.
 func (m *packetMemory) bytes() int {
 	n := m.grown * m.block
 	for _, b := range m.own {
@@ -121,7 +121,7 @@ func (m *packetMemory) bytes() int {
 	return n
 }
 
-// free gives its own back to the transport.
+// free frees the publication's own memory.
 func (m *packetMemory) free(t transport.Transport) {
 	for _, b := range m.own {
 		t.Free(b)
@@ -129,8 +129,7 @@ func (m *packetMemory) free(t transport.Transport) {
 	m.own = nil
 }
 
-// grant gives w a block to write into: one that enlarges the window if it is smaller than
-// it may be, or else its oldest. Under mu.
+// grant gives w a block to write into: a new one if the window may grow, otherwise its oldest. Under mu.
 func (p *Publication) grant(w *reliable.Writer) {
 	if p.s.Wants() {
 		p.grow()
@@ -140,7 +139,7 @@ func (p *Publication) grant(w *reliable.Writer) {
 	}
 }
 
-// grow enlarges the window by a block. It reports false where there is none. Under mu.
+// grow enlarges the window by a block. It returns false if there is none. Under mu.
 func (p *Publication) grow() bool {
 	if p.life.closed != nil {
 		return false
@@ -155,11 +154,11 @@ func (p *Publication) grow() bool {
 	return true
 }
 
-// stateBlocks is what the sender of state takes of packet memory (reliable.SenderConfig.Blocks).
+// stateBlocks is how many blocks the sender of state uses (reliable.SenderConfig.Blocks).
 const stateBlocks = 2
 
-// newState makes the sender of state, which writes into packets of its own. Under mu, which it gives up for a while:
-// messages are published while the memory is made, and registered.
+// newState makes the sender of state, which writes into packets of its own. Under mu, which it releases so that
+// messages can be published while the memory is allocated and registered.
 func (p *Publication) newState() error {
 	p.mu.Unlock()
 	mem, err := p.l.windows.alloc(stateBlocks, p.memory.block)
@@ -170,7 +169,7 @@ func (p *Publication) newState() error {
 	case p.life.closed != nil:
 		p.l.t.Free(mem)
 		return p.life.closed
-	case p.states.s != nil: // another publisher's, made meanwhile
+	case p.states.s != nil: // another publisher made it meanwhile
 		p.l.t.Free(mem)
 		return nil
 	}
@@ -183,7 +182,7 @@ func (p *Publication) newState() error {
 	return nil
 }
 
-// shrink gives blocks back that others need more. Under mu.
+// shrink gives back blocks that others need more. Under mu.
 func (p *Publication) shrink() {
 	m := &p.memory
 	for m.grown > 0 && p.life.closed == nil && p.l.windows.wanted(m.block, m.grown*m.block, len(p.l.publications())) {

@@ -7,37 +7,37 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// open is what was published and has no sequence yet.
+// open holds published messages that have no sequence yet.
 //
-// Most messages are appended without mu, by the goroutine in the gate, until p.look reads the clock.
+// Most messages are appended without mu, by the goroutine in the gate, until p.look must read the clock.
 type open struct {
 	w       *reliable.Writer
-	gate    gate             // a goroutine in it may use w; all else is under mu
-	granted uint64           // how many it was opened for
-	opened  reliable.Instant // when the oldest message in it came; 0: none
-	count   uint64           // messages since then, without those that have passed the gate
-	seen    bool             // p.look has been called since it was opened
-	most    uint64           // messages that may pass before it is due, as they came so far
+	gate    gate             // a goroutine in it may use w; the rest is under mu
+	granted uint64           // number of messages that the gate was opened for
+	opened  reliable.Instant // when the oldest open message came; 0: none
+	count   uint64           // messages since then, without those in the gate's grant
+	seen    bool             // p.look was called since the train was opened
+	most    uint64           // messages that may pass before the train is due, at their rate so far
 	large   bool             // a publisher is in the middle of a large message
 }
 
 // take gives the caller, which holds mu, sole use of the open packets.
 func (o *open) take() {
 	passed := o.granted - o.gate.shut()
-	if o.granted = 0; o.opened != 0 { // else what was appended has been sent by others
+	if o.granted = 0; o.opened != 0 { // otherwise others have sent what was appended
 		o.count += passed
 		o.most -= min(passed, o.most)
 	}
 }
 
-// allAssigned reports whether nothing is open any more. The caller holds mu.
+// allAssigned reports whether nothing is open. The caller holds mu.
 func (o *open) allAssigned() bool {
 	o.take()
 	return !o.w.Pending() && !o.large
 }
 
-// pace records that p.look ran at now: open packets wait for linger. The next look is when it is due, judged by the
-// distance of its messages.
+// pace records that p.look ran at now. Open packets wait for linger; most is how many messages come until then at their
+// rate so far.
 func (o *open) pace(now reliable.Instant, linger time.Duration) {
 	o.most = math.MaxUint64 >> 1
 	passed := now.Sub(o.opened)
@@ -46,8 +46,8 @@ func (o *open) pace(now reliable.Instant, linger time.Duration) {
 	}
 }
 
-// give lets messages be appended without mu, if there is nothing else to heed: until there are four times as many, or
-// what is open is due. A train that is not timed, as after a send that panicked, needs a look at the next message.
+// give lets messages be appended without mu, unless something else must be checked: until there are four times as many,
+// or the train is due. A train that is not timed, as after a send that panicked, needs p.look at the next message.
 func (o *open) give(shut bool) {
 	o.granted = 0
 	if o.count > 0 && o.opened != 0 && !shut && !o.large {

@@ -9,35 +9,35 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// outlet is where a publication's trains leave to the transport, and where replies to them come back. It decides when a
-// train that was not taken is tried again. Under the publication's lock.
+// outlet sends a publication's trains to the transport, and gets the replies to them. It decides when to retry a train
+// that was not accepted. Under the publication's lock.
 type outlet struct {
 	tx      transport.Sender
-	replies transport.ReplyReader // tx, if it is one
-	onReply func([]byte)          // made once, so that it is not allocated for each look
-	address func() string         // where the reply came from that onReply takes
+	replies transport.ReplyReader // tx, if it reads replies
+	onReply func([]byte)          // made once, to avoid an allocation for each read
+	address func() string         // source of the reply passed to onReply
 	train   transport.Outbound
-	busy    bool                    // the transport took less than it was given
-	retryAt reliable.Instant        // when to try again after that
-	errors  uint64                  // sends that failed
-	failed  atomic.Pointer[failure] // that the loop is to log, without the lock
+	busy    bool                    // the transport accepted less than it was given
+	retryAt reliable.Instant        // when to try again then
+	errors  uint64                  // failed sends
+	failed  atomic.Pointer[failure] // for the loop to log, without the lock
 	stuck   stuck
 }
 
-// failure is the latest of so many sends that failed.
+// failure is the latest of several failed sends.
 type failure struct {
 	err   error
 	times uint64
 }
 
 const (
-	// busyRetry is how soon the loop tries again when the transport was busy.
+	// busyRetry is when the loop tries again after the transport was busy.
 	busyRetry = 50 * time.Microsecond
-	// readyRetry is the same for a group that is not joined: the event that it is makes the loop try anyway.
+	// readyRetry is the same for a group that is not joined. The join event makes the loop try anyway.
 	readyRetry = 10 * time.Millisecond
 )
 
-// newSender becomes a sender to a group, which signs if the bus does.
+// newSender opens a sender to a group. It signs if the bus does.
 func (l *Loop) newSender(group int) (transport.Sender, error) {
 	if s := l.cfg.Signer; s != nil {
 		return s.NewSender(l.t, group)
@@ -45,16 +45,16 @@ func (l *Loop) newSender(group int) (transport.Sender, error) {
 	return l.t.NewSender(group)
 }
 
-// use makes tx the way out.
+// use makes tx the sender.
 func (o *outlet) use(tx transport.Sender) {
 	o.tx = tx
 	o.replies, _ = tx.(transport.ReplyReader)
 }
 
-// replyAddress is where the reply came from that is being read.
+// replyAddress returns the source of the reply that is being read.
 func (o *outlet) replyAddress() string { return o.replies.ReplyAddress() }
 
-// refused records at now that the transport has not taken all of a train, because of err. The 1st, 2nd, 4th, 8th …
+// refused records at now that the transport has not accepted all of a train, because of err. The 1st, 2nd, 4th, 8th …
 // failure is logged.
 func (o *outlet) refused(now reliable.Instant, err error) {
 	o.busy, o.retryAt = true, now.Add(busyRetry)
@@ -68,7 +68,7 @@ func (o *outlet) refused(now reliable.Instant, err error) {
 	}
 }
 
-// deadline is when to try again, if the transport is busy.
+// deadline returns when to try again, if the transport is busy.
 func (o *outlet) deadline() reliable.Instant {
 	if !o.busy {
 		return reliable.Never
@@ -76,11 +76,11 @@ func (o *outlet) deadline() reliable.Instant {
 	return o.retryAt
 }
 
-// sendTrain hands the train to the transport, and reports to the sender how many packets it took: none, where a
-// KeyProvider of the user panics. Under mu.
+// sendTrain passes the train to the transport, and to the sender how many packets were accepted: none if a KeyProvider
+// of the user panics. Under mu.
 func (p *Publication) sendTrain() (n int, end reliable.Instant, err error) {
 	defer func() {
-		end = p.l.now() // to sign takes longer than a heartbeat waits
+		end = p.l.now() // read again: signing takes longer than a heartbeat waits
 		p.s.Sent(end, n, p.out.tx.Completed())
 	}()
 	n, err = p.out.tx.Send(&p.out.train)

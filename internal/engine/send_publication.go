@@ -14,38 +14,38 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Publication is this process's stream to one group, whatever the number of topics and publishers on it.
+// Publication is this process's stream to one group, for any number of topics and publishers.
 type Publication struct {
 	l           *Loop
 	group       int
 	tag         uint32
-	size        int    // bytes of the longest message that is appended whole
-	passed      int    // loop only: how many ticks in a row found mu locked
-	selfDriven  bool   // loop only: its publishers do what is due by themselves, as of the last tick
-	repliesLost uint64 // loop only: as of the last tick, inbox.repliesLost
+	size        int    // longest message that is appended whole, in bytes
+	passed      int    // loop only: ticks in a row that found mu locked
+	selfDriven  bool   // loop only: as of the last tick, publishers do what is due themselves
+	repliesLost uint64 // loop only: inbox.repliesLost, as of the last tick
 
 	mu      sync.Mutex
-	s       *reliable.Sender // under mu, as all below
-	open    open             // what its publishers have published and it has not sent
+	s       *reliable.Sender // under mu, as all fields below
+	open    open             // published and not numbered yet
 	life    lifecycle
 	out     outlet
 	memory  packetMemory
 	waiters waiters
-	since   reliable.Instant // it was opened
-	// inquiries are waiting for replies.
+	since   reliable.Instant // when it was opened
+	// inquiries wait for replies.
 	inquiries map[*Inquiry]struct{}
 	stalls    stalls
 	states    states
-	sent      reliable.Instant // the end of the last send of new data
+	sent      reliable.Instant // end of the last send of new data
 }
 
-// outgoing are the publications of a bus, and what they share.
+// outgoing has the publications of a bus, and what they share.
 type outgoing struct {
 	byGroup   map[int]*Publication // under Loop.mu
 	list      atomic.Pointer[[]*Publication]
 	departure *departure
 	windows   *windowMemory
-	repliesAt atomic.Int64 // when a publisher has read replies last, which come to one address for all groups
+	repliesAt atomic.Int64 // when a publisher last read replies, which come to one address for all groups
 }
 
 func newOutgoing(t transport.Transport, cfg *Config, c clock) outgoing {
@@ -53,14 +53,14 @@ func newOutgoing(t transport.Transport, cfg *Config, c clock) outgoing {
 	return outgoing{byGroup: make(map[int]*Publication), departure: d, windows: newWindowMemory(t, cfg.WindowsBytes)}
 }
 
-// add is called under Loop.mu.
+// add adds a group's publication. Under Loop.mu.
 func (o *outgoing) add(group int, p *Publication) {
 	o.byGroup[group] = p
 	list := append(slices.Clone(o.publications()), p)
 	o.list.Store(&list)
 }
 
-// publications are those that were opened. The slice is never changed.
+// publications returns the opened publications. The slice never changes.
 func (o *outgoing) publications() []*Publication {
 	if list := o.list.Load(); list != nil {
 		return *list
@@ -68,7 +68,7 @@ func (o *outgoing) publications() []*Publication {
 	return nil
 }
 
-// Publication returns the stream to group, opening it at first use, and joining the group again where that has failed.
+// Publication returns the stream to group. It opens the stream at first use, and joins the group again after a failure.
 func (l *Loop) Publication(group int) (*Publication, error) {
 	p, err := l.publication(group)
 	if err != nil {
@@ -77,8 +77,8 @@ func (l *Loop) Publication(group int) (*Publication, error) {
 	return p, p.rejoin()
 }
 
-// known is the publication of a group, or nil. If one is being made, with a group that is
-// joined by then, known waits for it.
+// known returns the publication of a group, or nil. It waits for one that is being opened: its group may
+// be joined already.
 func (l *Loop) known(group int) *Publication {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func (l *Loop) publication(group int) (*Publication, error) {
 	return p, nil
 }
 
-// unjoined ends the publication until the next caller wants it: its group cannot be joined.
+// unjoined closes the publication until the next call needs it: its group cannot be joined.
 func (p *Publication) unjoined(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,12 +143,12 @@ func (p *Publication) unjoined(err error) {
 	p.interrupt()
 }
 
-// rejoin joins the group of a publication once more if that has failed.
+// rejoin joins the group of a publication again after a failure.
 func (p *Publication) rejoin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.life.reopens() {
-		return nil // publishing returns the error, if it is closed
+		return nil // if it is closed, publishing returns the error
 	}
 	p.out.tx.Close()
 	tx, err := p.l.newSender(p.group)
@@ -169,7 +169,7 @@ func floorPow2(n int) int {
 	return p
 }
 
-// Topic returns the publication's topic of that name.
+// Topic returns the publication's topic named name.
 func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,9 +181,8 @@ func (p *Publication) Topic(name string) (*reliable.Topic, error) {
 	return t, err
 }
 
-// Append is Publish of a message that needs no more than to be copied into the open packet, as nearly all. It
-// reports false, and has done nothing, where Publish has more to do. It takes no context, which would have to be
-// saved across the copy.
+// Append is Publish for a message that need only be copied into the open packet, as nearly all. It returns false,
+// without effect, if Publish has more to do. It takes no context, which would have to be saved across the copy.
 func (p *Publication) Append(t *reliable.Topic, msg []byte) bool {
 	left := p.open.gate.enter()
 	if left == 0 {
@@ -198,8 +197,8 @@ func (p *Publication) Append(t *reliable.Topic, msg []byte) bool {
 	return false
 }
 
-// Publish sends msg on topic t. It copies msg. With wait it waits for room as
-// long as ctx allows; without, it returns a *BackPressureError.
+// Publish publishes a copy of msg on topic t. With wait it waits for room until ctx ends; without, it returns a
+// *BackPressureError.
 func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	if p.Append(t, msg) {
 		return nil
@@ -210,8 +209,8 @@ func (p *Publication) Publish(ctx context.Context, t *reliable.Topic, msg []byte
 	return p.publish(ctx, t, msg, wait)
 }
 
-// enter takes mu and what is open. leave gives both back; it is deferred, for what is called in between may be
-// the user's: a context, a Logger, a Trace, a KeyProvider.
+// enter locks mu and takes the open packets. leave undoes both. It is deferred, because calls in between may be user
+// code that panics: a context, a Logger, a Trace, a KeyProvider.
 func (p *Publication) enter() {
 	p.mu.Lock()
 	p.open.take()
@@ -222,7 +221,7 @@ func (p *Publication) leave() {
 	p.mu.Unlock()
 }
 
-// publish is Publish by the publication's lock: it appends msg and looks whether to send it.
+// publish is Publish with the publication's lock: it appends msg and decides whether to send it.
 func (p *Publication) publish(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	p.enter()
 	defer p.leave()
@@ -234,10 +233,10 @@ func (p *Publication) publish(ctx context.Context, t *reliable.Topic, msg []byte
 	return nil
 }
 
-// giveOpen ends what open.take began.
+// giveOpen undoes open.take.
 func (p *Publication) giveOpen() { p.open.give(p.life.shut()) }
 
-// PublishBatch sends msgs on topic t in order, a block at a time, and returns how many it took.
+// PublishBatch publishes msgs on topic t in order, a block at a time. It returns how many it published.
 func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	for done := 0; done < len(msgs); {
 		if err := p.live(ctx); err != nil {
@@ -252,8 +251,7 @@ func (p *Publication) PublishBatch(ctx context.Context, t *reliable.Topic, msgs 
 	return len(msgs), nil
 }
 
-// publishSome publishes the first of msgs, and those behind it that the block has room for. It returns
-// how many that were.
+// publishSome publishes the first of msgs, and those after it that the block has room for. It returns their number.
 func (p *Publication) publishSome(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	p.enter()
 	defer p.leave()
@@ -266,8 +264,7 @@ func (p *Publication) publishSome(ctx context.Context, t *reliable.Topic, msgs [
 	return n, nil
 }
 
-// appendAll is append of as many of msgs as the block has room for, one at least. Under mu, which
-// it may give up for a while to wait.
+// appendAll appends as many of msgs as the block has room for, at least one. Under mu, which it may release to wait.
 func (p *Publication) appendAll(ctx context.Context, t *reliable.Topic, msgs [][]byte) (int, error) {
 	if !p.life.shut() && !p.open.large {
 		if n := p.open.w.AppendAll(t, msgs); n > 0 {
@@ -280,7 +277,7 @@ func (p *Publication) appendAll(ctx context.Context, t *reliable.Topic, msgs [][
 	return 1, nil
 }
 
-// append writes msg into the open packet. Under mu, which it may give up for a while to wait.
+// append writes msg into the open packet. Under mu, which it may release to wait.
 func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte, wait bool) error {
 	for p.life.shut() || p.open.large || !p.open.w.Append(t, msg) {
 		if len(msg) > p.size {
@@ -293,8 +290,8 @@ func (p *Publication) append(ctx context.Context, t *reliable.Topic, msg []byte,
 	return nil
 }
 
-// appendLarge writes msg as fragments, in as many blocks as it takes. Other
-// publishers wait until it is through: fragments are consecutive. It is the request r, if that is not nil.
+// appendLarge writes msg as fragments, in as many blocks as needed. Fragments are consecutive, so other publishers wait
+// until the last one is written. If r is not nil, msg is that request.
 func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []byte, wait bool,
 	r *reliable.Request) error {
 	if len(msg) > wire.MaxMessage {
@@ -305,8 +302,8 @@ func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []
 			return err
 		}
 	}
-	// Without wait it is begun only if all of it has room, or if nothing is under
-	// way that it could wait for: then it is larger than the window.
+	// Without wait the message begins only if there is room for all of it, or nothing in flight to wait for: then it is
+	// larger than the window.
 	if !wait {
 		need := uint64(len(msg)/wire.MaxFragment(p.s.PacketSize())) + 2 + p.open.w.Begun() - p.open.w.Assigned()
 		for p.s.Room() < need && p.s.Larger() && p.grow() {
@@ -321,11 +318,11 @@ func (p *Publication) appendLarge(ctx context.Context, t *reliable.Topic, msg []
 	p.open.large = true
 	offset := 0
 	defer func() {
-		if offset < len(msg) { // out of time, or by a panic of the context
+		if offset < len(msg) { // ctx has ended or panicked
 			p.s.Abandon(p.open.w)
 		}
 		p.open.large = false
-		p.l.wakeBy(p.deadline()) // others have waited for the end of it
+		p.l.wakeBy(p.deadline()) // others have waited for the end of the message
 		p.waiters.signal()
 	}()
 	for offset < len(msg) {

@@ -10,14 +10,14 @@ import (
 )
 
 var (
-	// ErrNoResponders: the topic of a request has no subscriber.
+	// ErrNoResponders says that the topic of a request has no subscriber.
 	ErrNoResponders = errors.New("the topic has no subscriber")
-	// ErrNoneLeft: all subscribers of a request have replied, or have gone.
+	// ErrNoneLeft says that all subscribers of a request have replied, or have gone.
 	ErrNoneLeft = errors.New("all subscribers have replied, or have gone")
 )
 
-// requestGrace is how long a request waits for a first subscriber of its topic where its group has only just been
-// published to: subscribers say so within a round trip of the first heartbeat that they hear.
+// requestGrace is how long a request waits for a first subscriber of its topic in a group that is new to the bus.
+// Subscribers send a status within a round trip of the first heartbeat that they receive.
 const requestGrace = 500 * time.Millisecond
 
 // Inquiry is a request that waits for replies.
@@ -80,7 +80,7 @@ func (p *Publication) anySubscriber(ctx context.Context, t *reliable.Topic) erro
 	}
 }
 
-// stood is for how long the publication has not run so far: what its subscribers said meanwhile may lie unread.
+// stood returns for how long the publication has not run so far: statuses of that time may be unread.
 func (p *Publication) stood() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +88,7 @@ func (p *Publication) stood() time.Duration {
 	return now.Sub(p.s.Ran(now))
 }
 
-// request appends msg and looks whether to send it, as publish does, by the publication's lock.
+// request appends msg and decides whether to send it, as publish does.
 func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte, q *Inquiry) error {
 	p.enter()
 	defer p.leave()
@@ -109,7 +109,7 @@ func (p *Publication) request(ctx context.Context, t *reliable.Topic, msg []byte
 	return nil
 }
 
-// wake has Next look again.
+// wake makes Next check again.
 func (q *Inquiry) wake() {
 	select {
 	case q.ready <- struct{}{}:
@@ -117,7 +117,7 @@ func (q *Inquiry) wake() {
 	}
 }
 
-// Next waits for the next reply, as long as ctx allows. It returns ErrNobodyLeft when no other can come.
+// Next waits for the next reply until ctx ends. It returns ErrNoneLeft when no other can come.
 func (q *Inquiry) Next(ctx context.Context) (reliable.Reply, error) {
 	if ctx == nil {
 		return reliable.Reply{}, ErrNilContext

@@ -12,8 +12,8 @@ import (
 
 // How publishers wait: for room, for everything to be sent, for subscribers.
 
-// makeRoom sends what can be sent and, if that gave no room, waits until it is worth trying again. mine says that the
-// caller is the one in the middle of a large message. Under mu, which it gives up while it waits.
+// makeRoom sends what can be sent. If that gives no room it waits until another attempt may succeed. mine: the caller
+// is in the middle of a large message. Under mu, which it releases while it waits.
 func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	if p.life.closed != nil {
 		return p.life.closed
@@ -41,7 +41,7 @@ func (p *Publication) makeRoom(ctx context.Context, wait, mine bool) error {
 	return p.wait(ctx)
 }
 
-// wait gives up mu until the loop sees a reason to try again.
+// wait releases mu until another attempt may succeed.
 func (p *Publication) wait(ctx context.Context) error {
 	if p.l.watchdog.within() {
 		return p.heldError(ErrInHandler)
@@ -53,8 +53,8 @@ func (p *Publication) wait(ctx context.Context) error {
 	return p.heldError(err)
 }
 
-// sleep gives mu up until the waiters are woken or ctx ends. It has mu again in any case: a context is the
-// user's code, which may panic.
+// sleep releases mu until the waiters are woken or ctx ends. It always locks mu again: a context is user code, which
+// may panic.
 func (p *Publication) sleep(ctx context.Context) error {
 	room := p.waiters.room
 	p.waiters.n++
@@ -62,11 +62,11 @@ func (p *Publication) sleep(ctx context.Context) error {
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
-		p.open.take() // others may have given it
+		p.open.take() // another goroutine may have given it
 		p.waiters.n--
 	}()
 	p.l.endRest()
-	p.l.wakeBy(due) // it may have found mu locked
+	p.l.wakeBy(due) // the loop may have found mu locked
 	select {
 	case <-room:
 		return nil
@@ -75,12 +75,12 @@ func (p *Publication) sleep(ctx context.Context) error {
 	}
 }
 
-// waiters are the goroutines that wait until it is worth trying again. Under the publication's lock.
+// waiters are goroutines that wait until another attempt may succeed. Under the publication's lock.
 type waiters struct {
 	n        int
-	answers  int           // that wait for what subscribers say, whether n counts them just now or not
-	room     chan struct{} // closed, and made anew, when they are woken
-	progress uint64        // the sender's, when they were woken last
+	answers  int           // goroutines that wait for statuses of subscribers, whether asleep or not
+	room     chan struct{} // closed and replaced when they are woken
+	progress uint64        // of the sender, at the last wake-up
 }
 
 func newWaiters() waiters { return waiters{room: make(chan struct{})} }
@@ -103,8 +103,8 @@ func (w *waiters) follow(progress uint64) (woken bool) {
 	return w.n > 0
 }
 
-// Flush sends everything published so far, waiting for room as long as ctx
-// allows. It does not wait for what others publish meanwhile.
+// Flush sends everything published so far, and waits for room until ctx ends. It does not wait for what is published
+// meanwhile.
 func (p *Publication) Flush(ctx context.Context) error {
 	w := p.open.w
 	marked, assigned, begun, lead := false, false, uint64(0), uint64(0)
@@ -133,7 +133,7 @@ func (p *Publication) Drain(ctx context.Context) error {
 		now := p.l.now()
 		p.s.Hurry(now, anew)
 		anew = false
-		p.transmit(now, false) // to ask costs less than to have the loop do it
+		p.transmit(now, false) // cheaper than having the loop do it
 		if due := p.deadline(); due != reliable.Never {
 			p.l.wakeBy(due)
 		}
@@ -142,7 +142,7 @@ func (p *Publication) Drain(ctx context.Context) error {
 	return p.behind(ctx, err)
 }
 
-// until sends and waits until the condition holds.
+// until sends, and waits until ok returns true.
 func (p *Publication) until(ctx context.Context, ok func() bool) error {
 	if ctx == nil {
 		return ErrNilContext
@@ -163,7 +163,7 @@ func (p *Publication) until(ctx context.Context, ok func() bool) error {
 	}
 }
 
-// untilAnswered is until for a condition that depends on what subscribers say.
+// untilAnswered is until for a condition that depends on statuses of subscribers.
 func (p *Publication) untilAnswered(ctx context.Context, ok func() bool) error {
 	p.mu.Lock()
 	p.waiters.answers++
@@ -176,16 +176,16 @@ func (p *Publication) untilAnswered(ctx context.Context, ok func() bool) error {
 	return p.until(ctx, ok)
 }
 
-// Delivered is how many messages of t have arrived at as many subscribers as flow control
-// waits for, or at all if it waits for none.
+// Delivered returns how many messages of t have arrived at all present subscribers that were not released, or at as
+// many as flow control needs.
 func (p *Publication) Delivered(t *reliable.Topic) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.s.DeliveredOn(t)
 }
 
-// Receivers is how many subscribers of topic are known to be present: processes, not
-// subscriptions. Topic zero counts all of the group. Those that may be ones are asked.
+// Receivers returns how many subscribers of topic are known to be present: processes, not subscriptions. Topic zero
+// counts all of the group. Receivers that may be subscribers are asked.
 func (p *Publication) Receivers(topic uint64) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,34 +196,34 @@ func (p *Publication) Receivers(topic uint64) int {
 }
 
 // WaitReceivers waits until n subscribers of topic are present. It returns a *events.ConfigMismatchError if none is,
-// and a bus that may subscribe to the topic says meanwhile that it cannot hear this one (docs/protocol §14.6).
+// and a bus that may subscribe to the topic reports meanwhile that it cannot receive this one (docs/protocol §14.6).
 func (p *Publication) WaitReceivers(ctx context.Context, topic uint64, n int) error {
 	h := p.l.hellos
 	defer h.await()()
 	defer p.await(topic, n)()
-	before := h.apartSoFar()
-	var apart *events.ConfigMismatchError
+	before := h.unreachableSoFar()
+	var unreachable *events.ConfigMismatchError
 	err := p.untilAnswered(ctx, func() bool {
 		there, _ := p.s.Ask(p.l.now(), topic)
-		if apart = nil; there == 0 && n > 0 {
-			apart = h.apartSince(before, topic)
+		if unreachable = nil; there == 0 && n > 0 {
+			unreachable = h.unreachableSince(before, topic)
 		}
-		return there >= n || apart != nil
+		return there >= n || unreachable != nil
 	})
-	if err == nil && apart != nil {
-		return apart
+	if err == nil && unreachable != nil {
+		return unreachable
 	}
 	return err
 }
 
-// end begins the end of the stream and waits until subscribers have all.
+// end ends the stream and waits until subscribers have everything.
 func (p *Publication) end(ctx context.Context) error {
-	// From here on nothing is taken: subscribers that have reached the announced end would drop later messages.
+	// Nothing is accepted from here on: subscribers that have reached the announced end would drop later messages.
 	p.mu.Lock()
 	p.life.end()
 	p.interrupt()
 	p.mu.Unlock()
-	// What is in the middle of a message goes on to its end.
+	// A message that was begun is completed.
 	if err := p.until(ctx, func() bool { return !p.open.large }); err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (p *Publication) end(ctx context.Context) error {
 	return p.Drain(ctx)
 }
 
-// kill ends the publication for all its users.
+// kill closes the publication for all its users.
 func (p *Publication) kill(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,14 +260,14 @@ func (p *Publication) sendAll(now reliable.Instant) {
 	p.send(now, !p.open.large)
 }
 
-// free gives the packet memory back, once the transport has ended and reads it no more, and all publications are quiet.
+// free frees the packet memory. The transport, which reads it, and all publications have ended.
 func (p *Publication) free() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.memory.free(p.l.t)
 }
 
-// linger ends all publications in order.
+// linger ends all publications, and waits for their subscribers until ctx ends.
 func (l *Loop) linger(ctx context.Context, pubs []*Publication) error {
 	errs := make(chan error, len(pubs))
 	for _, p := range pubs {

@@ -12,28 +12,28 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What holds a publication up: reported as events, in the log, and in the errors of calls that wait.
-// docs/protocol §8.6, §8.7.
+// What blocks a publication: reported as events, in the log, and in the errors of calls that wait. docs/protocol §8.6,
+// §8.7.
 
-// stalls follows which subscriber holds a publication up. Under its lock.
+// stalls observes which subscriber blocks a publication. Under its lock.
 type stalls struct {
-	holder     events.Hold // as last seen; Receiver 0: none
+	holder     events.Hold // as last observed; Receiver 0: none
 	when       backoffReporter
-	since      reliable.Instant // when the reported stall began; 0: none was reported
+	since      reliable.Instant // start of the reported stall; 0: none was reported
 	unreported []events.Event   // loop only: to be emitted after the lock is released
 
 	trails trails
 }
 
-// trails follows the member that does not keep up.
+// trails observes the member that does not keep up.
 type trails struct {
 	last     reliable.Trailing
-	at       reliable.Instant // when that was found
+	at       reliable.Instant // time of that observation
 	when     backoffReporter
-	unlogged bool // loop only: it is to be logged once the lock is given up
+	unlogged bool // loop only: to be logged after the lock is released
 }
 
-// note takes in the member that does not keep up at now.
+// note records the member that does not keep up at now.
 func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
 	if x.last.Receiver == t.Receiver && now.Sub(x.at) < 2*t.For {
 		t.For += x.last.For
@@ -44,11 +44,10 @@ func (x *trails) note(now reliable.Instant, t reliable.Trailing) {
 	x.unlogged = x.unlogged || x.when.due(t.For)
 }
 
-// note takes in the subscriber that holds the publication up at now, if any. It returns the
-// event to emit, if there is one.
+// note records the subscriber that blocks the publication at now, if any. It returns the event to emit, if any.
 func (x *stalls) note(now reliable.Instant, h events.Hold, held bool) (e events.Event, ok bool) {
 	if was := x.holder; was.Receiver != 0 && (!held || h.Receiver != was.Receiver || h.For < was.For) {
-		x.when.over() // it has let something through, or another one holds now
+		x.when.over() // it let something through, or now another one blocks
 	}
 	if !held {
 		h = events.Hold{}
@@ -105,7 +104,7 @@ func (p *Publication) watchMembers(now reliable.Instant) {
 	}
 }
 
-// emitStalls logs failed sends, and delivers the events that watchMembers has collected. Loop only, without mu:
+// emitStalls logs failed sends, and emits the events that watchMembers has collected. Loop only, without mu, because
 // handlers may publish.
 func (p *Publication) emitStalls() {
 	if f := p.out.failed.Load(); f != nil && p.out.failed.CompareAndSwap(f, nil) {
@@ -150,8 +149,8 @@ func (p *Publication) emitStalls() {
 	}
 }
 
-// heldError makes the end of a context a *FlowError if flow control holds the publication
-// up, and says why if nothing can be sent. Under mu.
+// heldError makes the end of a context a *FlowError if flow control blocks the publication, and says why if nothing can
+// be sent. Under mu.
 func (p *Publication) heldError(err error) error {
 	var known *events.FlowError
 	if err == nil || errors.As(err, &known) {
@@ -167,7 +166,7 @@ func (p *Publication) heldError(err error) error {
 	return err
 }
 
-// live is liveContext for a call that publishes: its error names the subscriber that holds the publisher up.
+// live is liveContext for a call that publishes: its error names the subscriber that blocks the publisher.
 func (p *Publication) live(ctx context.Context) error {
 	err := liveContext(ctx)
 	if err == nil || ctx == nil {
@@ -178,8 +177,8 @@ func (p *Publication) live(ctx context.Context) error {
 	return p.heldError(err)
 }
 
-// behind adds to the error of a call that ended by its context, although no subscriber holds the
-// publication up, the one that misses most of what was published.
+// behind adds the subscriber that misses most to the error of a call that ended by its context, if no subscriber blocks
+// the publication.
 func (p *Publication) behind(ctx context.Context, err error) error {
 	var known *events.FlowError
 	if err == nil || ctx == nil || ctx.Err() == nil || errors.As(err, &known) {
@@ -201,7 +200,7 @@ func (p *Publication) behind(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %d of %d subscribers do not have everything; %s misses most, %d packets", err, incomplete, len(all), events.PeerText(last.ID, last.Name, last.Address), last.Behind)
 }
 
-// missed reports whether a subscriber that is waited for does not have everything, or nothing is known of any.
+// missed reports whether data is unsent, or a subscriber that is waited for does not have everything.
 func (p *Publication) missed() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,7 +208,7 @@ func (p *Publication) missed() bool {
 		func(m stats.Subscriber) bool { return m.Behind > 0 && !m.Released })
 }
 
-// backPressure is the result of a call that does not wait. Under mu.
+// backPressure returns the error of a call that does not wait. Under mu.
 func (p *Publication) backPressure(r events.Reason) error {
 	e := &events.BackPressureError{Reason: r}
 	if r == events.ReasonFlow {
@@ -220,7 +219,7 @@ func (p *Publication) backPressure(r events.Reason) error {
 	return e
 }
 
-// Members are the subscribers of topic that are present; topic zero is any.
+// Members returns the present subscribers of topic; topic zero is any.
 func (p *Publication) Members(topic uint64) []stats.Subscriber {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,19 +13,19 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// State for late joiners: publishers register a function that makes it, and a publication puts it
-// into its stream when a subscriber asks. docs/protocol §25.
+// State for late joiners. Publishers register a function that makes it. A publication puts it into its stream when a
+// subscriber requests it. docs/protocol §25.
 
-// states are what a publication has of it. Under its lock.
+// states are a publication's sources of state, and the current round. Under its lock.
 type states struct {
 	sources []*stateSource
-	s       *reliable.StateSender // nil: nothing was ever registered
-	// Of the round that runs:
-	todo    []*stateSource   // that have yet to make their state
-	made    []madeState      // which is still to be sent
-	making  *Worker          // makes some just now, or has; nil: none does
-	makes   bool             // it has not ended
-	resting reliable.Instant // nothing is done before
+	s       *reliable.StateSender // nil: no source was ever registered
+	// Of the current round:
+	todo    []*stateSource   // they have still to make their state
+	made    []madeState      // it has still to be sent
+	making  *Worker          // the last goroutine that made some; nil: none yet
+	makes   bool             // making has not ended
+	resting reliable.Instant // nothing is due before
 }
 
 // stateSource makes the state of one topic.
@@ -34,32 +34,32 @@ type stateSource struct {
 	make func(*StateWriter) error
 }
 
-// madeState is a topic's state, or what is left of it.
+// madeState is a topic's state, or the rest of it.
 type madeState struct {
 	t      *reliable.Topic
-	number uint64 // of the first message that is not in it
+	number uint64 // of the first message that the state does not cover
 	left   []byte
 	begun  bool // some of it was sent
 	failed bool
 }
 
 const (
-	// stateBatch is how much state is made ahead of what is sent, in bytes, besides that of one topic.
+	// stateBatch is how many bytes of state are made before they are sent, besides the last topic's.
 	stateBatch = 256 << 10
-	// mostState bounds the state of one topic, in bytes.
-	mostState = 256 << 20
-	// stateRest is how soon to look again where a round waits for room.
+	// maxState bounds the state of one topic, in bytes.
+	maxState = 256 << 20
+	// stateRest is how soon to check again when a round waits for room.
 	stateRest = 250 * time.Microsecond
 )
 
-// ErrStateKept says that the state of the topic is made by another publisher.
+// ErrStateKept says that another publisher makes the state of the topic.
 var ErrStateKept = errors.New("another publisher of this bus keeps the state of the topic: close that one first")
 
-// ErrStateTooLarge says that a StateWriter takes no more.
-var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", mostState>>20)
+// ErrStateTooLarge says that a state exceeds maxState.
+var ErrStateTooLarge = fmt.Errorf("the state of a topic has more than %d MiB", maxState>>20)
 
-// KeepState registers the function that makes the state of a topic. It is called in its own goroutine
-// when a subscriber waits for the state. drop removes it.
+// KeepState registers the function that makes the state of a topic. It is called on its own goroutine when a subscriber
+// waits for the state. drop removes it.
 func (p *Publication) KeepState(t *reliable.Topic, make func(*StateWriter) error) (drop func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *Publication) KeepState(t *reliable.Topic, make func(*StateWriter) error
 	}, nil
 }
 
-// due is when tendState has something to do.
+// due returns when tendState has something to do.
 func (x *states) due() reliable.Instant {
 	if x.s == nil || x.makes {
 		return reliable.Never
@@ -92,16 +92,17 @@ func (x *states) due() reliable.Instant {
 	if d == reliable.Never && !x.s.Open() {
 		return d
 	}
-	if d == reliable.Never { // it waits for room: statuses bring that
+	if d == reliable.Never { // it waits for room, which statuses bring
 		d = x.resting
 	}
 	return max(d, x.resting)
 }
 
-// tendState goes on with the round that runs, or begins one that is due. Under mu.
+// tendState continues the current round, or begins one that is due. Under mu.
 func (p *Publication) tendState(now reliable.Instant) {
 	x := &p.states
-	// What waits for the rate limit goes when that lets it: else the loop would look again and again.
+	// State that waits for the rate limit is sent as soon as the limit allows: otherwise the loop would check
+	// repeatedly.
 	limited := x.s.Pending() && p.s.Blocked() == events.ReasonRate
 	if p.life.shut() || x.makes || now < x.due() && !limited {
 		return
@@ -143,7 +144,7 @@ func (p *Publication) tendState(now reliable.Instant) {
 type stateMaking struct {
 	p    *Publication
 	made []madeState
-	at   *stateSource // that is making its state
+	at   *stateSource // the source that makes its state
 }
 
 func (x *stateMaking) run() {
@@ -158,7 +159,7 @@ func (x *stateMaking) run() {
 	x.give()
 }
 
-// exited continues without a state if its function has ended its goroutine. It is deferred.
+// exited continues without a state if its function has ended the goroutine. It is deferred.
 func (x *stateMaking) exited() {
 	if !exits() {
 		return
@@ -168,7 +169,7 @@ func (x *stateMaking) exited() {
 	x.give()
 }
 
-// give has the round go on with what was made.
+// give passes what was made to the round.
 func (x *stateMaking) give() {
 	p := x.p
 	p.mu.Lock()
@@ -180,7 +181,7 @@ func (x *stateMaking) give() {
 	p.l.wakeBy(0)
 }
 
-// nextSource takes the next one of the round: publishers that are closed meanwhile take theirs back.
+// nextSource takes the next source of the round. Publishers that have been closed meanwhile have removed theirs.
 func (p *Publication) nextSource() *stateSource {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +194,7 @@ func (p *Publication) nextSource() *stateSource {
 	return src
 }
 
-// makeState makes one.
+// makeState makes the state of one source.
 func (p *Publication) makeState(src *stateSource) madeState {
 	w := &StateWriter{p: p, t: src.t}
 	watch := p.l.watchState(src.t.Name)
@@ -213,7 +214,7 @@ func (p *Publication) makeState(src *stateSource) madeState {
 	return madeState{t: src.t, number: w.number, failed: true}
 }
 
-// StateWriter takes the state of a topic. It is for one goroutine, during the call that it is passed to.
+// StateWriter collects the state of a topic. One goroutine may use it, during the call that it is passed to.
 type StateWriter struct {
 	p      *Publication
 	t      *reliable.Topic
@@ -222,8 +223,8 @@ type StateWriter struct {
 	state  []byte
 }
 
-// Begin says that what is written is the state as of all that was published on the topic until now. It returns the
-// number of the topic's next message. Only the first call does something.
+// Begin says that the state covers all that was published on the topic until now. It returns the number of the topic's
+// next message. Only the first call has an effect.
 func (w *StateWriter) Begin() (next uint64, err error) {
 	if w.begun {
 		return w.number, nil
@@ -237,7 +238,7 @@ func (w *StateWriter) Begin() (next uint64, err error) {
 	return w.number, nil
 }
 
-// Write appends a record to the state. It copies it. The first call begins.
+// Write appends a copy of record to the state. The first call calls Begin.
 func (w *StateWriter) Write(record []byte) error {
 	if _, err := w.Begin(); err != nil {
 		return err
@@ -245,14 +246,14 @@ func (w *StateWriter) Write(record []byte) error {
 	switch {
 	case len(record) > wire.MaxMessage:
 		return fmt.Errorf("%w: %d bytes, the limit is %d", reliable.ErrMessageTooLarge, len(record), wire.MaxMessage)
-	case len(w.state)+len(record) > mostState:
+	case len(w.state)+len(record) > maxState:
 		return ErrStateTooLarge
 	}
 	w.state = wire.AppendRecord(w.state, record)
 	return nil
 }
 
-// published is the number that the next message published on t will have. Under mu.
+// published returns the number of the next message that is published on t. Under mu.
 func (p *Publication) published(t *reliable.Topic) uint64 {
 	p.open.take()
 	defer p.giveOpen()

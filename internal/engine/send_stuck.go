@@ -13,20 +13,20 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// stuck follows that the transport takes nothing: the interface is down, there is no route, or no key is valid.
-// Publishers then wait as soon as there is no more room, with every kind of flow control, so it has to be reported.
-// Under the publication's lock.
+// stuck observes that the transport accepts nothing: the interface is down, there is no route, or no key is valid. With
+// every kind of flow control publishers then wait as soon as there is no more room, so it must be reported. Under the
+// publication's lock.
 type stuck struct {
-	since    reliable.Instant // 0: it takes what it is given
-	err      error            // why, as it said last; nil: it did not
+	since    reliable.Instant // 0: the transport accepts packets
+	err      error            // of the last attempt; nil: none
 	lost     error            // why the membership of the group was lost; nil: it was not
-	size     uint16           // of a packet that it finds too long, though it takes shorter ones; 0: it is not that
+	size     uint16           // of a packet that is too long, while shorter ones are accepted; 0: none
 	when     backoffReporter
 	reported bool
-	lasted   time.Duration // how long it did, if it is over and that is to be reported
+	lasted   time.Duration // duration of a reported stall that is over and not reported as such; 0: none
 }
 
-// refused notes at now that it took nothing, because of err, and how long the first packet was.
+// refused records at now that the transport accepted nothing because of err, and the length of the first packet.
 func (x *stuck) refused(now reliable.Instant, err error, size uint16) {
 	if x.since == 0 {
 		x.since = now
@@ -39,11 +39,10 @@ func (x *stuck) refused(now reliable.Instant, err error, size uint16) {
 	}
 }
 
-// shows reports whether it is over where packets of these sizes were taken: heartbeats go through where data is too
-// long.
+// shows reports whether packets of these sizes show that the stall is over. Heartbeats pass where data is too long.
 func (x *stuck) shows(sizes []uint16) bool { return slices.Max(sizes) >= x.size }
 
-// took notes at now that it took something.
+// took records that the transport accepted packets at now.
 func (x *stuck) took(now reliable.Instant) {
 	if x.reported {
 		x.lasted = max(1, now.Sub(x.since))
@@ -52,9 +51,9 @@ func (x *stuck) took(now reliable.Instant) {
 	x.when.over()
 }
 
-// note returns the event to emit at now, if there is one, while so many packets wait.
+// note returns the event to emit at now, if any. waiting is the number of waiting packets.
 func (x *stuck) note(now reliable.Instant, waiting uint64) (e events.Event, ok bool) {
-	if x.size > 0 && waiting == 0 { // what was too long is not to be sent any more
+	if x.size > 0 && waiting == 0 { // the packet that was too long is no longer to be sent
 		x.took(now)
 	}
 	switch {
@@ -69,7 +68,7 @@ func (x *stuck) note(now reliable.Instant, waiting uint64) (e events.Event, ok b
 	return e, false
 }
 
-// lasts is for how long it has taken nothing at now; 0: it does.
+// lasts returns for how long the transport has accepted nothing at now; 0: it accepts packets.
 func (x *stuck) lasts(now reliable.Instant) time.Duration {
 	if x.since == 0 {
 		return 0
@@ -79,7 +78,7 @@ func (x *stuck) lasts(now reliable.Instant) time.Duration {
 
 var errTakesNothing = errors.New("the transport takes no packets")
 
-// cause is why it takes nothing.
+// cause returns why the transport accepts nothing.
 func (x *stuck) cause() error {
 	switch {
 	case x.err == nil:
@@ -90,7 +89,7 @@ func (x *stuck) cause() error {
 	return x.err
 }
 
-// why says at now that nothing can be sent, and why. It is nil where that is not so, or not for long.
+// why returns an error that nothing can be sent, with the cause; nil: it can, or the stall is short.
 func (x *stuck) why(now reliable.Instant) error {
 	d := x.lasts(now)
 	if d < firstReport {
@@ -99,22 +98,22 @@ func (x *stuck) why(now reliable.Instant) error {
 	return fmt.Errorf("nothing could be sent for %v: %w", d.Round(time.Millisecond), x.cause())
 }
 
-// senderJoined passes a change of its membership to a publication.
+// senderJoined passes a change of a sender's membership to its publication.
 func (l *Loop) senderJoined(e *transport.Event) {
 	p := l.known(e.Group)
 	switch {
 	case p == nil:
 	case e.State == transport.Failed:
-		p.unjoined(e.Err) // or its publishers would wait for ever
+		p.unjoined(e.Err) // otherwise its publishers would wait forever
 	case e.State == transport.Lost, e.State == transport.Joined:
 		p.mu.Lock()
-		p.out.stuck.lost = e.Err // nil when it is joined
+		p.out.stuck.lost = e.Err // nil if joined
 		p.mu.Unlock()
 	}
 }
 
-// sayStuck logs that nothing can be sent in a group, or can again: of several groups only the
-// first is logged above the debug level.
+// sayStuck logs that nothing can be sent in a group, or can again. Of several groups only the first is logged above the
+// debug level.
 func (j *journal) sayStuck(p *Publication, e *events.Event) {
 	if j.stuck == nil && e.Kind == events.CannotSend {
 		j.stuck = p

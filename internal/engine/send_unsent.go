@@ -8,7 +8,7 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// unsent is how many messages of a publication that was killed were taken and never sent. The first caller counts them,
+// unsent returns how many messages of a killed publication were accepted and never sent. The first caller counts them
 // while their memory exists: the bus, or a publisher that closes with it.
 func (p *Publication) unsent() uint64 {
 	p.mu.Lock()
@@ -23,14 +23,14 @@ func (p *Publication) unsent() uint64 {
 func (p *Publication) countUnsent() uint64 {
 	p.open.take()
 	n := p.open.w.UnsentMessages()
-	if p.memory.own != nil { // else the transport has failed
+	if p.memory.own != nil { // otherwise the transport has failed
 		n += p.s.UnsentMessages()
 	}
 	return n
 }
 
-// FlushLast is Flush for a publisher that closes: it is no error that the bus has closed meanwhile, but where
-// messages were never sent for that.
+// FlushLast is Flush for a publisher that closes. If the bus has closed meanwhile, that is an error only if messages
+// were never sent because of it.
 func (p *Publication) FlushLast(ctx context.Context) error {
 	err := p.Flush(ctx)
 	if !errors.Is(err, net.ErrClosed) {

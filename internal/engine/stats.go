@@ -11,22 +11,21 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/stats"
 )
 
-// counters are what a bus counts beside what its transport, groups and publications do.
+// counters are those of a bus, besides those of its transport, groups and publications.
 type counters struct {
 	foreignReplies atomic.Uint64
 	repliesFailed  atomic.Uint64
 	slowLost       atomic.Uint64
 	replaced       atomic.Uint64
-	refused        atomic.Uint64 // messages, by trust
+	refused        atomic.Uint64 // messages of untrusted publishers
 	losses         losses
 	times          distributions
-	way            networkLosses
+	network        networkLosses
 	sampling       sampling
 	events         [events.Kinds]atomic.Uint64 // by kind
 }
 
-// Stats takes the snapshot. In a handler of another loop it is without Groups and Legs: that loop
-// may wait for the handler.
+// Stats returns a snapshot. If the loop has ended it lacks Groups and Legs.
 func (l *Loop) Stats() (stats.Bus, error) {
 	st := l.sharedStats()
 	if l.watchdog.within() { // in a handler, which runs on the loop
@@ -37,7 +36,7 @@ func (l *Loop) Stats() (stats.Bus, error) {
 	return st, err
 }
 
-// sharedStats is what need not be asked of the loop.
+// sharedStats returns what does not need the loop.
 func (l *Loop) sharedStats() stats.Bus {
 	ts := l.t.Stats()
 	st := stats.Bus{
@@ -48,8 +47,8 @@ func (l *Loop) sharedStats() stats.Bus {
 		ReplacedMessages:    l.counters.replaced.Load(),
 		Distributions:       l.counters.times.snapshot(),
 		Lost:                l.counters.losses.snapshot(),
-		LostOnWay:           l.counters.way.fabric.Load(),
-		LostToQueue:         l.counters.way.queue.Load(),
+		LostOnWay:           l.counters.network.fabric.Load(),
+		LostToQueue:         l.counters.network.queue.Load(),
 		Sign:                l.inbox.proofs.stats(),
 		RefusedMessages:     l.counters.refused.Load(),
 	}
@@ -73,7 +72,7 @@ func (l *Loop) sharedStats() stats.Bus {
 func (l *Loop) groupStats() []stats.Group {
 	var all []stats.Group
 	for index, g := range l.groups {
-		st, ended := l.former[index]
+		st, ended := l.endedOwned[index]
 		left := l.left[index]
 		if left != nil {
 			addGroup(&st, left)
@@ -91,7 +90,7 @@ func (l *Loop) groupStats() []stats.Group {
 	return all
 }
 
-// publishers are those that the group follows.
+// publishers returns the publishers that the group follows.
 func (g *group) publishers() []stats.Publisher {
 	now, all := g.l.now(), make([]stats.Publisher, 0, len(g.r.Streams()))
 	for _, st := range g.r.Streams() {
@@ -102,7 +101,7 @@ func (g *group) publishers() []stats.Publisher {
 	return all
 }
 
-// addGroup adds to st what g has counted.
+// addGroup adds the counters of g to st.
 func addGroup(st *stats.Group, g *group) {
 	st.Address = g.address
 	st.DroppedRuns += g.dropped.Load()

@@ -7,7 +7,7 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// TraceKind is what a Trace is called for. Package pubsub has a function for each.
+// TraceKind is the step that a Trace describes. Package pubsub has a function for each.
 type TraceKind uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	TraceLost
 )
 
-// Trace is what happened to packets, Packets of them from First on.
+// Trace describes a step of Packets packets from First on.
 type Trace struct {
 	Kind             TraceKind
 	Group            string
@@ -34,12 +34,12 @@ type Trace struct {
 	Cause            events.Cause
 }
 
-// traceLoss is for a bus with Config.Trace. Loop only.
+// traceLoss passes a step of lost packets to Config.Trace. Loop only.
 func (g *group) traceLoss(st *reliable.Stream, e *reliable.LossEvent) {
 	kind := TraceMissing
 	switch e.Step {
 	case reliable.LossAsked:
-		return // LossNAK reports all at once
+		return // LossNAK has all of them at once
 	case reliable.LossNAK:
 		kind = TraceNAKSent
 	case reliable.LossRepaired:

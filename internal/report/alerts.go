@@ -1,6 +1,6 @@
 package report
 
-// otherAlerts are rules on metrics that have no line in the log.
+// otherAlerts are rules on metrics without a log line.
 var otherAlerts = []Alert{
 	{"FanfareLossForGood", `increase(fanfare_gaps_total[5m]) > 0`, "", critical, "{{ $labels.instance }} lost messages permanently: {{ $labels.cause }}", "Each gap was reported to its subscription. docs/operate/metrics.md says what to do about this cause."},
 	{"FanfareSocketOverflow", `increase(fanfare_dropped_packets_total{cause="socket_overflow"}[5m]) > 0`, "1m", warning, "{{ $labels.instance }} drops packets: the receive buffer of its socket is too small", "Raise it on that host and start the process again: sysctl -w net.core.rmem_max=33554432, and where 8 MiB are granted already rcvbuf=32M in the URL of the process"},

@@ -9,7 +9,7 @@ const (
 	fault = slog.LevelError
 )
 
-// publisher are the attributes that name a publisher, and subscriber those of a subscriber.
+// publisher has the attributes that name a publisher, subscriber those that name a subscriber.
 const (
 	publisher  = "publisher name? epoch group"
 	subscriber = "subscriber name address group"
@@ -28,12 +28,12 @@ var (
 	PublisherDownToo = line(debug, "publisher down in another group", publisher+" cause", "", each, "")
 	PublisherLeft    = line(debug, "publisher not followed any more", publisher, "", each, "")
 	PublisherRefused = line(warn, "packets of a publisher are refused, because a limit of this bus is reached", "publisher group reason", "publisher_refused", ofPeers, "Raise the limit that reason names: Config.MaxPublishers or Config.ReceiveMemoryBytes.",
-		Loss{Why: "A publisher is not heard: there are too many, or there is no memory for it.", Do: `Raise Config.MaxPublishers or Config.ReceiveMemoryBytes of {{or .Process "this process"}}, as the error says: {{said .Err "see the log"}}.`})
+		Loss{Why: "Packets of a publisher are refused: there are too many publishers, or no memory for this one.", Do: `Raise Config.MaxPublishers or Config.ReceiveMemoryBytes of {{or .Process "this process"}}, as the error says: {{said .Err "see the log"}}.`})
 	PublisherFault = line(warn, "a publisher breaks the protocol: its program is at fault, or an attacker forges its packets", "publisher fault topic times group", "publisher_fault", powers+"; "+ofPeers, "Find the program by its name.",
 		Loss{Why: "A publisher breaks the rules of the protocol.", Do: `Find the program of {{or .Publisher "that publisher"}}: {{said .Err "see the log"}}.`},
 		Alert{"FanfarePublisherFault", `increase(fanfare_events_total{event="publisher_fault"}[15m]) > 0`, "", critical, "{{ $labels.instance }} receives a publisher that breaks the protocol, or is not trusted with a topic", "The log names it, and says which. Find the program that is at fault, or the host that forges its packets; or add a line for its key to the file of trust=."})
-	DuplicateName = line(warn, "two buses publish under one name: messages of both are delivered, numbered by each for itself; give each a Config.Name of its own", "name publisher epoch address other_epoch other_address", "duplicate_name", "once a pair; "+ofPeers, "Give each bus a Config.Name of its own (pub -name).",
-		Loss{Why: "Two buses publish under one name: messages of both are delivered, numbered by each for itself.", Do: `Give each bus a Config.Name of its own (pub -name): one is {{or .Publisher "in the log"}}{{because .Err}}.`},
+	DuplicateName = line(warn, "two buses publish under one name: messages of both are delivered, with separate numbers; give each a Config.Name of its own", "name publisher epoch address other_epoch other_address", "duplicate_name", "once a pair; "+ofPeers, "Give each bus a Config.Name of its own (pub -name).",
+		Loss{Why: "Two buses publish under one name: messages of both are delivered, with separate numbers.", Do: `Give each bus a Config.Name of its own (pub -name): one is {{or .Publisher "in the log"}}{{because .Err}}.`},
 		Alert{"FanfareDuplicateName", `increase(fanfare_events_total{event="duplicate_name"}[15m]) > 0`, "", warning, "{{ $labels.instance }} receives two buses that publish under one name", "The log has both addresses. Give each a Config.Name of its own."})
 	Namesake       = line(warn, "another bus publishes under this bus's name: subscribers get the messages of both; if it is not a restart or an update of this one, give each a Config.Name of its own", "name publisher epoch ours heard", "", powers, "As for two buses of one name.")
 	TopicCollision = line(fault, "a publisher's topic has the same id as one that is subscribed here: rename one of them", "publisher topic subscribed group", "topic_collision", ofPeers, "Rename one of the topics.",
@@ -42,7 +42,7 @@ var (
 	PatternCollision = line(fault, "a topic that matches a pattern has the same id as another one: rename one of them", "topic err group", "", ofPeers, "Rename one of the topics.")
 	TooManyTopics    = line(warn, "a group has more topics than patterns can know: patterns do not get the messages of the others, and report gaps", publisher+" known", "", "once a group", "Spread the topics over more groups (groups= in the URL of all buses), or subscribe to them by their names.")
 	Mismatch         = line(warn, "another bus is configured differently, and messages do not pass between it and this one", "name publisher address version? groups? mapping? checksum? packet_size? legs? do", "config_mismatch", "once a start of the other bus; "+ofPeers, "See do.",
-		Loss{Why: "Another bus on the same addresses is configured differently: what it publishes may not be heard.", Do: `Give both the same configuration: {{said .Err "the log says in what they differ"}}.`},
+		Loss{Why: "Another bus on the same addresses is configured differently: what it publishes may not arrive here.", Do: `Give both the same configuration: {{said .Err "the log says in what they differ"}}.`},
 		Alert{"FanfareConfigMismatch", `increase(fanfare_events_total{event="config_mismatch"}[15m]) > 0`, "", critical, "{{ $labels.instance }} and another bus are configured differently, and messages may not pass between them", "The log of both has the values and what to do."})
 	MismatchHarmless = line(info, "another bus is configured differently, which is harmless", "name publisher address version? groups? mapping? checksum? packet_size? legs?", "config_differs", "once a start of the other bus; "+ofPeers, "")
 )
@@ -55,19 +55,19 @@ var (
 	DictionaryMissing = line(fault, "packets are lost: a publisher compresses them with a dictionary that is not here; give it to this bus, too (Config.Dictionaries, -dict)", "publisher codec dictionary group", "dictionary_missing", "once a start of the publisher, group and dictionary; "+ofPeers, "Config.Dictionaries, sub -dict.",
 		Loss{Why: "A publisher compresses with a dictionary that is not here: nothing of it can be read.", Do: `Give {{or .Process "this process"}} the dictionary that {{or .Publisher "the publisher"}} has (Config.Dictionaries, sub -dict): {{said .Err "the log names it"}}.`})
 	SendFailed = line(fault, "sending failed", "group err times", "", powers, "See err: an interface that is down, a route that is missing.")
-	CannotSend = line(warn, "nothing can be sent, and publishers wait when there is no more room, whatever their flow control", "group for waiting_packets err", "cannot_send", doubling+", of the first group where it is so; of the others for debugging", "See err: an interface that is down, a group that cannot be joined again, keys that have expired.",
-		Loss{Why: "Nothing of what was published could be sent for a while: publishers wait when there is no more room, and subscribers hear nothing.", Do: `Mend what keeps {{or .Process "this process"}} from sending: {{said .Err "the log says what"}}.`},
+	CannotSend = line(warn, "nothing can be sent, and publishers wait when there is no more room, whatever their flow control", "group for waiting_packets err", "cannot_send", doubling+", of the first group affected; of the others for debugging", "See err: an interface that is down, a group that cannot be joined again, keys that have expired.",
+		Loss{Why: "Nothing of what was published could be sent for a while: publishers wait when there is no more room, and subscribers receive nothing.", Do: `Mend what keeps {{or .Process "this process"}} from sending: {{said .Err "the log says what"}}.`},
 		Alert{"FanfareCannotSend", `fanfare_publish_stuck_seconds > 2`, "", critical, "Nothing that {{ $labels.instance }} publishes in {{ $labels.group }} can be sent", "Its publishers wait when there is no more room. The log says why, such as an interface that is down, or keys that have expired."})
 	CannotSendToo = line(debug, CannotSend.Text, CannotSend.Attrs, "cannot_send", doubling, "")
-	SendsAgain    = line(info, "what is published is sent again", "group after", "sends_again", "when that group's is", "")
+	SendsAgain    = line(info, "sending works again", "group after", "sends_again", "for that group", "")
 	SendsAgainToo = line(debug, SendsAgain.Text, SendsAgain.Attrs, "sends_again", each, "")
 	CannotReply   = line(warn, "NAKs and statuses to a publisher cannot be sent: what is lost is not repaired, and that publisher does not wait for this bus", "address for packets err do", "cannot_reply", doubling+", of each publisher; "+ofPeers, "See do, such as to add a route to that address.",
 		Loss{Why: "NAKs and statuses to a publisher could not be sent: what was lost on the way from it was not repaired, and it did not wait for this bus.", Do: `Let {{or .Process "this process"}} send to {{or .Address "that publisher"}}: {{said .Err "the log says what keeps it"}}.`},
 		Alert{"FanfareCannotReply", `increase(fanfare_events_total{event="cannot_reply"}[15m]) > 0`, "", critical, "{{ $labels.instance }} cannot send NAKs and statuses to a publisher: what is lost is not repaired", "The log names the publisher's address, says why, and what to do. Mostly a route to that address is missing."})
-	RepliesAgain   = line(info, "NAKs and statuses to a publisher are sent again", "address after", "replies_again", "once for each publisher that was reported; "+ofPeers, "")
+	RepliesAgain   = line(info, "NAKs and statuses reach a publisher again", "address after", "replies_again", "once for each publisher that was reported; "+ofPeers, "")
 	WaitFailed     = line(warn, "waiting for packets failed", "err", "", ofPeers, "See err.")
-	PacketsDropped = line(warn, "packets were dropped by this host", "cause packets do", "packets_dropped", powers+", looked at every 10 s; "+ofPeers, "See do.")
-	PacketsMissed  = line(info, "packets were lost on the way, or are none of this bus's", "cause packets do", "packets_dropped", powers+", looked at every 10 s; "+ofPeers, "See do.")
+	PacketsDropped = line(warn, "packets were dropped by this host", "cause packets do", "packets_dropped", powers+", checked every 10 s; "+ofPeers, "See do.")
+	PacketsMissed  = line(info, "packets were lost in the network, or are not for this bus", "cause packets do", "packets_dropped", powers+", checked every 10 s; "+ofPeers, "See do.")
 )
 
 // Subscribers of this bus's publishers.
@@ -100,14 +100,14 @@ var (
 	ReleasedForLoss     = line(warn, "a publisher no longer waits for this bus, because this bus blocked it or stayed far behind for too long: packets did not arrive here, and may be a gap", "publisher group for topics unread_packets", "released_by_a_publisher", once10s, "As for packets that do not arrive.")
 	SubscriptionEvicted = line(warn, "a subscription reads too slowly and is ended: read it faster, or allow more (MaxBehind)", publisher+" topics for behind_packets allowed_packets", "subscription_evicted", "once a subscription", "Read it faster, or allow more (MaxBehind).",
 		Loss{Why: "A subscription was ended, because it read too slowly: it did not get later messages.", Do: `Make the reader of {{reader .}} faster, allow more (MaxBehind, sub -behind), or choose a policy other than evict; and subscribe again.`})
-	HandlerSlow         = line(warn, "a handler takes long, and blocks everything else on this bus: have it return, and do its work elsewhere", "handler so_far", "handler_slow", doubling, "Have it return, and do its work elsewhere.")
-	HandlerBesideSlow   = line(warn, "a handler that has a goroutine of its own takes long, and its subscription waits for it: what is not read meanwhile is lost by its policy, or replaced by what is newer", "handler so_far", "handler_slow", doubling, "Have it return, if that is not what you want.")
+	HandlerSlow         = line(warn, "a handler takes long, and blocks everything else on this bus: do its work in another goroutine", "handler so_far", "handler_slow", doubling, "Do its work in another goroutine.")
+	HandlerBesideSlow   = line(warn, "a handler with its own goroutine takes long, and its subscription waits for it: by its policy unread messages are lost, or replaced by newer ones", "handler so_far", "handler_slow", doubling, "Have it return, if that is not what you want.")
 	KeySlow             = line(warn, "the function that makes Conflate's keys takes long, and its subscription waits for it, as publishers may: have it return", "handler so_far", "handler_slow", doubling, "Have it return: it is called with each message.")
 	HandlerReturned     = line(warn, "slow handler returned", "handler after", "handler_returned", "once for each reported handler", "")
 	HandlerExited       = line(fault, "a handler has ended the goroutine of the bus (runtime.Goexit), and the bus with it", "handler", "", "once: the bus has ended", "Have it return. FailNow, Fatal and Skip of a test, and require of testify, end the goroutine: use Error or assert. Open another bus.")
-	HandlerBesideExited = line(fault, "a handler that has a goroutine of its own has ended that (runtime.Goexit), and its subscription with it", "handler", "", "once a subscription", "Have it return, as for the goroutine of the bus. Subscribe again.")
+	HandlerBesideExited = line(fault, "a handler with its own goroutine has ended that goroutine (runtime.Goexit), and its subscription with it", "handler", "", "once a subscription", "Have it return, as for the goroutine of the bus. Subscribe again.")
 	StoodStill          = line(warn, "this process did not run: it was stopped, or its host gave it no processor time", "for", "stood_still", each, "See what stopped it (SIGSTOP, a debugger, a frozen container), or what else takes the processor.",
-		Loss{Why: "This process did not run: packets for it were not read, and losses of others not repaired.", Do: `See what stopped {{or .Process "this process"}} (SIGSTOP, a debugger, a frozen container), or what else takes the processor.`},
+		Loss{Why: "This process did not run: it read no packets, and repaired no losses of its subscribers.", Do: `See what stopped {{or .Process "this process"}} (SIGSTOP, a debugger, a frozen container), or what else takes the processor.`},
 		Alert{"FanfareStoodStill", `increase(fanfare_events_total{event="stood_still"}[5m]) > 0`, "", warning, "{{ $labels.instance }} did not run for two seconds or more", "It was stopped (SIGSTOP, a debugger, a frozen container), or its host gave it no processor time. Messages of that time may be lost, and publishers may have gone on without it. fanfare loss says what was."})
 	NoSubscriberHeard = line(info, "no subscriber detected for this bus's topics: if there should be one, check that both are on one network, and the interface", "topics interface for", "no_subscriber_heard", "once a bus", "Give both the same iface= (for shm:// of two users the same group=) and keys=; try fanfare doctor -peer.")
 	NoPublisherHeard  = line(info, "no publisher detected for this bus's subscriptions: if there should be one, check that both are on one network, and the interface", "topics interface for", "no_publisher_heard", "once a bus", "As for no subscriber.")
@@ -122,7 +122,7 @@ var (
 // Groups and legs.
 var (
 	JoinFailed = line(fault, "joining a group failed", "group role err", "group_failed", "4 at once, then one a second", "See err: a wrong interface, no multicast on it, or a fabric that does not admit this host.",
-		Loss{Why: "A multicast group could not be joined: nothing of it is heard.", Do: `fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): {{said .Err "the log says why"}}.`},
+		Loss{Why: "A multicast group could not be joined: nothing of it is received.", Do: `fanfare doctor looks at groups and limits (net.ipv4.igmp_max_memberships): {{said .Err "the log says why"}}.`},
 		Alert{"FanfareGroupFailed", `increase(fanfare_events_total{event="group_failed"}[15m]) > 0`, "", critical, "{{ $labels.instance }} cannot join a group: its subscriptions there have ended", "The log says which and why. It is a wrong interface, one without multicast, a limit (net.ipv4.igmp_max_memberships), or a fabric that does not admit this host; fanfare doctor looks at them."})
 	GroupLost = line(warn, "membership of a group was lost, joining again", "group role err", "group_lost", "the first group that is lost; the others for debugging", "Check the interface or the fabric.",
 		Loss{Why: "The interface or the fabric lost a multicast group; the bus joins it again.", Do: `Check the interface: {{said .Err "the log says why"}}. What was published meanwhile is repaired as far as publishers' windows reach.`},
@@ -137,7 +137,7 @@ var (
 		Loss{Why: "A leg does not carry what another does: nothing is lost by that, and the next failure is not covered.", Do: `Mend {{or .Leg "that leg"}} before one more fails: its interface, its network, and whether the publisher is open on it{{because .Err}}.`},
 		Alert{"FanfareLegDown", `fanfare_leg_up == 0 or fanfare_leg_silent_streams > 0`, "30s", critical, "Leg {{ $labels.leg }} of {{ $labels.instance }} is down, or does not bring what another leg brings", "Nothing is lost so far, and the next failure will not be covered. The log names the leg by its URL, and says why."})
 	LegBack   = line(info, "a leg is back", "leg after", "leg_back", each, "")
-	LegSilent = line(warn, "packets of a publisher arrive on another leg, but not on this one: check this leg's network (shm://: whether both have the same directory, which containers have each for itself, and memory), and whether the publisher uses it", publisher+" leg for", "leg_down", once10s, "Check that leg's network and the publisher. Over `shm://` both need the same directory, which containers must share; otherwise omit that leg here.")
+	LegSilent = line(warn, "packets of a publisher arrive on another leg, but not on this one: check this leg's network (shm://: whether both have the same directory, which containers must share, and free memory), and whether the publisher uses it", publisher+" leg for", "leg_down", once10s, "Check that leg's network and the publisher. Over `shm://` both need the same directory, which containers must share; otherwise omit that leg here.")
 	LegHeard  = line(debug, "packets of a publisher arrive on a leg again", publisher+" leg for", "leg_back", each, "")
 )
 
@@ -146,10 +146,10 @@ var (
 	GroupsOpen        = line(info, "the groups are open: any host on the network can read, forge and change all messages; keys=FILE in the URL seals them (fanfare key new)", "", "", "first, when the bus is opened", "Seal them where others share the network: docs/security.md.")
 	GroupsSealed      = line(info, "the groups are sealed", "key", "", "once, when the bus is opened", "")
 	NoKeyValid        = line(warn, "the groups are sealed, and no key is valid now: nothing is sent until one is", "", "", "once, when the bus is opened", "fanfare key rotate, and look at the clock.")
-	PacketsUnreadable = line(warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change; that clocks differ once a minute; of unknown or untrusted keys 64, and once that there are more", "See err: a bus without the keyring or with another one, clocks that differ, or forged packets.",
+	PacketsUnreadable = line(warn, "packets cannot be opened, and are refused", "err", "packets_unreadable", "once for each reason and key, until the keys change; for differing clocks once a minute; for unknown or untrusted keys 64 times, then once for all others", "See err: a bus without the keyring or with another one, clocks that differ, or forged packets.",
 		Loss{Why: "Packets that are not sealed or signed as this bus asks for were dropped; or it has no valid key itself, and sends nothing.", Do: "{{readable .}}"})
 	KeyringChanged = line(info, "the keyring has changed", "file keys sending", "", "at each change", "")
-	KeyringHole    = line(warn, "no key of the keyring is valid for a while, and nothing can be sent then", "from until", "", "for each such time, when the keyring is read", "Add a key that is valid then, or let the one before end later.")
+	KeyringHole    = line(warn, "the keyring has a period without a valid key, in which nothing can be sent", "from until", "", "for each such time, when the keyring is read", "Add a key that is valid then, or let the one before end later.")
 	KeyringBad     = line(fault, "the keyring cannot be read, and the keys stay as they were", "err", "", "once for each fault", "Correct the file as err says.")
 )
 
@@ -157,11 +157,11 @@ var (
 var (
 	ReceiveBufferCapped = line(warn, "the system caps the receive buffer, and with it the window that publishers may fill: raise it with sysctl -w net.core.rmem_max=BYTES", "asked_bytes granted_bytes", "", "once, when the bus is opened", "sysctl -w net.core.rmem_max=33554432")
 	TransportFailed     = line(fault, "RDMA transport failed", "err", "", once, "See err. The bus has ended: open another.")
-	QueuePairInError    = line(warn, "RDMA queue pair is in error and is reset", "err", "", "when it has gone well for a while before", "")
-	QueuePairStalled    = line(warn, "RDMA queue pair makes no progress and is reset", "err", "", "when it has gone well for a while before", "")
-	Unmet               = line(warn, "this bus cannot meet other buses of its fabric: messages do not pass between them; see err", "err", "unmet", "once, until all were met", "Raise the limit of descriptors (ulimit -n, LimitNOFILE=), each endpoint of a fabric in shared memory takes two at each other one; or bring all processes to one version.",
-		Loss{Why: "This process cannot meet other processes of its fabric: messages do not pass between them.", Do: `Give {{or .Process "this process"}} more descriptors (ulimit -n), or bring all to one version{{because .Err}}.`},
-		Alert{"FanfareUnmet", `increase(fanfare_events_total{event="unmet"}[15m]) > 0`, "", critical, "{{ $labels.instance }} cannot meet other processes of its fabric in shared memory: messages do not pass between them", "The log says how many, and why. Mostly it has no descriptors left (ulimit -n, LimitNOFILE=); else bring all processes to one version."})
+	QueuePairInError    = line(warn, "RDMA queue pair is in error and is reset", "err", "", "if it had worked for a while", "")
+	QueuePairStalled    = line(warn, "RDMA queue pair makes no progress and is reset", "err", "", "if it had worked for a while", "")
+	Unmet               = line(warn, "this bus cannot connect to other buses of its fabric: messages do not pass between them; see err", "err", "unmet", "once, until all are connected", "Raise the limit of descriptors (ulimit -n, LimitNOFILE=), each endpoint of a fabric in shared memory takes two at each other one; or bring all processes to one version.",
+		Loss{Why: "This process cannot connect to other processes of its fabric: messages do not pass between them.", Do: `Give {{or .Process "this process"}} more descriptors (ulimit -n), or bring all to one version{{because .Err}}.`},
+		Alert{"FanfareUnmet", `increase(fanfare_events_total{event="unmet"}[15m]) > 0`, "", critical, "{{ $labels.instance }} cannot connect to other processes of its fabric in shared memory: messages do not pass between them", "The log says how many, and why. Mostly it has no descriptors left (ulimit -n, LimitNOFILE=); else bring all processes to one version."})
 	Unfindable = line(warn, "new processes can no longer discover this bus; existing connections continue: its files in shared memory were removed or replaced; restart this process, and have the files kept", "err", "unfindable", "once a bus", "Restart this process. systemd removes them when the user's last session ends (loginctl enable-linger USER, or RemoveIPC=no in logind.conf(5)); or choose another place (dir= in the URL).",
 		Loss{Why: "New processes can no longer discover this one, since its files in shared memory were removed: messages do not pass between them.", Do: `Restart {{or .Process "this process"}}: {{said .Err "the log says what was removed, and how to have it kept"}}.`},
 		Alert{"FanfareUnfindable", `fanfare_events_total{event="unfindable"} > 0`, "", critical, "New processes cannot discover {{ $labels.instance }}: its files in shared memory were removed", "Restart it. The log says which files, and how to have them kept."})
@@ -171,7 +171,7 @@ var (
 	SendOnlyRefused   = line(warn, "a send-only join was refused and a full one admitted, most likely because the subnet manager has no send-only members of multicast groups: publishing as full member without a queue pair, which works the same", "group", "", once, "")
 )
 
-// Section is some lines of one subject.
+// Section has the lines of one subject.
 type Section struct {
 	Title string
 	Lines []*Line
@@ -186,7 +186,7 @@ var (
 	TrustBad          = line(fault, "the file of trust cannot be read, and the trusted keys stay as they were", "err", "", "once for each fault", "Correct the file as err says.")
 )
 
-// All are all lines.
+// All has all lines.
 var All = []Section{
 	{"Publishers that this bus receives", []*Line{&PublisherUp, &PublisherUpToo, &PublisherEnded, &PublisherLost, &PublisherDown, &PublisherDownToo, &PublisherLeft, &PublisherRefused, &PublisherFault, &DuplicateName, &Namesake, &TopicCollision, &PatternCollision, &TooManyTopics, &Mismatch, &MismatchHarmless}},
 	{"Packets", []*Line{&PacketsLost, &PacketsDropped, &PacketsMissed, &BadPackets, &DictionaryMissing, &SendFailed, &CannotSend, &CannotSendToo, &SendsAgain, &SendsAgainToo, &CannotReply, &RepliesAgain, &WaitFailed}},

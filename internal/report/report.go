@@ -1,7 +1,7 @@
-// Package report has the conditions that a bus and its transports report: of each the line in the log with its level
-// and the names of its attributes, the event, what an operator does about it, what fanfare loss says, and the alert.
-// Operators search for lines and make alerts of them, so they stay the same from one version to the next.
-// docs/operate/logs.md and alerts.yml are generated from this package.
+// Package report has the conditions that a bus and its transports report. For each it has the log line with level and
+// attribute names, the event, the advice for an operator, the text of fanfare loss, and the alert. Operators search for
+// lines and make alerts of them, so they stay the same from version to version. docs/operate/logs.md and alerts.yml are
+// generated from this package.
 package report
 
 import (
@@ -11,41 +11,41 @@ import (
 	"sync"
 )
 
-// Line is one line.
+// Line is a log line, with what belongs to its condition.
 type Line struct {
 	Level slog.Level
 	Text  string
-	// Attrs are the names of its attributes, those with a question mark only where they are known.
+	// Attrs are the names of its attributes. One with a question mark may be absent.
 	Attrs string
-	// Event is the label of the event that reports the same; empty: there is none.
+	// Event is the label of the event for the same condition; empty: none.
 	Event string
 	// Repeats says how repeated lines are limited.
 	Repeats string
-	// Do is what an operator does about it; empty: nothing.
+	// Do is the advice for an operator; empty: none.
 	Do string
-	// Loss and Alert are nil where there is none. Of several lines of one event the first has them.
+	// Loss and Alert are nil if there is none. If an event has several lines, the first of them has both.
 	Loss  *Loss
 	Alert *Alert
 }
 
-// Loss is what fanfare loss says of an event. Such events are kept in the record of losses.
+// Loss is what fanfare loss says of an event. The record of losses keeps such events.
 type Loss struct {
-	// Why is the sentence that says what it means.
+	// Why is a sentence that explains the event.
 	Why string
-	// Do says what to do about it, as a text/template of what is known of the case (losses.Evidence).
+	// Do is the advice, a text/template over what is known of the case (losses.Evidence).
 	Do string
-	// OfSubscriber: the event is about a subscriber of this bus's publishers.
+	// OfSubscriber says that the event is about a subscriber of this bus's publishers.
 	OfSubscriber bool
 }
 
-// Alert is a rule of Prometheus.
+// Alert is a Prometheus rule.
 type Alert struct {
 	Name string
 	Expr string // PromQL
-	// For is how long Expr has to hold, as Prometheus writes it; empty: it need not last.
+	// For is how long Expr must hold, in Prometheus's notation; empty: no time.
 	For                  string
 	Severity             string
-	Summary, Description string // templates of Prometheus
+	Summary, Description string // Prometheus templates
 }
 
 // Severities of alerts.
@@ -67,7 +67,7 @@ func line(level slog.Level, text, attrs, event, repeats, do string, more ...part
 	return l
 }
 
-// Losses are those of all events that have one, by the events' labels.
+// Losses are the Loss values by event label.
 var Losses = sync.OnceValue(func() map[string]*Loss {
 	all := make(map[string]*Loss)
 	for _, s := range All {
@@ -80,8 +80,8 @@ var Losses = sync.OnceValue(func() map[string]*Loss {
 	return all
 })
 
-// LeftOut is the attribute that says how many lines were left out before one: lines of the same
-// kind of limit, not only of the same text.
+// LeftOut is the attribute for the number of lines that were suppressed before one. It counts all lines under the same
+// limit, not only those with the same text.
 const LeftOut = "lines_left_out"
 
 // How lines are limited. docs/operate/logs.md explains these terms.
@@ -94,14 +94,14 @@ const (
 	powers   = "at the 1st, 2nd, 4th … time"
 )
 
-// Undeclared, if not nil, is called when a line is written with an attribute that it does not declare,
-// or without a mandatory one. Tests set it.
+// Undeclared, if not nil, is called when a line is logged with an undeclared attribute, or without a mandatory one.
+// Tests set it.
 var Undeclared func(l *Line, attr string)
 
-// Log writes the line, with args as slog.Logger.Log takes them.
+// Log logs the line. args are as for slog.Logger.Log.
 func (l *Line) Log(to *slog.Logger, args ...any) { l.log(to, l.Level, args) }
 
-// Debug writes the line for debugging: where another one has said the same.
+// Debug logs the line at the debug level, because another one has reported the same.
 func (l *Line) Debug(to *slog.Logger, args ...any) { l.log(to, slog.LevelDebug, args) }
 
 func (l *Line) log(to *slog.Logger, level slog.Level, args []any) {

@@ -2,14 +2,14 @@ package topics
 
 import "github.com/fanfaremq/fanfare/pubsub/events"
 
-// readerFaults are those that a Reader finds, and the function that reports them.
+// readerFaults counts the faults that a Reader finds.
 type readerFaults struct {
 	events.FaultCounts
-	emit func(*events.FaultError) // see OnFault; nil: they are only counted
+	emit func(*events.FaultError) // set by OnFault; nil: faults are only counted
 }
 
-// OnFault makes the reader call emit with the 1st, 2nd, 4th, 8th … fault of each kind
-// that it finds, from within Next or Open. The error names no publisher.
+// OnFault makes the reader call emit for the 1st, 2nd, 4th, 8th … fault of each kind, within Next or Open. The error
+// names no publisher.
 func (r *Reader) OnFault(emit func(*events.FaultError)) { r.faults.emit = emit }
 
 func (r *Reader) fault(kind events.Fault, t *Track) {

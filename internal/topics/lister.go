@@ -9,38 +9,38 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Lister learns which topics the publishers of one group have, and how fast they publish,
-// without receiving their streams: nothing is asked for but names, and no publisher takes
-// it for a subscriber. One goroutine uses it. docs/protocol §9.10.
+// Lister finds out which topics the publishers of one group have, and how fast they publish, without receiving their
+// streams. It requests only names, and publishers do not count it as a subscriber. One goroutine uses it. docs/protocol
+// §9.10.
 type Lister struct {
 	cfg     reliable.ReceiverConfig
 	peers   reliable.Sources
 	streams map[stream]*Listed
-	list    []*Listed // in the order in which they were heard
-	ask     []*Listed // that are asked next
+	list    []*Listed // in the order of detection
+	ask     []*Listed // to be asked next
 	names   map[uint64]string
 	budget  *ListBudget
 	stats   ListerStats
-	packet  []byte // the latest that was compressed
+	packet  []byte // the last compressed packet, unpacked
 }
 
 type stream struct{ publisher, epoch uint64 }
 
-// ListBudget bounds what Listers remember: a topic that two publishers have takes two.
+// ListBudget bounds the topics that Listers remember. A topic of two publishers counts twice.
 type ListBudget struct{ Topics int }
 
-// NewListBudget returns the usual one.
+// NewListBudget returns the usual budget.
 func NewListBudget() *ListBudget { return &ListBudget{events.PatternTopics} }
 
-// ListerStats counts what a Lister did not take.
+// ListerStats are the counters of a Lister.
 type ListerStats struct {
-	Topics       uint64 // topics beyond the budget, each time that one was heard
-	NamesRefused uint64 // names that are none of their topics
+	Topics       uint64 // topics beyond the budget, each time that one appeared
+	NamesRefused uint64 // names that do not belong to their topic ids
 	Streams      uint64 // packets of publishers beyond MaxStreams
-	Asked        uint64 // how often publishers were asked for names
+	Asked        uint64 // requests for names
 }
 
-// Add adds what another Lister has counted.
+// Add adds the counters of another Lister.
 func (s *ListerStats) Add(x ListerStats) {
 	s.Topics += x.Topics
 	s.NamesRefused += x.NamesRefused
@@ -51,17 +51,17 @@ func (s *ListerStats) Add(x ListerStats) {
 // Listed is what a Lister knows of one stream.
 type Listed struct {
 	reliable.Origin
-	Since, Heard reliable.Instant // first and last
+	Since, Heard reliable.Instant // time of the first and of the last packet
 	topics       map[uint64]*ListedTopic
 
 	peer     uint32
 	tag      uint32
 	checksum bool
 	first    uint64 // sequence of the first packet
-	covered  uint32 // topics announced, in the publisher's order
-	complete bool   // all of its topics were announced
+	covered  uint32 // number of announced topics, in the publisher's order
+	complete bool   // all topics were announced
 	askAt    reliable.Instant
-	wait     time.Duration // until it is asked again
+	wait     time.Duration // time until it is asked again
 	asking   bool          // it is in Lister.ask
 	asked    int
 }
@@ -69,21 +69,21 @@ type Listed struct {
 // ListedTopic is what a Lister knows of a topic of a stream.
 type ListedTopic struct {
 	ID    uint64
-	Name  string // empty: no name has come yet
-	First uint64 // number of the first message that was sent since the stream is listened to
+	Name  string // empty: unknown
+	First uint64 // number of the first message since the lister found the stream
 	Next  uint64 // number of its next message
 }
 
 const (
-	// listAskFirst is how long a publisher has to announce its topics before it is asked
-	// again, and listAskLast the longest such time.
+	// listAskFirst is how long a publisher has to announce its topics before it is asked again, and listAskLast the
+	// longest such time.
 	listAskFirst = 100 * time.Millisecond
 	listAskLast  = time.Second
-	// listShare is the part of the budget that one stream may take.
+	// listShare is the inverse of the share of the budget that one stream may use.
 	listShare = 2
 )
 
-// NewLister returns a lister of one group, that of a receiver with this configuration.
+// NewLister returns a lister of one group, with the configuration of a receiver of that group.
 func NewLister(cfg reliable.ReceiverConfig, peers reliable.Sources, budget *ListBudget) *Lister {
 	if len(cfg.LegTags) == 0 {
 		cfg.LegTags = []uint32{cfg.GroupTag}
@@ -93,7 +93,7 @@ func NewLister(cfg reliable.ReceiverConfig, peers reliable.Sources, budget *List
 	}
 }
 
-// Streams are the streams that were heard. The slice belongs to l.
+// Streams returns the streams found. The slice belongs to l.
 func (l *Lister) Streams() []*Listed { return l.list }
 
 // Stats returns the counters.
@@ -109,7 +109,7 @@ func (x *Listed) Topics(f func(*ListedTopic)) {
 	}
 }
 
-// Len is how many topics the stream has.
+// Len returns the number of topics of the stream.
 func (x *Listed) Len() int { return len(x.topics) }
 
 func (l *Lister) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
@@ -119,7 +119,7 @@ func (l *Lister) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
 	return 0, false
 }
 
-// Handle takes in one packet of the group. from names its sender for the peers.
+// Handle handles a packet of the group. from identifies its sender for peers.
 func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 	h, ok := l.cfg.Check(now, from, b, l.tagOf)
 	if !ok {
@@ -160,7 +160,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 	}
 }
 
-// stream is the stream that h names, of which a packet shows that it is at sequence seq.
+// stream returns the stream that h names, which is at sequence seq; nil: there is no room for it.
 func (l *Lister) stream(now reliable.Instant, from uint64, h *wire.Header, seq uint64) *Listed {
 	key := stream{h.Publisher, h.Epoch}
 	if x := l.streams[key]; x != nil {
@@ -198,7 +198,7 @@ func (l *Lister) data(x *Listed, runs []byte) {
 			continue
 		}
 		if run.Kind == wire.RunState {
-			continue // its topic has its name and number by its messages
+			continue // the topic's messages have its name and number
 		}
 		t := l.topic(x, run.Topic, run.Number)
 		if t == nil {
@@ -213,7 +213,7 @@ func (l *Lister) data(x *Listed, runs []byte) {
 	}
 }
 
-// runs are those of a data packet; none where they cannot be unpacked.
+// runs returns the runs of a data packet; none if it cannot be unpacked.
 func (l *Lister) runs(b []byte, d *wire.Data) []byte {
 	if d.Codec == wire.CodecNone || l.cfg.Unpacker == nil {
 		return d.Runs
@@ -235,13 +235,13 @@ func (l *Lister) announce(x *Listed, a wire.Announce) {
 		}
 		l.learn(x, t.ID, t.Name, t.Next)
 	}
-	if first <= x.covered { // the list only grows
+	if first <= x.covered { // announces only append topics
 		x.covered = max(x.covered, first+count)
 	}
 	x.complete = x.covered >= total
 }
 
-// learn takes in the name of a topic, and the number of its next message.
+// learn records the name of a topic, and the number of its next message.
 func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
 	t := l.topic(x, id, next)
 	if t == nil {
@@ -264,8 +264,8 @@ func (l *Lister) learn(x *Listed, id uint64, name []byte, next uint64) {
 	t.Name = text
 }
 
-// topic is a topic of the stream; nil if there is no room for it. The message that comes
-// next, as far as was heard, has number next.
+// topic returns a topic of the stream; nil: there is no room for it. next is the number of its next message, as far as
+// known.
 func (l *Lister) topic(x *Listed, id, next uint64) *ListedTopic {
 	if t := x.topics[id]; t != nil {
 		return t
@@ -280,7 +280,7 @@ func (l *Lister) topic(x *Listed, id, next uint64) *ListedTopic {
 	return t
 }
 
-// forget takes back a topic of which nothing but a wrong name was heard.
+// forget removes a topic of which only a wrong name was received.
 func (l *Lister) forget(x *Listed, t *ListedTopic) {
 	if t.First == t.Next {
 		delete(x.topics, t.ID)
@@ -288,9 +288,9 @@ func (l *Lister) forget(x *Listed, t *ListedTopic) {
 	}
 }
 
-// mayAsk has a publisher asked for its topics, if it has not announced all of them: as an
-// answer to a heartbeat only, which is larger than the question, so that no packet draws
-// more than it costs. A publisher that does not answer may be elsewhere.
+// mayAsk queues a request for a publisher's topics, if it has not announced all of them. Only heartbeats lead to one:
+// they are larger than the request, so no packet makes this host send more than it received. A publisher that does not
+// answer may have moved.
 func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
 	if x.complete || now < x.askAt || x.asking {
 		return
@@ -306,8 +306,8 @@ func (l *Lister) mayAsk(now reliable.Instant, from uint64, x *Listed) {
 	l.ask = append(l.ask, x)
 }
 
-// Next appends the next packet to send to buf and returns it with the peer that it goes
-// to. It reports false when there is none.
+// Next appends the next packet to send to buf, and returns it with the peer that it goes to. It returns false when
+// there is none.
 func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
 	if len(l.ask) == 0 {
 		return 0, nil, false
@@ -326,7 +326,7 @@ func (l *Lister) Next(buf []byte) (peer uint32, packet []byte, ok bool) {
 	return x.peer, packet, true
 }
 
-// Close gives all peers back.
+// Close releases all peers.
 func (l *Lister) Close() {
 	for _, x := range l.list {
 		l.peers.Forget(x.peer)

@@ -5,20 +5,20 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What message numbers, and the publisher's totals of them, show to be lost.
+// Losses that message numbers and the publisher's totals show.
 
-// readerLosses are what a reader has lost, and which totals it has read since.
+// readerLosses are a reader's losses, and the totals that it has read since.
 type readerLosses struct {
-	skipped bool         // packets were lost, and it is not known of every topic how much
+	skipped bool         // packets were lost, and it is not known for each topic how many messages
 	cause   events.Cause // of the last loss
-	losses  uint64       // packets lost so far, at most
-	totals  uint32       // totals in a row since, or notAll
+	losses  uint64       // lost packets so far, at most
+	totals  uint32       // consecutive totals since the last loss, or notAll
 	missed  uint64       // the reader itself has missed packets before this sequence
 
-	numbered bool // topics begin with certain messages (From), and not all totals were read since
+	numbered bool // topics begin with given messages (From), and not all totals were read since
 }
 
-// Total notes how far a topic had come at this sequence of the stream.
+// Total records how many messages of a topic had been published at this sequence of the stream.
 func (r *Reader) Total(t reliable.TopicTotal) {
 	switch {
 	case t.Index == 0 && t.AsOf >= r.missed:
@@ -40,15 +40,15 @@ func (r *Reader) Total(t reliable.TopicTotal) {
 	}
 }
 
-// notAll: totals were missed, or the first was read before the last loss, or is as of before what
-// the reader itself has missed.
+// notAll says that totals were missed, or that the first was read before the last loss or is older than what the reader
+// itself has missed.
 const notAll = ^uint32(0)
 
-// unsure, as Track.losses, marks a topic with a next number that is known from a total only, which may
-// be older than the subscription.
+// unsure, as Track.losses, says that the topic's next number is known from a total only, which may be older than the
+// subscription.
 const unsure = ^uint64(0)
 
-// settle takes in the total. It reports true when it filled it with the gap that the total shows.
+// settle applies the total. It returns true if that shows a gap, which it fills in.
 func (r *Reader) settle(it *Item) bool {
 	x := *r.total
 	r.total = nil
@@ -62,19 +62,19 @@ func (r *Reader) settle(it *Item) bool {
 		it.Cause = events.CauseMisnumbered
 		if !plausibleHole(x.Next-t.next, r.lostSince(t)) {
 			*it = Item{Topic: t, Number: t.next, Unknown: true, Cause: events.CauseMisnumbered}
-			return true // what it says counts for nothing else
+			return true // the total counts for nothing else
 		}
 	}
 	if !t.known {
-		t.losses = unsure // the total may be of before we began
+		t.losses = unsure // the total may be older than this reader
 	}
 	t.known, t.next, t.from = true, max(t.next, x.Next), 0
 	t.countForeign()
 	return gap
 }
 
-// countForeign counts a message that had begun when the topic was wanted, where a total did
-// not: it is not missing. One that counts it says that it is complete.
+// countForeign counts a message that had begun when the topic was wanted, if a total did not count it: it is not
+// missing. A total that counts it shows that it is complete.
 func (t *Track) countForeign() {
 	switch {
 	case !t.known || t.foreign == 0:
@@ -85,7 +85,7 @@ func (t *Track) countForeign() {
 	}
 }
 
-// lostSince is how many packets were lost since the last message of topic t, at most.
+// lostSince returns the largest number of packets that may have been lost since the last message of topic t.
 func (r *Reader) lostSince(t *Track) uint64 {
 	if t.losses == unsure {
 		return r.losses
@@ -93,8 +93,8 @@ func (r *Reader) lostSince(t *Track) uint64 {
 	return r.losses - t.losses
 }
 
-// misnumbered reports whether more messages of topic t are missing before number than the lost
-// packets can have held. docs/protocol §10.3, §10.7.
+// misnumbered reports whether more messages of topic t are missing before number than fit in the lost packets.
+// docs/protocol §10.3, §10.7.
 func (r *Reader) misnumbered(t *Track, number uint64) bool {
 	if !t.known || number <= t.next {
 		return false

@@ -102,12 +102,12 @@ func TestImplausibleNumbers(t *testing.T) {
 		{"what lost packets can have held", []step{
 			{packet: run(nil, x, 0, 1), want: []string{"x:0"}},
 			{lost: 2},
-			{packet: run(nil, x, 1+3*mostMessages, 1), want: []string{"x:lost 1+98157", "x:98158"}},
+			{packet: run(nil, x, 1+3*maxMessages, 1), want: []string{"x:lost 1+98157", "x:98158"}},
 		}},
 		{"one more", []step{
 			{packet: run(nil, x, 0, 1), want: []string{"x:0"}},
 			{lost: 2},
-			{packet: run(nil, x, 2+3*mostMessages, 1)},
+			{packet: run(nil, x, 2+3*maxMessages, 1)},
 		}},
 	} {
 		rd := NewReader(0, 100)

@@ -10,35 +10,35 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// Reader turns one stream's packets and gaps, in order, into messages and gaps of the topics that its user wants. Feed
-// it with Packet, Skip, Total and End; after each, call Next until it reports false.
+// Reader turns the packets and gaps of one stream, in order, into messages and gaps of the topics that its user wants.
+// Feed it with Take, or with Packet, Skip, Total and End; after each, call Next until it returns false.
 //
-// Message numbers make a gap exact: when the next message of a topic, or the
-// publisher's word (Total), shows a number too high, those between are lost.
+// Message numbers make a gap exact: if the next message of a topic, or the publisher's total (Total), has a number that
+// is too high, the messages in between are lost.
 type Reader struct {
 	topics ring.Map[Track]
-	max    int // bytes of the longest message
+	max    int // longest message, in bytes
 
 	readerLosses
-	fresh   bool // at sequence 0, where every topic begins with number 0
-	foreign bool // some topic had a message under way when we started
+	fresh   bool // at sequence 0, where each topic begins with number 0
+	foreign bool // some topic had an unfinished message when the reader began
 
 	runs []byte // rest of the packet
-	only int    // wire.Data.Step of the packet, where that is known: it need not be found again
+	only int    // wire.Data.Step of the packet, if known, which saves a calculation
 	readerRun
 	total *reliable.TopicTotal
 	readerNotes
 
 	partial []byte // fragments so far
-	expect  int    // bytes of the whole message; 0: no message is open
+	expect  int    // size of the message; 0: no message is open
 	pTrack  *Track
 	pNumber uint64
-	broken  events.Cause // why the message of the latest fragment cannot be complete
-	unused  int          // packets since a fragment came
-	hold    Item         // a message that waits behind its gap
+	broken  events.Cause // why the message of the latest fragment is incomplete
+	unused  int          // packets since the last fragment
+	hold    Item         // to be delivered after the gap before it
 
 	unnamed unnamedTopics
-	at      uint64 // packets read so far
+	at      uint64 // number of packets so far
 	guard   numberGuard
 	tally   Tally // nil: nothing is counted
 	faults  readerFaults
@@ -47,28 +47,28 @@ type Reader struct {
 
 // readerRun is the current run.
 type readerRun struct {
-	track *Track // its topic; nil: none
-	body  []byte // rest of it
+	track *Track // nil: none
+	body  []byte // rest of the run
 	step  int    // from message to message in it, see wire.Step
-	asks  bool   // its messages are requests
+	asks  bool   // it has requests
 }
 
-// readerNotes are reported when the packet is through.
+// readerNotes are reported after the packet's runs.
 type readerNotes struct {
-	ended bool         // the stream
-	blind events.Cause // messages came of a topic without a name, and why
+	ended bool         // the stream has ended
+	blind events.Cause // why messages of a topic without a name are missing; CauseNone: none are
 	state *stateReader // nil: no state is read
 }
 
-// NewReader returns a reader of a stream that this receiver got from sequence
-// start on, for messages of up to maxMessage bytes.
+// NewReader returns a reader of a stream that the receiver has from sequence start on, for messages of up to maxMessage
+// bytes.
 func NewReader(start uint64, maxMessage int) *Reader {
 	return &Reader{max: maxMessage, fresh: start == 0}
 }
 
-// Take feeds the reader with the stream's next event; after it, call Next until it reports
-// false. Of an EventPacket the packet's memory is in use until then. An EventUnnamed is for
-// readers that want topics by a pattern: it is a gap there, perhaps of one of those.
+// Take passes the stream's next event to the reader; after it, call Next until it returns false. Until then the memory
+// of an EventPacket is in use. An EventUnnamed is only for readers that want topics by a pattern: it is a gap that may
+// be of one of those topics.
 func (r *Reader) Take(e *reliable.Event) {
 	switch e.Kind {
 	case reliable.EventPacket:
@@ -98,22 +98,23 @@ func (r *Reader) Take(e *reliable.Event) {
 	}
 }
 
-// Packet begins the next packet, given as its runs.
+// Packet begins the next packet, which has these runs.
 func (r *Reader) Packet(runs []byte) {
 	r.runs, r.only, r.track, r.fresh = runs, 0, nil, false
 	r.at++
 	r.rejudge()
 }
 
-// Skip notes that packets, so many at most, were lost permanently.
+// Skip records a permanent loss of at most that many packets.
 func (r *Reader) Skip(packets uint64, cause events.Cause) {
 	r.skipped, r.cause, r.fresh = true, cause, false
 	r.losses += packets
 	r.totals = notAll
 	r.SkipState()
-	r.expect, r.broken = 0, cause // a message with a lost fragment is lost
+	r.expect, r.broken = 0, cause // a message that lacks a fragment is lost
 	if r.foreign {
-		// A message that began before us may have ended, and its number been used again, in what was lost.
+		// A message that began before the reader may have been abandoned in the lost packets, and its number used
+		// again.
 		r.foreign = false
 		r.topics.All(func(_ uint64, t *Track) {
 			if t.known && t.foreign > 0 && t.next == t.foreign {
@@ -124,15 +125,15 @@ func (r *Reader) Skip(packets uint64, cause events.Cause) {
 	}
 }
 
-// Missed is Skip of packets before sequence seq that the stream has delivered, and that this reader
-// alone has not read: totals as of before may be on their way to it.
+// Missed is Skip for packets before sequence seq that the stream has delivered and only this reader has missed. Older
+// totals may still reach the reader.
 func (r *Reader) Missed(seq, packets uint64, cause events.Cause) {
 	r.missed = seq
 	r.Skip(packets, cause)
 }
 
-// Retain moves what is left of the packet to the end of buf, which it returns: the
-// packet's memory is not needed any more.
+// Retain moves the rest of the packet to the end of buf, and returns buf. The packet's memory is then not needed any
+// more.
 func (r *Reader) Retain(buf []byte) []byte {
 	at := len(buf)
 	buf = append(buf, r.body...)
@@ -146,10 +147,10 @@ func (r *Reader) Retain(buf []byte) []byte {
 	return buf
 }
 
-// End notes the end of the stream.
+// End records the end of the stream.
 func (r *Reader) End() { r.ended = true }
 
-// Next fills it with the next message or gap.
+// Next fills in it with the next message or gap. It returns false if there is none.
 func (r *Reader) Next(it *Item) bool {
 	for {
 		if r.track != nil {
@@ -186,26 +187,26 @@ func (r *Reader) Next(it *Item) bool {
 	return r.rest(it)
 }
 
-// open begins a run of a wanted topic. It reports true when it filled it. docs/protocol §9.2, §10.5.
+// open begins a run of a wanted topic. It returns true if it filled in it. docs/protocol §9.2, §10.5.
 func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	if t.from > 0 && !t.reached(&run) {
 		return false
 	}
 	if run.Continues() {
 		if r.passes(t, &run) {
-			return false // not ours, or lost: the next message shows which
+			return false // begun before the topic was wanted, or lost: the next message shows which
 		}
-		if t.unnamed != events.CauseNone { // its first fragment came before its topic's name
+		if t.unnamed != events.CauseNone { // its first fragment came before the topic's name
 			r.expect, r.broken = 0, t.unnamed
 		}
 	}
 	if t.known && run.Number < t.next {
 		if run.Number+1 != t.foreign && t.losses != unsure {
-			r.drop() // a number again: the publisher cannot mean it
+			r.drop() // a number that was used already: a fault of the publisher
 			r.fault(events.FaultNumbers, t)
 			return false
 		}
-		t.next = run.Number // the one before us was abandoned, or the total was wrong
+		t.next = run.Number // the message begun before the reader was abandoned, or the total was wrong
 	}
 	wrong := r.misnumbered(t, run.Number)
 	if wrong {
@@ -232,7 +233,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 		case !gap:
 			*it, r.hold = r.hold, Item{}
 			return true
-		case r.hold.Gap() && !it.Unknown && r.hold.Cause == it.Cause: // one gap with what is missing before it
+		case r.hold.Gap() && !it.Unknown && r.hold.Cause == it.Cause: // one gap with the messages before it
 			it.Lost += r.hold.Lost
 			r.hold = Item{}
 		}
@@ -240,7 +241,7 @@ func (r *Reader) open(t *Track, run wire.Run, it *Item) bool {
 	return gap
 }
 
-// gapBefore fills it with the gap of topic t before message number, if there is one.
+// gapBefore fills in it with the gap of topic t before message number, and reports whether there is one.
 func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	cause := cmp.Or(t.unnamed, r.cause)
 	switch {
@@ -256,7 +257,7 @@ func (r *Reader) gapBefore(t *Track, number uint64, it *Item) bool {
 	return true
 }
 
-// message fills it with the next message of the current run.
+// message fills in it with the next message of the current run.
 func (r *Reader) message(it *Item) bool {
 	m, rest, ok := wire.NextMessage(r.body)
 	if !ok {
@@ -278,20 +279,20 @@ func (r *Reader) message(it *Item) bool {
 	return true
 }
 
-// Through reports whether the packet has nothing more to say, so that Next need not be asked.
+// Through reports whether nothing is left of the packet, so that Next need not be called.
 func (r *Reader) Through() bool {
 	return (len(r.runs) == 0 || wire.RunKind(r.runs[0]) == wire.RunPadding) &&
 		(r.track == nil || len(r.body) == 0) && !r.after()
 }
 
-// after reports whether there is something to report behind a packet's runs, or to tidy up.
+// after reports whether something remains to be reported, or freed, after a packet's runs.
 func (r *Reader) after() bool {
 	return r.hold.Topic != nil || r.state != nil || r.total != nil || r.blind != events.CauseNone ||
 		r.ended || cap(r.partial) > keptPartial
 }
 
-// follows returns the topic if message number is the one that follows those delivered, with
-// nothing to be reported before it, and notes that it follows.
+// follows returns the topic if message number follows the delivered ones with nothing to report before it. The caller
+// then delivers it.
 func (r *Reader) follows(topic, number uint64) *Track {
 	t := r.topics.Get(topic)
 	if t == nil || !t.known || number != t.next || r.hold.Topic != nil {
@@ -314,7 +315,7 @@ func (r *Reader) begin(t *Track, body []byte) {
 	}
 }
 
-// rest delivers what is left when the packet is through.
+// rest delivers what is left after the packet's runs.
 func (r *Reader) rest(it *Item) bool {
 	if cap(r.partial) > keptPartial && r.expect == 0 {
 		if r.unused++; r.unused > unusedPackets {
@@ -333,7 +334,7 @@ func (r *Reader) rest(it *Item) bool {
 		return true
 	}
 	if r.ended && (r.skipped || r.unbegun()) {
-		// How many messages each topic lost can no longer be known.
+		// It can no longer be known how many messages each topic lost.
 		*it = Item{Unknown: true, Cause: events.CauseGone}
 		if r.skipped {
 			it.Cause = r.cause

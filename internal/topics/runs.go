@@ -2,10 +2,10 @@ package topics
 
 import "github.com/fanfaremq/fanfare/internal/wire"
 
-// How single messages and runs are taken from a packet by a caller that reads the rest with Next.
+// Fast ways to take single messages and runs from a packet. The caller reads the rest with Next.
 
-// One takes the message of the next run, if that holds just one and there is nothing to say
-// before it: with many topics nearly every run is such. The topic is nil otherwise.
+// One returns the message of the next run, if the run has no other and nothing is to be reported before it. With many
+// topics nearly every run is like that. Otherwise the topic is nil.
 func (r *Reader) One() (t *Track, number uint64, msg []byte) {
 	if r.track != nil && len(r.body) > 0 {
 		return nil, 0, nil
@@ -22,8 +22,8 @@ func (r *Reader) One() (t *Track, number uint64, msg []byte) {
 	return t, number, msg
 }
 
-// Open begins the next run of the packet if there is nothing to say before it: its
-// messages follow those that were delivered. Run returns them.
+// Open begins the next run of the packet, if its messages follow the delivered ones with nothing to report before them.
+// Run returns them.
 func (r *Reader) Open() bool {
 	if r.track != nil && len(r.body) > 0 {
 		return false
@@ -42,10 +42,10 @@ func (r *Reader) Open() bool {
 	return true
 }
 
-// Run returns what is left of the run that Open has begun, or that the last message was in: its topic, its body, to be
-// split by NextMessage with that step, and the number of the first message in it. A caller that takes messages by
-// itself, up to MaxMessage bytes each, says with Took how far it came; Next goes on from there. The topic is nil when
-// nothing is left, and where they are requests: Next delivers each of those.
+// Run returns the rest of the run that Open has begun, or that the last message was in: its topic, its body for
+// NextMessage with step, and the number of the first message in it. The caller takes messages of up to MaxMessage bytes
+// and reports with Took how far it came; Next continues there. The topic is nil if nothing is left, or if the messages
+// are requests, which only Next delivers.
 func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
 	if t = r.track; t == nil || r.asks {
 		return nil, nil, 0, 0
@@ -53,8 +53,8 @@ func (r *Reader) Run() (t *Track, body []byte, step int, number uint64) {
 	return t, r.body, r.step, t.next
 }
 
-// Following takes the next message of the packet, if nothing else is to be reported before it. The topic is nil
-// where Next has more to look at.
+// Following returns the next message of the packet, if nothing is to be reported before it. Otherwise the topic is nil:
+// call Next.
 func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
 	if t = r.track; t != nil && !r.asks {
 		if msg, rest, ok := NextMessage(r.body, r.step, r.max); ok {
@@ -79,8 +79,8 @@ func (r *Reader) Following() (t *Track, number uint64, msg []byte) {
 	return t, number, msg
 }
 
-// NextMessage splits the first message off what is left of a run. It reports false at the end, and where a message
-// follows that is longer than most bytes: Reader.Next reports that one.
+// NextMessage splits the first message off the rest of a run. It returns false at the end, and before a message longer
+// than most bytes, which Reader.Next reports.
 func NextMessage(body []byte, step, most int) (msg, rest []byte, ok bool) {
 	if step > 0 && len(body) >= step {
 		return body[wire.MessageHeaderLen:step:step], body[step:], true
@@ -89,8 +89,8 @@ func NextMessage(body []byte, step, most int) (msg, rest []byte, ok bool) {
 	return msg, rest, ok && len(msg) <= most
 }
 
-// Took says what is left of the run, and the number of the message that follows.
+// Took sets the rest of the run, and the number of the next message.
 func (r *Reader) Took(rest []byte, next uint64) { r.body, r.track.next = rest, next }
 
-// MaxMessage is the longest message that is delivered, in bytes.
+// MaxMessage returns the longest message that is delivered, in bytes.
 func (r *Reader) MaxMessage() int { return r.max }

@@ -7,17 +7,17 @@ import (
 	"github.com/fanfaremq/fanfare/pubsub/events"
 )
 
-// Topics that are to begin with a message of a certain number. docs/protocol §9.8.
+// Topics that begin with a message of a given number. docs/protocol §9.8.
 
-// From makes a wanted topic, of which nothing was delivered yet, begin with message number.
-// What is before it is passed over; what is missing from it on, because the stream was
-// joined too late for that, is a gap. A topic that is refused begins as trust.go says.
+// From makes a wanted topic, of which nothing was delivered yet, begin with message number. Earlier messages are
+// ignored. Later ones that are missing, because the stream was joined too late, are a gap. A refused topic begins as
+// trust.go says.
 func (r *Reader) From(id, number uint64) {
 	r.numbered = true
 	r.beginWith(id, number)
 }
 
-// beginWith is From of a topic of which it is known that nothing is missing from message number on.
+// beginWith is From for a topic that is known to lack nothing from message number on.
 func (r *Reader) beginWith(id, number uint64) {
 	t := r.topics.Get(id)
 	if t == nil || t.refused {
@@ -25,12 +25,12 @@ func (r *Reader) beginWith(id, number uint64) {
 	}
 	t.known, t.from, t.since = false, number+1, unsure
 	if r.expect == 0 && r.broken == events.CauseNone {
-		r.broken = events.CauseGone // a message of it that has begun is missing
+		r.broken = events.CauseGone // the beginning of its open message is missing
 	}
 }
 
-// unbegun reports whether it is unknown how much is missing of a topic that is to begin with a
-// certain message: nothing of it arrived, and not all totals were read.
+// unbegun reports whether some topic that begins with a given message lacks an unknown number of messages: none of it
+// arrived, and not all totals were read.
 func (r *Reader) unbegun() (some bool) {
 	if r.numbered {
 		r.topics.All(func(_ uint64, t *Track) { some = some || t.from > 0 })
@@ -38,8 +38,7 @@ func (r *Reader) unbegun() (some bool) {
 	return some
 }
 
-// reached reports whether something of the run is not before the message that the topic is to
-// begin with, and takes away what is.
+// reached reports whether the run reaches the message that the topic begins with, and removes earlier messages from it.
 func (t *Track) reached(run *wire.Run) bool {
 	begin := t.from - 1
 	if run.Number >= begin {
@@ -58,8 +57,8 @@ func (t *Track) reached(run *wire.Run) bool {
 	return len(run.Body) > 0
 }
 
-// gapFrom fills it with what is missing of a topic that is to begin with a certain message,
-// if its first message that is there is another one.
+// gapFrom fills in it with the gap of a topic that begins with a given message, if its first present message is a later
+// one.
 func (r *Reader) gapFrom(t *Track, number uint64, it *Item) bool {
 	begin := t.from - 1
 	if number <= begin {

@@ -8,33 +8,33 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// What of a stream's state is for the topics that a reader wants. docs/protocol §25.
+// State for the topics that a reader wants. docs/protocol §25.
 
 // stateReader reads state for a Reader.
 type stateReader struct {
 	runs   []byte // rest of the event's runs
-	track  *Track // of the state that is read; nil: none
-	number uint64 // of the first message that is not in it
-	buf    []byte // as much of it as has arrived
-	rest   []byte // of buf: what has no record yet
-	last   bool   // nothing more of it comes
-	ended  bool   // the round
+	track  *Track // topic of the state being read; nil: none
+	number uint64 // number of the first message that the state does not cover
+	buf    []byte // state received so far
+	rest   []byte // of buf: not read as records yet
+	last   bool   // buf has the end of the state
+	ended  bool   // the round has ended
 	why    events.StateCause
-	room   uint64   // of the window, in bytes, where why says that it has none left
-	lack   []*Track // topics without state, to be reported; once ended
+	room   uint64   // with StateOverrun: bytes of the window
+	lack   []*Track // topics without state, to be reported; valid when ended
 }
 
-// AwaitState says that the stream begins with state, or with an EventStateEnd that says why not.
+// AwaitState says that the stream begins with state, or with an EventStateEnd that says why it does not.
 func (r *Reader) AwaitState() { r.state = new(stateReader) }
 
-// WithoutState says of a topic that the reader wants: it is not among those that begin with state.
+// WithoutState says that a wanted topic does not begin with state.
 func (r *Reader) WithoutState(id uint64) {
 	if t := r.topics.Get(id); t != nil {
 		t.stated = true
 	}
 }
 
-// takeState begins the next runs with state.
+// takeState begins the next state runs.
 func (r *Reader) takeState(runs []byte) {
 	if x := r.state; x != nil && !x.ended {
 		r.rejudge()
@@ -42,14 +42,14 @@ func (r *Reader) takeState(runs []byte) {
 	}
 }
 
-// SkipState notes that events were left out: where the state was still to be read it may have been among them.
+// SkipState records that events were left out. If the state was still to be read they may have contained it.
 func (r *Reader) SkipState() {
 	if x := r.state; x != nil && !x.ended {
 		r.endState(1, events.StateUnread, nil)
 	}
 }
 
-// endState ends the round. at is the sequence that the stream goes on with; topics are those that the publisher has.
+// endState ends the state. The stream continues with sequence at. topics are those that the publisher has.
 func (r *Reader) endState(at uint64, why events.StateCause, topics []uint64) {
 	x := r.state
 	if x == nil || x.ended {
@@ -74,7 +74,7 @@ func (r *Reader) endState(at uint64, why events.StateCause, topics []uint64) {
 	r.fresh = r.fresh && at == 0
 }
 
-// drop forgets a topic.
+// drop removes a topic.
 func (x *stateReader) drop(id uint64) {
 	if x.track != nil && x.track.ID == id {
 		x.track = nil
@@ -82,7 +82,7 @@ func (x *stateReader) drop(id uint64) {
 	x.lack = slices.DeleteFunc(x.lack, func(t *Track) bool { return t.ID == id })
 }
 
-// nextState fills it with the next part of the state.
+// nextState fills in it with the next part of the state. It returns false if there is none.
 func (r *Reader) nextState(it *Item) bool {
 	x := r.state
 	for {
@@ -111,7 +111,7 @@ func (r *Reader) nextState(it *Item) bool {
 	return false
 }
 
-// stateRun takes in a run.
+// stateRun adds a run of state.
 func (r *Reader) stateRun(run *wire.Run) {
 	x := r.state
 	t, s := r.topics.Get(run.Topic), wire.ParseState(run.Body)
@@ -124,7 +124,7 @@ func (r *Reader) stateRun(run *wire.Run) {
 	if x.track != t || run.Number != x.number {
 		return
 	}
-	n := copy(x.buf[:len(x.rest)], x.rest) // what was delivered is not needed any more
+	n := copy(x.buf[:len(x.rest)], x.rest) // delivered records are not needed any more
 	x.buf = append(x.buf[:n], s.Bytes...)
 	x.rest = x.buf
 	x.last = s.Marks&wire.StateLast != 0
@@ -133,7 +133,7 @@ func (r *Reader) stateRun(run *wire.Run) {
 	}
 }
 
-// record fills it with the next record of the topic's state, or with its end.
+// record fills in it with the next record of the topic's state, or with the state's end.
 func (r *Reader) record(it *Item) bool {
 	x := r.state
 	rec, rest, n, ok := wire.NextRecord(x.rest)
@@ -161,9 +161,9 @@ func (r *Reader) record(it *Item) bool {
 	return true
 }
 
-// StateRuns returns a copy of the state runs among runs, those of an EventState.
+// StateRuns returns a copy of the state runs among runs, which are those of an EventState.
 func StateRuns(runs []byte) []byte {
-	state := make([]byte, 0, len(runs)) // few others are among them
+	state := make([]byte, 0, len(runs)) // most runs are state
 	for {
 		run, rest, ok := wire.NextRun(runs)
 		if !ok {

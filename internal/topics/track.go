@@ -2,30 +2,31 @@ package topics
 
 import "github.com/fanfaremq/fanfare/pubsub/events"
 
-// Track is a topic of a Reader. What each message needs lies in one line of the cache.
+// Track is a topic of a Reader. The fields that each run of messages needs are in one cache line: with many topics
+// nearly every run is of another one.
 type Track struct {
-	// What each run of messages asks for is one line of the cache: with many topics nearly every run is another one's.
 	next   uint64 // number of the next message
-	losses uint64 // of the reader when it had the latest message, or unsure
+	losses uint64 // Reader.losses at the latest message, or unsure
 	known  bool
-	// unnamed is why messages of it passed before its name was known, if none was delivered since.
+	// unnamed is why messages passed before the topic's name was known; CauseNone after the first message delivered
+	// since.
 	unnamed events.Cause
-	stated  bool // its state was read, or reported as missing, or it begins without
+	stated  bool // its state was read or reported as missing, or it begins without state
 	begun   bool // foreign is not 0
-	// refused: its publisher may not publish on it; refusalSent: that was reported.
+	// refused: the publisher is not trusted with it; refusalSent: that was reported.
 	refused, refusalSent bool
-	Data                 any // the user's own
+	Data                 any // for the reader's user
 	Name                 string
 	ID                   uint64
 
-	foreign  uint64   // 1 + number of the message that had begun when it was wanted; 0: none
-	from     uint64   // 1 + number of the message that it is to begin with; 0: whichever comes first
-	refusals uint64   // how often it was reported
-	since    uint64   // losses of the reader when it was wanted; unsure: they may be of it
-	_        [32]byte // to a whole number of lines, as it is allocated by itself
+	foreign  uint64   // 1 + number of the message that had begun when the topic was wanted; 0: none
+	from     uint64   // 1 + number of the message to begin with; 0: any
+	refusals uint64   // number of reports of refusals
+	since    uint64   // Reader.losses when it was wanted; unsure: earlier losses may be of it
+	_        [32]byte // whole cache lines, because it is allocated alone
 }
 
-// Want adds a topic. Its first message from here on is delivered.
+// Want adds a topic. Its messages from here on are delivered.
 func (r *Reader) Want(id uint64, name string, data any) *Track {
 	t := r.topics.Get(id)
 	if t == nil {
@@ -38,19 +39,18 @@ func (r *Reader) Want(id uint64, name string, data any) *Track {
 	return t
 }
 
-// Begun says that the stream has begun before what is wanted from here on: nothing of
-// that is missing before its first message.
+// Begun says that the stream began before topics that are wanted from here on: nothing is missing before their first
+// message.
 func (r *Reader) Begun() { r.fresh = false }
 
-// Whole says of a topic that the reader wants: nothing of it was before what is read, it begins with number 0.
+// Whole says that the reader sees a wanted topic from its beginning, so the first message has number 0.
 func (r *Reader) Whole(id uint64) {
 	if t := r.topics.Get(id); t != nil && !t.refused {
 		t.known = true
 	}
 }
 
-// NamedLate says of a topic that the reader wants since its name came: it was to be wanted before,
-// and what was lost by then may be of it.
+// NamedLate says that a topic was to be wanted before its name came, so earlier losses may be of it.
 func (r *Reader) NamedLate(id uint64) {
 	if t := r.topics.Get(id); t != nil {
 		t.since = unsure
@@ -66,7 +66,7 @@ func (r *Reader) Drop(id uint64) {
 	r.discard(id)
 }
 
-// discard drops what the reader is in the middle of for a topic.
+// discard drops unfinished items of a topic.
 func (r *Reader) discard(id uint64) {
 	if r.track != nil && r.track.ID == id {
 		r.track, r.body = nil, nil

@@ -6,20 +6,20 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// readerTrust is what a Reader delivers of its publisher.
+// readerTrust decides which topics of its publisher a Reader delivers.
 type readerTrust struct {
-	now       func() reliable.TopicTrust // nil: every publisher may publish on every topic
-	as        reliable.TopicTrust        // what the tracks were judged by
+	now       func() reliable.TopicTrust // nil: the publisher may publish on every topic
+	as        reliable.TopicTrust        // trust that the tracks were judged by
 	publisher uint64
 }
 
-// Trust has the reader deliver nothing of topics on which its publisher may not publish: it is counted
-// and reported, and is no gap. now gives what holds at present: it is called for each packet.
+// Trust makes the reader deliver nothing of topics that its publisher is not trusted with: their messages are counted
+// and reported, and are no gap. now returns the current trust. It is called for each packet.
 func (r *Reader) Trust(publisher uint64, now func() reliable.TopicTrust) {
 	r.trust = readerTrust{now: now, as: now(), publisher: publisher}
 }
 
-// rejudge judges all topics if other trust holds now.
+// rejudge judges all topics again if the trust has changed.
 func (r *Reader) rejudge() {
 	if r.trust.now != nil {
 		r.rejudgeAll()
@@ -34,8 +34,7 @@ func (r *Reader) rejudgeAll() {
 	}
 }
 
-// judge decides whether a topic is refused. One that is begins anew when it is not any more, with the
-// message that comes first.
+// judge decides whether a topic is refused. One that is no longer refused begins with its next message.
 func (r *Reader) judge(t *Track) {
 	was := t.refused
 	t.refused = r.trust.now != nil && !r.trust.as.May(r.trust.publisher, t.Name)
@@ -48,7 +47,7 @@ func (r *Reader) judge(t *Track) {
 	}
 }
 
-// refuse counts a run of a topic that is refused, and reports that there are some.
+// refuse counts a run of a refused topic, and reports the topic once.
 func (r *Reader) refuse(t *Track, run *wire.Run) {
 	if r.tally != nil {
 		r.tally.Refused(int(run.Messages()))

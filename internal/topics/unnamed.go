@@ -5,15 +5,15 @@ import (
 	"github.com/fanfaremq/fanfare/reliable"
 )
 
-// unnamedTopics is what a Reader knows of topics that had messages before their name was known:
-// when such a topic is wanted later, that is why its first messages are missing.
+// unnamedTopics are the topics that had messages before their name was known: if one is wanted later, that is why its
+// first messages are missing.
 type unnamedTopics struct {
-	ids    map[uint64]events.Cause // why it had none
+	ids    map[uint64]events.Cause // why the name was unknown
 	count  uint64                  // Event.Count of the latest EventUnnamed
-	missed bool                    // some were overlooked: it may be any topic
+	missed bool                    // events were missed, so it may be any topic
 }
 
-// maxUnnamed bounds the ids that a reader remembers. One packet has fewer.
+// maxUnnamed bounds the ids that a reader remembers. A packet has fewer.
 const maxUnnamed = 1 << 12
 
 func (n *unnamedTopics) add(id uint64, cause events.Cause) {
@@ -33,14 +33,14 @@ func (n *unnamedTopics) named(id uint64) events.Cause {
 	return cause
 }
 
-// Unnamed records that messages of a topic follow that has no known name.
+// Unnamed records that messages of a topic with an unknown name follow.
 func (r *Reader) Unnamed(e *reliable.Event) {
 	r.unnamed.count = max(r.unnamed.count, e.Count)
 	r.unnamed.add(e.Topic, e.Cause)
 }
 
-// Overlooked says to a reader of patterns that events may have been left out, and how many EventUnnamed the stream has
-// delivered (Stream.Unnamed): if it has not read all of them, messages may be missing.
+// Overlooked is for a reader of patterns that may have missed events. unnamed is how many EventUnnamed the stream has
+// delivered (Stream.Unnamed): if the reader has not read all, messages may be missing.
 func (r *Reader) Overlooked(unnamed uint64) {
 	if unnamed > r.unnamed.count {
 		r.unnamed.count, r.unnamed.missed, r.blind = unnamed, true, events.CauseUnnamed
