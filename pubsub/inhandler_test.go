@@ -21,7 +21,13 @@ func TestHandlerThatSleeps(t *testing.T) {
 		ctx := t.Context()
 		url := memURL(t)
 		var all heard
-		slow := openBus(t, Config{Wait: WaitPark, OnEvent: all.event}, url)
+		var slow *Bus
+		slow = openBus(t, Config{Wait: WaitPark, OnEvent: func(e events.Event) {
+			if e.Kind == events.HandlerSlow && len(slow.Stats().Groups) > 0 {
+				t.Error("groups are read while the handler may change them")
+			}
+			all.event(e)
+		}}, url)
 		bus := openBus(t, Config{Wait: WaitPark, Linger: -1}, url)
 		running, began := make(chan struct{}), time.Now()
 		if _, err := slow.Handle("x.slow", func(m Message, err error) {

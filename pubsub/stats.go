@@ -5,7 +5,7 @@ import (
 	"github.com/fanfaremq/fanfare/transport"
 )
 
-// Stats takes a snapshot. On a closed bus it holds what is left.
+// Stats takes a snapshot. On a closed bus, and in OnEvent of HandlerSlow, it lacks Groups and Legs.
 func (b *Bus) Stats() stats.Bus {
 	st, _ := b.loop.Stats()
 	return st

@@ -56,12 +56,12 @@ func (h *hellos) Relevant(filter *wire.TopicFilter, published bool) bool {
 		return false
 	}
 	for _, g := range h.l.receiving {
+		if g.patterns.set.Len() > 0 {
+			return true // a topic in filter may match
+		}
 		for id := range g.topics {
 			if filter.May(id) {
 				return true
-			}
-			if g.patterns.set.Len() > 0 {
-				return true // a topic in filter may match
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fanfaremq/fanfare/internal/pattern"
 	"github.com/fanfaremq/fanfare/internal/topics"
+	"github.com/fanfaremq/fanfare/internal/wire"
 	"github.com/fanfaremq/fanfare/pubsub/events"
 	"github.com/fanfaremq/fanfare/reliable"
 	"github.com/fanfaremq/fanfare/transport/mem"
@@ -188,4 +189,21 @@ func named(t *testing.T, name string) TopicName {
 		t.Fatal(err)
 	}
 	return TopicName{Name: name, Pattern: p}
+}
+
+// A bus that subscribes to patterns alone, before any topic is known, may want what another bus publishes.
+func TestPatternIsRelevant(t *testing.T) {
+	_, l := newLoop(t, Config{})
+	if _, err := l.Subscribe([]TopicName{named(t, "x.*")}, policyAuto, From{}, false, handlerFuncs{}); err != nil {
+		t.Fatal(err)
+	}
+	var filter wire.TopicFilter
+	filter.Add(wire.TopicID("x.a"))
+	if err := l.do(func() {
+		if !l.hellos.Relevant(&filter, false) {
+			t.Error("not relevant")
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -25,10 +25,10 @@ type counters struct {
 	events         [events.Kinds]atomic.Uint64 // by kind
 }
 
-// Stats returns a snapshot. If the loop has ended it lacks Groups and Legs.
+// Stats returns a snapshot. It lacks Groups and Legs if the loop has ended, and in OnEvent of HandlerSlow.
 func (l *Loop) Stats() (stats.Bus, error) {
 	st := l.sharedStats()
-	if l.watchdog.within() { // in a handler, which runs on the loop
+	if l.onLoop() { // in a handler
 		st.Groups, st.Legs = l.groupStats(), l.legStats()
 		return st, nil
 	}
