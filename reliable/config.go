@@ -206,7 +206,7 @@ type History struct {
 	FromWindow bool
 	// Wanted returns the number of the first wanted message of a topic, with FromWindow: packets before it are not
 	// fetched. Nil: fetch all that publishers can still repair.
-	Wanted func(publisher, epoch, topic uint64) uint64
+	Wanted func(of Instance, topic uint64) uint64
 }
 
 // ReceiverConfig configures the receiving side of one group. The caller sets every field, except where zero or nil has

@@ -192,8 +192,8 @@ func (l *log) Leg(_ *Stream, e LegEvent)                     { l.legs = append(l
 func (l *log) Timed(_ *Stream, _ uint64, took time.Duration) { l.timed = append(l.timed, took) }
 func (l *log) Loss(_ *Stream, e LossEvent)                   { l.losses = append(l.losses, e) }
 
-func (l *log) Refused(_ Instant, publisher, _ uint64, why events.Refusal) {
-	l.refused = append(l.refused, [2]uint64{publisher, uint64(why)})
+func (l *log) Refused(_ Instant, of Instance, why events.Refusal) {
+	l.refused = append(l.refused, [2]uint64{of.Publisher, uint64(why)})
 }
 
 func (l *log) DuplicateName(st, other *Stream) {

@@ -214,7 +214,7 @@ func (r *Receiver) stream(now Instant, from uint64, h *wire.Header, packetSize i
 	if fetches {
 		st.before(at)
 	}
-	st.origin.Store(&Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: r.peers.Address(from)})
+	st.origin.Store(&Origin{Instance: Instance{h.Publisher, h.Epoch}, Address: r.peers.Address(from)})
 	st.named(name)
 	if (r.async || r.cfg.FromState) && !st.window() {
 		r.peers.Forget(peer)

@@ -25,13 +25,13 @@ const (
 // configuration. It passes what the packet states of its publisher's configuration to Discovery. tagOf returns the tag
 // of a known stream. docs/protocol §13.1.
 func (c *ReceiverConfig) Check(now Instant, from uint64, b []byte,
-	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (h wire.Header, ok bool) {
+	tagOf func(Instance) (tag uint32, ok bool)) (h wire.Header, ok bool) {
 	h, v := c.judge(now, from, b, tagOf)
 	return h, v == accepted
 }
 
 func (c *ReceiverConfig) judge(now Instant, from uint64, b []byte,
-	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) (wire.Header, verdict) {
+	tagOf func(Instance) (tag uint32, ok bool)) (wire.Header, verdict) {
 	h, err := wire.ParseHeader(b)
 	switch {
 	case err == nil:
@@ -102,8 +102,8 @@ func (r *Receiver) Addressed(b []byte) bool {
 }
 
 // tagOf returns the tag of a known stream.
-func (r *Receiver) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
-	if st := r.instances.streams[Instance{publisher, epoch}]; st != nil {
+func (r *Receiver) tagOf(of Instance) (tag uint32, ok bool) {
+	if st := r.instances.streams[of]; st != nil {
 		return st.path.tag, true
 	}
 	return 0, false
@@ -123,8 +123,8 @@ func (c *ReceiverConfig) ours(tag uint32) bool { return slices.Contains(c.LegTag
 // byOtherTag reports whether a packet with a tag other than the group's comes from a publisher that shares a leg with
 // this receiver. The publisher's heartbeats list its legs. docs/protocol §23.8.
 func (c *ReceiverConfig) byOtherTag(h *wire.Header, b []byte,
-	tagOf func(publisher, epoch uint64) (tag uint32, ok bool)) bool {
-	if tag, ok := tagOf(h.Publisher, h.Epoch); ok && tag == h.GroupTag {
+	tagOf func(Instance) (tag uint32, ok bool)) bool {
+	if tag, ok := tagOf(Instance{h.Publisher, h.Epoch}); ok && tag == h.GroupTag {
 		return true
 	}
 	if h.Type != wire.TypeHeartbeat {

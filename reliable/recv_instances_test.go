@@ -136,7 +136,7 @@ func TestInstancesAreAllDelivered(t *testing.T) {
 		if len(x.gaps)+len(x.down) > 0 || x.r.Stats().Stale > 0 {
 			t.Errorf("epochs %v: gaps %v, down %v, %d stale", epochs, x.gaps, x.down, x.r.Stats().Stale)
 		}
-		if st := x.r.Streams()[0]; *st.Origin() != (Origin{Publisher: 7, Epoch: epochs[0], Name: "feed", Address: "host5", raw: "feed"}) {
+		if st := x.r.Streams()[0]; *st.Origin() != (Origin{Instance: Instance{7, epochs[0]}, Name: "feed", Address: "host5", raw: "feed"}) {
 			t.Errorf("comes from %+v", *st.Origin())
 		}
 	}

@@ -5,8 +5,7 @@ import "github.com/fanfaremq/fanfare/internal/wire"
 // Origin identifies the publisher instance from which an event comes. It is immutable: newer information makes a new
 // Origin.
 type Origin struct {
-	Publisher uint64
-	Epoch     uint64
+	Instance
 	// Name is the publisher's name, fit to be shown (wire.CleanName); empty if unknown or if it has none.
 	Name string
 	// Address is the text of its last source address, as the fabric writes it; it may be empty.
@@ -43,7 +42,7 @@ func (st *Stream) named(name []byte) {
 	if o.raw == string(name) {
 		return
 	}
-	o = &Origin{Publisher: o.Publisher, Epoch: o.Epoch, Name: wire.CleanName(name), Address: o.Address, raw: string(name)}
+	o = &Origin{Instance: o.Instance, Name: wire.CleanName(name), Address: o.Address, raw: string(name)}
 	st.origin.Store(o)
 }
 

@@ -107,5 +107,5 @@ func (s *seek) named(st *Stream) (begin uint64, ok bool) {
 
 // wantedFrom is the number of the first wanted message of a topic.
 func (st *Stream) wantedFrom(topic uint64) uint64 {
-	return st.r.cfg.Wanted(st.Publisher, st.Epoch, topic)
+	return st.r.cfg.Wanted(st.Instance, topic)
 }

@@ -54,7 +54,7 @@ func (g *group) Timed(_ *reliable.Stream, _ uint64, took time.Duration) {
 func (g *group) Loss(st *reliable.Stream, e reliable.LossEvent) {
 	g.l.counters.times.loss(&e)
 	if g.l.cfg.Trace != nil {
-		g.traceLoss(st, &e)
+		g.traceLoss(st.Origin(), &e)
 	}
 }
 

@@ -28,12 +28,12 @@ func (n *lossNotes) allow(now reliable.Instant, count uint64) (lines, packets ui
 }
 
 // lossOf logs packets that are lost permanently.
-func (j *journal) lossOf(g *group, st *reliable.Stream, first, count uint64, cause events.Cause) {
+func (j *journal) lossOf(from *reliable.Origin, group string, first, count uint64, cause events.Cause) {
 	lines, packets, ok := j.losing.allow(j.clock.now(), count)
 	if !ok {
 		return
 	}
-	args := append(publisherArgs(g, st), "first", first, "count", count, "cause", cause)
+	args := append(publisherArgs(from, group), "first", first, "count", count, "cause", cause)
 	if lines > 0 {
 		args = append(args, report.LeftOut, lines, "packets_left_out", packets)
 	}

@@ -91,9 +91,9 @@ func (j *journal) sayOf(peer uint64, what events.Kind, line *report.Line, args .
 }
 
 // publisherCame logs that a publisher is up.
-func (j *journal) publisherCame(g *group, st *reliable.Stream) {
-	args := publisherArgs(g, st)
-	if j.presences.came(st.Instance) {
+func (j *journal) publisherCame(from *reliable.Origin, group string) {
+	args := publisherArgs(from, group)
+	if j.presences.came(from.Instance) {
 		j.say(&report.PublisherUp, args...)
 	} else {
 		report.PublisherUpToo.Log(j.log, args...)
@@ -101,9 +101,9 @@ func (j *journal) publisherCame(g *group, st *reliable.Stream) {
 }
 
 // publisherWent logs that a publisher is down. A lost one is a warning.
-func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Cause) {
-	args := publisherArgs(g, st)
-	switch say := j.presences.went(st.Instance, cause); {
+func (j *journal) publisherWent(from *reliable.Origin, group string, cause events.Cause) {
+	args := publisherArgs(from, group)
+	switch say := j.presences.went(from.Instance, cause); {
 	case !say:
 		report.PublisherDownToo.Log(j.log, append(args, "cause", cause)...)
 	case cause == events.CausePublisherLost:
@@ -116,10 +116,10 @@ func (j *journal) publisherWent(g *group, st *reliable.Stream, cause events.Caus
 }
 
 // publisherArgs returns the attributes that name a publisher, with the group that reports it first.
-func publisherArgs(g *group, st *reliable.Stream) []any {
-	args := []any{"publisher", id(st.Publisher)}
-	if name := st.Origin().Name; name != "" {
-		args = append(args, "name", name)
+func publisherArgs(from *reliable.Origin, group string) []any {
+	args := []any{"publisher", id(from.Publisher)}
+	if from.Name != "" {
+		args = append(args, "name", from.Name)
 	}
-	return append(args, "epoch", st.Epoch, "group", g.address)
+	return append(args, "epoch", from.Epoch, "group", group)
 }

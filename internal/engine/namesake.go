@@ -15,13 +15,13 @@ type instancePair struct{ publisher, later, earlier uint64 }
 const maxDuplicates = 256
 
 // namesake logs that a publisher with our own id has come up.
-func (l *Loop) namesake(st *reliable.Stream) {
-	if st.Publisher != l.cfg.Publisher || st.Epoch == l.cfg.Epoch {
+func (l *Loop) namesake(of reliable.Instance) {
+	if of.Publisher != l.cfg.Publisher || of.Epoch == l.cfg.Epoch {
 		return
 	}
 	if l.namesakes++; doubled(l.namesakes-1, l.namesakes) {
 		report.Namesake.Log(l.log,
-			"name", l.cfg.Name, "publisher", id(st.Publisher), "epoch", st.Epoch, "ours", l.cfg.Epoch, "heard", l.namesakes)
+			"name", l.cfg.Name, "publisher", id(of.Publisher), "epoch", of.Epoch, "ours", l.cfg.Epoch, "heard", l.namesakes)
 	}
 }
 

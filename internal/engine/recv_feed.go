@@ -63,7 +63,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 			return false
 		}
 	}
-	block := s.blocks(st)
+	block := s.blocks(st.Free())
 	o := outputOf(st)
 	c := o.attach(block)
 	if c == nil {
@@ -74,7 +74,7 @@ func (s *Subscription) follow(g *group, st *reliable.Stream, start uint64) bool 
 		seq: st.Next(), blocking: block,
 		quarter: st.Span() / 4, bound: s.policy.Bound(st.Span())}
 	f.rd.Count(f)
-	s.l.trust(st, f.rd)
+	s.l.trust(st.Publisher, f.rd)
 	if st.BeginsWithState() {
 		f.rd.AwaitState()
 	}
@@ -125,7 +125,7 @@ func (f *feed) first() (topics []uint64) {
 
 // setBlock makes the cursor block the stream, or not, as the subscription's policy says. Loop only.
 func (f *feed) setBlock() {
-	if b := f.s.blocks(f.st); b != f.blocking {
+	if b := f.s.blocks(f.st.Free()); b != f.blocking {
 		f.blocking = b
 		f.c.SetBlock(b)
 	}

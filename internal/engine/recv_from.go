@@ -103,7 +103,7 @@ func (g *group) begin(st *reliable.Stream, rd *topics.Reader, t *groupTopic) {
 	if t.live {
 		rd.WithoutState(t.id)
 	} else if g.numbered(st) {
-		rd.From(t.id, g.from.Positions.next(st.Publisher, st.Epoch, t.id))
+		rd.From(t.id, g.from.Positions.next(st.Instance, t.id))
 	}
 }
 
@@ -123,14 +123,6 @@ func (g *group) beginLive(topics []*groupTopic) {
 				in.rd.WithoutState(t.id)
 			}
 		}
-	}
-}
-
-// askTotals requests the totals of a stream that has just come up, if its topics begin with given messages: those may
-// be gone, and no message may follow to show it.
-func (g *group) askTotals(st *reliable.Stream) {
-	if g.numbered(st) {
-		_ = g.l.post(st.WantTotals) // fails only if the loop has ended
 	}
 }
 

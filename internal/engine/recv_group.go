@@ -280,10 +280,12 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 	g.refused.heard(st.Publisher)
 	delete(g.expected.absent, st.Instance)
-	g.askTotals(st)
+	if g.numbered(st) {
+		_ = g.l.post(st.WantTotals) // those of its topics may be gone, and no message may follow to show it
+	}
 	first := g.alone(st.Instance)
 	if first {
-		g.l.publisherCame(g, st)
+		g.l.publisherCame(st.Origin(), g.address)
 	}
 	if p := outputOf(st).handlers; p != nil {
 		p.lost = false
@@ -294,7 +296,7 @@ func (g *group) StreamUp(st *reliable.Stream) {
 	}
 	g.announce(e)
 	if first {
-		g.l.namesake(st)
+		g.l.namesake(st.Instance)
 	}
 }
 
@@ -305,7 +307,7 @@ func (g *group) StreamDown(st *reliable.Stream, cause events.Cause) {
 	if g.suppressed || !g.alone(st.Instance) {
 		return
 	}
-	g.l.publisherWent(g, st, cause)
+	g.l.publisherWent(st.Origin(), g.address, cause)
 	g.l.event(g.event(streamEvent(cause), st))
 }
 

@@ -25,7 +25,7 @@ type inPlace struct {
 func newInPlace(g *group, st *reliable.Stream, start uint64) *inPlace {
 	p := &inPlace{g: g, st: st, rd: topics.NewReader(start, g.l.cfg.Receiver.MaxMessage), whole: start == 0}
 	p.rd.Count(p)
-	g.l.trust(st, p.rd)
+	g.l.trust(st.Publisher, p.rd)
 	if st.BeginsWithState() {
 		p.rd.AwaitState()
 	}

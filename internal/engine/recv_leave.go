@@ -44,7 +44,7 @@ func (g *group) leave() {
 	for _, st := range g.r.Streams() {
 		l.inbox.legs.forget(st)
 		if !st.Down() && g.alone(st.Instance) {
-			l.publisherLeft(g, st)
+			l.publisherLeft(st.Origin(), g.address)
 		}
 	}
 	g.r.Leave()
@@ -61,7 +61,7 @@ func (g *group) leave() {
 }
 
 // publisherLeft records that a publisher is not followed any more in one of its groups.
-func (j *journal) publisherLeft(g *group, st *reliable.Stream) {
-	j.presences.went(st.Instance, events.CauseNone)
-	report.PublisherLeft.Log(j.log, publisherArgs(g, st)...)
+func (j *journal) publisherLeft(from *reliable.Origin, group string) {
+	j.presences.went(from.Instance, events.CauseNone)
+	report.PublisherLeft.Log(j.log, publisherArgs(from, group)...)
 }

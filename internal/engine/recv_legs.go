@@ -76,7 +76,7 @@ func (g *group) Leg(st *reliable.Stream, e reliable.LegEvent) {
 	_, reported := x.silent[key]
 	ev := g.event(events.LegBack, st)
 	ev.Leg, ev.For, ev.Address = x.name(e.Leg), e.For, st.Origin().Address
-	args := append(publisherArgs(g, st), "leg", ev.Leg, "for", e.For.Round(time.Millisecond))
+	args := append(publisherArgs(st.Origin(), g.address), "leg", ev.Leg, "for", e.For.Round(time.Millisecond))
 	switch {
 	case g.suppressed || x.lost[e.Leg] && !reported || !g.speaks(st.Instance):
 	case e.Silent:

@@ -86,9 +86,9 @@ func (o *output) note(e *reliable.Event) {
 	switch e.Kind {
 	case reliable.EventGap, reliable.EventEnd:
 		if e.Count > 0 && g.wanting() {
-			g.l.lossOf(g, o.st, e.Seq, e.Count, e.LostBy())
+			g.l.lossOf(o.st.Origin(), g.address, e.Seq, e.Count, e.LostBy())
 			if g.l.cfg.Trace != nil {
-				g.trace(o.st, &Trace{Kind: TraceLost, First: e.Seq, Packets: e.Count, Cause: e.LostBy()})
+				g.trace(o.st.Origin(), &Trace{Kind: TraceLost, First: e.Seq, Packets: e.Count, Cause: e.LostBy()})
 			}
 		}
 	case reliable.EventCollision:
@@ -99,7 +99,7 @@ func (o *output) note(e *reliable.Event) {
 		g.l.event(x)
 	case reliable.EventUnnamed:
 		if e.Cause == events.CauseTooManyTopics {
-			g.reportTooManyTopics(o.st)
+			g.reportTooManyTopics(o.st.Origin())
 		}
 	case reliable.EventFault:
 		g.malformed(o.st, e.Fault)

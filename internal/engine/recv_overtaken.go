@@ -40,7 +40,7 @@ func (f *feed) evict(now reliable.Instant) {
 		Behind: uint64(lag), Allowed: uint64(f.bound), For: d,
 	}
 	report.SubscriptionEvicted.Log(s.l.log,
-		append(publisherArgs(f.g, f.st), "topics", s.names(), "for", d, "behind_packets", lag, "allowed_packets", f.bound)...)
+		append(publisherArgs(f.st.Origin(), f.g.address), "topics", s.names(), "for", d, "behind_packets", lag, "allowed_packets", f.bound)...)
 	e := f.g.event(events.SubscriptionEvicted, f.st)
 	e.For, e.Behind, e.Topics, e.Err = d, uint64(lag), s.names(), err
 	s.l.event(e)

@@ -127,10 +127,10 @@ func (g *group) wantPattern(s *Subscription, p pattern.Pattern) (fresh []*groupT
 }
 
 // reportTooManyTopics reports once that the group has more topics than patterns can know.
-func (g *group) reportTooManyTopics(st *reliable.Stream) {
+func (g *group) reportTooManyTopics(from *reliable.Origin) {
 	if !g.patterns.full {
 		g.patterns.full = true
-		report.TooManyTopics.Log(g.l.log, append(publisherArgs(g, st), "known", g.r.NamesKnown())...)
+		report.TooManyTopics.Log(g.l.log, append(publisherArgs(from, g.address), "known", g.r.NamesKnown())...)
 	}
 }
 

@@ -42,8 +42,8 @@ func (p *Positions) Set(of reliable.Instance, x Position) {
 }
 
 // next returns the number of the first message to deliver of a stream's topic.
-func (p *Positions) next(publisher, epoch, topic uint64) uint64 {
-	return p.of[reliable.Instance{Publisher: publisher, Epoch: epoch}][topic].Next
+func (p *Positions) next(of reliable.Instance, topic uint64) uint64 {
+	return p.of[of][topic].Next
 }
 
 // AbsentError reports that an instance with a known position was not detected. What it published on the topic from
@@ -55,7 +55,7 @@ type AbsentError struct {
 }
 
 func (e *AbsentError) Error() string {
-	return fmt.Sprintf("publisher %s is not heard: messages of topic %s from number %d on may be lost", id(e.Publisher), e.Topic, e.Next)
+	return fmt.Sprintf("publisher %s was not received: messages of topic %s from number %d on may be lost", id(e.Publisher), e.Topic, e.Next)
 }
 
 // expected are the instances with positions that were not detected yet. Loop only.
@@ -123,7 +123,7 @@ func (g *group) isWanted(topic string) bool {
 func (s *Subscription) publisherAbsent(group string, err *AbsentError) {
 	t := &topics.Track{ID: wire.TopicID(err.Topic), Name: err.Topic}
 	s.lost(&topics.Item{Topic: t, Number: err.Next, Unknown: true, Cause: events.CausePublisherLost},
-		group, &reliable.Origin{Publisher: err.Publisher, Epoch: err.Epoch})
+		group, &reliable.Origin{Instance: err.Instance})
 	if s.handler != nil {
 		s.other(&Delivery{Err: err})
 		return

@@ -69,20 +69,20 @@ func (r *refusals) heard(publisher uint64) {
 }
 
 // Refused implements reliable.Sink.
-func (g *group) Refused(now reliable.Instant, publisher, epoch uint64, why events.Refusal) {
-	if g.suppressed || !g.wanting() || g.refused.seen(now, publisher) {
+func (g *group) Refused(now reliable.Instant, of reliable.Instance, why events.Refusal) {
+	if g.suppressed || !g.wanting() || g.refused.seen(now, of.Publisher) {
 		return
 	}
 	left, ok := g.l.journal.refused.allow(now)
 	if !ok {
 		return // reported with a later packet
 	}
-	err := &events.PublisherRefusedError{Publisher: events.PublisherID(publisher), Epoch: epoch,
+	err := &events.PublisherRefusedError{Publisher: events.PublisherID(of.Publisher), Epoch: of.Epoch,
 		Group: g.address, Reason: why}
 	g.refused.remember(now, err)
-	report.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(publisher), "group", g.address, "reason", why}, left)...)
-	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(publisher),
-		Epoch: epoch, Err: err})
+	report.PublisherRefused.Log(g.l.log, withLeftOut([]any{"publisher", id(of.Publisher), "group", g.address, "reason", why}, left)...)
+	g.l.event(events.Event{Kind: events.PublisherRefused, Group: g.address, Publisher: events.PublisherID(of.Publisher),
+		Epoch: of.Epoch, Err: err})
 	for _, s := range g.subs.List() {
 		s.refused(err)
 	}

@@ -42,7 +42,7 @@ func TestForgedPublishersRefused(t *testing.T) {
 	l.do(func() {
 		now := l.now()
 		for p := range uint64(10_000) {
-			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), p, 1, events.RefusedMemory)
+			l.groups[0].Refused(now.Add(time.Duration(p)*time.Millisecond), reliable.Instance{Publisher: p, Epoch: 1}, events.RefusedMemory)
 		}
 	})
 	s.mu.Lock()

@@ -14,15 +14,16 @@ var ErrNoRequest = errors.New("the message is no request")
 
 // Asked is a request that a subscription delivered, with what its reply needs. It stays valid after the message.
 type Asked struct {
-	g                               *group
-	publisher, epoch, topic, number uint64
-	answered                        atomic.Bool
+	g             *group
+	of            reliable.Instance
+	topic, number uint64
+	answered      atomic.Bool
 }
 
 // asks marks the message in d, which g has delivered, as a request.
 func (d *Delivery) asks(g *group) {
 	from := *d.From
-	from.Asked = &Asked{g: g, publisher: from.Publisher, epoch: from.Epoch, topic: d.Topic.ID, number: d.Number}
+	from.Asked = &Asked{g: g, of: from.Instance, topic: d.Topic.ID, number: d.Number}
 	d.From = &from
 }
 
@@ -50,11 +51,11 @@ func (a *Asked) Respond(data []byte) error {
 		if err := reliable.CheckReply(data); err != nil {
 			return err
 		}
-		data = signer.Reply(&signed.ReplyTo{Publisher: a.publisher, Epoch: a.epoch, Topic: a.topic,
+		data = signer.Reply(&signed.ReplyTo{Publisher: a.of.Publisher, Epoch: a.of.Epoch, Topic: a.topic,
 			Number: a.number, Receiver: l.cfg.Receiver.ID}, data)
 	}
 	respond := func() error {
-		return a.g.r.Respond(l.now(), a.publisher, a.epoch, a.topic, a.number, data, signer != nil)
+		return a.g.r.Respond(l.now(), a.of, a.topic, a.number, data, signer != nil)
 	}
 	switch {
 	case l.onLoop():

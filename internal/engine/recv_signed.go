@@ -131,9 +131,9 @@ func (l *Loop) reportRefused(reason transport.UnreadableReason, key signed.KeyID
 }
 
 // trust makes a reader deliver only topics that the publisher is trusted with.
-func (l *Loop) trust(st *reliable.Stream, rd *topics.Reader) {
+func (l *Loop) trust(publisher uint64, rd *topics.Reader) {
 	if now := l.cfg.Receiver.Trust; now != nil {
-		rd.Trust(st.Publisher, now)
+		rd.Trust(publisher, now)
 	}
 }
 

@@ -93,7 +93,7 @@ type terms struct {
 }
 
 // blocks reports whether the subscription blocks the stream's publisher while it does not read.
-func (t *terms) blocks(st *reliable.Stream) bool { return t.policy.Blocks(st.Free(), t.crowded.Load()) }
+func (t *terms) blocks(free bool) bool { return t.policy.Blocks(free, t.crowded.Load()) }
 
 // TakeRun takes messages of topic t from body, as many as it wants, with topics.NextMessage and step. number is that of
 // the first. It returns the rest, and the number of the next message.

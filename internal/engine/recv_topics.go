@@ -285,7 +285,7 @@ func (f *feed) begin(seq uint64) {
 			f.rd.WithoutState(id)
 		}
 		if t.named && f.numbered {
-			f.rd.From(id, f.g.from.Positions.next(f.st.Publisher, f.st.Epoch, id))
+			f.rd.From(id, f.g.from.Positions.next(f.st.Instance, id))
 		}
 		delete(f.later, id)
 	}

@@ -35,7 +35,7 @@ type Trace struct {
 }
 
 // traceLoss passes a step of lost packets to Config.Trace. Loop only.
-func (g *group) traceLoss(st *reliable.Stream, e *reliable.LossEvent) {
+func (g *group) traceLoss(from *reliable.Origin, e *reliable.LossEvent) {
 	kind := TraceMissing
 	switch e.Step {
 	case reliable.LossAsked:
@@ -47,11 +47,11 @@ func (g *group) traceLoss(st *reliable.Stream, e *reliable.LossEvent) {
 	case reliable.LossDelivered:
 		kind = TraceDelivered
 	}
-	g.trace(st, &Trace{Kind: kind, First: e.Seq, Packets: e.Count, Took: e.Took})
+	g.trace(from, &Trace{Kind: kind, First: e.Seq, Packets: e.Count, Took: e.Took})
 }
 
-func (g *group) trace(st *reliable.Stream, t *Trace) {
-	t.Group, t.Publisher, t.Epoch, t.Name = g.address, st.Publisher, st.Epoch, st.Origin().Name
+func (g *group) trace(from *reliable.Origin, t *Trace) {
+	t.Group, t.Publisher, t.Epoch, t.Name = g.address, from.Publisher, from.Epoch, from.Name
 	g.l.cfg.Trace(t)
 }
 

@@ -15,7 +15,7 @@ import (
 type Lister struct {
 	cfg     reliable.ReceiverConfig
 	peers   reliable.Sources
-	streams map[stream]*Listed
+	streams map[reliable.Instance]*Listed
 	list    []*Listed // in the order of detection
 	ask     []*Listed // to be asked next
 	names   map[uint64]string
@@ -23,8 +23,6 @@ type Lister struct {
 	stats   ListerStats
 	packet  []byte // the last compressed packet, unpacked
 }
-
-type stream struct{ publisher, epoch uint64 }
 
 // ListBudget bounds the topics that Listers remember. A topic of two publishers counts twice.
 type ListBudget struct{ Topics int }
@@ -89,7 +87,7 @@ func NewLister(cfg reliable.ReceiverConfig, peers reliable.Sources, budget *List
 		cfg.LegTags = []uint32{cfg.GroupTag}
 	}
 	return &Lister{
-		cfg: cfg, peers: peers, streams: make(map[stream]*Listed), names: make(map[uint64]string), budget: budget,
+		cfg: cfg, peers: peers, streams: make(map[reliable.Instance]*Listed), names: make(map[uint64]string), budget: budget,
 	}
 }
 
@@ -112,8 +110,8 @@ func (x *Listed) Topics(f func(*ListedTopic)) {
 // Len returns the number of topics of the stream.
 func (x *Listed) Len() int { return len(x.topics) }
 
-func (l *Lister) tagOf(publisher, epoch uint64) (tag uint32, ok bool) {
-	if x := l.streams[stream{publisher, epoch}]; x != nil {
+func (l *Lister) tagOf(of reliable.Instance) (tag uint32, ok bool) {
+	if x := l.streams[of]; x != nil {
 		return x.tag, true
 	}
 	return 0, false
@@ -142,7 +140,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 		if d := l.cfg.Discovery; d != nil {
 			d.Heartbeat(from, now, h, hb, l.cfg.LegTags)
 		}
-		if h.Flags&wire.FlagEnd != 0 && l.streams[stream{h.Publisher, h.Epoch}] == nil {
+		if h.Flags&wire.FlagEnd != 0 && l.streams[reliable.Instance{Publisher: h.Publisher, Epoch: h.Epoch}] == nil {
 			return
 		}
 		if x := l.stream(now, from, &h, hb.Lead); x != nil {
@@ -151,7 +149,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 		}
 	case wire.TypeAnnounce:
 		a, err := wire.ParseAnnounce(b)
-		x := l.streams[stream{h.Publisher, h.Epoch}]
+		x := l.streams[reliable.Instance{Publisher: h.Publisher, Epoch: h.Epoch}]
 		if err != nil || x == nil {
 			return
 		}
@@ -162,7 +160,7 @@ func (l *Lister) Handle(now reliable.Instant, from uint64, b []byte) {
 
 // stream returns the stream that h names, which is at sequence seq; nil: there is no room for it.
 func (l *Lister) stream(now reliable.Instant, from uint64, h *wire.Header, seq uint64) *Listed {
-	key := stream{h.Publisher, h.Epoch}
+	key := reliable.Instance{Publisher: h.Publisher, Epoch: h.Epoch}
 	if x := l.streams[key]; x != nil {
 		x.Heard = now
 		return x
@@ -177,7 +175,7 @@ func (l *Lister) stream(now reliable.Instant, from uint64, h *wire.Header, seq u
 		return nil
 	}
 	x := &Listed{
-		Origin: reliable.Origin{Publisher: h.Publisher, Epoch: h.Epoch, Address: l.peers.Address(from)},
+		Origin: reliable.Origin{Instance: key, Address: l.peers.Address(from)},
 		Since:  now, Heard: now, topics: make(map[uint64]*ListedTopic),
 		peer: peer, tag: h.GroupTag, checksum: h.Flags&wire.FlagChecksum != 0, first: seq, askAt: now, wait: listAskFirst,
 	}

@@ -31,12 +31,12 @@ func (f *feed) numbered() bool { return f.sub.o.From > 0 && f.st.Begun() }
 
 // wantedFrom is the message that a topic of a stream is to begin with, where From is given: a little behind it, for
 // each has its own.
-func (s *subscriber) wantedFrom(publisher, epoch, topic uint64) uint64 {
-	return s.o.From - 1 + (publisher^epoch^topic)%32
+func (s *subscriber) wantedFrom(of reliable.Instance, topic uint64) uint64 {
+	return s.o.From - 1 + (of.Publisher^of.Epoch^topic)%32
 }
 
 // wanted is wantedFrom, if there is such a message.
-func (s *subscriber) wanted() func(publisher, epoch, topic uint64) uint64 {
+func (s *subscriber) wanted() func(of reliable.Instance, topic uint64) uint64 {
 	if s.o.From == 0 {
 		return nil
 	}
@@ -46,14 +46,14 @@ func (s *subscriber) wanted() func(publisher, epoch, topic uint64) uint64 {
 // beginFrom makes a topic begin with its first message that is wanted.
 func (f *feed) beginFrom(id uint64) {
 	if f.numbered() {
-		f.r.From(id, f.sub.wantedFrom(f.st.Publisher, f.st.Epoch, id))
+		f.r.From(id, f.sub.wantedFrom(f.st.Instance, id))
 	}
 }
 
 // firstOf is the first message of a topic that the feed is to have, or to know as lost.
 func (f *feed) firstOf(topic int) uint64 {
 	if f.numbered() {
-		return f.sub.wantedFrom(f.st.Publisher, f.st.Epoch, f.sub.sim.topicIDs[topic])
+		return f.sub.wantedFrom(f.st.Instance, f.sub.sim.topicIDs[topic])
 	}
 	return f.t.firstFrom(topic, f.topics[topic].from)
 }

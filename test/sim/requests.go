@@ -141,7 +141,7 @@ func (f *feed) request(it *topics.Item, m *message) {
 		data := make([]byte, size)
 		fill(data, replyKey(key, id))
 		out, signed := s.prove(st, topic, number, data)
-		switch err := s.r.Respond(s.now(), st.Publisher, st.Epoch, topic, number, out, signed); {
+		switch err := s.r.Respond(s.now(), st.Instance, topic, number, out, signed); {
 		case errors.Is(err, reliable.ErrRequesterGone):
 		case err != nil:
 			s.sim.fail("subscriber %d: a reply to message %d: %v", s.number, number, err)

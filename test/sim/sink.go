@@ -50,7 +50,7 @@ func (s *subscriber) DuplicateName(st, other *reliable.Stream) {}
 
 // Refused implements reliable.Sink. The simulated groups have room for all publishers
 // that there are; scenarios look at the counter.
-func (s *subscriber) Refused(reliable.Instant, uint64, uint64, events.Refusal) {}
+func (s *subscriber) Refused(reliable.Instant, reliable.Instance, events.Refusal) {}
 
 // Loss implements reliable.Sink.
 func (s *subscriber) Loss(_ *reliable.Stream, e reliable.LossEvent) {
