@@ -10,6 +10,9 @@ import (
 // repairs is the sender's side of loss recovery: the packets requested, how many may be repaired now, and over how long
 // receivers spread their NAKs.
 //
+// A repair is multicast: what the network lost on a shared link is missing at many receivers, and one repair serves all
+// of them, also those whose NAK it makes unnecessary.
+//
 // Repairs have their own budget, a share of the recent data rate, and a packet is not repaired again before the last
 // repair can have arrived. So a storm of NAKs costs at most that budget. docs/protocol §6.6.
 type repairs struct {
@@ -87,17 +90,17 @@ func (r *repairs) init(cfg *SenderConfig, now Instant) {
 func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 	s.stats.NAKs++
 	m, queue, hold := s.asker(now, n.Receiver)
-	known := min(n.End, s.win.sent)
+	seen := min(n.End, s.win.sent) // the receiver knows of all packets before it
 	if m != nil {
-		known = max(known, m.path.end)
-		m.path.end = known
+		seen = max(seen, m.path.end)
+		m.path.end = seen
 	}
 	joining := queue == 1<<joinersQueue
 	fetched := uint64(noSeq) // a joiner requests the newest packets first: from here on it repeats requests
 	if joining && m.path.fetched != 0 {
 		fetched = m.path.fetched - 1
 	}
-	pays := queue == 1<<strangersQueue && !s.members.full()
+	limited := queue == 1<<strangersQueue && !s.members.full()
 	r := &s.repairs
 	rtt := s.rtt.value()
 	r.accrue(now, 0)
@@ -128,29 +131,29 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 		}
 		for seq := first; seq < end; seq++ {
 			e := s.win.at(seq)
-			waits, first := e.queues != 0, e.repairedAt == 0
-			recent := !waits && !first && now.Sub(e.repairedAt) < hold && known < e.lead+overtakes
-			if pays && !recent && e.queues&queue == 0 && !r.strangers.take(now, int(e.size)) {
+			queued, repaired := e.queues != 0, e.repairedAt != 0
+			tooSoon := !queued && repaired && now.Sub(e.repairedAt) < hold && seen < e.lead+overtakes
+			if limited && !tooSoon && e.queues&queue == 0 && !r.strangers.take(now, int(e.size)) {
 				s.stats.NAKPackets += end - seq
 				s.stats.NAKRefused += end - seq
 				return // nothing waits for these: a subscriber asks again as a member
 			}
 			s.stats.NAKPackets++
-			if m != nil && !recent && !joining { // history is requested at once, however fast the member is
+			if m != nil && !tooSoon && !joining { // history is requested at once, however fast the member is
 				m.path.asked++
 			}
-			if waits || recent {
-				if waits && e.queues&queue == 0 {
+			if queued || tooSoon {
+				if queued && e.queues&queue == 0 {
 					r.queue(e, seq, queue)
 				}
 				s.stats.NAKDuplicate++
-				if !joining && (waits || now.Sub(e.repairedAt) < rtt) {
+				if !joining && (queued || now.Sub(e.repairedAt) < rtt) {
 					r.duplicate++
 				}
 				continue
 			}
 			switch {
-			case first || queue == 1<<strangersQueue:
+			case !repaired || queue == 1<<strangersQueue:
 			case !joining:
 				r.budget.again++
 			case seq >= fetched:
@@ -158,7 +161,7 @@ func (s *Sender) handleNAK(now Instant, n wire.Ranges) {
 				e.again = true
 			}
 			queues := queue
-			if first && !joining {
+			if !repaired && !joining {
 				queues |= 1 << firstsQueue
 			}
 			r.queue(e, seq, queues)

@@ -23,8 +23,8 @@ type Reader struct {
 	fresh   bool // at sequence 0, where each topic begins with number 0
 	foreign bool // some topic had an unfinished message when the reader began
 
-	runs []byte // rest of the packet
-	only int    // wire.Data.Step of the packet, if known, which saves a calculation
+	runs     []byte // rest of the packet
+	stepHint int    // wire.Data.Step of the packet, if known, which saves a calculation
 	readerRun
 	total *reliable.TopicTotal
 	readerNotes
@@ -73,7 +73,7 @@ func (r *Reader) Take(e *reliable.Event) {
 	switch e.Kind {
 	case reliable.EventPacket:
 		r.Packet(reliable.PacketData(e.Packet))
-		r.only = e.Step
+		r.stepHint = e.Step
 	case reliable.EventGap:
 		r.Skip(e.Count, e.Cause)
 	case reliable.EventTotal:
@@ -100,7 +100,7 @@ func (r *Reader) Take(e *reliable.Event) {
 
 // Packet begins the next packet, which has these runs.
 func (r *Reader) Packet(runs []byte) {
-	r.runs, r.only, r.track, r.fresh = runs, 0, nil, false
+	r.runs, r.stepHint, r.track, r.fresh = runs, 0, nil, false
 	r.at++
 	r.rejudge()
 }
@@ -307,7 +307,7 @@ func (r *Reader) follows(topic, number uint64) *Track {
 
 func (r *Reader) begin(t *Track, body []byte) {
 	r.track, r.body, r.asks = t, body, false
-	if r.step = r.only; r.step == 0 {
+	if r.step = r.stepHint; r.step == 0 {
 		r.step = wire.Step(body)
 	}
 	if r.step > wire.MessageHeaderLen+r.max {
