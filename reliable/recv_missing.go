@@ -8,12 +8,6 @@ import (
 
 // Which packets a receiver is missing, until they arrive or are given up.
 
-// abandoned is a sequence beyond the window, below which all packets are given up.
-type abandoned struct {
-	below uint64
-	cause events.Cause
-}
-
 // extend marks all unaccounted packets below seq as missing, as far as the window goes. docs/protocol §6.1.
 func (st *Stream) extend(now Instant, seq uint64) {
 	if seq <= st.tracked {
@@ -96,69 +90,22 @@ func (st *Stream) found(now Instant, seq uint64, e *entry, repair bool) (repaire
 	return repaired
 }
 
-// giveUp gives up all missing packets below end. docs/protocol §9.1.
-func (st *Stream) giveUp(now Instant, end uint64, cause events.Cause) {
-	st.win.history.giveUp(st, now, end, cause)
-	for seq := st.next; seq < min(end, st.tracked) && st.nak.missing > 0; seq++ {
-		if e := st.win.entries.at(seq); e.state == entryMissing {
-			e.state, e.cause = entryGone, cause
-			st.nak.found()
-		}
-	}
-	if end > st.tracked && end > st.abandon.below {
-		st.abandon.below, st.abandon.cause = end, cause
-	}
-	st.advance(now)
+// loss reports a step to the sink.
+func (st *Stream) loss(step LossStep, seq, count uint64, took, asked time.Duration) {
+	st.r.sink.Loss(st, LossEvent{Step: step, Seq: seq, Count: count, Took: took, Asked: asked})
 }
 
-// overrun handles a packet beyond the window: the receiver has fallen so far behind that it must skip packets. One such
-// packet may be damaged, so only a second one nearby is accepted. docs/protocol §9.4.
-func (st *Stream) overrun(now Instant, seq uint64) {
-	if st.guard.impossible(seq, st.high, st.life.down) {
-		st.r.stats.Implausible++
-		return
+// repaired reports a missing packet that arrived as a repair.
+func (st *Stream) repaired(now Instant, seq uint64, e *entry) {
+	asked := time.Duration(0)
+	if e.tries > 0 {
+		asked = max(now.Sub(e.asked), 1)
 	}
-	st.r.stats.Overrun++
-	if !st.guard.confirmed(seq, 0, st.win.span) {
-		return
-	}
-	st.alive(now)
-	st.high = max(st.high, seq)
-	st.win.state.overrun()
-	// Give up a quarter of the window more than necessary, so that the next packets find room.
-	st.giveUp(now, seq+1-st.win.span+st.win.span/4, events.CauseOverrun)
+	st.loss(LossRepaired, seq, 1, st.r.up(now).sub(e.since), asked)
 }
 
-// expire gives up packets that have been missing for longer than the deadline. docs/protocol §9.1.
-func (st *Stream) expire(now Instant) {
-	judged := st.r.judged(now)
-	if st.nak.missing == 0 || judged < st.nak.expireAt {
-		return
-	}
-	expired, next := false, Never
-	for seq, left := st.next, st.nak.missing; seq < st.tracked && left > 0; seq++ {
-		e := st.win.entries.at(seq)
-		if e.state != entryMissing {
-			continue
-		}
-		left--
-		if e.since == neverUp {
-			continue // not requested yet
-		}
-		if dead := st.r.expiry(e.since, st.r.cfg.Deadline); dead > st.r.judgedUp(now) {
-			next = min(next, st.r.when(dead))
-			continue
-		}
-		expired = true
-		if st.win.history.open && seq < st.win.history.end {
-			st.win.history.giveUp(st, now, seq+1, events.CauseDeadline)
-			continue
-		}
-		e.state, e.cause = entryGone, events.CauseDeadline
-		st.nak.found()
-	}
-	st.nak.expireAt = next
-	if expired {
-		st.advance(now)
-	}
+// reportDelivered reports the delivery of a repair that waited for earlier packets.
+func (st *Stream) reportDelivered(now Instant, e *entry) {
+	st.loss(LossDelivered, st.next, 1, st.r.up(now).sub(e.since), 0)
+	e.since = 0
 }

@@ -31,6 +31,31 @@ type Sink interface {
 	Timed(st *Stream, seq uint64, took time.Duration)
 }
 
+// LossStep is a step in the recovery of missing packets.
+type LossStep uint8
+
+const (
+	// LossFound: packets were found missing.
+	LossFound LossStep = iota
+	// LossAsked: packets are requested for the first time, Took after they were found missing.
+	LossAsked
+	// LossNAK: one NAK requests Count packets, the first of them Seq. Some may have been requested before.
+	LossNAK
+	// LossRepaired: a repair has arrived, Took after the packet was found missing, and Asked after the last request; Asked
+	// is 0 if only other receivers requested it.
+	LossRepaired
+	// LossDelivered: a repaired packet was delivered in order, Took after it arrived.
+	LossDelivered
+)
+
+// LossEvent reports a step for packets of a stream, Count from Seq on, to a Sink. Packets of the history are not lost:
+// only LossNAK reports them. Packets that are given up are a gap at the stream's Output.
+type LossEvent struct {
+	Step        LossStep
+	Seq, Count  uint64
+	Took, Asked time.Duration
+}
+
 // Peers turns the source of a packet into a handle for replies.
 type Peers interface {
 	Retain(from uint64) (peer uint32, ok bool)

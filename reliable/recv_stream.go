@@ -367,30 +367,3 @@ func (st *Stream) goneRun() uint64 {
 	}
 	return n
 }
-
-// skipUnseen skips packets that were never counted as missing, because they are beyond the window or there is none.
-func (st *Stream) skipUnseen(n uint64, cause events.Cause) {
-	st.r.stats.Missing += n
-	st.skip(n, cause)
-}
-
-// skip skips n permanently lost packets, and delivers the gap.
-func (st *Stream) skip(n uint64, cause events.Cause) {
-	if n == 0 {
-		return
-	}
-	cause = st.holding.cause(cause)
-	if x := st.path.legs; x != nil {
-		x.repaired(st.next, n)
-	}
-	countLost(&st.r.stats, n, cause)
-	st.win.counts.Lost += n
-	st.report.lost += uint32(n)
-	e := st.r.event(EventGap, st.next)
-	e.Count, e.Cause = n, cause
-	st.out.Deliver(e)
-	st.next += n
-	st.tracked = max(st.tracked, st.next)
-	st.high = max(st.high, st.next)
-	st.totals.loss(st)
-}

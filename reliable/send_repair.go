@@ -10,8 +10,8 @@ import (
 // repairs is the sender's side of loss recovery: the packets requested, how many may be repaired now, and over how long
 // receivers spread their NAKs.
 //
-// A repair is multicast: what the network lost on a shared link is missing at many receivers, and one repair serves all
-// of them, also those whose NAK it makes unnecessary.
+// A repair is multicast: a packet lost on a shared link is missing at many receivers, and one repair serves all of them
+// and makes their own NAKs unnecessary.
 //
 // Repairs have their own budget, a share of the recent data rate, and a packet is not repaired again before the last
 // repair can have arrived. So a storm of NAKs costs at most that budget. docs/protocol §6.6.
