@@ -56,9 +56,9 @@ func (s *Sender) Next(now Instant, t *transport.Outbound) bool {
 	return s.controlTrain(now, t) || s.repairTrain(now, t) || s.dataTrain(now, t)
 }
 
-// Sent reports that the transport took the first n packets of the last train; completed is how many of all packets
-// taken it has released. Data, repairs, announces and recalls that were not taken are sent again; other control packets
-// are built anew when they are due.
+// Sent reports that the transport took the first n packets of the last train. completed counts all packets that it took
+// so far and has released. Next returns data, repairs, announces and recalls that it did not take once more; other
+// control packets are built anew when they are due.
 func (s *Sender) Sent(now Instant, n int, completed uint64) {
 	o := &s.out
 	s.out.posted += uint64(n)

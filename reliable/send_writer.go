@@ -215,7 +215,7 @@ func (w *Writer) endRun() {
 // endTail leaves Tail no room, because the open packet does not end with a run that may continue.
 func (w *Writer) endTail() { w.packet = w.packet[:w.off] }
 
-// at is the present offset of the open packet's end in the block.
+// at returns where the open packet ends so far, as an offset in the block.
 func (w *Writer) at() uint32 { return uint32(w.next + w.off) }
 
 // begin opens the next packet of the block.

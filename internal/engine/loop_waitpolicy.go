@@ -98,7 +98,7 @@ func (w *waitPolicy) spinUntil(now reliable.Instant) (until reliable.Instant, ok
 	return 0, false
 }
 
-// pays reports whether to spin now. It counts the waits without a spin.
+// pays reports whether to spin now. While spinning does not pay, it still tries one wait in spinCredit.
 func (w *waitPolicy) pays() bool {
 	if w.balance < 0 {
 		w.left = (w.left + 1) % spinCredit

@@ -107,7 +107,7 @@ func (g *group) begin(st *reliable.Stream, rd *topics.Reader, t *groupTopic) {
 	}
 }
 
-// numbered reports whether topics of the stream begin with given message numbers.
+// numbered reports whether Positions say with which message the stream's topics begin.
 func (g *group) numbered(st *reliable.Stream) bool {
 	return g.from.Positions != nil && !st.Continued() &&
 		(st.Begun() || g.from.Positions.of[st.Instance] != nil)
