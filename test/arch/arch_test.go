@@ -59,7 +59,7 @@ func TestPackages(t *testing.T) {
 				t.Errorf("%s does not import %s any more: take it from its row", p.name, pattern)
 			}
 		}
-		within(t, "lines of "+p.name, m.code[p.name], p.lines)
+		within(t, "lines of "+p.name, m.code[p.name], p.lines, 50)
 		above = append(above, p.name)
 	}
 	for name := range m.code {
