@@ -49,11 +49,27 @@ func document(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The rules for alerts do what their own tests say, and each has one.
+// eventRule is a rule that fires when an event happens.
+var eventRule = regexp.MustCompile(`alert: (\w+)\n\s+expr: increase\(fanfare_events_total\{event="(\w+)"\}\[\w+\]\) > 0\n`)
+
+// The rules for alerts do what their own tests say, and each has one. A rule for an event fires for a new one only.
 func TestRules(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel() // it waits most of the time
 	rules, tests := document(t, "alerts.yml"), document(t, "alerts_test.yml")
+	for _, m := range eventRule.FindAllStringSubmatch(rules, -1) {
+		for values, firing := range map[string]string{"0+0x4 1+0x20": "{labels: '{}', value: 1}", "5+0x30": ""} {
+			tests += fmt.Sprintf(`
+  - interval: 1m
+    input_series:
+      - {series: 'fanfare_events_total{job="f",instance="h:1",event="%s"}', values: '%s'}
+    promql_expr_test:
+      - expr: count(ALERTS{alertname="%s", alertstate="firing"})
+        eval_time: 8m
+        exp_samples: [%s]
+`, m[2], values, m[1], firing)
+		}
+	}
 	names := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1)
 	if len(names) == 0 {
 		t.Fatal("no rule was found: has their form changed?")
@@ -63,8 +79,14 @@ func TestRules(t *testing.T) {
 			t.Errorf("alerts_test.yml does not test %s", m[1])
 		}
 	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"alerts.yml": rules, "alerts_test.yml": tests} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cmd := exec.CommandContext(t.Context(), program(t, "promtool"), "test", "rules", "alerts_test.yml")
-	cmd.Dir = operate
+	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
