@@ -4,8 +4,8 @@
  *   zmq pub|sub ADDRESS SIZE SECONDS RATE SNDBUF RCVBUF
  *
  * RATE 0 is a full load. Messages are those of package worker: number, when due
- * or filler, filler, scrambled number. It says "ready"; a subscriber ends with
- * the last message, or a while after "stop" on its standard input. Results are
+ * or filler, filler, scrambled number. It prints "ready"; a subscriber ends with
+ * the last message, or shortly after "stop" on its standard input. Results are
  * one line "result messages lost gaps bad start end timed", then, with a rate,
  * one latency in nanoseconds a line.
  */
